@@ -1,0 +1,70 @@
+// Package symbolize holds what a stack frame is to a person: the one type that
+// every source of stacks produces and every report reads.
+package symbolize
+
+// Kind says what a frame's code is.
+type Kind uint8
+
+const (
+	Native  Kind = iota // machine code of a mapped file, the vdso or an unknown mapping
+	JS                  // a JavaScript function with a script
+	Builtin             // a function of V8's own: no script, compiled into the binary
+	Typed               // V8's glue: entry, exit, construct and stub frames, bytecode handlers
+	Kernel              // the kernel's own code
+)
+
+// String returns the kind's word in reports: "native", "js", "builtin", "typed" or "kernel".
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return "unknown"
+}
+
+var kinds = [...]string{Native: "native", JS: "js", Builtin: "builtin", Typed: "typed", Kernel: "kernel"}
+
+// Tier says which of V8's compilers made a JavaScript frame's code.
+type Tier uint8
+
+const (
+	NoTier      Tier = iota // not a JavaScript frame, or not known
+	Interpreted             // Ignition
+	Baseline                // Sparkplug
+	Maglev
+	Turbofan
+	Optimized // Maglev or TurboFan: entered in the middle of a loop (OSR), so not told apart
+)
+
+// String returns the tier's word in reports, empty for NoTier.
+func (t Tier) String() string {
+	if int(t) < len(tiers) {
+		return tiers[t]
+	}
+	return "unknown"
+}
+
+var tiers = [...]string{
+	Interpreted: "interpreted", Baseline: "baseline", Maglev: "maglev",
+	Turbofan: "turbofan", Optimized: "optimized",
+}
+
+// A Frame is one function on a stack. Frames are comparable: two samples in the
+// same function at the same place are the same Frame.
+type Frame struct {
+	Kind   Kind
+	Tier   Tier
+	Name   string // demangled; "(anonymous)" for a JavaScript function without a name
+	File   string // JS: the script's name or source URL; empty elsewhere
+	Line   int    // JS: where the function is defined, from 1; 0 where unknown
+	Column int    // JS: likewise
+	Module string // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …
+	Offset uint64 // native: address less the symbol's start, or the address in Module where there is no symbol
+}
+
+// Frames that stand for what a stack does not hold. They are of kind Native
+// and have no module.
+const (
+	Truncated = "[truncated]" // at the root end: the stack was deeper than is recorded
+	Broken    = "[gap]"       // frames between its neighbours were lost (no frame pointer)
+	Unknown   = "[unknown]"   // an address that no mapping or symbol explains
+)

@@ -1,0 +1,35 @@
+// Package flamegraph holds weighted stacks and writes them in every format that
+// people and programs read: text, flame graphs, pprof, and others' own.
+package flamegraph
+
+import (
+	"time"
+
+	"ustack/symbolize"
+)
+
+// A Profile is a set of stacks with their counts: what every source becomes and
+// every format reads.
+type Profile struct {
+	Node     string // version of the first process's Node.js, as "v22.23.3"; may be empty
+	V8       string // likewise V8's, as "12.4.254.21"
+	Hz       int    // samples a second on each CPU
+	Start    time.Time
+	Duration time.Duration
+	Samples  uint64 // the sum of the stacks' counts
+
+	Lost          uint64 // samples taken but not recorded
+	Truncated     uint64 // samples whose stack was deeper than is recorded
+	UnknownFrames uint64 // frames, by count, that nothing explains
+
+	Stacks []Stack
+}
+
+// A Stack is one distinct stack of one thread and how often it was seen.
+type Stack struct {
+	Count  uint64
+	PID    int
+	TID    int
+	Thread string            // the thread's name, as "node"
+	Frames []symbolize.Frame // leaf first
+}
