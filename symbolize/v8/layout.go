@@ -1,0 +1,113 @@
+package v8
+
+// A Layout is where V8 keeps what a stack walker reads: all that differs from
+// one V8 to the next, as plain integers, so that the walker itself knows no
+// version. Zero means absent or not known, except where a field says otherwise.
+//
+// Offsets are in bytes from the object's untagged start. Pointers are tagged
+// with 1; a small integer (Smi) has its value in the upper 32 bits and zero in
+// the lower. All values were measured on x86-64 builds without pointer
+// compression.
+type Layout struct {
+	// Isolate, from its start. Zero: not known for exactly this V8.
+	GCCount       uint32 // int: collections begun; goes up by one at each
+	GCState       uint32 // int: 0 while no collection runs
+	CEntryFP      uint32 // frame pointer of the thread's newest exit frame; 0 in it when no JavaScript is below
+	DispatchTable uint32 // pointer to the dispatch table's first entry; 0: process-wide (Binary.DispatchBase) or none
+
+	// Instance types, as in a map's instance type.
+	FirstJSFunction    uint16
+	LastJSFunction     uint16
+	SharedFunctionInfo uint16
+	ScopeInfo          uint16
+	Script             uint16
+	Code               uint16
+	BytecodeArray      uint16
+	FirstNonstring     uint16 // strings are the types below it
+	DebugInfo          uint16 // stands between a SharedFunctionInfo and its Script when not zero
+	DebugInfoShared    uint16 // DebugInfo: its SharedFunctionInfo
+	DebugInfoScript    uint16 // DebugInfo: its Script
+	PropertyArray      uint16
+	JSBoundFunction    uint16
+	FirstUncompiled    uint16 // types of UncompiledData: start and end of a function not yet compiled
+	LastUncompiled     uint16
+
+	// Map.
+	MapInstanceType   uint16 // u16
+	MapInstanceSize   uint16 // u8, in words
+	MapInobject       uint16 // u8: word of the object at which in-object properties start
+	MapBitField3      uint16 // u32
+	MapDescriptors    uint16 // DescriptorArray
+	DescriptorsHeader uint16 // DescriptorArray: its first entry; an entry is key, details (Smi), value
+
+	DictionaryBit   uint8 // bit field 3: set when properties are in a dictionary, not described by the map
+	DescriptorShift uint8 // bit field 3: own descriptors, 10 bits from here
+	DetailsLocation uint8 // details: bit that is 0 for a field and 1 for a value in the descriptor
+	DetailsIndex    uint8 // details: field's index, 10 bits from here; bit 0 is 1 for an accessor
+
+	// JSFunction.
+	FunctionProperties uint16 // PropertyArray, dictionary or hash
+	FunctionShared     uint16 // SharedFunctionInfo
+	FunctionCode       uint16 // Code; u32 dispatch handle when DispatchHandle is 1
+
+	// SharedFunctionInfo.
+	SharedName   uint16 // String, ScopeInfo or Smi
+	SharedScript uint16 // Script, DebugInfo or undefined
+	SharedData   uint16 // BytecodeArray, Code, UncompiledData and others
+	SharedID     uint16 // Smi builtin id when it is not bytecode; equal to SharedData up to V8 12
+	SharedFlags  uint16 // u32
+
+	// UncompiledData.
+	UncompiledName  uint16 // inferred name
+	UncompiledStart uint16 // i32
+	UncompiledEnd   uint16 // i32
+
+	// Script.
+	ScriptSource       uint16 // String or undefined
+	ScriptName         uint16 // String or undefined
+	ScriptLineOffset   uint16 // Smi
+	ScriptColumnOffset uint16 // Smi
+	ScriptID           uint16 // Smi
+	ScriptSourceURL    uint16 // String or undefined
+
+	// ScopeInfo, in words from byte 8 of the object. Word 0 holds the flags.
+	ScopeLocals      uint16 // word of the number n of context locals (Smi)
+	ScopeFirst       uint16 // first word after the fixed ones
+	ScopeMaxInlined  uint16 // with n below it n names follow, else one word (a hash table)
+	ScopePositions   uint16 // word of the start position, the end's follows; 0: after the names
+	ScopeFlagsSmi    uint8  // 1: flags are a Smi; 0: a u32 in the word's lower half
+	ScopeModule      uint8  // scope type of a module, plus one; 0: a module has no count of variables before its names
+	ScopeReceiver    uint8  // 1: one word more, after the n infos, when flag bits 7-8 are 1 or 2
+	ScopePositionsOf uint16 // bit per scope type (flag bits 0-3): those that have positions after the names
+
+	// Code.
+	CodeStart        uint16 // instructions, or their address when CodeStartPointer is 1
+	CodeSize         uint16 // u32, in bytes
+	CodeFlags        uint16 // u32
+	CodeStartPointer uint8  // 1: the field holds the address; 0: instructions start inline at that offset
+	CodeKindMask     uint8
+	KindBaseline     uint8
+	KindMaglev       uint8
+	KindTurbofan     uint8
+	DispatchHandle   uint8 // 1: FunctionCode is a handle h; entry base+(h>>8)*16, its second word>>16 is the Code
+
+	// Frames: slots from fp.
+	FPContext        int16 // context, or the frame's type times two where bit 0 is clear
+	FPFunction       int16 // JSFunction
+	FPBytecodeArray  int16
+	FPBytecodeOffset int16 // Smi
+
+	FrameEntry           uint8 // frame types
+	FrameConstructEntry  uint8
+	FrameExit            uint8
+	FrameConstruct       uint8
+	FrameFastConstruct   uint8
+	FrameInternal        uint8
+	FrameStub            uint8
+	FrameBuiltin         uint8
+	FrameBuiltinExit     uint8
+	FrameAPICallbackExit uint8
+
+	BuiltinExitFunction int16 // slot from fp of a BuiltinExit frame: the JSFunction that C++ implements
+	APIExitFunction     int16 // slot from fp of an ApiCallbackExit frame: FunctionTemplateInfo or JSFunction
+}
