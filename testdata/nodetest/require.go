@@ -1,0 +1,89 @@
+package nodetest
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// MustRun skips the test for reason. Under USTACK_MUST_RUN=1 the test fails
+// instead: there, nothing may go unproven.
+func MustRun(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("USTACK_MUST_RUN") == "1" {
+		t.Fatalf("%s, and USTACK_MUST_RUN=1 lets no test be skipped", reason)
+	}
+	t.Skip(reason)
+}
+
+// Root skips a test that needs privileges where there are none.
+func Root(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		MustRun(t, "not root")
+	}
+}
+
+// NothingLeft checks, when the test and its cleanups are done, that no BPF
+// program with one of these names is in the kernel that was not there before:
+// a program lives as long as any link, perf event or descriptor holds it. Call
+// it first, so that its check comes last.
+func NothingLeft(t testing.TB, names ...string) {
+	t.Helper()
+	before := programs(t, names)
+	t.Cleanup(func() {
+		t.Helper()
+		for id, name := range programs(t, names) {
+			if _, known := before[id]; !known {
+				t.Errorf("program %s (id %d) is left in the kernel", name, id)
+			}
+		}
+	})
+}
+
+// programs returns the loaded programs with these names by id. The kernel cuts
+// names off at 15 bytes.
+func programs(t testing.TB, names []string) map[ebpf.ProgramID]string {
+	t.Helper()
+	const limit = 15
+	cut := make([]string, len(names))
+	for i, name := range names {
+		cut[i] = name[:min(len(name), limit)]
+	}
+	found := make(map[ebpf.ProgramID]string)
+	id := ebpf.ProgramID(0)
+	for {
+		next, err := ebpf.ProgramGetNextID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			return found
+		}
+		if err != nil {
+			t.Fatalf("list programs after id %d: %v", id, err)
+		}
+		id = next
+		if name, ok := programName(t, id); ok && slices.Contains(cut, name) {
+			found[id] = name
+		}
+	}
+}
+
+// programName returns false for a program that is gone meanwhile.
+func programName(t testing.TB, id ebpf.ProgramID) (string, bool) {
+	t.Helper()
+	program, err := ebpf.NewProgramFromID(id)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", false
+	}
+	if err != nil {
+		t.Fatalf("open program %d: %v", id, err)
+	}
+	defer program.Close()
+	info, err := program.Info()
+	if err != nil {
+		t.Fatalf("read program %d: %v", id, err)
+	}
+	return info.Name, true
+}
