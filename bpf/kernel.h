@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * The few kernel types that our programs touch, and nothing else of its headers. Structs of the
+ * kernel's own are partial: each field's place is found when the program is loaded (CO-RE).
+ */
+#ifndef USTACK_KERNEL_H
+#define USTACK_KERNEL_H
+
+typedef unsigned char u8, __u8;
+typedef signed char s8, __s8;
+typedef unsigned short u16, __u16, __be16, __le16, __sum16;
+typedef signed short s16, __s16;
+typedef unsigned int u32, __u32, __be32, __le32, __wsum;
+typedef signed int s32, __s32;
+typedef unsigned long long u64, __u64, __be64, __le64;
+typedef signed long long s64, __s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+/* linux/bpf.h, 5.15 */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_F_USER_STACK = 1 << 8 };
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	u32 inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	u32 level;
+	struct upid numbers[1];
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+	unsigned long fsbase;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct thread_uw {
+	unsigned long tp_value;
+};
+struct thread_struct {
+	struct thread_uw uw;
+};
+#endif
+
+struct task_struct {
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct thread_struct thread;
+	void *mm;
+};
+
+#pragma clang attribute pop
+
+#define COMM_BYTES 16
+
+/* A counter that several CPUs add to; its sum is right, its moments are not ordered. */
+#define count(counter) ((void)__sync_fetch_and_add(&(counter), 1))
+
+/* Masks an index in place, out of the compiler's sight: it may otherwise prove the mask needless
+ * and drop it, and the verifier, which proves less, refuses the access (clang 14, 19).
+ */
+#define mask_index(i, mask) asm volatile("%0 &= %1" : "+r"(i) : "i"(mask))
+
+#endif

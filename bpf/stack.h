@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * The mixed stack of the current thread: kernel, native and JavaScript frames in one, leaf first,
+ * each JavaScript function's name read and sent at this moment.
+ *
+ * Which frames are V8's is decided by their pc. Frames are chained by frame pointers. Where the
+ * chain breaks (glibc uses the register as scratch) the walk goes on from V8's newest exit frame
+ * and leaves a mark.
+ */
+#ifndef USTACK_STACK_H
+#define USTACK_STACK_H
+
+#include "v8.h"
+
+enum { DONE = 1, GO_ON = 0 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct walk);
+} walks SEC(".maps");
+
+/* Goes on from V8's newest exit frame, or ends the walk. */
+static __always_inline int leap(struct walk *w)
+{
+	u64 fp = w->exit_fp;
+
+	if (!fp || fp <= w->fp) {
+		w->stack.flags |= STACK_BROKEN;
+		return DONE;
+	}
+	w->exit_fp = 0;
+	w->fp = fp;
+	w->sp = 0;
+	w->pc = 0;
+	w->code = CODE_BUILTIN;
+	return push(w, frame_of(FRAME_GAP, 0)) ? GO_ON : DONE;
+}
+
+/* Goes on to the caller of the frame at fp. */
+static __always_inline int climb(struct walk *w)
+{
+	u64 fp = w->fp, next;
+
+	if (fp & 7 || !fp || !see(w, fp, fp + 16))
+		return leap(w);
+	next = word(w, fp);
+	w->pc = word(w, fp + 8);
+	w->sp = 0;
+	if (!w->pc)
+		return DONE;
+	w->code = code_at(w, w->pc);
+	if (next <= fp || next - fp > MAX_FRAME_BYTES) {
+		/* the outermost frame, or the pointer was scratch below it */
+		if (w->exit_fp > fp)
+			return leap(w);
+		if (w->code != CODE_UNKNOWN)
+			push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+		w->stack.flags |= STACK_BROKEN;
+		return DONE;
+	}
+	if (w->exit_fp && next > w->exit_fp && fp < w->exit_fp)
+		return leap(w); /* JavaScript frames were passed over: the pointer was scratch */
+	if (next == w->exit_fp)
+		w->exit_fp = 0;
+	w->fp = next;
+	return GO_ON;
+}
+
+/* A frame of V8's glue: the marker says its type. A C++ builtin's exit frame holds its function. */
+static __always_inline void push_typed(struct walk *w, u64 type)
+{
+	const struct layout *l = &w->process.layout;
+
+	push(w, frame_of(FRAME_TYPED, type << 52 | (w->pc & PC_MASK)));
+	if (type != l->frame_builtin_exit || !l->builtin_exit_function)
+		return;
+	if (read_user(&w->function, 8, w->fp + l->builtin_exit_function) && name_function(w))
+		push_function(w, TIER_NONE);
+}
+
+/* The innermost function while its code is still building its frame: the callee register has it. */
+static __always_inline bool push_callee(struct walk *w)
+{
+	w->function = w->callee;
+	if (!is_heap_object(w->function) || !name_function(w) || !runs_at(w, w->pc) ||
+	    w->pc - w->code_start > MAX_PROLOGUE)
+		return false;
+	push_function(w, w->is_builtin ? TIER_NONE : w->code == CODE_BUILTIN ? TIER_INTERPRETED : w->tier);
+	return true;
+}
+
+/* Where the innermost code, which has no frame of its own, returns to: on top of the stack, or
+ * under the frame pointer that was just saved.
+ */
+static __always_inline void find_return(struct walk *w)
+{
+	u64 words[2];
+
+	w->pc = 0;
+	w->code = CODE_BUILTIN;
+	if (!read_user(words, sizeof(words), w->sp))
+		return;
+	for (u32 i = 0; i < 2; i++) {
+		u32 code = code_at(w, words[i]);
+
+		if (code == CODE_JIT || code == CODE_BUILTIN) {
+			w->pc = words[i];
+			w->code = code;
+			return;
+		}
+	}
+}
+
+/* A frame whose code is V8's, at fp. */
+static __always_inline int step_v8(struct walk *w)
+{
+	const struct layout *l = &w->process.layout;
+	u64 marker, fp = w->fp;
+	u32 tier, leaf = w->leaf;
+
+	if (fp & 7 || !see(w, fp - 48, fp + 16))
+		return leap(w);
+	if (leaf && w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
+		if (!push_callee(w))
+			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
+		return climb(w);
+	}
+	marker = word(w, fp + l->fp_context);
+	if (!(marker & 1)) {
+		if (marker >> 1 < 256)
+			push_typed(w, marker >> 1);
+		else
+			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
+		return climb(w);
+	}
+	w->function = word(w, fp + l->fp_function);
+	if (!is_heap_object(w->function) || !name_function(w)) {
+		if (w->code == CODE_UNKNOWN) { /* not V8's after all */
+			push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+			return climb(w);
+		}
+		count(unreadable_functions);
+		push(w, frame_of(FRAME_LOST, w->pc & PC_MASK));
+		return climb(w);
+	}
+	if (leaf && w->code == CODE_JIT && !runs_at(w, w->pc)) {
+		if (push_callee(w)) /* the frame at fp is the caller's still */
+			find_return(w);
+		w->function = word(w, fp + l->fp_function);
+		if (!name_function(w))
+			return climb(w);
+	} else if (leaf && w->code == CODE_BUILTIN && !w->is_builtin) {
+		push(w, frame_of(FRAME_CODE, w->pc & PC_MASK)); /* a handler, or a stub it calls */
+		find_return(w);
+		if (w->code == CODE_BUILTIN) {
+			push_function(w, TIER_NONE);
+			return climb(w);
+		}
+	}
+	tier = tier_at(w, w->pc, w->code);
+	push_function(w, tier);
+	return climb(w);
+}
+
+/* Native code that JavaScript called directly and that has no frame: the frame at fp is V8's. */
+static __always_inline bool is_frameless(struct walk *w)
+{
+	const struct layout *l = &w->process.layout;
+	u64 pc, fp = w->fp;
+	u32 code;
+
+	if (fp & 7 || fp <= w->sp || !read_user(&pc, 8, w->sp))
+		return false;
+	code = code_at(w, pc);
+	if (code != CODE_JIT && code != CODE_BUILTIN)
+		return false;
+	if (!see(w, fp - 48, fp + 16) || !(word(w, fp + l->fp_context) & 1))
+		return false;
+	w->function = word(w, fp + l->fp_function);
+	if (!is_heap_object(w->function) || !name_function(w))
+		return false;
+	w->pc = pc;
+	w->code = code;
+	return true;
+}
+
+/* One frame; DONE when the walk has ended. */
+__noinline int step(struct walk *w)
+{
+	if (!w)
+		return DONE;
+	if (w->stack.count >= MAX_FRAMES) {
+		w->stack.flags |= STACK_TRUNCATED;
+		return DONE;
+	}
+	if (!w->process.has_v8 || w->code == CODE_NATIVE) {
+		u32 leaf = w->leaf;
+
+		push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+		if (leaf && w->process.has_v8 && is_frameless(w))
+			return GO_ON;
+		return climb(w);
+	}
+	if (w->code == CODE_UNKNOWN)
+		w->stack.flags |= STACK_NEW_CODE;
+	return step_v8(w);
+}
+
+static __always_inline void push_kernel(struct walk *w, void *ctx)
+{
+	u64 *frames = w->stack.frames;
+	long bytes = bpf_get_stack(ctx, frames, MAX_KERNEL_FRAMES * 8, 0);
+	u32 frames_count = bytes > 0 ? (u32)bytes / 8 : 0;
+
+	for (u32 i = 0; i < MAX_KERNEL_FRAMES; i++) {
+		if (i >= frames_count)
+			break;
+		push(w, frames[i]);
+	}
+	w->stack.kernel_count = w->stack.count;
+}
+
+/* Captures the current thread's stack into the CPU's walk; null if the process is not looked at or
+ * has no user-mode part. ids are current_ids().
+ */
+static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	u32 zero = 0, tgid = ids >> 32;
+	struct process *process;
+	struct walk *w;
+
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	w = bpf_map_lookup_elem(&walks, &zero);
+	if (!process || !w || !read_user_regs(task, &w->regs))
+		return 0;
+	bpf_probe_read_kernel(&w->process, sizeof(w->process), process);
+	w->ids = ids;
+	w->stack.event = EVENT_STACK;
+	w->stack.flags = 0;
+	w->stack.ids = ids;
+	w->stack.hash = 0;
+	w->stack.count = 0;
+	w->stack.kernel_count = 0;
+	if (kernel)
+		push_kernel(w, ctx);
+	w->pc = user_pc(&w->regs);
+	w->sp = user_sp(&w->regs);
+	w->fp = user_fp(&w->regs);
+	w->root = v8_root(&w->regs);
+	w->callee = v8_function(&w->regs);
+	w->epoch = 0;
+	w->exit_fp = 0;
+	w->leaf = 1;
+	w->window_bytes = 0;
+	w->code = code_at(w, w->pc);
+	if (w->process.has_v8)
+		begin_v8(w, task);
+	for (u32 i = 0; i < MAX_FRAMES + 1; i++) {
+		if (step(w))
+			break;
+	}
+	w->stack.hash = finish(w->stack.hash ^ (w->stack.flags & STACK_TRUNCATED));
+	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
+	return w;
+}
+
+static __always_inline bool send_stack(struct walk *w)
+{
+	u64 bytes = __builtin_offsetof(struct stack, frames) + 8 * (u64)w->stack.count;
+
+	if (bytes > sizeof(w->stack))
+		return false; /* cannot happen; tells the verifier so */
+	if (bpf_ringbuf_output(&events, &w->stack, bytes, 0)) {
+		count(lost_events);
+		return false;
+	}
+	return true;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Which processes are looked at, and what the kernel is told of each: where code of which kind
+ * lies, and how the V8 in it lays out its objects. User space writes a struct process per
+ * process; a process without one is not looked at.
+ */
+#ifndef USTACK_TARGET_H
+#define USTACK_TARGET_H
+
+#include "kernel.h"
+
+#define MAX_PROCESSES 1024
+#define MAX_RANGES 256 /* executable mappings of one process; a power of two */
+#define MAX_PID_LEVELS 8
+
+/* What code a range of addresses holds. */
+enum code {
+	CODE_UNKNOWN, /* in no range: may be a JIT's that user space has not seen yet */
+	CODE_NATIVE,
+	CODE_BUILTIN, /* V8's embedded builtins and bytecode handlers */
+	CODE_JIT,     /* V8's code space */
+};
+
+struct range {
+	u64 start;
+	u64 end; /* exclusive; the low two bits are not part of it but the enum code */
+};
+
+/* Where V8 keeps things, in bytes unless said; symbolize/v8.Layout has the meaning of each. 0 is
+ * "not there in this version".
+ */
+struct layout {
+	u32 gc_count, gc_state, c_entry_fp, dispatch_table;
+	u16 first_js_function, last_js_function, shared_function_info, scope_info, script, code;
+	u16 bytecode_array, first_nonstring, debug_info, debug_info_script;
+	u16 map_instance_type, map_instance_size, map_inobject, map_bit_field3;
+	u16 map_descriptors, descriptors_header;
+	u16 function_shared, function_code, function_properties;
+	u16 shared_name, shared_script;
+	u16 script_name, script_id, script_source_url;
+	u16 scope_first, scope_max_inlined, scope_positions, scope_positions_of;
+	u16 code_start, code_size, code_flags;
+	s16 fp_context, fp_function, fp_bytecode_array, fp_bytecode_offset;
+	s16 builtin_exit_function;
+	u8 dictionary_bit, descriptor_shift, details_location, details_index;
+	u8 scope_flags_smi, scope_module, scope_receiver;
+	u8 code_start_pointer, code_kind_mask, kind_baseline, kind_maglev, kind_turbofan;
+	u8 dispatch_handle;
+	u8 frame_builtin_exit;
+	u8 pad[2];
+};
+
+struct process {
+	u64 dispatch_base; /* JS dispatch table, where one serves the whole process */
+	s64 tls_isolate;   /* thread pointer + this: the thread's Isolate; 0: not known */
+	u32 has_v8;
+	u32 range_count;
+	struct layout layout;
+	struct range ranges[MAX_RANGES]; /* by start, not overlapping */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, u32);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+/* Inode of the pid namespace that user space counts in; 0: the first one, as the kernel does. */
+const volatile u32 pid_namespace = 0;
+
+/* The number that user space knows a task by: pid, in user space's pid namespace; 0: none. */
+static __always_inline u32 number_of(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	u32 level = BPF_CORE_READ(pid, level);
+	struct upid upid;
+
+	for (u32 i = 0; i < MAX_PID_LEVELS && i <= level; i++) {
+		bpf_probe_read_kernel(&upid, sizeof(upid), &pid->numbers[i]);
+		if (BPF_CORE_READ(upid.ns, ns.inum) == pid_namespace)
+			return upid.nr;
+	}
+	return 0;
+}
+
+/* The current thread as user space knows it: tgid in the upper half, tid in the lower. */
+static __always_inline u64 current_ids(void)
+{
+	struct task_struct *task;
+
+	if (!pid_namespace)
+		return bpf_get_current_pid_tgid();
+	task = (struct task_struct *)bpf_get_current_task();
+	return (u64)number_of(BPF_CORE_READ(task, group_leader)) << 32 | number_of(task);
+}
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * The state of one walk over a user-mode stack, the reads it makes, and the frames it leaves.
+ *
+ * A read of user memory costs by the call, not by the byte, so the stack is read in windows of a
+ * page's size that the frames are then picked from. Functions that are not static are verified
+ * once, apart from their callers (Linux 5.12 for their pointer argument): that keeps loops over
+ * many frames cheap to verify, with no need of bpf_loop (5.17).
+ */
+#ifndef USTACK_UNWIND_H
+#define USTACK_UNWIND_H
+
+#include "regs.h"
+#include "target.h"
+
+#define MAX_FRAMES 256       /* of one stack; a power of two */
+#define MAX_KERNEL_FRAMES 64 /* of these at most */
+#define WINDOW_WORDS 512     /* of the stack at a time: 4 KiB */
+#define MAX_FRAME_BYTES (16 << 20) /* between two frames; threads' stacks are smaller */
+#define TEXT_BYTES 1024      /* of a script's name; a power of two */
+#define NAME_BYTES 512       /* of a function's name */
+#define MAX_DESCRIPTORS 6    /* of a function's properties */
+#define MAX_PIECES 16        /* of a concatenated string at once */
+
+/* A frame is one word: what it is in the top four bits, then what tells it from others. */
+enum frame_kind {
+	FRAME_NATIVE, /* pc */
+	FRAME_JS,     /* tier: 4 bits, function id: 56 bits */
+	FRAME_TYPED,  /* V8's frame type: 8 bits, pc: 52 bits */
+	FRAME_CODE,   /* pc in V8's code that has no frame of its own, or none that could be told */
+	FRAME_LOST,   /* pc in V8's code whose function could not be read */
+	FRAME_GAP,    /* frames are missing here */
+	FRAME_KERNEL = 15, /* pc: kernel addresses begin with ones */
+};
+
+enum tier { TIER_NONE, TIER_INTERPRETED, TIER_BASELINE, TIER_MAGLEV, TIER_TURBOFAN, TIER_OPTIMIZED };
+
+enum event_kind { EVENT_STACK, EVENT_FUNCTION, EVENT_SCRIPT, EVENT_EXEC };
+
+enum stack_flag {
+	STACK_TRUNCATED = 1, /* deeper than MAX_FRAMES */
+	STACK_BROKEN = 2,    /* the chain of frame pointers ended where no thread begins */
+	STACK_NEW_CODE = 4,  /* code was met that user space has not described */
+};
+
+/* One stack, leaf first: kernel frames, then user frames. */
+struct stack {
+	u32 event; /* EVENT_STACK */
+	u32 flags;
+	u64 ids;  /* tgid, tid */
+	u64 hash; /* of the frames: two stacks of one thread are the same if it is */
+	u32 count;
+	u32 kernel_count;
+	u8 comm[COMM_BYTES];
+	u64 frames[MAX_FRAMES];
+};
+
+enum name_flag {
+	NAME_TRUNCATED = 1, /* longer than its bound */
+	NAME_INFERRED = 2,  /* V8's guess from the source: "Foo.bar" of Foo.bar = function () {} */
+	NAME_PARTIAL = 4,   /* a piece of it could not be read */
+};
+
+/* What is known of one function or script: sent once per content. */
+struct name {
+	u32 event; /* EVENT_FUNCTION or EVENT_SCRIPT */
+	u32 flags;
+	u64 ids;
+	u64 id;     /* function: its identity in frames; script: the address of its object */
+	s32 script; /* V8's number of the script, unique in its isolate; 0: a builtin */
+	s32 start;  /* function: UTF-16 units from the script's start; -1: not known */
+	u32 length; /* of text */
+	u32 pad;
+	u8 text[2 * TEXT_BYTES]; /* UTF-8; the second half is room for the verifier's doubts */
+};
+
+struct piece {
+	u64 string;
+	u64 offset, length; /* the part of it that is wanted, in units */
+};
+
+struct descriptor {
+	u64 key, details, value;
+};
+
+struct walk {
+	struct process process; /* a copy: reads of it need no look-up */
+	u64 ids;
+	u64 pc, sp, fp;
+	struct pt_regs regs;
+	u64 root, callee;  /* registers that mean something in V8's code */
+	u64 isolate;
+	u64 epoch;         /* changes with each collection; 0: do not cache */
+	u64 exit_fp;       /* V8's newest exit frame, until the walk has met it; 0: none */
+	u32 code;          /* enum code of pc */
+	u32 leaf;          /* nothing is pushed yet */
+	/* the function of the frame at hand */
+	u64 function;
+	u64 id;
+	u64 code_start;
+	u32 code_size;
+	u32 tier;          /* of that code */
+	u32 is_builtin;
+	u32 complete;      /* all of it was read */
+	u64 object[16], script[16], map[16];
+	struct descriptor descriptors[MAX_DESCRIPTORS];
+	/* strings */
+	u64 piece_count;
+	u32 limit;         /* of text */
+	u32 high;          /* a high surrogate that waits for its low one */
+	struct piece pieces[MAX_PIECES];
+	u16 raw[TEXT_BYTES];
+	u64 window_base;
+	u64 window_bytes;
+	u64 window[WINDOW_WORDS];
+	struct name name;
+	struct stack stack;
+};
+
+/* Keeps types that no map names in the object, for Go's bindings. */
+const enum frame_kind *frame_kind_unused __attribute__((unused));
+const enum event_kind *event_kind_unused __attribute__((unused));
+const enum stack_flag *stack_flag_unused __attribute__((unused));
+const enum name_flag *name_flag_unused __attribute__((unused));
+const enum code *code_unused __attribute__((unused));
+const enum tier *tier_unused __attribute__((unused));
+
+volatile u64 unreadable_functions = 0; /* frames of V8's whose function could not be read */
+
+static __always_inline u64 mix(u64 hash, u64 word)
+{
+	word *= 0x87c37b91114253d5ull; /* the constants of MurmurHash3, x64, 128 bit */
+	word = word << 31 | word >> 33;
+	hash ^= word * 0x4cf5ad432745937full;
+	hash = hash << 27 | hash >> 37;
+	return hash * 5 + 0x52dce729;
+}
+
+static __always_inline u64 finish(u64 hash)
+{
+	hash ^= hash >> 33;
+	hash *= 0xff51afd7ed558ccdull;
+	hash ^= hash >> 33;
+	hash *= 0xc4ceb9fe1a85ec53ull;
+	return hash ^ hash >> 33;
+}
+
+static __always_inline bool push(struct walk *w, u64 frame)
+{
+	u64 at = w->stack.count;
+
+	w->leaf = 0;
+	if (at >= MAX_FRAMES) {
+		w->stack.flags |= STACK_TRUNCATED;
+		return false;
+	}
+	mask_index(at, MAX_FRAMES - 1);
+	w->stack.frames[at] = frame;
+	w->stack.count = at + 1;
+	w->stack.hash = mix(w->stack.hash, frame);
+	return true;
+}
+
+#define frame_of(kind, rest) ((u64)(kind) << 60 | (rest))
+#define PC_MASK ((1ull << 52) - 1)
+
+static __always_inline bool read_user(void *to, u32 bytes, u64 from)
+{
+	return bpf_probe_read_user(to, bytes, (const void *)from) == 0;
+}
+
+/* Makes the stack's words from low to high readable with word(). */
+static __always_inline bool see(struct walk *w, u64 low, u64 high)
+{
+	u64 bytes;
+
+	if (low >= w->window_base && high <= w->window_base + w->window_bytes)
+		return true;
+	w->window_base = low;
+	w->window_bytes = sizeof(w->window);
+	if (read_user(w->window, sizeof(w->window), low))
+		return true;
+	bytes = 4096 - (low & 4095); /* the mapping ends within the window */
+	if (bytes < high - low)
+		bytes = high - low;
+	w->window_bytes = 0;
+	if (bytes > sizeof(w->window) || !read_user(w->window, bytes, low))
+		return false;
+	w->window_bytes = bytes;
+	return true;
+}
+
+/* The word at address, which see() has made readable. */
+static __always_inline u64 word(struct walk *w, u64 address)
+{
+	u64 at = (address - w->window_base) >> 3;
+
+	mask_index(at, WINDOW_WORDS - 1);
+	return w->window[at];
+}
+
+/* The kind of code at pc: the last range that starts at or before it, if pc is inside. */
+__noinline u32 code_at(struct walk *w, u64 pc)
+{
+	struct range *ranges;
+	u64 i = 0, j;
+
+	if (!w)
+		return CODE_UNKNOWN;
+	ranges = w->process.ranges;
+	for (u64 step = MAX_RANGES / 2; step; step >>= 1) {
+		j = i | step;
+		mask_index(j, MAX_RANGES - 1);
+		if (j < w->process.range_count && ranges[j].start <= pc)
+			i = j;
+	}
+	mask_index(i, MAX_RANGES - 1);
+	if (pc < ranges[i].start || pc >= (ranges[i].end & ~3ull))
+		return CODE_UNKNOWN;
+	return ranges[i].end & 3;
+}
+
+#endif

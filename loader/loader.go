@@ -1,0 +1,82 @@
+// Package loader brings BPF programs into the kernel, attaches them and takes
+// them out again. It is the one place that knows what the kernel's refusals
+// mean and what to do about them.
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// Load loads spec into the kernel and assigns its programs and maps to the
+// fields of objects, a struct that bpf2go generated. The caller closes objects.
+func Load(spec *ebpf.CollectionSpec, objects any) error {
+	// Only kernels before 5.11 charge BPF memory to this limit, so a refusal
+	// to raise it matters only if loading then fails.
+	memlock := rlimit.RemoveMemlock()
+	err := spec.LoadAndAssign(objects, nil)
+	if err != nil && memlock != nil {
+		err = errors.Join(err, memlock)
+	}
+	if err != nil {
+		return fmt.Errorf("load BPF programs: %w", explain(err))
+	}
+	return nil
+}
+
+// explain adds the remedy to an error of the kernel's, where one is known.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		var verifier *ebpf.VerifierError
+		if os.Geteuid() != 0 || !errors.As(err, &verifier) {
+			return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_PERFMON)", err)
+		}
+	case errors.Is(err, btf.ErrNotFound):
+		return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF)", err)
+	case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("%w (Linux 5.15 or newer is needed)", err)
+	}
+	return err
+}
+
+// RawTracepoint runs program at the kernel's tracepoint of that name until the
+// link is closed.
+func RawTracepoint(name string, program *ebpf.Program) (link.Link, error) {
+	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: program})
+	if err != nil {
+		return nil, fmt.Errorf("attach to tracepoint %s: %w", name, explain(err))
+	}
+	return l, nil
+}
+
+// firstPIDNamespace is the inode of the pid namespace that the kernel starts
+// with (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+const firstPIDNamespace = 0xEFFFFFFC
+
+// PIDNamespace returns the inode of the pid namespace that this process counts
+// in, or 0 if it is the kernel's own, whose numbers need no translation.
+func PIDNamespace() (uint32, error) {
+	target, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return 0, fmt.Errorf("read the pid namespace: %w (is /proc mounted?)", err)
+	}
+	inode, ok := strings.CutPrefix(target, "pid:[")
+	n, err := strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 32)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("read the pid namespace: %q is none", target)
+	}
+	if n == firstPIDNamespace {
+		return 0, nil
+	}
+	return uint32(n), nil
+}
