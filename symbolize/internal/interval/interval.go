@@ -1,0 +1,106 @@
+// Package interval answers which of many overlapping address ranges holds an
+// address, in little memory.
+package interval
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// A Span is the addresses from Start up to, not including, End. Ref is the
+// caller's name for it; math.MaxUint32 is not allowed.
+type Span struct {
+	Start, End uint64
+	Ref        uint32
+}
+
+const gap = math.MaxUint32 // stands in refs for addresses that no span holds
+
+// A Map is a set of spans cut into pieces that do not overlap: 12 bytes each,
+// and at most two for each span. The zero Map holds nothing.
+type Map struct {
+	starts []uint64 // ascending
+	refs   []uint32 // refs[i] holds from starts[i] up to starts[i+1]
+}
+
+// New makes a Map of spans. Where spans overlap, the later in the slice wins.
+// A span that ends before it starts holds nothing.
+func New(spans []Span) Map {
+	order := make([]uint32, len(spans))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int {
+		return cmp.Compare(spans[a].Start, spans[b].Start)
+	})
+	s := sweep{spans: spans, out: Map{make([]uint64, 0, 2*len(spans)), make([]uint32, 0, 2*len(spans))}}
+	for _, i := range order {
+		s.advance(spans[i].Start)
+		heap.Push(&s.active, i)
+	}
+	s.advance(math.MaxUint64)
+	return Map{starts: slices.Clone(s.out.starts), refs: slices.Clone(s.out.refs)}
+}
+
+// Lookup returns the Ref of the span that holds address.
+func (m Map) Lookup(address uint64) (ref uint32, ok bool) {
+	i, found := slices.BinarySearch(m.starts, address)
+	if !found {
+		i--
+	}
+	if i < 0 || m.refs[i] == gap {
+		return 0, false
+	}
+	return m.refs[i], true
+}
+
+// A sweep goes over the addresses upwards. All before pos is in out.
+type sweep struct {
+	spans  []Span
+	active latest // began before pos; those that ended are dropped when they surface
+	pos    uint64
+	out    Map
+}
+
+// advance gives the addresses up to limit to the spans that are active.
+func (s *sweep) advance(limit uint64) {
+	for len(s.active) > 0 && s.pos < limit {
+		top := s.spans[s.active[0]]
+		if top.End <= s.pos {
+			heap.Pop(&s.active)
+			continue
+		}
+		s.emit(top.Ref)
+		s.pos = min(top.End, limit)
+	}
+	if s.pos < limit {
+		s.emit(gap)
+		s.pos = limit
+	}
+}
+
+// emit begins a piece at pos, unless it only continues the piece before.
+func (s *sweep) emit(ref uint32) {
+	n := len(s.out.refs)
+	if n == 0 && ref == gap || n > 0 && s.out.refs[n-1] == ref {
+		return
+	}
+	s.out.starts = append(s.out.starts, s.pos)
+	s.out.refs = append(s.out.refs, ref)
+}
+
+// latest is a heap of indexes of spans, the greatest on top.
+type latest []uint32
+
+func (l latest) Len() int           { return len(l) }
+func (l latest) Less(i, j int) bool { return l[i] > l[j] }
+func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+func (l *latest) Push(x any)        { *l = append(*l, x.(uint32)) }
+
+func (l *latest) Pop() any {
+	last := (*l)[len(*l)-1]
+	*l = (*l)[:len(*l)-1]
+	return last
+}
