@@ -1,0 +1,224 @@
+// Package elfsym reads one ELF file's symbols: the name of an address, the
+// address of a name, and the bytes at either.
+//
+// Three numbers name a place in the code, and the package keeps them apart: an
+// offset counts bytes from the start of the file, an address is where the file
+// asks to be loaded, and where a process really loaded it is the process's own
+// affair (the difference is the load bias; an address is what remains without it).
+//
+// Files are read, never mapped: a file that shrinks while it is mapped would
+// kill the reader with SIGBUS, and the target owns its files. Names stay in the
+// file until they are asked for. An open file so costs 12 to 24 bytes a
+// function, and 8 more a symbol once one is looked up by name.
+package elfsym
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/mikelolasagasti/xz"
+
+	"ustack/symbolize/internal/interval"
+)
+
+// Limits on what a file may make us read or hold. The largest binaries we know
+// of, browsers with all their symbols, stay below half of each.
+const (
+	maxDebugData  = 64 << 20 // bytes of .gnu_debugdata, packed and unpacked
+	maxDictionary = 64 << 20 // what xz -9 needs
+	maxNotes      = 64 << 10 // bytes of one note segment
+)
+
+// A File is an open ELF file. Its methods may be called concurrently.
+type File struct {
+	r       io.ReaderAt
+	typ     elf.Type
+	machine elf.Machine
+	loads   []elf.ProgHeader // PT_LOAD, in the file's order
+	tls     elf.ProgHeader
+	code    []region
+	buildID string
+
+	tables    []*table // .symtab, .dynsym and .gnu_debugdata's .symtab, those that exist
+	stripped  bool
+	partial   error
+	functions interval.Map // address to reference
+	names     func() nameIndex
+}
+
+// A region is where code may be, as addresses.
+type region struct{ start, end uint64 }
+
+// Open reads r as an ELF file of 64 bits, little endian: a file, or a whole
+// image such as the vdso in a bytes.Reader. Close of the File closes r if r is
+// an io.Closer; if Open fails, r stays the caller's.
+func Open(r io.ReaderAt) (*File, error) {
+	e, err := elf.NewFile(r)
+	if err != nil {
+		return nil, fmt.Errorf("read ELF header: %w", err)
+	}
+	if e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB {
+		return nil, fmt.Errorf("read ELF header: %v %v (only 64 bits, little endian, are known)", e.Class, e.Data)
+	}
+	f := &File{r: r, typ: e.Type, machine: e.Machine}
+	for _, p := range e.Progs {
+		switch p.Type {
+		case elf.PT_LOAD:
+			f.loads = append(f.loads, p.ProgHeader)
+		case elf.PT_TLS:
+			f.tls = p.ProgHeader
+		case elf.PT_NOTE:
+			f.readNotes(p)
+		}
+	}
+	f.findCode(e)
+	f.openTables(e)
+	f.indexFunctions()
+	f.names = sync.OnceValue(f.indexNames)
+	return f, nil
+}
+
+// Close closes what Open was given. It may be called on a nil File.
+func (f *File) Close() error {
+	if f == nil {
+		return nil
+	}
+	if c, ok := f.r.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// Type is elf.ET_EXEC for a file that loads where its addresses say, elf.ET_DYN
+// for one that loads anywhere: libraries and position-independent programs.
+func (f *File) Type() elf.Type { return f.typ }
+
+// BuildID is the linker's identifier in hexadecimal, empty if there is none.
+func (f *File) BuildID() string { return f.buildID }
+
+// TLSSize is the size in bytes of the block of thread-local variables.
+func (f *File) TLSSize() uint64 { return f.tls.Memsz }
+
+// TLSAlign is that block's alignment in bytes: 0 or 1 means none.
+func (f *File) TLSAlign() uint64 { return f.tls.Align }
+
+// Stripped reports whether only exported symbols are left: there is neither
+// .symtab nor .gnu_debugdata.
+func (f *File) Stripped() bool { return f.stripped }
+
+// Partial says why symbols that the file announces are not to be had, nil if
+// all are: a damaged table does not keep the others from being read.
+func (f *File) Partial() error { return f.partial }
+
+// openTables finds the symbol tables and reads what is packed.
+func (f *File) openTables(e *elf.File) {
+	f.stripped = true
+	for _, name := range []string{".symtab", ".dynsym"} {
+		if f.addTable(e, f.r, name) && name == ".symtab" {
+			f.stripped = false
+		}
+	}
+	packed := e.Section(".gnu_debugdata")
+	if packed == nil {
+		return
+	}
+	f.stripped = false
+	image, err := unpack(packed)
+	if err != nil {
+		f.damaged(".gnu_debugdata", err)
+		return
+	}
+	r := bytes.NewReader(image)
+	inner, err := elf.NewFile(r)
+	if err != nil {
+		f.damaged(".gnu_debugdata", err)
+		return
+	}
+	f.addTable(inner, r, ".symtab")
+}
+
+// addTable adds e's symbol table of that name and reports whether e has it.
+func (f *File) addTable(e *elf.File, r io.ReaderAt, name string) bool {
+	section := e.Section(name)
+	if section == nil || section.Type == elf.SHT_NOBITS {
+		return false
+	}
+	t, err := newTable(e, r, section)
+	if err != nil {
+		f.damaged(name, err)
+		return true
+	}
+	f.tables = append(f.tables, t)
+	return true
+}
+
+func (f *File) damaged(section string, err error) {
+	f.partial = errors.Join(f.partial, fmt.Errorf("read symbols of %s: %w", section, err))
+}
+
+// unpack returns the ELF image that s holds, an xz file.
+func unpack(s *elf.Section) ([]byte, error) {
+	if s.FileSize > maxDebugData {
+		return nil, fmt.Errorf("%d bytes, more than %d", s.FileSize, maxDebugData)
+	}
+	r, err := xz.NewReader(io.NewSectionReader(s, 0, int64(s.FileSize)), maxDictionary)
+	if err != nil {
+		return nil, err
+	}
+	image, err := io.ReadAll(io.LimitReader(r, maxDebugData+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(image) > maxDebugData {
+		return nil, fmt.Errorf("more than %d bytes unpacked", maxDebugData)
+	}
+	return bytes.Clone(image), nil
+}
+
+// findCode notes where code is: executable sections, or whole segments in a
+// file without section headers.
+func (f *File) findCode(e *elf.File) {
+	const code = elf.SHF_ALLOC | elf.SHF_EXECINSTR
+	for _, s := range e.Sections {
+		if s.Flags&code == code {
+			f.code = append(f.code, region{s.Addr, end(s.Addr, s.Size)})
+		}
+	}
+	if f.code != nil {
+		return
+	}
+	for _, p := range f.loads {
+		if p.Flags&elf.PF_X != 0 {
+			f.code = append(f.code, region{p.Vaddr, end(p.Vaddr, p.Memsz)})
+		}
+	}
+}
+
+// readNotes looks for the build id in a note segment. Each note is three
+// words (name's size, content's size, type), name and content, both padded to 4.
+func (f *File) readNotes(p *elf.Prog) {
+	const typeBuildID = 3 // NT_GNU_BUILD_ID
+	notes := make([]byte, min(p.Filesz, maxNotes))
+	n, _ := p.ReadAt(notes, 0) // a short segment has fewer notes
+	notes = notes[:n]
+	for len(notes) >= 12 {
+		name, content := uint64(word(notes)), uint64(word(notes[4:]))
+		typ := word(notes[8:])
+		notes = notes[12:]
+		contentAt := (name + 3) &^ 3
+		next := contentAt + (content+3)&^3
+		if contentAt+content > uint64(len(notes)) {
+			return
+		}
+		if typ == typeBuildID && string(notes[:name]) == "GNU\x00" {
+			f.buildID = hex.EncodeToString(notes[contentAt : contentAt+content])
+			return
+		}
+		notes = notes[min(next, uint64(len(notes))):]
+	}
+}

@@ -1,0 +1,278 @@
+package elfsym
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"hash/maphash"
+	"iter"
+	"slices"
+
+	"ustack/symbolize/internal/interval"
+)
+
+// maxSameName bounds how many symbols of one name Symbol looks at.
+const maxSameName = 256
+
+// A reference is a table's number and an index in it.
+type reference uint32
+
+const indexBits = 24 // more than maxSymbols needs
+
+func refer(table int, index uint32) reference { return reference(table<<indexBits) | reference(index) }
+func (r reference) table() int                { return int(r >> indexBits) }
+func (r reference) index() uint32             { return uint32(r) & (1<<indexBits - 1) }
+
+// A function is a symbol of code on its way into the index.
+type function struct {
+	start, end uint64 // end is 0 until it is known, for a symbol without a size
+	name       uint32 // offset in the table's strings
+	ref        reference
+	rank       uint8 // how good a name it is for its start: higher is better
+}
+
+// compare sorts by start, and the better name last.
+func compare(a, b function) int {
+	switch {
+	case a.start != b.start:
+		return cmp.Compare(a.start, b.start)
+	case a.rank != b.rank:
+		return cmp.Compare(a.rank, b.rank)
+	}
+	return cmp.Compare(b.ref, a.ref)
+}
+
+// Lookup returns the function that holds address: of several, the one that
+// begins last; of several that begin together, the one that has a size, is
+// typed as a function, is not local, and has the fewest underscores in front.
+// A function without a size reaches to the next one in its section, unless it
+// lies within one that has a size.
+func (f *File) Lookup(address uint64) (Symbol, bool) {
+	ref, ok := f.functions.Lookup(address)
+	if !ok {
+		return Symbol{}, false
+	}
+	return f.symbol(reference(ref))
+}
+
+// Symbol returns the symbol of that raw name, a function, variable or other.
+// Of several, one that is not local is preferred, then .symtab's.
+func (f *File) Symbol(name string) (Symbol, bool) {
+	var local Symbol
+	found := false
+	for ref := range f.candidates(name) {
+		s, ok := f.symbol(ref)
+		if !ok || s.Name != name {
+			continue
+		}
+		if s.Bind != elf.STB_LOCAL {
+			return s, true
+		}
+		if !found {
+			local, found = s, true
+		}
+	}
+	return local, found
+}
+
+// Symbols yields each symbol whose raw name starts with prefix, in the order
+// of the file's strings. A symbol that is in several tables comes once. It goes
+// through the strings of the whole file: some 50 ms for node.
+func (f *File) Symbols(prefix string) iter.Seq[Symbol] {
+	return func(yield func(Symbol) bool) {
+		start := []byte(prefix)
+		for i, t := range f.tables {
+			var matches []uint32
+			_ = t.names(func(index uint32, name []byte) { // what is damaged is in Partial
+				if bytes.HasPrefix(name, start) {
+					matches = append(matches, index)
+				}
+			})
+			for _, index := range matches {
+				s, ok := f.symbol(refer(i, index))
+				if ok && !f.inEarlier(i, s) && !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// inEarlier reports whether a table before the given one has s too.
+func (f *File) inEarlier(table int, s Symbol) bool {
+	if table == 0 {
+		return false
+	}
+	for ref := range f.candidates(s.Name) {
+		if ref.table() >= table {
+			return false
+		}
+		if same, ok := f.symbol(ref); ok && same.Name == s.Name && same.Address == s.Address {
+			return true
+		}
+	}
+	return false
+}
+
+// symbol reads what ref refers to.
+func (f *File) symbol(ref reference) (Symbol, bool) {
+	t := f.tables[ref.table()]
+	e, err := t.entry(ref.index())
+	if err != nil {
+		return Symbol{}, false
+	}
+	name, err := t.name(e.name)
+	if err != nil {
+		return Symbol{}, false
+	}
+	return Symbol{Name: name, Address: e.address, Size: e.size, Type: e.typ(), Bind: e.bind()}, true
+}
+
+// indexFunctions makes the index behind Lookup.
+func (f *File) indexFunctions() {
+	all := f.allFunctions()
+	slices.SortFunc(all, compare)
+	spans := make([]interval.Span, 0, len(all))
+	var covered uint64 // up to here functions with a size reach
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].start == all[0].start {
+			n++
+		}
+		group, rest := all[:n], all[n:]
+		f.bestLast(group)
+		for _, fn := range group {
+			covered = max(covered, fn.end)
+		}
+		for _, fn := range group {
+			if fn.end == 0 && fn.start >= covered {
+				fn.end = f.codeEnd(fn.start)
+				if len(rest) > 0 {
+					fn.end = min(fn.end, rest[0].start)
+				}
+			}
+			spans = append(spans, interval.Span{Start: fn.start, End: fn.end, Ref: uint32(fn.ref)})
+		}
+		all = rest
+	}
+	f.functions = interval.New(spans)
+}
+
+// allFunctions reads the functions of all tables.
+func (f *File) allFunctions() []function {
+	const usual = 1 << 18 // enough for node; a larger file makes the slice grow
+	symbols := 0
+	for _, t := range f.tables {
+		symbols += int(t.count)
+	}
+	all := make([]function, 0, min(symbols, usual))
+	for i, t := range f.tables {
+		err := t.entries(func(index uint32, e entry) {
+			if fn, ok := f.function(e); ok {
+				fn.ref = refer(i, index)
+				all = append(all, fn)
+			}
+		})
+		if err != nil {
+			f.damaged(t.section, err)
+		}
+	}
+	return all
+}
+
+// function says how e counts as a function, false if it is none.
+func (f *File) function(e entry) (function, bool) {
+	const sized, typed, visible = 4, 2, 1 // parts of a rank
+	fn := function{start: e.address, name: e.name}
+	switch e.typ() {
+	case elf.STT_FUNC, elf.STT_GNU_IFUNC:
+		fn.rank |= typed
+	case elf.STT_NOTYPE:
+		if f.machine == elf.EM_AARCH64 && e.bind() == elf.STB_LOCAL {
+			return fn, false // $x and $d, which tell code from data
+		}
+	default:
+		return fn, false
+	}
+	limit := f.codeEnd(e.address)
+	if limit == 0 || !e.defined() {
+		return fn, false
+	}
+	if e.size > 0 {
+		fn.rank |= sized
+		fn.end = min(limit, end(e.address, e.size))
+	}
+	if e.bind() != elf.STB_LOCAL {
+		fn.rank |= visible
+	}
+	return fn, true
+}
+
+// codeEnd returns where the code that address is in ends, 0 if it is in none.
+func (f *File) codeEnd(address uint64) uint64 {
+	for _, r := range f.code {
+		if address >= r.start && address < r.end {
+			return r.end
+		}
+	}
+	return 0
+}
+
+// bestLast moves the best name of a group that starts at one address to its
+// end. The group is sorted by rank; names are read only where the ranks of one
+// table tie, and then only to see what they begin with.
+func (f *File) bestLast(group []function) {
+	last := len(group) - 1
+	top := group[last]
+	best, fewest := last, -1
+	for i := last - 1; i >= 0 && group[i].rank == top.rank && group[i].ref.table() == top.ref.table(); i-- {
+		if fewest < 0 {
+			fewest = f.underscores(top)
+		}
+		if n := f.underscores(group[i]); n < fewest {
+			best, fewest = i, n
+		}
+	}
+	group[best], group[last] = group[last], group[best]
+}
+
+// underscores counts those that fn's name begins with, up to four.
+func (f *File) underscores(fn function) int {
+	var start [4]byte
+	n, _ := f.tables[fn.ref.table()].strings.ReadAt(start[:], int64(fn.name)) // an unreadable name has none
+	return n - len(bytes.TrimLeft(start[:n], "_"))
+}
+
+// A nameIndex finds symbols by their names' hashes: 32 bits of the hash, then
+// the reference, sorted. The seed is the index's own, so that no file can be
+// made whose names collide.
+type nameIndex struct {
+	seed maphash.Seed
+	keys []uint64
+}
+
+func (f *File) indexNames() nameIndex {
+	x := nameIndex{seed: maphash.MakeSeed()}
+	for i, t := range f.tables {
+		_ = t.names(func(index uint32, name []byte) { // what is damaged is in Partial
+			x.keys = append(x.keys, maphash.Bytes(x.seed, name)>>32<<32|uint64(refer(i, index)))
+		})
+	}
+	x.keys = slices.Clip(x.keys)
+	slices.Sort(x.keys)
+	return x
+}
+
+// candidates yields what may have that name, in the order of the tables.
+func (f *File) candidates(name string) iter.Seq[reference] {
+	return func(yield func(reference) bool) {
+		x := f.names()
+		hash := maphash.String(x.seed, name) >> 32 << 32
+		first, _ := slices.BinarySearch(x.keys, hash)
+		for i, key := range x.keys[first:] {
+			if i == maxSameName || key>>32<<32 != hash || !yield(reference(key)) {
+				return
+			}
+		}
+	}
+}
