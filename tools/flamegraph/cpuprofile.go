@@ -1,0 +1,136 @@
+package flamegraph
+
+import (
+	"io"
+	"net/url"
+	"path"
+	"strconv"
+
+	"ustack/symbolize"
+)
+
+// maxCPUSamples bounds the samples that a .cpuprofile lists one by one: Chrome
+// draws each, and days of samples would not load.
+const maxCPUSamples = 1 << 20
+
+// A CPU profile as Chrome's DevTools and VS Code read it. Lines and columns
+// count from 0, times are in microseconds.
+type (
+	cpuProfile struct {
+		Nodes      []cpuNode `json:"nodes"`
+		StartTime  int64     `json:"startTime"`
+		EndTime    int64     `json:"endTime"`
+		Samples    []int     `json:"samples"`    // ids of nodes
+		TimeDeltas []int64   `json:"timeDeltas"` // since the sample before
+	}
+	cpuNode struct {
+		ID        int      `json:"id"`
+		CallFrame cpuFrame `json:"callFrame"`
+		HitCount  uint64   `json:"hitCount"`
+		Children  []int    `json:"children,omitempty"`
+	}
+	cpuFrame struct {
+		FunctionName string `json:"functionName"`
+		ScriptID     string `json:"scriptId"`
+		URL          string `json:"url"`
+		LineNumber   int    `json:"lineNumber"`
+		ColumnNumber int    `json:"columnNumber"`
+	}
+)
+
+// writeCPUProfile writes one profile of all threads. The stacks of a single
+// thread hang from "(root)"; those of several from a node for each thread, with
+// its name and numbers. Equal stacks lie side by side: their order in time is
+// not known. Where there are more than maxCPUSamples samples, samples lists
+// every second, third … of them; hitCount is always exact.
+func writeCPUProfile(w io.Writer, p *Profile, _ Options) error {
+	root := &node{}
+	threads := p.Merge().threads()
+	for _, t := range threads {
+		tree := newTree(t.Stacks)
+		root.total += tree.total
+		if len(threads) == 1 {
+			root = tree
+			break
+		}
+		tree.frame.Name = t.String()
+		root.children = append(root.children, tree)
+	}
+	root.frame.Name = "(root)"
+	b := cpuBuilder{
+		out:     cpuProfile{Nodes: []cpuNode{}, Samples: []int{}, TimeDeltas: []int64{}},
+		scripts: map[string]string{},
+		every:   root.total/maxCPUSamples + 1,
+	}
+	if !p.Start.IsZero() {
+		b.out.StartTime = p.Start.UnixMicro()
+	}
+	b.add(root)
+	b.times(max(1, p.period().Microseconds()))
+	return encode(w, b.out)
+}
+
+type cpuBuilder struct {
+	out     cpuProfile
+	scripts map[string]string // ids by file
+	every   uint64            // samples that one listed sample stands for
+	seen    uint64            // samples so far
+}
+
+// add appends n and all below it, and returns n's id.
+func (b *cpuBuilder) add(n *node) int {
+	id := len(b.out.Nodes) + 1
+	b.out.Nodes = append(b.out.Nodes, cpuNode{ID: id, CallFrame: b.callFrame(n.frame), HitCount: n.self})
+	for listed := b.seen / b.every; listed < (b.seen+n.self)/b.every; listed++ {
+		b.out.Samples = append(b.out.Samples, id)
+	}
+	b.seen += n.self
+	var children []int
+	for _, c := range n.children {
+		children = append(children, b.add(c))
+	}
+	b.out.Nodes[id-1].Children = children
+	return id
+}
+
+// times gives each listed sample its time. A reader takes a sample to last
+// until the next one, so the first is at the start.
+func (b *cpuBuilder) times(period int64) {
+	step := period * int64(b.every)
+	for i := range b.out.Samples {
+		b.out.TimeDeltas = append(b.out.TimeDeltas, step*int64(min(i, 1)))
+	}
+	b.out.EndTime = b.out.StartTime + step*int64(len(b.out.Samples))
+}
+
+// callFrame returns f as Chrome shows it: a file as a URL, a module instead of
+// one, -1 for a line that is not known.
+func (b *cpuBuilder) callFrame(f symbolize.Frame) cpuFrame {
+	frame := cpuFrame{FunctionName: name(f), ScriptID: "0", URL: place(f), LineNumber: -1, ColumnNumber: -1}
+	if f.Kind != symbolize.JS {
+		return frame
+	}
+	if frame.FunctionName == anonymous {
+		frame.FunctionName = "" // as V8 has it
+	}
+	frame.URL = clean(f.File)
+	if path.IsAbs(f.File) {
+		frame.URL = (&url.URL{Scheme: "file", Path: frame.URL}).String()
+	}
+	if f.Line > 0 {
+		frame.LineNumber, frame.ColumnNumber = f.Line-1, max(f.Column-1, 0)
+	}
+	if f.File != "" {
+		frame.ScriptID = b.script(f.File)
+	}
+	return frame
+}
+
+func (b *cpuBuilder) script(file string) string {
+	id, ok := b.scripts[file]
+	if !ok {
+		id = strconv.Itoa(len(b.scripts) + 1)
+		b.scripts[file] = id
+	}
+	return id
+}

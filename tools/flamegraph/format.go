@@ -1,0 +1,142 @@
+package flamegraph
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Options say how a profile is presented. The zero value is useful: each field
+// says its default.
+type Options struct {
+	Title      string  // speedscope: the heading; "CPU profile" and the version of Node.js if empty
+	Color      bool    // top: colour for a terminal
+	Width      int     // top: columns, 80 if zero
+	Rows       int     // top: functions shown, 30 if zero; all if negative
+	MinPercent float64 // top: functions with a smaller share are not shown; all are if zero
+}
+
+// A Format is one way to write a profile. What it writes depends only on the
+// profile and the options: equal profiles give equal bytes.
+type Format struct {
+	Name       string
+	Extensions []string // of files, with the dot
+	Write      func(io.Writer, *Profile, Options) error
+}
+
+// Formats lists every format, the default first.
+var Formats = []Format{
+	{"top", []string{".txt", ".top"}, writeTop},
+	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed},
+	{"stackvis", []string{".stackvis"}, writeStackvis},
+	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace},
+	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof},
+	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope},
+	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile},
+	{"json", []string{".json"}, writeJSON},
+}
+
+// Lookup returns the format of that name.
+func Lookup(name string) (Format, error) {
+	var names []string
+	for _, f := range Formats {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	return Format{}, fmt.Errorf("find format %q: no such format (there are %s)", name, strings.Join(names, ", "))
+}
+
+// FormatOf returns the format that a file's name asks for by its extension, in
+// either case; the longest extension that fits wins.
+func FormatOf(file string) (Format, error) {
+	var best Format
+	var longest int
+	var known []string
+	for _, f := range Formats {
+		for _, ext := range f.Extensions {
+			if strings.HasSuffix(strings.ToLower(file), ext) && len(ext) > longest {
+				best, longest = f, len(ext)
+			}
+		}
+		known = append(known, f.Extensions[0])
+	}
+	if longest == 0 {
+		return Format{}, fmt.Errorf("choose format of %q: unknown extension (name the format, or use one of %s)",
+			file, strings.Join(known, " "))
+	}
+	return best, nil
+}
+
+// title returns the heading of a page.
+func (o Options) title(p *Profile) string {
+	if o.Title != "" {
+		return clean(o.Title)
+	}
+	if p.Node == "" {
+		return "CPU profile"
+	}
+	return "CPU profile of Node.js " + clean(p.Node)
+}
+
+// summary says in one line what was measured, and losses says what was not:
+// empty if nothing was lost.
+func (p *Profile) summary() string {
+	var parts []string
+	if p.Node != "" {
+		parts = append(parts, "Node.js "+clean(p.Node))
+	}
+	if p.V8 != "" {
+		parts = append(parts, "V8 "+clean(p.V8))
+	}
+	s := plural(p.Samples, "sample")
+	if p.Hz > 0 {
+		s += fmt.Sprintf(" at %d Hz", p.Hz)
+	}
+	if p.Duration > 0 {
+		s += fmt.Sprintf(" in %.1f s", p.Duration.Seconds())
+	}
+	parts = append(parts, s)
+	if n := len(p.threads()); n > 1 {
+		parts = append(parts, plural(uint64(n), "thread"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (p *Profile) losses() string {
+	var parts []string
+	if p.Lost > 0 {
+		parts = append(parts, plural(p.Lost, "sample")+" lost")
+	}
+	if p.Truncated > 0 {
+		parts = append(parts, plural(p.Truncated, "stack")+" truncated")
+	}
+	if p.UnknownFrames > 0 {
+		parts = append(parts, plural(p.UnknownFrames, "frame")+" unknown")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// percent returns part's share of whole, in percent; 0 of nothing.
+func percent(part, whole uint64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}
+
+// lines writes text to w through a buffer; the first error stops it.
+func lines(w io.Writer, write func(*bufio.Writer)) error {
+	b := bufio.NewWriter(w)
+	write(b)
+	return b.Flush()
+}

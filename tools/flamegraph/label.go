@@ -1,0 +1,117 @@
+package flamegraph
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"ustack/symbolize"
+)
+
+// Label is how a frame reads in a line of text:
+//
+//	JavaScript     name file:line:column   as far as they are known
+//	without name   module+0xoffset         the module's base name
+//	all others     name
+//
+// A Label is valid UTF-8 on one line: see clean.
+func Label(f symbolize.Frame) string {
+	if f.Kind == symbolize.JS {
+		if at := place(f); at != "" {
+			return name(f) + " " + at
+		}
+	}
+	return name(f)
+}
+
+// anonymous is the name of a JavaScript function that has none.
+const anonymous = "(anonymous)"
+
+// name is a Label without the place.
+func name(f symbolize.Frame) string {
+	switch {
+	case f.Name != "":
+		return clean(f.Name)
+	case f.Kind == symbolize.JS:
+		return anonymous
+	case f.Module != "":
+		return fmt.Sprintf("%s+%#x", clean(path.Base(f.Module)), f.Offset)
+	case f.Offset != 0:
+		return fmt.Sprintf("%#x", f.Offset)
+	}
+	return symbolize.Unknown
+}
+
+// place is where a function is: file:line:column of a JavaScript one, the
+// module of any other. It may be empty.
+func place(f symbolize.Frame) string {
+	if f.Kind != symbolize.JS {
+		return clean(f.Module)
+	}
+	return clean(f.File) + position(f)
+}
+
+// shortPlace is place without the folders.
+func shortPlace(f symbolize.Frame) string {
+	switch {
+	case f.Kind != symbolize.JS && f.Module != "":
+		return clean(path.Base(f.Module))
+	case f.Kind == symbolize.JS && f.File != "":
+		return clean(path.Base(f.File)) + position(f)
+	}
+	return ""
+}
+
+func position(f symbolize.Frame) string {
+	switch {
+	case f.File == "" || f.Line <= 0:
+		return ""
+	case f.Column <= 0:
+		return fmt.Sprintf(":%d", f.Line)
+	}
+	return fmt.Sprintf(":%d:%d", f.Line, f.Column)
+}
+
+// mark reports whether f stands for frames that the stack does not hold.
+func mark(f symbolize.Frame) bool {
+	return f.Kind == symbolize.Native && f.Module == "" && strings.HasPrefix(f.Name, "[")
+}
+
+// function returns what two frames of one function have in common: not the
+// tier, and not the offset in a function that has a name.
+func function(f symbolize.Frame) symbolize.Frame {
+	f.Tier = symbolize.NoTier
+	if f.Name != "" {
+		f.Offset = 0
+	}
+	return f
+}
+
+// clean makes a string from a target fit to print: valid UTF-8, white space as
+// blanks, and U+FFFD for what a terminal would obey, a page would be reordered
+// by, or XML forbids.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r) || r == '\u2028' || r == '\u2029':
+			return ' '
+		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069',
+			r == '\ufffe', r == '\uffff':
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// cut shortens s to at most limit characters, the last of them then "…".
+func cut(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	if limit < 1 {
+		return ""
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}

@@ -1,0 +1,129 @@
+package flamegraph
+
+import (
+	"io"
+	"slices"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"ustack/symbolize"
+)
+
+// writePprof writes a gzipped pprof profile: samples, and the CPU time that
+// they stand for, labelled with pid, tid and thread.
+func writePprof(w io.Writer, p *Profile, _ Options) error {
+	out := p.Pprof()
+	if err := out.CheckValid(); err != nil {
+		return err
+	}
+	return out.Write(w)
+}
+
+// Pprof returns p as a pprof profile. A line of a function is the one that
+// defines it. A function without a name carries its place in it, since pprof's
+// reports take functions of one name for one function.
+func (p *Profile) Pprof() *profile.Profile {
+	b := pprofBuilder{
+		out: &profile.Profile{
+			SampleType:        []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+			DefaultSampleType: "cpu",
+			PeriodType:        &profile.ValueType{Type: "cpu", Unit: "nanoseconds"},
+			Period:            p.period().Nanoseconds(),
+			DurationNanos:     p.Duration.Nanoseconds(),
+		},
+		locations: map[symbolize.Frame]*profile.Location{},
+		mappings:  map[string]*profile.Mapping{},
+	}
+	if !p.Start.IsZero() {
+		b.out.TimeNanos = p.Start.UnixNano()
+	}
+	b.out.Comments = []string{p.summary()}
+	if losses := p.losses(); losses != "" {
+		b.out.Comments = append(b.out.Comments, losses)
+	}
+	if p.Hz <= 0 {
+		b.out.SampleType = b.out.SampleType[:1]
+		b.out.DefaultSampleType = "samples"
+	}
+	for _, s := range p.Merge().Stacks {
+		b.sample(s)
+	}
+	return b.out
+}
+
+// period is the CPU time that one sample stands for; 0 if it is not known.
+func (p *Profile) period() time.Duration {
+	if p.Hz <= 0 {
+		return 0
+	}
+	return time.Second / time.Duration(p.Hz)
+}
+
+type pprofBuilder struct {
+	out       *profile.Profile
+	locations map[symbolize.Frame]*profile.Location
+	mappings  map[string]*profile.Mapping
+}
+
+func (b *pprofBuilder) sample(s Stack) {
+	sample := &profile.Sample{
+		Value: []int64{int64(s.Count), int64(s.Count) * b.out.Period}[:len(b.out.SampleType)],
+		NumLabel: map[string][]int64{
+			"pid": {int64(s.PID)},
+			"tid": {int64(s.TID)},
+		},
+	}
+	if s.Thread != "" {
+		sample.Label = map[string][]string{"thread": {clean(s.Thread)}}
+	}
+	// From the root: the first mapping of a profile counts as its program.
+	for _, f := range slices.Backward(s.frames()) {
+		sample.Location = append(sample.Location, b.location(function(f)))
+	}
+	slices.Reverse(sample.Location)
+	b.out.Sample = append(b.out.Sample, sample)
+}
+
+func (b *pprofBuilder) location(f symbolize.Frame) *profile.Location {
+	if l, ok := b.locations[f]; ok {
+		return l
+	}
+	fn := &profile.Function{
+		ID:        uint64(len(b.out.Function) + 1),
+		Name:      name(f),
+		Filename:  clean(f.File),
+		StartLine: int64(f.Line),
+	}
+	if fn.Name == anonymous && f.File != "" {
+		fn.Name += " " + shortPlace(f)
+	}
+	fn.SystemName = fn.Name
+	b.out.Function = append(b.out.Function, fn)
+	l := &profile.Location{
+		ID:      uint64(len(b.out.Location) + 1),
+		Mapping: b.mapping(f),
+		Line:    []profile.Line{{Function: fn, Line: int64(f.Line), Column: int64(f.Column)}},
+	}
+	b.out.Location = append(b.out.Location, l)
+	b.locations[f] = l
+	return l
+}
+
+// mapping returns f's module as a mapping whose names are all known, so that no
+// reader looks for the file; nil for a frame without a module.
+func (b *pprofBuilder) mapping(f symbolize.Frame) *profile.Mapping {
+	if f.Module == "" {
+		return nil
+	}
+	m, ok := b.mappings[f.Module]
+	if !ok {
+		m = &profile.Mapping{
+			ID: uint64(len(b.out.Mapping) + 1), File: clean(f.Module),
+			HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true,
+		}
+		b.mappings[f.Module] = m
+		b.out.Mapping = append(b.out.Mapping, m)
+	}
+	return m
+}

@@ -1,0 +1,89 @@
+package flamegraph
+
+import (
+	"io"
+	"slices"
+
+	"ustack/symbolize"
+)
+
+const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"
+
+// The file format of speedscope, as its published schema has it.
+type (
+	speedscopeFile struct {
+		Schema   string              `json:"$schema"`
+		Name     string              `json:"name"`
+		Exporter string              `json:"exporter"`
+		Active   int                 `json:"activeProfileIndex"`
+		Shared   speedscopeShared    `json:"shared"`
+		Profiles []speedscopeProfile `json:"profiles"`
+	}
+	speedscopeShared struct {
+		Frames []speedscopeFrame `json:"frames"`
+	}
+	speedscopeFrame struct {
+		Name string `json:"name"`
+		File string `json:"file,omitempty"`
+		Line int    `json:"line,omitempty"`
+		Col  int    `json:"col,omitempty"`
+	}
+	speedscopeProfile struct {
+		Type       string  `json:"type"`
+		Name       string  `json:"name"`
+		Unit       string  `json:"unit"`
+		StartValue int64   `json:"startValue"`
+		EndValue   int64   `json:"endValue"`
+		Samples    [][]int `json:"samples"` // indices of frames, root first
+		Weights    []int64 `json:"weights"`
+	}
+)
+
+// writeSpeedscope writes a sampled profile for each thread. Weights are CPU
+// time, or samples if the frequency is not known; the order of samples in time
+// is not kept.
+func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
+	out := speedscopeFile{
+		Schema: speedscopeSchema, Name: o.title(p), Exporter: "ustack",
+		Shared:   speedscopeShared{Frames: []speedscopeFrame{}},
+		Profiles: []speedscopeProfile{},
+	}
+	busiest := uint64(0)
+	index := map[symbolize.Frame]int{}
+	for i, t := range p.Merge().threads() {
+		profile := speedscopeProfile{Type: "sampled", Name: t.String(), Unit: "nanoseconds", Samples: [][]int{}, Weights: []int64{}}
+		weight := p.period().Nanoseconds()
+		if weight == 0 {
+			profile.Unit, weight = "none", 1
+		}
+		var count uint64
+		for _, s := range t.Stacks {
+			profile.Samples = append(profile.Samples, out.Shared.indices(s, index))
+			profile.Weights = append(profile.Weights, int64(s.Count)*weight)
+			count += s.Count
+		}
+		profile.EndValue = int64(count) * weight
+		if count > busiest {
+			busiest, out.Active = count, i
+		}
+		out.Profiles = append(out.Profiles, profile)
+	}
+	return encode(w, out)
+}
+
+// indices returns a stack's frames, root first, as numbers of shared frames;
+// index holds those there already are.
+func (s *speedscopeShared) indices(stack Stack, index map[symbolize.Frame]int) []int {
+	var indices []int
+	for _, f := range slices.Backward(stack.frames()) {
+		f = function(f)
+		i, ok := index[f]
+		if !ok {
+			i = len(s.Frames)
+			index[f] = i
+			s.Frames = append(s.Frames, speedscopeFrame{name(f), clean(f.File + f.Module), f.Line, f.Column})
+		}
+		indices = append(indices, i)
+	}
+	return indices
+}

@@ -1,0 +1,194 @@
+package flamegraph
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/symbolize"
+)
+
+// NoJavaScript is the one frame that JSOnly leaves of a stack without any
+// JavaScript, so that shares stay shares of all samples.
+const NoJavaScript = "[no javascript]"
+
+// Merge returns p with equal stacks of one thread counted together: the most
+// frequent first, equal counts by process, thread and frames.
+func (p *Profile) Merge() *Profile {
+	ids := map[symbolize.Frame]uint64{}
+	seen := map[string]int{}
+	merged := *p
+	merged.Stacks = nil
+	for _, s := range p.Stacks {
+		key := stackKey(s, ids)
+		if i, ok := seen[key]; ok {
+			merged.Stacks[i].Count += s.Count
+			continue
+		}
+		seen[key] = len(merged.Stacks)
+		merged.Stacks = append(merged.Stacks, s)
+	}
+	slices.SortFunc(merged.Stacks, func(a, b Stack) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), compareThreads(a, b),
+			slices.CompareFunc(a.Frames, b.Frames, compareFrames))
+	})
+	return &merged
+}
+
+// stackKey returns a string that only equal stacks of one thread share; ids
+// numbers the frames.
+func stackKey(s Stack, ids map[symbolize.Frame]uint64) string {
+	key := binary.AppendVarint(nil, int64(s.PID))
+	key = binary.AppendVarint(key, int64(s.TID))
+	key = binary.AppendUvarint(key, uint64(len(s.Thread)))
+	key = append(key, s.Thread...)
+	for _, f := range s.Frames {
+		id, ok := ids[f]
+		if !ok {
+			id = uint64(len(ids))
+			ids[f] = id
+		}
+		key = binary.AppendUvarint(key, id)
+	}
+	return string(key)
+}
+
+func compareThreads(a, b Stack) int {
+	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Thread, b.Thread))
+}
+
+func compareFrames(a, b symbolize.Frame) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+		cmp.Compare(a.Module, b.Module), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Tier, b.Tier))
+}
+
+// WithoutTyped returns p without V8's typed frames (entry, exit, construct …).
+// A stack of nothing else keeps them.
+func (p *Profile) WithoutTyped() *Profile {
+	return p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
+		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return f.Kind == symbolize.Typed })
+		if len(kept) == 0 {
+			return frames
+		}
+		return kept
+	})
+}
+
+// JSOnly returns p with only JavaScript functions on the stacks, and
+// NoJavaScript on those that have none: a function's self count then holds
+// what it spent in native code that it called.
+func (p *Profile) JSOnly() *Profile {
+	return p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
+		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return f.Kind != symbolize.JS })
+		if len(kept) == 0 {
+			return []symbolize.Frame{{Name: NoJavaScript}}
+		}
+		return kept
+	})
+}
+
+// Filter returns p with only the stacks that have a frame whose Label or module
+// matches. Samples counts what is left; what was lost is still the whole run's.
+func (p *Profile) Filter(pattern *regexp.Regexp) *Profile {
+	matches := map[symbolize.Frame]bool{}
+	return p.keep(func(s Stack) bool {
+		return slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool {
+			matched, known := matches[f]
+			if !known {
+				matched = pattern.MatchString(Label(f)) || pattern.MatchString(f.Module)
+				matches[f] = matched
+			}
+			return matched
+		})
+	})
+}
+
+// Thread returns p with only the stacks of threads whose name, or number in
+// decimal, matches the shell pattern glob, in which * also stands for a slash.
+func (p *Profile) Thread(glob string) (*Profile, error) {
+	if _, err := path.Match(glob, ""); err != nil {
+		return nil, fmt.Errorf("read thread pattern %q: %w", glob, err)
+	}
+	// path.Match stops * at a slash; names hold no zero byte.
+	noSlash := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	return p.keep(func(s Stack) bool {
+		byName, _ := path.Match(noSlash(glob), noSlash(s.Thread))
+		byNumber, _ := path.Match(glob, strconv.Itoa(s.TID))
+		return byName || byNumber
+	}), nil
+}
+
+// edit returns p with each stack's frames replaced; change must not write to
+// the frames that it is given.
+func (p *Profile) edit(change func([]symbolize.Frame) []symbolize.Frame) *Profile {
+	edited := *p
+	edited.Stacks = slices.Clone(p.Stacks)
+	for i := range edited.Stacks {
+		edited.Stacks[i].Frames = change(edited.Stacks[i].Frames)
+	}
+	return edited.Merge()
+}
+
+// keep returns p with only the stacks that wanted is true of.
+func (p *Profile) keep(wanted func(Stack) bool) *Profile {
+	kept := *p
+	kept.Stacks, kept.Samples = nil, 0
+	for _, s := range p.Stacks {
+		if wanted(s) {
+			kept.Stacks = append(kept.Stacks, s)
+			kept.Samples += s.Count
+		}
+	}
+	return kept.Merge()
+}
+
+// total returns the sum of the stacks' counts: what shares are shares of.
+func (p *Profile) total() uint64 {
+	var n uint64
+	for _, s := range p.Stacks {
+		n += s.Count
+	}
+	return n
+}
+
+// A thread is the stacks of one thread.
+type thread struct {
+	PID, TID int
+	Name     string
+	Stacks   []Stack
+}
+
+// threads returns p's stacks by thread, in order of process and thread.
+func (p *Profile) threads() []thread {
+	stacks := slices.Clone(p.Stacks)
+	slices.SortStableFunc(stacks, compareThreads)
+	var threads []thread
+	for _, s := range stacks {
+		last := len(threads) - 1
+		if last < 0 || compareThreads(threads[last].Stacks[0], s) != 0 {
+			threads = append(threads, thread{PID: s.PID, TID: s.TID, Name: clean(s.Thread)})
+			last++
+		}
+		threads[last].Stacks = append(threads[last].Stacks, s)
+	}
+	return threads
+}
+
+// String names the thread as "node 4242/4250": name, process, thread.
+func (t thread) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %d/%d", t.Name, t.PID, t.TID))
+}
+
+// frames returns a stack's frames; one that says so for a stack without any.
+func (s Stack) frames() []symbolize.Frame {
+	if len(s.Frames) == 0 {
+		return []symbolize.Frame{{Name: symbolize.Unknown}}
+	}
+	return s.Frames
+}

@@ -1,0 +1,84 @@
+package flamegraph
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"ustack/symbolize"
+)
+
+// A node is a function in one place of the call tree.
+type node struct {
+	frame    symbolize.Frame // as function returns it; zero at the root
+	label    string          // the frame's Label
+	self     uint64          // samples in the function itself
+	total    uint64          // and in what it called
+	children []*node         // by label
+
+	tiers map[symbolize.Tier]uint64 // samples by tier of a JavaScript function
+	index map[symbolize.Frame]*node // the children, by function
+}
+
+// newTree counts stacks into a tree, roots of the stacks under its root, whose
+// label is "all".
+func newTree(stacks []Stack) *node {
+	root := &node{label: "all"}
+	for _, s := range stacks {
+		root.total += s.Count
+		at := root
+		for _, f := range slices.Backward(s.frames()) {
+			at = at.child(function(f))
+			at.total += s.Count
+			if f.Tier != symbolize.NoTier {
+				at.countTier(f.Tier, s.Count)
+			}
+		}
+		at.self += s.Count
+	}
+	root.sort()
+	return root
+}
+
+func (n *node) child(f symbolize.Frame) *node {
+	if c, ok := n.index[f]; ok {
+		return c
+	}
+	if n.index == nil {
+		n.index = map[symbolize.Frame]*node{}
+	}
+	c := &node{frame: f, label: Label(f)}
+	n.index[f] = c
+	n.children = append(n.children, c)
+	return c
+}
+
+func (n *node) countTier(t symbolize.Tier, count uint64) {
+	if n.tiers == nil {
+		n.tiers = map[symbolize.Tier]uint64{}
+	}
+	n.tiers[t] += count
+}
+
+// tier returns the tier that most of n's samples ran in.
+func (n *node) tier() symbolize.Tier {
+	best := symbolize.NoTier
+	for _, t := range slices.Sorted(maps.Keys(n.tiers)) {
+		if n.tiers[t] > n.tiers[best] {
+			best = t
+		}
+	}
+	return best
+}
+
+func (n *node) sort() {
+	slices.SortFunc(n.children, func(a, b *node) int {
+		if c := strings.Compare(a.label, b.label); c != 0 {
+			return c
+		}
+		return compareFrames(a.frame, b.frame)
+	})
+	for _, c := range n.children {
+		c.sort()
+	}
+}
