@@ -1,0 +1,44 @@
+package flamegraph
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+
+	"ustack/symbolize"
+)
+
+// A hue is where a kind's colours lie: degrees on the circle, how many of them
+// the functions of the kind spread over, and their saturation from 0 to 1.
+type hue struct{ from, span, saturation float64 }
+
+var kindHues = map[symbolize.Kind]hue{
+	symbolize.JS:      {26, 22, 0.86},
+	symbolize.Builtin: {152, 22, 0.42},
+	symbolize.Native:  {204, 18, 0.58},
+	symbolize.Kernel:  {272, 24, 0.48},
+	symbolize.Typed:   {60, 10, 0.14},
+}
+
+// fill returns the colour of a function's box as "#rrggbb": the hue says the
+// kind, the shade is the name's, the same in every graph.
+func fill(n *node) string {
+	if n.frame == (symbolize.Frame{}) || mark(n.frame) {
+		return "#d5d8dc"
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name(n.frame)))
+	sum := h.Sum32()
+	shade, turn := float64(sum%251)/250, float64(sum/251%241)/240
+	k := kindHues[n.frame.Kind]
+	return hsl(k.from+turn*k.span, k.saturation, 0.66+shade*0.12)
+}
+
+// hsl returns the colour of hue h in degrees, saturation s and lightness l as "#rrggbb".
+func hsl(h, s, l float64) string {
+	channel := func(n float64) int {
+		k := math.Mod(n+h/30, 12)
+		return int(math.Round(255 * (l - s*min(l, 1-l)*max(-1, min(k-3, 9-k, 1)))))
+	}
+	return fmt.Sprintf("#%02x%02x%02x", channel(0), channel(8), channel(4))
+}

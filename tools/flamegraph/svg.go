@@ -1,0 +1,207 @@
+package flamegraph
+
+import (
+	"bufio"
+	"cmp"
+	_ "embed"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/symbolize"
+)
+
+//go:embed svg.css
+var svgStyle string
+
+//go:embed svg.js
+var svgScript string
+
+// The picture's measures, in pixels.
+const (
+	svgWidth  = 1200
+	svgMargin = 16
+	svgHead   = 92   // title, summary, legend
+	svgFoot   = 40   // details
+	svgRow    = 18   // a frame and the gap below it
+	svgChar   = 6.63 // a character of a label
+	svgPad    = 4    // on each side of a label
+	svgLeast  = 0.1  // boxes narrower than this are not drawn
+)
+
+// maxTold is the characters of a name that a picture tells at most.
+const maxTold = 400
+
+// writeSVG writes a flame graph, root at the bottom, widths by count. In a
+// browser it fills the window, zooms on a click, searches, and shows details;
+// it fetches nothing.
+func writeSVG(w io.Writer, p *Profile, o Options) error {
+	root := newTree(p.Stacks)
+	return lines(w, func(b *bufio.Writer) {
+		d := drawing{Writer: b, width: max(cmp.Or(o.Width, svgWidth), 4*svgMargin), total: root.total}
+		d.least = max(float64(root.total)*o.MinPercent/100, svgLeast/d.scale())
+		d.measure(root, 1)
+		d.head(p, o)
+		fmt.Fprintf(b, "<g id=\"frames\" data-margin=\"%d\" data-char=\"%g\" data-pad=\"%d\">\n", svgMargin, svgChar, svgPad)
+		d.box(root, corner{})
+		fmt.Fprint(b, "</g>\n")
+		d.foot()
+	})
+}
+
+// A drawing is a flame graph on its way out.
+type drawing struct {
+	*bufio.Writer
+	width  int     // pixels
+	total  uint64  // samples
+	least  float64 // samples that a box needs to be drawn
+	levels int     // drawn
+	hidden int     // boxes that are not drawn though what is below them is
+}
+
+// A corner is where a box begins: samples from the left, levels from the root.
+type corner struct {
+	start uint64
+	level int
+}
+
+// scale returns the pixels of a sample.
+func (d *drawing) scale() float64 {
+	return float64(d.width-2*svgMargin) / float64(max(d.total, 1))
+}
+
+func (d *drawing) height() int { return svgHead + d.levels*svgRow + svgFoot }
+
+// drawn reports whether n is wide enough.
+func (d *drawing) drawn(n *node) bool { return float64(n.total) >= d.least }
+
+// measure finds how many levels will be drawn and how many boxes will not.
+func (d *drawing) measure(n *node, level int) {
+	d.levels = max(d.levels, level)
+	for _, c := range n.children {
+		if d.drawn(c) {
+			d.measure(c, level+1)
+		} else {
+			d.hidden++
+		}
+	}
+}
+
+func (d *drawing) head(p *Profile, o Options) {
+	warning := p.losses()
+	if d.hidden > 0 {
+		warning = strings.TrimPrefix(warning+", "+plural(uint64(d.hidden), "narrow frame")+" not drawn", ", ")
+	}
+	fmt.Fprintf(d, `<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="%[2]d" viewBox="0 0 %[1]d %[2]d">
+<title>%[3]s</title>
+<style>
+%[4]s</style>
+<rect width="100%%" height="100%%" fill="#fff"/>
+<text id="title" x="%[5]d" y="32">%[3]s</text>
+<text id="summary" x="%[5]d" y="53">%[6]s<tspan id="losses" dx="10">%[7]s</tspan></text>
+`, d.width, d.height(), escape(o.title(p)), svgStyle, svgMargin, escape(p.summary()), escape(warning))
+	d.legend()
+	d.controls()
+}
+
+// legend shows the colour of each kind that most people meet.
+func (d *drawing) legend() {
+	x := svgMargin
+	fmt.Fprint(d, `<g id="legend">`)
+	for _, entry := range []struct {
+		kind  symbolize.Kind
+		label string
+	}{{symbolize.JS, "JavaScript"}, {symbolize.Builtin, "V8 builtin"}, {symbolize.Native, "native"}, {symbolize.Kernel, "kernel"}} {
+		h := kindHues[entry.kind]
+		fmt.Fprintf(d, `<rect x="%d" y="66" width="11" height="11" rx="2" fill="%s"/><text x="%d" y="76">%s</text>`,
+			x, hsl(h.from+h.span/2, h.saturation, 0.72), x+17, entry.label)
+		x += 40 + 7*len(entry.label)
+	}
+	fmt.Fprint(d, "</g>\n")
+}
+
+// controls hang from the right edge, which svg.js moves with the window.
+func (d *drawing) controls() {
+	fmt.Fprintf(d, `<g id="controls" transform="translate(%d)">
+<text id="matched" x="-420" y="31"></text>
+<g id="reset" class="button hidden"><rect x="-408" y="14" width="92" height="26" rx="5"/><text x="-362" y="31">Reset zoom</text></g>
+<foreignObject x="-308" y="14" width="224" height="26"><input xmlns="http://www.w3.org/1999/xhtml" id="term" type="text" placeholder="Regular expression" spellcheck="false"/></foreignObject>
+<g id="search" class="button"><rect x="-76" y="14" width="76" height="26" rx="5"/><text x="-38" y="31">Search</text></g>
+</g>
+`, d.width-svgMargin)
+}
+
+// box draws n and what it calls. What svg.js moves it by is in samples.
+func (d *drawing) box(n *node, at corner) {
+	title := n.label
+	if at.level > 0 {
+		title = cut(name(n.frame), maxTold)
+	}
+	x, width := svgMargin+float64(at.start)*d.scale(), float64(n.total)*d.scale()
+	y := svgHead + (d.levels-1-at.level)*svgRow
+	fmt.Fprintf(d, `<g data-x="%d" data-w="%d" data-name="%s"><title>%s</title>`,
+		at.start, n.total, escape(title), escape(d.details(n)))
+	fmt.Fprintf(d, `<rect x="%.1f" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/><text x="%.1f" y="%d">%s</text></g>`+"\n",
+		x, y, max(width-0.5, svgLeast), svgRow-1, fill(n), x+svgPad, y+12, escape(fit(title, width-2*svgPad)))
+	for _, c := range n.children {
+		if d.drawn(c) {
+			d.box(c, corner{at.start, at.level + 1})
+		}
+		at.start += c.total
+	}
+}
+
+// details describes n in one line.
+func (d *drawing) details(n *node) string {
+	text := cut(n.label, maxTold)
+	if module := n.frame.Module; module != "" {
+		text += " in " + cut(clean(module), maxTold)
+	}
+	if t := n.tier(); t != symbolize.NoTier {
+		text += ", " + t.String()
+	}
+	return fmt.Sprintf("%s: %s, %.2f%%; %d in itself", text, plural(n.total, "sample"), percent(n.total, d.total), n.self)
+}
+
+func (d *drawing) foot() {
+	fmt.Fprintf(d, `<text id="details" x="%d" y="%d">Click a frame to zoom, Esc to go back. Ctrl-F searches.</text>
+<script><![CDATA[
+%s]]></script>
+</svg>
+`, svgMargin, d.height()-14, svgScript)
+}
+
+// fit cuts a label to a width in pixels; nothing is better than less than three
+// characters. East Asian characters and emoji count twice.
+func fit(label string, width float64) string {
+	room := int(width / svgChar)
+	used, end := 0, 0 // end: of what fits with an ellipsis behind it
+	for i, r := range label {
+		used++
+		if r >= '\u1100' {
+			used++
+		}
+		if used > room {
+			return ellipsis(label[:end], room)
+		}
+		if used < room {
+			end = i + len(string(r))
+		}
+	}
+	return label
+}
+
+func ellipsis(label string, room int) string {
+	if room < 3 {
+		return ""
+	}
+	return label + "…"
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	xml.EscapeText(&b, []byte(s)) // a Builder does not fail
+	return b.String()
+}
