@@ -60,3 +60,17 @@ func Major(version string) int {
 	}
 	return n
 }
+
+// NoInlining returns node's flags that give every function a frame of its own
+// but leave the choice of compilers to V8.
+func NoInlining(version string) []string {
+	flags := []string{
+		"--no-turbo-inlining",
+		"--max-inlined-bytecode-size=0",
+		"--max-inlined-bytecode-size-cumulative=0",
+	}
+	if Major(version) >= 22 {
+		flags = append(flags, "--no-maglev-inlining", "--max-maglev-inlined-bytecode-size=0")
+	}
+	return flags
+}

@@ -45,3 +45,41 @@ func (n Nested) Physical() []Call {
 	}
 	return calls
 }
+
+// A Kind is what names.js says of one function with an awkward name.
+type Kind struct {
+	Kind       string `json:"kind"`
+	Wrapper    string `json:"wrapper"`    // function further down the stack, which tells the kinds apart
+	Name       string `json:"name"`       // in a stack trace
+	DebugName  string `json:"debugName"`  // the same without the word "eval"
+	SharedName string `json:"sharedName"` // as V8 knows it without looking at the function's properties
+	File       string `json:"file"`
+	Line       int    `json:"line"` // of the definition, from 1
+	Column     int    `json:"column"`
+}
+
+// Names is what names.js says of itself.
+type Names struct {
+	PID   int    `json:"pid"`
+	Kinds []Kind `json:"kinds"`
+}
+
+// Shares is what shares.js says of itself.
+type Shares struct {
+	PID       int     `json:"pid"`
+	File      string  `json:"file"`
+	Functions []Share `json:"functions"`
+}
+
+// A Share is a function and how much CPU time goes to what it calls.
+type Share struct {
+	Definition
+	Percent float64 `json:"percent"`
+}
+
+// Spent is what shares.js has measured, printed after the word "shares".
+type Spent struct {
+	Percents     []float64 `json:"percents"` // in the order of Shares.Functions
+	Microseconds float64   `json:"microseconds"`
+	Churn        float64   `json:"churn"` // microseconds in churn, no part of the others
+}

@@ -20,7 +20,7 @@ function calls(cut) {
     function: site.getFunctionName() || '',
     type: site.getTypeName() || '',
     method: site.getMethodName() || '',
-    file: site.getFileName() || '',
+    file: site.getFileName() || site.getScriptNameOrSourceURL() || '',
     line: site.getLineNumber() || 0,
     column: site.getColumnNumber() || 0,
     builtin: site.getLineNumber() === null,
@@ -51,7 +51,6 @@ class Observer {
       name: frame.functionName,
       line: frame.functionLocation.lineNumber + 1,
       column: frame.functionLocation.columnNumber + 1,
-      at: frame.location.lineNumber + 1,
     }));
   }
 

@@ -1,0 +1,112 @@
+package nodetest
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// loadProgram puts a program that does nothing into the kernel.
+func loadProgram(t *testing.T, name string) *ebpf.Program {
+	t.Helper()
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name:         name,
+		Type:         ebpf.SocketFilter,
+		License:      "MIT",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return program
+}
+
+func TestProgramsAreFoundByTheirCutNames(t *testing.T) {
+	Root(t)
+	const name = "nodetest_left_behind" // longer than the kernel keeps
+	if got := len(programs(t, []string{name})); got != 0 {
+		t.Fatalf("programs before = %d, want 0", got)
+	}
+	program := loadProgram(t, name)
+	if got := len(programs(t, []string{"other", name})); got != 1 {
+		t.Errorf("programs = %d, want 1", got)
+	}
+	program.Close()
+	if got := len(programs(t, []string{name})); got != 0 {
+		t.Errorf("programs after = %d, want 0", got)
+	}
+}
+
+func TestNothingLeftForgivesWhatWasThereBefore(t *testing.T) {
+	Root(t)
+	loadProgram(t, "nodetest_before")
+	t.Run("inner", func(t *testing.T) {
+		NothingLeft(t, "nodetest_before")
+		loadProgram(t, "nodetest_before").Close()
+	})
+}
+
+func TestMustRunSkipsOnlyWhereSkippingIsAllowed(t *testing.T) {
+	t.Setenv("USTACK_MUST_RUN", "")
+	t.Run("skipped", func(t *testing.T) {
+		defer func() {
+			if !t.Skipped() {
+				t.Error("the test was not skipped")
+			}
+		}()
+		MustRun(t, "for the test's sake")
+	})
+}
+
+func TestLockIsHeldByOneAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	var inside sync.Mutex
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			unlock, err := lock(path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer unlock()
+			if !inside.TryLock() {
+				t.Error("two hold the lock")
+				return
+			}
+			inside.Unlock()
+		})
+	}
+	wait.Wait()
+}
+
+func TestCacheIsWhereTheEnvironmentSays(t *testing.T) {
+	want := filepath.Join(t.TempDir(), "cache")
+	t.Setenv("USTACK_CACHE", want)
+	got, err := cacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("cache = %q, want %q", got, want)
+	}
+	if _, err := os.Stat(want); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMajor(t *testing.T) {
+	for _, test := range []struct {
+		version string
+		want    int
+	}{{"22.23.3", 22}, {"16", 16}, {"", 0}, {"v22", 0}} {
+		if got := Major(test.version); got != test.want {
+			t.Errorf("major of %q = %d, want %d", test.version, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// A module whose default export is an arrow function.
+export default (spin) => spin() + 1;
