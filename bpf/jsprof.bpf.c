@@ -34,7 +34,7 @@ struct {
 
 static __always_inline void count_stack(struct walk *w)
 {
-	struct stack_key key = { .ids = w->ids, .hash = w->stack.hash };
+	struct stack_key key = { .ids = w->stack.ids, .hash = w->stack.hash };
 	u64 *seen, one = 1;
 
 	if (w->stack.flags & STACK_TRUNCATED)

@@ -115,7 +115,7 @@ type JsprofName struct {
 	_      structs.HostLayout
 	Event  uint32
 	Flags  uint32
-	Ids    uint64
+	Owner  uint64
 	Id     uint64
 	Script int32
 	Start  int32
@@ -136,8 +136,10 @@ type JsprofProcess struct {
 	_            structs.HostLayout
 	DispatchBase uint64
 	TlsIsolate   int64
+	Generation   uint32
 	HasV8        uint32
 	RangeCount   uint32
+	Serial       uint32
 	Layout       JsprofLayout
 	Ranges       [256]JsprofRange
 }
@@ -150,7 +152,7 @@ type JsprofRange struct {
 
 type JsprofScriptKey struct {
 	_      structs.HostLayout
-	Ids    uint64
+	Owner  uint64
 	Script int64
 }
 
@@ -159,6 +161,7 @@ type JsprofStack struct {
 	Event       uint32
 	Flags       uint32
 	Ids         uint64
+	Owner       uint64
 	Hash        uint64
 	Count       uint32
 	KernelCount uint32

@@ -113,7 +113,16 @@ static __always_inline void find_return(struct walk *w)
 	}
 }
 
-/* A frame whose code is V8's, at fp. */
+/* The frame is not V8's after all. The innermost pc is still a fact, another one may be junk. */
+static __always_inline int give_up(struct walk *w)
+{
+	if (!w->leaf)
+		return leap(w);
+	push(w, frame_of(w->code == CODE_UNKNOWN ? FRAME_NATIVE : FRAME_CODE, w->pc & PC_MASK));
+	return climb(w);
+}
+
+/* A frame whose code is V8's or may be, at fp. */
 static __always_inline int step_v8(struct walk *w)
 {
 	const struct layout *l = &w->process.layout;
@@ -121,14 +130,16 @@ static __always_inline int step_v8(struct walk *w)
 	u32 tier, leaf = w->leaf;
 
 	if (fp & 7 || !see(w, fp - 48, fp + 16))
-		return leap(w);
-	if (leaf && w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
+		return give_up(w);
+	if (leaf && w->code != CODE_UNKNOWN && w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
 		if (!push_callee(w))
 			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
 		return climb(w);
 	}
 	marker = word(w, fp + l->fp_context);
 	if (!(marker & 1)) {
+		if (w->code == CODE_UNKNOWN)
+			return give_up(w);
 		if (marker >> 1 < 256)
 			push_typed(w, marker >> 1);
 		else
@@ -137,10 +148,8 @@ static __always_inline int step_v8(struct walk *w)
 	}
 	w->function = word(w, fp + l->fp_function);
 	if (!is_heap_object(w->function) || !name_function(w)) {
-		if (w->code == CODE_UNKNOWN) { /* not V8's after all */
-			push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
-			return climb(w);
-		}
+		if (w->code == CODE_UNKNOWN)
+			return give_up(w);
 		count(unreadable_functions);
 		push(w, frame_of(FRAME_LOST, w->pc & PC_MASK));
 		return climb(w);
@@ -236,12 +245,14 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 	w = bpf_map_lookup_elem(&walks, &zero);
 	if (!process || !w || !read_user_regs(task, &w->regs))
 		return 0;
-	bpf_probe_read_kernel(&w->process, sizeof(w->process), process);
-	w->ids = ids;
+	if (w->process.serial != process->serial)
+		bpf_probe_read_kernel(&w->process, sizeof(w->process), process);
+	w->owner = (u64)w->process.generation << 32 | (u32)ids;
 	w->stack.event = EVENT_STACK;
 	w->stack.flags = 0;
 	w->stack.ids = ids;
-	w->stack.hash = 0;
+	w->stack.owner = w->owner;
+	w->stack.hash = w->owner;
 	w->stack.count = 0;
 	w->stack.kernel_count = 0;
 	if (kernel)
@@ -255,6 +266,7 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 	w->exit_fp = 0;
 	w->leaf = 1;
 	w->window_bytes = 0;
+	w->range.start = w->range.end = 0;
 	w->code = code_at(w, w->pc);
 	if (w->process.has_v8)
 		begin_v8(w, task);

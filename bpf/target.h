@@ -53,8 +53,10 @@ struct layout {
 struct process {
 	u64 dispatch_base; /* JS dispatch table, where one serves the whole process */
 	s64 tls_isolate;   /* thread pointer + this: the thread's Isolate; 0: not known */
+	u32 generation;    /* of this description: another for each process, and after each exec */
 	u32 has_v8;
 	u32 range_count;
+	u32 serial;        /* of this writing: no two are the same */
 	struct layout layout;
 	struct range ranges[MAX_RANGES]; /* by start, not overlapping */
 };

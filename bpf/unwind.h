@@ -48,7 +48,8 @@ struct stack {
 	u32 event; /* EVENT_STACK */
 	u32 flags;
 	u64 ids;  /* tgid, tid */
-	u64 hash; /* of the frames: two stacks of one thread are the same if it is */
+	u64 owner; /* process generation, tid: whose names the frames have */
+	u64 hash;  /* of the frames: two stacks of one thread are the same if it is */
 	u32 count;
 	u32 kernel_count;
 	u8 comm[COMM_BYTES];
@@ -65,9 +66,9 @@ enum name_flag {
 struct name {
 	u32 event; /* EVENT_FUNCTION or EVENT_SCRIPT */
 	u32 flags;
-	u64 ids;
+	u64 owner;  /* process generation, tid: an isolate is of one thread */
 	u64 id;     /* function: its identity in frames; script: the address of its object */
-	s32 script; /* V8's number of the script, unique in its isolate; 0: a builtin */
+	s32 script; /* V8's number of the script, unique in its isolate; 0: a builtin's */
 	s32 start;  /* function: UTF-16 units from the script's start; -1: not known */
 	u32 length; /* of text */
 	u32 pad;
@@ -85,7 +86,7 @@ struct descriptor {
 
 struct walk {
 	struct process process; /* a copy: reads of it need no look-up */
-	u64 ids;
+	u64 owner; /* process generation, tid */
 	u64 pc, sp, fp;
 	struct pt_regs regs;
 	u64 root, callee;  /* registers that mean something in V8's code */
@@ -110,6 +111,7 @@ struct walk {
 	u32 high;          /* a high surrogate that waits for its low one */
 	struct piece pieces[MAX_PIECES];
 	u16 raw[TEXT_BYTES];
+	struct range range; /* that the last pc was in */
 	u64 window_base;
 	u64 window_bytes;
 	u64 window[WINDOW_WORDS];
@@ -207,6 +209,8 @@ __noinline u32 code_at(struct walk *w, u64 pc)
 
 	if (!w)
 		return CODE_UNKNOWN;
+	if (pc >= w->range.start && pc < (w->range.end & ~3ull)) /* as the frame before */
+		return w->range.end & 3;
 	ranges = w->process.ranges;
 	for (u64 step = MAX_RANGES / 2; step; step >>= 1) {
 		j = i | step;
@@ -217,7 +221,8 @@ __noinline u32 code_at(struct walk *w, u64 pc)
 	mask_index(i, MAX_RANGES - 1);
 	if (pc < ranges[i].start || pc >= (ranges[i].end & ~3ull))
 		return CODE_UNKNOWN;
-	return ranges[i].end & 3;
+	w->range = ranges[i];
+	return w->range.end & 3;
 }
 
 #endif

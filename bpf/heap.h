@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * V8's heap: its objects and the text of its strings, by bounded reads.
+ *
+ * Any object may be half made, moved or gone: a read that fails says so, a type that is wrong ends
+ * the matter, and an object that the collector has moved is followed to its new place.
+ */
+#ifndef USTACK_HEAP_H
+#define USTACK_HEAP_H
+
+#include "unwind.h"
+
+#define MAX_STRING_STEPS 48 /* pieces of a name */
+#define MAX_UNITS 512       /* of a piece */
+
+#define is_heap_object(word) (((word) & 3) == 1)
+#define is_smi(word) (((word) & 0xffffffff) == 0)
+#define smi_value(word) ((s32)((word) >> 32))
+#define field(object, offset) (*(u64 *)((u8 *)(object) + ((offset) & 127 & ~7)))
+
+/* How much of each object is read: up to the last field in use, never past the smallest object's
+ * end, which may be the end of what is mapped.
+ */
+#define MAP_BYTES 48
+#define FUNCTION_BYTES 56
+#define SHARED_BYTES 48
+#define SCRIPT_BYTES 120
+#define CODE_BYTES 64
+
+/* The first bytes of *object, and its instance type; -1 if it is none. An object that the
+ * collector has moved says where to in its map word: *object is then its new place.
+ */
+static __always_inline int read_object(struct walk *w, u64 *object, void *to, u32 bytes)
+{
+	u16 type;
+	u64 map;
+
+	if (!is_heap_object(*object) || !read_user(to, bytes, *object - 1))
+		return -1;
+	map = *(u64 *)to;
+	if (!(map & 1)) {
+		*object = map | 1;
+		if (!read_user(to, bytes, map))
+			return -1;
+		map = *(u64 *)to;
+	}
+	if (!is_heap_object(map) ||
+	    !read_user(&type, sizeof(type), map - 1 + w->process.layout.map_instance_type))
+		return -1;
+	return type;
+}
+
+#define is_string(w, type) ((type) >= 0 && (type) < (w)->process.layout.first_nonstring)
+
+/* The instance type of the object alone. */
+static __always_inline int type_of(struct walk *w, u64 *object)
+{
+	u64 map;
+
+	return read_object(w, object, &map, sizeof(map));
+}
+
+/* Strings */
+
+/* A string's length in UTF-16 units; 0 if it cannot be read. */
+static __always_inline u32 string_length(u64 string)
+{
+	u32 length;
+
+	return read_user(&length, sizeof(length), string - 1 + 12) ? length : 0;
+}
+
+/* Adds one UTF-16 unit to the text as UTF-8; true when the text is full. */
+__noinline int append_unit(struct walk *w, u32 unit)
+{
+	u32 code = unit;
+	u64 at;
+
+	if (!w)
+		return 1;
+	at = w->name.length;
+	if (at + 7 > w->limit) {
+		w->name.flags |= NAME_TRUNCATED;
+		return 1;
+	}
+	mask_index(at, TEXT_BYTES - 1);
+	if (w->high) {
+		if (unit >= 0xdc00 && unit < 0xe000) {
+			code = 0x10000 + ((w->high - 0xd800) << 10) + (unit - 0xdc00);
+		} else { /* a lone surrogate is no character: U+FFFD */
+			w->name.text[at++] = 0xef;
+			w->name.text[at++] = 0xbf;
+			w->name.text[at++] = 0xbd;
+		}
+		w->high = 0;
+	} else if (unit >= 0xdc00 && unit < 0xe000) {
+		code = 0xfffd;
+	}
+	if (code >= 0xd800 && code < 0xdc00) {
+		w->high = code;
+	} else if (code < 0x80) {
+		w->name.text[at++] = code;
+	} else if (code < 0x800) {
+		w->name.text[at++] = 0xc0 | code >> 6;
+		w->name.text[at++] = 0x80 | (code & 0x3f);
+	} else if (code < 0x10000) {
+		w->name.text[at++] = 0xe0 | code >> 12;
+		w->name.text[at++] = 0x80 | (code >> 6 & 0x3f);
+		w->name.text[at++] = 0x80 | (code & 0x3f);
+	} else {
+		w->name.text[at++] = 0xf0 | (code >> 18 & 7);
+		w->name.text[at++] = 0x80 | (code >> 12 & 0x3f);
+		w->name.text[at++] = 0x80 | (code >> 6 & 0x3f);
+		w->name.text[at++] = 0x80 | (code & 0x3f);
+	}
+	w->name.length = at;
+	return 0;
+}
+
+/* Adds the units of a flat string at address to the text. */
+static __always_inline void append_flat(struct walk *w, u64 address, u64 units, bool one_byte)
+{
+	u64 bytes;
+
+	if (units > MAX_UNITS) {
+		units = MAX_UNITS;
+		w->name.flags |= NAME_TRUNCATED;
+	}
+	bytes = one_byte ? units : 2 * units;
+	mask_index(bytes, sizeof(w->raw) - 1);
+	if (!read_user(w->raw, bytes, address)) {
+		w->name.flags |= NAME_PARTIAL;
+		return;
+	}
+	for (u32 i = 0; i < MAX_UNITS; i++) {
+		if (i >= units)
+			break;
+		if (append_unit(w, one_byte ? ((u8 *)w->raw)[i] : w->raw[i]))
+			break;
+	}
+}
+
+static __always_inline void push_piece(struct walk *w, u64 string, u64 offset, u64 length)
+{
+	u64 at = w->piece_count;
+
+	if (at >= MAX_PIECES) {
+		w->name.flags |= NAME_PARTIAL;
+		return;
+	}
+	mask_index(at, MAX_PIECES - 1);
+	w->pieces[at].string = string;
+	w->pieces[at].offset = offset;
+	w->pieces[at].length = length;
+	w->piece_count = at + 1;
+}
+
+/* src/objects/instance-type.h: representation and encoding bits of a string's type */
+enum {
+	STRING_SEQUENTIAL = 0, STRING_CONS = 1, STRING_EXTERNAL = 2, STRING_SLICED = 3, STRING_THIN = 5,
+	STRING_SHAPE_MASK = 7, STRING_ONE_BYTE = 8, STRING_UNCACHED = 16,
+};
+
+struct string {
+	u64 map;
+	u32 hash;
+	u32 length; /* units */
+};
+
+/* Takes the last piece and adds its text, or puts its parts in its place; true when none is left. */
+__noinline int append_piece(struct walk *w)
+{
+	u64 at, parts[2], offset, length;
+	struct string s;
+	int type;
+
+	if (!w)
+		return 1;
+	at = w->piece_count - 1;
+	if (at >= MAX_PIECES)
+		return 1;
+	mask_index(at, MAX_PIECES - 1);
+	w->piece_count = at;
+	parts[0] = w->pieces[at].string;
+	offset = w->pieces[at].offset;
+	length = w->pieces[at].length;
+	type = read_object(w, &parts[0], &s, sizeof(s));
+	if (!is_string(w, type)) {
+		w->name.flags |= NAME_PARTIAL;
+		return 0;
+	}
+	at = parts[0] - 1 + sizeof(s);
+	if (offset > s.length)
+		offset = s.length;
+	if (length > s.length - offset)
+		length = s.length - offset;
+	if (!length)
+		return 0;
+	if ((type & STRING_SHAPE_MASK) == STRING_SEQUENTIAL) {
+		append_flat(w, at + (type & STRING_ONE_BYTE ? offset : 2 * offset), length,
+			    type & STRING_ONE_BYTE);
+		return 0;
+	}
+	if (!read_user(parts, type & (STRING_THIN & ~1) ? 8 : 16, at)) {
+		w->name.flags |= NAME_PARTIAL;
+		return 0;
+	}
+	switch (type & STRING_SHAPE_MASK) {
+	case STRING_CONS: /* both parts in full: slices are of flat strings only */
+		push_piece(w, parts[1], 0, length);
+		push_piece(w, parts[0], 0, length);
+		break;
+	case STRING_SLICED:
+		push_piece(w, parts[0], (u32)smi_value(parts[1]) + offset, length);
+		break;
+	case STRING_THIN:
+		push_piece(w, parts[0], offset, length);
+		break;
+	case STRING_EXTERNAL:
+		if (type & STRING_UNCACHED)
+			w->name.flags |= NAME_PARTIAL;
+		else
+			append_flat(w, parts[1] + (type & STRING_ONE_BYTE ? offset : 2 * offset),
+				    length, type & STRING_ONE_BYTE);
+		break;
+	default:
+		w->name.flags |= NAME_PARTIAL;
+	}
+	return 0;
+}
+
+/* Reads the string into the text, up to limit bytes. */
+__noinline int read_text(struct walk *w, u64 string, u32 limit)
+{
+	if (!w)
+		return 0;
+	w->name.length = 0;
+	w->name.flags &= ~(NAME_TRUNCATED | NAME_PARTIAL);
+	w->limit = limit;
+	w->high = 0;
+	w->piece_count = 0;
+	push_piece(w, string, 0, ~0u);
+	for (u32 i = 0; i < MAX_STRING_STEPS; i++) {
+		if (append_piece(w))
+			break;
+	}
+	if (w->piece_count)
+		w->name.flags |= NAME_PARTIAL;
+	if (w->high)
+		append_unit(w, 0xfffd);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,208 @@
+// Package jsprof profiles running Node.js processes: where their CPU time
+// goes, JavaScript and native code in one stack, each JavaScript function
+// named in the kernel at the sample.
+package jsprof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ustack/bpf"
+	"ustack/loader"
+	"ustack/symbolize/process"
+	"ustack/tools/flamegraph"
+	"ustack/tools/ustack"
+)
+
+// Options say what to profile and how. One of PIDs, Comm, All and Command is
+// needed.
+type Options struct {
+	PIDs    []int
+	Comm    string   // every process of this name, new ones too
+	All     bool     // every process that holds V8, new ones too
+	Command []string // start it, and profile it and its children
+
+	Hz       int           // samples a second on each CPU; 99 if zero
+	Cycles   bool          // count CPU cycles instead of time
+	Kernel   bool          // take the kernel's frames too
+	Duration time.Duration // until the context or the targets end if zero
+
+	Started func(hz int)       // called once sampling runs; may be nil
+	Sampled func(count uint64) // called now and then with the samples so far; may be nil
+	Warn    func(error)        // called with what keeps names from being found; may be nil
+}
+
+const defaultHz = 99 // out of step with work that repeats each 10 ms
+
+// errNoTarget is Run's answer to Options that name no process.
+var errNoTarget = errors.New("nothing to profile (name a process: -p, --comm, --all, or a command)")
+
+// Run samples until the duration is over, ctx is done or the last target has
+// ended, and returns what was seen. That ctx ends is no error.
+func Run(ctx context.Context, o Options) (*flamegraph.Profile, error) {
+	if o.Hz == 0 {
+		o.Hz = defaultHz
+	}
+	s, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := s.run(ctx)
+	return profile, errors.Join(err, s.close())
+}
+
+// A session is one run: what is in the kernel for it and what has come out.
+type session struct {
+	o         Options
+	objects   bpf.JsprofObjects
+	table     *ustack.Table
+	collector *collector
+	targets   *targets
+	closers   []func() error // undone in reverse
+}
+
+func open(o Options) (s *session, err error) {
+	s = &session{o: o}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	spec, err := bpf.LoadJsprof()
+	if err != nil {
+		return s, err
+	}
+	namespace, err := loader.PIDNamespace()
+	if err != nil {
+		return s, err
+	}
+	kernel := uint32(0)
+	if o.Kernel {
+		kernel = 1
+	}
+	err = errors.Join(
+		spec.Variables[bpf.JsprofVarPidNamespace].Set(namespace),
+		spec.Variables[bpf.JsprofVarWithKernel].Set(kernel))
+	if err != nil {
+		return s, fmt.Errorf("configure BPF programs: %w", err)
+	}
+	if err := loader.Load(spec, &s.objects); err != nil {
+		return s, err
+	}
+	s.closers = append(s.closers, s.objects.Close)
+	s.table = ustack.NewTable(ustack.Maps{Processes: s.objects.Processes, Scripts: s.objects.Scripts})
+	s.closers = append(s.closers, s.table.Close)
+	s.targets = newTargets(s.table, o)
+	s.closers = append(s.closers, s.targets.close)
+	s.collector, err = newCollector(s)
+	if err != nil {
+		return s, err
+	}
+	s.closers = append(s.closers, s.collector.close)
+	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
+	if err != nil {
+		return s, err
+	}
+	s.closers = append(s.closers, exec.Close)
+	return s, nil
+}
+
+func (s *session) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+func (s *session) run(ctx context.Context) (*flamegraph.Profile, error) {
+	if err := s.targets.add(); err != nil {
+		return nil, err
+	}
+	event := loader.CPUClock
+	if s.o.Cycles {
+		event = loader.Cycles
+	}
+	sampler, err := loader.Sample(s.objects.OnSample, event, s.o.Hz)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if s.o.Started != nil {
+		s.o.Started(sampler.Hz)
+	}
+	if err := s.targets.start(); err != nil {
+		return nil, errors.Join(err, sampler.Close())
+	}
+	s.wait(ctx)
+	if err := sampler.Close(); err != nil {
+		return nil, fmt.Errorf("stop sampling: %w", err)
+	}
+	duration := time.Since(start)
+	profile, err := s.collector.profile()
+	if err != nil {
+		return nil, err
+	}
+	s.warn()
+	profile.Node, profile.V8 = s.table.Versions()
+	profile.Hz, profile.Start, profile.Duration = sampler.Hz, start, duration
+	return profile, nil
+}
+
+// tick is how often progress is told and the kernel's counts are looked at.
+const tick = 250 * time.Millisecond
+
+// wait returns when there is no more to sample.
+func (s *session) wait(ctx context.Context) {
+	if s.o.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.o.Duration)
+		defer cancel()
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.targets.gone:
+			return
+		case <-ticker.C:
+			s.warn()
+			s.collector.relieve()
+			if s.o.Sampled != nil {
+				s.o.Sampled(s.collector.count(s.objects.Samples))
+			}
+		}
+	}
+}
+
+func (s *session) warn() {
+	if s.o.Warn == nil {
+		return
+	}
+	for _, err := range s.table.Troubles() {
+		s.o.Warn(err)
+	}
+}
+
+// openAll returns the processes that o selects now.
+func openAll(o Options) ([]int, error) {
+	if len(o.PIDs) > 0 {
+		return o.PIDs, nil
+	}
+	all, err := process.List()
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, p := range all {
+		if o.All || p.Comm == o.Comm {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids, nil
+}

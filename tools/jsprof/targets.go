@@ -1,0 +1,192 @@
+package jsprof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/bpf"
+	"ustack/symbolize/process"
+	"ustack/tools/ustack"
+)
+
+// targets keeps the table's processes those that the options select, as
+// processes start, exec and end.
+type targets struct {
+	table *ustack.Table
+	o     Options
+	gone  chan struct{} // closed when the last has ended, where no more can come
+
+	command *command
+	mutex   sync.Mutex
+	watched map[int]func() // stops watching
+	waits   sync.WaitGroup
+	closed  bool
+}
+
+func newTargets(table *ustack.Table, o Options) *targets {
+	return &targets{table: table, o: o, gone: make(chan struct{}), watched: make(map[int]func())}
+}
+
+// add has the table look at the processes that are there; a command is there,
+// stopped before its first instruction.
+func (t *targets) add() error {
+	if len(t.o.Command) > 0 {
+		c, err := start(t.o.Command)
+		if err != nil {
+			return err
+		}
+		t.command = c
+		return t.watch(c.pid)
+	}
+	if len(t.o.PIDs) == 0 && t.o.Comm == "" && !t.o.All {
+		return errNoTarget
+	}
+	pids, err := openAll(t.o)
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		err := t.watch(pid)
+		if len(t.o.PIDs) > 0 && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start lets the command run.
+func (t *targets) start() error {
+	if t.command == nil {
+		return nil
+	}
+	return t.command.resume()
+}
+
+// watch adds process pid, until it ends.
+func (t *targets) watch(pid int) error {
+	if err := t.table.Add(pid); err != nil {
+		return err
+	}
+	if t.o.All && !t.table.HasV8(pid) {
+		return t.table.Remove(pid)
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.watched[pid] != nil || t.closed {
+		return nil
+	}
+	p, err := process.Open(pid)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.watched[pid] = cancel
+	t.waits.Go(func() {
+		err := p.Wait(ctx)
+		cancel()
+		_ = p.Close() // a descriptor that was only waited on
+		if err == nil {
+			t.ended(pid)
+		}
+	})
+	return nil
+}
+
+func (t *targets) ended(pid int) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	delete(t.watched, pid)
+	if err := t.table.Remove(pid); err != nil && t.o.Warn != nil {
+		t.o.Warn(fmt.Errorf("forget process %d: %w", pid, err))
+	}
+	last := len(t.watched) == 0 && !t.o.All && t.o.Comm == ""
+	if last || t.command != nil && pid == t.command.pid {
+		close(t.gone)
+	}
+}
+
+// exec is told of each process that has a new program.
+func (t *targets) exec(e *bpf.JsprofExec) {
+	pid := int(e.Pid)
+	comm := string(e.Comm[:slices.Index(append(e.Comm[:], 0), 0)])
+	wanted := t.o.All || t.table.Has(pid) || t.o.Comm != "" && comm == t.o.Comm ||
+		len(t.o.Command) > 0 && t.table.Has(int(e.Parent))
+	if !wanted {
+		return
+	}
+	if err := t.watch(pid); err != nil && !errors.Is(err, process.ErrGone) && t.o.Warn != nil {
+		t.o.Warn(err)
+	}
+}
+
+func (t *targets) close() error {
+	t.mutex.Lock()
+	t.closed = true
+	for _, stop := range t.watched {
+		stop()
+	}
+	t.mutex.Unlock()
+	t.waits.Wait()
+	if t.command != nil {
+		return t.command.close()
+	}
+	return nil
+}
+
+// A command is a child process that was started stopped.
+type command struct {
+	pid    int
+	cmd    *exec.Cmd
+	resume func() error
+	ended  chan error
+}
+
+// start runs the command up to its first instruction. Its output is our own.
+func start(argv []string) (*command, error) {
+	c := &command{cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan error, 1)}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
+	c.cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	started, release := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // ptrace's tracer is a thread
+		defer runtime.UnlockOSThread()
+		if err := c.cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(c.cmd.Process.Pid, &status, 0, nil); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		<-release
+		c.ended <- unix.PtraceDetach(c.cmd.Process.Pid)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	c.pid = c.cmd.Process.Pid
+	var once sync.Once
+	c.resume = func() (err error) {
+		once.Do(func() {
+			close(release)
+			err = <-c.ended
+		})
+		return err
+	}
+	return c, nil
+}
+
+// close lets the command go on if it never did, and waits for it if it has ended.
+func (c *command) close() error {
+	return c.resume()
+}

@@ -1,0 +1,276 @@
+package ustack
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/symbolize/kallsyms"
+)
+
+// A frame's word (bpf/unwind.h, enum frame_kind): its kind in the top four
+// bits, then what tells it from others of that kind.
+const (
+	kindShift = 60
+	tierShift = 56
+	typeShift = 52
+	idMask    = 1<<tierShift - 1
+	pcMask    = 1<<typeShift - 1
+)
+
+// minDescribe is the least time between two looks at a process's mappings: an
+// address in none may be in a new one, or junk.
+const minDescribe = 50 * time.Millisecond
+
+func kindOf(word uint64) bpf.JsprofFrameKind { return bpf.JsprofFrameKind(word >> kindShift) }
+
+// A Stack is one stack as the kernel sent it.
+type Stack struct {
+	PID, TID  int
+	Thread    string // the thread's name at the time
+	Truncated bool   // deeper than the kernel records
+	broken    bool
+	owner     *target
+	words     []uint64
+}
+
+// Stack takes in a record of the kernel's about a stack. It names the native
+// frames now: their process may be gone when the stack is asked for.
+func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
+	r := Decode[bpf.JsprofStack](raw)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	s := Stack{
+		PID: int(r.Ids >> 32), TID: int(uint32(r.Ids)),
+		Thread:    string(r.Comm[:slices.Index(append(r.Comm[:], 0), 0)]),
+		Truncated: r.Flags&uint32(bpf.JsprofStackFlagSTACK_TRUNCATED) != 0,
+		broken:    r.Flags&uint32(bpf.JsprofStackFlagSTACK_BROKEN) != 0,
+		owner:     t.owners[uint32(r.Owner>>32)],
+		words:     slices.Clone(r.Frames[:min(int(r.Count), len(r.Frames))]),
+	}
+	if s.owner != nil {
+		t.settle(s.owner, s.words, r.Flags&uint32(bpf.JsprofStackFlagSTACK_NEW_CODE) != 0)
+	}
+	return r.Hash, s
+}
+
+// settle names the addresses among words while the target's mappings are at
+// hand, and reads these again if the stack runs through code they do not show.
+func (t *Table) settle(g *target, words []uint64, rescan bool) {
+	for _, word := range words {
+		if pc := word & pcMask; hasPC(word) && g.find(pc) == nil {
+			rescan = true
+		}
+	}
+	if rescan && time.Since(g.described) > minDescribe && g.process.Alive() {
+		if err := t.describe(g); err != nil && g.process.Alive() {
+			t.trouble(err)
+		}
+	}
+	for _, word := range words {
+		if hasPC(word) {
+			t.native(g, word&pcMask)
+		}
+	}
+}
+
+// hasPC reports whether the frame's word holds an address in the process.
+func hasPC(word uint64) bool {
+	switch kindOf(word) {
+	case bpf.JsprofFrameKindFRAME_NATIVE, bpf.JsprofFrameKindFRAME_CODE, bpf.JsprofFrameKindFRAME_LOST:
+		return true
+	case bpf.JsprofFrameKindFRAME_TYPED:
+		return word&pcMask != 0
+	}
+	return false
+}
+
+// find returns the executable mapping that holds pc, or nil.
+func (g *target) find(pc uint64) *mapping {
+	at, ok := slices.BinarySearchFunc(g.code, pc, func(m mapping, pc uint64) int { return cmp.Compare(m.Start, pc) })
+	if !ok {
+		at--
+	}
+	if at < 0 || pc >= g.code[at].End {
+		return nil
+	}
+	return &g.code[at]
+}
+
+// native names the machine code at pc, from memory once it has a mapping.
+func (t *Table) native(g *target, pc uint64) symbolize.Frame {
+	f, ok := g.natives[pc]
+	if !ok {
+		f = t.resolve(g, pc)
+		if f.Module != "" {
+			g.natives[pc] = f
+		}
+	}
+	return f
+}
+
+func (t *Table) resolve(g *target, pc uint64) symbolize.Frame {
+	m := g.find(pc)
+	if m == nil {
+		return symbolize.Frame{Name: symbolize.Unknown, Offset: pc}
+	}
+	if m.Anonymous() {
+		return g.jitted(pc)
+	}
+	f := symbolize.Frame{Module: m.Path}
+	if m.binary == nil || m.binary.elf == nil {
+		f.Offset = pc - m.Start + m.Offset
+		return f
+	}
+	address, ok := m.binary.elf.Address(pc - m.Start + m.Offset)
+	if !ok {
+		return symbolize.Frame{Name: symbolize.Unknown, Module: m.Path, Offset: pc - m.Start + m.Offset}
+	}
+	f.Offset = address
+	if symbol, ok := m.binary.elf.Lookup(address); ok {
+		f.Name, f.Offset = symbol.Demangled(), address-symbol.Address
+	}
+	return f
+}
+
+// jitted names code that no file holds: by the perf map, if the process writes one.
+func (g *target) jitted(pc uint64) symbolize.Frame {
+	return symbolize.Frame{Name: symbolize.Unknown, Module: "[jit]", Offset: pc}
+}
+
+// Frames returns the stack with names, leaf first, and how many of its frames
+// nothing explains.
+func (t *Table) Frames(s Stack) (frames []symbolize.Frame, unknown int) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	frames = make([]symbolize.Frame, 0, len(s.words)+1)
+	for i, word := range s.words {
+		f := t.frame(s.owner, word)
+		if f.Kind == symbolize.JS && f.Tier == symbolize.NoTier && i > 0 && inHandler(frames[i-1]) {
+			f.Tier = symbolize.Interpreted
+		}
+		if f.Name == symbolize.Unknown {
+			unknown++
+		}
+		frames = append(frames, f)
+	}
+	switch {
+	case s.Truncated:
+		frames = append(frames, symbolize.Frame{Name: symbolize.Truncated})
+	case s.broken && !isOutermost(frames):
+		frames = append(frames, symbolize.Frame{Name: symbolize.Broken})
+	}
+	return frames, unknown
+}
+
+func (t *Table) frame(g *target, word uint64) symbolize.Frame {
+	switch kindOf(word) {
+	case bpf.JsprofFrameKindFRAME_KERNEL:
+		return t.kernelFrame(word)
+	case bpf.JsprofFrameKindFRAME_GAP:
+		return symbolize.Frame{Name: symbolize.Broken}
+	case bpf.JsprofFrameKindFRAME_JS:
+		return t.jsFrame(g, word)
+	}
+	if g == nil {
+		return symbolize.Frame{Name: symbolize.Unknown, Offset: word & pcMask}
+	}
+	f := t.native(g, word&pcMask)
+	switch kindOf(word) {
+	case bpf.JsprofFrameKindFRAME_TYPED:
+		f.Kind = symbolize.Typed
+		f.Name = g.label(word, f)
+	case bpf.JsprofFrameKindFRAME_CODE:
+		f.Kind = symbolize.Typed
+		f.Name = strings.TrimPrefix(f.Name, builtinPrefix)
+		if f.Name == symbolize.Unknown {
+			f.Name = "[code]"
+		}
+	case bpf.JsprofFrameKindFRAME_LOST:
+		f.Name = symbolize.Unknown
+	}
+	return f
+}
+
+// builtinPrefix is before the name of each builtin's symbol.
+const builtinPrefix = "Builtins_"
+
+// label is a typed frame's name: its type as DTrace's ustack helper called it,
+// and the builtin that made it.
+func (g *target) label(word uint64, f symbolize.Frame) string {
+	label := "typed"
+	if g.binary != nil && g.binary.v8 != nil {
+		if name, ok := g.binary.v8.FrameTypes[uint8(word>>typeShift)]; ok {
+			label = name
+		}
+	}
+	if name, ok := strings.CutPrefix(f.Name, builtinPrefix); ok {
+		return "<< " + label + " >> " + name
+	}
+	return "<< " + label + " >>"
+}
+
+func (t *Table) jsFrame(g *target, word uint64) symbolize.Frame {
+	fn, ok := t.functions[word&idMask]
+	if !ok { // its record was lost, and it was not seen again
+		return symbolize.Frame{Name: symbolize.Unknown, Module: "[jit]"}
+	}
+	f := symbolize.Frame{Kind: symbolize.JS, Tier: symbolize.Tier(word >> tierShift & 15), Name: fn.name}
+	if fn.name == "" {
+		f.Name = Anonymous
+	}
+	if fn.script.id == 0 {
+		f.Kind, f.Tier = symbolize.Builtin, symbolize.NoTier
+		if g != nil && g.binary != nil {
+			f.Module = g.binary.path
+		}
+		return f
+	}
+	s := t.scripts[fn.script]
+	f.File = s.name
+	if s.source != nil && fn.start >= 0 {
+		f.Line, f.Column = s.source.Position(fn.start)
+	}
+	return f
+}
+
+// Anonymous is the name of a function that has none.
+const Anonymous = "(anonymous)"
+
+// inHandler reports whether f is code of V8's interpreter, which runs on the
+// frame of the function that it interprets.
+func inHandler(f symbolize.Frame) bool {
+	return f.Kind == symbolize.Typed && (strings.HasSuffix(f.Name, "Handler") || strings.HasPrefix(f.Name, "Interpreter"))
+}
+
+// isOutermost reports whether the last frame is where threads begin: what is
+// above it is nothing that was lost.
+func isOutermost(frames []symbolize.Frame) bool {
+	if len(frames) == 0 {
+		return true
+	}
+	last := frames[len(frames)-1].Name
+	for _, prefix := range []string{"__libc_start", "_start", "start_thread", "clone", "__clone", "main"} {
+		if strings.HasPrefix(last, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Table) kernelFrame(pc uint64) symbolize.Frame {
+	if t.kernel == nil && t.kernelErr == nil {
+		if t.kernel, t.kernelErr = kallsyms.Open(); t.kernelErr != nil {
+			t.trouble(t.kernelErr)
+		}
+	}
+	if t.kernel != nil {
+		if name, module, offset, ok := t.kernel.Lookup(pc); ok {
+			return symbolize.Frame{Kind: symbolize.Kernel, Name: name, Module: cmp.Or(module, "[kernel]"), Offset: offset}
+		}
+	}
+	return symbolize.Frame{Kind: symbolize.Kernel, Name: symbolize.Unknown, Module: "[kernel]", Offset: pc}
+}

@@ -1,0 +1,263 @@
+// Package ustack is the user-space half of the ustack helper. It tells the
+// kernel where the code of each process is and how the V8 in it lays out its
+// objects, takes in what the kernel says of stacks, functions and scripts, and
+// turns a stack into frames with names. Everything that a target could take
+// with it when it dies is read when the kernel first mentions it.
+package ustack
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/symbolize/kallsyms"
+	"ustack/symbolize/process"
+	"ustack/symbolize/v8"
+)
+
+// Maps are the kernel's maps that a Table writes.
+type Maps struct {
+	Processes *ebpf.Map // descriptions, by pid
+	Scripts   *ebpf.Map // scripts the kernel has told of; deleting one has it told again
+}
+
+// A Table knows the processes that are looked at. Its methods may be called
+// concurrently.
+type Table struct {
+	mutex     sync.Mutex
+	maps      Maps
+	targets   map[int]*target    // by pid: those described now
+	owners    map[uint32]*target // by generation: all that ever were
+	binaries  map[fileID]*binary
+	functions map[uint64]function
+	scripts   map[scriptKey]script
+	kernel    *kallsyms.Table
+	kernelErr error
+	troubles  []error
+	told      map[string]bool // troubles, by text
+}
+
+type function struct {
+	name   string
+	script scriptKey
+	start  int
+}
+
+type scriptKey struct {
+	owner uint64 // generation, thread
+	id    int32
+}
+
+type script struct {
+	name   string
+	source *v8.Source // nil where it could not be read
+}
+
+// A target is one program in one process, from exec to exec or exit.
+type target struct {
+	process    *process.Process
+	generation uint32
+	code       []mapping // executable, by address
+	binary     *binary   // the one that holds V8; nil if none does
+	natives    map[uint64]symbolize.Frame
+	described  time.Time // when the mappings were last read
+}
+
+// NewTable returns a Table without processes. Close frees what it opens.
+func NewTable(maps Maps) *Table {
+	return &Table{
+		maps:      maps,
+		targets:   make(map[int]*target),
+		owners:    make(map[uint32]*target),
+		binaries:  make(map[fileID]*binary),
+		functions: make(map[uint64]function),
+		scripts:   make(map[scriptKey]script),
+		told:      make(map[string]bool),
+	}
+}
+
+// Add has the kernel look at process pid from now on. A process that was added
+// before is described afresh: it has a new program. What keeps its JavaScript
+// from being named is a trouble, not an error.
+func (t *Table) Add(pid int) error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	p, err := process.Open(pid)
+	if err != nil {
+		return err
+	}
+	g := &target{
+		process:    p,
+		generation: uint32(len(t.owners) + 1),
+		natives:    make(map[uint64]symbolize.Frame),
+	}
+	if err := t.describe(g); err != nil {
+		return errors.Join(err, p.Close())
+	}
+	if err := g.trouble(); err != nil {
+		t.trouble(err)
+	}
+	t.owners[g.generation] = g
+	t.targets[pid] = g
+	return nil
+}
+
+// Remove has the kernel look at process pid no more. What is known of it stays.
+func (t *Table) Remove(pid int) error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	g, ok := t.targets[pid]
+	if !ok {
+		return nil
+	}
+	delete(t.targets, pid)
+	err := t.maps.Processes.Delete(uint32(pid))
+	if errors.Is(err, ebpf.ErrKeyNotExist) { // deleted at its exec
+		err = nil
+	}
+	return errors.Join(err, g.process.Close())
+}
+
+// Has reports whether process pid is looked at.
+func (t *Table) Has(pid int) bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	_, ok := t.targets[pid]
+	return ok
+}
+
+// HasV8 reports whether process pid is looked at and its V8 is one whose
+// JavaScript can be named.
+func (t *Table) HasV8(pid int) bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	g, ok := t.targets[pid]
+	return ok && g.binary != nil && g.binary.err == nil
+}
+
+// Versions returns the versions of Node.js and V8 in the first process that
+// has them; both empty where none has.
+func (t *Table) Versions() (node, v8 string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for generation := uint32(1); generation <= uint32(len(t.owners)); generation++ {
+		if b := t.owners[generation].binary; b != nil && b.v8 != nil {
+			return b.v8.NodeVersion, b.v8.Version.String()
+		}
+	}
+	return "", ""
+}
+
+// Troubles returns, once, what has kept names from being found since the last
+// call, each with its remedy where there is one.
+func (t *Table) Troubles() []error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	troubles := t.troubles
+	t.troubles = nil
+	return troubles
+}
+
+func (t *Table) trouble(err error) {
+	if !t.told[err.Error()] {
+		t.told[err.Error()] = true
+		t.troubles = append(t.troubles, err)
+	}
+}
+
+// trouble says why the target's JavaScript will have no names, nil if it will.
+func (g *target) trouble() error {
+	pid := g.process.PID()
+	if g.binary != nil {
+		if g.binary.err != nil {
+			return fmt.Errorf("process %d: %w (only native frames are named)", pid, g.binary.err)
+		}
+		return nil
+	}
+	for _, m := range g.code {
+		if m.binary != nil && m.binary.err != nil {
+			return fmt.Errorf("process %d: %w", pid, m.binary.err)
+		}
+	}
+	return fmt.Errorf("process %d: %w (only native frames are named)", pid, v8.ErrNotV8)
+}
+
+// Close lets go of all processes and files.
+func (t *Table) Close() error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	var errs []error
+	for _, g := range t.targets {
+		errs = append(errs, g.process.Close())
+	}
+	for _, b := range t.binaries {
+		errs = append(errs, b.elf.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Function takes in a record of the kernel's about a function.
+func (t *Table) Function(raw []byte) {
+	n := Decode[bpf.JsprofName](raw)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.functions[n.Id] = function{
+		name:   text(n),
+		script: scriptKey{n.Owner, n.Script},
+		start:  int(n.Start),
+	}
+}
+
+// Script takes in a record of the kernel's about a script, and reads its
+// source's lines while it is there.
+func (t *Table) Script(raw []byte) {
+	n := Decode[bpf.JsprofName](raw)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	key := scriptKey{n.Owner, n.Script}
+	s := script{name: text(n)}
+	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil {
+		s.source = t.source(g, key, n.Id)
+	}
+	t.scripts[key] = s
+}
+
+// source reads the lines of the script whose object was at address when the
+// kernel saw it. If it is there no more, the collector has moved it and the
+// kernel is asked to say again where it is.
+func (t *Table) source(g *target, key scriptKey, address uint64) *v8.Source {
+	source, err := v8.ReadScript(g.process, g.binary.v8.Layout, address, int(key.id))
+	if err == nil {
+		return &source
+	}
+	if g.process.Alive() {
+		again := bpf.JsprofScriptKey{Owner: key.owner, Script: int64(key.id)}
+		if err := t.maps.Scripts.Delete(&again); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			t.trouble(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
+		}
+	}
+	return t.scripts[key].source
+}
+
+// text is the name in n: the kernel has made UTF-8 of it and cut it at a bound.
+func text(n *bpf.JsprofName) string {
+	s := string(n.Text[:min(int(n.Length), len(n.Text))])
+	if n.Flags&uint32(bpf.JsprofNameFlagNAME_TRUNCATED) != 0 {
+		s += "…"
+	}
+	return s
+}
+
+// Decode returns the record in raw, which may end before T does: a record's
+// last field is an array of which the kernel sends what is in use.
+func Decode[T bpf.JsprofName | bpf.JsprofStack | bpf.JsprofExec](raw []byte) *T {
+	record := new(T)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
+	return record
+}
