@@ -1,0 +1,114 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenFile opens for reading the very file that m shows: also one that was
+// removed, or that only the process's mount namespace has. Where the kernel does
+// not open it by its mapping (that needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
+// it is opened by its path below the process's root, if it is still the same.
+func (p *Process) OpenFile(m Mapping) (*os.File, error) {
+	if !m.File() {
+		return nil, fmt.Errorf("open mapping %#x of process %d: no file is behind it", m.Start, p.pid)
+	}
+	f, err := p.openMapped(m)
+	if err == nil {
+		return f, nil
+	}
+	if errors.Is(err, unix.ESRCH) || !p.Alive() {
+		return nil, p.fault("open", unix.ESRCH)
+	}
+	f, pathErr := p.openPath(m)
+	if pathErr != nil {
+		return nil, p.fault("open "+m.Path+" of", errors.Join(pathErr, fmt.Errorf("by its mapping: %w", err)))
+	}
+	return f, nil
+}
+
+// openMapped opens m's file by its mapping.
+func (p *Process) openMapped(m Mapping) (*os.File, error) {
+	fd, err := unix.Openat(p.dir, fmt.Sprintf("map_files/%x-%x", m.Start, m.End), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return openSame(fd, m)
+}
+
+// openPath opens m's file by its path. No link on the way, which the process
+// may have made, leads out of its root.
+func (p *Process) openPath(m Mapping) (*os.File, error) {
+	root, err := p.open("root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	fd, err := unix.Openat2(int(root.Fd()), m.Path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return openSame(fd, m)
+}
+
+// openSame turns the path only descriptor fd into a file for reading, if it is
+// m's. Nothing but a regular file is opened: to open a device may do things.
+func openSame(fd int, m Mapping) (*os.File, error) {
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, err
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errors.New("not a regular file")
+	}
+	opened, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(opened), m.Path)
+	if stat.Dev == m.Dev && stat.Ino == m.Inode {
+		return f, nil
+	}
+	dev, inode, err := shown(opened)
+	if err == nil && (dev != m.Dev || inode != m.Inode) {
+		err = errors.New("another file is there now")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// shown returns what a list of mappings says of the file behind fd. On
+// overlayfs and btrfs this is not what stat says, so the file is mapped and our
+// own list read.
+func shown(fd int) (dev, inode uint64, err error) {
+	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		return 0, 0, fmt.Errorf("map it: %w", err)
+	}
+	defer unix.Munmap(page)
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return 0, 0, err
+	}
+	own, err := parseMaps(text)
+	if err != nil {
+		return 0, 0, err
+	}
+	at := uint64(uintptr(unsafe.Pointer(&page[0])))
+	for _, m := range own {
+		if at >= m.Start && at < m.End {
+			return m.Dev, m.Inode, nil
+		}
+	}
+	return 0, 0, errors.New("map it: our own list does not have it")
+}

@@ -1,0 +1,159 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxStatus = 1 << 20  // bytes; the kernel writes about one KiB
+	maxMaps   = 64 << 20 // bytes; 65,530 mappings, the usual limit, take some 6 MB
+)
+
+// A Thread is one thread of a process.
+type Thread struct {
+	TID  int
+	Name string // at most 15 bytes, of any kind
+}
+
+// Comm is the process's short name: the program's, unless it gave itself
+// another. At most 15 bytes, of any kind.
+func (p *Process) Comm() (string, error) {
+	comm, err := p.read("comm", maxStatus)
+	if err != nil {
+		return "", p.fault("read name of", err)
+	}
+	return strings.TrimSuffix(string(comm), "\n"), nil
+}
+
+// Exe is the path of the program, as the process's own mount namespace names
+// it; it may be removed or replaced.
+func (p *Process) Exe() (string, error) {
+	path := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(p.dir, "exe", path)
+	if err != nil {
+		return "", p.fault("read program of", err)
+	}
+	return strings.TrimSuffix(string(path[:n]), deleted), nil
+}
+
+// NamespacePID is the process's number in the innermost PID namespace that it is in.
+func (p *Process) NamespacePID() (int, error) {
+	all, err := p.status("NSpid")
+	if err != nil {
+		return 0, err
+	}
+	numbers := strings.Fields(all)
+	if len(numbers) == 0 {
+		return 0, fmt.Errorf("read status of process %d: NSpid is empty", p.pid)
+	}
+	return strconv.Atoi(numbers[len(numbers)-1])
+}
+
+// UID is the user that the process acts as, as our user namespace numbers it.
+func (p *Process) UID() (int, error) {
+	all, err := p.status("Uid") // real, effective, saved, for files
+	if err != nil {
+		return 0, err
+	}
+	numbers := strings.Fields(all)
+	if len(numbers) < 2 {
+		return 0, fmt.Errorf("read status of process %d: user %q", p.pid, all)
+	}
+	return strconv.Atoi(numbers[1])
+}
+
+// Root opens the process's root folder, as a path only. What is opened below it
+// must be kept from leading out of it by symbolic links (openat2).
+func (p *Process) Root() (*os.File, error) {
+	root, err := p.open("root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, p.fault("open root of", err)
+	}
+	return root, nil
+}
+
+// Threads returns the threads that the process has now, by number.
+func (p *Process) Threads() ([]Thread, error) {
+	dir, err := p.open("task", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, p.fault("list threads of", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, p.fault("list threads of", err)
+	}
+	threads := make([]Thread, 0, len(names))
+	for _, name := range names {
+		tid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		comm, err := p.read("task/"+name+"/comm", maxStatus)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		threads = append(threads, Thread{tid, strings.TrimSuffix(string(comm), "\n")})
+	}
+	if len(threads) == 0 {
+		return nil, p.fault("list threads of", unix.ESRCH)
+	}
+	slices.SortFunc(threads, func(a, b Thread) int { return a.TID - b.TID })
+	return threads, nil
+}
+
+// Maps returns what the process has mapped, by address. The kernel writes the
+// list page by page: a mapping made meanwhile may be missing.
+func (p *Process) Maps() ([]Mapping, error) {
+	text, err := p.read("maps", maxMaps)
+	if err == nil && !p.Alive() {
+		err = unix.ESRCH // what was read may be short
+	}
+	if err != nil {
+		return nil, p.fault("read maps of", err)
+	}
+	return parseMaps(text)
+}
+
+// status returns a field of the status file.
+func (p *Process) status(name string) (string, error) {
+	text, err := p.read("status", maxStatus)
+	if err != nil {
+		return "", p.fault("read status of", err)
+	}
+	value, ok := field(text, name)
+	if !ok {
+		return "", fmt.Errorf("read status of process %d: no %s", p.pid, name)
+	}
+	return value, nil
+}
+
+// read returns a whole file of the process's folder.
+func (p *Process) read(name string, limit int64) ([]byte, error) {
+	f, err := p.open(name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s is longer than %d bytes", name, limit)
+	}
+	return text, err
+}
+
+// open opens a file of the process's folder.
+func (p *Process) open(name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(p.dir, name, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), fmt.Sprintf("/proc/%d/%s", p.pid, name)), nil
+}
