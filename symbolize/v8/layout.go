@@ -1,5 +1,10 @@
 package v8
 
+// VMStateGC is what an isolate's Layout.VMState byte holds during a collection.
+// A function's address stays its own while GCCount is the same and the state is
+// not this one: GCState alone leaves a gap, between the count and the move.
+const VMStateGC = 1
+
 // A Layout is where V8 keeps what a stack walker reads: all that differs from
 // one V8 to the next, as plain integers, so that the walker itself knows no
 // version. Zero means absent or not known, except where a field says otherwise.
@@ -11,7 +16,8 @@ package v8
 type Layout struct {
 	// Isolate, from its start. Zero: not known for exactly this V8.
 	GCCount       uint32 // int: collections begun; goes up by one at each
-	GCState       uint32 // int: 0 while no collection runs
+	GCState       uint32 // int: 0 while nothing is moved; set some time after GCCount goes up
+	VMState       uint32 // u8: VMStateGC from before GCCount goes up until the collection is over
 	CEntryFP      uint32 // frame pointer of the thread's newest exit frame; 0 in it when no JavaScript is below
 	DispatchTable uint32 // pointer to the dispatch table's first entry; 0: process-wide (Binary.DispatchBase) or none
 
