@@ -10,11 +10,11 @@ import (
 // Options say how a profile is presented. The zero value is useful: each field
 // says its default.
 type Options struct {
-	Title      string  // svg, speedscope: the heading; "CPU profile" and the version of Node.js if empty
+	Title      string  // svg, html, speedscope: the heading; "CPU profile" and the version of Node.js if empty
 	Color      bool    // top: colour for a terminal
 	Width      int     // svg: pixels, 1200 if zero; top: columns, 80 if zero
 	Rows       int     // top: functions shown, 30 if zero; all if negative
-	MinPercent float64 // top, svg: functions and boxes with a smaller share are not shown; all are if zero
+	MinPercent float64 // top, svg, html: functions and boxes with a smaller share are not shown; all are if zero
 }
 
 // A Format is one way to write a profile. What it writes depends only on the
@@ -32,6 +32,7 @@ var Formats = []Format{
 	{"stackvis", []string{".stackvis"}, writeStackvis},
 	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace},
 	{"svg", []string{".svg"}, writeSVG},
+	{"html", []string{".html", ".htm"}, writeHTML},
 	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof},
 	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope},
 	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile},

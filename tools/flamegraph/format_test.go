@@ -49,7 +49,7 @@ func golden(t *testing.T, file, got string) {
 }
 
 func TestGolden(t *testing.T) {
-	for _, format := range []string{"top", "collapsed", "stackvis", "dtrace", "svg", "speedscope", "cpuprofile", "json"} {
+	for _, format := range []string{"top", "collapsed", "stackvis", "dtrace", "svg", "html", "speedscope", "cpuprofile", "json"} {
 		golden(t, "server."+format, write(t, format, fixtures()["server"], Options{}))
 	}
 	for _, format := range []string{"top", "collapsed", "dtrace"} {
@@ -115,7 +115,7 @@ func TestFullDiskIsAnError(t *testing.T) {
 
 func TestFormatOfFile(t *testing.T) {
 	for file, want := range map[string]string{
-		"out.svg": "svg", "OUT.SVG": "svg", "p.pb.gz": "pprof", "p.pprof": "pprof",
+		"out.svg": "svg", "OUT.SVG": "svg", "a/b.html": "html", "p.pb.gz": "pprof", "p.pprof": "pprof",
 		"x.folded": "collapsed", "x.collapsed": "collapsed", "x.speedscope.json": "speedscope", "x.json": "json",
 		"x.cpuprofile": "cpuprofile", "stacks.out": "dtrace", "x.txt": "top", "x.stackvis": "stackvis",
 	} {

@@ -1,0 +1,137 @@
+package flamegraph
+
+import (
+	"bufio"
+	_ "embed"
+	"encoding/json"
+	"html/template"
+	"io"
+
+	"ustack/symbolize"
+)
+
+//go:embed html.tmpl
+var htmlPage string
+
+//go:embed html.css
+var htmlStyle string
+
+//go:embed html.js
+var htmlScript string
+
+// What html.js reads: the call tree of each thread, in numbers.
+type (
+	htmlData struct {
+		Kinds   []string     `json:"kinds"`
+		Tiers   []string     `json:"tiers"`
+		Files   []string     `json:"files"`
+		Modules []string     `json:"modules"`
+		Names   []string     `json:"names"`   // by function
+		Frames  []int        `json:"frames"`  // five by function: kind, file, line, column, module; file and module from 1, 0 for none
+		Threads []htmlThread `json:"threads"` // in order of process and thread
+		Min     float64      `json:"min"`     // percent of all samples that a box needs to be drawn
+	}
+	htmlThread struct {
+		PID  int    `json:"pid"`
+		TID  int    `json:"tid"`
+		Name string `json:"name"`
+		// Nodes has three numbers for each node, callers first: the function, the
+		// level from 0 for a stack's root, and the samples in the function itself.
+		Nodes []uint64 `json:"nodes"`
+		// Tiers has three numbers for each tier of a node: the node, the tier and
+		// the samples.
+		Tiers []uint64 `json:"tiers"`
+	}
+)
+
+// writeHTML writes a page that draws the profile in a browser as a flame graph
+// or icicle, by caller or by callee, for all threads or some, with zoom, search
+// and a choice of colours. It fetches nothing.
+func writeHTML(w io.Writer, p *Profile, o Options) error {
+	page, err := template.New("page").Parse(htmlPage)
+	if err != nil {
+		return err
+	}
+	// Marshal escapes <, > and &: no name ends the script element.
+	data, err := json.Marshal(newHTMLData(p, o))
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriter(w)
+	if err := page.Execute(b, map[string]any{
+		"Title": o.title(p), "Summary": p.summary(), "Losses": p.losses(),
+		"Style": template.CSS(htmlStyle), "Script": template.JS(htmlScript), "Data": template.JS(data),
+	}); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+func newHTMLData(p *Profile, o Options) htmlData {
+	d := htmlBuilder{
+		htmlData: htmlData{Files: []string{}, Modules: []string{}, Names: []string{}, Frames: []int{}, Threads: []htmlThread{}, Min: o.MinPercent},
+		frames:   map[symbolize.Frame]uint64{}, files: map[string]int{}, modules: map[string]int{},
+	}
+	for k := symbolize.Native; k <= symbolize.Kernel; k++ {
+		d.Kinds = append(d.Kinds, k.String())
+	}
+	for t := symbolize.NoTier; t <= symbolize.Optimized; t++ {
+		d.Tiers = append(d.Tiers, t.String())
+	}
+	for _, t := range p.threads() {
+		thread := htmlThread{PID: t.PID, TID: t.TID, Name: t.Name, Nodes: []uint64{}, Tiers: []uint64{}}
+		for _, c := range newTree(t.Stacks).children {
+			d.add(&thread, c, 0)
+		}
+		d.Threads = append(d.Threads, thread)
+	}
+	return d.htmlData
+}
+
+// An htmlBuilder numbers what repeats.
+type htmlBuilder struct {
+	htmlData
+	frames         map[symbolize.Frame]uint64
+	files, modules map[string]int
+}
+
+// add appends n and all that it calls to a thread.
+func (b *htmlBuilder) add(t *htmlThread, n *node, level uint64) {
+	id := uint64(len(t.Nodes) / 3)
+	t.Nodes = append(t.Nodes, b.frame(n.frame), level, n.self)
+	for tier := symbolize.Interpreted; tier <= symbolize.Optimized; tier++ {
+		if count := n.tiers[tier]; count > 0 {
+			t.Tiers = append(t.Tiers, id, uint64(tier), count)
+		}
+	}
+	for _, c := range n.children {
+		b.add(t, c, level+1)
+	}
+}
+
+func (b *htmlBuilder) frame(f symbolize.Frame) uint64 {
+	id, ok := b.frames[f]
+	if !ok {
+		id = uint64(len(b.frames))
+		b.frames[f] = id
+		b.Names = append(b.Names, name(f))
+		b.Frames = append(b.Frames, int(f.Kind),
+			number(b.files, &b.Files, f.File), f.Line, f.Column, number(b.modules, &b.Modules, f.Module))
+	}
+	return id
+}
+
+// number returns where s is in list, from 1, and adds it if it is not there; 0
+// for an empty string. ids holds the numbers there are.
+func number(ids map[string]int, list *[]string, s string) int {
+	if s == "" {
+		return 0
+	}
+	id, ok := ids[s]
+	if !ok {
+		*list = append(*list, clean(s))
+		id = len(*list)
+		ids[s] = id
+	}
+	return id
+}

@@ -1,0 +1,272 @@
+package flamegraph
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"ustack/symbolize"
+)
+
+// at returns the place in the window of what is at a fraction of the graph's
+// width and a level above its root.
+func (b *browser) at(fraction float64, level int) point {
+	b.t.Helper()
+	return eval[point](b, `(r => ({
+		X: r.left + arguments[0] * r.width,
+		Y: document.getElementById("invert").getAttribute("aria-pressed") === "true"
+			? r.top + (arguments[1] + 0.5) * 18 : r.bottom - (arguments[1] + 0.5) * 18,
+	}))(document.getElementById("canvas").getBoundingClientRect())`, fraction, level)
+}
+
+// told returns the name, and the line of that label, in the panel of details.
+func (b *browser) told(label string) string {
+	b.t.Helper()
+	return eval[string](b, `document.querySelector("#details h2").textContent + ": " +
+		([...document.querySelectorAll("#details tr")].find(tr => tr.textContent.startsWith(arguments[0]))?.cells[1].textContent ?? "")`, label)
+}
+
+func (b *browser) element(id string) point {
+	b.t.Helper()
+	return b.middle(fmt.Sprintf("document.getElementById(%q)", id))
+}
+
+// choose picks an option of a select element.
+func (b *browser) choose(id, value string) {
+	b.t.Helper()
+	eval[any](b, `(s => { s.value = arguments[1]; s.dispatchEvent(new Event("change")); })(document.getElementById(arguments[0]))`, id, value)
+}
+
+// simple has levels main (100), then a (20), b (30) and c (50), then c's d (40).
+func simple() *Profile {
+	main, a := native("main", 0), js("a", "/app/a.js", 1, 1)
+	b, c, d := js("b", "/app/b.js", 2, 2), js("c", "/app/node_modules/pkg/c.js", 3, 3), builtin("d")
+	type frames = []symbolize.Frame
+	other := Stack{Count: 17, PID: 4242, TID: 4250, Thread: "pool", Frames: frames{d, native("worker", 0)}}
+	return profileOf(on(20, frames{main, a}), on(30, frames{main, b}), on(10, frames{main, c}), on(40, frames{main, c, d}), other)
+}
+
+func TestHTMLZooms(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", fixtures()["server"], Options{}))
+	b.screenshot("html")
+	b.quiet()
+
+	b = open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b.hover(b.at(0.75*100/117, 2))
+	if got, want := b.told("samples"), "c: 50 · 42.74%"; got != want {
+		t.Fatalf("under the pointer: %q, want %q", got, want)
+	}
+	b.click(b.at(0.75*100/117, 2))
+	b.screenshot("html-zoomed")
+	for _, tt := range []struct {
+		fraction float64
+		level    int
+		want     string
+	}{{0.79, 3, "d: 40 · 34.19%"}, {0.01, 2, "c: 50 · 42.74%"}, {0.99, 1, "main: 100 · 85.47%"}, {0.81, 3, "c: 50 · 42.74%"}} {
+		b.hover(b.at(tt.fraction, tt.level))
+		if got := b.told("samples"); got != tt.want {
+			t.Errorf("zoomed, at %g of level %d: %q, want %q", tt.fraction, tt.level, got, tt.want)
+		}
+	}
+	b.click(b.element("reset"))
+	b.hover(b.at(0.1, 2))
+	if got, want := b.told("samples"), "a: 20 · 17.09%"; got != want {
+		t.Errorf("after reset: %q, want %q", got, want)
+	}
+	b.quiet()
+}
+
+func TestHTMLSearches(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b.keys("f", ctrlKey)
+	b.keys("^[cd] ?", "")
+	if got, want := b.text("matched"), "57.3% matched"; got != want { // c with d in it, and the pool's d
+		t.Errorf("matched = %q, want %q", got, want)
+	}
+	b.screenshot("html-searched")
+	b.click(b.at(0.75*100/117, 2))
+	if got, want := b.text("matched"), "100.0% matched"; got != want {
+		t.Errorf("zoomed into c: matched = %q, want %q", got, want)
+	}
+	b.keys(escapeKey, "")
+	if got := b.text("matched"); got != "" {
+		t.Errorf("after Esc: matched = %q, want nothing", got)
+	}
+	b.quiet()
+}
+
+func TestHTMLTurnsOver(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	top := func() point {
+		return eval[point](b, `(r => ({X: r.left + 5, Y: r.top + 9}))(document.getElementById("canvas").getBoundingClientRect())`)
+	}
+	b.click(b.element("invert"))
+	b.hover(top())
+	if got, want := b.told("samples"), "all samples: 117 · 100.00%"; got != want {
+		t.Errorf("icicle, at the top: %q, want %q", got, want)
+	}
+	b.screenshot("html-icicle")
+	b.keys("i", "")
+	b.hover(top())
+	if got := b.told("samples"); got == "all samples: 117 · 100.00%" && eval[string](b, `document.getElementById("invert").getAttribute("aria-pressed")`) == "true" {
+		t.Error("i does not turn the graph back")
+	}
+	b.quiet()
+}
+
+func TestHTMLMergesFromTheLeaf(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b.click(b.element("reverse"))
+	b.screenshot("html-reversed")
+	// Leaves by name: a (20), b (30), c (10), d (57).
+	b.hover(b.at(80.0/117, 1))
+	if got, want := b.told("samples"), "d: 57 · 48.72%"; got != want {
+		t.Errorf("by callee: %q, want %q", got, want)
+	}
+	b.hover(b.at(62.0/117, 2))
+	if got, want := b.told("samples"), "c: 40 · 34.19%"; got != want {
+		t.Errorf("d's caller: %q, want %q", got, want)
+	}
+	b.quiet()
+}
+
+func TestHTMLShowsOneThread(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b.choose("thread", "thread 1")
+	if got, want := b.told("samples"), "all samples: 17 · 100.00%"; got != want {
+		t.Errorf("the pool's thread: %q, want %q", got, want)
+	}
+	b.choose("thread", "thread 0")
+	b.hover(b.at(0.75, 2))
+	if got, want := b.told("samples"), "c: 50 · 50.00%"; got != want {
+		t.Errorf("the main thread: %q, want %q", got, want)
+	}
+	b.quiet()
+}
+
+func TestHTMLObeysTheKeyboard(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b.keys(upKey+upKey, "") // main, its widest callee
+	if got, want := b.told("samples"), "c: 50 · 42.74%"; got != want {
+		t.Fatalf("up, up: %q, want %q", got, want)
+	}
+	b.keys(enterKey, "")
+	if !eval[bool](b, `!document.getElementById("reset").hidden`) {
+		t.Error("Enter does not zoom")
+	}
+	b.keys(downKey, "")
+	if got, want := b.told("samples"), "main: 100 · 85.47%"; got != want {
+		t.Errorf("down: %q, want %q", got, want)
+	}
+	b.keys(escapeKey, "")
+	if eval[bool](b, `!document.getElementById("reset").hidden`) {
+		t.Error("Esc does not zoom out")
+	}
+	b.quiet()
+}
+
+// pixel returns the colour of the canvas at a point of the window.
+func (b *browser) pixel(p point) []float64 {
+	b.t.Helper()
+	return eval[[]float64](b, `((c, r) => [...c.getContext("2d").getImageData(
+		(arguments[0] - r.left) * devicePixelRatio, (arguments[1] - r.top) * devicePixelRatio, 1, 1).data])(
+		document.getElementById("canvas"), document.getElementById("canvas").getBoundingClientRect())`, p.X, p.Y)
+}
+
+func TestHTMLColors(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", fixtures()["server"], Options{}))
+	seen := map[string]string{}
+	for _, mode := range []string{"kind", "depth", "share", "module", "tier"} {
+		b.choose("color", mode)
+		b.screenshot("html-" + mode)
+		key := fmt.Sprint(b.pixel(b.at(0.5, 3)), b.pixel(b.at(0.5, 8)), b.pixel(b.at(0.5, 12)))
+		if was, ok := seen[key]; ok {
+			t.Errorf("colours %s and %s look alike: %s", was, mode, key)
+		}
+		seen[key] = mode
+		if legend := b.text("legend"); legend == "" {
+			t.Errorf("colour %s has no legend", mode)
+		}
+	}
+}
+
+func TestHTMLIsSafeFromNames(t *testing.T) {
+	page := write(t, "html", awkward(), Options{Title: "</title><script>alert(2)</script>"})
+	if n := strings.Count(page, "</script>"); n != 2 {
+		t.Errorf("page ends %d scripts, want its own 2", n)
+	}
+	b := open(t, "awkward.html", page)
+	b.screenshot("html-awkward")
+	want := map[string]bool{}
+	for _, s := range awkward().Stacks {
+		want[name(s.Frames[0])] = true
+	}
+	for _, n := range eval[[]string](b, `JSON.parse(document.getElementById("data").textContent).names`) {
+		delete(want, n)
+	}
+	for n := range want {
+		t.Errorf("no function %.80q in the page", n)
+	}
+	b.quiet()
+}
+
+func TestHTMLShowsEmptyAndDeepProfiles(t *testing.T) {
+	b := open(t, "empty.html", write(t, "html", &Profile{}, Options{}))
+	b.screenshot("html-empty")
+	if got, want := b.told("samples"), "all samples: 0 · 0.00%"; got != want {
+		t.Errorf("empty: %q, want %q", got, want)
+	}
+	b.quiet()
+
+	b = open(t, "deep.html", write(t, "html", deep(), Options{}))
+	for range 300 {
+		b.keys(upKey, "")
+	}
+	if got, want := b.told("samples"), "level299: 5 · 100.00%"; got != want {
+		t.Errorf("300 keys up: %q, want %q", got, want)
+	}
+	b.screenshot("html-deep")
+	b.quiet()
+}
+
+// wide has n distinct functions, each on a stack of its own.
+func wide(n int) *Profile {
+	var stacks []Stack
+	for i := range n {
+		stacks = append(stacks, on(1, []symbolize.Frame{
+			native("main", 0), js(fmt.Sprintf("group%d", i%997), "/srv/g.js", i%997+1, 1), js(fmt.Sprintf("f%d", i), "/srv/wide.js", i+1, 1),
+		}))
+	}
+	return profileOf(stacks...)
+}
+
+func TestHTMLCopesWith50000Functions(t *testing.T) {
+	b := open(t, "wide.html", write(t, "html", wide(50_000), Options{}))
+	redraw := eval[float64](b, `(() => { const start = performance.now();
+		document.getElementById("stage").dispatchEvent(new Event("scroll")); return performance.now() - start; })()`)
+	t.Logf("a redraw of 50,000 functions takes %.0f ms", redraw)
+	if redraw > 2000 {
+		t.Errorf("a redraw takes %.0f ms, want at most 2000", redraw)
+	}
+	b.keys("/", "")
+	b.keys("^f49999 ", "")
+	if got, want := b.text("matched"), "0.0% matched"; got != want {
+		t.Errorf("matched = %q, want %q", got, want)
+	}
+	b.screenshot("html-wide")
+	b.quiet()
+}
+
+func TestHTMLDataAddsUp(t *testing.T) {
+	d := newHTMLData(server(), Options{})
+	var total uint64
+	for _, thread := range d.Threads {
+		for i := 2; i < len(thread.Nodes); i += 3 {
+			total += thread.Nodes[i]
+		}
+	}
+	if want := server().total(); total != want || math.Mod(float64(len(d.Frames)), 5) != 0 {
+		t.Errorf("nodes hold %d samples and %d numbers of frames, want %d and a multiple of 5", total, len(d.Frames), want)
+	}
+}
