@@ -41,6 +41,7 @@ func New(spans []Span) Map {
 		heap.Push(&s.active, i)
 	}
 	s.advance(math.MaxUint64)
+	s.emit(gap) // no span holds the very last address
 	return Map{starts: slices.Clone(s.out.starts), refs: slices.Clone(s.out.refs)}
 }
 

@@ -28,6 +28,7 @@ func TestLookup(t *testing.T) {
 		{0, none}, {4, none}, {5, 8}, {11, 8}, {12, 1}, {19, 1}, {20, 2}, {29, 2}, {30, 1},
 		{44, 1}, {45, 3}, {59, 3}, {60, none}, {85, none}, {99, none}, {100, 6}, {101, none},
 		{199, none}, {200, 7}, {299, 7}, {300, 0}, {310, 9}, {320, 0}, {math.MaxUint64 - 1, 0},
+		{math.MaxUint64, none},
 	}
 	m := New(spans)
 	for _, tt := range tests {
