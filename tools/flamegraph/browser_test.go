@@ -208,3 +208,12 @@ func (b *browser) quiet() {
 		b.t.Errorf("page fetched %q, want nothing", got)
 	}
 }
+
+// wait returns once a JavaScript condition holds.
+func (b *browser) wait(condition string) {
+	b.t.Helper()
+	var held bool
+	b.call("POST", "/execute/async", map[string]any{"args": []any{}, "script": fmt.Sprintf(`const done = arguments[0];
+		const check = () => (%s) ? done(true) : requestAnimationFrame(check);
+		check();`, condition)}, &held)
+}
