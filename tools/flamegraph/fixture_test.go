@@ -97,9 +97,11 @@ func server() *Profile {
 		on(71, start, parse, render, render, frames{js("get price", "/srv/shop/lib/catalog.js", 90, 12)}),
 		on(97, start, parse, query, frames{tier(symbolize.Baseline, js("compare", "/srv/shop/lib/catalog.js", 64, 18)), builtin("StringPrototypeLocaleCompare")}),
 		on(113, start, parse, query, frames{builtin("ArrayPrototypeSort"), js("compare", "/srv/shop/lib/catalog.js", 64, 18)}),
-		on(47, start, parse, frames{js("ServerResponse.end", "node:_http_outgoing", 1012, 45), js("writev", "node:net", 901, 20),
+		on(47, start, parse, frames{
+			js("ServerResponse.end", "node:_http_outgoing", 1012, 45), js("writev", "node:net", 901, 20),
 			native("node::StreamBase::Writev(v8::FunctionCallbackInfo<v8::Value> const&)", 0x2c5), native("uv__write", 0xd1),
-			in("/lib/x86_64-linux-gnu/libc.so.6", native("writev", 0x1d)), kernel("do_syscall_64", 0x3a), kernel("tcp_sendmsg", 0x27)}),
+			in("/lib/x86_64-linux-gnu/libc.so.6", native("writev", 0x1d)), kernel("do_syscall_64", 0x3a), kernel("tcp_sendmsg", 0x27),
+		}),
 		on(59, start, frames{native("v8::internal::Heap::CollectGarbage(v8::internal::AllocationSpace)", 0x33d), native("v8::internal::ScavengerCollector::CollectGarbage()", 0x51a)}),
 		on(7, frames{{Name: symbolize.Broken}, native("v8::internal::Scavenger::Process(v8::JobDelegate*)", 0x1e2)}),
 		on(3, frames{{Name: symbolize.Truncated}, js("walk", "/srv/shop/lib/tree.js", 12, 14), js("walk", "/srv/shop/lib/tree.js", 12, 14)}),
@@ -122,8 +124,12 @@ func awkward() *Profile {
 		stacks = append(stacks, on(uint64(i+1), []symbolize.Frame{native("main", 0), f}))
 	}
 	nameless := []symbolize.Frame{
-		{Kind: symbolize.JS}, {Kind: symbolize.JS, Name: "evaluated"}, {Kind: symbolize.JS, Name: "7"},
-		{Offset: 0x1234}, {}, in("/opt/My Add-on;1.node", symbolize.Frame{Offset: 0xbeef}),
+		{Kind: symbolize.JS},
+		{Kind: symbolize.JS, Name: "evaluated"},
+		{Kind: symbolize.JS, Name: "7"},
+		{Offset: 0x1234},
+		{},
+		in("/opt/My Add-on;1.node", symbolize.Frame{Offset: 0xbeef}),
 		in("[vdso]", native("__vdso_gettimeofday", 0x44)), native("std::vector<int, std::allocator<int> >::push_back(int&&)", 0),
 	}
 	for i, f := range nameless {

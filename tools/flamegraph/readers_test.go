@@ -185,8 +185,11 @@ func TestGoToolPprofReads(t *testing.T) {
 			name        string
 			self, total string
 		}{
-			{"escapeHtml", "294", "355"}, {"compare", "113", "210"}, {"walk", "3", "3"},
-			{"(anonymous) server.js:41:31", "0", "720"}, {"libz.so.1+0x7a1c", "29", "29"},
+			{"escapeHtml", "294", "355"},
+			{"compare", "113", "210"},
+			{"walk", "3", "3"},
+			{"(anonymous) server.js:41:31", "0", "720"},
+			{"libz.so.1+0x7a1c", "29", "29"},
 		} {
 			if want := [2]string{f.self, f.total}; got[f.name] != want {
 				t.Errorf("pprof gives %s %v, want %v", f.name, got[f.name], want)

@@ -62,8 +62,15 @@ func TestFit(t *testing.T) {
 		room  int
 		want  string
 	}{
-		{"escapeHtml", 10, "escapeHtml"}, {"escapeHtml", 9, "escapeHt…"}, {"escapeHtml", 3, "es…"}, {"escapeHtml", 2, ""},
-		{"ab", 2, "ab"}, {"", 0, ""}, {"漢字カナ", 8, "漢字カナ"}, {"漢字カナ", 6, "漢字…"}, {"🎉🎉", 3, "🎉…"},
+		{"escapeHtml", 10, "escapeHtml"},
+		{"escapeHtml", 9, "escapeHt…"},
+		{"escapeHtml", 3, "es…"},
+		{"escapeHtml", 2, ""},
+		{"ab", 2, "ab"},
+		{"", 0, ""},
+		{"漢字カナ", 8, "漢字カナ"},
+		{"漢字カナ", 6, "漢字…"},
+		{"🎉🎉", 3, "🎉…"},
 	} {
 		if got := fit(tt.label, (float64(tt.room)+0.5)*svgChar); got != tt.want {
 			t.Errorf("fit(%q) to %d = %q, want %q", tt.label, tt.room, got, tt.want)
