@@ -11,7 +11,7 @@ import (
 
 const (
 	maxSymbols = 1 << 22 // of one table; a browser's has about one million
-	maxName    = 8 << 10 // bytes; node 26's longest is about 4000
+	maxName    = 8 << 10 // bytes; node 26's longest has 975
 
 	entrySize = 24       // of an Elf64_Sym
 	chunk     = 64 << 10 // bytes read at once when a whole table is gone through
