@@ -256,6 +256,7 @@ func TestNode(t *testing.T) {
 	nodetest.Root(t)
 	const program = `process.stdin.resume(); function hot() {} for (let i = 0; i < 10; i++) hot(); console.log("ready")`
 	cmd := exec.Command(nodetest.Node(t, "22.23.3"), "--perf-basic-prof", "-e", program)
+	cmd.Dir = t.TempDir() // V8 may leave a log where it runs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
