@@ -1,0 +1,97 @@
+// Package clitest checks what a command says of itself.
+package clitest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ustack/cmd/internal/cli"
+)
+
+// sections are what a page must have, in this order.
+var sections = []string{
+	"NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "EXAMPLES", "OVERHEAD", "SEE ALSO", "CAVEATS",
+}
+
+// CheckManPage checks that the mdoc page at path is about the command, has the
+// sections of a page of ours and lists every flag of the command, each once,
+// and no other.
+func CheckManPage(t testing.TB, cmd *cobra.Command, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	if got, want := filepath.Base(path), cmd.Name()+".1"; got != want {
+		t.Errorf("name of the page = %s, want %s", got, want)
+	}
+	if !slices.Contains(strings.Split(page, "\n"), ".Nm "+cmd.Name()) {
+		t.Errorf("%s is not about %s: no line .Nm %s", path, cmd.Name(), cmd.Name())
+	}
+	if diff := cmp.Diff(flagsOf(cmd), listed(page)); diff != "" {
+		t.Errorf("flags in %s (-command +page):\n%s", path, diff)
+	}
+	if diff := cmp.Diff(sections, headings(page)); diff != "" {
+		t.Errorf("sections of %s (-want +got):\n%s", path, diff)
+	}
+}
+
+// flagsOf returns the command's flags, sorted, as "-p --pid" or "--pid".
+func flagsOf(cmd *cobra.Command) []string {
+	cli.Setup(cmd)
+	var flags []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + " " + name
+		}
+		flags = append(flags, name)
+	})
+	slices.Sort(flags)
+	return flags
+}
+
+// listed returns the flags that a page's list items are about, likewise. An
+// item is ".It Fl p , Fl -pid Ar PID".
+func listed(page string) []string {
+	var flags []string
+	for _, line := range strings.Split(page, "\n") {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != ".It" || words[1] != "Fl" {
+			continue
+		}
+		var names []string
+		for i, word := range words[:len(words)-1] {
+			if word == "Fl" {
+				names = append(names, "-"+words[i+1])
+			}
+		}
+		flags = append(flags, strings.Join(names, " "))
+	}
+	slices.Sort(flags)
+	return flags
+}
+
+// headings returns those of a page's section headings that must be there, in
+// the page's order.
+func headings(page string) []string {
+	var found []string
+	for _, line := range strings.Split(page, "\n") {
+		heading, ok := strings.CutPrefix(line, ".Sh ")
+		if ok && slices.Contains(sections, heading) {
+			found = append(found, heading)
+		}
+	}
+	return found
+}

@@ -1,0 +1,86 @@
+package clitest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"ustack/cmd/internal/cli"
+)
+
+const page = `.Dd January 1, 2026
+.Dt SMALL 1
+.Os
+.Sh NAME
+.Nm small
+.Nd do little
+.Sh SYNOPSIS
+.Sh DESCRIPTION
+.Bl -tag -width Ds
+.It Fl p , Fl -pid Ar PID Ns Op , Ns Ar PID
+.It Fl -js-only
+.It Fl h , Fl -help
+.It Fl v , Fl -version
+.It Fl -completion Ar SHELL
+.El
+.Sh EXIT STATUS
+.Sh EXAMPLES
+.Sh OVERHEAD
+.Sh SEE ALSO
+.Sh CAVEATS
+`
+
+func small() *cobra.Command {
+	cmd := &cobra.Command{Use: "small", RunE: func(*cobra.Command, []string) error { return nil }}
+	cmd.Flags().VarP(new(cli.PIDs), "pid", "p", "processes")
+	cmd.Flags().Bool("js-only", false, "only JavaScript")
+	cmd.Flags().Bool("secret", false, "not for people")
+	cmd.Flags().Lookup("secret").Hidden = true
+	return cmd
+}
+
+// complaints is a test that fails without failing ours.
+type complaints struct {
+	testing.TB
+	errors int
+}
+
+func (c *complaints) Errorf(string, ...any) { c.errors++ }
+
+func TestManPage(t *testing.T) {
+	for _, test := range []struct {
+		name, old, new string
+		want           int
+	}{
+		{"as it should be", "", "", 0},
+		{"flag missing", ".It Fl -js-only\n", "", 1},
+		{"flag too many", ".El\n", ".It Fl x\n.El\n", 1},
+		{"flag without its letter", "Fl p , Fl -pid", "Fl -pid", 1},
+		{"flag listed twice", ".El\n", ".It Fl -js-only\n.El\n", 1},
+		{"another command", ".Nm small", ".Nm large", 1},
+		{"section missing", ".Sh OVERHEAD\n", "", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "small.1")
+			if err := os.WriteFile(path, []byte(strings.Replace(page, test.old, test.new, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := &complaints{TB: t}
+			CheckManPage(got, small(), path)
+			if got.errors != test.want {
+				t.Errorf("complaints = %d, want %d", got.errors, test.want)
+			}
+		})
+	}
+}
+
+func TestFlagsOfACommand(t *testing.T) {
+	want := []string{"--completion", "--js-only", "-h --help", "-p --pid", "-v --version"}
+	if diff := cmp.Diff(want, flagsOf(small())); diff != "" {
+		t.Errorf("flags (-want +got):\n%s", diff)
+	}
+}

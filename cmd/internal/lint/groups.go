@@ -1,0 +1,39 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// allowed says whether the package importer may import another of the module.
+// A tool may import what belongs to it alone.
+func allowed(importer, imported string) bool {
+	from, to := group(importer), group(imported)
+	if from == "tool" && to == "tool" {
+		return tool(importer) == tool(imported)
+	}
+	return slices.Contains(mayImport[from], to)
+}
+
+// group returns the group of a package; that of one in no known folder is its folder.
+func group(path string) string {
+	folder, _, _ := strings.Cut(strings.TrimPrefix(path, module), "/")
+	if folder != "tools" {
+		return folder
+	}
+	if slices.Contains(tools, tool(path)) {
+		return "tool"
+	}
+	return "library"
+}
+
+// tool returns jsprof of ustack/tools/jsprof/internal/x.
+func tool(path string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, module+"tools/"), "/")
+	return name
+}
+
+func sorted(packages map[string][]string) []string {
+	return slices.Sorted(maps.Keys(packages))
+}

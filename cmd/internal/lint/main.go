@@ -1,0 +1,72 @@
+// Lint proves the one direction of imports: cmd, then the tools, then the
+// libraries, which know nothing of what uses them.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+const module = "ustack/"
+
+// mayImport says, for each group of packages, which groups they may import.
+var mayImport = map[string][]string{
+	"cmd":       {"cmd", "tool", "library", "loader", "bpf", "symbolize"},
+	"tool":      {"library", "loader", "bpf", "symbolize"},
+	"library":   {"library", "loader", "bpf", "symbolize"},
+	"loader":    {},
+	"bpf":       {},
+	"symbolize": {"symbolize"},
+	"testdata":  {"symbolize", "testdata"},
+}
+
+// tools are the packages of the folder tools that are tools, not libraries.
+var tools = []string{"jsprof", "addonlat", "stopon", "postmortem"}
+
+func main() {
+	packages, err := list()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lint:", err)
+		os.Exit(2)
+	}
+	wrong := violations(packages)
+	for _, line := range wrong {
+		fmt.Fprintln(os.Stderr, line)
+	}
+	if len(wrong) > 0 {
+		os.Exit(1)
+	}
+}
+
+// list returns the imports of each package of the module, tests left out.
+func list() (map[string][]string, error) {
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`,
+		"./...", "./testdata/nodetest/...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list packages: %w", err)
+	}
+	packages := make(map[string][]string)
+	for line := range bytes.Lines(out) {
+		words := strings.Fields(string(line))
+		packages[words[0]] = words[1:]
+	}
+	return packages, nil
+}
+
+// violations returns a line for each import that goes the wrong way.
+func violations(packages map[string][]string) []string {
+	var wrong []string
+	for _, importer := range sorted(packages) {
+		for _, imported := range packages[importer] {
+			if strings.HasPrefix(imported, module) && !allowed(importer, imported) {
+				wrong = append(wrong, fmt.Sprintf("%s must not import %s", importer, imported))
+			}
+		}
+	}
+	return wrong
+}

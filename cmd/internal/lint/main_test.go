@@ -1,0 +1,35 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestImportsGoOneWay(t *testing.T) {
+	packages := map[string][]string{
+		"ustack/cmd/jsprof":              {"fmt", "ustack/tools/jsprof", "ustack/cmd/internal/cli"},
+		"ustack/tools/jsprof":            {"ustack/tools/ustack", "ustack/bpf", "ustack/tools/jsprof/internal/x"},
+		"ustack/tools/stopon":            {"ustack/tools/jsprof"},
+		"ustack/tools/flamegraph":        {"ustack/symbolize", "ustack/tools/jsprof"},
+		"ustack/loader":                  {"ustack/bpf"},
+		"ustack/bpf":                     {"github.com/cilium/ebpf"},
+		"ustack/symbolize/v8":            {"ustack/symbolize", "ustack/symbolize/elfsym", "ustack/cmd/jsprof"},
+		"ustack/tools/ustack":            {"ustack/testdata/nodetest"},
+		"ustack/testdata/nodetest":       {"ustack/symbolize"},
+		"ustack/somewhere/of/its/own":    {"ustack/symbolize"},
+		"ustack/cmd/addonlat":            {"ustack/tools/addonlat", "ustack/symbolize"},
+		"ustack/tools/jsprof/internal/x": {"ustack/tools/quantize"},
+	}
+	want := []string{
+		"ustack/loader must not import ustack/bpf",
+		"ustack/somewhere/of/its/own must not import ustack/symbolize",
+		"ustack/symbolize/v8 must not import ustack/cmd/jsprof",
+		"ustack/tools/flamegraph must not import ustack/tools/jsprof",
+		"ustack/tools/stopon must not import ustack/tools/jsprof",
+		"ustack/tools/ustack must not import ustack/testdata/nodetest",
+	}
+	if diff := cmp.Diff(want, violations(packages)); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+}
