@@ -14,7 +14,7 @@ const VMStateGC = 1
 // the lower. All values were measured on x86-64 builds without pointer
 // compression.
 type Layout struct {
-	// Isolate, from its start. Zero: not known for exactly this V8.
+	// Isolate, from its start: read from the binary's own code. Zero: not found there.
 	GCCount       uint32 // int: collections begun; goes up by one at each
 	GCState       uint32 // int: 0 while nothing is moved; set some time after GCCount goes up
 	VMState       uint32 // u8: VMStateGC from before GCCount goes up until the collection is over
@@ -31,12 +31,12 @@ type Layout struct {
 	BytecodeArray      uint16
 	FirstNonstring     uint16 // strings are the types below it
 	DebugInfo          uint16 // stands between a SharedFunctionInfo and its Script when not zero
-	DebugInfoShared    uint16 // DebugInfo: its SharedFunctionInfo
 	DebugInfoScript    uint16 // DebugInfo: its Script
 	PropertyArray      uint16
 	JSBoundFunction    uint16
 	FirstUncompiled    uint16 // types of UncompiledData: start and end of a function not yet compiled
 	LastUncompiled     uint16
+	FunctionTemplate   uint16 // FunctionTemplateInfo: a function that an embedder's C++ implements
 
 	// Map.
 	MapInstanceType   uint16 // u16
@@ -63,6 +63,8 @@ type Layout struct {
 	SharedID     uint16 // Smi builtin id when it is not bytecode; equal to SharedData up to V8 12
 	SharedFlags  uint16 // u32
 
+	TemplateShared uint16 // FunctionTemplateInfo: its SharedFunctionInfo or undefined
+
 	// UncompiledData.
 	UncompiledName  uint16 // inferred name
 	UncompiledStart uint16 // i32
@@ -75,6 +77,9 @@ type Layout struct {
 	ScriptColumnOffset uint16 // Smi
 	ScriptID           uint16 // Smi
 	ScriptSourceURL    uint16 // String or undefined
+
+	// External strings.
+	ExternalData uint16 // of the resource: pointer to the characters, for strings that do not cache it
 
 	// ScopeInfo, in words from byte 8 of the object. Word 0 holds the flags.
 	ScopeLocals      uint16 // word of the number n of context locals (Smi)
@@ -115,5 +120,5 @@ type Layout struct {
 	FrameAPICallbackExit uint8
 
 	BuiltinExitFunction int16 // slot from fp of a BuiltinExit frame: the JSFunction that C++ implements
-	APIExitFunction     int16 // slot from fp of an ApiCallbackExit frame: FunctionTemplateInfo or JSFunction
+	APIExitFunction     int16 // slot from fp of an ApiCallbackExit frame: its FunctionTemplateInfo
 }

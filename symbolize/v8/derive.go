@@ -1,0 +1,131 @@
+package v8
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// A derivation fills in a Layout from a row and from metadata, which wins.
+type derivation struct {
+	metadata metadata
+	missing  []string // what neither has
+	wrong    []string // what metadata gives a value that no V8 has
+}
+
+// derive returns the layout that m and r describe together.
+func derive(m metadata, r row) (Layout, error) {
+	d := &derivation{metadata: m}
+	l := r.layout
+	d.types(&l, r)
+	d.objects(&l)
+	d.code(&l)
+	d.frames(&l)
+	if len(d.missing)+len(d.wrong) > 0 {
+		return Layout{}, fmt.Errorf("read V8's metadata: not there: [%s], out of range: [%s]",
+			strings.Join(d.missing, " "), strings.Join(d.wrong, " "))
+	}
+	return l, nil
+}
+
+type integer interface{ int16 | uint16 | uint8 }
+
+// need sets dst to the metadata's value of the first of names that is there.
+// Without one, dst must have its value from the row.
+func need[T integer](d *derivation, dst *T, names ...string) {
+	may(d, dst, names...)
+	if *dst == 0 {
+		d.missing = append(d.missing, names[0])
+	}
+}
+
+// may is need for what not every V8 has.
+func may[T integer](d *derivation, dst *T, names ...string) {
+	v, ok := d.metadata.lookup(names...)
+	if !ok {
+		return
+	}
+	if int32(T(v)) != v {
+		d.wrong = append(d.wrong, names[0])
+		return
+	}
+	*dst = T(v)
+}
+
+func (d *derivation) types(l *Layout, r row) {
+	need(d, &l.FirstJSFunction, "FirstJSFunctionType", "type_JSFunction__")
+	l.LastJSFunction = l.FirstJSFunction + r.functions
+	may(d, &l.LastJSFunction, "LastJSFunctionType")
+	need(d, &l.SharedFunctionInfo, "type_SharedFunctionInfo__")
+	need(d, &l.ScopeInfo, "type_ScopeInfo__")
+	need(d, &l.Script, "type_Script__")
+	need(d, &l.Code, "type_Code__")
+	need(d, &l.BytecodeArray, "type_BytecodeArray__")
+	need(d, &l.FirstNonstring, "FirstNonstringType")
+	need(d, &l.PropertyArray, "type_PropertyArray__")
+	need(d, &l.JSBoundFunction, "type_JSBoundFunction__")
+	need(d, &l.FunctionTemplate, "type_FunctionTemplateInfo__")
+	if l.DebugInfoScript != 0 {
+		need(d, &l.DebugInfo, "type_DebugInfo__")
+	}
+	first, last, _ := d.metadata.span("type_UncompiledData")
+	if first <= 0 || last > math.MaxUint16 {
+		d.missing = append(d.missing, "type_UncompiledData")
+	}
+	l.FirstUncompiled, l.LastUncompiled = uint16(first), uint16(last)
+}
+
+func (d *derivation) objects(l *Layout) {
+	need(d, &l.MapInstanceType, "class_Map__instance_type__")
+	need(d, &l.MapInstanceSize, "class_Map__instance_size_in_words__")
+	need(d, &l.MapInobject, "class_Map__inobject_properties_start_or_constructor_function_index__")
+	need(d, &l.MapBitField3, "class_Map__bit_field3__")
+	need(d, &l.MapDescriptors, "class_Map__instance_descriptors__")
+	need(d, &l.DescriptorsHeader, "class_DescriptorArray__header_size__")
+	need(d, &l.DictionaryBit, "bit_field3_is_dictionary_map_shift")
+	need(d, &l.DescriptorShift, "bit_field3_number_of_own_descriptors_shift")
+	need(d, &l.DetailsLocation, "prop_location_shift")
+	need(d, &l.DetailsIndex, "prop_index_shift")
+
+	need(d, &l.FunctionProperties, "class_JSReceiver__raw_properties_or_hash__")
+	need(d, &l.FunctionShared, "class_JSFunction__shared__")
+	need(d, &l.FunctionCode, "class_JSFunction__code__", "class_JSFunction__raw_code__")
+
+	need(d, &l.SharedName, "class_SharedFunctionInfo__name_or_scope_info__")
+	need(d, &l.SharedScript, "class_SharedFunctionInfo__script__", "class_SharedFunctionInfo__script_or_debug_info__")
+	need(d, &l.SharedData, "class_SharedFunctionInfo__function_data__")
+	need(d, &l.SharedFlags, "class_SharedFunctionInfo__flags__")
+	need(d, &l.UncompiledName, "class_UncompiledData__inferred_name__")
+	need(d, &l.UncompiledStart, "class_UncompiledData__start_position__")
+	need(d, &l.UncompiledEnd, "class_UncompiledData__end_position__")
+
+	need(d, &l.ScriptSource, "class_Script__source__")
+	need(d, &l.ScriptName, "class_Script__name__")
+	need(d, &l.ScopeLocals, "scopeinfo_idx_ncontextlocals")
+	need(d, &l.ScopeFirst, "scopeinfo_idx_first_vars")
+}
+
+func (d *derivation) code(l *Layout) {
+	need(d, &l.CodeStart, "class_Code__instruction_start__")
+	need(d, &l.CodeSize, "class_Code__instruction_size__")
+	need(d, &l.CodeFlags, "class_Code__flags__")
+	need(d, &l.CodeKindMask, "CodeKindFieldMask")
+	need(d, &l.KindBaseline, "CodeKindBaseline")
+}
+
+func (d *derivation) frames(l *Layout) {
+	need(d, &l.FPContext, "off_fp_context_or_frame_type", "off_fp_context")
+	need(d, &l.FPFunction, "off_fp_function")
+	need(d, &l.FPBytecodeArray, "off_fp_bytecode_array")
+	need(d, &l.FPBytecodeOffset, "off_fp_bytecode_offset")
+	need(d, &l.FrameEntry, "frametype_EntryFrame")
+	need(d, &l.FrameConstructEntry, "frametype_ConstructEntryFrame")
+	need(d, &l.FrameExit, "frametype_ExitFrame")
+	need(d, &l.FrameConstruct, "frametype_ConstructFrame")
+	may(d, &l.FrameFastConstruct, "frametype_FastConstructFrame")
+	need(d, &l.FrameInternal, "frametype_InternalFrame")
+	need(d, &l.FrameStub, "frametype_StubFrame")
+	need(d, &l.FrameBuiltin, "frametype_BuiltinFrame")
+	need(d, &l.FrameBuiltinExit, "frametype_BuiltinExitFrame")
+	may(d, &l.FrameAPICallbackExit, "frametype_ApiCallbackExitFrame")
+}
