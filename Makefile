@@ -1,0 +1,84 @@
+# ustack: see README.md. All targets work as root on Debian 12 with Go, make,
+# Node.js and npm; "make generate" and "make lint" also need clang 14.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# go leaves folders named testdata out of "./...".
+PACKAGES := ./... ./testdata/nodetest/...
+COMMANDS := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
+BPF_C := $(wildcard bpf/*.c bpf/*.h)
+GO_DIRS := . testdata/nodetest
+
+CLANG_FORMAT := clang-format-14
+CLANG_PACKAGES := clang-14 clang-format-14 llvm-14 libbpf-dev
+SECONDS_OF_DEMO := 5
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## static binaries into bin/
+	CGO_ENABLED=0 go build -trimpath -o bin/ $(COMMANDS:%=./cmd/%)
+
+.PHONY: generate
+generate: clang ## compile the kernel half anew (what is committed needs no clang)
+	go generate ./...
+
+.PHONY: clang
+clang:
+	@for tool in clang-14 llvm-strip-14 $(CLANG_FORMAT); do command -v $$tool >/dev/null || missing=1; done; \
+	[ -e /usr/include/bpf/bpf_helpers.h ] || missing=1; \
+	if [ -z "$${missing:-}" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -q; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $(CLANG_PACKAGES); \
+	else \
+		echo "clang 14 is needed (as root: apt-get install $(CLANG_PACKAGES))" >&2; exit 1; \
+	fi
+
+.PHONY: nodes
+nodes: ## fetch every Node.js version that is tested, from npm into the cache
+	go test -count=1 -run '^TestVersionsAreFetched$$' ./testdata/nodetest
+
+.PHONY: test
+test: nodes ## test everything (as root; USTACK_MUST_RUN=1 lets nothing be skipped)
+	go test -count=1 -timeout 25m -p 1 $(PACKAGES)
+
+.PHONY: bench
+bench: ## measure what it costs
+	go test -count=1 -timeout 25m -p 1 -run '^$$' -bench . $(PACKAGES)
+
+.PHONY: demo
+demo: build ## profile a sample program: top functions, demo/flame.svg, demo/flame.html
+	@mkdir -p demo
+	@exec 3< <(exec node testdata/programs/mixed.js); target=$$!; trap 'kill $$target' EXIT; \
+	read -r ready <&3; \
+	for file in demo/flame.svg demo/flame.html; do \
+		bin/jsprof -p $$target -d $(SECONDS_OF_DEMO) -o $$file 2>/dev/null & writers="$${writers:-} $$!"; \
+	done; \
+	bin/jsprof -p $$target -d $(SECONDS_OF_DEMO); \
+	for writer in $$writers; do wait $$writer; done; \
+	echo "Now open demo/flame.svg or demo/flame.html in a browser."
+
+.PHONY: lint
+lint: clang ## check style, imports and go.mod
+	@unformatted=$$(go tool gofumpt -l $(GO_DIRS)); \
+	if [ -n "$$unformatted" ]; then printf 'not formatted (make fmt):\n%s\n' "$$unformatted" >&2; exit 1; fi
+	$(if $(BPF_C),$(CLANG_FORMAT) --dry-run -Werror $(BPF_C))
+	go vet $(PACKAGES)
+	GOARCH=arm64 go vet $(PACKAGES)
+	go tool staticcheck $(PACKAGES)
+	go run ./cmd/internal/lint
+	go mod tidy -diff
+
+.PHONY: fmt
+fmt: clang ## format Go and C
+	go tool gofumpt -w $(GO_DIRS)
+	$(if $(BPF_C),$(CLANG_FORMAT) -i $(BPF_C))
+
+.PHONY: clean
+clean: ## remove what was built (not the cache of Node.js versions)
+	rm -rf bin demo
