@@ -55,12 +55,12 @@ bench: ## measure what it costs
 demo: build ## profile a sample program: top functions, demo/flame.svg, demo/flame.html
 	@mkdir -p demo
 	@exec 3< <(exec node testdata/programs/mixed.js); target=$$!; trap 'kill $$target' EXIT; \
-	read -r ready <&3; \
+	read -r ready <&3; : >demo/log; \
 	for file in demo/flame.svg demo/flame.html; do \
-		bin/jsprof -p $$target -d $(SECONDS_OF_DEMO) -o $$file 2>/dev/null & writers="$${writers:-} $$!"; \
+		bin/jsprof -p $$target -d $(SECONDS_OF_DEMO) -o $$file 2>>demo/log & writers="$${writers:-} $$!"; \
 	done; \
 	bin/jsprof -p $$target -d $(SECONDS_OF_DEMO); \
-	for writer in $$writers; do wait $$writer; done; \
+	for writer in $$writers; do wait $$writer || { cat demo/log >&2; exit 1; }; done; \
 	echo "Now open demo/flame.svg or demo/flame.html in a browser."
 
 .PHONY: lint
