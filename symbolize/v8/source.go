@@ -1,0 +1,174 @@
+package v8
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sort"
+	"unicode/utf8"
+)
+
+// maxLines bounds the lines of a source; each takes four bytes here.
+const maxLines = 8 << 20
+
+// ErrNotScript says that an address does not hold the script that was asked for:
+// the collector has moved it or dropped it.
+var ErrNotScript = errors.New("the script is not there any more")
+
+var errTooManyLines = errors.New("read source: it has too many lines")
+
+// A Source says which line of a script a position is on. It keeps where each
+// line starts, not the text. The zero value is an empty source.
+type Source struct {
+	starts       []uint32 // of the lines after the first, in UTF-16 code units
+	length       int
+	line, column int // of the first character in its file, from 0
+}
+
+// Position returns the line and column, from 1, of an offset in UTF-16 code
+// units, as V8 counts them; 0, 0 for an offset outside of the source.
+func (s *Source) Position(offset int) (line, column int) {
+	if offset < 0 || offset > s.length {
+		return 0, 0
+	}
+	n := sort.Search(len(s.starts), func(i int) bool { return int(s.starts[i]) > offset })
+	if n == 0 {
+		return s.line + 1, s.column + offset + 1
+	}
+	return s.line + n + 1, offset - int(s.starts[n-1]) + 1
+}
+
+// ReadScript reads the lines of the script with that id whose Script object is
+// at addr (tagged or not), which it must be still: ErrNotScript otherwise.
+func ReadScript(mem Memory, l Layout, addr uint64, id int) (Source, error) {
+	h := heap{mem, l}
+	o, err := h.object(addr | heapTag)
+	if err != nil {
+		return Source{}, fmt.Errorf("read script %d: %w", id, err)
+	}
+	if err := h.checkScript(o, id); err != nil {
+		return Source{}, fmt.Errorf("read script %d: %w", id, err)
+	}
+	s, err := h.source(o)
+	if err != nil {
+		return Source{}, fmt.Errorf("read script %d: %w", id, err)
+	}
+	// The process ran on: what was read is the script's only if it is still here.
+	if err := h.checkScript(o, id); err != nil {
+		return Source{}, fmt.Errorf("read script %d: %w", id, err)
+	}
+	return s, nil
+}
+
+// checkScript returns ErrNotScript unless o is the script with that id.
+func (h heap) checkScript(o object, id int) error {
+	now, err := h.object(o.tagged())
+	if err != nil {
+		return err
+	}
+	got, err := h.smiField(now, h.layout.ScriptID)
+	if now != o || o.typ != h.layout.Script || err != nil || got != id {
+		return ErrNotScript
+	}
+	return nil
+}
+
+func (h heap) source(script object) (Source, error) {
+	var s Source
+	var err error
+	if s.line, err = h.smiField(script, h.layout.ScriptLineOffset); err != nil {
+		return Source{}, err
+	}
+	if s.column, err = h.smiField(script, h.layout.ScriptColumnOffset); err != nil {
+		return Source{}, err
+	}
+	text, err := h.field(script, h.layout.ScriptSource)
+	if err != nil {
+		return Source{}, err
+	}
+	o, err := h.object(text)
+	if err != nil {
+		return Source{}, err
+	}
+	n, err := h.length(o)
+	if err != nil {
+		return Source{}, err
+	}
+	if n > maxSource {
+		return Source{}, fmt.Errorf("source has %d characters, more than %d", n, maxSource)
+	}
+	var lines lineScanner
+	r := &stringReader{heap: h, visit: lines.scan}
+	if err := r.read(piece{text, 0, n}); err != nil {
+		return Source{}, err
+	}
+	if now, err := h.field(script, h.layout.ScriptSource); err != nil || now != text {
+		return Source{}, ErrNotScript // the text has moved while it was read
+	}
+	return lines.finish(s)
+}
+
+// SourceOf returns the lines of a script from its file's contents, for when the
+// process that ran it is gone. Node.js wraps CommonJS modules without moving
+// their text, and drops a byte order mark.
+func SourceOf(file []byte) (Source, error) {
+	var lines lineScanner
+	file = bytes.TrimPrefix(file, []byte("\ufeff"))
+	units := make([]uint16, 0, chunkSize)
+	for len(file) > 0 {
+		r, size := utf8.DecodeRune(file)
+		file = file[size:]
+		units = append(units, uint16(min(r, 0xffff)))
+		if r > 0xffff {
+			units = append(units, 0xffff) // the other half of a pair: neither ends a line
+		}
+		if len(units) >= chunkSize-1 || len(file) == 0 {
+			lines.scan(units)
+			units = units[:0]
+		}
+	}
+	return lines.finish(Source{})
+}
+
+// A lineScanner finds where lines start: after \n, \r\n, a lone \r, and the
+// separators U+2028 and U+2029.
+type lineScanner struct {
+	starts []uint32
+	length int
+	cr     bool // the last unit was \r
+	full   bool
+}
+
+func (s *lineScanner) scan(units []uint16) {
+	for _, u := range units {
+		if s.cr && u != '\n' {
+			s.start()
+		}
+		s.length++
+		s.cr = u == '\r'
+		if u == '\n' || u == 0x2028 || u == 0x2029 {
+			s.start()
+		}
+	}
+}
+
+// start notes that a line starts at the next unit.
+func (s *lineScanner) start() {
+	if len(s.starts) == maxLines {
+		s.full = true
+		return
+	}
+	s.starts = append(s.starts, uint32(s.length))
+}
+
+// finish adds to source the lines that were found.
+func (s *lineScanner) finish(source Source) (Source, error) {
+	if s.cr {
+		s.start()
+	}
+	if s.full {
+		return Source{}, errTooManyLines
+	}
+	source.starts, source.length = s.starts, s.length
+	return source, nil
+}
