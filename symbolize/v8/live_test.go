@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"ustack/symbolize/elfsym"
 )
@@ -126,12 +128,29 @@ func (p *target) wait(t *testing.T) []string {
 	var lines []string
 	for p.more.Scan() {
 		if p.more.Text() == "ready" {
+			p.waitUntilReading(t)
 			return lines
 		}
 		lines = append(lines, p.more.Text())
 	}
 	t.Fatalf("the program ended before it was ready: %v, %q", p.more.Err(), lines)
 	return nil
+}
+
+// waitUntilReading returns once the main thread waits for its input.
+func (p *target) waitUntilReading(t *testing.T) {
+	t.Helper()
+	const read = "0 0x0 " // system call number and first argument
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
+		now, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "syscall"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(now), read) {
+			return
+		}
+	}
+	t.Fatal("the program never waited for its input")
 }
 
 // tell lets the program go on.

@@ -1,0 +1,249 @@
+package v8
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// threadPointer returns fs_base of the main thread of the process pid.
+func threadPointer(t *testing.T, pid int) uint64 {
+	t.Helper()
+	runtime.LockOSThread() // a tracer is a thread
+	defer runtime.UnlockOSThread()
+	if err := unix.PtraceSeize(pid); err != nil {
+		t.Fatalf("trace process %d: %v", pid, err)
+	}
+	if err := unix.PtraceInterrupt(pid); err != nil {
+		t.Fatalf("stop process %d: %v", pid, err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, unix.WALL, nil); err != nil {
+		t.Fatalf("wait for process %d: %v", pid, err)
+	}
+	var regs unix.PtraceRegs
+	err := unix.PtraceGetRegs(pid, &regs)
+	if err := errors.Join(err, unix.PtraceDetach(pid)); err != nil {
+		t.Fatalf("read registers of process %d: %v", pid, err)
+	}
+	return regs.Fs_base
+}
+
+// isolateOf returns the address of the main thread's Isolate.
+func isolateOf(t *testing.T, b *Binary, p *target) uint64 {
+	t.Helper()
+	offset, err := b.TLSIsolate(p.mem, 0)
+	if err != nil || offset == 0 {
+		t.Fatalf("TLSIsolate() = %d, %v", offset, err)
+	}
+	isolate, err := readWord(p.mem, threadPointer(t, p.pid)+uint64(offset))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return isolate
+}
+
+func TestBinaryTellsItsVersions(t *testing.T) {
+	for _, r := range releases {
+		t.Run(r.node, func(t *testing.T) {
+			b := inspect(t, nodePath(t, r.node))
+			if got, want := b.NodeVersion, "v"+r.node; got != want {
+				t.Errorf("NodeVersion = %q, want %q", got, want)
+			}
+			if got := b.Version.String(); got != r.v8 {
+				t.Errorf("Version = %q, want %q", got, r.v8)
+			}
+			if len(b.Missing) != 0 {
+				t.Errorf("Missing = %q", b.Missing)
+			}
+			if offset, size := b.Builtins(); offset == 0 || size < 1<<20 {
+				t.Errorf("Builtins() = %#x, %#x", offset, size)
+			}
+			if got := b.FrameTypes[b.Layout.FrameConstruct]; got != "construct" {
+				t.Errorf("label of construct frames = %q", got)
+			}
+		})
+	}
+}
+
+func TestCollectionsAreCountedInTheIsolate(t *testing.T) {
+	forEachRelease(t, func(t *testing.T, path string) {
+		b := inspect(t, path)
+		p := start(t, path, "--expose-gc", "testdata/collect.js")
+		h := heap{p.mem, b.Layout}
+		isolate := isolateOf(t, b, p)
+		before, err := h.uint32(isolate + uint64(b.Layout.GCCount))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range uint32(3) {
+			p.tell(t)
+			p.wait(t)
+			got, err := h.uint32(isolate + uint64(b.Layout.GCCount))
+			if want := before + n + 1; got != want || err != nil {
+				t.Errorf("collections = %d, %v, want %d", got, err, want)
+			}
+			state, err := h.uint32(isolate + uint64(b.Layout.GCState))
+			if state != 0 || err != nil {
+				t.Errorf("state between collections = %d, %v, want 0", state, err)
+			}
+			vm, err := h.uint8(isolate + uint64(b.Layout.VMState))
+			if vm == VMStateGC || err != nil {
+				t.Errorf("VM state between collections = %d, %v", vm, err)
+			}
+		}
+		seesCollection(t, b, p, isolate)
+	})
+}
+
+// seesCollection watches the isolate while the program collects, until both
+// states were seen.
+func seesCollection(t *testing.T, b *Binary, p *target, isolate uint64) {
+	t.Helper()
+	h := heap{p.mem, b.Layout}
+	read := func(offset uint32) uint32 {
+		n, err := h.uint32(isolate + uint64(offset))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var moving, collecting bool
+	for range 20 {
+		before := read(b.Layout.GCCount)
+		p.tell(t)
+		for over := false; !over; {
+			state, vm := read(b.Layout.GCState), uint8(read(b.Layout.VMState))
+			moving = moving || state == 1 || state == 2
+			collecting = collecting || vm == VMStateGC
+			over = vm != VMStateGC && read(b.Layout.GCCount) != before
+		}
+		p.wait(t)
+		if moving && collecting {
+			return
+		}
+	}
+	t.Errorf("saw the state of a collection: %t, the VM state: %t, want both", moving, collecting)
+}
+
+// An exit is a frame between JavaScript and C++.
+type exit struct{ Label, Function string }
+
+// exits follows the frame pointers from the newest exit frame.
+func exits(t *testing.T, b *Binary, p *target, isolate uint64) []exit {
+	t.Helper()
+	h := heap{p.mem, b.Layout}
+	fp, err := h.word(isolate + uint64(b.Layout.CEntryFP))
+	if err != nil || fp == 0 {
+		t.Fatalf("c_entry_fp = %#x, %v", fp, err)
+	}
+	var found []exit
+	for range 100 {
+		marker, err := h.word(fp + uint64(int64(b.Layout.FPContext)))
+		if err != nil {
+			break
+		}
+		switch kind := uint8(marker >> 1); {
+		case marker&1 != 0 || kind == 0 || marker>>1 > maxFrameType:
+		case kind == b.Layout.FrameBuiltinExit:
+			found = append(found, exit{b.FrameTypes[kind], builtinExit(t, h, fp)})
+		case kind == b.Layout.FrameAPICallbackExit:
+			found = append(found, exit{b.FrameTypes[kind], apiExit(t, h, fp)})
+		}
+		if fp, err = h.word(fp); err != nil || fp == 0 {
+			break
+		}
+	}
+	return found
+}
+
+func builtinExit(t *testing.T, h heap, fp uint64) string {
+	t.Helper()
+	fn, err := h.word(fp + uint64(int64(h.layout.BuiltinExitFunction)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := ReadFunction(h.mem, h.layout, fn)
+	if err != nil {
+		t.Error(err)
+	}
+	return f.Name
+}
+
+func apiExit(t *testing.T, h heap, fp uint64) string {
+	t.Helper()
+	tagged, err := h.word(fp + uint64(int64(h.layout.APIExitFunction)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := h.object(tagged)
+	if err != nil || template.typ != h.layout.FunctionTemplate {
+		t.Fatalf("object of type %d, %v, want a template of type %d", template.typ, err, h.layout.FunctionTemplate)
+	}
+	shared, err := h.field(template, h.layout.TemplateShared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := h.shared(shared)
+	if err != nil {
+		t.Error(err)
+	}
+	return f.Name
+}
+
+func TestFunctionsThatCxxImplementsAreKnownByTheirExitFrames(t *testing.T) {
+	forEachRelease(t, func(t *testing.T, path string) {
+		b := inspect(t, path)
+		p := start(t, path, "--expose-gc", "testdata/collect.js")
+		got := exits(t, b, p, isolateOf(t, b, p))
+		if len(got) < 2 {
+			t.Fatalf("exit frames = %v, want two", got)
+		}
+		read := exit{"builtin exit", "read"}
+		if b.Layout.FrameAPICallbackExit != 0 {
+			read.Label = "api callback exit"
+		}
+		if diff := cmp.Diff([]exit{read, {"builtin exit", "parse"}}, got[:2]); diff != "" {
+			t.Errorf("exit frames differ (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCodeIsFoundFromTheFunction(t *testing.T) {
+	forEachRelease(t, func(t *testing.T, path string) {
+		b := inspect(t, path)
+		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
+		h := heap{p.mem, b.Layout}
+		base, err := b.DispatchBase(p.mem, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Layout.DispatchTable != 0 {
+			if base, err = readWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		type truth struct{ Name string }
+		described(t, p.lines, func(want truth, addr uint64) {
+			fn, err := h.object(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := h.field(fn, b.Layout.FunctionCode)
+			if b.Layout.DispatchHandle != 0 {
+				code, err = readWord(p.mem, base+uint64(uint32(code)>>8)*16+8)
+				code = code>>16 | heapTag
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := h.object(code)
+			if err != nil || o.typ != b.Layout.Code {
+				t.Errorf("code of %s has type %d, %v, want %d", want.Name, o.typ, err, b.Layout.Code)
+			}
+		})
+	})
+}
