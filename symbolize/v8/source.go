@@ -1,7 +1,6 @@
 package v8
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"sort"
@@ -110,10 +109,9 @@ func (h heap) source(script object) (Source, error) {
 
 // SourceOf returns the lines of a script from its file's contents, for when the
 // process that ran it is gone. Node.js wraps CommonJS modules without moving
-// their text, and drops a byte order mark.
+// their text, and gives V8 a byte order mark as it is.
 func SourceOf(file []byte) (Source, error) {
 	var lines lineScanner
-	file = bytes.TrimPrefix(file, []byte("\ufeff"))
 	units := make([]uint16, 0, chunkSize)
 	for len(file) > 0 {
 		r, size := utf8.DecodeRune(file)

@@ -25,7 +25,7 @@ const (
 const (
 	maxName   = 1 << 10  // characters of a name; the rest is cut off
 	maxSource = 64 << 20 // characters of a script's source; the largest bundles have 30 million
-	maxPieces = 1 << 20  // parts of one string: those of a source that was put together
+	maxPieces = 1 << 16  // parts of a source: V8 makes it one before it compiles it
 	chunkSize = 32 << 10 // bytes read at a time
 )
 
@@ -77,10 +77,12 @@ func (h heap) length(o object) (int, error) {
 }
 
 // read visits the characters of whole, part by part, from the left. A string
-// that refers to itself ends at maxPieces.
+// that refers to itself ends at the limit: a part has at least one character, and
+// stands behind no more than three others.
 func (r *stringReader) read(whole piece) error {
+	limit := min(4*(whole.to-whole.from)+4, maxPieces)
 	r.rest = append(r.rest[:0], whole)
-	for range maxPieces {
+	for range limit {
 		if len(r.rest) == 0 {
 			return nil
 		}

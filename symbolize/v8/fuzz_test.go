@@ -1,0 +1,149 @@
+package v8
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+)
+
+// A space is memory at fuzzBase and above, nothing elsewhere.
+type space []byte
+
+const fuzzBase = 0x10000
+
+func (s space) ReadAt(p []byte, addr uint64) (int, error) {
+	if addr < fuzzBase || addr-fuzzBase >= uint64(len(s)) {
+		return 0, errors.New("not mapped")
+	}
+	n := copy(p, s[addr-fuzzBase:])
+	if n < len(p) {
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, nil
+}
+
+// layoutFor returns a layout as of one of the rows; what metadata has is as in V8 14.
+func layoutFor(r row) Layout {
+	l := r.layout
+	l.FirstJSFunction, l.LastJSFunction, l.SharedFunctionInfo, l.ScopeInfo, l.Script = 40, 41, 42, 43, 44
+	l.FirstNonstring, l.PropertyArray, l.FirstUncompiled, l.LastUncompiled, l.DebugInfo = 32, 45, 46, 47, 48
+	l.MapInstanceType, l.MapInstanceSize, l.MapInobject, l.MapBitField3 = 12, 8, 9, 16
+	l.MapDescriptors, l.DescriptorsHeader = 40, 24
+	l.DictionaryBit, l.DescriptorShift, l.DetailsLocation, l.DetailsIndex = 21, 10, 5, 19
+	l.FunctionProperties, l.FunctionShared, l.SharedName, l.SharedScript = 8, 24, 16, 32
+	l.UncompiledName, l.UncompiledStart, l.UncompiledEnd = 8, 16, 20
+	l.ScriptSource, l.ScriptName, l.ScopeLocals = 8, 16, 2
+	if l.ScopeFirst = 3; l.ScopePositions != 0 {
+		l.ScopeFirst = 5
+	}
+	return l
+}
+
+// seed is a heap with one object of each type that is read, which refer to one another.
+func seed(l Layout) []byte {
+	types := []uint16{40, 42, 43, 44, 45, 46, 48, 8, 1, 3, 5, 10, 26}
+	const step = 256
+	s := make([]byte, 2*step*len(types))
+	put := func(at int, v uint64) { binary.LittleEndian.PutUint64(s[at:], v) }
+	ref := func(i int) uint64 { return fuzzBase + uint64(i*2*step) + heapTag }
+	for i, typ := range types {
+		object, description := i*2*step, i*2*step+step
+		put(object, fuzzBase+uint64(description)+heapTag)
+		binary.LittleEndian.PutUint16(s[description+int(l.MapInstanceType):], typ)
+		for w := 1; w < step/8; w++ {
+			put(object+8*w, ref((i+w)%len(types)))
+		}
+		if typ < l.FirstNonstring {
+			binary.LittleEndian.PutUint32(s[object+stringLength:], 20)
+		}
+	}
+	return s
+}
+
+func FuzzHeapIsReadWithinBounds(f *testing.F) {
+	for i, r := range rows {
+		s := seed(layoutFor(r))
+		for at := uint64(1); at < uint64(len(s)); at += 512 {
+			f.Add(s, uint8(i), at)
+		}
+	}
+	f.Fuzz(func(t *testing.T, memory []byte, which uint8, at uint64) {
+		l := layoutFor(rows[int(which)%len(rows)])
+		fn, err := ReadFunction(space(memory), l, fuzzBase+at)
+		if err == nil && len(fn.Name) > 3*maxName {
+			t.Errorf("name has %d bytes", len(fn.Name))
+		}
+		source, err := ReadScript(space(memory), l, fuzzBase+at, 1)
+		if err == nil && len(source.starts) > maxLines {
+			t.Errorf("source has %d lines", len(source.starts))
+		}
+	})
+}
+
+// one returns a heap that knows strings alone, and writes objects to s.
+func stringsHeap(s space) (h heap, put func(at int, words ...uint64)) {
+	l := Layout{MapInstanceType: 12, FirstNonstring: 128}
+	return heap{s, l}, func(at int, words ...uint64) {
+		for i, w := range words {
+			binary.LittleEndian.PutUint64(s[at+8*i:], w)
+		}
+	}
+}
+
+func TestMovedObjectsAreFollowedOnce(t *testing.T) {
+	s := make(space, 1024)
+	h, put := stringsHeap(s)
+	const typ = (sequential | oneByte) << 32 // in the map's second word
+	put(0, 0, typ)
+	put(64, fuzzBase+128) // forwards
+	put(128, fuzzBase+heapTag, 4<<32)
+	copy(s[144:], "name")
+	put(256, fuzzBase+64) // forwards to what forwards
+	if got, err := h.text(fuzzBase + 64 + heapTag); got != "name" || err != nil {
+		t.Errorf("moved string = %q, %v, want %q", got, err, "name")
+	}
+	if got, err := h.text(fuzzBase + 256 + heapTag); err == nil {
+		t.Errorf("string moved twice = %q, want an error", got)
+	}
+}
+
+func TestStringsMadeOfThemselvesEnd(t *testing.T) {
+	const (
+		object = fuzzBase + 64 + heapTag
+		length = 100 << 32
+	)
+	for name, tt := range map[string]struct {
+		kind  uint64
+		words []uint64
+		want  string
+	}{
+		"thin":     {thin, []uint64{fuzzBase + heapTag, length, object, object}, errTooManyParts.Error()},
+		"cons":     {cons, []uint64{fuzzBase + heapTag, length, object, object}, errTooManyParts.Error()},
+		"sliced":   {sliced, []uint64{fuzzBase + heapTag, length, object, 1 << 32}, "characters 1 to 101 of 100"},
+		"negative": {sliced, []uint64{fuzzBase + heapTag, length, object, 1<<64 - 1<<32}, "characters -1 to 99 of 100"},
+		"uncached": {external | uncached, []uint64{fuzzBase + heapTag, length, object, 0}, "C++ object alone"},
+		"unknown":  {7, []uint64{fuzzBase + heapTag, length, object, 0}, "type 7"},
+	} {
+		s := make(space, 256)
+		h, put := stringsHeap(s)
+		put(0, 0, tt.kind<<32)
+		put(64, tt.words...)
+		if got, err := h.text(object); !contains(err, tt.want) {
+			t.Errorf("%s = %q, %v, want an error with %q", name, got, err, tt.want)
+		}
+	}
+}
+
+func TestThinStringIsReadThroughTheActualOne(t *testing.T) {
+	s := make(space, 512)
+	h, put := stringsHeap(s)
+	put(0, 0, thin<<32)
+	put(64, 0, sequential<<32)
+	put(128, fuzzBase+heapTag, 2<<32, fuzzBase+192+heapTag)
+	put(192, fuzzBase+64+heapTag, 2<<32)
+	copy(s[208:], "\x40\x04\x2f\x04")
+	if got, err := h.text(fuzzBase + 128 + heapTag); got != "рЯ" || err != nil {
+		t.Errorf("thin string = %q, %v, want %q", got, err, "рЯ")
+	}
+}

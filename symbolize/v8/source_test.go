@@ -1,0 +1,207 @@
+package v8
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// place is a line and a column, from 1.
+type place struct{ Line, Column int }
+
+func TestPositionsAreLinesAndColumns(t *testing.T) {
+	const text = "ab\ncd\r\nef\rgh\u2028ij\u2029\n\r"
+	s, err := SourceOf([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]place{
+		0: {1, 1}, 2: {1, 3}, 3: {2, 1}, 5: {2, 3}, 6: {2, 4}, 7: {3, 1}, 9: {3, 3}, 10: {4, 1},
+		12: {4, 3}, 13: {5, 1}, 16: {6, 1}, 17: {7, 1}, 18: {8, 1}, -1: {}, 19: {},
+	}
+	got := map[int]place{}
+	for offset := range want {
+		line, column := s.Position(offset)
+		got[offset] = place{line, column}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("places differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestColumnsCountUTF16(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		offset     int
+		want       place
+	}{
+		{"byte order mark", "\ufeffab", 1, place{1, 2}},
+		{"two bytes", "é\nüx", 3, place{2, 2}},
+		{"outside of the basic plane", "🚀🚀\nx", 5, place{2, 1}},
+		{"not UTF-8", "\xff\xff\nx", 3, place{2, 1}},
+		{"empty", "", 0, place{1, 1}},
+		{"next line of Latin-1 is none", "a\u0085b", 2, place{1, 3}},
+	} {
+		s, err := SourceOf([]byte(tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		line, column := s.Position(tt.offset)
+		if got := (place{line, column}); got != tt.want {
+			t.Errorf("%s: offset %d = %v, want %v", tt.name, tt.offset, got, tt.want)
+		}
+	}
+}
+
+func TestOffsetsOfTheFirstLineAreAdded(t *testing.T) {
+	s := Source{starts: []uint32{4}, length: 8, line: 10, column: 5}
+	for offset, want := range map[int]place{0: {11, 6}, 3: {11, 9}, 4: {12, 1}, 8: {12, 5}} {
+		line, column := s.Position(offset)
+		if got := (place{line, column}); got != want {
+			t.Errorf("offset %d = %v, want %v", offset, got, want)
+		}
+	}
+}
+
+func TestChunksDoNotSplitLineEnds(t *testing.T) {
+	text := strings.Repeat("line\r\n", 2*chunkSize/5) + "\r"
+	s, err := SourceOf([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pieces lineScanner
+	for _, u := range utf16.Encode([]rune(text)) {
+		pieces.scan([]uint16{u})
+	}
+	want, err := pieces.finish(Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.starts, s.starts); diff != "" || s.length != len(text) {
+		t.Errorf("length = %d, want %d; line starts differ (-want +got):\n%s", s.length, len(text), diff)
+	}
+}
+
+func TestTooManyLinesAreAnError(t *testing.T) {
+	if _, err := SourceOf([]byte(strings.Repeat("\n", maxLines+1))); !errors.Is(err, errTooManyLines) {
+		t.Errorf("error = %v, want %v", err, errTooManyLines)
+	}
+}
+
+// Files stand in for memory only if Node.js gives V8 their text as it is.
+func TestFilesHaveTheLinesOfTheirScripts(t *testing.T) {
+	const program = "// π 🚀\r\n'use strict';\r\n" +
+		"module.exports = function target() {}; \u2028 // ends a line\r\n" +
+		"require('fs').writeSync(1, JSON.stringify({ name: 1 }) + '\\n');\r\n" +
+		"%DebugPrint(module.exports);\r\n" +
+		"require('fs').writeSync(1, 'ready\\n'); require('fs').readSync(0, Buffer.alloc(1));"
+	module := strings.NewReplacer("module.exports = function", "import fs from 'fs'; const f = function",
+		"module.exports", "f", "require('fs')", "fs").Replace(program)
+	for name, text := range map[string]string{"common.js": program, "mark.js": "\ufeff" + program, "module.mjs": module} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			want, err := SourceOf([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			forEachRelease(t, func(t *testing.T, path string) {
+				b := inspect(t, path)
+				p := start(t, path, "--allow-natives-syntax", file)
+				n := described(t, p.lines, func(_ struct{}, addr uint64) {
+					f, err := ReadFunction(p.mem, b.Layout, addr)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := ReadScript(p.mem, b.Layout, f.Script, f.ScriptID)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(want, got, cmp.AllowUnexported(Source{})); diff != "" {
+						t.Errorf("sources differ (-file +memory):\n%s", diff)
+					}
+				})
+				if n != 1 {
+					t.Errorf("read %d functions, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+func TestMovedScriptIsNotRead(t *testing.T) {
+	forEachRelease(t, func(t *testing.T, path string) {
+		b := inspect(t, path)
+		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
+		seen := false
+		described(t, p.lines, func(_ struct{}, addr uint64) {
+			f, err := ReadFunction(p.mem, b.Layout, addr)
+			if err != nil || f.Script == 0 || seen {
+				return
+			}
+			seen = true
+			for _, addr := range []uint64{f.Script + 8, addr, 0, 1 << 63} {
+				if _, err := ReadScript(p.mem, b.Layout, addr, f.ScriptID); err == nil {
+					t.Errorf("read script %d at %#x, where it is not", f.ScriptID, addr)
+				}
+			}
+			if _, err := ReadScript(p.mem, b.Layout, f.Script, f.ScriptID+1); !errors.Is(err, ErrNotScript) {
+				t.Errorf("error for another script = %v, want %v", err, ErrNotScript)
+			}
+		})
+	})
+}
+
+// A coverage tool makes V8 keep something between a function and its script.
+func TestScriptsAreFoundUnderCoverage(t *testing.T) {
+	t.Setenv("NODE_V8_COVERAGE", t.TempDir())
+	forEachRelease(t, func(t *testing.T, path string) {
+		b := inspect(t, path)
+		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
+		behind := 0
+		described(t, p.lines, func(want struct {
+			Name   string
+			Script int
+		}, addr uint64) {
+			f, err := ReadFunction(p.mem, b.Layout, addr)
+			if err != nil || f.ScriptID != want.Script {
+				t.Errorf("script of %s = %d, %v, want %d", want.Name, f.ScriptID, err, want.Script)
+			}
+			behind += debugInfos(t, heap{p.mem, b.Layout}, addr)
+		})
+		if (behind > 0) != (b.Layout.DebugInfo != 0) {
+			t.Errorf("%d scripts are behind a DebugInfo, whose type is %d", behind, b.Layout.DebugInfo)
+		}
+	})
+}
+
+// debugInfos returns 1 if the function at addr has a DebugInfo before its script.
+func debugInfos(t *testing.T, h heap, addr uint64) int {
+	t.Helper()
+	fn, err := h.object(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tagged, err := h.field(fn, h.layout.FunctionShared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := h.object(tagged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tagged, err = h.field(shared, h.layout.SharedScript); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := h.object(tagged); err == nil && o.typ == h.layout.DebugInfo && o.typ != 0 {
+		return 1
+	}
+	return 0
+}
