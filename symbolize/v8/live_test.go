@@ -3,7 +3,6 @@ package v8
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"ustack/symbolize/elfsym"
 )
 
 // releases are the official binaries that everything is checked against, and
@@ -56,16 +53,7 @@ func forEachRelease(t *testing.T, test func(t *testing.T, path string)) {
 
 func inspect(t *testing.T, path string) *Binary {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(errors.Join(err, file.Close()))
-	}
-	t.Cleanup(func() { f.Close() })
-	b, err := Inspect(f)
+	b, err := Inspect(open(t, openFile(t, path)))
 	if err != nil {
 		t.Fatal(err)
 	}
