@@ -110,6 +110,9 @@ func TestStrippedBinarySaysWhatItLacks(t *testing.T) {
 			if _, size := got.Builtins(); size != 0 {
 				t.Errorf("size of builtins = %d, want 0", size)
 			}
+			if got.Layout.GCCount != 0 {
+				t.Errorf("GCCount = %#x without VMState, want 0", got.Layout.GCCount)
+			}
 			if got.NodeVersion != whole.NodeVersion || got.Layout.ScopeInfo != whole.Layout.ScopeInfo {
 				t.Errorf("stripped: %s %+v, whole: %s %+v", got.NodeVersion, got.Layout, whole.NodeVersion, whole.Layout)
 			}

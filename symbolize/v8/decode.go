@@ -60,18 +60,21 @@ func function(f *elfsym.File, prefix string) (elfsym.Symbol, bool) {
 	return elfsym.Symbol{}, false
 }
 
-// findHeap finds the fields of the Isolate and the dispatch table.
+// findHeap finds the fields of the Isolate and the dispatch table. Collections
+// are only counted where the state that tells one is under way is known too.
 func (b *Binary) findHeap(f *elfsym.File, r row) {
 	l := &b.Layout
-	if l.GCCount = gcCount(f); l.GCCount > r.gcState {
-		l.GCState = l.GCCount - r.gcState
-	} else {
+	count, entry := gcCount(f), cEntryFP(f)
+	if count <= r.gcState {
 		b.lacks(gcPrologue, "no function is remembered: each sample costs more")
 	}
-	if l.CEntryFP = cEntryFP(f); l.CEntryFP != 0 {
-		l.VMState = l.CEntryFP + r.vmState
+	if entry == 0 {
+		b.lacks(callsC, "no function is remembered, and JavaScript below a library without frame pointers is not found")
 	} else {
-		b.lacks(callsC, "JavaScript below a library without frame pointers is not found")
+		l.CEntryFP, l.VMState = entry, entry+r.vmState
+	}
+	if count > r.gcState && entry != 0 {
+		l.GCCount, l.GCState = count, count-r.gcState
 	}
 	if l.DispatchHandle == 0 {
 		return
