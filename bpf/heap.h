@@ -13,10 +13,10 @@
 #define MAX_STRING_STEPS 48 /* pieces of a name */
 #define MAX_UNITS 512       /* of a piece */
 
-#define is_heap_object(word) (((word) & 3) == 1)
-#define is_smi(word) (((word) & 0xffffffff) == 0)
+#define is_heap_object(word) (((word)&3) == 1)
+#define is_smi(word) (((word)&0xffffffff) == 0)
 #define smi_value(word) ((s32)((word) >> 32))
-#define field(object, offset) (*(u64 *)((u8 *)(object) + ((offset) & 127 & ~7)))
+#define field(object, offset) (*(u64 *)((u8 *)(object) + ((offset)&127 & ~7)))
 
 /* How much of each object is read: up to the last field in use, never past the smallest object's
  * end, which may be the end of what is mapped.
@@ -157,8 +157,14 @@ static __always_inline void push_piece(struct walk *w, u64 string, u64 offset, u
 
 /* src/objects/instance-type.h: representation and encoding bits of a string's type */
 enum {
-	STRING_SEQUENTIAL = 0, STRING_CONS = 1, STRING_EXTERNAL = 2, STRING_SLICED = 3, STRING_THIN = 5,
-	STRING_SHAPE_MASK = 7, STRING_ONE_BYTE = 8, STRING_UNCACHED = 16,
+	STRING_SEQUENTIAL = 0,
+	STRING_CONS = 1,
+	STRING_EXTERNAL = 2,
+	STRING_SLICED = 3,
+	STRING_THIN = 5,
+	STRING_SHAPE_MASK = 7,
+	STRING_ONE_BYTE = 8,
+	STRING_UNCACHED = 16,
 };
 
 struct string {
@@ -198,7 +204,7 @@ __noinline int append_piece(struct walk *w)
 		return 0;
 	if ((type & STRING_SHAPE_MASK) == STRING_SEQUENTIAL) {
 		append_flat(w, at + (type & STRING_ONE_BYTE ? offset : 2 * offset), length,
-			    type & STRING_ONE_BYTE);
+		    type & STRING_ONE_BYTE);
 		return 0;
 	}
 	if (!read_user(parts, type & (STRING_THIN & ~1) ? 8 : 16, at)) {
@@ -221,7 +227,7 @@ __noinline int append_piece(struct walk *w)
 			w->name.flags |= NAME_PARTIAL;
 		else
 			append_flat(w, parts[1] + (type & STRING_ONE_BYTE ? offset : 2 * offset),
-				    length, type & STRING_ONE_BYTE);
+			    length, type & STRING_ONE_BYTE);
 		break;
 	default:
 		w->name.flags |= NAME_PARTIAL;

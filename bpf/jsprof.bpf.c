@@ -89,7 +89,7 @@ int on_exec(void *ctx)
 		return 0;
 	bpf_map_delete_elem(&processes, &exec.pid);
 	exec.parent = pid_namespace ? number_of(BPF_CORE_READ(task, real_parent)) :
-				      (u32)BPF_CORE_READ(task, real_parent, tgid);
+	                              (u32)BPF_CORE_READ(task, real_parent, tgid);
 	bpf_get_current_comm(exec.comm, sizeof(exec.comm));
 	if (bpf_ringbuf_output(&events, &exec, sizeof(exec), 0))
 		count(lost_events);

@@ -56,6 +56,7 @@ type JsprofLayout struct {
 	_                   structs.HostLayout
 	GcCount             uint32
 	GcState             uint32
+	VmState             uint32
 	C_entryFp           uint32
 	DispatchTable       uint32
 	FirstJsFunction     uint16
@@ -141,6 +142,7 @@ type JsprofProcess struct {
 	RangeCount   uint32
 	Serial       uint32
 	Layout       JsprofLayout
+	_            [4]byte
 	Ranges       [256]JsprofRange
 }
 
@@ -201,10 +203,10 @@ const (
 	JsprofMapCounts              = "counts"
 	JsprofMapEvents              = "events"
 	JsprofMapFunctions           = "functions"
-	JsprofMapIsolates            = "isolates"
 	JsprofMapNames               = "names"
 	JsprofMapProcesses           = "processes"
 	JsprofMapScripts             = "scripts"
+	JsprofMapThreads             = "threads"
 	JsprofMapWalks               = "walks"
 	JsprofProgOnExec             = "on_exec"
 	JsprofProgOnSample           = "on_sample"
@@ -278,10 +280,10 @@ type JsprofMapSpecs struct {
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
 	Events    *ebpf.MapSpec `ebpf:"events"`
 	Functions *ebpf.MapSpec `ebpf:"functions"`
-	Isolates  *ebpf.MapSpec `ebpf:"isolates"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
 	Scripts   *ebpf.MapSpec `ebpf:"scripts"`
+	Threads   *ebpf.MapSpec `ebpf:"threads"`
 	Walks     *ebpf.MapSpec `ebpf:"walks"`
 }
 
@@ -329,10 +331,10 @@ type JsprofMaps struct {
 	Counts    *ebpf.Map `ebpf:"counts"`
 	Events    *ebpf.Map `ebpf:"events"`
 	Functions *ebpf.Map `ebpf:"functions"`
-	Isolates  *ebpf.Map `ebpf:"isolates"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Processes *ebpf.Map `ebpf:"processes"`
 	Scripts   *ebpf.Map `ebpf:"scripts"`
+	Threads   *ebpf.Map `ebpf:"threads"`
 	Walks     *ebpf.Map `ebpf:"walks"`
 }
 
@@ -341,10 +343,10 @@ func (m *JsprofMaps) Close() error {
 		m.Counts,
 		m.Events,
 		m.Functions,
-		m.Isolates,
 		m.Names,
 		m.Processes,
 		m.Scripts,
+		m.Threads,
 		m.Walks,
 	)
 }

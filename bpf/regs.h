@@ -18,8 +18,8 @@ struct pt_regs {
 #define user_pc(regs) ((regs)->ip)
 #define user_sp(regs) ((regs)->sp)
 #define user_fp(regs) ((regs)->bp)
-#define v8_root(regs) ((regs)->r13)     /* kRootRegister: Isolate + 0x80 while in V8's code */
-#define v8_function(regs) ((regs)->di)  /* kJSFunctionRegister: the callee at a function's entry */
+#define v8_root(regs) ((regs)->r13)    /* kRootRegister: Isolate + 0x80 while in V8's code */
+#define v8_function(regs) ((regs)->di) /* kJSFunctionRegister: the callee at a function's entry */
 
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {

@@ -87,7 +87,10 @@ static __always_inline bool push_callee(struct walk *w)
 	if (!is_heap_object(w->function) || !name_function(w) || !runs_at(w, w->pc) ||
 	    w->pc - w->code_start > MAX_PROLOGUE)
 		return false;
-	push_function(w, w->is_builtin ? TIER_NONE : w->code == CODE_BUILTIN ? TIER_INTERPRETED : w->tier);
+	push_function(w,
+	    w->is_builtin               ? TIER_NONE :
+	        w->code == CODE_BUILTIN ? TIER_INTERPRETED :
+	                                  w->tier);
 	return true;
 }
 
@@ -131,7 +134,8 @@ static __always_inline int step_v8(struct walk *w)
 
 	if (fp & 7 || !see(w, fp - 48, fp + 16))
 		return give_up(w);
-	if (leaf && w->code != CODE_UNKNOWN && w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
+	if (leaf && w->code != CODE_UNKNOWN &&
+	    w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
 		if (!push_callee(w))
 			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
 		return climb(w);
@@ -263,6 +267,7 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 	w->root = v8_root(&w->regs);
 	w->callee = v8_function(&w->regs);
 	w->epoch = 0;
+	w->settled = 0;
 	w->exit_fp = 0;
 	w->leaf = 1;
 	w->window_bytes = 0;

@@ -30,7 +30,7 @@ struct range {
  * "not there in this version".
  */
 struct layout {
-	u32 gc_count, gc_state, c_entry_fp, dispatch_table;
+	u32 gc_count, gc_state, vm_state, c_entry_fp, dispatch_table;
 	u16 first_js_function, last_js_function, shared_function_info, scope_info, script, code;
 	u16 bytecode_array, first_nonstring, debug_info, debug_info_script;
 	u16 map_instance_type, map_instance_size, map_inobject, map_bit_field3;
@@ -56,7 +56,7 @@ struct process {
 	u32 generation;    /* of this description: another for each process, and after each exec */
 	u32 has_v8;
 	u32 range_count;
-	u32 serial;        /* of this writing: no two are the same */
+	u32 serial; /* of this writing: no two are the same */
 	struct layout layout;
 	struct range ranges[MAX_RANGES]; /* by start, not overlapping */
 };

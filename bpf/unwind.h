@@ -13,14 +13,14 @@
 #include "regs.h"
 #include "target.h"
 
-#define MAX_FRAMES 256       /* of one stack; a power of two */
-#define MAX_KERNEL_FRAMES 64 /* of these at most */
-#define WINDOW_WORDS 512     /* of the stack at a time: 4 KiB */
+#define MAX_FRAMES 256             /* of one stack; a power of two */
+#define MAX_KERNEL_FRAMES 64       /* of these at most */
+#define WINDOW_WORDS 512           /* of the stack at a time: 4 KiB */
 #define MAX_FRAME_BYTES (16 << 20) /* between two frames; threads' stacks are smaller */
-#define TEXT_BYTES 1024      /* of a script's name; a power of two */
-#define NAME_BYTES 512       /* of a function's name */
-#define MAX_DESCRIPTORS 6    /* of a function's properties */
-#define MAX_PIECES 16        /* of a concatenated string at once */
+#define TEXT_BYTES 1024            /* of a script's name; a power of two */
+#define NAME_BYTES 512             /* of a function's name */
+#define MAX_DESCRIPTORS 6          /* of a function's properties */
+#define MAX_PIECES 16              /* of a concatenated string at once */
 
 /* A frame is one word: what it is in the top four bits, then what tells it from others. */
 enum frame_kind {
@@ -33,7 +33,14 @@ enum frame_kind {
 	FRAME_KERNEL = 15, /* pc: kernel addresses begin with ones */
 };
 
-enum tier { TIER_NONE, TIER_INTERPRETED, TIER_BASELINE, TIER_MAGLEV, TIER_TURBOFAN, TIER_OPTIMIZED };
+enum tier {
+	TIER_NONE,
+	TIER_INTERPRETED,
+	TIER_BASELINE,
+	TIER_MAGLEV,
+	TIER_TURBOFAN,
+	TIER_OPTIMIZED
+};
 
 enum event_kind { EVENT_STACK, EVENT_FUNCTION, EVENT_SCRIPT, EVENT_EXEC };
 
@@ -47,7 +54,7 @@ enum stack_flag {
 struct stack {
 	u32 event; /* EVENT_STACK */
 	u32 flags;
-	u64 ids;  /* tgid, tid */
+	u64 ids;   /* tgid, tid */
 	u64 owner; /* process generation, tid: whose names the frames have */
 	u64 hash;  /* of the frames: two stacks of one thread are the same if it is */
 	u32 count;
@@ -86,29 +93,31 @@ struct descriptor {
 
 struct walk {
 	struct process process; /* a copy: reads of it need no look-up */
-	u64 owner; /* process generation, tid */
+	u64 owner;              /* process generation, tid */
 	u64 pc, sp, fp;
 	struct pt_regs regs;
-	u64 root, callee;  /* registers that mean something in V8's code */
+	u64 root, callee; /* registers that mean something in V8's code */
 	u64 isolate;
-	u64 epoch;         /* changes with each collection; 0: do not cache */
-	u64 exit_fp;       /* V8's newest exit frame, until the walk has met it; 0: none */
-	u32 code;          /* enum code of pc */
-	u32 leaf;          /* nothing is pushed yet */
+	u64 epoch;   /* changes with each collection; 0: one is under way, or not known */
+	u32 settled; /* nothing moves in this epoch any more */
+	u32 pad;
+	u64 exit_fp; /* V8's newest exit frame, until the walk has met it; 0: none */
+	u32 code;    /* enum code of pc */
+	u32 leaf;    /* nothing is pushed yet */
 	/* the function of the frame at hand */
 	u64 function;
 	u64 id;
 	u64 code_start;
 	u32 code_size;
-	u32 tier;          /* of that code */
+	u32 tier; /* of that code */
 	u32 is_builtin;
-	u32 complete;      /* all of it was read */
+	u32 complete; /* all of it was read */
 	u64 object[16], script[16], map[16];
 	struct descriptor descriptors[MAX_DESCRIPTORS];
 	/* strings */
 	u64 piece_count;
-	u32 limit;         /* of text */
-	u32 high;          /* a high surrogate that waits for its low one */
+	u32 limit; /* of text */
+	u32 high;  /* a high surrogate that waits for its low one */
 	struct piece pieces[MAX_PIECES];
 	u16 raw[TEXT_BYTES];
 	struct range range; /* that the last pc was in */

@@ -12,13 +12,13 @@
 
 #include "heap.h"
 
-#define MAX_FUNCTIONS 4096  /* remembered by address; a power of two */
-#define MAX_NAMES 65536     /* contents sent; one that is forgotten is sent again */
+#define MAX_FUNCTIONS 4096 /* remembered by address; a power of two */
+#define MAX_NAMES 65536    /* contents sent; one that is forgotten is sent again */
 #define MAX_SCRIPTS 16384
 #define MAX_THREADS 8192
 #define EVENT_BYTES (8 << 20)
-#define MAX_PROLOGUE 64     /* bytes of code that build a frame */
-#define ROOT_BIAS 0x80      /* kRootRegisterBias: the root register less the isolate */
+#define MAX_PROLOGUE 64 /* bytes of code that build a frame */
+#define ROOT_BIAS 0x80  /* kRootRegisterBias: the root register less the isolate */
 
 /* What is remembered of a function. */
 struct known {
@@ -63,13 +63,18 @@ struct {
 	__type(value, u8);
 } scripts SEC(".maps");
 
-/* Each thread's isolate, as last seen in V8's root register. */
+/* What was last seen of a thread that runs V8. */
+struct thread {
+	u64 isolate; /* by V8's root register */
+	u64 epoch;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_THREADS);
 	__type(key, u64);
-	__type(value, u64);
-} isolates SEC(".maps");
+	__type(value, struct thread);
+} threads SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -81,7 +86,8 @@ volatile u64 lost_events = 0; /* records there was no room for; sent again later
 /* Hash of the text, the thread, the script and the position: the function's identity. */
 static __always_inline u64 identity(struct walk *w)
 {
-	u64 at = w->name.length, hash = mix(w->owner, (u64)(u32)w->name.script << 32 | (u32)w->name.start);
+	u64 at = w->name.length,
+	    hash = mix(w->owner, (u64)(u32)w->name.script << 32 | (u32)w->name.start);
 
 	for (u32 i = 0; i < 8; i++) { /* the last word's rest */
 		u64 zero = at + i;
@@ -152,7 +158,8 @@ static __always_inline bool read_scope(struct walk *w, u64 object, struct scope 
 	named = flags & SCOPE_FUNCTION_NAME_MASK ? 2 : 0;
 	inferred = flags & SCOPE_INFERRED_NAME ? 1 : 0;
 	positions = !l->scope_positions && (l->scope_positions_of >> type & 1);
-	if (named + inferred + positions && !read_user(tail, 8 * (named + inferred + positions), base + 8 * at))
+	if (named + inferred + positions &&
+	    !read_user(tail, 8 * (named + inferred + positions), base + 8 * at))
 		return false;
 	scope->name = named ? tail[0] : 0;
 	scope->inferred = inferred ? (named ? tail[2] : tail[0]) : 0;
@@ -160,8 +167,10 @@ static __always_inline bool read_scope(struct walk *w, u64 object, struct scope 
 	if (l->scope_positions)
 		scope->start = smi_value(words[SCOPE_START_WORD]);
 	else if (positions)
-		scope->start = smi_value(named + inferred == 0 ? tail[0] : named + inferred == 1 ? tail[1] :
-					 named + inferred == 2 ? tail[2] : tail[3]);
+		scope->start = smi_value(named + inferred == 0 ? tail[0] :
+		        named + inferred == 1                  ? tail[1] :
+		        named + inferred == 2                  ? tail[2] :
+		                                                 tail[3]);
 	return true;
 }
 
@@ -205,7 +214,7 @@ __noinline u64 own_name(struct walk *w)
 	if (count > MAX_DESCRIPTORS)
 		count = MAX_DESCRIPTORS;
 	if (!read_user(w->descriptors, count * sizeof(w->descriptors[0]),
-		       field(w->map, l->map_descriptors & 56) - 1 + l->descriptors_header))
+	        field(w->map, l->map_descriptors & 56) - 1 + l->descriptors_header))
 		return 0;
 	for (u32 i = 0; i < MAX_DESCRIPTORS; i++) {
 		if (i >= count)
@@ -237,8 +246,9 @@ __noinline int read_code(struct walk *w)
 	if (l->dispatch_handle) {
 		handle = (u32)code >> 8;
 		table = w->process.dispatch_base;
-		if (!table && !(l->dispatch_table && w->isolate &&
-				read_user(&table, 8, w->isolate + l->dispatch_table)))
+		if (!table &&
+		    !(l->dispatch_table && w->isolate &&
+		        read_user(&table, 8, w->isolate + l->dispatch_table)))
 			return 0;
 		if (!read_user(&code, 8, table + 16 * handle + 8))
 			return 0;
@@ -246,12 +256,14 @@ __noinline int read_code(struct walk *w)
 	}
 	if (read_object(w, &code, w->object, CODE_BYTES) != l->code)
 		return 0;
-	w->code_start = l->code_start_pointer ? field(w->object, l->code_start) : code - 1 + l->code_start;
+	w->code_start =
+	    l->code_start_pointer ? field(w->object, l->code_start) : code - 1 + l->code_start;
 	w->code_size = *(u32 *)((u8 *)w->object + (l->code_size & 60));
 	handle = *(u32 *)((u8 *)w->object + (l->code_flags & 60)) & l->code_kind_mask;
-	w->tier = handle == l->kind_turbofan ? TIER_TURBOFAN :
-		  handle == l->kind_baseline ? TIER_BASELINE :
-		  l->kind_maglev && handle == l->kind_maglev ? TIER_MAGLEV : TIER_NONE;
+	w->tier = handle == l->kind_turbofan           ? TIER_TURBOFAN :
+	    handle == l->kind_baseline                 ? TIER_BASELINE :
+	    l->kind_maglev && handle == l->kind_maglev ? TIER_MAGLEV :
+	                                                 TIER_NONE;
 	return 0;
 }
 
@@ -386,7 +398,7 @@ static __always_inline void remember(struct walk *w)
 	u32 first = place_of(w), second = first ^ 1;
 	struct known *known, *other;
 
-	if (!w->epoch || !w->complete)
+	if (!w->settled || !w->complete)
 		return;
 	known = bpf_map_lookup_elem(&functions, &first);
 	other = bpf_map_lookup_elem(&functions, &second);
@@ -408,7 +420,8 @@ static __always_inline bool recall(struct walk *w, u32 place)
 {
 	struct known *known = bpf_map_lookup_elem(&functions, &place);
 
-	if (!known || known->function != w->function || known->epoch != w->epoch || known->owner != w->owner)
+	if (!known || known->function != w->function || known->epoch != w->epoch ||
+	    known->owner != w->owner)
 		return false;
 	w->id = known->id;
 	w->code_start = known->code_start;
@@ -429,7 +442,7 @@ __noinline int name_function(struct walk *w)
 	if (!w)
 		return false;
 	place = place_of(w);
-	if (w->epoch && (recall(w, place) || recall(w, place ^ 1)))
+	if (w->settled && (recall(w, place) || recall(w, place ^ 1)))
 		return true;
 	read_function(w);
 	if (!w->id)
@@ -473,37 +486,59 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 /* The thread's isolate: from thread-local storage where the binary says where, else from V8's root
  * register, now or when it was last seen.
  */
-static __always_inline void find_isolate(struct walk *w, struct task_struct *task)
+static __always_inline u64 find_isolate(
+    struct walk *w, struct task_struct *task, struct thread *seen)
 {
-	u64 *seen = bpf_map_lookup_elem(&isolates, &w->owner);
+	u64 isolate;
 
-	w->isolate = 0;
 	if (w->process.tls_isolate &&
-	    read_user(&w->isolate, 8, thread_pointer(task) + w->process.tls_isolate))
-		return;
-	if (w->code == CODE_BUILTIN || w->code == CODE_JIT) {
-		w->isolate = w->root - ROOT_BIAS;
-		if (!seen || *seen != w->isolate)
-			bpf_map_update_elem(&isolates, &w->owner, &w->isolate, BPF_ANY);
-	} else if (seen) {
-		w->isolate = *seen;
-	}
+	    read_user(&isolate, sizeof(isolate), thread_pointer(task) + w->process.tls_isolate))
+		return isolate;
+	if (w->code == CODE_BUILTIN || w->code == CODE_JIT)
+		return w->root - ROOT_BIAS;
+	return seen ? seen->isolate : 0;
+}
+
+/* The number of collections so far, and whether nothing is being moved now: gc_count_ is within 64
+ * bytes after gc_state_ (0x1c to 0x34 of them in 9.4 to 14.6). V8 counts a collection some time before gc_state_ says
+ * that it is under way; meanwhile the isolate's state does.
+ */
+#define VM_STATE_GC 1 /* src/common/globals.h: enum StateTag */
+
+static __always_inline bool read_collections(struct walk *w, u32 *collections)
+{
+	const struct layout *l = &w->process.layout;
+	u32 heap[16];
+	u8 state;
+
+	if (!l->gc_count || !read_user(heap, sizeof(heap), w->isolate + l->gc_state) || heap[0] ||
+	    !read_user(&state, sizeof(state), w->isolate + l->vm_state) || state == VM_STATE_GC)
+		return false;
+	*collections = heap[(l->gc_count - l->gc_state) >> 2 & 15];
+	return true;
 }
 
 /* What must be known of V8 before its frames are: is a collection under way, how many were there,
- * and where did the thread leave JavaScript.
+ * and where did the thread leave JavaScript. What is read in a thread's first sample of an epoch is
+ * not remembered: while V8 runs callbacks before a collection, it shows no sign of what is to come.
  */
 static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 {
 	const struct layout *l = &w->process.layout;
-	u32 state, collections;
+	struct thread *seen = bpf_map_lookup_elem(&threads, &w->owner);
+	struct thread now = {};
+	u32 collections;
 
-	find_isolate(w, task);
+	w->isolate = now.isolate = find_isolate(w, task, seen);
 	if (!w->isolate)
 		return;
-	if (l->gc_count && read_user(&state, 4, w->isolate + l->gc_state) && !state &&
-	    read_user(&collections, 4, w->isolate + l->gc_count))
-		w->epoch = (w->isolate << 20) + collections + 1;
+	if (read_collections(w, &collections))
+		w->epoch = now.epoch = (w->isolate << 20) + collections + 1;
+	w->settled = seen && w->epoch && seen->epoch == w->epoch;
+	if (!seen)
+		bpf_map_update_elem(&threads, &w->owner, &now, BPF_ANY);
+	else if (!w->settled)
+		*seen = now;
 	if (l->c_entry_fp && w->code == CODE_NATIVE)
 		read_user(&w->exit_fp, 8, w->isolate + l->c_entry_fp);
 }

@@ -96,7 +96,7 @@ func gcCount(f *elfsym.File) uint32 {
 		return 0
 	}
 	var found int64
-	for inst, _ := range instructions(f, s) {
+	for inst := range instructions(f, s) {
 		disp, ok := increment(inst)
 		if !ok {
 			continue
@@ -129,7 +129,7 @@ func heapOffset(f *elfsym.File) uint32 {
 	if !ok {
 		return 0
 	}
-	for inst, _ := range instructions(f, s) {
+	for inst := range instructions(f, s) {
 		if inst.Op == x86asm.JMP || inst.Op == x86asm.CALL {
 			break
 		}
@@ -148,7 +148,7 @@ func cEntryFP(f *elfsym.File) uint32 {
 	if !ok {
 		return 0
 	}
-	for inst, _ := range instructions(f, s) {
+	for inst := range instructions(f, s) {
 		m, ok := inst.Args[0].(x86asm.Mem)
 		if !ok || inst.Op != x86asm.MOV || inst.Args[1] != x86asm.RBP || m.Base != x86asm.R13 {
 			continue

@@ -66,9 +66,19 @@ func TestVersionsWithoutMeasuredLayoutHaveNoRow(t *testing.T) {
 		version string
 		want    bool
 	}{
-		{"9.0.257.17", false}, {"9.4.146.26", true}, {"10.1.124.8", true}, {"10.2.154.26", true},
-		{"10.3", false}, {"11.3.244.8", true}, {"12.4.254.21", true}, {"12.9.202.28", false},
-		{"13.6.233.17", true}, {"14.1.146.11", true}, {"14.2", false}, {"14.6.202.34", true}, {"15.0", false},
+		{"9.0.257.17", false},
+		{"9.4.146.26", true},
+		{"10.1.124.8", true},
+		{"10.2.154.26", true},
+		{"10.3", false},
+		{"11.3.244.8", true},
+		{"12.4.254.21", true},
+		{"12.9.202.28", false},
+		{"13.6.233.17", true},
+		{"14.1.146.11", true},
+		{"14.2", false},
+		{"14.6.202.34", true},
+		{"15.0", false},
 	} {
 		v, err := ParseVersion(tt.version)
 		if err != nil {

@@ -169,7 +169,8 @@ func TestScriptsAreFoundUnderCoverage(t *testing.T) {
 		described(t, p.lines, func(want struct {
 			Name   string
 			Script int
-		}, addr uint64) {
+		}, addr uint64,
+		) {
 			f, err := ReadFunction(p.mem, b.Layout, addr)
 			if err != nil || f.ScriptID != want.Script {
 				t.Errorf("script of %s = %d, %v, want %d", want.Name, f.ScriptID, err, want.Script)

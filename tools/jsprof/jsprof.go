@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"ustack/bpf"
@@ -29,6 +30,7 @@ type Options struct {
 	Kernel   bool          // take the kernel's frames too
 	Duration time.Duration // until the context or the targets end if zero
 
+	Stdout  *os.File           // of Command; ours if nil
 	Started func(hz int)       // called once sampling runs; may be nil
 	Sampled func(count uint64) // called now and then with the samples so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil

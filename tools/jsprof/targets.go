@@ -1,6 +1,7 @@
 package jsprof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +40,12 @@ func newTargets(table *ustack.Table, o Options) *targets {
 // stopped before its first instruction.
 func (t *targets) add() error {
 	if len(t.o.Command) > 0 {
-		c, err := start(t.o.Command)
+		c, err := start(t.o.Command, t.o.Stdout)
 		if err != nil {
 			return err
 		}
 		t.command = c
-		return t.watch(c.pid)
+		return t.watch(c.pid())
 	}
 	if len(t.o.PIDs) == 0 && t.o.Comm == "" && !t.o.All {
 		return errNoTarget
@@ -108,7 +109,7 @@ func (t *targets) ended(pid int) {
 		t.o.Warn(fmt.Errorf("forget process %d: %w", pid, err))
 	}
 	last := len(t.watched) == 0 && !t.o.All && t.o.Comm == ""
-	if last || t.command != nil && pid == t.command.pid {
+	if last || t.command != nil && pid == t.command.pid() {
 		close(t.gone)
 	}
 }
@@ -143,50 +144,62 @@ func (t *targets) close() error {
 
 // A command is a child process that was started stopped.
 type command struct {
-	pid    int
-	cmd    *exec.Cmd
-	resume func() error
-	ended  chan error
+	cmd     *exec.Cmd
+	release chan struct{} // closed to let it run
+	once    sync.Once
+	resumed chan error // what came of it
 }
 
-// start runs the command up to its first instruction. Its output is our own.
-func start(argv []string) (*command, error) {
-	c := &command{cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan error, 1)}
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
+// start runs argv up to its first instruction. Only the thread that started it
+// may let it go on, so that one waits until then.
+func start(argv []string, stdout *os.File) (*command, error) {
+	c := &command{
+		cmd:     exec.Command(argv[0], argv[1:]...),
+		release: make(chan struct{}),
+		resumed: make(chan error, 1),
+	}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, cmp.Or(stdout, os.Stdout), os.Stderr
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
-	started, release := make(chan error), make(chan struct{})
+	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // ptrace's tracer is a thread
+		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		if err := c.cmd.Start(); err != nil {
-			started <- err
-			return
+		err := c.cmd.Start()
+		if err == nil {
+			var status unix.WaitStatus
+			_, err = unix.Wait4(c.cmd.Process.Pid, &status, 0, nil)
 		}
-		var status unix.WaitStatus
-		if _, err := unix.Wait4(c.cmd.Process.Pid, &status, 0, nil); err != nil {
-			started <- err
-			return
+		started <- err
+		if err == nil {
+			<-c.release
+			c.resumed <- unix.PtraceDetach(c.cmd.Process.Pid)
 		}
-		started <- nil
-		<-release
-		c.ended <- unix.PtraceDetach(c.cmd.Process.Pid)
 	}()
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	c.pid = c.cmd.Process.Pid
-	var once sync.Once
-	c.resume = func() (err error) {
-		once.Do(func() {
-			close(release)
-			err = <-c.ended
-		})
-		return err
-	}
 	return c, nil
 }
 
-// close lets the command go on if it never did, and waits for it if it has ended.
+func (c *command) pid() int { return c.cmd.Process.Pid }
+
+// resume lets the command run, if nobody did before.
+func (c *command) resume() (err error) {
+	c.once.Do(func() {
+		close(c.release)
+		if err = <-c.resumed; err != nil {
+			err = fmt.Errorf("resume %s: %w", c.cmd.Path, err)
+		}
+	})
+	return err
+}
+
+// close leaves the command to itself: running, or reaped if it has ended.
 func (c *command) close() error {
-	return c.resume()
+	err := c.resume()
+	var status unix.WaitStatus
+	if _, waitErr := unix.Wait4(c.pid(), &status, unix.WNOHANG, nil); waitErr != nil {
+		err = errors.Join(err, fmt.Errorf("reap %s: %w", c.cmd.Path, waitErr))
+	}
+	return err
 }

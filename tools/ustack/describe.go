@@ -67,7 +67,7 @@ func (t *Table) mappings(p *process.Process) (code []mapping, all []process.Mapp
 		return nil, nil, err
 	}
 	for _, m := range all {
-		if !m.Exec() {
+		if !m.Perms.Exec() {
 			continue
 		}
 		c := mapping{Mapping: m}
@@ -87,7 +87,7 @@ func (t *Table) describe(p *target) error {
 	}
 	p.code = code
 	p.described = time.Now()
-	d := bpf.JsprofProcess{Generation: p.generation}
+	d := bpf.JsprofProcess{Generation: p.generation, Serial: t.serial()}
 	for _, m := range code {
 		if m.binary != nil && m.binary.v8 != nil {
 			p.binary = m.binary
@@ -111,6 +111,12 @@ func (t *Table) describe(p *target) error {
 	return nil
 }
 
+// serial returns a number that no description has yet; none is 0.
+func (t *Table) serial() uint32 {
+	t.described++
+	return t.described
+}
+
 // d8 fills in what the kernel must know of the V8 in p.
 func d8(d *bpf.JsprofProcess, p *target) error {
 	b := p.binary.v8
@@ -131,7 +137,7 @@ func d8(d *bpf.JsprofProcess, p *target) error {
 // layout is l as the kernel's struct layout.
 func layout(l *v8.Layout) bpf.JsprofLayout {
 	return bpf.JsprofLayout{
-		GcCount: l.GCCount, GcState: l.GCState, C_entryFp: l.CEntryFP, DispatchTable: l.DispatchTable,
+		GcCount: l.GCCount, GcState: l.GCState, VmState: l.VMState, C_entryFp: l.CEntryFP, DispatchTable: l.DispatchTable,
 		FirstJsFunction: l.FirstJSFunction, LastJsFunction: l.LastJSFunction,
 		SharedFunctionInfo: l.SharedFunctionInfo, ScopeInfo: l.ScopeInfo, Script: l.Script, Code: l.Code,
 		BytecodeArray: l.BytecodeArray, FirstNonstring: l.FirstNonstring,

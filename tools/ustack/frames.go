@@ -2,6 +2,7 @@ package ustack
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -118,7 +119,7 @@ func (t *Table) resolve(g *target, pc uint64) symbolize.Frame {
 		return symbolize.Frame{Name: symbolize.Unknown, Offset: pc}
 	}
 	if m.Anonymous() {
-		return g.jitted(pc)
+		return t.jitted(g, pc)
 	}
 	f := symbolize.Frame{Module: m.Path}
 	if m.binary == nil || m.binary.elf == nil {
@@ -137,8 +138,15 @@ func (t *Table) resolve(g *target, pc uint64) symbolize.Frame {
 }
 
 // jitted names code that no file holds: by the perf map, if the process writes one.
-func (g *target) jitted(pc uint64) symbolize.Frame {
-	return symbolize.Frame{Name: symbolize.Unknown, Module: "[jit]", Offset: pc}
+func (t *Table) jitted(g *target, pc uint64) symbolize.Frame {
+	f, ok, err := g.perf.lookup(g.process, pc)
+	if err != nil && g.process.Alive() {
+		t.trouble(err)
+	}
+	if !ok {
+		return symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: pc}
+	}
+	return f
 }
 
 // Frames returns the stack with names, leaf first, and how many of its frames
@@ -216,7 +224,7 @@ func (g *target) label(word uint64, f symbolize.Frame) string {
 func (t *Table) jsFrame(g *target, word uint64) symbolize.Frame {
 	fn, ok := t.functions[word&idMask]
 	if !ok { // its record was lost, and it was not seen again
-		return symbolize.Frame{Name: symbolize.Unknown, Module: "[jit]"}
+		return symbolize.Frame{Name: symbolize.Unknown, Module: jit}
 	}
 	f := symbolize.Frame{Kind: symbolize.JS, Tier: symbolize.Tier(word >> tierShift & 15), Name: fn.name}
 	if fn.name == "" {
@@ -246,19 +254,20 @@ func inHandler(f symbolize.Frame) bool {
 	return f.Kind == symbolize.Typed && (strings.HasSuffix(f.Name, "Handler") || strings.HasPrefix(f.Name, "Interpreter"))
 }
 
-// isOutermost reports whether the last frame is where threads begin: what is
-// above it is nothing that was lost.
+// isOutermost reports whether the last frame is where threads begin, so that
+// nothing above it was lost: in the C library, called by nothing and calling
+// something else.
 func isOutermost(frames []symbolize.Frame) bool {
-	if len(frames) == 0 {
-		return true
+	last := len(frames) - 1
+	if last < 1 {
+		return last < 0
 	}
-	last := frames[len(frames)-1].Name
-	for _, prefix := range []string{"__libc_start", "_start", "start_thread", "clone", "__clone", "main"} {
-		if strings.HasPrefix(last, prefix) {
-			return true
-		}
-	}
-	return false
+	return isLibc(frames[last]) && !isLibc(frames[last-1])
+}
+
+func isLibc(f symbolize.Frame) bool {
+	name := path.Base(f.Module)
+	return strings.HasPrefix(name, "libc.") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "ld-")
 }
 
 func (t *Table) kernelFrame(pc uint64) symbolize.Frame {

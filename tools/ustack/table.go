@@ -41,6 +41,7 @@ type Table struct {
 	kernelErr error
 	troubles  []error
 	told      map[string]bool // troubles, by text
+	described uint32          // descriptions written
 }
 
 type function struct {
@@ -66,6 +67,7 @@ type target struct {
 	code       []mapping // executable, by address
 	binary     *binary   // the one that holds V8; nil if none does
 	natives    map[uint64]symbolize.Frame
+	perf       perfNames
 	described  time.Time // when the mappings were last read
 }
 

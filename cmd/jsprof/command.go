@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ustack/cmd/internal/cli"
+	"ustack/tools/flamegraph"
+	"ustack/tools/jsprof"
+)
+
+// flags are the command's own, beside those that are jsprof's options.
+type flags struct {
+	jsprof   jsprof.Options
+	pids     cli.PIDs
+	duration cli.Duration
+	output   string
+	format   string
+	http     string
+	present  presentation
+}
+
+// A presentation says what of a profile is shown.
+type presentation struct {
+	internal bool
+	jsOnly   bool
+	thread   string
+	filter   string
+	percent  float64
+}
+
+func command() *cobra.Command {
+	f := new(flags)
+	cmd := &cobra.Command{
+		Use:   "jsprof [flags] {-p PID | --comm NAME | --all | -- COMMAND [ARG...]}",
+		Short: "Profile running Node.js processes: JavaScript and native code in one stack",
+		Example: strings.Join([]string{
+			"  jsprof -p 4242 -d 10s                 where the time goes, by function",
+			"  jsprof -p 4242 -d 10s -o out.svg      a flame graph",
+			"  jsprof --comm node --http :8080       pprof's web pages, when stopped by Ctrl-C",
+			"  jsprof -o out.html -- node app.js     from its first instruction",
+		}, "\n"),
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.VarP(&f.pids, "pid", "p", "profile these running processes")
+	flags.StringVar(&f.jsprof.Comm, "comm", "", "profile every process of this `NAME`, new ones too")
+	flags.BoolVar(&f.jsprof.All, "all", false, "profile every process that holds V8, new ones too")
+	flags.IntVarP(&f.jsprof.Hz, "frequency", "F", 99, "samples a second on each CPU, `HZ`")
+	flags.BoolVar(&f.jsprof.Cycles, "cycles", false, "sample by CPU cycles instead of time")
+	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
+	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its extension")
+	flags.StringVar(&f.format, "format", "", "write as "+formats())
+	flags.StringVar(&f.http, "http", "", "serve pprof's web pages at `ADDR` when done (:8080 is on loopback)")
+	flags.BoolVar(&f.jsprof.Kernel, "kernel", false, "take the kernel's frames too")
+	flags.BoolVar(&f.present.internal, "internal", false, "show V8's typed frames and builtin internals")
+	flags.BoolVar(&f.present.jsOnly, "js-only", false, "show JavaScript functions only")
+	flags.StringVar(&f.present.thread, "thread", "", "show threads only whose name or number matches `GLOB`")
+	flags.StringVar(&f.present.filter, "filter", "", "show stacks only with a frame that matches `REGEXP`")
+	flags.Float64Var(&f.present.percent, "min", 0, "leave out what has less than this `PERCENT`")
+	cli.Setup(cmd)
+	return cmd
+}
+
+func formats() string {
+	var names []string
+	for _, f := range flamegraph.Formats {
+		names = append(names, f.Name)
+	}
+	return "`FORMAT`: " + strings.Join(names, ", ")
+}
+
+// check finds what makes no sense before anything is attached.
+func (f *flags) check(args []string) (flamegraph.Format, error) {
+	var none flamegraph.Format
+	ways := 0
+	for _, chosen := range []bool{len(f.pids) > 0, f.jsprof.Comm != "", f.jsprof.All, len(args) > 0} {
+		if chosen {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0:
+		return none, cli.Usagef("nothing to profile (name a process: -p PID, --comm NAME, --all, or -- COMMAND)")
+	case ways > 1:
+		return none, cli.Usagef("give only one of -p, --comm, --all and a command")
+	case f.jsprof.Hz < 1:
+		return none, cli.Usagef("frequency %d is not above 0", f.jsprof.Hz)
+	case f.present.percent < 0 || f.present.percent > 100:
+		return none, cli.Usagef("--min %v is no percentage", f.present.percent)
+	case f.http != "" && (f.output != "" || f.format != ""):
+		return none, cli.Usagef("--http shows the profile itself (leave out -o and --format)")
+	}
+	if _, err := regexp.Compile(f.present.filter); err != nil {
+		return none, cli.Usagef("--filter: %v", err)
+	}
+	if _, err := new(flamegraph.Profile).Thread(f.present.thread); err != nil {
+		return none, cli.Usagef("--thread: %v", err)
+	}
+	return f.chosen()
+}
+
+// chosen returns the format to write.
+func (f *flags) chosen() (flamegraph.Format, error) {
+	format, err := flamegraph.Formats[0], error(nil)
+	switch {
+	case f.format != "":
+		format, err = flamegraph.Lookup(f.format)
+	case f.output != "":
+		format, err = flamegraph.FormatOf(f.output)
+	}
+	if err != nil {
+		return format, cli.Usagef("%v", err)
+	}
+	return format, nil
+}
+
+func (f *flags) run(cmd *cobra.Command, args []string) error {
+	format, err := f.check(args)
+	if err != nil {
+		return err
+	}
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	progress := cli.NewProgress(stderr)
+	o := f.jsprof
+	o.PIDs, o.Duration, o.Command = f.pids, time.Duration(f.duration), args
+	o.Stdout = os.Stderr // stdout is for the profile
+	if f.output != "" || f.http != "" {
+		o.Stdout = os.Stdout
+	}
+	o.Warn = func(err error) {
+		progress.Clear()
+		fmt.Fprintf(stderr, "jsprof: %v\n", err)
+	}
+	o.Started = func(hz int) { f.announce(stderr, hz) }
+	o.Sampled = func(count uint64) { progress.Printf("%d samples", count) }
+	profile, err := jsprof.Run(cmd.Context(), o)
+	progress.Clear()
+	if err != nil {
+		return err
+	}
+	if profile, err = f.present.apply(profile); err != nil {
+		return err
+	}
+	if profile.Samples == 0 {
+		fmt.Fprintln(stderr, "jsprof: no samples: the processes used no CPU time, or nothing matched")
+	}
+	return f.write(cmd.Context(), stdout, format, profile)
+}
+
+// announce is the line that says that sampling has begun.
+func (f *flags) announce(w io.Writer, hz int) {
+	if hz != f.jsprof.Hz {
+		fmt.Fprintf(w, "jsprof: %d Hz is more than the kernel allows (kernel.perf_event_max_sample_rate)\n", f.jsprof.Hz)
+	}
+	what := "the command"
+	switch {
+	case len(f.pids) > 0:
+		what = f.pids.String()
+	case f.jsprof.Comm != "":
+		what = "every " + f.jsprof.Comm
+	case f.jsprof.All:
+		what = "every process with V8"
+	}
+	end := "Ctrl-C to end."
+	if f.duration > 0 {
+		end = fmt.Sprintf("For %v, or until Ctrl-C.", time.Duration(f.duration))
+	}
+	fmt.Fprintf(w, "Sampling %s at %d Hz. %s\n", what, hz, end)
+}
+
+// apply returns what is to be shown of p.
+func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) {
+	if !s.internal {
+		p = p.WithoutTyped()
+	}
+	if s.filter != "" {
+		p = p.Filter(regexp.MustCompile(s.filter))
+	}
+	if s.thread != "" {
+		var err error
+		if p, err = p.Thread(s.thread); err != nil {
+			return nil, err
+		}
+	}
+	if s.jsOnly {
+		p = p.JSOnly()
+	}
+	return p.Merge(), nil
+}
+
+func (f *flags) write(ctx context.Context, stdout io.Writer, format flamegraph.Format, p *flamegraph.Profile) error {
+	if f.http != "" {
+		return serve(ctx, f.http, p)
+	}
+	o := flamegraph.Options{MinPercent: f.present.percent}
+	if f.output == "" {
+		o.Color = cli.Color(stdout)
+		return format.Write(stdout, p, o)
+	}
+	return cli.WriteFile(f.output, func(w io.Writer) error { return format.Write(w, p, o) })
+}

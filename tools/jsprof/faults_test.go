@@ -1,0 +1,251 @@
+package jsprof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ustack/symbolize"
+	"ustack/symbolize/process"
+	"ustack/symbolize/v8"
+	"ustack/testdata/nodetest"
+	"ustack/tools/flamegraph"
+)
+
+const anyVersion = "22.23.3" // where the version makes no difference
+
+func spin(t *testing.T) *nodetest.Target {
+	t.Helper()
+	return nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "purecpu.js", MayFail: true})
+}
+
+// named counts the samples that have a JavaScript frame of that name.
+func named(p *flamegraph.Profile, name string) (samples uint64) {
+	for _, s := range p.Stacks {
+		for _, f := range s.Frames {
+			if f.Name == name {
+				samples += s.Count
+				break
+			}
+		}
+	}
+	return samples
+}
+
+func TestNamesSurviveTargetsExit(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	target := spin(t)
+	o := Options{PIDs: []int{target.PID}}
+	o.Sampled = func(count uint64) {
+		if count > 20 {
+			target.Stop()
+		}
+	}
+	p := profile(t, o) // ends with the target
+	if got := named(p, "node::Start"); got < 20 {
+		t.Errorf("samples from node::Start = %d, want 20 or more", got)
+	}
+	for _, s := range p.Stacks {
+		for _, f := range s.Frames {
+			if f.Kind == symbolize.JS && strings.Contains(f.File, "purecpu") && f.Line == 0 {
+				t.Errorf("function %s has no line", f.Name)
+			}
+		}
+	}
+}
+
+func TestStoppedTargetTakesNoSamples(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	target := spin(t)
+	target.Signal(syscall.SIGSTOP)
+	p := profile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
+	if p.Samples > 2 { // one may be under way
+		t.Errorf("samples of a stopped process = %d, want none", p.Samples)
+	}
+	target.Signal(syscall.SIGCONT)
+	p = profile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
+	if p.Samples < 20 {
+		t.Errorf("samples once it runs = %d, want 20 or more", p.Samples)
+	}
+}
+
+func TestExecIsFollowed(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, anyVersion)
+	script := fmt.Sprintf("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec timeout 2 %s %s", node, nodetest.Program("purecpu.js"))
+	p, err := Run(t.Context(), Options{Command: []string{"sh", "-c", script}, Stdout: devNull(t)})
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if got := named(p, "node::Start"); got < 50 {
+		t.Errorf("samples from node::Start after exec = %d, want 50 or more", got)
+	}
+	js := 0
+	for _, s := range p.Stacks {
+		for _, f := range s.Frames {
+			if f.Kind == symbolize.JS && filepath.Base(f.File) == "purecpu.js" {
+				js++
+			}
+		}
+	}
+	if js == 0 {
+		t.Errorf("no JavaScript frame after exec")
+	}
+}
+
+func devNull(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func TestWrongPIDIsSaid(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	_, err := Run(t.Context(), Options{PIDs: []int{1 << 22}})
+	if !errors.Is(err, process.ErrGone) {
+		t.Errorf("error = %v, want %v", err, process.ErrGone)
+	}
+}
+
+// warnings runs jsprof for a second and returns what it warns of.
+func warnings(t *testing.T, pid int) (*flamegraph.Profile, []error) {
+	t.Helper()
+	var warned []error
+	p, err := Run(t.Context(), Options{
+		PIDs: []int{pid}, Duration: time.Second, Warn: func(err error) { warned = append(warned, err) },
+	})
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	return p, warned
+}
+
+func TestProcessWithoutV8IsSaid(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p, warned := warnings(t, cmd.Process.Pid)
+	if len(warned) != 1 || !errors.Is(warned[0], v8.ErrNotV8) {
+		t.Errorf("warnings = %v, want %v", warned, v8.ErrNotV8)
+	}
+	if p.Samples < 20 {
+		t.Errorf("samples = %d, want 20 or more", p.Samples)
+	}
+}
+
+func TestStrippedNodeStillHasNativeFrames(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	stripped := filepath.Join(t.TempDir(), "node")
+	strip := exec.CommandContext(t.Context(), "strip", "--strip-all", "-o", stripped, nodetest.Node(t, "24.21.0"))
+	if out, err := strip.CombinedOutput(); err != nil {
+		nodetest.MustRun(t, fmt.Sprintf("strip: %v: %s", err, out))
+	}
+	target := nodetest.Start(t, stripped, nodetest.Options{Script: "mixed.js"})
+	p, warned := warnings(t, target.PID)
+	for _, err := range warned {
+		t.Logf("warned: %v", err)
+	}
+	if named(p, "node::Start") < 20 {
+		t.Errorf("samples from node::Start = %d, want 20 or more: .dynsym has it", named(p, "node::Start"))
+	}
+}
+
+func TestDeepStackIsMarkedTruncated(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "deep.js", Args: []string{"1000"}})
+	p := profile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
+	main := p.Samples - named(p, symbolize.Truncated)
+	if p.Samples < 20 || p.Truncated < p.Samples-main || main*10 > p.Samples {
+		t.Errorf("truncated = %d of %d samples, want almost all", p.Truncated, p.Samples)
+	}
+	if named(p, "bottom") < p.Samples*9/10 {
+		t.Errorf("samples with the leaf = %d of %d, want almost all", named(p, "bottom"), p.Samples)
+	}
+}
+
+func TestWorkersAreNamedApart(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, programs...)
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "workers.js", Args: []string{"3"}})
+			p := profile(t, Options{PIDs: []int{target.PID}, Duration: 2 * time.Second})
+			threads := make(map[string]map[int]bool)
+			for _, s := range p.Stacks {
+				for _, f := range s.Frames {
+					if strings.HasSuffix(f.Name, "_spin") {
+						if threads[f.Name] == nil {
+							threads[f.Name] = make(map[int]bool)
+						}
+						threads[f.Name][s.TID] = true
+					}
+				}
+			}
+			for _, name := range []string{"main_spin", "worker_0_spin", "worker_1_spin", "worker_2_spin"} {
+				if len(threads[name]) != 1 {
+					t.Errorf("%s seen on %d threads, want 1", name, len(threads[name]))
+				}
+			}
+		})
+	}
+}
+
+func TestCancelIsNoError(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	target := spin(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := Run(ctx, Options{PIDs: []int{target.PID}, Sampled: func(count uint64) {
+		if count > 10 {
+			cancel()
+		}
+	}})
+	cancel()
+	if err != nil || p.Samples <= 10 {
+		t.Errorf("samples, error = %d, %v, want more than 10, nil", p.Samples, err)
+	}
+}
+
+// TestEverySampleIsCounted compares the kernel's count of samples with the
+// stacks' sum.
+func TestEverySampleIsCounted(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
+	s, err := open(Options{PIDs: []int{target.PID}, Hz: 997, Duration: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := s.collector.count(s.objects.Samples)
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+	if p.Samples+p.Lost != taken || taken < 500 {
+		t.Errorf("stacks + lost = %d + %d, want %d samples, 500 or more", p.Samples, p.Lost, taken)
+	}
+}

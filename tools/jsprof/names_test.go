@@ -1,0 +1,134 @@
+package jsprof
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+)
+
+// matrix reports whether everything is to be tested with everything: that is
+// for `make test-matrix`, not for each change.
+func matrix() bool { return os.Getenv("USTACK_MATRIX") == "1" }
+
+// TestAwkwardNames profiles functions whose names are hard to come by.
+func TestAwkwardNames(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, programs...)
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+				Flags: nodetest.NoInlining(version), Script: "names.js",
+			})
+			var truth nodetest.Names
+			target.Facts(&truth)
+			if len(truth.Kinds) < 25 {
+				t.Fatalf("kinds = %d, want 25 or more", len(truth.Kinds))
+			}
+			p := profile(t, Options{PIDs: []int{target.PID}, Duration: 5 * time.Second, Hz: 997})
+			for _, kind := range truth.Kinds {
+				t.Run(kind.Kind, func(t *testing.T) {
+					var samples uint64
+					for _, s := range p.Stacks {
+						samples += s.Count * checkName(t, kind, s.Frames)
+					}
+					if samples == 0 {
+						t.Errorf("no sample of it")
+					}
+				})
+			}
+		})
+	}
+}
+
+// checkName compares the name of spin's caller where the stack is of kind; it
+// returns 1 if it is, else 0.
+func checkName(t *testing.T, kind nodetest.Kind, frames []symbolize.Frame) uint64 {
+	t.Helper()
+	if !slices.ContainsFunc(frames, func(f symbolize.Frame) bool { return f.Name == kind.Wrapper }) {
+		return 0
+	}
+	spin := slices.IndexFunc(frames, func(f symbolize.Frame) bool { return f.Name == "spin" })
+	if spin < 0 || spin+1 == len(frames) {
+		return 0
+	}
+	caller := frames[spin+1 : len(frames) : len(frames)]
+	js := slices.IndexFunc(caller, func(f symbolize.Frame) bool { return f.Kind == symbolize.JS })
+	got := caller[js]
+	want := []string{kind.DebugName, kind.SharedName}
+	if kind.DebugName == "" {
+		want = append(want, "(anonymous)")
+	}
+	if len(kind.DebugName) > 400 && strings.HasSuffix(got.Name, "…") {
+		want = append(want, got.Name) // cut at the bound: its beginning is compared
+		if !strings.HasPrefix(kind.DebugName, strings.TrimSuffix(got.Name, "…")) {
+			t.Errorf("name = %q, want a beginning of %q", got.Name, kind.DebugName)
+		}
+	}
+	if !slices.Contains(want, got.Name) {
+		t.Errorf("name = %q, want one of %q", got.Name, want)
+	}
+	if got.Line != kind.Line || got.Column != kind.Column {
+		t.Errorf("defined at %d:%d, want %d:%d", got.Line, got.Column, kind.Line, kind.Column)
+	}
+	return 1
+}
+
+// TestStacksAreWhole counts the main thread's samples whose JavaScript part is
+// whole and named, or that are truly outside JavaScript.
+func TestStacksAreWhole(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		for _, tt := range []struct {
+			program string
+			percent float64
+		}{
+			{"purecpu.js", 99},
+			{"mixed.js", 97},
+		} {
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), tt.program), func(t *testing.T) {
+				nodetest.NothingLeft(t, programs...)
+				target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: tt.program})
+				p := profile(t, Options{PIDs: []int{target.PID}, Duration: 4 * time.Second, Hz: 499})
+				var all, whole uint64
+				broken := make(map[string]uint64)
+				for _, s := range p.Stacks {
+					if s.TID != target.PID {
+						continue
+					}
+					all += s.Count
+					if isWhole(s.Frames) {
+						whole += s.Count
+					} else {
+						broken[text(s.Frames)] += s.Count
+					}
+				}
+				got := 100 * float64(whole) / float64(max(all, 1))
+				t.Logf("%.2f %% of %d samples are whole", got, all)
+				if all < 500 || got < tt.percent {
+					t.Errorf("whole = %.2f %% of %d samples, want %.0f %% of 500 or more", got, all, tt.percent)
+					for stack, count := range broken {
+						t.Logf("%d samples:\n%s", count, stack)
+					}
+				}
+			})
+		}
+	}
+}
+
+// isWhole reports whether a stack reaches to where the main thread begins, with
+// no JavaScript frame on it that has no name. What a gap hides is native: the
+// walk goes on from V8's newest exit frame.
+func isWhole(frames []symbolize.Frame) bool {
+	for _, f := range frames {
+		if f.Name == symbolize.Unknown && f.Module == "[jit]" {
+			return false
+		}
+	}
+	return slices.ContainsFunc(frames, func(f symbolize.Frame) bool { return f.Name == "node::Start" })
+}

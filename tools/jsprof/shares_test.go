@@ -1,0 +1,152 @@
+package jsprof
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+	"ustack/tools/flamegraph"
+)
+
+// shareForms are the ways in which shares.js calls the functions whose shares
+// are known; all of them for every version are for `make test-matrix`.
+var shareForms = []string{"plain", "recursive", "mutual", "anonymous", "methods", "async", "deep"}
+
+const (
+	wantSamples = 1500 // of the functions whose shares are known
+	tolerance   = 3    // points
+)
+
+// TestSharesAreTrue profiles programs whose CPU shares are known by their making.
+func TestSharesAreTrue(t *testing.T) {
+	nodetest.Root(t)
+	for i, version := range nodetest.Versions {
+		forms := shareForms
+		if !matrix() { // each form with some version, each version with some forms
+			forms = []string{shareForms[i%len(shareForms)], shareForms[(i+3)%len(shareForms)]}
+		}
+		for _, form := range forms {
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), form), func(t *testing.T) {
+				testShares(t, version, form, i%2 == 0)
+			})
+		}
+	}
+}
+
+func testShares(t *testing.T, version, form string, first bool) {
+	nodetest.NothingLeft(t, programs...)
+	var targets []*nodetest.Target
+	var pids []int
+	for _, args := range [][]string{{form}, {form, "--gc"}} {
+		target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+			Flags: append(nodetest.NoInlining(version), "--max-semi-space-size=1"), Script: "shares.js", Args: args,
+		})
+		targets, pids = append(targets, target), append(pids, target.PID)
+	}
+	// Two CPUs, two programs: 99 Hz each, half of it in the garbage for one.
+	p := profile(t, Options{PIDs: pids, Duration: 20 * time.Second, Hz: 199})
+	for _, target := range targets {
+		var truth nodetest.Shares
+		target.Facts(&truth)
+		checkShares(t, p, target.PID, truth)
+	}
+}
+
+func checkShares(t *testing.T, p *flamegraph.Profile, pid int, truth nodetest.Shares) {
+	t.Helper()
+	counts := make([]uint64, len(truth.Functions))
+	var all uint64
+	for _, s := range p.Stacks {
+		if s.PID != pid {
+			continue
+		}
+		at := slices.IndexFunc(truth.Functions, func(f nodetest.Share) bool {
+			return slices.ContainsFunc(s.Frames, func(g symbolize.Frame) bool {
+				return g.File == truth.File && g.Line == f.Line && g.Column == f.Column
+			})
+		})
+		if at >= 0 {
+			counts[at] += s.Count
+			all += s.Count
+		}
+	}
+	if all < wantSamples {
+		t.Errorf("samples of process %d = %d, want %d or more", pid, all, wantSamples)
+	}
+	for i, f := range truth.Functions {
+		got := 100 * float64(counts[i]) / float64(max(all, 1))
+		if math.Abs(got-f.Percent) > tolerance {
+			t.Errorf("share of %s (%d:%d) = %.1f %%, want %.0f %% ± %d", f.Name, f.Line, f.Column, got, f.Percent, tolerance)
+		}
+	}
+}
+
+// TestCollectorMovesNoNames profiles a program that makes, moves and drops
+// functions all the time: generation g has g<g>_0 to g<g>_11 in /gen/g<g>.js,
+// nested, so that a name from another time shows.
+func TestCollectorMovesNoNames(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, programs...)
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+				Flags: []string{"--max-semi-space-size=1"}, Script: "gcstress.js",
+			})
+			p := profile(t, Options{PIDs: []int{target.PID}, Duration: gcSeconds(), Hz: 997})
+			var right uint64
+			for _, s := range p.Stacks {
+				if wrong := mixed(s.Frames); wrong != "" {
+					t.Errorf("%d samples: %s in\n%s", s.Count, wrong, text(s.Frames))
+				} else {
+					right += s.Count
+				}
+			}
+			if right < 1000 {
+				t.Errorf("right stacks = %d, want 1000 or more", right)
+			}
+		})
+	}
+}
+
+func gcSeconds() time.Duration {
+	if matrix() {
+		return time.Minute
+	}
+	return 5 * time.Second
+}
+
+// mixed says what is wrong with a stack of gcstress.js, empty if nothing is:
+// names of the generations must be of one, from 0 at the root up, in its script.
+func mixed(frames []symbolize.Frame) string {
+	next, generation := 0, -1
+	for _, f := range slices.Backward(frames) {
+		var g, i int
+		if n, _ := fmt.Sscanf(f.Name, "g%d_%d", &g, &i); n != 2 {
+			if strings.HasPrefix(f.File, "/gen/") && f.Name != "(anonymous)" {
+				return "name " + f.Name + " in script " + f.File
+			}
+			continue
+		}
+		if generation < 0 {
+			generation = g
+		}
+		if g != generation || i != next || f.File != fmt.Sprintf("/gen/g%d.js", g) {
+			return fmt.Sprintf("%s of %s where g%d_%d should be", f.Name, f.File, generation, next)
+		}
+		next++
+	}
+	return ""
+}
+
+func text(frames []symbolize.Frame) string {
+	var b strings.Builder
+	for _, f := range frames {
+		fmt.Fprintf(&b, "  %v %v %s %s:%d:%d %s+%#x\n", f.Kind, f.Tier, f.Name, f.File, f.Line, f.Column, f.Module, f.Offset)
+	}
+	return b.String()
+}

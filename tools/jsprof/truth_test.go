@@ -1,0 +1,167 @@
+package jsprof
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+	"ustack/tools/flamegraph"
+)
+
+// programs are the BPF programs that nothing may leave behind.
+var programs = []string{"on_sample", "on_exec"}
+
+// profile runs jsprof for a time and fails the test if anything is amiss.
+func profile(t *testing.T, o Options) *flamegraph.Profile {
+	t.Helper()
+	o.Warn = func(err error) { t.Errorf("warning: %v", err) }
+	p, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if p.Lost != 0 {
+		t.Errorf("lost = %d samples, want 0", p.Lost)
+	}
+	return p
+}
+
+// scenarios are the ways nested.js comes to spin.
+func scenarios(t *testing.T, node string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), node, nodetest.Program("nested.js"), "--list").Output()
+	if err != nil {
+		t.Fatalf("list scenarios: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+// A call is a frame as tests compare it.
+type call struct {
+	Name, File   string
+	Line, Column int
+}
+
+// javascript returns the JavaScript frames of a stack, leaf first. Functions
+// of V8's own are left out: V8 lists some of them, and those that jump to the
+// next function have no frame.
+func javascript(frames []symbolize.Frame) []call {
+	var calls []call
+	for _, f := range frames {
+		if f.Kind == symbolize.JS {
+			calls = append(calls, call{f.Name, f.File, f.Line, f.Column})
+		}
+	}
+	return calls
+}
+
+// expected returns what a stack trace of the program's own says, with the names
+// as they are in got where the program's rule allows them: a function without
+// a name of its own may have one that V8 inferred from the source.
+func expected(calls []nodetest.Call, got []call) []call {
+	var want []call
+	for _, c := range calls {
+		if c.Builtin || c.Definition == nil {
+			continue
+		}
+		w := call{Name: c.Function, File: c.File, Line: c.Definition.Line, Column: c.Definition.Column}
+		if c.Eval {
+			w.File = ""
+		}
+		at := len(want)
+		if w.Name == "" || c.Eval {
+			w.Name = "(anonymous)"
+			if at < len(got) && c.Definition.Name == got[at].Name {
+				w.Name = got[at].Name
+			}
+		}
+		want = append(want, w)
+	}
+	return want
+}
+
+// common returns the JavaScript stack that thread pid was seen in most, one of
+// the stacks that have it, how often it was seen and how often any.
+func common(p *flamegraph.Profile, pid int) (calls []call, stack flamegraph.Stack, count, all uint64) {
+	counts := make(map[string]uint64)
+	for _, s := range p.Stacks {
+		if s.TID != pid {
+			continue
+		}
+		all += s.Count
+		key := fmt.Sprint(javascript(s.Frames))
+		counts[key] += s.Count
+		if counts[key] > count {
+			calls, stack, count = javascript(s.Frames), s, counts[key]
+		}
+	}
+	return calls, stack, count, all
+}
+
+// TestStackEqualsErrorStack has programs stop in nested known functions and
+// compares the stack that is sampled with their own new Error().stack.
+func TestStackEqualsErrorStack(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		for _, tier := range nodetest.Tiers {
+			flags, ok := nodetest.TierFlags(version, tier)
+			if !ok {
+				continue
+			}
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), tier), func(t *testing.T) {
+				testNested(t, version, tier, flags)
+			})
+		}
+	}
+}
+
+func testNested(t *testing.T, version string, tier symbolize.Tier, flags []string) {
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, version)
+	truths := make(map[int]nodetest.Nested)
+	var targets []*nodetest.Target
+	var pids []int
+	for _, scenario := range scenarios(t, node) {
+		target := nodetest.Start(t, node, nodetest.Options{
+			Flags: flags, Script: "nested.js", Args: []string{scenario, "--tier=" + tier.String()},
+		})
+		var truth nodetest.Nested
+		target.Facts(&truth)
+		target.Signal(syscall.SIGSTOP) // until all are there: they leave the CPUs to each other
+		truths[target.PID] = truth
+		pids = append(pids, target.PID)
+		targets = append(targets, target)
+	}
+	p := profile(t, Options{PIDs: pids, Duration: 4 * time.Second, Started: func(int) {
+		for _, target := range targets {
+			target.Signal(syscall.SIGCONT)
+		}
+	}})
+	for pid, truth := range truths {
+		t.Run(truth.Scenario, func(t *testing.T) {
+			got, stack, count, samples := common(p, pid)
+			if samples < 5 || count < samples*9/10 {
+				t.Errorf("stack seen in %d of %d samples, want nine tenths of 5 or more", count, samples)
+			}
+			want := expected(truth.Physical(), got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("stack (-want +got):\n%s", diff)
+			}
+			if len(got) == 0 {
+				return
+			}
+			if leaf := stack.Frames[slices.IndexFunc(stack.Frames, isJS)]; leaf.Tier != tier {
+				t.Errorf("tier of %s = %v, want %v", leaf.Name, leaf.Tier, tier)
+			}
+		})
+	}
+}
+
+func isJS(f symbolize.Frame) bool { return f.Kind == symbolize.JS }

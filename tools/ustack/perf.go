@@ -1,0 +1,68 @@
+package ustack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"ustack/symbolize"
+	"ustack/symbolize/perfmap"
+	"ustack/symbolize/process"
+)
+
+// A perfNames is what a process says in its perf map of code that it compiles,
+// nothing if it writes none.
+type perfNames struct {
+	file   *perfmap.Map
+	opened bool
+	read   time.Time
+}
+
+// lookup names the code at pc. A map in which it is not is read on, now and then.
+func (n *perfNames) lookup(p *process.Process, pc uint64) (f symbolize.Frame, ok bool, err error) {
+	if !n.opened {
+		n.opened = true
+		if n.file, err = openPerfMap(p); err != nil {
+			return f, false, err
+		}
+	}
+	if n.file == nil {
+		return f, false, nil
+	}
+	symbol, ok := n.file.Lookup(pc)
+	if !ok && time.Since(n.read) > minDescribe {
+		n.read = time.Now()
+		err = n.file.Refresh()
+		symbol, ok = n.file.Lookup(pc)
+	}
+	return symbolize.Frame{Name: symbol.Name, Module: jit, Offset: pc - symbol.Start}, ok, err
+}
+
+// jit is the module of code that no file holds.
+const jit = "[jit]"
+
+// openPerfMap opens p's perf map; nil if it writes none.
+func openPerfMap(p *process.Process) (*perfmap.Map, error) {
+	pid, err := p.NamespacePID()
+	if err != nil {
+		return nil, err
+	}
+	uid, err := p.UID()
+	if err != nil {
+		return nil, err
+	}
+	root, err := p.Root()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	m, err := perfmap.Open(root, pid, uid)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the perf map of process %d: %w", p.PID(), err)
+	}
+	return m, nil
+}
