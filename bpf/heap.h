@@ -23,7 +23,6 @@
  */
 #define MAP_BYTES 48
 #define FUNCTION_BYTES 56
-#define SHARED_BYTES 48
 #define SCRIPT_BYTES 120
 #define CODE_BYTES 64
 

@@ -80,6 +80,7 @@ type JsprofLayout struct {
 	FunctionProperties  uint16
 	SharedName          uint16
 	SharedScript        uint16
+	SharedFlags         uint16
 	ScriptName          uint16
 	ScriptId            uint16
 	ScriptSourceUrl     uint16
@@ -109,6 +110,8 @@ type JsprofLayout struct {
 	KindTurbofan        uint8
 	DispatchHandle      uint8
 	FrameBuiltinExit    uint8
+	KindMembers         uint8
+	KindStatic          uint8
 	Pad                 [2]uint8
 }
 
@@ -131,6 +134,8 @@ const (
 	JsprofNameFlagNAME_TRUNCATED JsprofNameFlag = 1
 	JsprofNameFlagNAME_INFERRED  JsprofNameFlag = 2
 	JsprofNameFlagNAME_PARTIAL   JsprofNameFlag = 4
+	JsprofNameFlagNAME_MEMBERS   JsprofNameFlag = 8
+	JsprofNameFlagNAME_STATIC    JsprofNameFlag = 16
 )
 
 type JsprofProcess struct {
@@ -142,7 +147,6 @@ type JsprofProcess struct {
 	RangeCount   uint32
 	Serial       uint32
 	Layout       JsprofLayout
-	_            [4]byte
 	Ranges       [256]JsprofRange
 }
 

@@ -26,7 +26,7 @@ static __always_inline int leap(struct walk *w)
 {
 	u64 fp = w->exit_fp;
 
-	if (!fp || fp <= w->fp) {
+	if (!fp || fp <= w->reached) {
 		w->stack.flags |= STACK_BROKEN;
 		return DONE;
 	}
@@ -43,17 +43,19 @@ static __always_inline int climb(struct walk *w)
 {
 	u64 fp = w->fp, next;
 
-	if (fp & 7 || !fp || !see(w, fp, fp + 16))
+	if (fp == w->exit_fp)
+		w->exit_fp = 0;
+	if (fp & 7 || !fp || (w->exit_fp && fp > w->exit_fp) || !see(w, fp, fp + 16))
 		return leap(w);
 	next = word(w, fp);
 	w->pc = word(w, fp + 8);
 	w->sp = 0;
 	if (!w->pc)
-		return DONE;
+		return leap(w);
 	w->code = code_at(w, w->pc);
 	if (next <= fp || next - fp > MAX_FRAME_BYTES) {
 		/* the outermost frame, or the pointer was scratch below it */
-		if (w->exit_fp > fp)
+		if (w->exit_fp > w->reached)
 			return leap(w);
 		if (w->code != CODE_UNKNOWN)
 			push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
@@ -64,6 +66,7 @@ static __always_inline int climb(struct walk *w)
 		return leap(w); /* JavaScript frames were passed over: the pointer was scratch */
 	if (next == w->exit_fp)
 		w->exit_fp = 0;
+	w->reached = fp;
 	w->fp = next;
 	return GO_ON;
 }
@@ -269,6 +272,7 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 	w->epoch = 0;
 	w->settled = 0;
 	w->exit_fp = 0;
+	w->reached = w->sp;
 	w->leaf = 1;
 	w->window_bytes = 0;
 	w->range.start = w->range.end = 0;

@@ -36,7 +36,7 @@ struct layout {
 	u16 map_instance_type, map_instance_size, map_inobject, map_bit_field3;
 	u16 map_descriptors, descriptors_header;
 	u16 function_shared, function_code, function_properties;
-	u16 shared_name, shared_script;
+	u16 shared_name, shared_script, shared_flags;
 	u16 script_name, script_id, script_source_url;
 	u16 scope_first, scope_max_inlined, scope_positions, scope_positions_of;
 	u16 code_start, code_size, code_flags;
@@ -47,6 +47,7 @@ struct layout {
 	u8 code_start_pointer, code_kind_mask, kind_baseline, kind_maglev, kind_turbofan;
 	u8 dispatch_handle;
 	u8 frame_builtin_exit;
+	u8 kind_members, kind_static;
 	u8 pad[2];
 };
 

@@ -67,6 +67,8 @@ enum name_flag {
 	NAME_TRUNCATED = 1, /* longer than its bound */
 	NAME_INFERRED = 2,  /* V8's guess from the source: "Foo.bar" of Foo.bar = function () {} */
 	NAME_PARTIAL = 4,   /* a piece of it could not be read */
+	NAME_MEMBERS = 8,   /* no text: initializes a class's fields */
+	NAME_STATIC = 16,   /* no text: initializes a class's static fields */
 };
 
 /* What is known of one function or script: sent once per content. */
@@ -101,6 +103,7 @@ struct walk {
 	u64 epoch;   /* changes with each collection; 0: one is under way, or not known */
 	u32 settled; /* nothing moves in this epoch any more */
 	u32 pad;
+	u64 reached; /* how far up the stack the walk has come for certain */
 	u64 exit_fp; /* V8's newest exit frame, until the walk has met it; 0: none */
 	u32 code;    /* enum code of pc */
 	u32 leaf;    /* nothing is pushed yet */

@@ -163,7 +163,7 @@ static __always_inline bool read_scope(struct walk *w, u64 object, struct scope 
 		return false;
 	scope->name = named ? tail[0] : 0;
 	scope->inferred = inferred ? (named ? tail[2] : tail[0]) : 0;
-	scope->start = -1;
+	scope->start = 0; /* a whole script's own code may say nothing of itself */
 	if (l->scope_positions)
 		scope->start = smi_value(words[SCOPE_START_WORD]);
 	else if (positions)
@@ -301,6 +301,19 @@ static __always_inline void send_function(struct walk *w)
 		bpf_map_update_elem(&names, &id, &sent, BPF_ANY);
 }
 
+/* Class fields and static blocks run in functions that V8 makes and, from 12 on, names by their
+ * kind alone (src/objects/function-kind.h: five bits of the flags).
+ */
+static __always_inline u32 initializer_flag(const struct layout *l, u32 flags)
+{
+	u32 kind = flags & 31;
+
+	return !l->kind_members     ? 0 :
+	    kind == l->kind_members ? NAME_MEMBERS :
+	    kind == l->kind_static  ? NAME_STATIC :
+	                              0;
+}
+
 /* The name that V8 itself would print (JSFunction::GetDebugName): the function's own property, the
  * shared name, or the one inferred from the source. Tagged, or 0.
  */
@@ -341,6 +354,7 @@ __noinline int read_function(struct walk *w)
 	struct scope scope = { .start = -1 };
 	u64 shared, script, info, name;
 	const struct layout *l;
+	u32 initializer;
 	int type;
 
 	if (!w)
@@ -352,8 +366,10 @@ __noinline int read_function(struct walk *w)
 	if (type < l->first_js_function || type > l->last_js_function)
 		return 0;
 	shared = field(w->object, l->function_shared);
-	if (read_object(w, &shared, w->script, SHARED_BYTES) != l->shared_function_info)
+	if (read_object(w, &shared, w->script, (l->shared_flags & 60) + 4) !=
+	    l->shared_function_info)
 		return 0;
+	initializer = initializer_flag(l, *(u32 *)((u8 *)w->script + (l->shared_flags & 60)));
 	info = field(w->script, l->shared_name);
 	script = field(w->script, l->shared_script);
 	type = type_of(w, &info);
@@ -367,11 +383,11 @@ __noinline int read_function(struct walk *w)
 	}
 	script = read_script(w, script);
 	w->is_builtin = !script;
-	w->name.flags = 0;
+	w->name.flags = initializer;
 	w->name.length = 0;
 	w->name.script = script ? smi_value(field(w->script, l->script_id)) : 0;
 	w->name.start = script ? scope.start : -1;
-	name = choose_name(w, scope.name, scope.inferred);
+	name = initializer ? 0 : choose_name(w, scope.name, scope.inferred);
 	if (name)
 		read_text(w, name, NAME_BYTES);
 	w->complete = !(w->name.flags & NAME_PARTIAL);

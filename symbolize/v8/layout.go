@@ -61,9 +61,12 @@ type Layout struct {
 	SharedScript uint16 // Script, DebugInfo or undefined
 	SharedData   uint16 // BytecodeArray, Code, UncompiledData and others
 	SharedID     uint16 // Smi builtin id when it is not bytecode; equal to SharedData up to V8 12
-	SharedFlags  uint16 // u32
+	SharedFlags  uint16 // u32; the function's kind is in the low five bits
 
 	TemplateShared uint16 // FunctionTemplateInfo: its SharedFunctionInfo or undefined
+
+	KindMembers uint8 // kind of a function that initializes a class's fields; 0: these have names
+	KindStatic  uint8 // likewise its static fields and blocks
 
 	// UncompiledData.
 	UncompiledName  uint16 // inferred name

@@ -52,6 +52,7 @@ var rows = []row{
 		layout: Layout{
 			FunctionProperties: 8, SharedData: 8, SharedID: 8, TemplateShared: 64,
 			ScriptLineOffset: 24, ScriptColumnOffset: 32, ScriptID: 64, ScriptSourceURL: 112, ExternalData: 8,
+			KindMembers: 24, KindStatic: 25,
 			ScopeMaxInlined: 75, ScopeFlagsSmi: 1, ScopeModule: 5 + 1, ScopePositionsOf: scopesWithPositions,
 			CodeStartPointer: 1, KindMaglev: 11, KindTurbofan: 12,
 			BuiltinExitFunction: 24, APIExitFunction: 16,
@@ -60,17 +61,17 @@ var rows = []row{
 	{
 		first: Version{13, 6, 0, 0}, last: Version{13, 6, 0, 0},
 		gcState: 0x1c, vmState: 0xa8,
-		layout: with13(Layout{KindMaglev: 11, KindTurbofan: 12, APIExitFunction: 48}),
+		layout: with13(Layout{KindMaglev: 11, KindTurbofan: 12, KindMembers: 24, KindStatic: 25, APIExitFunction: 48}),
 	},
 	{
 		first: Version{14, 1, 0, 0}, last: Version{14, 1, 0, 0},
 		gcState: 0x1c, vmState: 0xa8,
-		layout: with13(Layout{KindMaglev: 11, KindTurbofan: 12, APIExitFunction: 48}),
+		layout: with13(Layout{KindMaglev: 11, KindTurbofan: 12, KindMembers: 24, KindStatic: 25, APIExitFunction: 48}),
 	},
 	{
 		first: Version{14, 6, 0, 0}, last: Version{14, 6, 0, 0},
 		gcState: 0x1c, vmState: 0xa8,
-		layout: with13(Layout{KindMaglev: 12, KindTurbofan: 13, APIExitFunction: 40}),
+		layout: with13(Layout{KindMaglev: 12, KindTurbofan: 13, KindMembers: 24, KindStatic: 26, APIExitFunction: 40}),
 	},
 }
 

@@ -2,9 +2,12 @@ package nodetest
 
 import (
 	"errors"
+	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 )
@@ -34,15 +37,26 @@ func Root(t testing.TB) {
 func NothingLeft(t testing.TB, names ...string) {
 	t.Helper()
 	before := programs(t, names)
+	left := func() map[ebpf.ProgramID]string {
+		now := programs(t, names)
+		maps.DeleteFunc(now, func(id ebpf.ProgramID, _ string) bool { _, known := before[id]; return known })
+		return now
+	}
 	t.Cleanup(func() {
 		t.Helper()
-		for id, name := range programs(t, names) {
-			if _, known := before[id]; !known {
-				t.Errorf("program %s (id %d) is left in the kernel", name, id)
-			}
+		deadline := time.Now().Add(goneAfter)
+		for len(left()) > 0 && time.Now().Before(deadline) {
+			runtime.Gosched()
+		}
+		for id, name := range left() {
+			t.Errorf("program %s (id %d) is left in the kernel", name, id)
 		}
 	})
 }
+
+// goneAfter is how long the kernel may take to free a program that nothing
+// holds any more: it waits until no CPU can be running it.
+const goneAfter = 10 * time.Second
 
 // programs returns the loaded programs with these names by id. The kernel cuts
 // names off at 15 bytes.

@@ -145,7 +145,7 @@ func layout(l *v8.Layout) bpf.JsprofLayout {
 		MapInstanceType: l.MapInstanceType, MapInstanceSize: l.MapInstanceSize, MapInobject: l.MapInobject,
 		MapBitField3: l.MapBitField3, MapDescriptors: l.MapDescriptors, DescriptorsHeader: l.DescriptorsHeader,
 		FunctionShared: l.FunctionShared, FunctionCode: l.FunctionCode, FunctionProperties: l.FunctionProperties,
-		SharedName: l.SharedName, SharedScript: l.SharedScript,
+		SharedName: l.SharedName, SharedScript: l.SharedScript, SharedFlags: l.SharedFlags,
 		ScriptName: l.ScriptName, ScriptId: l.ScriptID, ScriptSourceUrl: l.ScriptSourceURL,
 		ScopeFirst: l.ScopeFirst, ScopeMaxInlined: l.ScopeMaxInlined,
 		ScopePositions: l.ScopePositions, ScopePositionsOf: l.ScopePositionsOf,
@@ -159,6 +159,7 @@ func layout(l *v8.Layout) bpf.JsprofLayout {
 		CodeStartPointer: l.CodeStartPointer, CodeKindMask: l.CodeKindMask,
 		KindBaseline: l.KindBaseline, KindMaglev: l.KindMaglev, KindTurbofan: l.KindTurbofan,
 		DispatchHandle: l.DispatchHandle, FrameBuiltinExit: l.FrameBuiltinExit,
+		KindMembers: l.KindMembers, KindStatic: l.KindStatic,
 	}
 }
 

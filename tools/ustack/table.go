@@ -250,7 +250,12 @@ func (t *Table) source(g *target, key scriptKey, address uint64) *v8.Source {
 // text is the name in n: the kernel has made UTF-8 of it and cut it at a bound.
 func text(n *bpf.JsprofName) string {
 	s := string(n.Text[:min(int(n.Length), len(n.Text))])
-	if n.Flags&uint32(bpf.JsprofNameFlagNAME_TRUNCATED) != 0 {
+	switch {
+	case n.Flags&uint32(bpf.JsprofNameFlagNAME_MEMBERS) != 0:
+		s = "<instance_members_initializer>"
+	case n.Flags&uint32(bpf.JsprofNameFlagNAME_STATIC) != 0:
+		s = "<static_initializer>"
+	case n.Flags&uint32(bpf.JsprofNameFlagNAME_TRUNCATED) != 0:
 		s += "…"
 	}
 	return s
