@@ -129,7 +129,28 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	show := func(p *flamegraph.Profile) error { return f.write(cmd.OutOrStdout(), format, p) }
+	if f.http != "" {
+		listener, err := listen(f.http) // now: an address in use must not cost the profile
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		show = func(p *flamegraph.Profile) error { return serve(cmd.Context(), listener, p) }
+	}
+	stderr := cmd.ErrOrStderr()
+	profile, err := f.profile(cmd.Context(), stderr, args)
+	if err != nil {
+		return err
+	}
+	if profile.Samples == 0 {
+		fmt.Fprintln(stderr, "jsprof: no samples: the processes used no CPU time, or nothing matched")
+	}
+	return show(profile)
+}
+
+// profile samples, talks on stderr meanwhile, and returns what is to be shown.
+func (f *flags) profile(ctx context.Context, stderr io.Writer, args []string) (*flamegraph.Profile, error) {
 	progress := cli.NewProgress(stderr)
 	o := f.jsprof
 	o.PIDs, o.Duration, o.Command = f.pids, time.Duration(f.duration), args
@@ -143,18 +164,12 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	}
 	o.Started = func(hz int) { f.announce(stderr, hz) }
 	o.Sampled = func(count uint64) { progress.Printf("%d samples", count) }
-	profile, err := jsprof.Run(cmd.Context(), o)
+	profile, err := jsprof.Run(ctx, o)
 	progress.Clear()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if profile, err = f.present.apply(profile); err != nil {
-		return err
-	}
-	if profile.Samples == 0 {
-		fmt.Fprintln(stderr, "jsprof: no samples: the processes used no CPU time, or nothing matched")
-	}
-	return f.write(cmd.Context(), stdout, format, profile)
+	return f.present.apply(profile)
 }
 
 // announce is the line that says that sampling has begun.
@@ -198,10 +213,7 @@ func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) 
 	return p.Merge(), nil
 }
 
-func (f *flags) write(ctx context.Context, stdout io.Writer, format flamegraph.Format, p *flamegraph.Profile) error {
-	if f.http != "" {
-		return serve(ctx, f.http, p)
-	}
+func (f *flags) write(stdout io.Writer, format flamegraph.Format, p *flamegraph.Profile) error {
 	o := flamegraph.Options{MinPercent: f.present.percent}
 	if f.output == "" {
 		o.Color = cli.Color(stdout)

@@ -17,26 +17,32 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// serve shows p in pprof's web pages at addr until ctx is done. An address
-// without a host is on loopback: a profile tells much of a program.
-func serve(ctx context.Context, addr string, p *flamegraph.Profile) error {
+// listen opens addr for serve. An address without a host is on loopback: a
+// profile tells much of a program.
+func listen(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return cli.Usagef("--http %s: %v", addr, err)
+		return nil, cli.Usagef("--http: %v", err)
 	}
 	if host == "" {
 		addr = "127.0.0.1" + addr
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fmt.Errorf("serve the profile: %w", err)
+		return nil, fmt.Errorf("serve the profile: %w", err)
 	}
+	return listener, nil
+}
+
+// serve shows p in pprof's web pages to whom listener accepts, until ctx is
+// done.
+func serve(ctx context.Context, listener net.Listener, p *flamegraph.Profile) error {
 	server := http.Server{ReadHeaderTimeout: 10 * time.Second}
 	if ctx.Err() == nil { // else Ctrl-C ended the sampling, and a second one ends the process
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 		defer stop()
 	}
-	err = driver.PProf(&driver.Options{
+	err := driver.PProf(&driver.Options{
 		Flagset: &pprofFlags{args: []string{"-http=" + listener.Addr().String(), "-no_browser", "jsprof"}},
 		Fetch:   fetcher{p.Pprof()},
 		UI:      quiet{},
