@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"ustack/testdata/nodetest"
+)
+
+const nodeVersion = "22.23.3" // where the version makes no difference
+
+// programs are the kernel's names of what must not stay behind.
+var programs = []string{"on_sample", "on_exec"}
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"jsprof": main})
+}
+
+// TestScripts runs testdata/*.txtar. Their commands beyond testscript's own:
+//
+//	start PID PROGRAM [ARG...]  start a program of testdata/programs, or a file
+//	exits STATUS COMMAND...     run a command that ends with just that status
+//	contract FILE               FILE is JSON as the manual page has it
+//	[!] kind FILE KIND          a frame in FILE, JSON, is of this kind
+//	[!] above FILE NAME OTHER   a stack in FILE, JSON, has OTHER further from the leaf than NAME
+func TestScripts(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, nodeVersion)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("NODE", node)
+			env.Setenv("VERSION", nodeVersion)
+			env.Values[testing.TB(nil)] = env.T().(testing.TB)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"start": start, "exits": exits, "contract": contract, "kind": kind, "above": above,
+		},
+	})
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start PID PROGRAM [ARG...]")
+	}
+	t := ts.Value(testing.TB(nil)).(testing.TB)
+	target := nodetest.Start(t, ts.Getenv("NODE"), nodetest.Options{Script: args[1], Args: args[2:]})
+	ts.Setenv(args[0], strconv.Itoa(target.PID))
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("run %s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status = %d, want %d", got, want)
+	}
+}
+
+// The JSON format as the manual page describes it, written down a second time
+// on purpose: a field that is renamed breaks other people's programs.
+type (
+	report struct {
+		Node          *string `json:"node"`
+		V8            *string `json:"v8"`
+		Hz            *int    `json:"hz"`
+		Samples       *uint64 `json:"samples"`
+		Lost          *uint64 `json:"lost"`
+		Truncated     *uint64 `json:"truncated"`
+		UnknownFrames *uint64 `json:"unknown_frames"`
+		Stacks        []stack `json:"stacks"`
+	}
+	stack struct {
+		Count  uint64  `json:"count"`
+		PID    int     `json:"pid"`
+		TID    int     `json:"tid"`
+		Thread *string `json:"thread"`
+		Frames []frame `json:"frames"`
+	}
+	frame struct {
+		Kind   string  `json:"kind"`
+		Name   *string `json:"name"`
+		File   string  `json:"file"`
+		Line   int     `json:"line"`
+		Column int     `json:"column"`
+		Tier   string  `json:"tier"`
+		Module string  `json:"module"`
+		Offset uint64  `json:"offset"`
+	}
+)
+
+// decode reads a file that holds one report, all of it known, and nothing else.
+func decode(ts *testscript.TestScript, file string) report {
+	d := json.NewDecoder(bytes.NewBufferString(ts.ReadFile(file)))
+	d.DisallowUnknownFields()
+	var r report
+	if err := d.Decode(&r); err != nil {
+		ts.Fatalf("decode %s: %v", file, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		ts.Fatalf("%s goes on after the report: %v", file, err)
+	}
+	return r
+}
+
+func contract(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: contract FILE")
+	}
+	r := decode(ts, args[0])
+	if r.Node == nil || r.V8 == nil || r.Hz == nil || r.Samples == nil || r.Lost == nil ||
+		r.Truncated == nil || r.UnknownFrames == nil || r.Stacks == nil {
+		ts.Fatalf("a field is missing: %+v", r)
+	}
+	var samples uint64
+	for _, s := range r.Stacks {
+		samples += s.Count
+		if s.Count == 0 || s.PID == 0 || s.TID == 0 || s.Thread == nil || len(s.Frames) == 0 {
+			ts.Fatalf("stack with a field missing: %+v", s)
+		}
+		for _, f := range s.Frames {
+			checkFrame(ts, f)
+		}
+	}
+	if samples != *r.Samples {
+		ts.Fatalf("sum of counts = %d, want %d", samples, *r.Samples)
+	}
+}
+
+func checkFrame(ts *testscript.TestScript, f frame) {
+	switch f.Kind {
+	case "js": // only code made by eval and Function has no file
+		if f.Name == nil || *f.Name == "" || f.Line == 0 || f.Column == 0 || f.Tier == "" {
+			ts.Fatalf("JavaScript frame with a field missing: %+v", f)
+		}
+	case "builtin", "typed", "native", "kernel":
+		if f.Name == nil || *f.Name == "" && f.Module == "" {
+			ts.Fatalf("frame without a name and module: %+v", f)
+		}
+	default:
+		ts.Fatalf("kind %q is none", f.Kind)
+	}
+}
+
+func kind(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: [!] kind FILE KIND")
+	}
+	found := slices.ContainsFunc(decode(ts, args[0]).Stacks, func(s stack) bool {
+		return slices.ContainsFunc(s.Frames, func(f frame) bool { return f.Kind == args[1] })
+	})
+	if found == neg {
+		ts.Fatalf("frames of kind %s: %v, want %v", args[1], found, !neg)
+	}
+}
+
+func above(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: [!] above FILE NAME OTHER")
+	}
+	at := func(s stack, name string) int {
+		return slices.IndexFunc(s.Frames, func(f frame) bool { return *f.Name == name })
+	}
+	found := slices.ContainsFunc(decode(ts, args[0]).Stacks, func(s stack) bool {
+		name := at(s, args[1])
+		return name >= 0 && name < at(s, args[2])
+	})
+	if found == neg {
+		ts.Fatalf("stacks with %s above %s: %v, want %v", args[1], args[2], found, !neg)
+	}
+}
