@@ -17,7 +17,7 @@ SECONDS_OF_DEMO := 5
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## static binaries into bin/
@@ -45,7 +45,11 @@ nodes: ## fetch every Node.js version that is tested, from npm into the cache
 
 .PHONY: test
 test: nodes ## test everything (as root; USTACK_MUST_RUN=1 lets nothing be skipped)
-	go test -count=1 -timeout 25m -p 1 $(PACKAGES)
+	go test -count=1 -timeout 40m -p 1 $(PACKAGES)
+
+.PHONY: test-matrix
+test-matrix: nodes ## test every truth on every Node.js version and tier (an hour or two)
+	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 120m ./tools/jsprof
 
 .PHONY: bench
 bench: ## measure what it costs
