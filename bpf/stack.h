@@ -161,6 +161,7 @@ static __always_inline int step_v8(struct walk *w)
 		push(w, frame_of(FRAME_LOST, w->pc & PC_MASK));
 		return climb(w);
 	}
+	w->met_v8 = 1;
 	if (leaf && w->code == CODE_JIT && !runs_at(w, w->pc)) {
 		if (push_callee(w)) /* the frame at fp is the caller's still */
 			find_return(w);
@@ -271,6 +272,8 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 	w->callee = v8_function(&w->regs);
 	w->epoch = 0;
 	w->settled = 0;
+	w->runs_v8 = 0;
+	w->met_v8 = 0;
 	w->exit_fp = 0;
 	w->reached = w->sp;
 	w->leaf = 1;
@@ -283,6 +286,8 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 		if (step(w))
 			break;
 	}
+	if (w->met_v8 && !w->runs_v8)
+		end_v8(w);
 	w->stack.hash = finish(w->stack.hash ^ (w->stack.flags & STACK_TRUNCATED));
 	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
 	return w;

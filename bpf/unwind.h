@@ -101,8 +101,9 @@ struct walk {
 	u64 root, callee; /* registers that mean something in V8's code */
 	u64 isolate;
 	u64 epoch;   /* changes with each collection; 0: one is under way, or not known */
+	u32 runs_v8; /* the thread is known to */
+	u32 met_v8;  /* a frame of V8's, on this stack */
 	u32 settled; /* nothing moves in this epoch any more */
-	u32 pad;
 	u64 reached; /* how far up the stack the walk has come for certain */
 	u64 exit_fp; /* V8's newest exit frame, until the walk has met it; 0: none */
 	u32 code;    /* enum code of pc */

@@ -67,6 +67,7 @@ struct {
 struct thread {
 	u64 isolate; /* by V8's root register */
 	u64 epoch;
+	u64 runs_v8; /* a frame of V8's was on its stack */
 };
 
 struct {
@@ -551,12 +552,25 @@ static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 	if (read_collections(w, &collections))
 		w->epoch = now.epoch = (w->isolate << 20) + collections + 1;
 	w->settled = seen && w->epoch && seen->epoch == w->epoch;
+	now.runs_v8 = w->runs_v8 = seen && seen->runs_v8;
 	if (!seen)
 		bpf_map_update_elem(&threads, &w->owner, &now, BPF_ANY);
 	else if (!w->settled)
 		*seen = now;
-	if (l->c_entry_fp && w->code == CODE_NATIVE)
-		read_user(&w->exit_fp, 8, w->isolate + l->c_entry_fp);
+	/* V8's helper threads point to an isolate whose frames are another thread's */
+	if (l->c_entry_fp && w->code == CODE_NATIVE && w->runs_v8 &&
+	    (!read_user(&w->exit_fp, 8, w->isolate + l->c_entry_fp) ||
+	        w->exit_fp - w->sp > MAX_FRAME_BYTES))
+		w->exit_fp = 0;
+}
+
+/* Keeps in mind that the thread runs V8, once a frame of V8's was met on its stack. */
+static __always_inline void end_v8(struct walk *w)
+{
+	struct thread *seen = bpf_map_lookup_elem(&threads, &w->owner);
+
+	if (seen)
+		seen->runs_v8 = 1;
 }
 
 #endif

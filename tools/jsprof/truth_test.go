@@ -139,7 +139,7 @@ func testNested(t *testing.T, version string, tier symbolize.Tier, flags []strin
 		pids = append(pids, target.PID)
 		targets = append(targets, target)
 	}
-	p := profile(t, Options{PIDs: pids, Duration: 4 * time.Second, Started: func(int) {
+	p := profile(t, Options{PIDs: pids, Hz: 299, Duration: 3 * time.Second, Started: func(int) {
 		for _, target := range targets {
 			target.Signal(syscall.SIGCONT)
 		}
