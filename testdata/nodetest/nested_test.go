@@ -27,6 +27,7 @@ func TestTierFlagsHoldEveryFunctionToItsTier(t *testing.T) {
 				continue
 			}
 			t.Run(version+"/"+tier.String(), func(t *testing.T) {
+				t.Parallel()
 				target := Start(t, Node(t, version), Options{
 					Flags:  flags,
 					Script: "nested.js",

@@ -31,6 +31,7 @@ func TestNamesAreWhatTheyAreWrittenAs(t *testing.T) {
 		"new Function":           "eval",
 	}
 	eachVersion(t, func(t *testing.T, version, node string) {
+		t.Parallel()
 		target := Start(t, node, Options{Script: "names.js"})
 		var names Names
 		target.Facts(&names)
