@@ -48,12 +48,12 @@ func testShares(t *testing.T, version, form string) {
 		})
 		targets, pids = append(targets, target), append(pids, target.PID)
 	}
-	// The garbage and the other program take more than half of the samples.
-	o := Options{PIDs: pids, Duration: 15 * time.Second, Hz: 499}
+	hz, duration := 499, 30*time.Second
 	if matrix() {
-		o = Options{PIDs: pids, Duration: 80 * time.Second, Hz: 99}
+		hz, duration = 99, 3*time.Minute
 	}
-	p := profile(t, o)
+	// Garbage takes more than half of the samples of the program that makes it.
+	p := profileUntil(t, Options{PIDs: pids, Hz: hz, Duration: duration}, 6*wantSamples)
 	for _, target := range targets {
 		var truth nodetest.Shares
 		target.Facts(&truth)

@@ -1,7 +1,9 @@
 package jsprof
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"os/exec"
 	"slices"
 	"strings"
@@ -22,8 +24,25 @@ var programs = []string{"on_sample", "on_exec"}
 // profile runs jsprof for a time and fails the test if anything is amiss.
 func profile(t *testing.T, o Options) *flamegraph.Profile {
 	t.Helper()
+	return profileUntil(t, o, math.MaxUint64)
+}
+
+// profileUntil runs jsprof until it has that many samples, or as long as o says.
+func profileUntil(t *testing.T, o Options, samples uint64) *flamegraph.Profile {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	o.Warn = func(err error) { t.Errorf("warning: %v", err) }
-	p, err := Run(t.Context(), o)
+	told := o.Sampled
+	o.Sampled = func(count uint64) {
+		if told != nil {
+			told(count)
+		}
+		if count >= samples {
+			cancel()
+		}
+	}
+	p, err := Run(ctx, o)
 	if err != nil {
 		t.Fatalf("Run: %v", err)
 	}
@@ -139,11 +158,13 @@ func testNested(t *testing.T, version string, tier symbolize.Tier, flags []strin
 		pids = append(pids, target.PID)
 		targets = append(targets, target)
 	}
-	p := profile(t, Options{PIDs: pids, Hz: 299, Duration: 3 * time.Second, Started: func(int) {
+	cont := func(int) {
 		for _, target := range targets {
 			target.Signal(syscall.SIGCONT)
 		}
-	}})
+	}
+	const each = 20 // samples of a process, on average
+	p := profileUntil(t, Options{PIDs: pids, Hz: 299, Duration: time.Minute, Started: cont}, uint64(each*len(pids)))
 	for pid, truth := range truths {
 		t.Run(truth.Scenario, func(t *testing.T) {
 			got, stack, count, samples := common(p, pid)
