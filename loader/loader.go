@@ -20,13 +20,10 @@ import (
 // Load loads spec into the kernel and assigns its programs and maps to the
 // fields of objects, a struct that bpf2go generated. The caller closes objects.
 func Load(spec *ebpf.CollectionSpec, objects any) error {
-	// Only kernels before 5.11 charge BPF memory to this limit, so a refusal
-	// to raise it matters only if loading then fails.
-	memlock := rlimit.RemoveMemlock()
+	// Only kernels before 5.11 charge BPF memory to this limit, so a refusal to
+	// raise it tells nothing: if it matters, loading is refused too.
+	_ = rlimit.RemoveMemlock()
 	err := spec.LoadAndAssign(objects, nil)
-	if err != nil && memlock != nil {
-		err = errors.Join(err, memlock)
-	}
 	if err != nil {
 		return fmt.Errorf("load BPF programs: %w", explain(err))
 	}
@@ -35,12 +32,12 @@ func Load(spec *ebpf.CollectionSpec, objects any) error {
 
 // explain adds the remedy to an error of the kernel's, where one is known.
 func explain(err error) error {
+	var verifier *ebpf.VerifierError
 	switch {
+	case errors.As(err, &verifier): // says itself what is wrong
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		var verifier *ebpf.VerifierError
-		if os.Geteuid() != 0 || !errors.As(err, &verifier) {
-			return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_PERFMON)", err)
-		}
+		// The library's own text guesses at a memory limit.
+		return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_PERFMON)", unix.EPERM)
 	case errors.Is(err, btf.ErrNotFound):
 		return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF)", err)
 	case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOSYS):
