@@ -26,9 +26,10 @@ func (f Function) String() string {
 	return Anonymous
 }
 
-// ReadFunction reads the JSFunction at addr (tagged or not). Its name is, as in
-// the kernel, the first that is not empty of the shared name, the scope's name,
-// and the function's own property "name", which is where a computed key goes.
+// ReadFunction reads the JSFunction at addr (tagged or not). Its name is, as V8
+// itself has it (JSFunction::GetDebugName), the function's own property "name"
+// where that is a value, which is where a computed key goes; else the one that
+// is in the source.
 func ReadFunction(mem Memory, l Layout, addr uint64) (Function, error) {
 	h := heap{mem, l}
 	o, err := h.object(addr | heapTag)
@@ -46,10 +47,12 @@ func ReadFunction(mem Memory, l Layout, addr uint64) (Function, error) {
 	if err != nil {
 		return Function{}, err
 	}
-	if f.Name == "" {
-		if f.Name, err = h.ownName(o); err != nil {
-			return Function{}, fmt.Errorf("read own name of function at %#x: %w", o.address, err)
-		}
+	own, err := h.ownName(o)
+	if err != nil {
+		return Function{}, fmt.Errorf("read own name of function at %#x: %w", o.address, err)
+	}
+	if own != "" {
+		f.Name = own
 	}
 	return f, nil
 }
