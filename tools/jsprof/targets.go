@@ -24,6 +24,7 @@ type targets struct {
 	table *ustack.Table
 	o     Options
 	gone  chan struct{} // closed when the last has ended, where no more can come
+	over  sync.Once     // closes gone
 
 	command *command
 	mutex   sync.Mutex
@@ -110,7 +111,7 @@ func (t *targets) ended(pid int) {
 	}
 	last := len(t.watched) == 0 && !t.o.All && t.o.Comm == ""
 	if last || t.command != nil && pid == t.command.pid() {
-		close(t.gone)
+		t.over.Do(func() { close(t.gone) })
 	}
 }
 

@@ -106,8 +106,11 @@ func (t *Table) Add(pid int) error {
 		t.trouble(err)
 	}
 	t.owners[g.generation] = g
+	if old := t.targets[pid]; old != nil {
+		err = old.process.Close()
+	}
 	t.targets[pid] = g
-	return nil
+	return err
 }
 
 // Remove has the kernel look at process pid no more. What is known of it stays.
