@@ -66,8 +66,8 @@ func (t *Table) settle(g *target, words []uint64, rescan bool) {
 			rescan = true
 		}
 	}
-	if rescan && time.Since(g.described) > minDescribe && g.process.Alive() {
-		if err := t.describe(g); err != nil && g.process.Alive() {
+	if rescan && time.Since(g.described) > minDescribe && g.alive() {
+		if err := t.describe(g); err != nil && g.alive() {
 			t.trouble(err)
 		}
 	}
@@ -106,7 +106,7 @@ func (t *Table) native(g *target, pc uint64) symbolize.Frame {
 	f, ok := g.natives[pc]
 	if !ok {
 		f = t.resolve(g, pc)
-		if f.Module != "" {
+		if f.Name != symbolize.Unknown {
 			g.natives[pc] = f
 		}
 	}
@@ -139,8 +139,12 @@ func (t *Table) resolve(g *target, pc uint64) symbolize.Frame {
 
 // jitted names code that no file holds: by the perf map, if the process writes one.
 func (t *Table) jitted(g *target, pc uint64) symbolize.Frame {
-	f, ok, err := g.perf.lookup(g.process, pc)
-	if err != nil && g.process.Alive() {
+	var f symbolize.Frame
+	ok, err := false, error(nil)
+	if !g.closed {
+		f, ok, err = g.perf.lookup(g.process, pc)
+	}
+	if err != nil && g.alive() {
 		t.trouble(err)
 	}
 	if !ok {

@@ -66,3 +66,11 @@ func openPerfMap(p *process.Process) (*perfmap.Map, error) {
 	}
 	return m, nil
 }
+
+// close lets go of the file; what was read of it was asked for already.
+func (n *perfNames) close() error {
+	if n.file == nil {
+		return nil
+	}
+	return n.file.Close()
+}

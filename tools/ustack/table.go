@@ -63,6 +63,7 @@ type script struct {
 // A target is one program in one process, from exec to exec or exit.
 type target struct {
 	process    *process.Process
+	closed     bool // process is: it is asked no more
 	generation uint32
 	code       []mapping // executable, by address
 	binary     *binary   // the one that holds V8; nil if none does
@@ -107,7 +108,7 @@ func (t *Table) Add(pid int) error {
 	}
 	t.owners[g.generation] = g
 	if old := t.targets[pid]; old != nil {
-		err = old.process.Close()
+		err = old.close()
 	}
 	t.targets[pid] = g
 	return err
@@ -126,7 +127,15 @@ func (t *Table) Remove(pid int) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) { // deleted at its exec
 		err = nil
 	}
-	return errors.Join(err, g.process.Close())
+	return errors.Join(err, g.close())
+}
+
+// alive reports whether the target can still be asked.
+func (g *target) alive() bool { return !g.closed && g.process.Alive() }
+
+func (g *target) close() error {
+	g.closed = true
+	return errors.Join(g.perf.close(), g.process.Close())
 }
 
 // Has reports whether process pid is looked at.
@@ -199,7 +208,7 @@ func (t *Table) Close() error {
 	defer t.mutex.Unlock()
 	var errs []error
 	for _, g := range t.targets {
-		errs = append(errs, g.process.Close())
+		errs = append(errs, g.close())
 	}
 	for _, b := range t.binaries {
 		errs = append(errs, b.elf.Close())
@@ -237,11 +246,14 @@ func (t *Table) Script(raw []byte) {
 // kernel saw it. If it is there no more, the collector has moved it and the
 // kernel is asked to say again where it is.
 func (t *Table) source(g *target, key scriptKey, address uint64) *v8.Source {
+	if g.closed {
+		return t.scripts[key].source
+	}
 	source, err := v8.ReadScript(g.process, g.binary.v8.Layout, address, int(key.id))
 	if err == nil {
 		return &source
 	}
-	if g.process.Alive() {
+	if g.alive() {
 		again := bpf.JsprofScriptKey{Owner: key.owner, Script: int64(key.id)}
 		if err := t.maps.Scripts.Delete(&again); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			t.trouble(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
