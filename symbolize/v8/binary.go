@@ -103,7 +103,7 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 	}
 	size, err := readUint32(f, blobSize)
 	if !ok || err != nil {
-		b.lacks(blobCode, "builtins look like native code")
+		b.lacks(blobCode, "builtins look like native code, and interpreted functions are not found")
 		return
 	}
 	if offset, ok := f.Offset(s.Address); ok {

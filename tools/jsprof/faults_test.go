@@ -162,8 +162,8 @@ func TestStrippedNodeStillHasNativeFrames(t *testing.T) {
 	}
 	target := nodetest.Start(t, stripped, nodetest.Options{Script: "mixed.js"})
 	p, warned := warnings(t, target.PID)
-	for _, err := range warned {
-		t.Logf("warned: %v", err)
+	if len(warned) != 1 || !strings.Contains(warned[0].Error(), "stripped") {
+		t.Errorf("warnings = %v, want one that says what is missing", warned)
 	}
 	if named(p, "node::Start") < 20 {
 		t.Errorf("samples from node::Start = %d, want 20 or more: .dynsym has it", named(p, "node::Start"))

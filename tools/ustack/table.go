@@ -8,6 +8,7 @@ package ustack
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -191,6 +192,9 @@ func (g *target) trouble() error {
 	if g.binary != nil {
 		if g.binary.err != nil {
 			return fmt.Errorf("process %d: %w (only native frames are named)", pid, g.binary.err)
+		}
+		if missing := g.binary.v8.Missing; len(missing) > 0 {
+			return fmt.Errorf("process %d: %s is stripped of symbols, so some names will be missing: %s", pid, g.binary.path, strings.Join(missing, ", "))
 		}
 		return nil
 	}
