@@ -52,8 +52,8 @@ test-matrix: nodes ## test every truth on every Node.js version and tier (an hou
 	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 120m ./tools/jsprof
 
 .PHONY: bench
-bench: ## measure what it costs
-	go test -count=1 -timeout 25m -p 1 -run '^$$' -bench . $(PACKAGES)
+bench: nodes ## measure what it costs, beside perf and bpftrace (USTACK_BENCH=full: on every Node.js)
+	USTACK_BENCH=$${USTACK_BENCH:-long} go test -count=1 -timeout 1h -p 1 -run '^$$' -bench . $(PACKAGES)
 
 .PHONY: demo
 demo: build ## profile a sample program: top functions, demo/flame.svg, demo/flame.html

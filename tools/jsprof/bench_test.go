@@ -1,0 +1,144 @@
+package jsprof
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"ustack/testdata/nodetest"
+)
+
+// An effort says how much is measured: by default as little as shows that the
+// benchmarks work; with USTACK_BENCH=long what numbers are worth quoting; with
+// USTACK_BENCH=full that on every version.
+type effort struct {
+	versions []string
+	window   time.Duration // of sampling, for each of a table's lines
+	attaches int
+	pairs    int // of unprofiled and profiled work, for each profiler
+	rounds   int // of work in one half of a pair
+}
+
+func chosenEffort() effort {
+	short := effort{
+		versions: []string{"22.23.3", "24.21.0"},
+		window:   time.Second, attaches: 1, pairs: 1, rounds: 1,
+	}
+	long := effort{
+		versions: short.versions,
+		window:   10 * time.Second, attaches: 7, pairs: 9, rounds: 5,
+	}
+	switch os.Getenv("USTACK_BENCH") {
+	case "long":
+		return long
+	case "full":
+		long.versions = nodetest.Versions
+		return long
+	}
+	return short
+}
+
+// BenchmarkCost measures what profiling costs its target and the machine,
+// beside perf record and bpftrace where these do the same, and prints a table.
+func BenchmarkCost(b *testing.B) {
+	nodetest.Root(b)
+	e := chosenEffort()
+	t := newTable("measured", "in", "by", "result", "goal")
+	all := profilers(b, build(b))
+	for _, version := range e.versions {
+		b.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(b *testing.B) {
+			node := nodetest.Node(b, version)
+			b.Run("sample", func(b *testing.B) { benchmarkSamples(b, node, e, t) })
+			b.Run("attach", func(b *testing.B) { benchmarkAttach(b, node, e, t) })
+			b.Run("target", func(b *testing.B) { benchmarkTarget(b, node, all, e, t) })
+			b.Run("own", func(b *testing.B) { benchmarkOwn(b, node, all, e, t) })
+		})
+	}
+	fmt.Printf("\n%s\n", t)
+}
+
+// A table is what is printed at the end.
+type table struct {
+	text   bytes.Buffer
+	writer *tabwriter.Writer
+}
+
+func newTable(titles ...string) *table {
+	t := new(table)
+	t.writer = tabwriter.NewWriter(&t.text, 0, 8, 2, ' ', 0)
+	t.row(titles...)
+	return t
+}
+
+func (t *table) row(cells ...string) {
+	fmt.Fprintln(t.writer, strings.Join(cells, "\t")) // to memory
+}
+
+func (t *table) String() string {
+	_ = t.writer.Flush() // to memory
+	return t.text.String()
+}
+
+// place is the benchmark's name below BenchmarkCost.
+func place(b *testing.B) string {
+	_, name, _ := strings.Cut(b.Name(), "/")
+	return name
+}
+
+// quantile returns the value below which the part q of values lies; 0 of none.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// median returns the middle one of values; 0 of none.
+func median(values []float64) float64 { return quantile(values, 0.5) }
+
+// mean returns the average of values; 0 of none.
+func mean(values []float64) float64 {
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(len(values), 1))
+}
+
+// benchmarkAttach measures the time to the first sample of a busy target.
+func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
+	target := nodetest.Start(b, node, nodetest.Options{Script: "mixed.js"})
+	var times []float64
+	for b.Loop() {
+		for range e.attaches {
+			begin := time.Now()
+			s, err := open(Options{PIDs: []int{target.PID}, Hz: defaultHz, Duration: time.Second})
+			if err != nil {
+				b.Fatal(err)
+			}
+			first := make(chan time.Duration, 1)
+			s.o.Started = func(int) {
+				for s.collector.count(s.objects.Samples) == 0 && time.Since(begin) < time.Second {
+					time.Sleep(poll)
+				}
+				first <- time.Since(begin)
+			}
+			if _, err := s.run(b.Context()); err != nil {
+				b.Error(err)
+			}
+			if err := s.close(); err != nil {
+				b.Error(err)
+			}
+			times = append(times, float64(<-first)/float64(time.Millisecond))
+		}
+	}
+	b.ReportMetric(median(times), "ms/first-sample")
+	t.row("attach to first sample", place(b), "jsprof",
+		fmt.Sprintf("median %.0f ms, worst %.0f", median(times), slices.Max(times)), "< 1000 ms")
+}
