@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What a JavaScript function is called and where it is defined: JSFunction -> SharedFunctionInfo ->
+ * ScopeInfo, own properties and Script, by V8's own rules, sent to user space once per content.
+ */
+#ifndef USTACK_FUNCTION_H
+#define USTACK_FUNCTION_H
+
+#include "heap.h"
+
+#define MAX_NAMES 65536 /* contents sent; one that is forgotten is sent again */
+#define MAX_SCRIPTS 16384
+#define EVENT_BYTES (8 << 20)
+
+/* Function ids that user space has been told of. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_NAMES);
+	__type(key, u64);
+	__type(value, u8);
+} names SEC(".maps");
+
+struct script_key {
+	u64 owner;
+	s64 script;
+};
+
+/* Scripts that user space has been told of; it deletes one to be told again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_SCRIPTS);
+	__type(key, struct script_key);
+	__type(value, u8);
+} scripts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, EVENT_BYTES);
+} events SEC(".maps");
+
+volatile u64 lost_events = 0; /* records there was no room for; sent again later */
+
+/* Hash of the text, the thread, the script and the position: the function's identity. */
+static __always_inline u64 identity(struct walk *w)
+{
+	u64 at = w->name.length,
+	    hash = mix(w->owner, (u64)(u32)w->name.script << 32 | (u32)w->name.start);
+
+	for (u32 i = 0; i < 8; i++) { /* the last word's rest */
+		u64 zero = at + i;
+
+		mask_index(zero, 2 * TEXT_BYTES - 1);
+		w->name.text[zero] = 0;
+	}
+	for (u32 i = 0; i < NAME_BYTES / 8; i++) {
+		if (8 * i >= at)
+			break;
+		hash = mix(hash, ((u64 *)w->name.text)[i]);
+	}
+	return finish(hash ^ at) & ((1ull << 56) - 1);
+}
+
+static __always_inline bool send_name(struct walk *w, u32 event)
+{
+	u64 bytes = __builtin_offsetof(struct name, text) + w->name.length;
+
+	w->name.event = event;
+	w->name.owner = w->owner;
+	if (bytes > __builtin_offsetof(struct name, text) + TEXT_BYTES)
+		return false; /* cannot happen; tells the verifier so */
+	if (bpf_ringbuf_output(&events, &w->name, bytes, 0)) {
+		count(lost_events);
+		return false;
+	}
+	return true;
+}
+
+/* Functions */
+
+/* What a ScopeInfo says of its function; name and inferred are tagged, or 0. */
+struct scope {
+	u64 name, inferred;
+	s32 start; /* -1: not known */
+};
+
+/* src/objects/scope-info.tq: the words after the map. These flags are the same in 9.4 to 14.6. */
+enum {
+	SCOPE_TYPE_MASK = 15,
+	SCOPE_RECEIVER_SHIFT = 7, /* two bits; a word follows the locals for 1 and 2 (9.4) */
+	SCOPE_SAVED_CLASS_VARIABLE = 1 << 10,
+	SCOPE_FUNCTION_NAME_MASK = 3 << 12,
+	SCOPE_INFERRED_NAME = 1 << 14,
+	SCOPE_LOCALS_WORD = 2,
+	SCOPE_START_WORD = 3,
+	MAX_LOCALS = 1 << 20,
+};
+
+static __always_inline bool read_scope(struct walk *w, u64 object, struct scope *scope)
+{
+	const struct layout *l = &w->process.layout;
+	u64 words[5], tail[4] = {}, flags, type, locals, at, base = object - 1 + 8;
+	u32 named, inferred, positions;
+
+	if (!read_user(words, sizeof(words), base))
+		return false;
+	flags = l->scope_flags_smi ? (u32)smi_value(words[0]) : (u32)words[0];
+	type = flags & SCOPE_TYPE_MASK;
+	locals = (u32)smi_value(words[SCOPE_LOCALS_WORD]);
+	if (locals > MAX_LOCALS)
+		return false;
+	at = l->scope_first + locals + (locals < l->scope_max_inlined ? locals : 1);
+	at += l->scope_module && type + 1 == l->scope_module;
+	at += flags & SCOPE_SAVED_CLASS_VARIABLE ? 1 : 0;
+	at += l->scope_receiver && (((flags >> SCOPE_RECEIVER_SHIFT) + 1) & 2) ? 1 : 0;
+	named = flags & SCOPE_FUNCTION_NAME_MASK ? 2 : 0;
+	inferred = flags & SCOPE_INFERRED_NAME ? 1 : 0;
+	positions = !l->scope_positions && (l->scope_positions_of >> type & 1);
+	if (named + inferred + positions &&
+	    !read_user(tail, 8 * (named + inferred + positions), base + 8 * at))
+		return false;
+	scope->name = named ? tail[0] : 0;
+	scope->inferred = inferred ? (named ? tail[2] : tail[0]) : 0;
+	scope->start = 0; /* a whole script's own code may say nothing of itself */
+	if (l->scope_positions)
+		scope->start = smi_value(words[SCOPE_START_WORD]);
+	else if (positions)
+		scope->start = smi_value(named + inferred == 0 ? tail[0] :
+		        named + inferred == 1                  ? tail[1] :
+		        named + inferred == 2                  ? tail[2] :
+		                                                 tail[3]);
+	return true;
+}
+
+/* The function's own property "name", where it is a value and not the accessor that functions are
+ * born with: a computed key, or a name that the program set. Tagged, or 0. Looked for among the
+ * first properties only; not in a dictionary.
+ */
+#define NAME_CHARACTERS 0x656d616e /* "name" */
+
+static __always_inline u64 property_value(struct walk *w, u64 details, u64 value)
+{
+	const struct layout *l = &w->process.layout;
+	u32 first = ((u8 *)w->map)[l->map_inobject & 63];
+	u32 index, inside = ((u8 *)w->map)[l->map_instance_size & 63] - first;
+	u64 at;
+
+	if (details >> l->details_location & 1)
+		return value;
+	index = details >> l->details_index & 1023;
+	if (index < inside)
+		at = w->function - 1 + 8 * (first + index);
+	else
+		at = field(w->object, l->function_properties) - 1 + 16 + 8 * (index - inside);
+	return read_user(&value, 8, at) ? value : 0;
+}
+
+__noinline u64 own_name(struct walk *w)
+{
+	const struct layout *l;
+	u64 count, flags, key[3], name, details;
+
+	if (!w)
+		return 0;
+	l = &w->process.layout;
+	if (!read_user(w->map, MAP_BYTES, w->object[0] - 1))
+		return 0;
+	flags = *(u32 *)((u8 *)w->map + (l->map_bit_field3 & 60));
+	count = flags >> l->descriptor_shift & 1023;
+	if (flags >> l->dictionary_bit & 1)
+		return 0;
+	if (count > MAX_DESCRIPTORS)
+		count = MAX_DESCRIPTORS;
+	if (!read_user(w->descriptors, count * sizeof(w->descriptors[0]),
+	        field(w->map, l->map_descriptors & 56) - 1 + l->descriptors_header))
+		return 0;
+	for (u32 i = 0; i < MAX_DESCRIPTORS; i++) {
+		if (i >= count)
+			break;
+		details = (u32)smi_value(w->descriptors[i].details);
+		if (details & 1) /* an accessor */
+			continue;
+		if (!read_user(key, 20, w->descriptors[i].key - 1) || key[1] >> 32 != 4 ||
+		    (u32)key[2] != NAME_CHARACTERS)
+			continue;
+		name = property_value(w, details, w->descriptors[i].value);
+		return is_string(w, type_of(w, &name)) ? name : 0;
+	}
+	return 0;
+}
+
+/* Reads the script's name and tells user space of it. */
+static __always_inline void send_script(struct walk *w, u64 script)
+{
+	const struct layout *l = &w->process.layout;
+	struct script_key key = { .owner = w->owner, .script = w->name.script };
+	u64 name = field(w->script, l->script_name);
+	u8 sent = 1;
+
+	if (bpf_map_lookup_elem(&scripts, &key))
+		return;
+	if (!is_string(w, type_of(w, &name)))
+		name = field(w->script, l->script_source_url);
+	w->name.flags = 0;
+	read_text(w, name, TEXT_BYTES);
+	if (w->name.flags & NAME_PARTIAL)
+		w->name.length = 0; /* no name, or none that can be read */
+	w->name.id = script;
+	w->name.start = 0;
+	if (send_name(w, EVENT_SCRIPT))
+		bpf_map_update_elem(&scripts, &key, &sent, BPF_ANY);
+}
+
+static __always_inline void send_function(struct walk *w)
+{
+	u64 id = w->id;
+	u8 sent = 1;
+
+	if (bpf_map_lookup_elem(&names, &id))
+		return;
+	w->name.id = id;
+	if (send_name(w, EVENT_FUNCTION))
+		bpf_map_update_elem(&names, &id, &sent, BPF_ANY);
+}
+
+/* Class fields and static blocks run in functions that V8 makes and, from 12 on, names by their
+ * kind alone (src/objects/function-kind.h: five bits of the flags).
+ */
+static __always_inline u32 initializer_flag(const struct layout *l, u32 flags)
+{
+	u32 kind = flags & 31;
+
+	return !l->kind_members     ? 0 :
+	    kind == l->kind_members ? NAME_MEMBERS :
+	    kind == l->kind_static  ? NAME_STATIC :
+	                              0;
+}
+
+/* The name that V8 itself would print (JSFunction::GetDebugName): the function's own property, the
+ * shared name, or the one inferred from the source. Tagged, or 0.
+ */
+static __always_inline u64 choose_name(struct walk *w, u64 shared, u64 inferred)
+{
+	u64 name = own_name(w);
+
+	if (name)
+		return name;
+	if (is_string(w, type_of(w, &shared)) && string_length(shared))
+		return shared;
+	if (!is_string(w, type_of(w, &inferred)))
+		return 0;
+	w->name.flags |= NAME_INFERRED;
+	return inferred;
+}
+
+/* The Script of a SharedFunctionInfo, read into w->script; 0 if it has none. */
+static __always_inline u64 read_script(struct walk *w, u64 script)
+{
+	const struct layout *l = &w->process.layout;
+	int type = read_object(w, &script, w->script, 40);
+
+	if (l->debug_info && type == l->debug_info) {
+		script = field(w->script, l->debug_info_script);
+		type = type_of(w, &script);
+	}
+	if (type != l->script || read_object(w, &script, w->script, SCRIPT_BYTES) != l->script)
+		return 0;
+	return script;
+}
+
+/* Reads the function at w->function, tells user space of it if it is new, and sets id, is_builtin
+ * and complete; id is 0 if it is no function.
+ */
+__noinline int read_function(struct walk *w)
+{
+	struct scope scope = { .start = -1 };
+	u64 shared, script, info, name;
+	const struct layout *l;
+	u32 initializer;
+	int type;
+
+	if (!w)
+		return 0;
+	l = &w->process.layout;
+	w->id = 0;
+	w->complete = 0;
+	type = read_object(w, &w->function, w->object, FUNCTION_BYTES);
+	if (type < l->first_js_function || type > l->last_js_function)
+		return 0;
+	shared = field(w->object, l->function_shared);
+	if (read_object(w, &shared, w->script, (l->shared_flags & 60) + 4) !=
+	    l->shared_function_info)
+		return 0;
+	initializer = initializer_flag(l, *(u32 *)((u8 *)w->script + (l->shared_flags & 60)));
+	info = field(w->script, l->shared_name);
+	script = field(w->script, l->shared_script);
+	type = type_of(w, &info);
+	if (type == l->scope_info) {
+		if (!read_scope(w, info, &scope))
+			return 0;
+	} else if (is_string(w, type)) {
+		scope.name = info;
+	} else if (!is_smi(info)) {
+		return 0;
+	}
+	script = read_script(w, script);
+	w->is_builtin = !script;
+	w->name.flags = initializer;
+	w->name.length = 0;
+	w->name.script = script ? smi_value(field(w->script, l->script_id)) : 0;
+	w->name.start = script ? scope.start : -1;
+	name = initializer ? 0 : choose_name(w, scope.name, scope.inferred);
+	if (name)
+		read_text(w, name, NAME_BYTES);
+	w->complete = !(w->name.flags & NAME_PARTIAL);
+	w->id = identity(w);
+	send_function(w);
+	if (script)
+		send_script(w, script);
+	return 0;
+}
+
+#endif
