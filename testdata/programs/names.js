@@ -93,7 +93,7 @@ function profiled(list) {
   const names = new Map();
   const session = new inspector.Session();
   session.connect();
-  for (let tries = 10, missing = list; missing.length > 0; tries--) {
+  for (let tries = 100, missing = list; missing.length > 0; tries--) {
     if (tries === 0) throw new Error(`V8's profiler never saw ${missing.map((one) => one.kind)}`);
     profile(session, missing, names);
     missing = list.filter((one) => !names.has(one.wrapper));
