@@ -11,6 +11,7 @@
 #define MAX_NAMES 65536 /* contents sent; one that is forgotten is sent again */
 #define MAX_SCRIPTS 16384
 #define EVENT_BYTES (8 << 20)
+#define DEBUG_INFO_BYTES 40
 
 /* Function ids that user space has been told of. */
 struct {
@@ -40,18 +41,28 @@ struct {
 
 volatile u64 lost_events = 0; /* records there was no room for; sent again later */
 
+/* Sends an event. User space looks for events many times a second. To wake it costs more than the
+ * walk of a stack does: only for what cannot wait.
+ */
+static __always_inline bool send(void *event, u64 bytes, bool urgent)
+{
+	if (bpf_ringbuf_output(
+	        &events, event, bytes, urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
+		count(lost_events);
+		return false;
+	}
+	return true;
+}
+
 /* Hash of the text, the thread, the script and the position: the function's identity. */
 static __always_inline u64 identity(struct walk *w)
 {
-	u64 at = w->name.length,
-	    hash = mix(w->owner, (u64)(u32)w->name.script << 32 | (u32)w->name.start);
+	u64 last, at = w->name.length,
+	          hash = mix(w->owner, (u64)(u32)w->name.script << 32 | (u32)w->name.start);
 
-	for (u32 i = 0; i < 8; i++) { /* the last word's rest */
-		u64 zero = at + i;
-
-		mask_index(zero, 2 * TEXT_BYTES - 1);
-		w->name.text[zero] = 0;
-	}
+	last = at >> 3;
+	mask_index(last, TEXT_BYTES / 8 - 1);
+	((u64 *)w->name.text)[last] &= (1ull << 8 * (at & 7)) - 1; /* nothing after the text */
 	for (u32 i = 0; i < NAME_BYTES / 8; i++) {
 		if (8 * i >= at)
 			break;
@@ -68,11 +79,7 @@ static __always_inline bool send_name(struct walk *w, u32 event)
 	w->name.owner = w->owner;
 	if (bytes > __builtin_offsetof(struct name, text) + TEXT_BYTES)
 		return false; /* cannot happen; tells the verifier so */
-	if (bpf_ringbuf_output(&events, &w->name, bytes, 0)) {
-		count(lost_events);
-		return false;
-	}
-	return true;
+	return send(&w->name, bytes, event == EVENT_SCRIPT);
 }
 
 /* Functions */
@@ -95,14 +102,31 @@ enum {
 	MAX_LOCALS = 1 << 20,
 };
 
+#define SCOPE_BYTES 48
+
+/* Reads what a SharedFunctionInfo has for a name: a ScopeInfo, a string, or nothing. False if it
+ * is none of these, or cannot be read.
+ */
 static __always_inline bool read_scope(struct walk *w, u64 object, struct scope *scope)
 {
 	const struct layout *l = &w->process.layout;
-	u64 words[5], tail[4] = {}, flags, type, locals, at, base = object - 1 + 8;
-	u32 named, inferred, positions;
+	u64 *words = w->part + 1, tail[4] = {}, flags, type, locals, at;
+	u32 named, inferred, positions, bytes = HEAD_BYTES;
+	int kind;
 
-	if (!read_user(words, sizeof(words), base))
-		return false;
+	if (is_smi(object))
+		return true;
+	kind = read_object(w, &object, w->part, HEAD_BYTES);
+	if (kind != l->scope_info) { /* a string, or it is the last of what is mapped */
+		bytes = SCOPE_BYTES;
+		kind = read_head(w, object);
+		if (is_string(w, kind)) {
+			scope->name = object;
+			return true;
+		}
+		if (read_object(w, &object, w->part, SCOPE_BYTES) != l->scope_info)
+			return false;
+	}
 	flags = l->scope_flags_smi ? (u32)smi_value(words[0]) : (u32)words[0];
 	type = flags & SCOPE_TYPE_MASK;
 	locals = (u32)smi_value(words[SCOPE_LOCALS_WORD]);
@@ -115,9 +139,17 @@ static __always_inline bool read_scope(struct walk *w, u64 object, struct scope 
 	named = flags & SCOPE_FUNCTION_NAME_MASK ? 2 : 0;
 	inferred = flags & SCOPE_INFERRED_NAME ? 1 : 0;
 	positions = !l->scope_positions && (l->scope_positions_of >> type & 1);
-	if (named + inferred + positions &&
-	    !read_user(tail, 8 * (named + inferred + positions), base + 8 * at))
+	if (8 * (at + named + inferred + positions + 1) <= bytes) {
+		for (u32 i = 0; i < 4; i++) {
+			u64 word = at + 1 + i;
+
+			mask_index(word, 15);
+			tail[i] = w->part[word];
+		}
+	} else if (named + inferred + positions &&
+	    !read_user(tail, 8 * (named + inferred + positions), object - 1 + 8 * (at + 1))) {
 		return false;
+	}
 	scope->name = named ? tail[0] : 0;
 	scope->inferred = inferred ? (named ? tail[2] : tail[0]) : 0;
 	scope->start = 0; /* a whole script's own code may say nothing of itself */
@@ -157,17 +189,20 @@ static __always_inline u64 property_value(struct walk *w, u64 details, u64 value
 __noinline u64 own_name(struct walk *w)
 {
 	const struct layout *l;
-	u64 count, flags, key[3], name, details;
+	u64 count, flags, key[3], name, details, *place, plain = TYPE_PLAIN;
 
 	if (!w)
 		return 0;
 	l = &w->process.layout;
+	place = type_place(w, w->object[0]);
+	if (*place >> 16 == w->object[0] && *place & TYPE_PLAIN)
+		return 0;
 	if (!read_user(w->map, MAP_BYTES, w->object[0] - 1))
 		return 0;
 	flags = *(u32 *)((u8 *)w->map + (l->map_bit_field3 & 60));
 	count = flags >> l->descriptor_shift & 1023;
 	if (flags >> l->dictionary_bit & 1)
-		return 0;
+		count = 0;
 	if (count > MAX_DESCRIPTORS)
 		count = MAX_DESCRIPTORS;
 	if (!read_user(w->descriptors, count * sizeof(w->descriptors[0]),
@@ -179,12 +214,17 @@ __noinline u64 own_name(struct walk *w)
 		details = (u32)smi_value(w->descriptors[i].details);
 		if (details & 1) /* an accessor */
 			continue;
-		if (!read_user(key, 20, w->descriptors[i].key - 1) || key[1] >> 32 != 4 ||
-		    (u32)key[2] != NAME_CHARACTERS)
+		if (!read_user(key, 20, w->descriptors[i].key - 1)) {
+			plain = 0;
+			continue;
+		}
+		if (key[1] >> 32 != 4 || (u32)key[2] != NAME_CHARACTERS)
 			continue;
 		name = property_value(w, details, w->descriptors[i].value);
-		return is_string(w, type_of(w, &name)) ? name : 0;
+		return is_string(w, read_head(w, name)) ? name : 0;
 	}
+	if (*place >> 16 == w->object[0])
+		*place |= plain;
 	return 0;
 }
 
@@ -198,7 +238,7 @@ static __always_inline void send_script(struct walk *w, u64 script)
 
 	if (bpf_map_lookup_elem(&scripts, &key))
 		return;
-	if (!is_string(w, type_of(w, &name)))
+	if (!is_string(w, read_head(w, name)))
 		name = field(w->script, l->script_source_url);
 	w->name.flags = 0;
 	read_text(w, name, TEXT_BYTES);
@@ -244,9 +284,9 @@ static __always_inline u64 choose_name(struct walk *w, u64 shared, u64 inferred)
 
 	if (name)
 		return name;
-	if (is_string(w, type_of(w, &shared)) && string_length(shared))
+	if (is_string(w, read_head(w, shared)) && string_length(w))
 		return shared;
-	if (!is_string(w, type_of(w, &inferred)))
+	if (!is_string(w, read_head(w, inferred)))
 		return 0;
 	w->name.flags |= NAME_INFERRED;
 	return inferred;
@@ -256,15 +296,13 @@ static __always_inline u64 choose_name(struct walk *w, u64 shared, u64 inferred)
 static __always_inline u64 read_script(struct walk *w, u64 script)
 {
 	const struct layout *l = &w->process.layout;
-	int type = read_object(w, &script, w->script, 40);
 
-	if (l->debug_info && type == l->debug_info) {
-		script = field(w->script, l->debug_info_script);
-		type = type_of(w, &script);
-	}
-	if (type != l->script || read_object(w, &script, w->script, SCRIPT_BYTES) != l->script)
+	if (read_object(w, &script, w->script, SCRIPT_BYTES) == l->script)
+		return script;
+	if (!l->debug_info || read_object(w, &script, w->script, DEBUG_INFO_BYTES) != l->debug_info)
 		return 0;
-	return script;
+	script = field(w->script, l->debug_info_script);
+	return read_object(w, &script, w->script, SCRIPT_BYTES) == l->script ? script : 0;
 }
 
 /* Reads the function at w->function, tells user space of it if it is new, and sets id, is_builtin
@@ -273,7 +311,7 @@ static __always_inline u64 read_script(struct walk *w, u64 script)
 __noinline int read_function(struct walk *w)
 {
 	struct scope scope = { .start = -1 };
-	u64 shared, script, info, name;
+	u64 shared, script, last, name;
 	const struct layout *l;
 	u32 initializer;
 	int type;
@@ -287,34 +325,32 @@ __noinline int read_function(struct walk *w)
 	if (type < l->first_js_function || type > l->last_js_function)
 		return 0;
 	shared = field(w->object, l->function_shared);
-	if (read_object(w, &shared, w->script, (l->shared_flags & 60) + 4) !=
-	    l->shared_function_info)
+	w->code_word = *(u64 *)((u8 *)w->object + (l->function_code & 60));
+	if (read_object(w, &shared, w->part, (l->shared_flags & 60) + 4) != l->shared_function_info)
 		return 0;
-	initializer = initializer_flag(l, *(u32 *)((u8 *)w->script + (l->shared_flags & 60)));
-	info = field(w->script, l->shared_name);
-	script = field(w->script, l->shared_script);
-	type = type_of(w, &info);
-	if (type == l->scope_info) {
-		if (!read_scope(w, info, &scope))
-			return 0;
-	} else if (is_string(w, type)) {
-		scope.name = info;
-	} else if (!is_smi(info)) {
+	initializer = initializer_flag(l, half(w->part, l->shared_flags));
+	script = field(w->part, l->shared_script);
+	w->head_of = 0;
+	if (!read_scope(w, field(w->part, l->shared_name), &scope))
 		return 0;
+	last = w->last_script;
+	if (script != last) {
+		w->last_script = script;
+		script = read_script(w, script);
+		w->last_script_id = script ? smi_value(field(w->script, l->script_id)) : 0;
 	}
-	script = read_script(w, script);
-	w->is_builtin = !script;
+	w->is_builtin = !w->last_script_id;
 	w->name.flags = initializer;
 	w->name.length = 0;
-	w->name.script = script ? smi_value(field(w->script, l->script_id)) : 0;
-	w->name.start = script ? scope.start : -1;
+	w->name.script = w->last_script_id;
+	w->name.start = w->last_script_id ? scope.start : -1;
 	name = initializer ? 0 : choose_name(w, scope.name, scope.inferred);
 	if (name)
 		read_text(w, name, NAME_BYTES);
 	w->complete = !(w->name.flags & NAME_PARTIAL);
 	w->id = identity(w);
 	send_function(w);
-	if (script)
+	if (script && w->last_script != last)
 		send_script(w, script);
 	return 0;
 }

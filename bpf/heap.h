@@ -17,6 +17,7 @@
 #define is_smi(word) (((word)&0xffffffff) == 0)
 #define smi_value(word) ((s32)((word) >> 32))
 #define field(object, offset) (*(u64 *)((u8 *)(object) + ((offset)&127 & ~7)))
+#define half(object, offset) (*(u32 *)((u8 *)(object) + ((offset)&124)))
 
 /* How much of each object is read: up to the last field in use, never past the smallest object's
  * end, which may be the end of what is mapped.
@@ -26,12 +27,49 @@
 #define SCRIPT_BYTES 120
 #define CODE_BYTES 64
 
+#define TYPE_MASK 0x7fff
+#define TYPE_PLAIN 0x8000 /* functions of this map have no property "name" of their own */
+
+/* Where the map's type is remembered. */
+static __always_inline u64 *type_place(struct walk *w, u64 map)
+{
+	u64 at = (map >> 3) * 0x9e3779b97f4a7c15ull >> 59; /* 2^64 / golden ratio */
+
+	mask_index(at, MAX_TYPES - 1);
+	return &w->types[at];
+}
+
+/* The instance type of the map's objects; -1 if it is none. Maps are few. */
+static __always_inline int type_by(struct walk *w, u64 map)
+{
+	u64 *place = type_place(w, map);
+	u16 type;
+
+	if (!is_heap_object(map))
+		return -1;
+	if (*place >> 16 == map)
+		return *place & TYPE_MASK;
+	if (!read_user(&type, sizeof(type), map - 1 + w->process.layout.map_instance_type))
+		return -1;
+	*place = map << 16 | (type & TYPE_MASK);
+	return type & TYPE_MASK;
+}
+
+/* Forgets the types of a time when maps may have been elsewhere. */
+static __always_inline void forget_types(struct walk *w)
+{
+	if (w->settled && w->types_epoch == w->epoch)
+		return;
+	for (u32 i = 0; i < MAX_TYPES; i++)
+		w->types[i] = 0;
+	w->types_epoch = w->settled ? w->epoch : 0;
+}
+
 /* The first bytes of *object, and its instance type; -1 if it is none. An object that the
  * collector has moved says where to in its map word: *object is then its new place.
  */
 static __always_inline int read_object(struct walk *w, u64 *object, void *to, u32 bytes)
 {
-	u16 type;
 	u64 map;
 
 	if (!is_heap_object(*object) || !read_user(to, bytes, *object - 1))
@@ -43,30 +81,33 @@ static __always_inline int read_object(struct walk *w, u64 *object, void *to, u3
 			return -1;
 		map = *(u64 *)to;
 	}
-	if (!is_heap_object(map) ||
-	    !read_user(&type, sizeof(type), map - 1 + w->process.layout.map_instance_type))
-		return -1;
-	return type;
+	return type_by(w, map);
 }
 
 #define is_string(w, type) ((type) >= 0 && (type) < (w)->process.layout.first_nonstring)
 
-/* The instance type of the object alone. */
-static __always_inline int type_of(struct walk *w, u64 *object)
-{
-	u64 map;
-
-	return read_object(w, object, &map, sizeof(map));
-}
-
 /* Strings */
 
-/* A string's length in UTF-16 units; 0 if it cannot be read. */
-static __always_inline u32 string_length(u64 string)
-{
-	u32 length;
+#define STRING_BYTES 16 /* map, hash, length in UTF-16 units */
+#define string_length(w) ((u32)((w)->head[1] >> 32))
 
-	return read_user(&length, sizeof(length), string - 1 + 12) ? length : 0;
+/* Reads the first bytes of what may be a string into head, its place into head_of, and returns its
+ * type. Most names are read whole by this.
+ */
+__noinline int read_head(struct walk *w, u64 string)
+{
+	if (!w)
+		return -1;
+	if (w->head_of == string)
+		return w->head_type;
+	w->head_of = string;
+	w->head_bytes = HEAD_BYTES;
+	w->head_type = read_object(w, &w->head_of, w->head, HEAD_BYTES);
+	if (w->head_type < 0) { /* it may be the last of what is mapped */
+		w->head_bytes = STRING_BYTES;
+		w->head_type = read_object(w, &w->head_of, w->head, STRING_BYTES);
+	}
+	return w->head_type;
 }
 
 /* Adds one UTF-16 unit to the text as UTF-8; true when the text is full. */
@@ -114,6 +155,28 @@ __noinline int append_unit(struct walk *w, u32 unit)
 	}
 	w->name.length = at;
 	return 0;
+}
+
+/* Takes the text from head, if it is all there and all ASCII. */
+static __always_inline bool take_ascii(struct walk *w, u64 units)
+{
+	u64 word, rest;
+
+	if (w->name.length || w->high || units > w->head_bytes - STRING_BYTES)
+		return false;
+	for (u32 i = 0; i < (HEAD_BYTES - STRING_BYTES) / 8; i++) {
+		if (8 * i >= units)
+			break;
+		word = w->head[2 + i];
+		rest = units - 8 * i;
+		if (rest < 8)
+			word &= (1ull << 8 * rest) - 1;
+		if (word & 0x8080808080808080ull)
+			return false;
+		((u64 *)w->name.text)[i] = word;
+	}
+	w->name.length = units;
+	return true;
 }
 
 /* Adds the units of a flat string at address to the text. */
@@ -166,17 +229,11 @@ enum {
 	STRING_UNCACHED = 16,
 };
 
-struct string {
-	u64 map;
-	u32 hash;
-	u32 length; /* units */
-};
-
 /* Takes the last piece and adds its text, or puts its parts in its place; true when none is left. */
 __noinline int append_piece(struct walk *w)
 {
 	u64 at, parts[2], offset, length;
-	struct string s;
+	u32 units;
 	int type;
 
 	if (!w)
@@ -189,24 +246,30 @@ __noinline int append_piece(struct walk *w)
 	parts[0] = w->pieces[at].string;
 	offset = w->pieces[at].offset;
 	length = w->pieces[at].length;
-	type = read_object(w, &parts[0], &s, sizeof(s));
+	type = read_head(w, parts[0]);
 	if (!is_string(w, type)) {
 		w->name.flags |= NAME_PARTIAL;
 		return 0;
 	}
-	at = parts[0] - 1 + sizeof(s);
-	if (offset > s.length)
-		offset = s.length;
-	if (length > s.length - offset)
-		length = s.length - offset;
+	at = w->head_of - 1 + STRING_BYTES;
+	units = string_length(w);
+	if (offset > units)
+		offset = units;
+	if (length > units - offset)
+		length = units - offset;
 	if (!length)
 		return 0;
 	if ((type & STRING_SHAPE_MASK) == STRING_SEQUENTIAL) {
+		if (!offset && type & STRING_ONE_BYTE && take_ascii(w, length))
+			return 0;
 		append_flat(w, at + (type & STRING_ONE_BYTE ? offset : 2 * offset), length,
 		    type & STRING_ONE_BYTE);
 		return 0;
 	}
-	if (!read_user(parts, type & (STRING_THIN & ~1) ? 8 : 16, at)) {
+	parts[0] = w->head[2];
+	parts[1] = w->head[3];
+	if (w->head_bytes < HEAD_BYTES &&
+	    !read_user(parts, type & (STRING_THIN & ~1) ? 8 : 16, at)) {
 		w->name.flags |= NAME_PARTIAL;
 		return 0;
 	}

@@ -18,7 +18,6 @@ const volatile u32 with_kernel = 0; /* take kernel frames too */
 volatile u64 samples = 0;           /* in described processes */
 volatile u64 lost = 0;              /* samples there was no room for */
 volatile u64 truncated = 0;         /* samples deeper than MAX_FRAMES */
-volatile u64 skipped = 0;           /* samples whose registers could not be read */
 
 struct stack_key {
 	u64 ids;
@@ -53,16 +52,16 @@ int on_sample(void *ctx)
 {
 	u64 ids = current_ids();
 	u32 tgid = ids >> 32;
+	struct process *process;
 	struct walk *w;
 
-	if (!tgid || !bpf_map_lookup_elem(&processes, &tgid))
+	process = tgid ? bpf_map_lookup_elem(&processes, &tgid) : 0;
+	if (!process)
 		return 0;
 	count(samples);
-	w = capture(ctx, ids, with_kernel);
+	w = capture(ctx, process, ids, with_kernel);
 	if (w)
 		count_stack(w);
-	else
-		count(skipped);
 	return 0;
 }
 
@@ -91,8 +90,7 @@ int on_exec(void *ctx)
 	exec.parent = pid_namespace ? number_of(BPF_CORE_READ(task, real_parent)) :
 	                              (u32)BPF_CORE_READ(task, real_parent, tgid);
 	bpf_get_current_comm(exec.comm, sizeof(exec.comm));
-	if (bpf_ringbuf_output(&events, &exec, sizeof(exec), 0))
-		count(lost_events);
+	send(&exec, sizeof(exec), true);
 	return 0;
 }
 

@@ -223,7 +223,6 @@ const (
 	JsprofVarNameFlagUnused      = "name_flag_unused"
 	JsprofVarPidNamespace        = "pid_namespace"
 	JsprofVarSamples             = "samples"
-	JsprofVarSkipped             = "skipped"
 	JsprofVarStackFlagUnused     = "stack_flag_unused"
 	JsprofVarTierUnused          = "tier_unused"
 	JsprofVarTruncated           = "truncated"
@@ -304,7 +303,6 @@ type JsprofVariableSpecs struct {
 	NameFlagUnused      *ebpf.VariableSpec `ebpf:"name_flag_unused"`
 	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Samples             *ebpf.VariableSpec `ebpf:"samples"`
-	Skipped             *ebpf.VariableSpec `ebpf:"skipped"`
 	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
 	Truncated           *ebpf.VariableSpec `ebpf:"truncated"`
@@ -368,7 +366,6 @@ type JsprofVariables struct {
 	NameFlagUnused      *ebpf.Variable `ebpf:"name_flag_unused"`
 	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
 	Samples             *ebpf.Variable `ebpf:"samples"`
-	Skipped             *ebpf.Variable `ebpf:"skipped"`
 	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
 	Truncated           *ebpf.Variable `ebpf:"truncated"`

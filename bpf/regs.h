@@ -23,7 +23,7 @@ struct pt_regs {
 
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {
-	return BPF_CORE_READ(task, thread.fsbase);
+	return task->thread.fsbase;
 }
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -42,7 +42,7 @@ struct pt_regs {
 
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {
-	return BPF_CORE_READ(task, thread.uw.tp_value);
+	return task->thread.uw.tp_value;
 }
 
 #else
@@ -50,11 +50,6 @@ static __always_inline u64 thread_pointer(struct task_struct *task)
 #endif
 
 /* The user-mode registers of the current thread, also when it is in the kernel. */
-static __always_inline bool read_user_regs(struct task_struct *task, struct pt_regs *regs)
-{
-	struct pt_regs *from = (struct pt_regs *)bpf_task_pt_regs(task);
-
-	return bpf_probe_read_kernel(regs, sizeof(*regs), from) == 0;
-}
+#define user_regs(task) ((struct pt_regs *)bpf_task_pt_regs(task))
 
 #endif

@@ -14,6 +14,9 @@
 
 enum { DONE = 1, GO_ON = 0 };
 
+#define MAX_RUN 16  /* frames, before the verifier has had enough */
+#define MAX_SLOT 48 /* bytes below the frame pointer that hold what is asked for */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -203,11 +206,75 @@ static __always_inline bool is_frameless(struct walk *w)
 	return true;
 }
 
-/* One frame; DONE when the walk has ended. */
+/* Goes past functions that are remembered, one after another, while nothing is in doubt. This is
+ * where most samples spend their time: what changes is in registers.
+ */
+__noinline int run(struct walk *w)
+{
+	const struct layout *l;
+	u64 fp, pc, hash, count, base, room;
+	struct known *known;
+	u32 code;
+
+	if (!w)
+		return 0;
+	if (!w->settled || w->exit_fp || w->leaf)
+		return 0;
+	l = &w->process.layout;
+	fp = w->fp;
+	pc = w->pc;
+	code = w->code;
+	hash = w->stack.hash;
+	count = w->stack.count;
+	base = w->window_base + MAX_SLOT;
+	room = w->window_bytes - MAX_SLOT - 8;
+	if (w->window_bytes <= MAX_SLOT + 8)
+		return 0;
+	for (u32 i = 0; i < MAX_RUN && count < MAX_FRAMES; i++) {
+		u64 next, caller, frame, function;
+
+		if (code < CODE_BUILTIN || fp & 7 || fp - base >= room ||
+		    !(word(w, fp + l->fp_context) & 1))
+			break;
+		function = word(w, fp + l->fp_function);
+		known = recall(w, function);
+		next = word(w, fp);
+		caller = word(w, fp + 8);
+		if (!known || !caller || next <= fp || next - fp > MAX_FRAME_BYTES)
+			break;
+		frame = known->named;
+		if (frame & KNOWN_BUILTIN)
+			frame &= ID_MASK;
+		else if (code == CODE_BUILTIN)
+			frame = (frame & ID_MASK) | (u64)TIER_INTERPRETED << 56;
+		else if (pc - known->code_start >= known->code_size)
+			break;
+		frame |= (u64)FRAME_JS << 60;
+		mask_index(count, MAX_FRAMES - 1);
+		w->stack.frames[count++] = frame;
+		hash = mix(hash, frame);
+		w->reached = fp;
+		fp = next;
+		pc = caller;
+		code = code_at(w, pc);
+	}
+	if (fp != w->fp)
+		w->sp = 0;
+	w->fp = fp;
+	w->pc = pc;
+	w->code = code;
+	w->stack.hash = hash;
+	w->stack.count = count;
+	return 0;
+}
+
+/* One frame, and those that are remembered after it; DONE when the walk has ended. */
 __noinline int step(struct walk *w)
 {
 	if (!w)
 		return DONE;
+	if (w->process.has_v8)
+		run(w);
 	if (w->stack.count >= MAX_FRAMES) {
 		w->stack.flags |= STACK_TRUNCATED;
 		return DONE;
@@ -239,22 +306,22 @@ static __always_inline void push_kernel(struct walk *w, void *ctx)
 	w->stack.kernel_count = w->stack.count;
 }
 
-/* Captures the current thread's stack into the CPU's walk; null if the process is not looked at or
- * has no user-mode part. ids are current_ids().
- */
-static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
+/* Captures the current thread's stack into the CPU's walk. ids are current_ids(). */
+static __always_inline struct walk *capture(
+    void *ctx, struct process *process, u64 ids, bool kernel)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	u32 zero = 0, tgid = ids >> 32;
-	struct process *process;
+	struct pt_regs *regs = user_regs(task);
 	struct walk *w;
+	u32 zero = 0;
 
-	process = bpf_map_lookup_elem(&processes, &tgid);
 	w = bpf_map_lookup_elem(&walks, &zero);
-	if (!process || !w || !read_user_regs(task, &w->regs))
-		return 0;
-	if (w->process.serial != process->serial)
+	if (!w)
+		return 0; /* cannot happen; tells the verifier so */
+	if (w->process.serial != process->serial) {
 		bpf_probe_read_kernel(&w->process, sizeof(w->process), process);
+		__builtin_memset(w->recent, 0, sizeof(w->recent));
+	}
 	w->owner = (u64)w->process.generation << 32 | (u32)ids;
 	w->stack.event = EVENT_STACK;
 	w->stack.flags = 0;
@@ -265,20 +332,19 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 	w->stack.kernel_count = 0;
 	if (kernel)
 		push_kernel(w, ctx);
-	w->pc = user_pc(&w->regs);
-	w->sp = user_sp(&w->regs);
-	w->fp = user_fp(&w->regs);
-	w->root = v8_root(&w->regs);
-	w->callee = v8_function(&w->regs);
+	w->pc = user_pc(regs);
+	w->sp = user_sp(regs);
+	w->fp = user_fp(regs);
+	w->root = v8_root(regs);
+	w->callee = v8_function(regs);
 	w->epoch = 0;
 	w->settled = 0;
-	w->runs_v8 = 0;
 	w->met_v8 = 0;
+	w->last_script = 0;
 	w->exit_fp = 0;
 	w->reached = w->sp;
 	w->leaf = 1;
 	w->window_bytes = 0;
-	w->range.start = w->range.end = 0;
 	w->code = code_at(w, w->pc);
 	if (w->process.has_v8)
 		begin_v8(w, task);
@@ -286,10 +352,8 @@ static __always_inline struct walk *capture(void *ctx, u64 ids, bool kernel)
 		if (step(w))
 			break;
 	}
-	if (w->met_v8 && !w->runs_v8)
-		end_v8(w);
+	end_v8(w);
 	w->stack.hash = finish(w->stack.hash ^ (w->stack.flags & STACK_TRUNCATED));
-	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
 	return w;
 }
 
@@ -299,11 +363,8 @@ static __always_inline bool send_stack(struct walk *w)
 
 	if (bytes > sizeof(w->stack))
 		return false; /* cannot happen; tells the verifier so */
-	if (bpf_ringbuf_output(&events, &w->stack, bytes, 0)) {
-		count(lost_events);
-		return false;
-	}
-	return true;
+	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
+	return send(&w->stack, bytes, w->stack.flags & STACK_NEW_CODE);
 }
 
 #endif

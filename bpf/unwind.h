@@ -21,6 +21,8 @@
 #define NAME_BYTES 512             /* of a function's name */
 #define MAX_DESCRIPTORS 6          /* of a function's properties */
 #define MAX_PIECES 16              /* of a concatenated string at once */
+#define MAX_TYPES 32               /* maps whose type is remembered; a power of two */
+#define HEAD_BYTES 96              /* of a string or ScopeInfo, read at once */
 
 /* A frame is one word: what it is in the top four bits, then what tells it from others. */
 enum frame_kind {
@@ -89,6 +91,13 @@ struct piece {
 	u64 offset, length; /* the part of it that is wanted, in units */
 };
 
+/* What was last seen of a thread that runs V8. */
+struct thread {
+	u64 isolate;
+	u64 epoch;
+	u64 runs_v8; /* a frame of V8's was on its stack */
+};
+
 struct descriptor {
 	u64 key, details, value;
 };
@@ -97,34 +106,46 @@ struct walk {
 	struct process process; /* a copy: reads of it need no look-up */
 	u64 owner;              /* process generation, tid */
 	u64 pc, sp, fp;
-	struct pt_regs regs;
 	u64 root, callee; /* registers that mean something in V8's code */
 	u64 isolate;
-	u64 epoch;   /* changes with each collection; 0: one is under way, or not known */
-	u32 runs_v8; /* the thread is known to */
-	u32 met_v8;  /* a frame of V8's, on this stack */
-	u32 settled; /* nothing moves in this epoch any more */
-	u64 reached; /* how far up the stack the walk has come for certain */
-	u64 exit_fp; /* V8's newest exit frame, until the walk has met it; 0: none */
-	u32 code;    /* enum code of pc */
-	u32 leaf;    /* nothing is pushed yet */
+	u64 epoch; /* of the thread, its own; another after each collection; 0: not known */
+	struct thread thread;
+	u64 thread_owner; /* whose that is */
+	u32 met_v8;       /* a frame of V8's, on this stack */
+	u32 settled;      /* nothing moves in this epoch any more */
+	u64 reached;      /* how far up the stack the walk has come for certain */
+	u64 exit_fp;      /* V8's newest exit frame, until the walk has met it; 0: none */
+	u32 code;         /* enum code of pc */
+	u32 leaf;         /* nothing is pushed yet */
 	/* the function of the frame at hand */
 	u64 function;
 	u64 id;
+	u64 code_word; /* the function's Code, or its handle in the dispatch table */
 	u64 code_start;
 	u32 code_size;
-	u32 tier; /* of that code */
+	u32 tier;  /* of that code */
+	u32 stray; /* chunk_of() a pc that it ran at outside that code; 0: none */
 	u32 is_builtin;
 	u32 complete; /* all of it was read */
-	u64 object[16], script[16], map[16];
+	u64 object[16], map[16], part[16], script[16];
 	struct descriptor descriptors[MAX_DESCRIPTORS];
+	u64 last_script; /* of this sample, as its function refers to it; 0: none */
+	u32 last_script_id;
+	/* the string whose first bytes were read last */
+	u32 head_bytes;
+	u64 head_of; /* 0: none */
+	s64 head_type;
+	u64 head[16];
+	/* maps, TYPE_PLAIN, their objects' type: while nothing moves */
+	u64 types[MAX_TYPES];
+	u64 types_epoch; /* 0: this sample only */
 	/* strings */
 	u64 piece_count;
 	u32 limit; /* of text */
 	u32 high;  /* a high surrogate that waits for its low one */
 	struct piece pieces[MAX_PIECES];
 	u16 raw[TEXT_BYTES];
-	struct range range; /* that the last pc was in */
+	struct range recent[4]; /* by enum code: the last one that a pc was in */
 	u64 window_base;
 	u64 window_bytes;
 	u64 window[WINDOW_WORDS];
@@ -214,6 +235,8 @@ static __always_inline u64 word(struct walk *w, u64 address)
 	return w->window[at];
 }
 
+#define is_within(range, pc) ((pc) >= (range)->start && (pc) < ((range)->end & ~3ull))
+
 /* The kind of code at pc: the last range that starts at or before it, if pc is inside. */
 __noinline u32 code_at(struct walk *w, u64 pc)
 {
@@ -222,8 +245,10 @@ __noinline u32 code_at(struct walk *w, u64 pc)
 
 	if (!w)
 		return CODE_UNKNOWN;
-	if (pc >= w->range.start && pc < (w->range.end & ~3ull)) /* as the frame before */
-		return w->range.end & 3;
+	for (u32 code = CODE_JIT; code > CODE_UNKNOWN; code--) {
+		if (is_within(&w->recent[code], pc))
+			return code;
+	}
 	ranges = w->process.ranges;
 	for (u64 step = MAX_RANGES / 2; step; step >>= 1) {
 		j = i | step;
@@ -232,10 +257,12 @@ __noinline u32 code_at(struct walk *w, u64 pc)
 			i = j;
 	}
 	mask_index(i, MAX_RANGES - 1);
-	if (pc < ranges[i].start || pc >= (ranges[i].end & ~3ull))
+	if (!is_within(&ranges[i], pc))
 		return CODE_UNKNOWN;
-	w->range = ranges[i];
-	return w->range.end & 3;
+	j = ranges[i].end & 3;
+	mask_index(j, 3);
+	w->recent[j] = ranges[i];
+	return j;
 }
 
 #endif

@@ -19,15 +19,16 @@
 
 /* What is remembered of a function. */
 struct known {
-	u64 owner;
 	u64 function; /* its address, which it keeps for the epoch */
 	u64 epoch;
-	u64 id;
+	u64 named; /* id: 56 bits, tier: 4 bits, KNOWN_BUILTIN */
 	u64 code_start;
 	u32 code_size;
-	u16 tier;
-	u16 is_builtin;
+	u32 stray; /* chunk_of() a pc that it ran at outside its code; 0: none */
 };
+
+#define KNOWN_BUILTIN (1ull << 60)
+#define ID_MASK ((1ull << 56) - 1)
 
 /* Each CPU's own: no lock is taken, and a look-up costs as little as the reads. A function may be
  * in two places.
@@ -39,13 +40,6 @@ struct {
 	__type(value, struct known);
 } functions SEC(".maps");
 
-/* What was last seen of a thread that runs V8. */
-struct thread {
-	u64 isolate; /* by V8's root register */
-	u64 epoch;
-	u64 runs_v8; /* a frame of V8's was on its stack */
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_THREADS);
@@ -56,43 +50,42 @@ struct {
 /* The machine code that the function runs when it is called: where it is and which tier's. */
 __noinline int read_code(struct walk *w)
 {
-	u64 code, table, handle;
+	u64 table, kind, code;
 	const struct layout *l;
 
 	if (!w)
 		return 0;
 	l = &w->process.layout;
+	code = w->code_word;
 	w->code_size = 0;
-	if (!read_user(&code, 8, w->function - 1 + l->function_code))
-		return 0;
+	w->stray = 0;
 	if (l->dispatch_handle) {
-		handle = (u32)code >> 8;
 		table = w->process.dispatch_base;
 		if (!table &&
 		    !(l->dispatch_table && w->isolate &&
 		        read_user(&table, 8, w->isolate + l->dispatch_table)))
 			return 0;
-		if (!read_user(&code, 8, table + 16 * handle + 8))
+		if (!read_user(&code, 8, table + 16 * (u64)((u32)code >> 8) + 8))
 			return 0;
 		code = code >> 16 | 1;
 	}
-	if (read_object(w, &code, w->object, CODE_BYTES) != l->code)
+	if (read_object(w, &code, w->part, CODE_BYTES) != l->code)
 		return 0;
 	w->code_start =
-	    l->code_start_pointer ? field(w->object, l->code_start) : code - 1 + l->code_start;
-	w->code_size = *(u32 *)((u8 *)w->object + (l->code_size & 60));
-	handle = *(u32 *)((u8 *)w->object + (l->code_flags & 60)) & l->code_kind_mask;
-	w->tier = handle == l->kind_turbofan           ? TIER_TURBOFAN :
-	    handle == l->kind_baseline                 ? TIER_BASELINE :
-	    l->kind_maglev && handle == l->kind_maglev ? TIER_MAGLEV :
-	                                                 TIER_NONE;
+	    l->code_start_pointer ? field(w->part, l->code_start) : code - 1 + l->code_start;
+	w->code_size = half(w->part, l->code_size);
+	kind = half(w->part, l->code_flags) & l->code_kind_mask;
+	w->tier = kind == l->kind_turbofan           ? TIER_TURBOFAN :
+	    kind == l->kind_baseline                 ? TIER_BASELINE :
+	    l->kind_maglev && kind == l->kind_maglev ? TIER_MAGLEV :
+	                                               TIER_NONE;
 	return 0;
 }
 
-/* The first of the two places of the function at w->function. */
-static __always_inline u32 place_of(struct walk *w)
+/* The first of the two places of the thread's function at that address. */
+static __always_inline u32 place_of(u64 owner, u64 function)
 {
-	u64 hash = (w->function >> 3 ^ w->owner) * 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio */
+	u64 hash = (function >> 3 ^ owner) * 0x9e3779b97f4a7c15ull; /* 2^64 / golden ratio */
 
 	return hash >> 40 & (MAX_FUNCTIONS - 1);
 }
@@ -102,7 +95,7 @@ static __always_inline u32 place_of(struct walk *w)
  */
 static __always_inline void remember(struct walk *w)
 {
-	u32 first = place_of(w), second = first ^ 1;
+	u32 first = place_of(w->owner, w->function), second = first ^ 1;
 	struct known *known, *other;
 
 	if (!w->settled || !w->complete)
@@ -111,32 +104,30 @@ static __always_inline void remember(struct walk *w)
 	other = bpf_map_lookup_elem(&functions, &second);
 	if (!known || !other)
 		return; /* cannot happen; tells the verifier so */
-	if (known->function != w->function && known->owner == w->owner && known->epoch == w->epoch)
+	if (known->function != w->function && known->epoch == w->epoch)
 		known = other;
-	known->owner = w->owner;
 	known->function = w->function;
 	known->epoch = w->epoch;
-	known->id = w->id;
+	known->named = w->id | (u64)w->tier << 56 | (w->is_builtin ? KNOWN_BUILTIN : 0);
 	known->code_start = w->code_start;
 	known->code_size = w->code_size;
-	known->tier = w->tier;
-	known->is_builtin = w->is_builtin;
+	known->stray = w->stray;
 }
 
-static __always_inline bool recall(struct walk *w, u32 place)
+static __always_inline struct known *recall_at(u64 function, u64 epoch, u32 place)
 {
 	struct known *known = bpf_map_lookup_elem(&functions, &place);
 
-	if (!known || known->function != w->function || known->epoch != w->epoch ||
-	    known->owner != w->owner)
-		return false;
-	w->id = known->id;
-	w->code_start = known->code_start;
-	w->code_size = known->code_size;
-	w->tier = known->tier;
-	w->is_builtin = known->is_builtin;
-	w->complete = 1;
-	return true;
+	return known && known->function == function && known->epoch == epoch ? known : 0;
+}
+
+/* What is remembered of the function in this epoch, or null. */
+static __always_inline struct known *recall(struct walk *w, u64 function)
+{
+	u32 place = place_of(w->owner, function);
+	struct known *known = recall_at(function, w->epoch, place);
+
+	return known ? known : recall_at(function, w->epoch, place ^ 1);
 }
 
 /* Names the function at w->function: from what is remembered of it, or afresh. False if it is no
@@ -144,13 +135,21 @@ static __always_inline bool recall(struct walk *w, u32 place)
  */
 __noinline int name_function(struct walk *w)
 {
-	u32 place;
+	struct known *known;
 
 	if (!w)
 		return false;
-	place = place_of(w);
-	if (w->settled && (recall(w, place) || recall(w, place ^ 1)))
+	known = w->settled ? recall(w, w->function) : 0;
+	if (known) {
+		w->id = known->named & ID_MASK;
+		w->tier = known->named >> 56 & 15;
+		w->is_builtin = !!(known->named & KNOWN_BUILTIN);
+		w->code_start = known->code_start;
+		w->code_size = known->code_size;
+		w->stray = known->stray;
+		w->complete = 1;
 		return true;
+	}
 	read_function(w);
 	if (!w->id)
 		return false;
@@ -161,9 +160,12 @@ __noinline int name_function(struct walk *w)
 
 #define runs_at(w, pc) ((pc) - (w)->code_start < (w)->code_size)
 
+#define chunk_of(pc) ((u32)((pc) >> 8) | 1u << 31) /* 256 bytes; never 0 */
+
 /* The tier of the code at pc, on whose behalf the frame at fp is. A loop that was entered in the
  * middle (OSR) runs code that the function does not refer to: then only the frame's slots tell
  * Sparkplug's code, which keeps the interpreter's frame but for the bytecode offset, from others.
+ * That a function strays is remembered, so that its code is not read again for each frame.
  */
 static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 {
@@ -176,10 +178,14 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 		return TIER_INTERPRETED;
 	if (runs_at(w, pc))
 		return w->tier;
-	read_code(w);
-	if (runs_at(w, pc)) { /* compiled anew since it was remembered */
+	if (w->stray != chunk_of(pc)) { /* it may have been compiled anew */
+		if (read_user(&w->code_word, 8, w->function - 1 + l->function_code))
+			read_code(w);
+		if (!runs_at(w, pc))
+			w->stray = chunk_of(pc);
 		remember(w);
-		return w->tier;
+		if (runs_at(w, pc))
+			return w->tier;
 	}
 	bytecodes = word(w, w->fp + l->fp_bytecode_array);
 	if (is_heap_object(word(w, w->fp + l->fp_bytecode_offset)) &&
@@ -193,8 +199,7 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 /* The thread's isolate: from thread-local storage where the binary says where, else from V8's root
  * register, now or when it was last seen.
  */
-static __always_inline u64 find_isolate(
-    struct walk *w, struct task_struct *task, struct thread *seen)
+static __always_inline u64 find_isolate(struct walk *w, struct task_struct *task)
 {
 	u64 isolate;
 
@@ -203,26 +208,51 @@ static __always_inline u64 find_isolate(
 		return isolate;
 	if (w->code == CODE_BUILTIN || w->code == CODE_JIT)
 		return w->root - ROOT_BIAS;
-	return seen ? seen->isolate : 0;
+	return w->thread.isolate;
 }
 
-/* The number of collections so far, and whether nothing is being moved now: gc_count_ is within 64
- * bytes after gc_state_ (0x1c to 0x34 of them in 9.4 to 14.6). V8 counts a collection some time before gc_state_ says
- * that it is under way; meanwhile the isolate's state does.
+/* The epoch: a number for the thread, its isolate, and how many collections there were. 0 if
+ * something may be moved now. gc_count_ is within 64 bytes after gc_state_ (0x1c to 0x34 of them in
+ * 9.4 to 14.6). V8 counts a collection some time before gc_state_ says that it is under way;
+ * meanwhile the isolate's state does, unless it runs JavaScript.
  */
 #define VM_STATE_GC 1 /* src/common/globals.h: enum StateTag */
 
-static __always_inline bool read_collections(struct walk *w, u32 *collections)
+static __always_inline u64 read_epoch(struct walk *w)
 {
 	const struct layout *l = &w->process.layout;
 	u32 heap[16];
 	u8 state;
 
-	if (!l->gc_count || !read_user(heap, sizeof(heap), w->isolate + l->gc_state) || heap[0] ||
-	    !read_user(&state, sizeof(state), w->isolate + l->vm_state) || state == VM_STATE_GC)
-		return false;
-	*collections = heap[(l->gc_count - l->gc_state) >> 2 & 15];
-	return true;
+	if (!l->gc_count || !read_user(heap, sizeof(heap), w->isolate + l->gc_state) || heap[0])
+		return 0;
+	if (w->code == CODE_NATIVE &&
+	    (!read_user(&state, sizeof(state), w->isolate + l->vm_state) || state == VM_STATE_GC))
+		return 0;
+	return finish(mix(w->owner, w->isolate) ^ heap[(l->gc_count - l->gc_state) >> 2 & 15]) | 1;
+}
+
+/* Keeps what is now known of the thread, for this CPU and for others. */
+static __always_inline void keep_thread(struct walk *w)
+{
+	struct thread *seen = bpf_map_lookup_elem(&threads, &w->owner);
+
+	if (seen)
+		*seen = w->thread;
+	else
+		bpf_map_update_elem(&threads, &w->owner, &w->thread, BPF_ANY);
+}
+
+/* What was last seen of the thread: mostly by this CPU's last sample. */
+static __always_inline void find_thread(struct walk *w)
+{
+	const struct thread none = {}, *seen;
+
+	if (w->thread_owner == w->owner)
+		return;
+	seen = bpf_map_lookup_elem(&threads, &w->owner);
+	w->thread = seen ? *seen : none;
+	w->thread_owner = w->owner;
 }
 
 /* What must be known of V8 before its frames are: is a collection under way, how many were there,
@@ -232,23 +262,21 @@ static __always_inline bool read_collections(struct walk *w, u32 *collections)
 static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 {
 	const struct layout *l = &w->process.layout;
-	struct thread *seen = bpf_map_lookup_elem(&threads, &w->owner);
-	struct thread now = {};
-	u32 collections;
 
-	w->isolate = now.isolate = find_isolate(w, task, seen);
+	find_thread(w);
+	w->isolate = find_isolate(w, task);
 	if (!w->isolate)
 		return;
-	if (read_collections(w, &collections))
-		w->epoch = now.epoch = (w->isolate << 20) + collections + 1;
-	w->settled = seen && w->epoch && seen->epoch == w->epoch;
-	now.runs_v8 = w->runs_v8 = seen && seen->runs_v8;
-	if (!seen)
-		bpf_map_update_elem(&threads, &w->owner, &now, BPF_ANY);
-	else if (!w->settled)
-		*seen = now;
+	w->epoch = read_epoch(w);
+	w->settled = w->epoch && w->thread.epoch == w->epoch;
+	forget_types(w);
+	if (!w->settled) {
+		w->thread.isolate = w->isolate;
+		w->thread.epoch = w->epoch;
+		keep_thread(w);
+	}
 	/* V8's helper threads point to an isolate whose frames are another thread's */
-	if (l->c_entry_fp && w->code == CODE_NATIVE && w->runs_v8 &&
+	if (l->c_entry_fp && w->code == CODE_NATIVE && w->thread.runs_v8 &&
 	    (!read_user(&w->exit_fp, 8, w->isolate + l->c_entry_fp) ||
 	        w->exit_fp - w->sp > MAX_FRAME_BYTES))
 		w->exit_fp = 0;
@@ -257,10 +285,10 @@ static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 /* Keeps in mind that the thread runs V8, once a frame of V8's was met on its stack. */
 static __always_inline void end_v8(struct walk *w)
 {
-	struct thread *seen = bpf_map_lookup_elem(&threads, &w->owner);
-
-	if (seen)
-		seen->runs_v8 = 1;
+	if (!w->met_v8 || w->thread.runs_v8)
+		return;
+	w->thread.runs_v8 = 1;
+	keep_thread(w);
 }
 
 #endif

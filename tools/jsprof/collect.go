@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -13,6 +15,9 @@ import (
 	"ustack/tools/flamegraph"
 	"ustack/tools/ustack"
 )
+
+// lookAfter is how long events may wait that the kernel does not wake us for.
+const lookAfter = 50 * time.Millisecond
 
 // A collector takes in the kernel's events while sampling goes on, and adds up
 // its counts.
@@ -58,7 +63,11 @@ func (c *collector) read() {
 	defer close(c.done)
 	var record ringbuf.Record
 	for {
+		c.reader.SetDeadline(time.Now().Add(lookAfter))
 		err := c.reader.ReadInto(&record)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
 		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, ringbuf.ErrClosed) {
 			return
 		}
@@ -148,7 +157,7 @@ func (c *collector) profile() (*flamegraph.Profile, error) {
 	}
 	objects := &c.session.objects
 	p := &flamegraph.Profile{
-		Lost:      c.count(objects.Lost) + c.count(objects.Skipped),
+		Lost:      c.count(objects.Lost),
 		Truncated: c.count(objects.Truncated),
 	}
 	for _, s := range c.stacks {
