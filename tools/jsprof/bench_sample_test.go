@@ -15,9 +15,9 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// poll is how often the kernel's statistics are read: so often that a sample
-// at 99 Hz is alone between two looks.
-const poll = 2 * time.Millisecond
+// look is how long the kernel's statistics add up between two looks at them: so
+// long that looking does not empty the caches that the samples would find.
+const look = 100 * time.Millisecond
 
 // A load is a program whose samples are timed.
 type load struct {
@@ -59,14 +59,13 @@ func benchmarkSamples(b *testing.B, node string, e effort, t *table) {
 			b.ReportMetric(frames, "JS-frames")
 			b.ReportMetric(median(times), "µs/sample-p50")
 			b.ReportMetric(mean(times), "µs/sample-mean")
-			b.ReportMetric(quantile(times, 0.99), "µs/sample-p99")
 			goal := ""
 			if l.goal > 0 {
 				goal = fmt.Sprintf("≤ %.0f µs", l.goal)
 			}
 			t.row("a sample in the kernel", place(b), "jsprof", fmt.Sprintf(
-				"median %.1f µs, mean %.1f, p99 %.1f (%d samples, %.0f JS frames)",
-				median(times), mean(times), quantile(times, 0.99), len(times), frames), goal)
+				"mean %.1f µs (of %d looks' means: median %.1f, quartiles %.1f to %.1f; %.0f JS frames)",
+				mean(times), len(times), median(times), quantile(times, 0.25), quantile(times, 0.75), frames), goal)
 		})
 	}
 }
@@ -97,11 +96,10 @@ func javascriptFrames(p *flamegraph.Profile) float64 {
 	return median(depths)
 }
 
-// timeSamples samples the target at 99 Hz and returns each sample's time in µs,
-// but for the first ones: they find no name in the kernel's cache.
+// timeSamples samples the target at 99 Hz and returns the mean time of a sample
+// in µs for each look but the first: it finds no name in the kernel's cache.
 func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([]float64, *flamegraph.Profile) {
 	b.Helper()
-	const warm = 20
 	s, err := open(Options{PIDs: []int{target.PID}, Hz: defaultHz})
 	if err != nil {
 		b.Fatal(err)
@@ -128,7 +126,7 @@ func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([
 		b.Fatal(err)
 	}
 	all := <-times
-	return all[min(warm, len(all)):], p
+	return all[min(1, len(all)):], p
 }
 
 // A reading is what the kernel has counted of the program on_sample.
@@ -154,24 +152,20 @@ func timeMisses(b *testing.B, s *session, window time.Duration) time.Duration {
 	return (after.time - before.time) / time.Duration(max(after.runs-before.runs, 1))
 }
 
-// watchSamples returns the time of each sample in µs that had a run of the
-// program for itself, or with runs that cost a miss. Only readings between
-// which nothing happened bound a sample: it may be under way at others.
+// watchSamples returns the mean time of a sample in µs for each look. What the
+// other CPUs' runs take, which find nothing to do, is left out at miss apiece.
 func watchSamples(b *testing.B, s *session, miss, window time.Duration) []float64 {
-	var times []float64
-	last, previous := read(b, s), reading{}
+	var means []float64
+	last := read(b, s)
 	for end := time.Now().Add(window); time.Now().Before(end); {
-		time.Sleep(poll)
+		time.Sleep(look)
 		now := read(b, s)
-		if quiet := now == previous; quiet {
-			samples, runs := now.samples-last.samples, now.runs-last.runs
-			if samples == 1 && runs >= 1 {
-				cost := now.time - last.time - time.Duration(runs-1)*miss
-				times = append(times, float64(cost)/float64(time.Microsecond))
-			}
-			last = now
+		if samples := now.samples - last.samples; samples > 0 {
+			misses := time.Duration(now.runs-last.runs-samples) * miss
+			cost := (now.time - last.time - misses) / time.Duration(samples)
+			means = append(means, float64(cost)/float64(time.Microsecond))
 		}
-		previous = now
+		last = now
 	}
-	return times
+	return means
 }

@@ -22,16 +22,17 @@ type effort struct {
 	attaches int
 	pairs    int // of unprofiled and profiled work, for each profiler
 	rounds   int // of work in one half of a pair
+	switches int // of sampling at a high frequency
 }
 
 func chosenEffort() effort {
 	short := effort{
 		versions: []string{"22.23.3", "24.21.0"},
-		window:   time.Second, attaches: 1, pairs: 1, rounds: 1,
+		window:   time.Second, attaches: 1, pairs: 1, rounds: 1, switches: 3,
 	}
 	long := effort{
 		versions: short.versions,
-		window:   10 * time.Second, attaches: 7, pairs: 9, rounds: 5,
+		window:   10 * time.Second, attaches: 7, pairs: 9, rounds: 5, switches: 100,
 	}
 	switch os.Getenv("USTACK_BENCH") {
 	case "long":
@@ -56,6 +57,7 @@ func BenchmarkCost(b *testing.B) {
 			b.Run("sample", func(b *testing.B) { benchmarkSamples(b, node, e, t) })
 			b.Run("attach", func(b *testing.B) { benchmarkAttach(b, node, e, t) })
 			b.Run("target", func(b *testing.B) { benchmarkTarget(b, node, all, e, t) })
+			b.Run("dense", func(b *testing.B) { benchmarkDense(b, node, e, t) })
 			b.Run("own", func(b *testing.B) { benchmarkOwn(b, node, all, e, t) })
 		})
 	}
@@ -125,7 +127,7 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
 			first := make(chan time.Duration, 1)
 			s.o.Started = func(int) {
 				for s.collector.count(s.objects.Samples) == 0 && time.Since(begin) < time.Second {
-					time.Sleep(poll)
+					time.Sleep(time.Millisecond)
 				}
 				first <- time.Since(begin)
 			}
