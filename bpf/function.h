@@ -255,11 +255,13 @@ static __always_inline void send_function(struct walk *w)
 	u64 id = w->id;
 	u8 sent = 1;
 
-	if (bpf_map_lookup_elem(&names, &id))
+	if (id == w->sent || bpf_map_lookup_elem(&names, &id))
 		return;
 	w->name.id = id;
 	if (send_name(w, EVENT_FUNCTION))
 		bpf_map_update_elem(&names, &id, &sent, BPF_ANY);
+	else
+		w->complete = 0; /* not to be remembered: it is sent again next time */
 }
 
 /* Class fields and static blocks run in functions that V8 makes and, from 12 on, names by their

@@ -51,17 +51,13 @@ SEC("perf_event")
 int on_sample(void *ctx)
 {
 	u64 ids = current_ids();
-	u32 tgid = ids >> 32;
-	struct process *process;
-	struct walk *w;
+	struct walk *w = walk_of(ids >> 32);
 
-	process = tgid ? bpf_map_lookup_elem(&processes, &tgid) : 0;
-	if (!process)
+	if (!w)
 		return 0;
 	count(samples);
-	w = capture(ctx, process, ids, with_kernel);
-	if (w)
-		count_stack(w);
+	capture(w, ctx, ids, with_kernel);
+	count_stack(w);
 	return 0;
 }
 
@@ -86,7 +82,8 @@ int on_exec(void *ctx)
 	exec.pid = current_ids() >> 32;
 	if (!exec.pid)
 		return 0;
-	bpf_map_delete_elem(&processes, &exec.pid);
+	if (!bpf_map_delete_elem(&processes, &exec.pid))
+		count(execs);
 	exec.parent = pid_namespace ? number_of(BPF_CORE_READ(task, real_parent)) :
 	                              (u32)BPF_CORE_READ(task, real_parent, tgid);
 	bpf_get_current_comm(exec.comm, sizeof(exec.comm));

@@ -215,8 +215,10 @@ const (
 	JsprofProgOnExec             = "on_exec"
 	JsprofProgOnSample           = "on_sample"
 	JsprofVarCodeUnused          = "code_unused"
+	JsprofVarDescribed           = "described"
 	JsprofVarEventKindUnused     = "event_kind_unused"
 	JsprofVarExecUnused          = "exec_unused"
+	JsprofVarExecs               = "execs"
 	JsprofVarFrameKindUnused     = "frame_kind_unused"
 	JsprofVarLost                = "lost"
 	JsprofVarLostEvents          = "lost_events"
@@ -295,8 +297,10 @@ type JsprofMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofVariableSpecs struct {
 	CodeUnused          *ebpf.VariableSpec `ebpf:"code_unused"`
+	Described           *ebpf.VariableSpec `ebpf:"described"`
 	EventKindUnused     *ebpf.VariableSpec `ebpf:"event_kind_unused"`
 	ExecUnused          *ebpf.VariableSpec `ebpf:"exec_unused"`
+	Execs               *ebpf.VariableSpec `ebpf:"execs"`
 	FrameKindUnused     *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
 	Lost                *ebpf.VariableSpec `ebpf:"lost"`
 	LostEvents          *ebpf.VariableSpec `ebpf:"lost_events"`
@@ -358,8 +362,10 @@ func (m *JsprofMaps) Close() error {
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofVariables struct {
 	CodeUnused          *ebpf.Variable `ebpf:"code_unused"`
+	Described           *ebpf.Variable `ebpf:"described"`
 	EventKindUnused     *ebpf.Variable `ebpf:"event_kind_unused"`
 	ExecUnused          *ebpf.Variable `ebpf:"exec_unused"`
+	Execs               *ebpf.Variable `ebpf:"execs"`
 	FrameKindUnused     *ebpf.Variable `ebpf:"frame_kind_unused"`
 	Lost                *ebpf.Variable `ebpf:"lost"`
 	LostEvents          *ebpf.Variable `ebpf:"lost_events"`

@@ -212,13 +212,10 @@ static __always_inline bool is_frameless(struct walk *w)
 __noinline int run(struct walk *w)
 {
 	const struct layout *l;
-	u64 fp, pc, hash, count, base, room;
-	struct known *known;
-	u32 code;
+	u64 fp, pc, hash, count;
+	u32 code, passed = 0;
 
 	if (!w)
-		return 0;
-	if (!w->settled || w->exit_fp || w->leaf)
 		return 0;
 	l = &w->process.layout;
 	fp = w->fp;
@@ -226,29 +223,29 @@ __noinline int run(struct walk *w)
 	code = w->code;
 	hash = w->stack.hash;
 	count = w->stack.count;
-	base = w->window_base + MAX_SLOT;
-	room = w->window_bytes - MAX_SLOT - 8;
-	if (w->window_bytes <= MAX_SLOT + 8)
-		return 0;
-	for (u32 i = 0; i < MAX_RUN && count < MAX_FRAMES; i++) {
+	if (w->leaf && (code != CODE_JIT || w->sp > fp + l->fp_function))
+		return 0; /* its frame is not built yet */
+	for (; passed < MAX_RUN && count < MAX_FRAMES; passed++) {
 		u64 next, caller, frame, function;
+		struct known *known;
 
-		if (code < CODE_BUILTIN || fp & 7 || fp - base >= room ||
+		if (code < CODE_BUILTIN || fp & 7 || !see(w, fp - MAX_SLOT, fp + 16) ||
 		    !(word(w, fp + l->fp_context) & 1))
 			break;
 		function = word(w, fp + l->fp_function);
 		known = recall(w, function);
 		next = word(w, fp);
 		caller = word(w, fp + 8);
-		if (!known || !caller || next <= fp || next - fp > MAX_FRAME_BYTES)
+		if (!known || known->epoch != w->epoch || !caller || next <= fp ||
+		    next - fp > MAX_FRAME_BYTES)
 			break;
 		frame = known->named;
+		if (code == CODE_JIT && pc - known->code_start >= known->code_size)
+			break;
 		if (frame & KNOWN_BUILTIN)
 			frame &= ID_MASK;
 		else if (code == CODE_BUILTIN)
 			frame = (frame & ID_MASK) | (u64)TIER_INTERPRETED << 56;
-		else if (pc - known->code_start >= known->code_size)
-			break;
 		frame |= (u64)FRAME_JS << 60;
 		mask_index(count, MAX_FRAMES - 1);
 		w->stack.frames[count++] = frame;
@@ -258,14 +255,16 @@ __noinline int run(struct walk *w)
 		pc = caller;
 		code = code_at(w, pc);
 	}
-	if (fp != w->fp)
-		w->sp = 0;
+	if (!passed)
+		return 0;
+	w->leaf = 0;
+	w->sp = 0;
 	w->fp = fp;
 	w->pc = pc;
 	w->code = code;
 	w->stack.hash = hash;
 	w->stack.count = count;
-	return 0;
+	return passed == MAX_RUN;
 }
 
 /* One frame, and those that are remembered after it; DONE when the walk has ended. */
@@ -273,8 +272,8 @@ __noinline int step(struct walk *w)
 {
 	if (!w)
 		return DONE;
-	if (w->process.has_v8)
-		run(w);
+	if (w->settled && !w->exit_fp && run(w))
+		return GO_ON;
 	if (w->stack.count >= MAX_FRAMES) {
 		w->stack.flags |= STACK_TRUNCATED;
 		return DONE;
@@ -306,22 +305,40 @@ static __always_inline void push_kernel(struct walk *w, void *ctx)
 	w->stack.kernel_count = w->stack.count;
 }
 
-/* Captures the current thread's stack into the CPU's walk. ids are current_ids(). */
-static __always_inline struct walk *capture(
-    void *ctx, struct process *process, u64 ids, bool kernel)
+/* The CPU's walk, with the description of the process in it; null if it has none. */
+static __always_inline struct walk *walk_of(u32 tgid)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct pt_regs *regs = user_regs(task);
+	struct process *process;
 	struct walk *w;
+	u64 version;
 	u32 zero = 0;
 
+	if (!tgid) /* idle */
+		return 0;
 	w = bpf_map_lookup_elem(&walks, &zero);
 	if (!w)
 		return 0; /* cannot happen; tells the verifier so */
+	version = (u64)execs << 32 | described;
+	if (w->tgid == tgid && w->version == version)
+		return w;
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (!process)
+		return 0;
 	if (w->process.serial != process->serial) {
 		bpf_probe_read_kernel(&w->process, sizeof(w->process), process);
 		__builtin_memset(w->recent, 0, sizeof(w->recent));
 	}
+	w->tgid = tgid;
+	w->version = version;
+	return w;
+}
+
+/* Captures the current thread's stack into its CPU's walk. ids are current_ids(). */
+static __always_inline void capture(struct walk *w, void *ctx, u64 ids, bool kernel)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct pt_regs *regs = user_regs(task);
+
 	w->owner = (u64)w->process.generation << 32 | (u32)ids;
 	w->stack.event = EVENT_STACK;
 	w->stack.flags = 0;
@@ -354,7 +371,6 @@ static __always_inline struct walk *capture(
 	}
 	end_v8(w);
 	w->stack.hash = finish(w->stack.hash ^ (w->stack.flags & STACK_TRUNCATED));
-	return w;
 }
 
 static __always_inline bool send_stack(struct walk *w)

@@ -69,6 +69,11 @@ struct {
 	__type(value, struct process);
 } processes SEC(".maps");
 
+/* Count what becomes of processes: user space its own writings, the kernel those that exec. Two, for
+ * neither can count in the other's place.
+ */
+volatile u32 described = 1, execs = 0;
+
 /* Inode of the pid namespace that user space counts in; 0: the first one, as the kernel does. */
 const volatile u32 pid_namespace = 0;
 

@@ -102,55 +102,56 @@ struct descriptor {
 	u64 key, details, value;
 };
 
+/* What is used together lies together: a sample finds the caches cold. */
 struct walk {
-	struct process process; /* a copy: reads of it need no look-up */
-	u64 owner;              /* process generation, tid */
+	struct stack stack;
+	u64 version; /* of processes, when process was copied; 0: never */
+	u64 owner;   /* process generation, tid */
 	u64 pc, sp, fp;
 	u64 root, callee; /* registers that mean something in V8's code */
 	u64 isolate;
-	u64 epoch; /* of the thread, its own; another after each collection; 0: not known */
+	u64 epoch;        /* of the thread, its own; another after each collection; 0: not known */
+	u64 thread_owner; /* whose the next is */
 	struct thread thread;
-	u64 thread_owner; /* whose that is */
-	u32 met_v8;       /* a frame of V8's, on this stack */
-	u32 settled;      /* nothing moves in this epoch any more */
-	u64 reached;      /* how far up the stack the walk has come for certain */
-	u64 exit_fp;      /* V8's newest exit frame, until the walk has met it; 0: none */
-	u32 code;         /* enum code of pc */
-	u32 leaf;         /* nothing is pushed yet */
-	/* the function of the frame at hand */
-	u64 function;
+	u64 reached;  /* how far up the stack the walk has come for certain */
+	u64 exit_fp;  /* V8's newest exit frame, until the walk has met it; 0: none */
+	u64 function; /* of the frame at hand, as are the next */
 	u64 id;
-	u64 code_word; /* the function's Code, or its handle in the dispatch table */
+	u64 sent; /* its id when it was last read here; 0: none */
 	u64 code_start;
+	u64 code_word; /* the function's Code, or its handle in the dispatch table */
 	u32 code_size;
 	u32 tier;  /* of that code */
 	u32 stray; /* chunk_of() a pc that it ran at outside that code; 0: none */
 	u32 is_builtin;
-	u32 complete; /* all of it was read */
+	u32 complete;    /* all of it was read */
+	u32 tgid;        /* of process */
+	u32 code;        /* enum code of pc */
+	u32 leaf;        /* nothing is pushed yet */
+	u32 met_v8;      /* a frame of V8's, on this stack */
+	u32 settled;     /* nothing moves in this epoch any more */
+	u64 last_script; /* of this sample, as its function refers to it; 0: none */
+	u64 window_base;
+	u64 window_bytes;
+	struct range recent[4]; /* by enum code: the last one that a pc was in */
+	struct process process; /* a copy: reads of it need no look-up */
+	u64 window[WINDOW_WORDS];
+	/* functions that are not remembered */
+	u64 types_epoch;      /* 0: this sample only */
+	u64 types[MAX_TYPES]; /* maps, TYPE_PLAIN, their objects' type: while nothing moves */
 	u64 object[16], map[16], part[16], script[16];
 	struct descriptor descriptors[MAX_DESCRIPTORS];
-	u64 last_script; /* of this sample, as its function refers to it; 0: none */
 	u32 last_script_id;
-	/* the string whose first bytes were read last */
 	u32 head_bytes;
-	u64 head_of; /* 0: none */
+	u64 head_of; /* the string whose first bytes were read last; 0: none */
 	s64 head_type;
 	u64 head[16];
-	/* maps, TYPE_PLAIN, their objects' type: while nothing moves */
-	u64 types[MAX_TYPES];
-	u64 types_epoch; /* 0: this sample only */
-	/* strings */
 	u64 piece_count;
 	u32 limit; /* of text */
 	u32 high;  /* a high surrogate that waits for its low one */
 	struct piece pieces[MAX_PIECES];
 	u16 raw[TEXT_BYTES];
-	struct range recent[4]; /* by enum code: the last one that a pc was in */
-	u64 window_base;
-	u64 window_bytes;
-	u64 window[WINDOW_WORDS];
 	struct name name;
-	struct stack stack;
 };
 
 /* Keeps types that no map names in the object, for Go's bindings. */

@@ -90,44 +90,45 @@ static __always_inline u32 place_of(u64 owner, u64 function)
 	return hash >> 40 & (MAX_FUNCTIONS - 1);
 }
 
-/* Keeps what was read of the function until the next collection: in a place that holds nothing of
- * use, else in its first.
+/* Keeps what was read of the function until the next collection: in its place, else in one that
+ * holds nothing of use. What may move already is kept for its id only.
  */
 static __always_inline void remember(struct walk *w)
 {
 	u32 first = place_of(w->owner, w->function), second = first ^ 1;
 	struct known *known, *other;
 
-	if (!w->settled || !w->complete)
+	if (!w->complete)
 		return;
 	known = bpf_map_lookup_elem(&functions, &first);
 	other = bpf_map_lookup_elem(&functions, &second);
 	if (!known || !other)
 		return; /* cannot happen; tells the verifier so */
-	if (known->function != w->function && known->epoch == w->epoch)
+	if (known->function != w->function && w->epoch && known->epoch == w->epoch)
 		known = other;
 	known->function = w->function;
-	known->epoch = w->epoch;
+	known->epoch = w->settled ? w->epoch : 0;
 	known->named = w->id | (u64)w->tier << 56 | (w->is_builtin ? KNOWN_BUILTIN : 0);
 	known->code_start = w->code_start;
 	known->code_size = w->code_size;
 	known->stray = w->stray;
 }
 
-static __always_inline struct known *recall_at(u64 function, u64 epoch, u32 place)
+/* What is remembered of the function in that place, of whatever epoch, or null. */
+static __always_inline struct known *recall_at(u64 function, u32 place)
 {
 	struct known *known = bpf_map_lookup_elem(&functions, &place);
 
-	return known && known->function == function && known->epoch == epoch ? known : 0;
+	return known && known->function == function ? known : 0;
 }
 
-/* What is remembered of the function in this epoch, or null. */
+/* The same in either place. */
 static __always_inline struct known *recall(struct walk *w, u64 function)
 {
 	u32 place = place_of(w->owner, function);
-	struct known *known = recall_at(function, w->epoch, place);
+	struct known *known = recall_at(function, place);
 
-	return known ? known : recall_at(function, w->epoch, place ^ 1);
+	return known ? known : recall_at(function, place ^ 1);
 }
 
 /* Names the function at w->function: from what is remembered of it, or afresh. False if it is no
@@ -139,8 +140,8 @@ __noinline int name_function(struct walk *w)
 
 	if (!w)
 		return false;
-	known = w->settled ? recall(w, w->function) : 0;
-	if (known) {
+	known = recall(w, w->function);
+	if (known && w->settled && known->epoch == w->epoch) {
 		w->id = known->named & ID_MASK;
 		w->tier = known->named >> 56 & 15;
 		w->is_builtin = !!(known->named & KNOWN_BUILTIN);
@@ -150,6 +151,7 @@ __noinline int name_function(struct walk *w)
 		w->complete = 1;
 		return true;
 	}
+	w->sent = known ? known->named & ID_MASK : 0;
 	read_function(w);
 	if (!w->id)
 		return false;
@@ -201,14 +203,14 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
  */
 static __always_inline u64 find_isolate(struct walk *w, struct task_struct *task)
 {
-	u64 isolate;
+	u64 isolate, by_root = w->code >= CODE_BUILTIN ? w->root - ROOT_BIAS : 0;
 
+	if (by_root && by_root == w->thread.isolate)
+		return by_root;
 	if (w->process.tls_isolate &&
 	    read_user(&isolate, sizeof(isolate), thread_pointer(task) + w->process.tls_isolate))
 		return isolate;
-	if (w->code == CODE_BUILTIN || w->code == CODE_JIT)
-		return w->root - ROOT_BIAS;
-	return w->thread.isolate;
+	return by_root ? by_root : w->thread.isolate;
 }
 
 /* The epoch: a number for the thread, its isolate, and how many collections there were. 0 if

@@ -94,7 +94,9 @@ func open(o Options) (s *session, err error) {
 		return s, err
 	}
 	s.closers = append(s.closers, s.objects.Close)
-	s.table = ustack.NewTable(ustack.Maps{Processes: s.objects.Processes, Scripts: s.objects.Scripts})
+	s.table = ustack.NewTable(ustack.Maps{
+		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
+	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = newTargets(s.table, o)
 	s.closers = append(s.closers, s.targets.close)

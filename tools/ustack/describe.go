@@ -105,13 +105,22 @@ func (t *Table) describe(p *target) error {
 		ranges = ranges[:len(d.Ranges)]
 	}
 	d.RangeCount = uint32(copy(d.Ranges[:], ranges))
-	if err := t.maps.Processes.Put(uint32(p.process.PID()), &d); err != nil {
+	err = t.maps.Processes.Put(uint32(p.process.PID()), &d)
+	if err != nil {
 		return fmt.Errorf("tell the kernel of process %d: %w (at most %d processes)", p.process.PID(), err, t.maps.Processes.MaxEntries())
+	}
+	return t.changed()
+}
+
+// changed has the kernel look up anew what it keeps of the processes.
+func (t *Table) changed() error {
+	if err := t.maps.Described.Set(t.serial()); err != nil {
+		return fmt.Errorf("tell the kernel of a change: %w", err)
 	}
 	return nil
 }
 
-// serial returns a number that no description has yet; none is 0.
+// serial returns a number that was not returned before; none is 0.
 func (t *Table) serial() uint32 {
 	t.described++
 	return t.described

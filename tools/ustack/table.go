@@ -24,8 +24,9 @@ import (
 
 // Maps are the kernel's maps that a Table writes.
 type Maps struct {
-	Processes *ebpf.Map // descriptions, by pid
-	Scripts   *ebpf.Map // scripts the kernel has told of; deleting one has it told again
+	Processes *ebpf.Map      // descriptions, by pid
+	Scripts   *ebpf.Map      // scripts the kernel has told of; deleting one has it told again
+	Described *ebpf.Variable // changes with Processes
 }
 
 // A Table knows the processes that are looked at. Its methods may be called
@@ -42,7 +43,7 @@ type Table struct {
 	kernelErr error
 	troubles  []error
 	told      map[string]bool // troubles, by text
-	described uint32          // descriptions written
+	described uint32          // changes of descriptions
 }
 
 type function struct {
@@ -128,7 +129,7 @@ func (t *Table) Remove(pid int) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) { // deleted at its exec
 		err = nil
 	}
-	return errors.Join(err, g.close())
+	return errors.Join(err, t.changed(), g.close())
 }
 
 // alive reports whether the target can still be asked.
