@@ -69,7 +69,7 @@ func benchmarkDense(b *testing.B, node string, e effort, t *table) {
 			b.Error(err)
 		}
 	}()
-	if err := s.targets.add(); err != nil {
+	if err := s.targets.Add(); err != nil {
 		b.Fatal(err)
 	}
 	var ratios []float64

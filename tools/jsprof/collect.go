@@ -90,7 +90,7 @@ func (c *collector) take(raw []byte) {
 	case bpf.JsprofEventKindEVENT_SCRIPT:
 		c.session.table.Script(raw)
 	case bpf.JsprofEventKindEVENT_EXEC:
-		c.session.targets.exec(ustack.Decode[bpf.JsprofExec](raw))
+		c.session.targets.Exec(raw)
 	case bpf.JsprofEventKindEVENT_STACK:
 		hash, stack := c.session.table.Stack(raw)
 		key := bpf.JsprofStackKey{Ids: uint64(stack.PID)<<32 | uint64(stack.TID), Hash: hash}

@@ -12,7 +12,6 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
-	"ustack/symbolize/process"
 	"ustack/tools/flamegraph"
 	"ustack/tools/ustack"
 )
@@ -38,9 +37,6 @@ type Options struct {
 
 const defaultHz = 99 // out of step with work that repeats each 10 ms
 
-// errNoTarget is Run's answer to Options that name no process.
-var errNoTarget = errors.New("nothing to profile (name a process: -p, --comm, --all, or a command)")
-
 // Run samples until the duration is over, ctx is done or the last target has
 // ended, and returns what was seen. That ctx ends is no error.
 func Run(ctx context.Context, o Options) (*flamegraph.Profile, error) {
@@ -61,7 +57,7 @@ type session struct {
 	objects   bpf.JsprofObjects
 	table     *ustack.Table
 	collector *collector
-	targets   *targets
+	targets   *ustack.Targets
 	closers   []func() error // undone in reverse
 }
 
@@ -98,8 +94,13 @@ func open(o Options) (s *session, err error) {
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
-	s.targets = newTargets(s.table, o)
-	s.closers = append(s.closers, s.targets.close)
+	s.targets = ustack.NewTargets(s.table, ustack.Selection{
+		PIDs: o.PIDs, Comm: o.Comm, All: o.All, Command: o.Command, Stdout: o.Stdout,
+	})
+	if o.Warn != nil {
+		s.targets.Warn = o.Warn
+	}
+	s.closers = append(s.closers, s.targets.Close)
 	s.collector, err = newCollector(s)
 	if err != nil {
 		return s, err
@@ -123,7 +124,7 @@ func (s *session) close() error {
 }
 
 func (s *session) run(ctx context.Context) (*flamegraph.Profile, error) {
-	if err := s.targets.add(); err != nil {
+	if err := s.targets.Add(); err != nil {
 		return nil, err
 	}
 	event := loader.CPUClock
@@ -138,7 +139,7 @@ func (s *session) run(ctx context.Context) (*flamegraph.Profile, error) {
 	if s.o.Started != nil {
 		s.o.Started(sampler.Hz)
 	}
-	if err := s.targets.start(); err != nil {
+	if err := s.targets.Start(); err != nil {
 		return nil, errors.Join(err, sampler.Close())
 	}
 	s.wait(ctx)
@@ -172,7 +173,7 @@ func (s *session) wait(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.targets.gone:
+		case <-s.targets.Gone():
 			return
 		case <-ticker.C:
 			s.warn()
@@ -191,22 +192,4 @@ func (s *session) warn() {
 	for _, err := range s.table.Troubles() {
 		s.o.Warn(err)
 	}
-}
-
-// openAll returns the processes that o selects now.
-func openAll(o Options) ([]int, error) {
-	if len(o.PIDs) > 0 {
-		return o.PIDs, nil
-	}
-	all, err := process.List()
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for _, p := range all {
-		if o.All || p.Comm == o.Comm {
-			pids = append(pids, p.PID)
-		}
-	}
-	return pids, nil
 }

@@ -1,4 +1,4 @@
-package jsprof
+package ustack
 
 import (
 	"cmp"
@@ -15,14 +15,34 @@ import (
 
 	"ustack/bpf"
 	"ustack/symbolize/process"
-	"ustack/tools/ustack"
 )
 
-// targets keeps the table's processes those that the options select, as
+// A Selection says which processes to look at. One of PIDs, Comm, All and
+// Command is needed.
+type Selection struct {
+	PIDs    []int
+	Comm    string   // every process of this name, new ones too
+	All     bool     // every process that holds V8, new ones too
+	Command []string // start it, and look at it and its children
+	Stdout  *os.File // of Command; ours if nil
+}
+
+// errNoTarget is the answer to a Selection that names no process.
+var errNoTarget = errors.New("no process to look at (name one: -p, --comm, --all, or a command)")
+
+// Targets keeps a table's processes those that a Selection selects, as
 // processes start, exec and end.
-type targets struct {
-	table *ustack.Table
-	o     Options
+type Targets struct {
+	// Added is called for each process that the table has begun to look at,
+	// Ended when it has ended. Either may be nil.
+	Added func(pid int) error
+	Ended func(pid int)
+	// Warn is called with what keeps a process that came later from being
+	// looked at.
+	Warn func(error)
+
+	table *Table
+	s     Selection
 	gone  chan struct{} // closed when the last has ended, where no more can come
 	over  sync.Once     // closes gone
 
@@ -33,39 +53,47 @@ type targets struct {
 	closed  bool
 }
 
-func newTargets(table *ustack.Table, o Options) *targets {
-	return &targets{table: table, o: o, gone: make(chan struct{}), watched: make(map[int]func())}
+// NewTargets returns the targets of s, of which table knows none yet. Close ends
+// what they begin.
+func NewTargets(table *Table, s Selection) *Targets {
+	return &Targets{
+		Warn:  func(error) {},
+		table: table, s: s, gone: make(chan struct{}), watched: make(map[int]func()),
+	}
 }
 
-// add has the table look at the processes that are there; a command is there,
+// Gone is closed when the last process has ended, where no more can come.
+func (t *Targets) Gone() <-chan struct{} { return t.gone }
+
+// Add has the table look at the processes that are there; a command is there,
 // stopped before its first instruction.
-func (t *targets) add() error {
-	if len(t.o.Command) > 0 {
-		c, err := start(t.o.Command, t.o.Stdout)
+func (t *Targets) Add() error {
+	if len(t.s.Command) > 0 {
+		c, err := start(t.s.Command, t.s.Stdout)
 		if err != nil {
 			return err
 		}
 		t.command = c
 		return t.watch(c.pid())
 	}
-	if len(t.o.PIDs) == 0 && t.o.Comm == "" && !t.o.All {
+	if len(t.s.PIDs) == 0 && t.s.Comm == "" && !t.s.All {
 		return errNoTarget
 	}
-	pids, err := openAll(t.o)
+	pids, err := t.s.list()
 	if err != nil {
 		return err
 	}
 	for _, pid := range pids {
 		err := t.watch(pid)
-		if len(t.o.PIDs) > 0 && err != nil {
+		if len(t.s.PIDs) > 0 && err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// start lets the command run.
-func (t *targets) start() error {
+// Start lets the command run.
+func (t *Targets) Start() error {
 	if t.command == nil {
 		return nil
 	}
@@ -73,12 +101,17 @@ func (t *targets) start() error {
 }
 
 // watch adds process pid, until it ends.
-func (t *targets) watch(pid int) error {
+func (t *Targets) watch(pid int) error {
 	if err := t.table.Add(pid); err != nil {
 		return err
 	}
-	if t.o.All && !t.table.HasV8(pid) {
+	if t.s.All && !t.table.HasV8(pid) {
 		return t.table.Remove(pid)
+	}
+	if t.Added != nil {
+		if err := t.Added(pid); err != nil {
+			return errors.Join(err, t.table.Remove(pid))
+		}
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -102,34 +135,39 @@ func (t *targets) watch(pid int) error {
 	return nil
 }
 
-func (t *targets) ended(pid int) {
+func (t *Targets) ended(pid int) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	delete(t.watched, pid)
-	if err := t.table.Remove(pid); err != nil && t.o.Warn != nil {
-		t.o.Warn(fmt.Errorf("forget process %d: %w", pid, err))
+	if t.Ended != nil {
+		t.Ended(pid)
 	}
-	last := len(t.watched) == 0 && !t.o.All && t.o.Comm == ""
+	if err := t.table.Remove(pid); err != nil {
+		t.Warn(fmt.Errorf("forget process %d: %w", pid, err))
+	}
+	last := len(t.watched) == 0 && !t.s.All && t.s.Comm == ""
 	if last || t.command != nil && pid == t.command.pid() {
 		t.over.Do(func() { close(t.gone) })
 	}
 }
 
-// exec is told of each process that has a new program.
-func (t *targets) exec(e *bpf.JsprofExec) {
+// Exec takes in a record of the kernel's about a process that has a new program.
+func (t *Targets) Exec(raw []byte) {
+	e := Decode[bpf.JsprofExec](raw)
 	pid := int(e.Pid)
 	comm := string(e.Comm[:slices.Index(append(e.Comm[:], 0), 0)])
-	wanted := t.o.All || t.table.Has(pid) || t.o.Comm != "" && comm == t.o.Comm ||
-		len(t.o.Command) > 0 && t.table.Has(int(e.Parent))
+	wanted := t.s.All || t.table.Has(pid) || t.s.Comm != "" && comm == t.s.Comm ||
+		len(t.s.Command) > 0 && t.table.Has(int(e.Parent))
 	if !wanted {
 		return
 	}
-	if err := t.watch(pid); err != nil && !errors.Is(err, process.ErrGone) && t.o.Warn != nil {
-		t.o.Warn(err)
+	if err := t.watch(pid); err != nil && !errors.Is(err, process.ErrGone) {
+		t.Warn(err)
 	}
 }
 
-func (t *targets) close() error {
+// Close watches no more, and leaves a command to itself.
+func (t *Targets) Close() error {
 	t.mutex.Lock()
 	t.closed = true
 	for _, stop := range t.watched {
@@ -141,6 +179,24 @@ func (t *targets) close() error {
 		return t.command.close()
 	}
 	return nil
+}
+
+// list returns the processes that are selected now.
+func (s *Selection) list() ([]int, error) {
+	if len(s.PIDs) > 0 {
+		return s.PIDs, nil
+	}
+	all, err := process.List()
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, p := range all {
+		if s.All || p.Comm == s.Comm {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids, nil
 }
 
 // A command is a child process that was started stopped.
