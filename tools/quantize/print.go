@@ -14,6 +14,16 @@ type Entry struct {
 	Key          string
 	Stack        []string // frames, leaf first, that are part of the key; may be empty
 	Distribution Distribution
+
+	// Parts are drawn instead of the Distribution, each below its title; the
+	// Distribution then only gives the entry its place.
+	Parts []Part
+}
+
+// A Part is a distribution by its title.
+type Part struct {
+	Title        string
+	Distribution Distribution
 }
 
 // Widths that DTrace prints with: its bars, and the indent of its stacks.
@@ -28,7 +38,13 @@ func Print(w io.Writer, unit Unit, entries []Entry) error {
 	var out bytes.Buffer
 	for _, entry := range slices.SortedFunc(slices.Values(entries), compare) {
 		printKey(&out, entry)
-		Draw(&out, unit, entry.Distribution)
+		if len(entry.Parts) == 0 {
+			Draw(&out, unit, entry.Distribution)
+		}
+		for _, part := range entry.Parts {
+			fmt.Fprintf(&out, "\n  %s", part.Title)
+			Draw(&out, unit, part.Distribution)
+		}
 		out.WriteByte('\n')
 	}
 	if _, err := w.Write(out.Bytes()); err != nil {

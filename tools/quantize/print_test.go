@@ -156,6 +156,32 @@ func TestStackIsPrintedAboveItsDistribution(t *testing.T) {
 	}
 }
 
+func TestPartsAreDrawnBelowTheirTitlesInThePlaceOfTheWhole(t *testing.T) {
+	var out bytes.Buffer
+	parts := []Part{{"wait", values(1)}, {"run", values(4)}}
+	entries := []Entry{
+		{Key: "split", Distribution: values(5), Parts: parts},
+		{Key: "whole", Distribution: values(2)},
+	}
+	if err := Print(&out, Nanoseconds, entries); err != nil {
+		t.Fatal(err)
+	}
+	whole, split, _ := strings.Cut(out.String(), "\n\n")
+	if !strings.HasPrefix(whole, "  whole ") {
+		t.Errorf("first entry = %q, want the lighter one", whole)
+	}
+	heading := "\n           value  ------------- Distribution ------------- count    \n"
+	row := func(value string, bar int, count string) string {
+		return fmt.Sprintf("%16s |%-40s %-9s\n", value, strings.Repeat("@", bar), count)
+	}
+	want := fmt.Sprintf("  %-50s", "split") +
+		"\n  wait" + heading + row("0", 0, "0") + row("1", 40, "1") + row("2", 0, "0") +
+		"\n  run" + heading + row("2", 0, "0") + row("4", 40, "1") + row("8", 0, "0") + "\n"
+	if diff := cmp.Diff(want, split); diff != "" {
+		t.Errorf("split entry (-want +got):\n%s", diff)
+	}
+}
+
 type broken struct{}
 
 var errBroken = errors.New("broken pipe")
