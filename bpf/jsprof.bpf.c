@@ -10,6 +10,7 @@
 // them.
 // Needs Linux 5.15.
 
+#include "exec.h"
 #include "stack.h"
 
 #define MAX_STACKS 32768
@@ -43,7 +44,8 @@ static __always_inline void count_stack(struct walk *w)
 		count(*seen);
 		return;
 	}
-	if (!send_stack(w) || bpf_map_update_elem(&counts, &key, &one, BPF_ANY))
+	if (!send_stack(w, w->stack.flags & STACK_NEW_CODE) ||
+	    bpf_map_update_elem(&counts, &key, &one, BPF_ANY))
 		count(lost);
 }
 
@@ -51,43 +53,13 @@ SEC("perf_event")
 int on_sample(void *ctx)
 {
 	u64 ids = current_ids();
-	struct walk *w = walk_of(ids >> 32);
+	struct walk *w = walk_of(ids >> 32, 0);
 
 	if (!w)
 		return 0;
 	count(samples);
-	capture(w, ctx, ids, with_kernel);
+	capture(w, ctx, ids, with_kernel ? WITH_KERNEL : 0);
 	count_stack(w);
-	return 0;
-}
-
-/* A process has a new program: what was known of it no longer holds. */
-struct exec {
-	u32 event; /* EVENT_EXEC */
-	u32 pid;
-	u32 parent;
-	u32 pad;
-	u8 comm[COMM_BYTES];
-};
-
-/* Keeps types that no map names in the object, for Go's bindings. */
-const struct exec *exec_unused __attribute__((unused));
-
-SEC("raw_tp/sched_process_exec")
-int on_exec(void *ctx)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct exec exec = { .event = EVENT_EXEC };
-
-	exec.pid = current_ids() >> 32;
-	if (!exec.pid)
-		return 0;
-	if (!bpf_map_delete_elem(&processes, &exec.pid))
-		count(execs);
-	exec.parent = pid_namespace ? number_of(BPF_CORE_READ(task, real_parent)) :
-	                              (u32)BPF_CORE_READ(task, real_parent, tgid);
-	bpf_get_current_comm(exec.comm, sizeof(exec.comm));
-	send(&exec, sizeof(exec), true);
 	return 0;
 }
 

@@ -49,6 +49,8 @@ const (
 	JsprofFrameKindFRAME_CODE   JsprofFrameKind = 3
 	JsprofFrameKindFRAME_LOST   JsprofFrameKind = 4
 	JsprofFrameKindFRAME_GAP    JsprofFrameKind = 5
+	JsprofFrameKindFRAME_TEXT   JsprofFrameKind = 6
+	JsprofFrameKindFRAME_DATA   JsprofFrameKind = 7
 	JsprofFrameKindFRAME_KERNEL JsprofFrameKind = 15
 )
 
@@ -181,6 +183,7 @@ const (
 	JsprofStackFlagSTACK_TRUNCATED JsprofStackFlag = 1
 	JsprofStackFlagSTACK_BROKEN    JsprofStackFlag = 2
 	JsprofStackFlagSTACK_NEW_CODE  JsprofStackFlag = 4
+	JsprofStackFlagSTACK_ADDON     JsprofStackFlag = 8
 )
 
 type JsprofStackKey struct {

@@ -26,6 +26,29 @@ static __always_inline u64 thread_pointer(struct task_struct *task)
 	return task->thread.fsbase;
 }
 
+/* At a function's entry: what it was called with, and where it returns to. */
+#define argument0(regs) ((regs)->di)
+#define argument1(regs) ((regs)->si)
+#define argument2(regs) ((regs)->dx)
+#define argument3(regs) ((regs)->cx)
+
+static __always_inline u64 argument6(struct pt_regs *regs)
+{
+	u64 value;
+
+	return bpf_probe_read_user(&value, 8, (void *)(regs->sp + 8)) ? 0 : value;
+}
+
+static __always_inline u64 return_address(struct pt_regs *regs)
+{
+	u64 value;
+
+	return bpf_probe_read_user(&value, 8, (void *)regs->sp) ? 0 : value;
+}
+
+/* At a function's return. */
+#define returned(regs) ((regs)->ax)
+
 #elif defined(__TARGET_ARCH_arm64)
 
 /* arch/arm64/include/asm/ptrace.h */
@@ -44,6 +67,14 @@ static __always_inline u64 thread_pointer(struct task_struct *task)
 {
 	return task->thread.uw.tp_value;
 }
+
+#define argument0(r) ((r)->regs[0])
+#define argument1(r) ((r)->regs[1])
+#define argument2(r) ((r)->regs[2])
+#define argument3(r) ((r)->regs[3])
+#define argument6(r) ((r)->regs[6])
+#define return_address(r) ((r)->regs[30])
+#define returned(r) ((r)->regs[0])
 
 #else
 #error "registers of this architecture are not known"

@@ -14,12 +14,21 @@
 
 enum { DONE = 1, GO_ON = 0 };
 
+/* What a stack is taken with. */
+enum {
+	WITH_KERNEL = 1, /* the kernel's frames */
+	AT_ENTRY = 2,    /* the innermost function is about to build its frame */
+};
+
+#ifndef MAX_WALKS
+#define MAX_WALKS 1 /* that one CPU can be at: more than one where walks can be preempted */
+#endif
 #define MAX_RUN 16  /* frames, before the verifier has had enough */
 #define MAX_SLOT 48 /* bytes below the frame pointer that hold what is asked for */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, MAX_WALKS);
 	__type(key, u32);
 	__type(value, struct walk);
 } walks SEC(".maps");
@@ -267,6 +276,18 @@ __noinline int run(struct walk *w)
 	return passed == MAX_RUN;
 }
 
+/* Keeps in mind whether the native code at hand is an add-on's; what user space has not described
+ * yet is taken for one that was just loaded.
+ */
+static __always_inline bool note_addon(struct walk *w)
+{
+	if (w->code == CODE_UNKNOWN)
+		w->stack.flags |= STACK_NEW_CODE | STACK_ADDON;
+	else if (w->recent[CODE_NATIVE].end & RANGE_ADDON)
+		w->stack.flags |= STACK_ADDON;
+	return w->stack.flags & STACK_ADDON;
+}
+
 /* One frame, and those that are remembered after it; DONE when the walk has ended. */
 __noinline int step(struct walk *w)
 {
@@ -281,6 +302,7 @@ __noinline int step(struct walk *w)
 	if (!w->process.has_v8 || w->code == CODE_NATIVE) {
 		u32 leaf = w->leaf;
 
+		note_addon(w);
 		push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
 		if (leaf && w->process.has_v8 && is_frameless(w))
 			return GO_ON;
@@ -305,17 +327,18 @@ static __always_inline void push_kernel(struct walk *w, void *ctx)
 	w->stack.kernel_count = w->stack.count;
 }
 
-/* The CPU's walk, with the description of the process in it; null if it has none. */
-static __always_inline struct walk *walk_of(u32 tgid)
+/* The CPU's walk of that number, with the description of the process in it; null if it has none.
+ * Programs that can be preempted take one with take_walk().
+ */
+static __always_inline struct walk *walk_of(u32 tgid, u32 number)
 {
 	struct process *process;
 	struct walk *w;
 	u64 version;
-	u32 zero = 0;
 
 	if (!tgid) /* idle */
 		return 0;
-	w = bpf_map_lookup_elem(&walks, &zero);
+	w = bpf_map_lookup_elem(&walks, &number);
 	if (!w)
 		return 0; /* cannot happen; tells the verifier so */
 	version = (u64)execs << 32 | described;
@@ -333,12 +356,9 @@ static __always_inline struct walk *walk_of(u32 tgid)
 	return w;
 }
 
-/* Captures the current thread's stack into its CPU's walk. ids are current_ids(). */
-static __always_inline void capture(struct walk *w, void *ctx, u64 ids, bool kernel)
+/* Prepares a walk up the current thread's stack. ids are current_ids(). */
+static __always_inline void begin_walk(struct walk *w, struct pt_regs *regs, u64 ids)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	struct pt_regs *regs = user_regs(task);
-
 	w->owner = (u64)w->process.generation << 32 | (u32)ids;
 	w->stack.event = EVENT_STACK;
 	w->stack.flags = 0;
@@ -347,8 +367,6 @@ static __always_inline void capture(struct walk *w, void *ctx, u64 ids, bool ker
 	w->stack.hash = w->owner;
 	w->stack.count = 0;
 	w->stack.kernel_count = 0;
-	if (kernel)
-		push_kernel(w, ctx);
 	w->pc = user_pc(regs);
 	w->sp = user_sp(regs);
 	w->fp = user_fp(regs);
@@ -362,6 +380,29 @@ static __always_inline void capture(struct walk *w, void *ctx, u64 ids, bool ker
 	w->reached = w->sp;
 	w->leaf = 1;
 	w->window_bytes = 0;
+}
+
+/* Goes from a function's entry to its caller. */
+static __always_inline void leave_entry(struct walk *w, struct pt_regs *regs)
+{
+	push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+	w->pc = return_address(regs);
+	w->sp = 0;
+}
+
+/* Captures the current thread's stack into its CPU's walk. */
+static __always_inline void capture(struct walk *w, void *ctx, u64 ids, u32 with)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	struct pt_regs *regs = user_regs(task);
+
+	begin_walk(w, regs, ids);
+	if (with & WITH_KERNEL)
+		push_kernel(w, ctx);
+	w->leaf = 1;
+	if (with & AT_ENTRY)
+		leave_entry(w, regs);
 	w->code = code_at(w, w->pc);
 	if (w->process.has_v8)
 		begin_v8(w, task);
@@ -373,14 +414,14 @@ static __always_inline void capture(struct walk *w, void *ctx, u64 ids, bool ker
 	w->stack.hash = finish(w->stack.hash ^ (w->stack.flags & STACK_TRUNCATED));
 }
 
-static __always_inline bool send_stack(struct walk *w)
+static __always_inline bool send_stack(struct walk *w, bool urgent)
 {
 	u64 bytes = __builtin_offsetof(struct stack, frames) + 8 * (u64)w->stack.count;
 
 	if (bytes > sizeof(w->stack))
 		return false; /* cannot happen; tells the verifier so */
 	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
-	return send(&w->stack, bytes, w->stack.flags & STACK_NEW_CODE);
+	return send(&w->stack, bytes, urgent);
 }
 
 #endif

@@ -21,9 +21,13 @@ enum code {
 	CODE_JIT,     /* V8's code space */
 };
 
+#define RANGE_CODE 3
+#define RANGE_ADDON 4 /* native code of an add-on */
+#define RANGE_BITS 7ull
+
 struct range {
 	u64 start;
-	u64 end; /* exclusive; the low two bits are not part of it but the enum code */
+	u64 end; /* exclusive; the low bits are not part of it: enum code, RANGE_ADDON */
 };
 
 /* Where V8 keeps things, in bytes unless said; symbolize/v8.Layout has the meaning of each. 0 is

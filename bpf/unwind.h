@@ -32,6 +32,8 @@ enum frame_kind {
 	FRAME_CODE,   /* pc in V8's code that has no frame of its own, or none that could be told */
 	FRAME_LOST,   /* pc in V8's code whose function could not be read */
 	FRAME_GAP,    /* frames are missing here */
+	FRAME_TEXT,   /* no code but a name: function id of 56 bits */
+	FRAME_DATA,   /* no code but an object's vtable: its address */
 	FRAME_KERNEL = 15, /* pc: kernel addresses begin with ones */
 };
 
@@ -50,6 +52,7 @@ enum stack_flag {
 	STACK_TRUNCATED = 1, /* deeper than MAX_FRAMES */
 	STACK_BROKEN = 2,    /* the chain of frame pointers ended where no thread begins */
 	STACK_NEW_CODE = 4,  /* code was met that user space has not described */
+	STACK_ADDON = 8,     /* an add-on's code was met, or what may be one's */
 };
 
 /* One stack, leaf first: kernel frames, then user frames. */
@@ -105,8 +108,10 @@ struct descriptor {
 /* What is used together lies together: a sample finds the caches cold. */
 struct walk {
 	struct stack stack;
-	u64 version; /* of processes, when process was copied; 0: never */
-	u64 owner;   /* process generation, tid */
+	u32 taken;     /* by a program that is at it */
+	u32 forgetful; /* remembers no function: another is at what is remembered */
+	u64 version;   /* of processes, when process was copied; 0: never */
+	u64 owner;     /* process generation, tid */
 	u64 pc, sp, fp;
 	u64 root, callee; /* registers that mean something in V8's code */
 	u64 isolate;
@@ -236,7 +241,7 @@ static __always_inline u64 word(struct walk *w, u64 address)
 	return w->window[at];
 }
 
-#define is_within(range, pc) ((pc) >= (range)->start && (pc) < ((range)->end & ~3ull))
+#define is_within(range, pc) ((pc) >= (range)->start && (pc) < ((range)->end & ~RANGE_BITS))
 
 /* The kind of code at pc: the last range that starts at or before it, if pc is inside. */
 __noinline u32 code_at(struct walk *w, u64 pc)
@@ -260,8 +265,8 @@ __noinline u32 code_at(struct walk *w, u64 pc)
 	mask_index(i, MAX_RANGES - 1);
 	if (!is_within(&ranges[i], pc))
 		return CODE_UNKNOWN;
-	j = ranges[i].end & 3;
-	mask_index(j, 3);
+	j = ranges[i].end & RANGE_CODE;
+	mask_index(j, RANGE_CODE);
 	w->recent[j] = ranges[i];
 	return j;
 }

@@ -98,7 +98,7 @@ static __always_inline void remember(struct walk *w)
 	u32 first = place_of(w->owner, w->function), second = first ^ 1;
 	struct known *known, *other;
 
-	if (!w->complete)
+	if (!w->complete || w->forgetful)
 		return;
 	known = bpf_map_lookup_elem(&functions, &first);
 	other = bpf_map_lookup_elem(&functions, &second);
@@ -270,7 +270,7 @@ static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 	if (!w->isolate)
 		return;
 	w->epoch = read_epoch(w);
-	w->settled = w->epoch && w->thread.epoch == w->epoch;
+	w->settled = w->epoch && w->thread.epoch == w->epoch && !w->forgetful;
 	forget_types(w);
 	if (!w->settled) {
 		w->thread.isolate = w->isolate;

@@ -1,31 +1,22 @@
 package jsprof
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 
 	"ustack/bpf"
 	"ustack/tools/flamegraph"
 	"ustack/tools/ustack"
 )
 
-// lookAfter is how long events may wait that the kernel does not wake us for.
-const lookAfter = 50 * time.Millisecond
-
 // A collector takes in the kernel's events while sampling goes on, and adds up
 // its counts.
 type collector struct {
 	session *session
-	reader  *ringbuf.Reader
-	done    chan struct{} // closed when the reader has ended
-	err     error         // why it ended, nil at close or flush
+	events  *ustack.Events
 
 	mutex  sync.Mutex
 	stacks map[bpf.JsprofStackKey]*counted
@@ -38,68 +29,20 @@ type counted struct {
 }
 
 func newCollector(s *session) (*collector, error) {
-	reader, err := ringbuf.NewReader(s.objects.Events)
-	if err != nil {
-		return nil, fmt.Errorf("open the kernel's events: %w", err)
-	}
-	c := &collector{
-		session: s,
-		reader:  reader,
-		done:    make(chan struct{}),
-		stacks:  make(map[bpf.JsprofStackKey]*counted),
-	}
-	go c.read()
-	return c, nil
-}
-
-// close ends the reader and waits for it.
-func (c *collector) close() error {
-	err := c.reader.Close()
-	<-c.done
-	return err
-}
-
-func (c *collector) read() {
-	defer close(c.done)
-	var record ringbuf.Record
-	for {
-		c.reader.SetDeadline(time.Now().Add(lookAfter))
-		err := c.reader.ReadInto(&record)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			continue
-		}
-		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, ringbuf.ErrClosed) {
-			return
-		}
-		if err != nil {
-			c.err = fmt.Errorf("read the kernel's events: %w", err)
-			return
-		}
-		c.take(record.RawSample)
-	}
+	c := &collector{session: s, stacks: make(map[bpf.JsprofStackKey]*counted)}
+	var err error
+	c.events, err = ustack.Listen(s.objects.Events, s.targets, c.take)
+	return c, err
 }
 
 func (c *collector) take(raw []byte) {
-	const kindBytes = 4
-	if len(raw) < kindBytes {
-		return
-	}
-	switch bpf.JsprofEventKind(binary.NativeEndian.Uint32(raw)) {
-	case bpf.JsprofEventKindEVENT_FUNCTION:
-		c.session.table.Function(raw)
-	case bpf.JsprofEventKindEVENT_SCRIPT:
-		c.session.table.Script(raw)
-	case bpf.JsprofEventKindEVENT_EXEC:
-		c.session.targets.Exec(raw)
-	case bpf.JsprofEventKindEVENT_STACK:
-		hash, stack := c.session.table.Stack(raw)
-		key := bpf.JsprofStackKey{Ids: uint64(stack.PID)<<32 | uint64(stack.TID), Hash: hash}
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		c.fresh++
-		if _, ok := c.stacks[key]; !ok {
-			c.stacks[key] = &counted{Stack: stack}
-		}
+	hash, stack := c.session.table.Stack(raw)
+	key := bpf.JsprofStackKey{Ids: uint64(stack.PID)<<32 | uint64(stack.TID), Hash: hash}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.fresh++
+	if _, ok := c.stacks[key]; !ok {
+		c.stacks[key] = &counted{Stack: stack}
 	}
 }
 
@@ -148,11 +91,7 @@ func (c *collector) drain() error {
 
 // profile is all that was seen. Sampling must have stopped.
 func (c *collector) profile() (*flamegraph.Profile, error) {
-	if err := c.reader.Flush(); err != nil {
-		return nil, fmt.Errorf("flush the kernel's events: %w", err)
-	}
-	<-c.done
-	if err := errors.Join(c.err, c.drain()); err != nil {
+	if err := errors.Join(c.events.Flush(), c.drain()); err != nil {
 		return nil, err
 	}
 	objects := &c.session.objects

@@ -105,7 +105,7 @@ func open(o Options) (s *session, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.closers = append(s.closers, s.collector.close)
+	s.closers = append(s.closers, s.collector.events.Close)
 	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
 	if err != nil {
 		return s, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"time"
 
@@ -19,10 +20,11 @@ import (
 // A binary is one mapped ELF file, open for as long as the Table is: its names
 // outlive the processes that mapped it.
 type binary struct {
-	path string
-	elf  *elfsym.File
-	v8   *v8.Binary // nil where it holds no V8 whose layout is known
-	err  error      // why elf or v8 is nil where that is worth saying
+	path    string
+	elf     *elfsym.File
+	vtables []elfsym.Symbol // by address, once one was asked for
+	v8      *v8.Binary      // nil where it holds no V8 whose layout is known
+	err     error           // why elf or v8 is nil where that is worth saying
 }
 
 // fileID is what tells one file from another, whatever its path.
@@ -172,6 +174,15 @@ func layout(l *v8.Layout) bpf.JsprofLayout {
 	}
 }
 
+// A range's end has its kind in the low bits (bpf/target.h).
+const (
+	rangeAddon = bpf.JsprofCode(4)
+	rangeBits  = 7
+)
+
+// addon is the extension of add-ons' files.
+const addon = ".node"
+
 // ranges returns what code lies where in p, for the kernel: sorted, not
 // overlapping, neighbours of one kind as one.
 func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
@@ -198,6 +209,8 @@ func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 			add(m.Start, start, bpf.JsprofCodeCODE_NATIVE)
 			add(start, end, bpf.JsprofCodeCODE_BUILTIN)
 			add(end, m.End, bpf.JsprofCodeCODE_NATIVE)
+		case path.Ext(m.Path) == addon:
+			add(m.Start, m.End, bpf.JsprofCodeCODE_NATIVE|rangeAddon)
 		default:
 			add(m.Start, m.End, bpf.JsprofCodeCODE_NATIVE)
 		}
@@ -210,7 +223,7 @@ func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 func builtins(m mapping) (start, end uint64) {
 	offset, size := m.binary.v8.Builtins()
 	start = clamp(m, offset)
-	return start, clamp(m, offset+size)
+	return start, clamp(m, offset+size) &^ rangeBits
 }
 
 // clamp returns where m maps the byte at offset, or m's nearer end.

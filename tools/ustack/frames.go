@@ -33,6 +33,7 @@ type Stack struct {
 	PID, TID  int
 	Thread    string // the thread's name at the time
 	Truncated bool   // deeper than the kernel records
+	Addon     bool   // an add-on's code is on it
 	broken    bool
 	owner     *target
 	words     []uint64
@@ -48,6 +49,7 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 		PID: int(r.Ids >> 32), TID: int(uint32(r.Ids)),
 		Thread:    string(r.Comm[:slices.Index(append(r.Comm[:], 0), 0)]),
 		Truncated: r.Flags&uint32(bpf.JsprofStackFlagSTACK_TRUNCATED) != 0,
+		Addon:     r.Flags&uint32(bpf.JsprofStackFlagSTACK_ADDON) != 0,
 		broken:    r.Flags&uint32(bpf.JsprofStackFlagSTACK_BROKEN) != 0,
 		owner:     t.owners[uint32(r.Owner>>32)],
 		words:     slices.Clone(r.Frames[:min(int(r.Count), len(r.Frames))]),
@@ -186,6 +188,10 @@ func (t *Table) frame(g *target, word uint64) symbolize.Frame {
 		return symbolize.Frame{Name: symbolize.Broken}
 	case bpf.JsprofFrameKindFRAME_JS:
 		return t.jsFrame(g, word)
+	case bpf.JsprofFrameKindFRAME_DATA:
+		return symbolize.Frame{Name: g.class(word & pcMask)}
+	case bpf.JsprofFrameKindFRAME_TEXT:
+		return symbolize.Frame{Name: t.functions[word&idMask].name}
 	}
 	if g == nil {
 		return symbolize.Frame{Name: symbolize.Unknown, Offset: word & pcMask}

@@ -1,0 +1,636 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//
+// addonlat: how long the jobs of libuv's thread pool wait, run and are on their way back.
+//
+// A job is followed from its submission to its completion by the address of its struct uv__work,
+// which libuv knows it by throughout. What submitted it is told by the stack at that moment. Its
+// times are added up here; user space takes out the sums.
+// Needs Linux 5.15.
+
+#define MAX_WALKS 4 /* a probe may be preempted by another thread's */
+
+#include "exec.h"
+#include "stack.h"
+
+#define MAX_JOBS 262144 /* in flight */
+#define MAX_KINDS 1024
+#define MAX_WORKS 65536 /* Node-API works with a resource name */
+#define MAX_THREADS_IN_CALLS 8192
+#define SLOTS 496         /* tools/quantize: buckets of all u64 */
+#define MAX_NATIVE 12     /* frames that tell who submitted, where no add-on did */
+#define MAX_SEARCH 32     /* frames, for an add-on */
+#define UV_ECANCELED -125 /* include/uv/errno.h: -ECANCELED */
+
+/* What makes two jobs of one kind: tools/addonlat.By. */
+enum by { BY_FUNCTION, BY_RESOURCE, BY_JS, BY_STACK, BY_WORK };
+
+const volatile u32 keyed_by = BY_FUNCTION;
+const volatile s64 linear_low = 0, linear_step = 0, linear_levels = 0; /* no steps: none wanted */
+
+volatile u64 lost = 0;       /* kinds that there was no room for */
+volatile u64 unfollowed = 0; /* jobs that there was no room for */
+
+/* Whose struct uv__work it is: the attach cookie. */
+enum work_kind { WORK_QUEUED, WORK_FS, WORK_ADDRINFO, WORK_NAMEINFO, WORK_RANDOM };
+
+struct job_key {
+	u64 generation; /* of the process */
+	u64 work;       /* address of its struct uv__work */
+};
+
+struct job {
+	u64 submitted, begun, ended; /* ns, CLOCK_MONOTONIC; 0: not seen */
+	u64 kind;                    /* hash of the stack */
+	u32 slow;                    /* by libuv's reckoning: may have half of the threads only */
+	u32 tid;                     /* that submitted it */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_JOBS);
+	__type(key, struct job_key);
+	__type(value, struct job);
+} jobs SEC(".maps");
+
+/* The job that a thread runs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_THREADS_IN_CALLS);
+	__type(key, u64);
+	__type(value, u64);
+} running SEC(".maps");
+
+struct kind_key {
+	u64 generation;
+	u64 kind;
+	u32 work;      /* enum work_kind */
+	u32 operation; /* uv_fs_type of WORK_FS */
+};
+
+enum part { TOTAL, WAIT, RUN, DELIVERY, PARTS };
+
+struct histogram { /* of ns */
+	u64 count, sum, min, max;
+	u64 buckets[SLOTS];
+};
+
+struct kind {
+	u64 count, cancelled, failed;
+	struct histogram parts[PARTS];
+	u64 linear[SLOTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_KINDS);
+	__type(key, struct kind_key);
+	__type(value, struct kind);
+} kinds SEC(".maps");
+
+/* An empty kind: too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct kind);
+} empty SEC(".maps");
+
+/* libuv's pool of one process. */
+struct pool {
+	u64 threads; /* that ran a job */
+	u64 size;    /* that there are, as user space knows it; 0: it does not */
+	u64 submitted, completed, cancelled, failed, before, uring;
+	u64 waiting, deepest; /* jobs without a thread, now and at most */
+	u64 slow, slow_quota; /* slow jobs on threads; that came while as many were as may be */
+	u64 busy;             /* ns that threads ran jobs */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, u64);
+	__type(value, struct pool);
+} pools SEC(".maps");
+
+struct worker {
+	u64 generation;
+	u64 tid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_THREADS_IN_CALLS);
+	__type(key, struct worker);
+	__type(value, u8);
+} workers SEC(".maps");
+
+/* Keeps types that no map names in the object, for Go's bindings. */
+const enum work_kind *work_kind_unused __attribute__((unused));
+const enum by *by_unused __attribute__((unused));
+
+/* The process */
+
+/* The generation of the current process, 0 if it is not looked at. */
+static __always_inline u64 current_generation(u64 ids)
+{
+	u32 tgid = ids >> 32;
+	struct process *process = tgid ? bpf_map_lookup_elem(&processes, &tgid) : 0;
+
+	return process ? process->generation : 0;
+}
+
+static __always_inline struct pool *pool_of(u64 generation)
+{
+	return bpf_map_lookup_elem(&pools, &generation);
+}
+
+#define add(counter, n) __sync_fetch_and_add(&(counter), n)
+
+/* A walk that nobody on this CPU is at; null if there is none, or the process is not looked at. The
+ * first one alone remembers functions: what it remembers, it must not be disturbed at.
+ */
+static __always_inline struct walk *take_walk(u32 tgid)
+{
+	struct walk *w;
+
+	for (u32 i = 0; i < MAX_WALKS; i++) {
+		u32 number = i; /* the verifier loses count of what is in memory */
+
+		w = bpf_map_lookup_elem(&walks, &number);
+		if (!w || __sync_lock_test_and_set(&w->taken, 1))
+			continue;
+		w->forgetful = i > 0;
+		if (walk_of(tgid, i))
+			return w;
+		w->taken = 0;
+		return 0;
+	}
+	return 0;
+}
+
+static __always_inline void give_back(struct walk *w)
+{
+	w->taken = 0;
+}
+
+/* Who submits */
+
+/* include/uv.h: uv_work_t is 64 bytes of any request, the loop, two callbacks, a struct uv__work. */
+#define UV_WORK_OFFSET 88
+
+/* src/threadpoolwork-inl.h of Node.js: ThreadPoolWork is a vtable, the Environment, a uv_work_t. */
+#define THREAD_POOL_WORK_OFFSET 16
+
+/* One frame in search of the add-on's; DONE when it is found or the frames are JavaScript's. */
+__noinline int search(struct walk *w)
+{
+	u64 frame;
+
+	if (!w)
+		return DONE;
+	if (w->code == CODE_JIT || w->code == CODE_BUILTIN)
+		return DONE;
+	frame = frame_of(FRAME_NATIVE, w->pc & PC_MASK);
+	if (note_addon(w)) {
+		w->stack.count = 0;
+		w->stack.hash = w->owner >> 32;
+		push(w, frame);
+		return DONE;
+	}
+	if (w->stack.count < MAX_NATIVE)
+		push(w, frame);
+	return climb(w);
+}
+
+/* The name that the thread's next work goes by, if one was given: a frame of its own. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_THREADS_IN_CALLS);
+	__type(key, u64);
+	__type(value, u64);
+} queueing SEC(".maps");
+
+/* Puts one frame in the place of all. */
+static __always_inline void reduce(struct walk *w, u64 owner, u64 frame)
+{
+	w->stack.count = 0;
+	w->stack.hash = owner;
+	push(w, frame);
+}
+
+/* Leaves of the stack the name that the work was given, if it was. */
+static __always_inline void reduce_to_resource(struct walk *w, u64 owner, u64 ids)
+{
+	u64 *name = bpf_map_lookup_elem(&queueing, &ids);
+
+	if (!name)
+		return;
+	reduce(w, owner, frame_of(FRAME_TEXT, *name & ID_MASK));
+	bpf_map_delete_elem(&queueing, &ids);
+}
+
+/* Leaves of the stack the JavaScript function that is nearest, if there is one. */
+static __always_inline void reduce_to_javascript(struct walk *w)
+{
+	for (u32 i = 0; i < MAX_FRAMES; i++) {
+		u64 at = i, frame;
+
+		if (i >= w->stack.count)
+			return;
+		mask_index(at, MAX_FRAMES - 1);
+		frame = w->stack.frames[at];
+		if (frame >> 60 == FRAME_JS && frame >> 56 & 15) {
+			reduce(w, w->owner, frame_of(FRAME_JS, frame & ID_MASK));
+			return;
+		}
+	}
+}
+
+/* Leaves of the stack what makes a kind, and returns its hash. */
+static __always_inline u64 find_submitter(
+    struct walk *w, void *ctx, u64 ids, u64 work, u64 callback)
+{
+	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+	u64 process = 0, vtable;
+
+	if (keyed_by == BY_JS || keyed_by == BY_STACK) {
+		capture(w, ctx, ids, AT_ENTRY);
+		if (keyed_by == BY_JS)
+			reduce_to_javascript(w);
+	} else {
+		begin_walk(w, regs, ids);
+		process = w->owner >> 32; /* all its threads alike */
+		w->stack.hash = process;
+		leave_entry(w, regs);
+		w->code = code_at(w, w->pc);
+		for (u32 i = 0; i < MAX_SEARCH; i++) {
+			if (search(w))
+				break;
+		}
+		if (keyed_by == BY_WORK)
+			reduce(w, process, frame_of(FRAME_NATIVE, callback & PC_MASK));
+		else if (keyed_by == BY_RESOURCE)
+			reduce_to_resource(w, process, ids);
+		if (keyed_by != BY_WORK && !(w->stack.flags & STACK_ADDON) &&
+		    read_user(&vtable, 8, work - UV_WORK_OFFSET - THREAD_POOL_WORK_OFFSET))
+			push(w, frame_of(FRAME_DATA, vtable & PC_MASK));
+	}
+	return finish(w->stack.hash ^ (w->stack.flags & STACK_ADDON));
+}
+
+/* The kind of the job that is being submitted: user space is told of each once. */
+static __always_inline u64 find_kind(void *ctx, u64 ids, u64 work, u64 callback)
+{
+	struct walk *w = take_walk(ids >> 32);
+	u64 kind;
+	u8 sent = 1;
+
+	if (!w) {
+		count(lost);
+		return 0;
+	}
+	kind = find_submitter(w, ctx, ids, work, callback);
+	w->stack.hash = kind;
+	if (!bpf_map_lookup_elem(&names, &kind)) {
+		if (send_stack(w, true))
+			bpf_map_update_elem(&names, &kind, &sent, BPF_ANY);
+	}
+	give_back(w);
+	return kind;
+}
+
+/* The moments */
+
+static __always_inline void begin_job(
+    void *ctx, u64 ids, struct job_key *key, u64 callback, bool is_slow, bool is_builtin)
+{
+	struct job *old = bpf_map_lookup_elem(&jobs, key), job = {};
+	struct pool *pool = pool_of(key->generation);
+	u64 waiting;
+
+	if (!pool)
+		return;
+	if (old && !old->begun && old->tid == (u32)ids) { /* one submits by means of the other */
+		old->slow = is_slow;
+		return;
+	}
+	job.tid = (u32)ids;
+	job.slow = is_slow;
+	if (!is_builtin || keyed_by == BY_JS || keyed_by == BY_STACK || keyed_by == BY_WORK)
+		job.kind = find_kind(ctx, ids, key->work, callback);
+	add(pool->submitted, 1);
+	waiting = add(pool->waiting, 1) + 1;
+	if (waiting > pool->deepest)
+		pool->deepest = waiting;
+	if (is_slow && pool->size && 2 * pool->slow >= pool->size)
+		add(pool->slow_quota, 1);
+	job.submitted = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&jobs, key, &job, BPF_ANY))
+		count(unfollowed);
+}
+
+/* uv_queue_work(loop, req, work_cb, after_work_cb) */
+SEC("uprobe")
+int on_queue(struct pt_regs *ctx)
+{
+	u64 ids = current_ids();
+	struct job_key key = { current_generation(ids), argument1(ctx) + UV_WORK_OFFSET };
+
+	if (key.generation && argument2(ctx)) /* without a callback it is refused */
+		begin_job(ctx, ids, &key, argument2(ctx), false, false);
+	return 0;
+}
+
+#define UV_WORK_SLOW_IO 2 /* src/uv-common.h: enum uv__work_kind */
+
+/* uv__work_submit(loop, w, kind, work, done) */
+SEC("uprobe")
+int on_submit(struct pt_regs *ctx)
+{
+	u64 ids = current_ids();
+	struct job_key key = { current_generation(ids), argument1(ctx) };
+
+	if (key.generation)
+		begin_job(
+		    ctx, ids, &key, argument3(ctx), (u32)argument2(ctx) == UV_WORK_SLOW_IO, true);
+	return 0;
+}
+
+/* uv__queue_work(w), uv__fs_work(w) ...: on one of the pool's threads. */
+SEC("uprobe")
+int on_run(struct pt_regs *ctx)
+{
+	u64 ids = current_ids();
+	struct job_key key = { current_generation(ids), argument0(ctx) };
+	struct worker worker = { key.generation, ids };
+	struct pool *pool;
+	struct job *job;
+	u8 here = 1;
+
+	job = bpf_map_lookup_elem(&jobs, &key);
+	if (!job || job->begun) /* submitted before we came, or not at all: fs.statSync() */
+		return 0;
+	pool = pool_of(key.generation);
+	if (!pool)
+		return 0;
+	if (!bpf_map_lookup_elem(&workers, &worker)) {
+		bpf_map_update_elem(&workers, &worker, &here, BPF_ANY);
+		add(pool->threads, 1);
+	}
+	add(pool->waiting, -1);
+	if (job->slow)
+		add(pool->slow, 1);
+	job->begun = bpf_ktime_get_ns();
+	bpf_map_update_elem(&running, &ids, &key.work, BPF_ANY);
+	return 0;
+}
+
+SEC("uretprobe")
+int on_ran(struct pt_regs *ctx)
+{
+	u64 now = bpf_ktime_get_ns(), ids = current_ids();
+	struct job_key key = { current_generation(ids) };
+	struct pool *pool = pool_of(key.generation);
+	u64 *work = bpf_map_lookup_elem(&running, &ids);
+	struct job *job;
+
+	if (!work || !pool)
+		return 0;
+	key.work = *work;
+	bpf_map_delete_elem(&running, &ids);
+	job = bpf_map_lookup_elem(&jobs, &key);
+	if (!job || !job->begun)
+		return 0;
+	job->ended = now;
+	add(pool->busy, now - job->begun);
+	if (job->slow)
+		add(pool->slow, -1);
+	return 0;
+}
+
+/* tools/quantize.Index */
+static __always_inline u32 bucket_of(u64 v)
+{
+	u32 e = 0;
+
+	if (v < 8)
+		return v;
+	for (u32 step = 32; step; step >>= 1) {
+		if (v >> (e + step))
+			e += step;
+	}
+	return (e - 2) * 8 + (v >> (e - 3) & 7);
+}
+
+static __always_inline void add_to(struct histogram *h, u64 v)
+{
+	u64 at = bucket_of(v);
+
+	add(h->count, 1);
+	add(h->sum, v);
+	if (v < h->min)
+		h->min = v;
+	if (v > h->max)
+		h->max = v;
+	if (at < SLOTS)
+		add(h->buckets[at], 1);
+}
+
+static __always_inline void add_linear(struct kind *kind, u64 v)
+{
+	s64 below = (s64)v - linear_low;
+	u64 at = below < 0 ? 0 : (u64)below / (u64)linear_step + 1;
+
+	if (at > linear_levels + 1)
+		at = linear_levels + 1;
+	if (at < SLOTS)
+		add(kind->linear[at], 1);
+}
+
+/* The kind's sums; null if there is no room for them. */
+static __always_inline struct kind *kind_of(struct kind_key *key)
+{
+	struct kind *kind = bpf_map_lookup_elem(&kinds, key), *none;
+	u32 zero = 0;
+
+	if (kind)
+		return kind;
+	none = bpf_map_lookup_elem(&empty, &zero);
+	if (!none)
+		return 0; /* cannot happen; tells the verifier so */
+	bpf_map_update_elem(&kinds, key, none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&kinds, key);
+}
+
+/* include/uv.h, unix: fields of the requests, from their struct uv__work. */
+#define FS_TYPE (64 - 336)
+#define FS_RESULT (88 - 336)
+#define ADDRINFO_RESULT 80
+#define RANDOM_RESULT (72 - 104)
+
+/* Whether the request itself says that the work failed; and which one it was. */
+static __always_inline bool has_failed(struct kind_key *key, u64 work)
+{
+	s64 result = 0;
+	s32 status = 0;
+
+	switch (key->work) {
+	case WORK_FS:
+		read_user(&key->operation, 4, work + FS_TYPE);
+		return read_user(&result, 8, work + FS_RESULT) && result < 0;
+	case WORK_ADDRINFO:
+		return read_user(&status, 4, work + ADDRINFO_RESULT) && status != 0;
+	case WORK_RANDOM:
+		return read_user(&status, 4, work + RANDOM_RESULT) && status != 0;
+	}
+	return false;
+}
+
+/* uv__queue_done(w, status), uv__fs_done(w, status) ...: on the loop's thread. */
+SEC("uprobe")
+int on_done(struct pt_regs *ctx)
+{
+	u64 now = bpf_ktime_get_ns(), ids = current_ids();
+	struct job_key key = { current_generation(ids), argument0(ctx) };
+	bool cancelled = (s32)argument1(ctx) == UV_ECANCELED, failed;
+	struct pool *pool = pool_of(key.generation);
+	struct kind_key kind_key = {};
+	struct job *job, seen;
+	struct kind *kind;
+
+	if (!pool)
+		return 0;
+	kind_key.generation = key.generation;
+	kind_key.work = bpf_get_attach_cookie(ctx);
+	failed = has_failed(&kind_key, key.work) && !cancelled;
+	job = bpf_map_lookup_elem(&jobs, &key);
+	if (!job) {
+		add(pool->before, 1);
+		return 0;
+	}
+	seen = *job;
+	bpf_map_delete_elem(&jobs, &key);
+	if (!seen.begun)
+		add(pool->waiting, -1);
+	add(pool->completed, 1);
+	add(pool->cancelled, cancelled);
+	add(pool->failed, failed);
+	kind_key.kind = seen.kind;
+	kind = kind_of(&kind_key);
+	if (!kind) {
+		count(lost);
+		return 0;
+	}
+	add(kind->count, 1);
+	add(kind->cancelled, cancelled);
+	add(kind->failed, failed);
+	add_to(&kind->parts[TOTAL], now - seen.submitted);
+	if (linear_step > 0)
+		add_linear(kind, now - seen.submitted);
+	if (!seen.begun || seen.ended < seen.begun)
+		return 0;
+	add_to(&kind->parts[WAIT], seen.begun - seen.submitted);
+	add_to(&kind->parts[RUN], seen.ended - seen.begun);
+	add_to(&kind->parts[DELIVERY], now - seen.ended);
+	return 0;
+}
+
+/* uv__iou_fs_*(loop, req): returns 1 if io_uring does it. */
+SEC("uretprobe")
+int on_uring(struct pt_regs *ctx)
+{
+	u64 ids = current_ids();
+	struct pool *pool = pool_of(current_generation(ids));
+
+	if (pool && (s32)returned(ctx) == 1)
+		add(pool->uring, 1);
+	return 0;
+}
+
+/* Names of Node-API's works */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_WORKS);
+	__type(key, struct job_key);
+	__type(value, u64);
+} works SEC(".maps");
+
+/* The work that a thread is creating. */
+struct creation {
+	u64 name;
+	u64 result; /* where its address will be */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_THREADS_IN_CALLS);
+	__type(key, u64);
+	__type(value, struct creation);
+} creating SEC(".maps");
+
+/* napi_create_async_work(env, resource, resource name, execute, complete, data, result) */
+SEC("uprobe")
+int on_create(struct pt_regs *ctx)
+{
+	u64 string, ids = current_ids();
+	struct walk *w = take_walk(ids >> 32);
+	struct creation creation = {};
+
+	if (!w)
+		return 0;
+	begin_walk(w, user_regs((struct task_struct *)bpf_get_current_task_btf()), ids);
+	forget_types(w);
+	w->head_of = 0;
+	w->sent = 0;
+	w->name.flags = 0;
+	w->name.script = 0;
+	w->name.start = -1;
+	w->owner = (u64)w->process.generation << 32; /* all threads of the process alike */
+	if (read_user(&string, 8, argument2(ctx)) && is_string(w, read_head(w, string))) {
+		read_text(w, string, NAME_BYTES);
+		w->id = identity(w);
+		send_function(w);
+		creation.name = w->id;
+		creation.result = argument6(ctx);
+		bpf_map_update_elem(&creating, &ids, &creation, BPF_ANY);
+	}
+	give_back(w);
+	return 0;
+}
+
+SEC("uretprobe")
+int on_created(struct pt_regs *ctx)
+{
+	u64 ids = current_ids();
+	struct creation *creation = bpf_map_lookup_elem(&creating, &ids);
+	struct job_key key = { current_generation(ids) };
+
+	if (!creation)
+		return 0;
+	if (!returned(ctx) && read_user(&key.work, 8, creation->result))
+		bpf_map_update_elem(&works, &key, &creation->name, BPF_ANY);
+	bpf_map_delete_elem(&creating, &ids);
+	return 0;
+}
+
+/* napi_queue_async_work(env, work): calls uv_queue_work(). */
+SEC("uprobe")
+int on_queue_named(struct pt_regs *ctx)
+{
+	u64 ids = current_ids();
+	struct job_key key = { current_generation(ids), argument1(ctx) };
+	u64 *name = bpf_map_lookup_elem(&works, &key);
+
+	if (name)
+		bpf_map_update_elem(&queueing, &ids, name, BPF_ANY);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual MIT/GPL";

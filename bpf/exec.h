@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Which processes have a new program: user space hears of them, and describes those it wants.
+ */
+#ifndef USTACK_EXEC_H
+#define USTACK_EXEC_H
+
+#include "function.h"
+
+/* A process has a new program: what was known of it no longer holds. */
+struct exec {
+	u32 event; /* EVENT_EXEC */
+	u32 pid;
+	u32 parent;
+	u32 pad;
+	u8 comm[COMM_BYTES];
+};
+
+/* Keeps types that no map names in the object, for Go's bindings. */
+const struct exec *exec_unused __attribute__((unused));
+
+SEC("raw_tp/sched_process_exec")
+int on_exec(void *ctx)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct exec exec = { .event = EVENT_EXEC };
+
+	exec.pid = current_ids() >> 32;
+	if (!exec.pid)
+		return 0;
+	if (!bpf_map_delete_elem(&processes, &exec.pid))
+		count(execs);
+	exec.parent = pid_namespace ? number_of(BPF_CORE_READ(task, real_parent)) :
+	                              (u32)BPF_CORE_READ(task, real_parent, tgid);
+	bpf_get_current_comm(exec.comm, sizeof(exec.comm));
+	send(&exec, sizeof(exec), true);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,236 @@
+// Package addonlat measures the asynchronous work that add-ons and node itself
+// hand to libuv's thread pool: how long it waits for a thread, runs, and waits
+// for the event loop to take its result, by who submitted it.
+package addonlat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"ustack/bpf"
+	"ustack/loader"
+	"ustack/tools/quantize"
+	"ustack/tools/ustack"
+)
+
+// Options say which processes to measure and how. One of PIDs, Comm, All and
+// Command is needed.
+type Options struct {
+	PIDs    []int
+	Comm    string   // every process of this name, new ones too
+	All     bool     // every process that holds V8, new ones too
+	Command []string // start it, and measure it and its children
+	Stdout  *os.File // of Command; ours if nil
+
+	By       By
+	Builtin  bool                // node's own work too
+	Linear   *quantize.LQuantize // count totals by these equal steps too; nil: not
+	Duration time.Duration       // until the context or the targets end if zero
+	Interval time.Duration       // report and begin anew this often; never if zero
+
+	Started  func()              // called once all is attached; may be nil
+	Progress func(Pool)          // called now and then with the sum of the pools so far; may be nil
+	Report   func(*Report) error // called at each Interval; may be nil
+	Warn     func(error)         // called with what keeps something from being measured; may be nil
+}
+
+// Run measures until the duration is over, ctx is done or the last target has
+// ended, and returns what was seen since the start or the last interval. That
+// ctx ends is no error.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	s, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	report, err := s.run(ctx)
+	return report, errors.Join(err, s.close())
+}
+
+// A session is one run: what is in the kernel for it and what has come out.
+type session struct {
+	o       Options
+	objects bpf.AddonlatObjects
+	table   *ustack.Table
+	targets *ustack.Targets
+	events  *ustack.Events
+	closers []func() error // undone in reverse
+	begun   time.Time      // of the report that is under way
+
+	mutex    sync.Mutex
+	kinds    map[uint64]ustack.Stack // by the kernel's hash
+	targeted map[int]*target         // by pid: those that run
+	all      map[uint64]*target      // by generation
+}
+
+func open(o Options) (s *session, err error) {
+	s = &session{
+		o: o, kinds: make(map[uint64]ustack.Stack),
+		targeted: make(map[int]*target), all: make(map[uint64]*target),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if err := s.load(); err != nil {
+		return s, err
+	}
+	s.table = ustack.NewTable(ustack.Maps{
+		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
+	})
+	s.closers = append(s.closers, s.table.Close)
+	s.targets = ustack.NewTargets(s.table, ustack.Selection{
+		PIDs: o.PIDs, Comm: o.Comm, All: o.All, Command: o.Command, Stdout: o.Stdout,
+	})
+	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
+	s.closers = append(s.closers, s.detachAll, s.targets.Close)
+	s.events, err = ustack.Listen(s.objects.Events, s.targets, s.take)
+	if err != nil {
+		return s, err
+	}
+	s.closers = append(s.closers, s.events.Close)
+	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
+	if err != nil {
+		return s, err
+	}
+	s.closers = append(s.closers, exec.Close)
+	return s, nil
+}
+
+// load brings the programs into the kernel, set up as the options say.
+func (s *session) load() error {
+	spec, err := bpf.LoadAddonlat()
+	if err != nil {
+		return err
+	}
+	namespace, err := loader.PIDNamespace()
+	if err != nil {
+		return err
+	}
+	var low, step, levels int64
+	if l := s.o.Linear; l != nil {
+		low, step, levels = l.Low, l.Step, int64(l.Levels())
+	}
+	err = errors.Join(
+		spec.Variables[bpf.AddonlatVarPidNamespace].Set(namespace),
+		spec.Variables[bpf.AddonlatVarKeyedBy].Set(uint32(s.o.By)),
+		spec.Variables[bpf.AddonlatVarLinearLow].Set(low),
+		spec.Variables[bpf.AddonlatVarLinearStep].Set(step),
+		spec.Variables[bpf.AddonlatVarLinearLevels].Set(levels))
+	if err != nil {
+		return fmt.Errorf("configure BPF programs: %w", err)
+	}
+	if err := loader.Load(spec, &s.objects); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.objects.Close)
+	var empty bpf.AddonlatKind
+	for i := range empty.Parts {
+		empty.Parts[i].Min = math.MaxUint64
+	}
+	if err := s.objects.Empty.Put(uint32(0), &empty); err != nil {
+		return fmt.Errorf("configure BPF programs: %w", err)
+	}
+	return nil
+}
+
+func (s *session) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+func (s *session) warn(err error) {
+	if s.o.Warn != nil {
+		s.o.Warn(err)
+	}
+}
+
+// take keeps a stack that makes a kind.
+func (s *session) take(raw []byte) {
+	hash, stack := s.table.Stack(raw)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.kinds[hash] = stack
+}
+
+func (s *session) run(ctx context.Context) (*Report, error) {
+	s.begun = time.Now()
+	if err := s.targets.Add(); err != nil {
+		return nil, err
+	}
+	if s.o.Started != nil {
+		s.o.Started()
+	}
+	if err := s.targets.Start(); err != nil {
+		return nil, err
+	}
+	err := s.wait(ctx)
+	s.stop()
+	if err := errors.Join(err, s.events.Flush()); err != nil {
+		return nil, err
+	}
+	return s.report()
+}
+
+// tick is how often progress is told.
+const tick = 250 * time.Millisecond
+
+// wait returns when there is no more to measure.
+func (s *session) wait(ctx context.Context) error {
+	if s.o.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.o.Duration)
+		defer cancel()
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var interval <-chan time.Time
+	if s.o.Interval > 0 {
+		t := time.NewTicker(s.o.Interval)
+		defer t.Stop()
+		interval = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.targets.Gone():
+			return nil
+		case <-interval:
+			report, err := s.report()
+			if err == nil {
+				err = s.o.Report(report)
+			}
+			if err != nil {
+				return err
+			}
+		case <-ticker.C:
+			s.tick()
+		}
+	}
+}
+
+func (s *session) tick() {
+	for _, err := range s.table.Troubles() {
+		s.warn(err)
+	}
+	if s.o.Progress == nil {
+		return
+	}
+	var sum Pool
+	for _, p := range s.pools() {
+		sum.Submitted += p.Submitted
+		sum.Completed += p.Completed
+		sum.InFlight += p.InFlight
+	}
+	s.o.Progress(sum)
+}

@@ -1,0 +1,288 @@
+package addonlat
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/tools/quantize"
+)
+
+// report takes out of the kernel what it has added up since the last report.
+func (s *session) report() (*Report, error) {
+	now := time.Now()
+	kinds, err := s.takeKinds()
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Duration:   now.Sub(s.begun),
+		Kinds:      kinds,
+		Pools:      s.pools(),
+		Lost:       s.count(s.objects.Lost) + s.count(s.objects.LostEvents),
+		Unfollowed: s.count(s.objects.Unfollowed),
+	}
+	s.endInterval(now)
+	return r, nil
+}
+
+// count reads one of the kernel's counters.
+func (s *session) count(v *ebpf.Variable) uint64 {
+	var n uint64
+	if err := v.Get(&n); err != nil {
+		s.warn(fmt.Errorf("read a counter of the kernel's: %w", err))
+	}
+	return n
+}
+
+// pools returns what happened to the pools since the last report.
+func (s *session) pools() []Pool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var pools []Pool
+	for _, t := range s.all {
+		var now bpf.AddonlatPool
+		if err := s.objects.Pools.Lookup(t.generation, &now); err != nil {
+			s.warn(fmt.Errorf("read the pool of process %d: %w", t.pid, err))
+			continue
+		}
+		pools = append(pools, t.pool(&now))
+	}
+	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Compare(a.PID, b.PID) })
+	return pools
+}
+
+// pool is the target's pool now, less what was reported before.
+func (t *target) pool(now *bpf.AddonlatPool) Pool {
+	p := Pool{
+		PID: t.pid, Threads: now.Threads, Deepest: now.Deepest,
+		SlowQuota: now.SlowQuota - t.last.SlowQuota,
+		Submitted: now.Submitted - t.last.Submitted,
+		Completed: now.Completed - t.last.Completed,
+		Cancelled: now.Cancelled - t.last.Cancelled,
+		Failed:    now.Failed - t.last.Failed,
+		Before:    now.Before - t.last.Before,
+		Uring:     now.Uring - t.last.Uring,
+		InFlight:  now.Submitted - now.Completed,
+	}
+	if thread := time.Since(t.begun); now.Threads > 0 && thread > 0 {
+		p.Busy = float64(now.Busy-t.last.Busy) / float64(now.Threads) / float64(thread)
+	}
+	return p
+}
+
+// endInterval makes the next report begin at now.
+func (s *session) endInterval(now time.Time) {
+	s.begun = now
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, t := range s.all {
+		var last bpf.AddonlatPool
+		if err := s.objects.Pools.Lookup(t.generation, &last); err == nil {
+			t.last, t.begun = last, now
+		}
+	}
+}
+
+// takeKinds moves the kernel's sums here, those of one key together.
+func (s *session) takeKinds() ([]Kind, error) {
+	var keys []bpf.AddonlatKindKey
+	var key bpf.AddonlatKindKey
+	var sums bpf.AddonlatKind
+	entries := s.objects.Kinds.Iterate()
+	for entries.Next(&key, &sums) {
+		keys = append(keys, key)
+	}
+	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return nil, fmt.Errorf("read the kernel's sums: %w", err)
+	}
+	type name struct {
+		pid int
+		key string
+	}
+	byName := make(map[name]*Kind)
+	for _, key := range keys {
+		err := s.objects.Kinds.LookupAndDelete(&key, &sums)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("take out the kernel's sums: %w", err)
+		}
+		kind := s.kind(key)
+		if kind.Builtin && !s.o.Builtin {
+			continue
+		}
+		n := name{kind.PID, kind.Key}
+		if byName[n] == nil {
+			byName[n] = &kind
+		}
+		byName[n].add(&sums, s.o.Linear)
+	}
+	var kinds []Kind
+	for _, k := range byName {
+		kinds = append(kinds, *k)
+	}
+	slices.SortFunc(kinds, func(a, b Kind) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Key, b.Key))
+	})
+	return kinds, nil
+}
+
+// add adds the kernel's sums to k.
+func (k *Kind) add(sums *bpf.AddonlatKind, linear *quantize.LQuantize) {
+	k.Count += sums.Count
+	k.Cancelled += sums.Cancelled
+	k.Failed += sums.Failed
+	for i, h := range []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery} {
+		part := &sums.Parts[i]
+		if part.Count > 0 {
+			h.Merge(&quantize.Histogram{Count: part.Count, Sum: part.Sum, Min: part.Min, Max: part.Max, Buckets: part.Buckets})
+		}
+	}
+	if linear == nil {
+		return
+	}
+	if k.Linear == nil {
+		k.Linear = &quantize.LQuantize{
+			Low: linear.Low, High: linear.High, Step: linear.Step, Counts: make([]uint64, len(linear.Counts)),
+		}
+	}
+	for i := range k.Linear.Counts {
+		k.Linear.Counts[i] += sums.Linear[i]
+	}
+}
+
+// kind says what the kernel's key stands for, without counts.
+func (s *session) kind(key bpf.AddonlatKindKey) Kind {
+	s.mutex.Lock()
+	stack, ok := s.kinds[key.Kind]
+	t := s.all[key.Generation]
+	s.mutex.Unlock()
+	var k Kind
+	if t != nil {
+		k.PID = t.pid
+	}
+	var frames []symbolize.Frame
+	if ok {
+		frames, _ = s.table.Frames(stack)
+	}
+	work := bpf.AddonlatWorkKind(key.Work)
+	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !stack.Addon
+	switch {
+	case s.o.By <= Resource && work != bpf.AddonlatWorkKindWORK_QUEUED:
+		k.Key = operation(work, int32(key.Operation))
+	case len(frames) == 0:
+		k.Key = "(unknown)" // its record was lost, which is counted
+	case s.o.By == JS:
+		k.Key = javascript(frames[0])
+	case s.o.By == Stack:
+		k.Stack = frames
+		k.Key = text(frames)
+	case k.Builtin && s.o.By <= Resource:
+		k.Key = nodesOwn(frames)
+	default:
+		k.Key = function(frames[0])
+	}
+	return k
+}
+
+// text tells one stack from another.
+func text(frames []symbolize.Frame) string {
+	var lines []string
+	for _, f := range frames {
+		lines = append(lines, fmt.Sprintf("%d %s %s %s:%d:%d", f.Kind, f.Name, f.Module, f.File, f.Line, f.Column))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// clone is what gcc appends to the name of a function that it has changed.
+var clone = regexp.MustCompile(`(\.(isra|constprop|part|cold|lto_priv)(\.\d+)?)+$`)
+
+// function is the frame as DTrace has it: module`function.
+func function(f symbolize.Frame) string {
+	name := clone.ReplaceAllString(f.Name, "")
+	if f.Module == "" { // a name of Node-API's
+		return name
+	}
+	if name == "" || name == symbolize.Unknown {
+		name = fmt.Sprintf("%#x", f.Offset)
+	}
+	return path.Base(f.Module) + "`" + name
+}
+
+// javascript is the function with its place.
+func javascript(f symbolize.Frame) string {
+	switch {
+	case f.Kind != symbolize.JS:
+		return "(no JavaScript)"
+	case f.Line == 0:
+		return strings.TrimSpace(f.Name + " " + f.File)
+	}
+	return fmt.Sprintf("%s %s:%d:%d", f.Name, f.File, f.Line, f.Column)
+}
+
+// traits is the part of a class's name that says which of node's crypto jobs it
+// is: node::crypto::DeriveBitsJob<node::crypto::PBKDF2Traits> (src/crypto).
+var traits = regexp.MustCompile(`(\w+?)(Traits|Config)\b`)
+
+// compression is what node's compressing streams are called (src/node_zlib.cc).
+var compression = regexp.MustCompile(`[Zz]lib|Brotli|Zstd|Compression`)
+
+// nodesOwn says which part of node submitted, by the class of its job, which the
+// kernel puts last; else the function of node's.
+func nodesOwn(frames []symbolize.Frame) string {
+	class := frames[len(frames)-1].Name
+	switch name := traits.FindStringSubmatch(class); {
+	case strings.HasPrefix(class, "node::crypto::") && name != nil:
+		if strings.HasPrefix(name[1], "Random") {
+			return "random"
+		}
+		return "crypto." + name[1]
+	case compression.MatchString(class):
+		return "zlib"
+	case class != symbolize.Unknown && strings.HasPrefix(class, "node::"):
+		return class
+	}
+	for _, f := range frames[:len(frames)-1] {
+		if !strings.HasPrefix(f.Name, "uv_") {
+			return function(f)
+		}
+	}
+	return function(frames[0])
+}
+
+// operations are libuv's file system operations by number (include/uv.h: enum
+// uv_fs_type), with node's names.
+var operations = []string{
+	1: "open", 2: "close", 3: "read", 4: "write", 5: "sendfile", 6: "stat", 7: "lstat", 8: "fstat",
+	9: "ftruncate", 10: "utimes", 11: "futimes", 12: "access", 13: "chmod", 14: "fchmod", 15: "fsync",
+	16: "fdatasync", 17: "unlink", 18: "rmdir", 19: "mkdir", 20: "mkdtemp", 21: "rename", 22: "readdir",
+	23: "link", 24: "symlink", 25: "readlink", 26: "chown", 27: "fchown", 28: "realpath", 29: "copyFile",
+	30: "lchown", 31: "opendir", 32: "dir.read", 33: "dir.close", 34: "statfs", 35: "mkstemp", 36: "lutimes",
+}
+
+// operation names work that libuv itself does on the pool.
+func operation(work bpf.AddonlatWorkKind, number int32) string {
+	switch work {
+	case bpf.AddonlatWorkKindWORK_FS:
+		if number > 0 && int(number) < len(operations) {
+			return "fs." + operations[number]
+		}
+		return fmt.Sprintf("fs operation %d", number)
+	case bpf.AddonlatWorkKindWORK_ADDRINFO:
+		return "dns.lookup"
+	case bpf.AddonlatWorkKindWORK_NAMEINFO:
+		return "dns.lookupService"
+	}
+	return "random"
+}

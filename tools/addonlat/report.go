@@ -1,0 +1,71 @@
+package addonlat
+
+import (
+	"time"
+
+	"ustack/symbolize"
+	"ustack/tools/quantize"
+)
+
+// By says what makes two jobs of one kind.
+type By int
+
+const (
+	Function By = iota // the add-on's C++ function that submitted it, as module`function
+	Resource           // the async resource's name, for Node-API; else as Function
+	JS                 // the JavaScript function that called the add-on, with its line
+	Stack              // the whole stack at submission, JavaScript and native
+	Work               // the work callback
+)
+
+// Bys are the names of all By, in their order.
+var Bys = []string{"function", "resource", "js", "stack", "work"}
+
+// A Report is what was measured, since the start or since the last Report.
+type Report struct {
+	Duration time.Duration
+	Kinds    []Kind // by process, then key
+	Pools    []Pool // by process
+	Lost     uint64 // kinds whose name was lost for want of room
+	// Unfollowed jobs were submitted while more were in flight than the kernel
+	// keeps track of: they are in no kind.
+	Unfollowed uint64
+}
+
+// A Kind is all jobs of one sort in one process.
+type Kind struct {
+	PID   int
+	Key   string
+	Stack []symbolize.Frame // leaf first, for Stack
+	// Builtin is set for what is node's own: file system, DNS, crypto, zlib.
+	Builtin bool
+
+	Count     uint64 // completed
+	Cancelled uint64 // of these
+	Failed    uint64 // of these, where libuv itself knows: file system, DNS, random
+
+	// All in ns. Total is from submission to completion on the event loop, as is
+	// the seed's; Wait from submission to a thread's taking it; Run on that
+	// thread; Delivery from there to its completion. Cancelled jobs have a Total
+	// only.
+	Total, Wait, Run, Delivery quantize.Histogram
+	// Linear is Total by equal steps where Options.Linear asks for it, else nil.
+	Linear *quantize.LQuantize
+}
+
+// A Pool is libuv's thread pool of one process.
+type Pool struct {
+	PID       int
+	Threads   uint64  // that ran a job
+	Busy      float64 // share of the threads' time that jobs ran, 0 to 1
+	Deepest   uint64  // most jobs that waited for a thread at once
+	SlowQuota uint64  // slow I/O jobs that came while as many ran as may: half of the threads
+
+	Submitted uint64
+	Completed uint64 // also those that were cancelled or failed
+	Cancelled uint64
+	Failed    uint64
+	InFlight  uint64 // submitted, not completed
+	Before    uint64 // completed that were submitted before measuring began
+	Uring     uint64 // file system operations that io_uring did, without the pool
+}

@@ -1,0 +1,92 @@
+package ustack
+
+import (
+	enc "encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"ustack/bpf"
+)
+
+// lookAfter is how long events may wait that the kernel does not wake us for.
+const lookAfter = 50 * time.Millisecond
+
+// Events takes in what the kernel sends: functions, scripts and processes for a
+// Table and its Targets, stacks for whoever listens.
+type Events struct {
+	reader  *ringbuf.Reader
+	table   *Table
+	targets *Targets
+	stack   func(raw []byte)
+	done    chan struct{} // closed when the reader has ended
+	err     error         // why it ended, nil at Close or Flush
+}
+
+// Listen begins to take in the events of a ring buffer. It calls stack with
+// each record of a stack.
+func Listen(events *ebpf.Map, targets *Targets, stack func(raw []byte)) (*Events, error) {
+	reader, err := ringbuf.NewReader(events)
+	if err != nil {
+		return nil, fmt.Errorf("open the kernel's events: %w", err)
+	}
+	e := &Events{reader: reader, table: targets.table, targets: targets, stack: stack, done: make(chan struct{})}
+	go e.read()
+	return e, nil
+}
+
+// Close ends the listening.
+func (e *Events) Close() error {
+	err := e.reader.Close()
+	<-e.done
+	return err
+}
+
+// Flush takes in what has been sent so far, and ends the listening.
+func (e *Events) Flush() error {
+	if err := e.reader.Flush(); err != nil {
+		return fmt.Errorf("flush the kernel's events: %w", err)
+	}
+	<-e.done
+	return e.err
+}
+
+func (e *Events) read() {
+	defer close(e.done)
+	var record ringbuf.Record
+	for {
+		e.reader.SetDeadline(time.Now().Add(lookAfter))
+		err := e.reader.ReadInto(&record)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue
+		case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, ringbuf.ErrClosed):
+			return
+		case err != nil:
+			e.err = fmt.Errorf("read the kernel's events: %w", err)
+			return
+		}
+		e.take(record.RawSample)
+	}
+}
+
+func (e *Events) take(raw []byte) {
+	const kindBytes = 4
+	if len(raw) < kindBytes {
+		return
+	}
+	switch bpf.JsprofEventKind(enc.NativeEndian.Uint32(raw)) {
+	case bpf.JsprofEventKindEVENT_FUNCTION:
+		e.table.Function(raw)
+	case bpf.JsprofEventKindEVENT_SCRIPT:
+		e.table.Script(raw)
+	case bpf.JsprofEventKindEVENT_EXEC:
+		e.targets.Exec(raw)
+	case bpf.JsprofEventKindEVENT_STACK:
+		e.stack(raw)
+	}
+}
