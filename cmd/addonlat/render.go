@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"ustack/symbolize"
+	"ustack/tools/addonlat"
+	"ustack/tools/flamegraph"
+	"ustack/tools/quantize"
+)
+
+// A view says how a report is written: as DTrace would draw the totals, unless
+// asked for more or other.
+type view struct {
+	unit  quantize.Unit
+	split bool
+	table bool
+	json  bool
+	timed bool // say when, for there is more than one report
+}
+
+// parts are the titles of what a job's time is split into.
+var parts = []string{"total", "wait", "run", "delivery"}
+
+// write writes the report of what was measured until at.
+func (v view) write(w io.Writer, r *addonlat.Report, at time.Time) error {
+	var out bytes.Buffer
+	if err := v.render(&out, r, at); err != nil {
+		return err
+	}
+	if _, err := w.Write(out.Bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+func (v view) render(out *bytes.Buffer, r *addonlat.Report, at time.Time) error {
+	if v.json {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		return e.Encode(v.object(r, at))
+	}
+	if v.timed {
+		fmt.Fprintf(out, "%s\n\n", at.Format(time.DateTime))
+	}
+	shown := v.draw
+	if v.table {
+		shown = v.tabulate
+	}
+	if err := shown(out, r); err != nil {
+		return err
+	}
+	writeRest(out, r)
+	if v.timed {
+		out.WriteByte('\n')
+	}
+	return nil
+}
+
+// writeRest writes what is below the distributions: a line on each pool, and one
+// on each thing that did not go well.
+func writeRest(out *bytes.Buffer, r *addonlat.Report) {
+	for _, p := range r.Pools {
+		fmt.Fprintln(out, poolLine(p))
+	}
+	withPID := several(r)
+	for i := range r.Kinds {
+		if k := &r.Kinds[i]; k.Cancelled > 0 || k.Failed > 0 {
+			fmt.Fprintf(out, "of %d jobs, cancelled %d, failed %d: %s\n", k.Count, k.Cancelled, k.Failed, name(k, withPID))
+		}
+	}
+	if r.Lost > 0 {
+		fmt.Fprintf(out, "lost: %d kinds, for want of room for their names\n", r.Lost)
+	}
+	if r.Unfollowed > 0 {
+		fmt.Fprintf(out, "not followed: %d jobs, for more were in flight than there is room for\n", r.Unfollowed)
+	}
+}
+
+// draw writes the totals, or all parts, in the layout and the order of DTrace.
+func (v view) draw(out *bytes.Buffer, r *addonlat.Report) error {
+	withPID := several(r)
+	entries := make([]quantize.Entry, 0, len(r.Kinds))
+	for i := range r.Kinds {
+		k := &r.Kinds[i]
+		entry := quantize.Entry{Key: key(k), Stack: stack(k.Stack), Distribution: k.Total.Powers()}
+		if withPID { // as DTrace prints a key of two: a number, then a string
+			entry.Key = fmt.Sprintf("%7d  %-50s", k.PID, entry.Key)
+		}
+		if k.Linear != nil {
+			entry.Distribution = k.Linear
+		}
+		if v.split {
+			entry.Parts = split(k, entry.Distribution)
+		}
+		entries = append(entries, entry)
+	}
+	return quantize.Print(out, v.unit, entries)
+}
+
+func split(k *addonlat.Kind, total quantize.Distribution) []quantize.Part {
+	all := []quantize.Distribution{total, k.Wait.Powers(), k.Run.Powers(), k.Delivery.Powers()}
+	titled := make([]quantize.Part, len(parts))
+	for i, title := range parts {
+		titled[i] = quantize.Part{Title: title, Distribution: all[i]}
+	}
+	return titled
+}
+
+// tabulate writes what took the most time in all last, as drawing does.
+func (v view) tabulate(out *bytes.Buffer, r *addonlat.Report) error {
+	withPID := several(r)
+	kinds := make([]*addonlat.Kind, len(r.Kinds))
+	for i := range r.Kinds {
+		kinds[i] = &r.Kinds[i]
+	}
+	slices.SortStableFunc(kinds, func(a, b *addonlat.Kind) int { return cmp.Compare(a.Total.Sum, b.Total.Sum) })
+	table := quantize.Table{Unit: v.unit, Parts: parts}
+	for _, k := range kinds {
+		table.Rows = append(table.Rows, quantize.TableRow{
+			Key:        name(k, withPID),
+			Histograms: []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery},
+		})
+	}
+	if err := table.Write(out); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	return nil
+}
+
+// key is what a kind is called, fit to print; nothing where its stack says it.
+func key(k *addonlat.Kind) string {
+	if len(k.Stack) > 0 {
+		return ""
+	}
+	return flamegraph.Label(symbolize.Frame{Name: k.Key})
+}
+
+// name is a kind's key or stack on one line.
+func name(k *addonlat.Kind, withPID bool) string {
+	text := key(k) + strings.Join(stack(k.Stack), ";")
+	if withPID {
+		return fmt.Sprintf("%d  %s", k.PID, text)
+	}
+	return text
+}
+
+// several says whether the report is about more than one process.
+func several(r *addonlat.Report) bool {
+	pids := make(map[int]bool)
+	for _, k := range r.Kinds {
+		pids[k.PID] = true
+	}
+	for _, p := range r.Pools {
+		pids[p.PID] = true
+	}
+	return len(pids) > 1
+}
+
+// stack returns the frames as lines of text, leaf first: what is native as
+// DTrace has it, module`function.
+func stack(frames []symbolize.Frame) []string {
+	lines := make([]string, len(frames))
+	for i, f := range frames {
+		if f.Kind == symbolize.Native && f.Name != "" && f.Module != "" {
+			f.Name = path.Base(f.Module) + "`" + f.Name
+		}
+		lines[i] = flamegraph.Label(f)
+	}
+	return lines
+}
+
+// poolLine says how a pool fared. What is seldom so is said only if it is.
+func poolLine(p addonlat.Pool) string {
+	facts := []string{
+		fmt.Sprintf("pool of %d: threads %d", p.PID, p.Threads),
+		fmt.Sprintf("busy %.1f%%", p.Busy*100),
+		fmt.Sprintf("deepest queue %d", p.Deepest),
+		fmt.Sprintf("submitted %d", p.Submitted),
+		fmt.Sprintf("completed %d", p.Completed),
+		fmt.Sprintf("cancelled %d", p.Cancelled),
+		fmt.Sprintf("failed %d", p.Failed),
+		fmt.Sprintf("in flight %d", p.InFlight),
+	}
+	for _, fact := range []struct {
+		what  string
+		count uint64
+	}{
+		{"slow-I/O quota reached", p.SlowQuota},
+		{"begun before", p.Before},
+		{"io_uring", p.Uring},
+	} {
+		if fact.count > 0 {
+			facts = append(facts, fmt.Sprintf("%s %d", fact.what, fact.count))
+		}
+	}
+	return strings.Join(facts, ", ")
+}
