@@ -14,10 +14,12 @@ GO_DIRS := . testdata/nodetest
 CLANG_FORMAT := clang-format-14
 CLANG_PACKAGES := clang-14 clang-format-14 llvm-14 libbpf-dev
 SECONDS_OF_DEMO := 5
+CACHE := $(or $(USTACK_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ustack)
+SQLITE := sqlite3@6.0.1
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## static binaries into bin/
@@ -66,6 +68,22 @@ demo: build ## profile a sample program: top functions, demo/flame.svg, demo/fla
 	bin/jsprof -p $$target -d $(SECONDS_OF_DEMO); \
 	for writer in $$writers; do wait $$writer || { cat demo/log >&2; exit 1; }; done; \
 	echo "Now open demo/flame.svg or demo/flame.html in a browser."
+
+.PHONY: demo-addonlat
+demo-addonlat: build $(CACHE)/$(SQLITE) ## what npm's sqlite3 waits for (compiles it once, in some minutes)
+	@exec 3< <(exec node testdata/programs/sqlite.js $(CACHE)/$(SQLITE)/node_modules/sqlite3); \
+	target=$$!; trap 'kill $$target' EXIT; read -r ready <&3; \
+	bin/addonlat -p $$target -d $(SECONDS_OF_DEMO); \
+	bin/addonlat -p $$target -d $(SECONDS_OF_DEMO) --by resource --table --unit us
+
+# node-gyp fetches the headers of a node that has none beside it.
+$(CACHE)/$(SQLITE):
+	@mkdir -p $(CACHE); partial=$$(mktemp -d $(CACHE)/.fill-XXXXXX); trap 'rm -rf $$partial' EXIT; \
+	prefix=$$(dirname "$$(dirname "$$(readlink -f "$$(command -v node)")")"); \
+	if [ -e "$$prefix/include/node/node.h" ]; then export npm_config_nodedir=$$prefix; fi; \
+	echo "Compiling $(SQLITE) in $(CACHE), which takes some minutes."; \
+	npm install --no-save --no-audit --no-fund --prefix $$partial $(SQLITE) >$$partial/log 2>&1 || { cat $$partial/log >&2; exit 1; }; \
+	chmod 755 $$partial; mv $$partial $@
 
 .PHONY: lint
 lint: clang ## check style, imports and go.mod
