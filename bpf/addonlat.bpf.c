@@ -14,7 +14,7 @@
 #include "exec.h"
 #include "stack.h"
 
-#define MAX_JOBS 262144 /* in flight */
+#define MAX_JOBS 131072 /* in flight */
 #define MAX_KINDS 1024
 #define MAX_WORKS 65536 /* Node-API works with a resource name */
 #define MAX_THREADS_IN_CALLS 8192
@@ -49,20 +49,10 @@ struct job {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_JOBS);
 	__type(key, struct job_key);
 	__type(value, struct job);
 } jobs SEC(".maps");
-
-/* The job that a thread runs. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MAX_THREADS_IN_CALLS);
-	__type(key, u64);
-	__type(value, u64);
-} running SEC(".maps");
 
 struct kind_key {
 	u64 generation;
@@ -99,10 +89,10 @@ struct {
 	__type(value, struct kind);
 } empty SEC(".maps");
 
-/* libuv's pool of one process. */
+/* libuv's pool of one process that is looked at: each probe asks for it first. */
 struct pool {
-	u64 threads; /* that ran a job */
-	u64 size;    /* that there are, as user space knows it; 0: it does not */
+	u64 generation; /* of the process */
+	u64 size;       /* threads, as user space knows it */
 	u64 submitted, completed, cancelled, failed, before, uring;
 	u64 waiting, deepest; /* jobs without a thread, now and at most */
 	u64 slow, slow_quota; /* slow jobs on threads; that came while as many were as may be */
@@ -112,41 +102,21 @@ struct pool {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_PROCESSES);
-	__type(key, u64);
+	__type(key, u32);
 	__type(value, struct pool);
 } pools SEC(".maps");
 
-struct worker {
-	u64 generation;
-	u64 tid;
-};
+/* The current process's pool; null if it is not looked at. */
+static __always_inline struct pool *pool_of(u64 ids)
+{
+	u32 tgid = ids >> 32;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_THREADS_IN_CALLS);
-	__type(key, struct worker);
-	__type(value, u8);
-} workers SEC(".maps");
+	return bpf_map_lookup_elem(&pools, &tgid);
+}
 
 /* Keeps types that no map names in the object, for Go's bindings. */
 const enum work_kind *work_kind_unused __attribute__((unused));
 const enum by *by_unused __attribute__((unused));
-
-/* The process */
-
-/* The generation of the current process, 0 if it is not looked at. */
-static __always_inline u64 current_generation(u64 ids)
-{
-	u32 tgid = ids >> 32;
-	struct process *process = tgid ? bpf_map_lookup_elem(&processes, &tgid) : 0;
-
-	return process ? process->generation : 0;
-}
-
-static __always_inline struct pool *pool_of(u64 generation)
-{
-	return bpf_map_lookup_elem(&pools, &generation);
-}
 
 #define add(counter, n) __sync_fetch_and_add(&(counter), n)
 
@@ -185,6 +155,22 @@ static __always_inline void give_back(struct walk *w)
 /* src/threadpoolwork-inl.h of Node.js: ThreadPoolWork is a vtable, the Environment, a uv_work_t. */
 #define THREAD_POOL_WORK_OFFSET 16
 
+/* Goes on to the caller, without a thought for JavaScript. What has a frame has a caller, though the
+ * caller may have used the frame pointer for something else.
+ */
+static __always_inline int climb_native(struct walk *w)
+{
+	u64 next, fp = w->fp;
+
+	if (!fp || fp & 7 || !see(w, fp, fp + 16))
+		return DONE;
+	next = word(w, fp);
+	w->pc = word(w, fp + 8);
+	w->fp = next > fp && next - fp <= MAX_FRAME_BYTES ? next : 0;
+	w->code = code_at(w, w->pc);
+	return w->pc ? GO_ON : DONE;
+}
+
 /* One frame in search of the add-on's; DONE when it is found or the frames are JavaScript's. */
 __noinline int search(struct walk *w)
 {
@@ -203,7 +189,7 @@ __noinline int search(struct walk *w)
 	}
 	if (w->stack.count < MAX_NATIVE)
 		push(w, frame);
-	return climb(w);
+	return climb_native(w);
 }
 
 /* The name that the thread's next work goes by, if one was given: a frame of its own. */
@@ -307,14 +293,12 @@ static __always_inline u64 find_kind(void *ctx, u64 ids, u64 work, u64 callback)
 /* The moments */
 
 static __always_inline void begin_job(
-    void *ctx, u64 ids, struct job_key *key, u64 callback, bool is_slow, bool is_builtin)
+    void *ctx, struct pool *pool, u64 work, u64 callback, bool is_slow, bool is_builtin)
 {
-	struct job *old = bpf_map_lookup_elem(&jobs, key), job = {};
-	struct pool *pool = pool_of(key->generation);
-	u64 waiting;
+	struct job_key key = { pool->generation, work };
+	struct job *old = bpf_map_lookup_elem(&jobs, &key), job = {};
+	u64 waiting, ids = current_ids();
 
-	if (!pool)
-		return;
 	if (old && !old->begun && old->tid == (u32)ids) { /* one submits by means of the other */
 		old->slow = is_slow;
 		return;
@@ -322,7 +306,7 @@ static __always_inline void begin_job(
 	job.tid = (u32)ids;
 	job.slow = is_slow;
 	if (!is_builtin || keyed_by == BY_JS || keyed_by == BY_STACK || keyed_by == BY_WORK)
-		job.kind = find_kind(ctx, ids, key->work, callback);
+		job.kind = find_kind(ctx, ids, work, callback);
 	add(pool->submitted, 1);
 	waiting = add(pool->waiting, 1) + 1;
 	if (waiting > pool->deepest)
@@ -330,7 +314,7 @@ static __always_inline void begin_job(
 	if (is_slow && pool->size && 2 * pool->slow >= pool->size)
 		add(pool->slow_quota, 1);
 	job.submitted = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&jobs, key, &job, BPF_ANY))
+	if (bpf_map_update_elem(&jobs, &key, &job, BPF_ANY))
 		count(unfollowed);
 }
 
@@ -338,11 +322,10 @@ static __always_inline void begin_job(
 SEC("uprobe")
 int on_queue(struct pt_regs *ctx)
 {
-	u64 ids = current_ids();
-	struct job_key key = { current_generation(ids), argument1(ctx) + UV_WORK_OFFSET };
+	struct pool *pool = pool_of(current_ids());
 
-	if (key.generation && argument2(ctx)) /* without a callback it is refused */
-		begin_job(ctx, ids, &key, argument2(ctx), false, false);
+	if (pool && argument2(ctx)) /* without a callback it is refused */
+		begin_job(ctx, pool, argument1(ctx) + UV_WORK_OFFSET, argument2(ctx), false, false);
 	return 0;
 }
 
@@ -352,57 +335,51 @@ int on_queue(struct pt_regs *ctx)
 SEC("uprobe")
 int on_submit(struct pt_regs *ctx)
 {
-	u64 ids = current_ids();
-	struct job_key key = { current_generation(ids), argument1(ctx) };
+	struct pool *pool = pool_of(current_ids());
 
-	if (key.generation)
-		begin_job(
-		    ctx, ids, &key, argument3(ctx), (u32)argument2(ctx) == UV_WORK_SLOW_IO, true);
+	if (pool)
+		begin_job(ctx, pool, argument1(ctx), argument3(ctx),
+		    (u32)argument2(ctx) == UV_WORK_SLOW_IO, true);
 	return 0;
 }
 
-/* uv__queue_work(w), uv__fs_work(w) ...: on one of the pool's threads. */
+/* include/uv/threadpool.h: struct uv__work is two functions, the loop, its link in a queue. */
+#define WORK_LINK 24
+
+/* In worker(), just before w->work(w): the cookie says in which register the job's link is. */
 SEC("uprobe")
 int on_run(struct pt_regs *ctx)
 {
-	u64 ids = current_ids();
-	struct job_key key = { current_generation(ids), argument0(ctx) };
-	struct worker worker = { key.generation, ids };
-	struct pool *pool;
+	u64 link = saved_register(ctx, bpf_get_attach_cookie(ctx));
+	struct pool *pool = pool_of(current_ids());
+	struct job_key key = { 0, link - WORK_LINK };
 	struct job *job;
-	u8 here = 1;
 
-	job = bpf_map_lookup_elem(&jobs, &key);
-	if (!job || job->begun) /* submitted before we came, or not at all: fs.statSync() */
-		return 0;
-	pool = pool_of(key.generation);
 	if (!pool)
 		return 0;
-	if (!bpf_map_lookup_elem(&workers, &worker)) {
-		bpf_map_update_elem(&workers, &worker, &here, BPF_ANY);
-		add(pool->threads, 1);
-	}
+	key.generation = pool->generation;
+	job = bpf_map_lookup_elem(&jobs, &key);
+	if (!job) /* submitted before we came */
+		return 0;
 	add(pool->waiting, -1);
 	if (job->slow)
 		add(pool->slow, 1);
 	job->begun = bpf_ktime_get_ns();
-	bpf_map_update_elem(&running, &ids, &key.work, BPF_ANY);
 	return 0;
 }
 
-SEC("uretprobe")
+/* In worker(), just after w->work(w). */
+SEC("uprobe")
 int on_ran(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns(), ids = current_ids();
-	struct job_key key = { current_generation(ids) };
-	struct pool *pool = pool_of(key.generation);
-	u64 *work = bpf_map_lookup_elem(&running, &ids);
+	u64 link = saved_register(ctx, bpf_get_attach_cookie(ctx)), now = bpf_ktime_get_ns();
+	struct pool *pool = pool_of(current_ids());
+	struct job_key key = { 0, link - WORK_LINK };
 	struct job *job;
 
-	if (!work || !pool)
+	if (!pool)
 		return 0;
-	key.work = *work;
-	bpf_map_delete_elem(&running, &ids);
+	key.generation = pool->generation;
 	job = bpf_map_lookup_elem(&jobs, &key);
 	if (!job || !job->begun)
 		return 0;
@@ -495,17 +472,17 @@ static __always_inline bool has_failed(struct kind_key *key, u64 work)
 SEC("uprobe")
 int on_done(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns(), ids = current_ids();
-	struct job_key key = { current_generation(ids), argument0(ctx) };
+	u64 now = bpf_ktime_get_ns();
+	struct job_key key = { 0, argument0(ctx) };
 	bool cancelled = (s32)argument1(ctx) == UV_ECANCELED, failed;
-	struct pool *pool = pool_of(key.generation);
+	struct pool *pool = pool_of(current_ids());
 	struct kind_key kind_key = {};
 	struct job *job, seen;
 	struct kind *kind;
 
 	if (!pool)
 		return 0;
-	kind_key.generation = key.generation;
+	key.generation = kind_key.generation = pool->generation;
 	kind_key.work = bpf_get_attach_cookie(ctx);
 	failed = has_failed(&kind_key, key.work) && !cancelled;
 	job = bpf_map_lookup_elem(&jobs, &key);
@@ -544,8 +521,7 @@ int on_done(struct pt_regs *ctx)
 SEC("uretprobe")
 int on_uring(struct pt_regs *ctx)
 {
-	u64 ids = current_ids();
-	struct pool *pool = pool_of(current_generation(ids));
+	struct pool *pool = pool_of(current_ids());
 
 	if (pool && (s32)returned(ctx) == 1)
 		add(pool->uring, 1);
@@ -610,10 +586,12 @@ int on_created(struct pt_regs *ctx)
 {
 	u64 ids = current_ids();
 	struct creation *creation = bpf_map_lookup_elem(&creating, &ids);
-	struct job_key key = { current_generation(ids) };
+	struct pool *pool = pool_of(ids);
+	struct job_key key = {};
 
-	if (!creation)
+	if (!creation || !pool)
 		return 0;
+	key.generation = pool->generation;
 	if (!returned(ctx) && read_user(&key.work, 8, creation->result))
 		bpf_map_update_elem(&works, &key, &creation->name, BPF_ANY);
 	bpf_map_delete_elem(&creating, &ids);
@@ -625,9 +603,14 @@ SEC("uprobe")
 int on_queue_named(struct pt_regs *ctx)
 {
 	u64 ids = current_ids();
-	struct job_key key = { current_generation(ids), argument1(ctx) };
-	u64 *name = bpf_map_lookup_elem(&works, &key);
+	struct pool *pool = pool_of(ids);
+	struct job_key key = { 0, argument1(ctx) };
+	u64 *name;
 
+	if (!pool)
+		return 0;
+	key.generation = pool->generation;
+	name = bpf_map_lookup_elem(&works, &key);
 	if (name)
 		bpf_map_update_elem(&queueing, &ids, name, BPF_ANY);
 	return 0;

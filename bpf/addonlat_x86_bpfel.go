@@ -64,20 +64,20 @@ type AddonlatKindKey struct {
 }
 
 type AddonlatPool struct {
-	_         structs.HostLayout
-	Threads   uint64
-	Size      uint64
-	Submitted uint64
-	Completed uint64
-	Cancelled uint64
-	Failed    uint64
-	Before    uint64
-	Uring     uint64
-	Waiting   uint64
-	Deepest   uint64
-	Slow      uint64
-	SlowQuota uint64
-	Busy      uint64
+	_          structs.HostLayout
+	Generation uint64
+	Size       uint64
+	Submitted  uint64
+	Completed  uint64
+	Cancelled  uint64
+	Failed     uint64
+	Before     uint64
+	Uring      uint64
+	Waiting    uint64
+	Deepest    uint64
+	Slow       uint64
+	SlowQuota  uint64
+	Busy       uint64
 }
 
 type AddonlatWorkKind uint32
@@ -104,11 +104,9 @@ const (
 	AddonlatMapPools               = "pools"
 	AddonlatMapProcesses           = "processes"
 	AddonlatMapQueueing            = "queueing"
-	AddonlatMapRunning             = "running"
 	AddonlatMapScripts             = "scripts"
 	AddonlatMapThreads             = "threads"
 	AddonlatMapWalks               = "walks"
-	AddonlatMapWorkers             = "workers"
 	AddonlatMapWorks               = "works"
 	AddonlatProgOnCreate           = "on_create"
 	AddonlatProgOnCreated          = "on_created"
@@ -210,11 +208,9 @@ type AddonlatMapSpecs struct {
 	Pools     *ebpf.MapSpec `ebpf:"pools"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
 	Queueing  *ebpf.MapSpec `ebpf:"queueing"`
-	Running   *ebpf.MapSpec `ebpf:"running"`
 	Scripts   *ebpf.MapSpec `ebpf:"scripts"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
 	Walks     *ebpf.MapSpec `ebpf:"walks"`
-	Workers   *ebpf.MapSpec `ebpf:"workers"`
 	Works     *ebpf.MapSpec `ebpf:"works"`
 }
 
@@ -274,11 +270,9 @@ type AddonlatMaps struct {
 	Pools     *ebpf.Map `ebpf:"pools"`
 	Processes *ebpf.Map `ebpf:"processes"`
 	Queueing  *ebpf.Map `ebpf:"queueing"`
-	Running   *ebpf.Map `ebpf:"running"`
 	Scripts   *ebpf.Map `ebpf:"scripts"`
 	Threads   *ebpf.Map `ebpf:"threads"`
 	Walks     *ebpf.Map `ebpf:"walks"`
-	Workers   *ebpf.Map `ebpf:"workers"`
 	Works     *ebpf.Map `ebpf:"works"`
 }
 
@@ -294,11 +288,9 @@ func (m *AddonlatMaps) Close() error {
 		m.Pools,
 		m.Processes,
 		m.Queueing,
-		m.Running,
 		m.Scripts,
 		m.Threads,
 		m.Walks,
-		m.Workers,
 		m.Works,
 	)
 }

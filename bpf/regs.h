@@ -49,6 +49,15 @@ static __always_inline u64 return_address(struct pt_regs *regs)
 /* At a function's return. */
 #define returned(regs) ((regs)->ax)
 
+/* A register that calls leave as it is, by its number among them. */
+static __always_inline u64 saved_register(struct pt_regs *regs, u64 number)
+{
+	u64 saved[8] = { regs->bx, regs->r12, regs->r13, regs->r14, regs->r15 };
+
+	mask_index(number, 7);
+	return saved[number];
+}
+
 #elif defined(__TARGET_ARCH_arm64)
 
 /* arch/arm64/include/asm/ptrace.h */
@@ -75,6 +84,7 @@ static __always_inline u64 thread_pointer(struct task_struct *task)
 #define argument6(r) ((r)->regs[6])
 #define return_address(r) ((r)->regs[30])
 #define returned(r) ((r)->regs[0])
+#define saved_register(r, number) ((r)->regs[19]) /* no instruction is decoded: none is asked for */
 
 #else
 #error "registers of this architecture are not known"

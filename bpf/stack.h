@@ -33,6 +33,18 @@ struct {
 	__type(value, struct walk);
 } walks SEC(".maps");
 
+/* Keeps in mind whether the native code at hand is an add-on's; what user space has not described
+ * yet is taken for one that was just loaded.
+ */
+static __always_inline bool note_addon(struct walk *w)
+{
+	if (w->code == CODE_UNKNOWN)
+		w->stack.flags |= STACK_NEW_CODE | STACK_ADDON;
+	else if (w->recent[CODE_NATIVE].end & RANGE_ADDON)
+		w->stack.flags |= STACK_ADDON;
+	return w->stack.flags & STACK_ADDON;
+}
+
 /* Goes on from V8's newest exit frame, or ends the walk. */
 static __always_inline int leap(struct walk *w)
 {
@@ -69,6 +81,8 @@ static __always_inline int climb(struct walk *w)
 		/* the outermost frame, or the pointer was scratch below it */
 		if (w->exit_fp > w->reached)
 			return leap(w);
+		if (w->code == CODE_NATIVE)
+			note_addon(w);
 		if (w->code != CODE_UNKNOWN)
 			push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
 		w->stack.flags |= STACK_BROKEN;
@@ -274,18 +288,6 @@ __noinline int run(struct walk *w)
 	w->stack.hash = hash;
 	w->stack.count = count;
 	return passed == MAX_RUN;
-}
-
-/* Keeps in mind whether the native code at hand is an add-on's; what user space has not described
- * yet is taken for one that was just loaded.
- */
-static __always_inline bool note_addon(struct walk *w)
-{
-	if (w->code == CODE_UNKNOWN)
-		w->stack.flags |= STACK_NEW_CODE | STACK_ADDON;
-	else if (w->recent[CODE_NATIVE].end & RANGE_ADDON)
-		w->stack.flags |= STACK_ADDON;
-	return w->stack.flags & STACK_ADDON;
 }
 
 /* One frame, and those that are remembered after it; DONE when the walk has ended. */

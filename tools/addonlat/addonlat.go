@@ -223,14 +223,13 @@ func (s *session) tick() {
 	for _, err := range s.table.Troubles() {
 		s.warn(err)
 	}
-	if s.o.Progress == nil {
-		return
-	}
 	var sum Pool
-	for _, p := range s.pools() {
+	for _, p := range s.pools() { // which also asks libuv for its threads, while it can be asked
 		sum.Submitted += p.Submitted
 		sum.Completed += p.Completed
 		sum.InFlight += p.InFlight
 	}
-	s.o.Progress(sum)
+	if s.o.Progress != nil {
+		s.o.Progress(sum)
+	}
 }

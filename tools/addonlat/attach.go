@@ -1,6 +1,7 @@
 package addonlat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/tools/ustack"
 )
 
 // A target is one program in one process.
@@ -21,28 +23,33 @@ type target struct {
 	pid        int
 	generation uint64
 	begun      time.Time
+	size       uint64         // threads of the pool by libuv's own count; 0: none yet
+	assumed    uint64         // the same as far as the environment says
+	libuv      *ustack.Module // open until the target is left
 	links      []link.Link
 	last       bpf.AddonlatPool // as of the last report
+	left       bool             // it has ended
+	final      bpf.AddonlatPool // as of then
 }
 
-// A place is a function at which something happens to a job.
+// A place is a function at whose entry or return something happens to a job.
 type place struct {
-	symbol  string
-	program func(*bpf.AddonlatObjects) *ebpf.Program
-	returns bool
-	work    bpf.AddonlatWorkKind
-	missing string // what is not seen without it; empty if older versions do without
+	symbol    string
+	program   func(*bpf.AddonlatObjects) *ebpf.Program
+	arguments int // that the program looks at, of the first four
+	returns   bool
+	work      bpf.AddonlatWorkKind
+	missing   string // what is not seen without it; empty if older versions do without
 }
 
 const (
 	queueWork = "uv_queue_work"
+	worker    = "worker"
 	createAPI = "napi_create_async_work"
 )
 
 func onQueue(o *bpf.AddonlatObjects) *ebpf.Program      { return o.OnQueue }
 func onSubmit(o *bpf.AddonlatObjects) *ebpf.Program     { return o.OnSubmit }
-func onRun(o *bpf.AddonlatObjects) *ebpf.Program        { return o.OnRun }
-func onRan(o *bpf.AddonlatObjects) *ebpf.Program        { return o.OnRan }
 func onDone(o *bpf.AddonlatObjects) *ebpf.Program       { return o.OnDone }
 func onUring(o *bpf.AddonlatObjects) *ebpf.Program      { return o.OnUring }
 func onCreate(o *bpf.AddonlatObjects) *ebpf.Program     { return o.OnCreate }
@@ -51,28 +58,21 @@ func onQueueNamed(o *bpf.AddonlatObjects) *ebpf.Program { return o.OnQueueNamed 
 
 // libuv are the places in libuv (src/threadpool.c, src/unix/{fs,getaddrinfo,
 // getnameinfo,random-*}.c, 1.43 to 1.52), last first: a job is seen to its end
-// once its submission is. All but the first are in .symtab only.
+// once its submission is. All but uv_queue_work are in .symtab only.
 var libuv = slices.Concat(
-	moments("uv__queue", bpf.AddonlatWorkKindWORK_QUEUED, "when the work of add-ons, crypto and zlib runs and completes"),
-	moments("uv__fs", bpf.AddonlatWorkKindWORK_FS, "when file system operations run and complete"),
-	moments("uv__getaddrinfo", bpf.AddonlatWorkKindWORK_ADDRINFO, "when DNS look-ups run and complete"),
-	moments("uv__getnameinfo", bpf.AddonlatWorkKindWORK_NAMEINFO, "when reverse DNS look-ups run and complete"),
-	moments("uv__random", bpf.AddonlatWorkKindWORK_RANDOM, "when random bytes are made"),
+	[]place{
+		{symbol: "uv__queue_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
+		{symbol: "uv__fs_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_FS, missing: "when file system operations complete"},
+		{symbol: "uv__getaddrinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_ADDRINFO, missing: "when DNS look-ups complete"},
+		{symbol: "uv__getnameinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_NAMEINFO, missing: "when reverse DNS look-ups complete"},
+		{symbol: "uv__random_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_RANDOM, missing: "when random bytes are complete"},
+	},
 	uring("close", "fsync_or_fdatasync", "ftruncate", "link", "mkdir", "open", "read_or_write", "rename", "statx", "symlink", "unlink"),
 	[]place{
-		{symbol: "uv__work_submit", program: onSubmit, missing: "when file system and DNS work is submitted"},
-		{symbol: queueWork, program: onQueue},
+		{symbol: "uv__work_submit", program: onSubmit, arguments: 4, missing: "when file system and DNS work is submitted"},
+		{symbol: queueWork, program: onQueue, arguments: 4},
 	},
 )
-
-// moments are the places of one sort of work on the pool.
-func moments(prefix string, work bpf.AddonlatWorkKind, missing string) []place {
-	return []place{
-		{symbol: prefix + "_done", program: onDone, work: work, missing: missing},
-		{symbol: prefix + "_work", program: onRan, returns: true, work: work},
-		{symbol: prefix + "_work", program: onRun, work: work},
-	}
-}
 
 // uring are the functions that hand a file system operation to io_uring, where
 // libuv knows how (1.45).
@@ -87,66 +87,122 @@ func uring(operations ...string) []place {
 // nodeAPI are the places in node at which Node-API's works get their names.
 var nodeAPI = []place{
 	{symbol: createAPI, program: onCreated, returns: true},
-	{symbol: createAPI, program: onCreate},
-	{symbol: "napi_queue_async_work", program: onQueueNamed},
+	{symbol: createAPI, program: onCreate, arguments: 4},
+	{symbol: "napi_queue_async_work", program: onQueueNamed, arguments: 2},
 }
 
 // attach follows the jobs of process pid, which the table has begun to look at.
 func (s *session) attach(pid int) error {
 	t := &target{pid: pid, generation: uint64(s.table.Generation(pid)), begun: time.Now()}
-	pool := bpf.AddonlatPool{Size: poolSize(pid)}
-	if err := s.objects.Pools.Put(t.generation, &pool); err != nil {
-		return fmt.Errorf("tell the kernel of the pool of process %d: %w", pid, err)
+	s.detach(pid) // if it has a new program
+	var err error
+	if t.libuv, err = s.module(pid, queueWork); err != nil {
+		return err
 	}
-	err := s.attachAll(t, queueWork, libuv)
-	if err == nil && s.o.By == Resource {
-		err = s.attachAll(t, createAPI, nodeAPI)
+	t.assumed = poolSize(pid)
+	pool := bpf.AddonlatPool{Generation: t.generation, Size: cmp.Or(t.threads(), t.assumed)}
+	if err := s.objects.Pools.Put(uint32(pid), &pool); err != nil {
+		return errors.Join(fmt.Errorf("tell the kernel of the pool of process %d: %w", pid, err), t.close())
 	}
-	if err != nil {
+	if err := s.attachTo(t); err != nil {
 		return errors.Join(err, t.close())
 	}
 	s.mutex.Lock()
-	old := s.targeted[pid]
+	defer s.mutex.Unlock()
 	s.targeted[pid] = t
 	s.all[t.generation] = t
-	s.mutex.Unlock()
-	if old != nil { // it has a new program
-		return s.leave(old)
-	}
 	return nil
 }
 
-// attachAll probes those places that the module with symbol has.
-func (s *session) attachAll(t *target, symbol string, places []place) error {
-	module, err := s.table.Module(t.pid, symbol)
+// threads returns how many threads the pool has by libuv's own count, or what it
+// said last; 0 if it said nothing yet: threads begin with the first job.
+func (t *target) threads() uint64 {
+	if t.libuv == nil {
+		return t.size
+	}
+	if n, err := t.libuv.Int("nthreads"); err == nil && n > 0 && n <= maxPool {
+		t.size = uint64(n)
+	}
+	return t.size
+}
+
+// attachTo probes libuv in t's process, and node if need be.
+func (s *session) attachTo(t *target) error {
+	missing, err := s.attachWorker(t, t.libuv)
 	if err != nil {
 		return err
 	}
-	if module == nil {
-		return fmt.Errorf("process %d has no %s: neither Node.js nor libuv is in it, or they are stripped", t.pid, symbol)
+	more, err := s.attachAll(t, t.libuv, libuv)
+	if err != nil {
+		return err
 	}
-	defer module.Close()
-	var missing []string
+	if missing = append(missing, more...); len(missing) > 0 {
+		s.warn(fmt.Errorf("process %d: libuv is stripped of symbols, or not built as usual, so it is not seen %s", t.pid, strings.Join(missing, ", ")))
+	}
+	if s.o.By != Resource {
+		return nil
+	}
+	node, err := s.module(t.pid, createAPI)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	_, err = s.attachAll(t, node, nodeAPI)
+	return err
+}
+
+func (s *session) module(pid int, symbol string) (*ustack.Module, error) {
+	module, err := s.table.Module(pid, symbol)
+	if err == nil && module == nil {
+		err = fmt.Errorf("process %d has no %s: neither Node.js nor libuv is in it, or they are stripped of all symbols", pid, symbol)
+	}
+	return module, err
+}
+
+// attachWorker probes where the pool's threads call a job and come back from it.
+func (s *session) attachWorker(t *target, m *ustack.Module) (missing []string, err error) {
+	code, offset := m.Code(worker)
+	c, ok := findCall(code)
+	if !ok {
+		return []string{"when work runs (" + worker + ")"}, nil
+	}
+	register := uint64(slices.Index(saved, c.register))
+	return nil, errors.Join(
+		s.probe(t, m, loader.Probe{Program: s.objects.OnRan, Symbol: worker, Offset: offset + uint64(c.after), Cookie: register}),
+		s.probe(t, m, loader.Probe{Program: s.objects.OnRun, Symbol: worker, Offset: offset + uint64(c.before), Cookie: register}))
+}
+
+// attachAll probes those places that the module has, and returns what is not
+// seen for want of the others.
+func (s *session) attachAll(t *target, m *ustack.Module, places []place) (missing []string, err error) {
 	for _, p := range places {
-		offset, ok := module.Offset(p.symbol)
-		if !ok {
+		code, offset := m.Code(p.symbol)
+		if code == nil {
 			if p.missing != "" {
 				missing = append(missing, fmt.Sprintf("%s (%s)", p.missing, p.symbol))
 			}
 			continue
 		}
-		l, err := loader.AttachProbe(loader.Probe{
-			Program: p.program(&s.objects), Path: module.Path(), Symbol: p.symbol, Offset: offset,
-			Return: p.returns, PID: t.pid, Cookie: uint64(p.work),
+		if !p.returns {
+			offset += uint64(entry(code, p.arguments))
+		}
+		err := s.probe(t, m, loader.Probe{
+			Program: p.program(&s.objects), Symbol: p.symbol, Offset: offset, Return: p.returns, Cookie: uint64(p.work),
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t.links = append(t.links, l)
 	}
-	if len(missing) > 0 {
-		s.warn(fmt.Errorf("process %d: libuv is stripped of symbols, so it is not seen %s", t.pid, strings.Join(missing, ", ")))
+	return missing, nil
+}
+
+func (s *session) probe(t *target, m *ustack.Module, p loader.Probe) error {
+	p.Path, p.PID = m.Path(), t.pid
+	l, err := loader.AttachProbe(p)
+	if err != nil {
+		return err
 	}
+	t.links = append(t.links, l)
 	return nil
 }
 
@@ -157,6 +213,10 @@ func (t *target) close() error {
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
+	if t.threads(); t.libuv != nil {
+		errs = append(errs, t.libuv.Close())
+		t.libuv = nil
+	}
 	return errors.Join(errs...)
 }
 
@@ -178,6 +238,12 @@ func (s *session) detach(pid int) {
 // forget its jobs.
 func (s *session) leave(t *target) error {
 	err := t.close()
+	s.mutex.Lock()
+	if lookupErr := s.objects.Pools.LookupAndDelete(uint32(t.pid), &t.final); lookupErr != nil {
+		err = errors.Join(err, fmt.Errorf("take out the pool of process %d: %w", t.pid, lookupErr))
+	}
+	t.left = true
+	s.mutex.Unlock()
 	var key bpf.AddonlatJobKey
 	var job bpf.AddonlatJob
 	var gone []bpf.AddonlatJobKey

@@ -50,21 +50,32 @@ func (s *session) pools() []Pool {
 	defer s.mutex.Unlock()
 	var pools []Pool
 	for _, t := range s.all {
-		var now bpf.AddonlatPool
-		if err := s.objects.Pools.Lookup(t.generation, &now); err != nil {
-			s.warn(fmt.Errorf("read the pool of process %d: %w", t.pid, err))
+		now, err := s.poolNow(t)
+		if err != nil {
+			s.warn(err)
 			continue
 		}
-		pools = append(pools, t.pool(&now))
+		pools = append(pools, t.pool(now))
 	}
 	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Compare(a.PID, b.PID) })
 	return pools
 }
 
+func (s *session) poolNow(t *target) (*bpf.AddonlatPool, error) {
+	if t.left {
+		return &t.final, nil
+	}
+	now := new(bpf.AddonlatPool)
+	if err := s.objects.Pools.Lookup(uint32(t.pid), now); err != nil {
+		return nil, fmt.Errorf("read the pool of process %d: %w", t.pid, err)
+	}
+	return now, nil
+}
+
 // pool is the target's pool now, less what was reported before.
 func (t *target) pool(now *bpf.AddonlatPool) Pool {
 	p := Pool{
-		PID: t.pid, Threads: now.Threads, Deepest: now.Deepest,
+		PID: t.pid, Threads: t.threads(), Deepest: now.Deepest,
 		SlowQuota: now.SlowQuota - t.last.SlowQuota,
 		Submitted: now.Submitted - t.last.Submitted,
 		Completed: now.Completed - t.last.Completed,
@@ -74,8 +85,11 @@ func (t *target) pool(now *bpf.AddonlatPool) Pool {
 		Uring:     now.Uring - t.last.Uring,
 		InFlight:  now.Submitted - now.Completed,
 	}
-	if thread := time.Since(t.begun); now.Threads > 0 && thread > 0 {
-		p.Busy = float64(now.Busy-t.last.Busy) / float64(now.Threads) / float64(thread)
+	if p.Threads == 0 && now.Submitted > 0 { // it ended before libuv was asked
+		p.Threads = t.assumed
+	}
+	if thread := time.Since(t.begun); p.Threads > 0 && thread > 0 {
+		p.Busy = float64(now.Busy-t.last.Busy) / float64(p.Threads) / float64(thread)
 	}
 	return p
 }
@@ -86,9 +100,8 @@ func (s *session) endInterval(now time.Time) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for _, t := range s.all {
-		var last bpf.AddonlatPool
-		if err := s.objects.Pools.Lookup(t.generation, &last); err == nil {
-			t.last, t.begun = last, now
+		if last, err := s.poolNow(t); err == nil {
+			t.last, t.begun = *last, now
 		}
 	}
 }

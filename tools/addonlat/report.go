@@ -56,7 +56,7 @@ type Kind struct {
 // A Pool is libuv's thread pool of one process.
 type Pool struct {
 	PID       int
-	Threads   uint64  // that ran a job
+	Threads   uint64  // 0 if they have not begun
 	Busy      float64 // share of the threads' time that jobs ran, 0 to 1
 	Deepest   uint64  // most jobs that waited for a thread at once
 	SlowQuota uint64  // slow I/O jobs that came while as many ran as may: half of the threads

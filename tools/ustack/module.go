@@ -1,16 +1,20 @@
 package ustack
 
 import (
+	enc "encoding/binary"
 	"fmt"
 	"os"
 
 	"ustack/symbolize/elfsym"
+	"ustack/symbolize/process"
 )
 
 // A Module is a file that a process has mapped and runs code of.
 type Module struct {
-	file *os.File
-	elf  *elfsym.File
+	file    *os.File
+	elf     *elfsym.File
+	process *process.Process
+	bias    uint64 // of addresses in the process above those in the file
 }
 
 // Module returns the file that defines symbol in process pid, which is looked
@@ -33,7 +37,8 @@ func (t *Table) Module(pid int, symbol string) (*Module, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Module{file, m.binary.elf}, nil
+		address, _ := m.binary.elf.Address(m.Offset)
+		return &Module{file, m.binary.elf, g.process, m.Start - address}, nil
 	}
 	return nil, nil
 }
@@ -41,14 +46,17 @@ func (t *Table) Module(pid int, symbol string) (*Module, error) {
 // Path is a path by which this process, and the kernel for it, finds the file.
 func (m *Module) Path() string { return fmt.Sprintf("/proc/self/fd/%d", m.file.Fd()) }
 
-// Offset returns where in the file the function is; false if it has none of
-// that name.
-func (m *Module) Offset(symbol string) (uint64, bool) {
+// Int reads a C int of the process by its symbol.
+func (m *Module) Int(symbol string) (int, error) {
 	s, ok := m.elf.Symbol(symbol)
 	if !ok {
-		return 0, false
+		return 0, fmt.Errorf("no symbol %s", symbol)
 	}
-	return m.elf.Offset(s.Address)
+	var value [4]byte
+	if _, err := m.process.ReadAt(value[:], s.Address+m.bias); err != nil {
+		return 0, fmt.Errorf("read %s: %w", symbol, err)
+	}
+	return int(int32(enc.NativeEndian.Uint32(value[:]))), nil
 }
 
 // Close lets go of the file.
@@ -63,4 +71,24 @@ func (t *Table) Generation(pid int) uint32 {
 		return g.generation
 	}
 	return 0
+}
+
+// maxCode bounds how much of a function is read: libuv's longest that is probed
+// has some 700 bytes.
+const maxCode = 1 << 12
+
+// Code returns the machine code of a function and where in the file it is; nil
+// if the file has none of that name.
+func (m *Module) Code(symbol string) (code []byte, offset uint64) {
+	s, ok := m.elf.Symbol(symbol)
+	if !ok {
+		return nil, 0
+	}
+	offset, ok = m.elf.Offset(s.Address)
+	if !ok {
+		return nil, 0
+	}
+	code = make([]byte, min(s.Size, maxCode))
+	n, _ := m.elf.ReadAt(code, s.Address) // what is damaged ends it
+	return code[:n], offset
 }

@@ -1,0 +1,113 @@
+package addonlat
+
+import (
+	"iter"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
+
+// A probe replaces an instruction by a trap. The kernel then carries out some
+// instructions itself (arch/x86/kernel/uprobes.c); others it has the processor
+// step over, with a second trap, which costs ten times as much in a virtual
+// machine. So a probe is put where the kernel can do with one.
+
+// instructions yields the instructions of code with their offsets.
+func instructions(code []byte) iter.Seq2[int, x86asm.Inst] {
+	return func(yield func(int, x86asm.Inst) bool) {
+		for at := 0; at < len(code); {
+			inst, err := x86asm.Decode(code[at:], 64)
+			if err != nil || !yield(at, inst) {
+				return
+			}
+			at += inst.Len
+		}
+	}
+}
+
+// isEmulated reports whether the kernel carries the instruction out itself:
+// push of a register, nop, and jumps and calls to a fixed place.
+func isEmulated(inst x86asm.Inst) bool {
+	switch inst.Op {
+	case x86asm.NOP:
+		return true
+	case x86asm.PUSH:
+		_, ok := inst.Args[0].(x86asm.Reg)
+		return ok
+	}
+	_, ok := inst.Args[0].(x86asm.Rel)
+	return ok
+}
+
+// arguments are the registers that a function's arguments come in (System V).
+var arguments = []x86asm.Reg{x86asm.RDI, x86asm.RSI, x86asm.RDX, x86asm.RCX}
+
+// entry returns where in a function to put a probe that sees its first n
+// arguments and the stack as they are at its beginning.
+func entry(code []byte, n int) int {
+	for at, inst := range instructions(code) {
+		if isEmulated(inst) {
+			return at
+		}
+		switch inst.Op {
+		case x86asm.TEST, x86asm.CMP:
+			continue
+		case x86asm.MOV:
+			if to, ok := inst.Args[0].(x86asm.Reg); ok && isScratch(to, n) {
+				continue
+			}
+		}
+		break
+	}
+	return 0
+}
+
+// isScratch reports whether r, of whatever width, holds none of the first n
+// arguments, nor a part of the stack's bounds.
+func isScratch(r x86asm.Reg, n int) bool {
+	if r >= x86asm.EAX && r <= x86asm.R15L {
+		r += x86asm.RAX - x86asm.EAX
+	}
+	return r >= x86asm.RAX && r <= x86asm.R15 && r != x86asm.RSP && r != x86asm.RBP && !slices.Contains(arguments[:n], r)
+}
+
+// A call is where libuv's worker() calls a job.
+type call struct {
+	before, after int // offsets of direct calls, between which it is
+	register      x86asm.Reg
+}
+
+// workLink is where in struct uv__work its link in a queue is (include/uv/threadpool.h):
+// worker() has a job by that.
+const workLink = 24
+
+// findCall finds the call of w->work(w) in worker(): the one through memory, at
+// the link less workLink. The mutex is unlocked before it and locked after it,
+// with the link in a register that calls leave alone.
+func findCall(code []byte) (call, bool) {
+	var c call
+	direct, found := -1, false
+	for at, inst := range instructions(code) {
+		if inst.Op != x86asm.CALL {
+			continue
+		}
+		switch to := inst.Args[0].(type) {
+		case x86asm.Rel:
+			if found {
+				c.after = at
+				return c, true
+			}
+			direct = at
+		case x86asm.Mem:
+			if to.Disp != -workLink || to.Index != 0 || direct < 0 || !slices.Contains(saved, to.Base) {
+				return c, false
+			}
+			c.before, c.register, found = direct, to.Base, true
+		}
+	}
+	return c, false
+}
+
+// saved are the registers that a called function leaves as they are, in the
+// order in which the kernel half numbers them (bpf/regs.h).
+var saved = []x86asm.Reg{x86asm.RBX, x86asm.R12, x86asm.R13, x86asm.R14, x86asm.R15}
