@@ -3,39 +3,103 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
-// A Probe is where a program is to run in a process.
-type Probe struct {
+// Probes are the places in one file at which a program is to run in a process.
+type Probes struct {
 	Program *ebpf.Program
 	Path    string // of the file; the kernel keeps to the file, whatever becomes of its path
-	Symbol  string // for messages
-	Offset  uint64 // of the function in the file
-	Return  bool   // when the function returns, instead of when it is entered
-	PID     int    // in this process only
-	Cookie  uint64 // the program can ask for it
+	Name    string // for messages
+	Points  []Point
+	Return  bool // when the functions at the points return, instead of when they are reached
+	PID     int  // in this process only
 }
 
-// AttachProbe runs the probe's program until the link is closed, or we end.
-func AttachProbe(p Probe) (link.Link, error) {
+// A Point is an instruction in a file.
+type Point struct {
+	Offset uint64 // in bytes from the file's start
+	Cookie uint64 // the program can ask for it
+}
+
+// manyAtOnce reports whether the kernel attaches a program to many places in
+// one go: since 6.6, but only since 6.10 does it tell the threads of a process
+// from others (46ba0e49b642). Else each place costs a fifth of a second to leave.
+var manyAtOnce = sync.OnceValue(func() bool {
+	const v6_10 = 6<<16 | 10<<8
+	version, err := features.LinuxVersionCode()
+	return err == nil && version >= v6_10 && features.HaveBPFLinkUprobeMulti() == nil
+})
+
+// PrepareProbes readies the programs of spec that AttachProbes is to attach. It
+// comes before Load.
+func PrepareProbes(spec *ebpf.CollectionSpec) {
+	if !manyAtOnce() {
+		return
+	}
+	for _, p := range spec.Programs {
+		if p.Type == ebpf.Kprobe {
+			p.AttachType = ebpf.AttachTraceUprobeMulti
+		}
+	}
+}
+
+// AttachProbes runs the program at each of the points until all links are
+// closed, or we end.
+func AttachProbes(p Probes) ([]link.Link, error) {
 	executable, err := link.OpenExecutable(p.Path)
 	if err != nil {
-		return nil, fmt.Errorf("probe %s: %w", p.Symbol, err)
+		return nil, fmt.Errorf("probe %s: %w", p.Name, err)
 	}
+	var links []link.Link
+	if manyAtOnce() {
+		links, err = attachTogether(executable, p)
+	} else {
+		links, err = attachEach(executable, p)
+	}
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return links, fmt.Errorf("probe %s in process %d: %w", p.Name, p.PID, err)
+	case err != nil:
+		return links, fmt.Errorf("probe %s: %w", p.Name, explain(err))
+	}
+	return links, nil
+}
+
+func attachTogether(executable *link.Executable, p Probes) ([]link.Link, error) {
+	o := &link.UprobeMultiOptions{PID: uint32(p.PID)}
+	for _, point := range p.Points {
+		o.Addresses = append(o.Addresses, point.Offset)
+		o.Cookies = append(o.Cookies, point.Cookie)
+	}
+	attach := executable.UprobeMulti
+	if p.Return {
+		attach = executable.UretprobeMulti
+	}
+	l, err := attach(nil, p.Program, o)
+	if err != nil {
+		return nil, err
+	}
+	return []link.Link{l}, nil
+}
+
+func attachEach(executable *link.Executable, p Probes) ([]link.Link, error) {
 	attach := executable.Uprobe
 	if p.Return {
 		attach = executable.Uretprobe
 	}
-	l, err := attach(p.Symbol, p.Program, &link.UprobeOptions{Address: p.Offset, PID: p.PID, Cookie: p.Cookie})
-	switch {
-	case errors.Is(err, unix.ESRCH):
-		return nil, fmt.Errorf("probe %s in process %d: %w", p.Symbol, p.PID, err)
-	case err != nil:
-		return nil, fmt.Errorf("probe %s: %w", p.Symbol, explain(err))
+	var links []link.Link
+	for _, point := range p.Points {
+		l, err := attach(p.Name, p.Program, &link.UprobeOptions{Address: point.Offset, PID: p.PID, Cookie: point.Cookie})
+		if err != nil {
+			return links, err
+		}
+		links = append(links, l)
 	}
-	return l, nil
+	return links, nil
 }

@@ -125,6 +125,7 @@ func (s *session) load() error {
 	if err != nil {
 		return fmt.Errorf("configure BPF programs: %w", err)
 	}
+	loader.PrepareProbes(spec)
 	if err := loader.Load(spec, &s.objects); err != nil {
 		return err
 	}

@@ -166,44 +166,54 @@ func (s *session) attachWorker(t *target, m *ustack.Module) (missing []string, e
 	if !ok {
 		return []string{"when work runs (" + worker + ")"}, nil
 	}
-	register := uint64(slices.Index(saved, c.register))
-	return nil, errors.Join(
-		s.probe(t, m, loader.Probe{Program: s.objects.OnRan, Symbol: worker, Offset: offset + uint64(c.after), Cookie: register}),
-		s.probe(t, m, loader.Probe{Program: s.objects.OnRun, Symbol: worker, Offset: offset + uint64(c.before), Cookie: register}))
+	for _, p := range []struct {
+		program *ebpf.Program
+		at      int
+	}{{s.objects.OnRan, c.after}, {s.objects.OnRun, c.before}} {
+		point := loader.Point{Offset: offset + uint64(p.at), Cookie: uint64(slices.Index(saved, c.register))}
+		if err := t.probe(m, loader.Probes{Program: p.program, Name: worker, Points: []loader.Point{point}}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // attachAll probes those places that the module has, and returns what is not
 // seen for want of the others.
 func (s *session) attachAll(t *target, m *ustack.Module, places []place) (missing []string, err error) {
-	for _, p := range places {
-		code, offset := m.Code(p.symbol)
-		if code == nil {
-			if p.missing != "" {
-				missing = append(missing, fmt.Sprintf("%s (%s)", p.missing, p.symbol))
+	for len(places) > 0 {
+		first := places[0]
+		probes := loader.Probes{Program: first.program(&s.objects), Name: first.symbol, Return: first.returns}
+		for len(places) > 0 && places[0].program(&s.objects) == probes.Program {
+			p := places[0]
+			places = places[1:]
+			code, offset := m.Code(p.symbol)
+			if code == nil {
+				if p.missing != "" {
+					missing = append(missing, fmt.Sprintf("%s (%s)", p.missing, p.symbol))
+				}
+				continue
 			}
+			if !p.returns {
+				offset += uint64(entry(code, p.arguments))
+			}
+			probes.Points = append(probes.Points, loader.Point{Offset: offset, Cookie: uint64(p.work)})
+		}
+		if len(probes.Points) == 0 {
 			continue
 		}
-		if !p.returns {
-			offset += uint64(entry(code, p.arguments))
-		}
-		err := s.probe(t, m, loader.Probe{
-			Program: p.program(&s.objects), Symbol: p.symbol, Offset: offset, Return: p.returns, Cookie: uint64(p.work),
-		})
-		if err != nil {
+		if err := t.probe(m, probes); err != nil {
 			return nil, err
 		}
 	}
 	return missing, nil
 }
 
-func (s *session) probe(t *target, m *ustack.Module, p loader.Probe) error {
+func (t *target) probe(m *ustack.Module, p loader.Probes) error {
 	p.Path, p.PID = m.Path(), t.pid
-	l, err := loader.AttachProbe(p)
-	if err != nil {
-		return err
-	}
-	t.links = append(t.links, l)
-	return nil
+	links, err := loader.AttachProbes(p)
+	t.links = append(t.links, links...)
+	return err
 }
 
 // close takes the probes out.
