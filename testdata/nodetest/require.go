@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -46,13 +45,16 @@ func NothingLeft(t testing.TB, names ...string) {
 		t.Helper()
 		deadline := time.Now().Add(goneAfter)
 		for len(left()) > 0 && time.Now().Before(deadline) {
-			runtime.Gosched()
+			time.Sleep(look) // looking without a pause would keep the kernel from what it waits for
 		}
 		for id, name := range left() {
 			t.Errorf("program %s (id %d) is left in the kernel", name, id)
 		}
 	})
 }
+
+// look is how often the kernel's programs are looked at.
+const look = 20 * time.Millisecond
 
 // goneAfter is how long the kernel may take to free a program that nothing
 // holds any more: it waits until no CPU can be running it.
