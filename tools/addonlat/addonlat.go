@@ -164,10 +164,10 @@ func (s *session) take(raw []byte) {
 }
 
 func (s *session) run(ctx context.Context) (*Report, error) {
-	s.begun = time.Now()
 	if err := s.targets.Add(); err != nil {
 		return nil, err
 	}
+	s.begun = time.Now()
 	if s.o.Started != nil {
 		s.o.Started()
 	}
@@ -175,11 +175,12 @@ func (s *session) run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	err := s.wait(ctx)
+	end := time.Now()
 	s.stop()
 	if err := errors.Join(err, s.events.Flush()); err != nil {
 		return nil, err
 	}
-	return s.report()
+	return s.report(end)
 }
 
 // tick is how often progress is told.
@@ -207,7 +208,7 @@ func (s *session) wait(ctx context.Context) error {
 		case <-s.targets.Gone():
 			return nil
 		case <-interval:
-			report, err := s.report()
+			report, err := s.report(time.Now())
 			if err == nil {
 				err = s.o.Report(report)
 			}
@@ -225,7 +226,7 @@ func (s *session) tick() {
 		s.warn(err)
 	}
 	var sum Pool
-	for _, p := range s.pools() { // which also asks libuv for its threads, while it can be asked
+	for _, p := range s.pools(time.Now()) { // which also asks libuv for its threads, while it can be asked
 		sum.Submitted += p.Submitted
 		sum.Completed += p.Completed
 		sum.InFlight += p.InFlight

@@ -28,7 +28,7 @@ type target struct {
 	libuv      *ustack.Module // open until the target is left
 	links      []link.Link
 	last       bpf.AddonlatPool // as of the last report
-	left       bool             // it has ended
+	ended      time.Time        // zero until then
 	final      bpf.AddonlatPool // as of then
 }
 
@@ -93,10 +93,14 @@ var nodeAPI = []place{
 
 // attach follows the jobs of process pid, which the table has begun to look at.
 func (s *session) attach(pid int) error {
-	t := &target{pid: pid, generation: uint64(s.table.Generation(pid)), begun: time.Now()}
+	t := &target{pid: pid, generation: uint64(s.table.Generation(pid))}
 	s.detach(pid) // if it has a new program
 	var err error
-	if t.libuv, err = s.module(pid, queueWork); err != nil {
+	t.libuv, err = s.module(pid, queueWork)
+	if errors.Is(err, errNoLibuv) && len(s.o.Command) > 0 {
+		return nil // a shell, say: what it starts or becomes may have it
+	}
+	if err != nil {
 		return err
 	}
 	t.assumed = poolSize(pid)
@@ -107,6 +111,7 @@ func (s *session) attach(pid int) error {
 	if err := s.attachTo(t); err != nil {
 		return errors.Join(err, t.close())
 	}
+	t.begun = time.Now()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.targeted[pid] = t
@@ -151,10 +156,12 @@ func (s *session) attachTo(t *target) error {
 	return err
 }
 
+var errNoLibuv = errors.New("neither Node.js nor libuv is in it, or they are stripped of all symbols")
+
 func (s *session) module(pid int, symbol string) (*ustack.Module, error) {
 	module, err := s.table.Module(pid, symbol)
 	if err == nil && module == nil {
-		err = fmt.Errorf("process %d has no %s: neither Node.js nor libuv is in it, or they are stripped of all symbols", pid, symbol)
+		err = fmt.Errorf("process %d has no %s: %w", pid, symbol, errNoLibuv)
 	}
 	return module, err
 }
@@ -219,7 +226,7 @@ func (t *target) probe(m *ustack.Module, p loader.Probes) error {
 // close takes the probes out.
 func (t *target) close() error {
 	var errs []error
-	for _, l := range t.links {
+	for _, l := range slices.Backward(t.links) { // what begins a job first: the others are seen to their end
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
@@ -252,7 +259,7 @@ func (s *session) leave(t *target) error {
 	if lookupErr := s.objects.Pools.LookupAndDelete(uint32(t.pid), &t.final); lookupErr != nil {
 		err = errors.Join(err, fmt.Errorf("take out the pool of process %d: %w", t.pid, lookupErr))
 	}
-	t.left = true
+	t.ended = time.Now()
 	s.mutex.Unlock()
 	var key bpf.AddonlatJobKey
 	var job bpf.AddonlatJob

@@ -17,9 +17,9 @@ import (
 	"ustack/tools/quantize"
 )
 
-// report takes out of the kernel what it has added up since the last report.
-func (s *session) report() (*Report, error) {
-	now := time.Now()
+// report takes out of the kernel what it has added up since the last report, until
+// now.
+func (s *session) report(now time.Time) (*Report, error) {
 	kinds, err := s.takeKinds()
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *session) report() (*Report, error) {
 	r := &Report{
 		Duration:   now.Sub(s.begun),
 		Kinds:      kinds,
-		Pools:      s.pools(),
+		Pools:      s.pools(now),
 		Lost:       s.count(s.objects.Lost) + s.count(s.objects.LostEvents),
 		Unfollowed: s.count(s.objects.Unfollowed),
 	}
@@ -44,8 +44,8 @@ func (s *session) count(v *ebpf.Variable) uint64 {
 	return n
 }
 
-// pools returns what happened to the pools since the last report.
-func (s *session) pools() []Pool {
+// pools returns what happened to the pools since the last report, until at.
+func (s *session) pools(at time.Time) []Pool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	var pools []Pool
@@ -55,14 +55,14 @@ func (s *session) pools() []Pool {
 			s.warn(err)
 			continue
 		}
-		pools = append(pools, t.pool(now))
+		pools = append(pools, t.pool(now, at))
 	}
 	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Compare(a.PID, b.PID) })
 	return pools
 }
 
 func (s *session) poolNow(t *target) (*bpf.AddonlatPool, error) {
-	if t.left {
+	if !t.ended.IsZero() {
 		return &t.final, nil
 	}
 	now := new(bpf.AddonlatPool)
@@ -72,8 +72,8 @@ func (s *session) poolNow(t *target) (*bpf.AddonlatPool, error) {
 	return now, nil
 }
 
-// pool is the target's pool now, less what was reported before.
-func (t *target) pool(now *bpf.AddonlatPool) Pool {
+// pool is the target's pool now, at that time, less what was reported before.
+func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 	p := Pool{
 		PID: t.pid, Threads: t.threads(), Deepest: now.Deepest,
 		SlowQuota: now.SlowQuota - t.last.SlowQuota,
@@ -88,8 +88,11 @@ func (t *target) pool(now *bpf.AddonlatPool) Pool {
 	if p.Threads == 0 && now.Submitted > 0 { // it ended before libuv was asked
 		p.Threads = t.assumed
 	}
-	if thread := time.Since(t.begun); p.Threads > 0 && thread > 0 {
-		p.Busy = float64(now.Busy-t.last.Busy) / float64(p.Threads) / float64(thread)
+	if !t.ended.IsZero() {
+		at = t.ended
+	}
+	if thread := at.Sub(t.begun); p.Threads > 0 && thread > 0 {
+		p.Busy = min(float64(now.Busy-t.last.Busy)/float64(p.Threads)/float64(thread), 1)
 	}
 	return p
 }
