@@ -1,0 +1,339 @@
+package addonlat
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/testdata/nodetest"
+	"ustack/tools/quantize"
+)
+
+const ms = time.Millisecond
+
+// mixedPlan is a prime number of jobs of each kind and duration, on all add-ons.
+func mixedPlan(addons map[string]string) nodetest.Plan {
+	plan := nodetest.Plan{Addons: addons}
+	for _, source := range nodetest.Addons {
+		plan.Steps = append(
+			plan.Steps,
+			nodetest.Step{Addon: source, Call: "sleep", Micros: 1000, Count: 23},
+			nodetest.Step{Addon: source, Call: "sleep", Micros: 5000, Count: 7},
+			nodetest.Step{Addon: source, Call: "sleep", Micros: 50_000, Count: 5, InFlight: 4},
+			nodetest.Step{Addon: source, Call: "spin", Micros: 100, Count: 11, InFlight: 2},
+			nodetest.Step{Addon: source, Call: "cancel", Micros: 1000, Count: 13, InFlight: 13, Hold: 4, HoldMicros: 200_000},
+		)
+	}
+	return plan
+}
+
+// TestCountsTimesAndBucketsAreExact is the truth on all that addonlat counts: add-ons of
+// every make, with and without frame pointers.
+func TestCountsTimesAndBucketsAreExact(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		for _, flag := range []string{nodetest.FramePointers, nodetest.NoFramePointers} {
+			t.Run(flag[2:], func(t *testing.T) {
+				r, tallies := measure(t, node, mixedPlan(addons(t, node, flag)), Options{})
+				checkCounts(t, r, tallies)
+				for _, source := range nodetest.Addons {
+					sleeps := kind(t, r, keys[source]["sleep"])
+					checkSleeps(t, &sleeps)
+					cancelled := kind(t, r, keys[source]["cancel"])
+					if cancelled.Wait.Count+cancelled.Run.Count+cancelled.Delivery.Count > 0 {
+						t.Errorf("%s: waiting, running and delivery of cancelled jobs = %d, %d, %d, want none", cancelled.Key,
+							cancelled.Wait.Count, cancelled.Run.Count, cancelled.Delivery.Count)
+					}
+				}
+			})
+		}
+	})
+}
+
+// held is the jobs that mixedPlan has sleep in front of the cancelled ones.
+const held = 4
+
+// checkCounts compares a report on mixedPlan's with what the program has counted.
+func checkCounts(t *testing.T, r *Report, tallies []nodetest.Tally) {
+	t.Helper()
+	want := make(map[string]uint64)
+	var all, cancelled uint64
+	for _, tally := range tallies {
+		want[keys[tally.Addon][tally.Call]] += uint64(tally.Submitted)
+		all += uint64(tally.Submitted)
+		cancelled += uint64(tally.Cancelled)
+	}
+	for _, source := range nodetest.Addons {
+		want[keys[source]["sleep"]] += held
+		all += held
+	}
+	if diff := cmp.Diff(want, counts(r)); diff != "" {
+		t.Errorf("jobs by kind (-want +got):\n%s", diff)
+	}
+	for _, k := range r.Kinds {
+		wantCancelled := uint64(0)
+		if slices.ContainsFunc(nodetest.Addons, func(source string) bool { return keys[source]["cancel"] == k.Key }) {
+			wantCancelled = k.Count
+		}
+		if k.Cancelled != wantCancelled || k.Total.Count != k.Count || k.Run.Count != k.Count-k.Cancelled {
+			t.Errorf("%s: %d jobs, %d cancelled, %d totals, %d runs, want %d cancelled, all with totals, the others with runs",
+				k.Key, k.Count, k.Cancelled, k.Total.Count, k.Run.Count, wantCancelled)
+		}
+		checkSums(t, &k)
+	}
+	p := pool(t, r)
+	got := Pool{Submitted: p.Submitted, Completed: p.Completed, Cancelled: p.Cancelled, Failed: p.Failed, InFlight: p.InFlight, Before: p.Before}
+	if diff := cmp.Diff(Pool{Submitted: all, Completed: all, Cancelled: cancelled}, got); diff != "" {
+		t.Errorf("pool (-want +got):\n%s", diff)
+	}
+	if p.Threads != 4 || p.Busy <= 0 || p.Busy >= 1 {
+		t.Errorf("threads, busy = %d, %v, want 4, more than 0 and less than 1", p.Threads, p.Busy)
+	}
+}
+
+// checkSums checks that what a histogram holds fits together, and the parts with
+// the total.
+func checkSums(t *testing.T, k *Kind) {
+	t.Helper()
+	for part, h := range map[string]*quantize.Histogram{"total": &k.Total, "wait": &k.Wait, "run": &k.Run, "delivery": &k.Delivery} {
+		var n uint64
+		for _, count := range h.Buckets {
+			n += count
+		}
+		if n != h.Count || h.Min > h.Max || h.Count > 0 && (h.Mean() < h.Min || h.Mean() > h.Max) {
+			t.Errorf("%s: %s of %d in buckets, count %d, sum %d, %d to %d, want all to fit", k.Key, part, n, h.Count, h.Sum, h.Min, h.Max)
+		}
+	}
+	if k.Cancelled == 0 && k.Wait.Sum+k.Run.Sum+k.Delivery.Sum != k.Total.Sum {
+		t.Errorf("%s: wait %d + run %d + delivery %d, want the total of %d", k.Key, k.Wait.Sum, k.Run.Sum, k.Delivery.Sum, k.Total.Sum)
+	}
+}
+
+// checkSleeps checks that the sleeps of mixedPlan are in the buckets of their
+// durations. No sleep is shorter; on a busy machine a few are longer.
+func checkSleeps(t *testing.T, k *Kind) {
+	t.Helper()
+	for _, sleep := range []struct {
+		low, high time.Duration // high: of a bucket by powers of two, above the sleep's
+		jobs      uint64
+	}{
+		{1 * ms, 2 * 1 << 20, 23},
+		{5 * ms, 1 << 23, 7},
+		{50 * ms, 1 << 26, 5},
+		{200 * ms, 1 << 28, held},
+	} {
+		got := between(&k.Run, sleep.low, sleep.high)
+		if got > sleep.jobs+3 || got < sleep.jobs*2/3 {
+			t.Errorf("%s: runs from %v to %v = %d, want %d", k.Key, sleep.low, sleep.high, got, sleep.jobs)
+		}
+	}
+	if got := between(&k.Run, 0, 1*ms); got > 0 {
+		t.Errorf("%s: runs shorter than any = %d, want none", k.Key, got)
+	}
+	if got := between(&k.Run, 50*ms, time.Hour); got < 5+held {
+		t.Errorf("%s: runs of 50 ms and more = %d, want %d", k.Key, got, 5+held)
+	}
+}
+
+// TestTotalsAreWhatTheProgramMeasures compares with the program's own clock: it
+// looks before it hands a job over, and when the job's callback is called.
+func TestTotalsAreWhatTheProgramMeasures(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers)}
+		for _, source := range nodetest.Addons {
+			plan.Steps = append(plan.Steps, nodetest.Step{Addon: source, Call: "sleep", Micros: 20_000, Count: 31, InFlight: 7})
+		}
+		r, tallies := measure(t, node, plan, Options{})
+		for _, tally := range tallies {
+			k := kind(t, r, keys[tally.Addon]["sleep"])
+			sum := time.Duration(k.Total.Sum)
+			if sum > tally.Sum || sum < tally.Sum*9/10 || k.Total.Max > uint64(tally.Max) {
+				t.Errorf("%s: totals of %v, %v at most, want a little less than %v, %v", k.Key,
+					sum, time.Duration(k.Total.Max), tally.Sum, tally.Max)
+			}
+		}
+	})
+}
+
+func TestSaturatedPoolIsWaitedFor(t *testing.T) {
+	const sleep = 200 * ms
+	eachVersion(t, func(t *testing.T, _, node string) {
+		plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers)}
+		for _, source := range nodetest.Addons {
+			plan.Steps = append(plan.Steps, nodetest.Step{Addon: source, Call: "sleep", Micros: 200_000, Count: 8, InFlight: 8})
+		}
+		r, _ := measure(t, node, plan, Options{})
+		for _, source := range nodetest.Addons {
+			k := kind(t, r, keys[source]["sleep"])
+			if short, long := between(&k.Wait, 0, sleep/2), between(&k.Wait, sleep*9/10, 2*sleep); short != 4 || long != 4 {
+				t.Errorf("%s: waits = %d short, %d as long as one job, want 4 of each", k.Key, short, long)
+			}
+			if long := between(&k.Delivery, sleep/2, time.Hour); long > 0 {
+				t.Errorf("%s: long deliveries = %d, want none", k.Key, long)
+			}
+		}
+		if p := pool(t, r); p.Threads != 4 || p.Deepest < 4 || p.Deepest > 8 || p.Busy < 0.1 {
+			t.Errorf("threads, deepest, busy = %d, %d, %v, want 4, 4 to 8, more than a tenth", p.Threads, p.Deepest, p.Busy)
+		}
+	})
+}
+
+func TestBlockedLoopDelaysDelivery(t *testing.T) {
+	const blocked = 200 * ms
+	eachVersion(t, func(t *testing.T, _, node string) {
+		plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers)}
+		for _, source := range nodetest.Addons {
+			plan.Steps = append(plan.Steps, nodetest.Step{Addon: source, Call: "sleep", Micros: 1000, Count: 3, BlockMillis: 200})
+		}
+		r, _ := measure(t, node, plan, Options{})
+		for _, source := range nodetest.Addons {
+			k := kind(t, r, keys[source]["sleep"])
+			if got := between(&k.Delivery, blocked/4, time.Hour); got != 3 { // a busy machine starts a job late
+				t.Errorf("%s: long deliveries = %d, want 3", k.Key, got)
+			}
+			if k.Total.Min < uint64(blocked)*99/100 || k.Delivery.Sum < k.Run.Sum+k.Wait.Sum {
+				t.Errorf("%s: totals of %d ns or more, %d of %d in delivery, want %v or more, most in delivery",
+					k.Key, k.Total.Min, k.Delivery.Sum, k.Total.Sum, blocked)
+			}
+		}
+	})
+}
+
+func TestWorkersJobsAreCounted(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		const workers, each = 3, 17
+		plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers), Workers: workers}
+		want := make(map[string]uint64)
+		for _, source := range nodetest.Addons {
+			plan.Steps = append(plan.Steps, nodetest.Step{Addon: source, Call: "sleep", Micros: 1000, Count: each, InFlight: 3})
+			want[keys[source]["sleep"]] = workers * each
+		}
+		r, _ := measure(t, node, plan, Options{})
+		if diff := cmp.Diff(want, counts(r)); diff != "" {
+			t.Errorf("jobs by kind (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestManyInFlightAreAllFollowed(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	const many = 100_000
+	node := nodetest.Node(t, anyVersion)
+	for _, source := range nodetest.Addons {
+		t.Run(source, func(t *testing.T) {
+			r, _ := measure(t, node, nodetest.Plan{
+				Addons: addons(t, node, nodetest.FramePointers),
+				Steps:  []nodetest.Step{{Addon: source, Call: "sleep", Count: many, InFlight: many, Hold: held, HoldMicros: 5e6}},
+			}, Options{})
+			if got, want := kind(t, r, keys[source]["sleep"]).Count, uint64(many+held); got != want {
+				t.Errorf("jobs = %d, want %d", got, want)
+			}
+			if p := pool(t, r); p.InFlight != 0 || p.Deepest < many*9/10 {
+				t.Errorf("in flight, deepest = %d, %d, want 0, %d or more", p.InFlight, p.Deepest, many*9/10)
+			}
+		})
+	}
+}
+
+func TestEqualStepsCountTheSame(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, anyVersion)
+	linear, err := quantize.ParseLQuantize("0,100,10", quantize.Milliseconds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := measure(t, node, nodetest.Plan{
+		Addons: addons(t, node, nodetest.FramePointers),
+		Steps: []nodetest.Step{
+			{Addon: "napi.c", Call: "sleep", Micros: 15_000, Count: 13},
+			{Addon: "napi.c", Call: "sleep", Micros: 150_000, Count: 5, InFlight: 2},
+		},
+	}, Options{Linear: linear})
+	k := kind(t, r, keys["napi.c"]["sleep"])
+	if k.Linear == nil {
+		t.Fatal("no counts by equal steps")
+	}
+	var all uint64
+	for _, n := range k.Linear.Counts {
+		all += n
+	}
+	short, long := k.Linear.Counts[k.Linear.Index(int64(15*ms))], k.Linear.Counts[k.Linear.Levels()+1]
+	if all != 18 || short < 9 || long < 5 {
+		t.Errorf("by equal steps = %v, want 13 from 10 ms, 5 above", k.Linear.Counts)
+	}
+	for _, other := range linear.Counts {
+		if other > 0 {
+			t.Errorf("the option's own counts = %v, want them untouched", linear.Counts)
+			break
+		}
+	}
+}
+
+func TestIntervalsBeginAnew(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, anyVersion)
+	jobs := nodetest.StartJobs(t, node, nodetest.Plan{
+		Addons: addons(t, node, nodetest.FramePointers),
+		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 10_000, Count: 211}},
+	})
+	var reports []*Report
+	m := begin(t, Options{
+		PIDs: []int{jobs.PID}, Interval: time.Second / 2,
+		Report: func(r *Report) error { reports = append(reports, r); return nil },
+	})
+	jobs.Begin()
+	jobs.Done()
+	reports = append(reports, m.end())
+	var jobsSeen, submitted, completed uint64
+	for _, r := range reports {
+		jobsSeen += counts(r)[keys["napi.c"]["sleep"]]
+		for _, p := range r.Pools {
+			submitted += p.Submitted
+			completed += p.Completed
+		}
+	}
+	if jobsSeen != 211 || submitted != 211 || completed != 211 {
+		t.Errorf("jobs, submitted, completed of %d intervals = %d, %d, %d, want 211", len(reports), jobsSeen, submitted, completed)
+	}
+	if len(reports) < 4 {
+		t.Errorf("reports = %d, want 4 or more", len(reports))
+	}
+}
+
+func TestBusyShareIsOfTheTimeThatWasMeasured(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, anyVersion)
+	jobs := nodetest.StartJobs(t, node, nodetest.Plan{
+		Addons: addons(t, node, nodetest.FramePointers),
+		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 10_000, Count: 1 << 30, InFlight: 16}},
+	})
+	m := begin(t, Options{PIDs: []int{jobs.PID}, Duration: 2 * time.Second})
+	jobs.Begin()
+	r := m.wait()
+	if p := pool(t, r); p.Busy < 0.7 || p.Busy > 1 {
+		t.Errorf("busy = %v, want almost always", p.Busy)
+	}
+	if r.Duration < 2*time.Second || r.Duration > 3*time.Second {
+		t.Errorf("duration = %v, want 2 s", r.Duration)
+	}
+}
+
+func TestReportsErrorEndsTheRun(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	jobs := nodetest.StartJobs(t, nodetest.Node(t, anyVersion), nodetest.Plan{Stay: true})
+	want := fmt.Errorf("disk full")
+	_, err := Run(t.Context(), Options{
+		PIDs: []int{jobs.PID}, Interval: time.Second / 10,
+		Report: func(*Report) error { return want },
+	})
+	if err == nil || err.Error() != want.Error() {
+		t.Errorf("error = %v, want %v", err, want)
+	}
+}

@@ -1,0 +1,170 @@
+package addonlat
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+)
+
+// kindsPlan has jobs of all our add-ons, some with a name for their resource.
+func kindsPlan(t *testing.T, node, flag string) nodetest.Plan {
+	t.Helper()
+	return nodetest.Plan{
+		Addons: addons(t, node, flag),
+		Steps: []nodetest.Step{
+			{Addon: "rawuv.cc", Call: "sleep", Micros: 100, Count: 23},
+			{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 19},
+			{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 17, Resource: "own näme"},
+			{Addon: "napi.cc", Call: "spin", Micros: 100, Count: 13},
+			{Addon: "napi.cc", Call: "sleep", Micros: 100, Count: 11, Resource: "own näme"},
+		},
+	}
+}
+
+func TestResourcesAreKinds(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		r, _ := measure(t, node, kindsPlan(t, node, nodetest.FramePointers), Options{By: Resource})
+		want := map[string]uint64{
+			keys["rawuv.cc"]["sleep"]: 23, "napi_c": 19, "napi_cc": 13, "own näme": 17 + 11,
+		}
+		if diff := cmp.Diff(want, counts(r)); diff != "" {
+			t.Errorf("jobs by resource (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCallersInJavaScriptAreKinds has all jobs called by one function of calls.js.
+func TestCallersInJavaScriptAreKinds(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		r, _ := measure(t, node, kindsPlan(t, node, nodetest.FramePointers), Options{By: JS})
+		var keys []string
+		for _, k := range r.Kinds {
+			keys = append(keys, k.Key)
+		}
+		if len(r.Kinds) != 1 || r.Kinds[0].Count != 23+19+17+13+11 {
+			t.Fatalf("jobs by JavaScript function = %v, want all under one", counts(r))
+		}
+		if want := "lib/calls.js:36:10"; !strings.HasPrefix(keys[0], "(anonymous) ") || !strings.Contains(keys[0], want) {
+			t.Errorf("key = %q, want an anonymous function of %s", keys[0], want)
+		}
+	})
+}
+
+func TestStacksAreKinds(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		r, _ := measure(t, node, kindsPlan(t, node, nodetest.FramePointers), Options{By: Stack})
+		var all uint64
+		functions := make(map[string]uint64)
+		for _, k := range r.Kinds {
+			all += k.Count
+			var submitter, caller int
+			for i, f := range k.Stack {
+				if strings.HasSuffix(f.Module, ".node") && submitter == 0 {
+					functions[f.Name] += k.Count
+					submitter = i
+				}
+				if f.Kind == symbolize.JS && caller == 0 {
+					caller = i
+				}
+			}
+			if submitter == 0 || caller <= submitter || caller+1 >= len(k.Stack) {
+				t.Errorf("stack = %+v, want libuv's, the add-on's and JavaScript's frames", k.Stack)
+			}
+		}
+		want := map[string]uint64{
+			"rawuv::Work::BeginSleep": 23, "begin_sleep": 19 + 17,
+			"pool::Spinner::Begin": 13, "pool::Sleeper::Begin": 11,
+		}
+		if diff := cmp.Diff(want, functions); diff != "" {
+			t.Errorf("jobs by the add-on's leaf (-want +got):\n%s", diff)
+		}
+		if all != 23+19+17+13+11 {
+			t.Errorf("jobs = %d, want %d", all, 23+19+17+13+11)
+		}
+	})
+}
+
+// TestCallbacksAreKinds: Node-API has one callback, node's own, for all add-ons.
+func TestCallbacksAreKinds(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		r, _ := measure(t, node, kindsPlan(t, node, nodetest.FramePointers), Options{By: Work, Builtin: true})
+		var raw, api uint64
+		for key, n := range counts(r) {
+			switch {
+			case strings.HasPrefix(key, "rawuv_cc.node`rawuv::Work::Sleep"):
+				raw += n
+			case strings.HasPrefix(key, "node`"):
+				api += n
+			default:
+				t.Errorf("key = %s, want the add-on's callback or node's", key)
+			}
+		}
+		if raw != 23 || api != 19+17+13+11 {
+			t.Errorf("jobs = %d of libuv, %d of Node-API, want 23, %d", raw, api, 19+17+13+11)
+		}
+	})
+}
+
+// TestNodesOwnWorkIsShownOnRequest also shows that an add-on's is not mistaken for it.
+func TestNodesOwnWorkIsShownOnRequest(t *testing.T) {
+	eachVersion(t, func(t *testing.T, _, node string) {
+		for _, builtin := range []bool{false, true} {
+			plan := nodetest.Plan{
+				Addons: addons(t, node, nodetest.FramePointers),
+				Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 29}},
+			}
+			want := map[string]uint64{keys["napi.c"]["sleep"]: 29}
+			for _, own := range []struct {
+				call, key string
+				count     int
+			}{
+				{"fs.stat", "fs.stat", 23},
+				{"fs.read", "fs.read", 19},
+				{"fs.readdir", "fs.readdir", 17},
+				{"dns.lookup", "dns.lookup", 13},
+				{"crypto.pbkdf2", "crypto.PBKDF2", 11},
+				{"crypto.randomBytes", "random", 7},
+				{"zlib.deflate", "zlib", 5},
+			} {
+				plan.Steps = append(plan.Steps, nodetest.Step{Call: own.call, Count: own.count, InFlight: 3})
+				if builtin {
+					want[own.key] = uint64(own.count)
+				}
+			}
+			r, _ := measure(t, node, plan, Options{Builtin: builtin})
+			if diff := cmp.Diff(want, counts(r)); diff != "" {
+				t.Errorf("jobs by kind (-want +got):\n%s", diff)
+			}
+			for _, k := range r.Kinds {
+				if got, want := k.Builtin, k.Key != keys["napi.c"]["sleep"]; got != want {
+					t.Errorf("%s: node's own = %v, want %v", k.Key, got, want)
+				}
+			}
+			if p := pool(t, r); p.Completed+p.Uring < 29+23+19+17+13+11+7+5 {
+				t.Errorf("pool = %+v, want node's own jobs counted in any case", p)
+			}
+		}
+	})
+}
+
+// TestBcryptsWorkersAreKinds: the add-on that npm has is stripped, so its function
+// is a place in its file.
+func TestBcryptsWorkersAreKinds(t *testing.T) {
+	bcrypt := nodetest.Bcrypt(t)
+	eachVersion(t, func(t *testing.T, _, node string) {
+		r, _ := measure(t, node, nodetest.Plan{
+			Addons: map[string]string{"bcrypt": bcrypt},
+			Steps:  []nodetest.Step{{Addon: "bcrypt", Call: "hash", Count: 37, InFlight: 2}},
+		}, Options{})
+		if len(r.Kinds) != 1 || r.Kinds[0].Count != 37 || !strings.HasPrefix(r.Kinds[0].Key, "bcrypt.glibc.node`0x") {
+			t.Fatalf("kinds = %v, want 37 of bcrypt's", counts(r))
+		}
+		if r.Kinds[0].Run.Min < uint64(ms)/10 {
+			t.Errorf("shortest run = %d ns, want what a hash takes", r.Kinds[0].Run.Min)
+		}
+	})
+}
