@@ -160,13 +160,12 @@ static __always_inline void give_back(struct walk *w)
  */
 static __always_inline int climb_native(struct walk *w)
 {
-	u64 next, fp = w->fp;
+	u64 frame[2], fp = w->fp; /* few frames are looked at: no window pays */
 
-	if (!fp || fp & 7 || !see(w, fp, fp + 16))
+	if (!fp || fp & 7 || !read_user(frame, sizeof(frame), fp))
 		return DONE;
-	next = word(w, fp);
-	w->pc = word(w, fp + 8);
-	w->fp = next > fp && next - fp <= MAX_FRAME_BYTES ? next : 0;
+	w->pc = frame[1];
+	w->fp = frame[0] > fp && frame[0] - fp <= MAX_FRAME_BYTES ? frame[0] : 0;
 	w->code = code_at(w, w->pc);
 	return w->pc ? GO_ON : DONE;
 }
@@ -299,7 +298,7 @@ static __always_inline void begin_job(
 	struct job *old = bpf_map_lookup_elem(&jobs, &key), job = {};
 	u64 waiting, ids = current_ids();
 
-	if (old && !old->begun && old->tid == (u32)ids) { /* one submits by means of the other */
+	if (is_builtin && old && !old->begun && old->tid == (u32)ids) { /* for uv_queue_work() */
 		old->slow = is_slow;
 		return;
 	}

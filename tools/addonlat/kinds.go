@@ -97,13 +97,15 @@ func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 	return p
 }
 
-// endInterval makes the next report begin at now.
+// endInterval makes the next report begin at now, without those that have ended.
 func (s *session) endInterval(now time.Time) {
 	s.begun = now
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	for _, t := range s.all {
-		if last, err := s.poolNow(t); err == nil {
+	for generation, t := range s.all {
+		if !t.ended.IsZero() {
+			delete(s.all, generation)
+		} else if last, err := s.poolNow(t); err == nil {
 			t.last, t.begun = *last, now
 		}
 	}

@@ -22,9 +22,9 @@ const (
 	pcMask    = 1<<typeShift - 1
 )
 
-// minDescribe is the least time between two looks at a process's mappings: an
-// address in none may be in a new one, or junk.
-const minDescribe = 50 * time.Millisecond
+// patience is the least time between two looks at a process's mappings, after
+// one that did not show an address: that is junk, most likely.
+const patience = 50 * time.Millisecond
 
 func kindOf(word uint64) bpf.JsprofFrameKind { return bpf.JsprofFrameKind(word >> kindShift) }
 
@@ -63,14 +63,14 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 // settle names the addresses among words while the target's mappings are at
 // hand, and reads these again if the stack runs through code they do not show.
 func (t *Table) settle(g *target, words []uint64, rescan bool) {
-	for _, word := range words {
-		if pc := word & pcMask; hasPC(word) && g.find(pc) == nil {
-			rescan = true
-		}
-	}
-	if rescan && time.Since(g.described) > minDescribe && g.alive() {
+	rescan = rescan || !g.finds(words)
+	if rescan && time.Since(g.described) > g.patience && g.alive() {
 		if err := t.describe(g); err != nil && g.alive() {
 			t.trouble(err)
+		}
+		g.patience = 0
+		if !g.finds(words) {
+			g.patience = patience
 		}
 	}
 	for _, word := range words {
@@ -78,6 +78,16 @@ func (t *Table) settle(g *target, words []uint64, rescan bool) {
 			t.native(g, word&pcMask)
 		}
 	}
+}
+
+// finds reports whether all addresses among words are in mappings.
+func (g *target) finds(words []uint64) bool {
+	for _, word := range words {
+		if hasPC(word) && g.find(word&pcMask) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // hasPC reports whether the frame's word holds an address in the process.
@@ -160,6 +170,9 @@ func (t *Table) jitted(g *target, pc uint64) symbolize.Frame {
 func (t *Table) Frames(s Stack) (frames []symbolize.Frame, unknown int) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	if s.owner != nil { // a library may have been loaded since
+		t.settle(s.owner, s.words, false)
+	}
 	frames = make([]symbolize.Frame, 0, len(s.words)+1)
 	for i, word := range s.words {
 		f := t.frame(s.owner, word)

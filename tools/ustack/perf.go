@@ -31,7 +31,7 @@ func (n *perfNames) lookup(p *process.Process, pc uint64) (f symbolize.Frame, ok
 		return f, false, nil
 	}
 	symbol, ok := n.file.Lookup(pc)
-	if !ok && time.Since(n.read) > minDescribe {
+	if !ok && time.Since(n.read) > patience {
 		n.read = time.Now()
 		err = n.file.Refresh()
 		symbol, ok = n.file.Lookup(pc)

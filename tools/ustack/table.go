@@ -71,7 +71,8 @@ type target struct {
 	binary     *binary   // the one that holds V8; nil if none does
 	natives    map[uint64]symbolize.Frame
 	perf       perfNames
-	described  time.Time // when the mappings were last read
+	described  time.Time     // when the mappings were last read
+	patience   time.Duration // until they may be read again
 }
 
 // NewTable returns a Table without processes. Close frees what it opens.
