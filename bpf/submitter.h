@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Who submits a job to libuv's pool: by the stack at that moment, the first function of an add-on,
+ * or what else is asked for. Two jobs of one submitter are of one kind.
+ */
+#ifndef USTACK_SUBMITTER_H
+#define USTACK_SUBMITTER_H
+
+#define MAX_WALKS 4 /* a probe may be preempted by another thread's */
+
+#include "stack.h"
+
+#define MAX_THREADS_IN_CALLS 8192
+#define MAX_NATIVE 12 /* frames that tell who submitted, where no add-on did */
+#define MAX_SEARCH 32 /* frames, for an add-on */
+
+/* What makes two jobs of one kind: tools/addonlat.By. */
+enum by { BY_FUNCTION, BY_RESOURCE, BY_JS, BY_STACK, BY_WORK };
+
+const volatile u32 keyed_by = BY_FUNCTION;
+
+volatile u64 lost = 0; /* kinds that there was no room for */
+
+/* Keeps a type that no map names in the object, for Go's bindings. */
+const enum by *by_unused __attribute__((unused));
+
+/* A walk that nobody on this CPU is at; null if there is none, or the process is not looked at. The
+ * first one alone remembers functions: what it remembers, it must not be disturbed at.
+ */
+static __always_inline struct walk *take_walk(u32 tgid)
+{
+	struct walk *w;
+
+	for (u32 i = 0; i < MAX_WALKS; i++) {
+		u32 number = i; /* the verifier loses count of what is in memory */
+
+		w = bpf_map_lookup_elem(&walks, &number);
+		if (!w || __sync_lock_test_and_set(&w->taken, 1))
+			continue;
+		w->forgetful = i > 0;
+		if (walk_of(tgid, i))
+			return w;
+		w->taken = 0;
+		return 0;
+	}
+	return 0;
+}
+
+static __always_inline void give_back(struct walk *w)
+{
+	w->taken = 0;
+}
+
+/* include/uv.h: uv_work_t is 64 bytes of any request, the loop, two callbacks, a struct uv__work. */
+#define UV_WORK_OFFSET 88
+
+/* src/threadpoolwork-inl.h of Node.js: ThreadPoolWork is a vtable, the Environment, a uv_work_t. */
+#define THREAD_POOL_WORK_OFFSET 16
+
+/* Goes on to the caller, without a thought for JavaScript. What has a frame has a caller, though the
+ * caller may have used the frame pointer for something else.
+ */
+static __always_inline int climb_native(struct walk *w)
+{
+	u64 frame[2], fp = w->fp; /* few frames are looked at: no window pays */
+
+	if (!fp || fp & 7 || !read_user(frame, sizeof(frame), fp))
+		return DONE;
+	w->pc = frame[1];
+	w->fp = frame[0] > fp && frame[0] - fp <= MAX_FRAME_BYTES ? frame[0] : 0;
+	w->code = code_at(w, w->pc);
+	return w->pc ? GO_ON : DONE;
+}
+
+/* One frame in search of the add-on's; DONE when it is found or the frames are JavaScript's. */
+__noinline int search(struct walk *w)
+{
+	u64 frame;
+
+	if (!w)
+		return DONE;
+	if (w->code == CODE_JIT || w->code == CODE_BUILTIN)
+		return DONE;
+	frame = frame_of(FRAME_NATIVE, w->pc & PC_MASK);
+	if (note_addon(w)) {
+		w->stack.count = 0;
+		w->stack.hash = w->owner >> 32;
+		push(w, frame);
+		return DONE;
+	}
+	if (w->stack.count < MAX_NATIVE)
+		push(w, frame);
+	return climb_native(w);
+}
+
+/* The name that the thread's next work goes by, if one was given: a frame of its own. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MAX_THREADS_IN_CALLS);
+	__type(key, u64);
+	__type(value, u64);
+} queueing SEC(".maps");
+
+/* Puts one frame in the place of all. */
+static __always_inline void reduce(struct walk *w, u64 owner, u64 frame)
+{
+	w->stack.count = 0;
+	w->stack.hash = owner;
+	push(w, frame);
+}
+
+/* Leaves of the stack the name that the work was given, if it was. */
+static __always_inline void reduce_to_resource(struct walk *w, u64 owner, u64 ids)
+{
+	u64 *name = bpf_map_lookup_elem(&queueing, &ids);
+
+	if (!name)
+		return;
+	reduce(w, owner, frame_of(FRAME_TEXT, *name & ID_MASK));
+	bpf_map_delete_elem(&queueing, &ids);
+}
+
+/* Leaves of the stack the JavaScript function that is nearest, if there is one. */
+static __always_inline void reduce_to_javascript(struct walk *w)
+{
+	for (u32 i = 0; i < MAX_FRAMES; i++) {
+		u64 at = i, frame;
+
+		if (i >= w->stack.count)
+			return;
+		mask_index(at, MAX_FRAMES - 1);
+		frame = w->stack.frames[at];
+		if (frame >> 60 == FRAME_JS && frame >> 56 & 15) {
+			reduce(w, w->owner, frame_of(FRAME_JS, frame & ID_MASK));
+			return;
+		}
+	}
+}
+
+/* Leaves of the stack what makes a kind, and returns its hash. */
+static __always_inline u64 find_submitter(
+    struct walk *w, void *ctx, u64 ids, u64 work, u64 callback)
+{
+	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+	u64 process = 0, vtable;
+
+	if (keyed_by == BY_JS || keyed_by == BY_STACK) {
+		capture(w, ctx, ids, AT_ENTRY);
+		if (keyed_by == BY_JS)
+			reduce_to_javascript(w);
+	} else {
+		begin_walk(w, regs, ids);
+		process = w->owner >> 32; /* all its threads alike */
+		w->stack.hash = process;
+		leave_entry(w, regs);
+		w->code = code_at(w, w->pc);
+		for (u32 i = 0; i < MAX_SEARCH; i++) {
+			if (search(w))
+				break;
+		}
+		if (keyed_by == BY_WORK)
+			reduce(w, process, frame_of(FRAME_NATIVE, callback & PC_MASK));
+		else if (keyed_by == BY_RESOURCE)
+			reduce_to_resource(w, process, ids);
+		if (keyed_by != BY_WORK && !(w->stack.flags & STACK_ADDON) &&
+		    read_user(&vtable, 8, work - UV_WORK_OFFSET - THREAD_POOL_WORK_OFFSET))
+			push(w, frame_of(FRAME_DATA, vtable & PC_MASK));
+	}
+	return finish(w->stack.hash ^ (w->stack.flags & STACK_ADDON));
+}
+
+/* The kind of the job that is being submitted: user space is told of each once. */
+static __always_inline u64 find_kind(void *ctx, u64 ids, u64 work, u64 callback)
+{
+	struct walk *w = take_walk(ids >> 32);
+	u64 kind;
+	u8 sent = 1;
+
+	if (!w) {
+		count(lost);
+		return 0;
+	}
+	kind = find_submitter(w, ctx, ids, work, callback);
+	w->stack.hash = kind;
+	if (!bpf_map_lookup_elem(&names, &kind)) {
+		if (send_stack(w, true))
+			bpf_map_update_elem(&names, &kind, &sent, BPF_ANY);
+	}
+	give_back(w);
+	return kind;
+}
+
+#endif
