@@ -123,31 +123,42 @@ async function locate(work) {
   return found;
 }
 
-const spent = { work: [0, 0, 0], churn: 0 };
+const spent = { work: [0, 0, 0], churn: 0, rounds: [] };
+const maxRounds = 2000; // whose shares are kept
 
-// tell prints the shares since it was last called.
+function median(numbers) {
+  return numbers.sort((a, b) => a - b)[numbers.length >> 1];
+}
+
+// tell prints the shares since it was last called: medians of the rounds', for
+// what disturbs the machine in one round is no share of the program's.
 function tell() {
-  const total = spent.work.reduce((sum, t) => sum + t, 0);
   say('shares', {
-    percents: spent.work.map((t) => 100 * t / total),
-    microseconds: total,
+    percents: percents.map((_, i) => median(spent.rounds.map((round) => round[i]))),
+    microseconds: spent.work.reduce((sum, t) => sum + t, 0),
     churn: spent.churn,
   });
   spent.work.fill(0);
   spent.churn = 0;
+  spent.rounds.length = 0;
 }
 
 // rounds runs for ever, or until end, and lets signals in between.
 async function rounds(make, end) {
   let works = make();
   for (let round = 0; Date.now() < end; round++) {
+    const took = [0, 0, 0];
     for (let at = 0; at < order.length; at++) {
       const i = order[(round + at) % order.length]; // none comes always first after churn
       const before = cpu();
       const result = works[i]();
       if (result instanceof Promise) await result;
-      spent.work[i] += cpu() - before;
+      took[i] += cpu() - before;
     }
+    const total = took.reduce((sum, t) => sum + t, 0);
+    took.forEach((t, i) => { spent.work[i] += t; });
+    spent.rounds.push(took.map((t) => 100 * t / total));
+    if (spent.rounds.length > maxRounds) spent.rounds.shift();
     if (collect) {
       const before = cpu();
       churn();
