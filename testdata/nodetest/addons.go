@@ -1,10 +1,8 @@
 package nodetest
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,8 +52,7 @@ func Bcrypt(t testing.TB) string {
 	ctx, cancel := context.WithTimeout(t.Context(), fetchLimit)
 	defer cancel()
 	dir, err := cached(strings.ReplaceAll(bcryptPackage, "@", "-"), func(temp string) error {
-		return run(exec.CommandContext(ctx, "npm", "install", "--no-save", "--ignore-scripts",
-			"--no-audit", "--no-fund", "--prefix", temp, bcryptPackage))
+		return npmInstall(ctx, temp, bcryptPackage)
 	})
 	if err != nil {
 		t.Fatalf("install %s: %v (is npm's registry reachable?)", bcryptPackage, err)
@@ -126,44 +123,4 @@ func digest(dir string, words []string) (string, error) {
 		fmt.Fprintf(hash, "%s %d %s", entry.Name(), len(text), text)
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil)[:8]), nil
-}
-
-// cached returns the folder name of the cache, after having it filled by fill if
-// it is not there. It is there whole or not at all.
-func cached(name string, fill func(temp string) error) (dir string, err error) {
-	cache, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir = filepath.Join(cache, name)
-	unlock, err := lock(dir + ".lock")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	temp, err := os.MkdirTemp(cache, ".fill-*")
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	if err := fill(temp); err != nil {
-		return "", err
-	}
-	if err := os.Chmod(temp, 0o755); err != nil {
-		return "", err
-	}
-	return dir, os.Rename(temp, dir)
-}
-
-// run returns what a command has printed as part of its error.
-func run(cmd *exec.Cmd) error {
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("run %s: %w\n%s", strings.Join(cmd.Args, " "), err, output.Bytes())
-	}
-	return nil
 }

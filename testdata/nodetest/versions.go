@@ -4,12 +4,14 @@
 package nodetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,37 +32,60 @@ func Node(t testing.TB, version string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), fetchLimit)
 	defer cancel()
-	path, err := fetch(ctx, version)
+	dir, err := cached("node-"+version, func(temp string) error {
+		fmt.Fprintf(os.Stderr, "fetching node %s\n", version)
+		return npmInstall(ctx, temp, pack+"@"+version)
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("install node %s: %v (is npm's registry reachable?)", version, err)
 	}
-	return path
+	return filepath.Join(dir, "node_modules", pack, "bin", "node")
 }
 
-// fetch returns the path of version's binary, after installing it if the cache
-// does not hold it. Other processes may fetch the same version meanwhile.
-func fetch(ctx context.Context, version string) (string, error) {
+// npmInstall installs a package, with its version, below the folder dir.
+func npmInstall(ctx context.Context, dir, pkg string) error {
+	return run(exec.CommandContext(ctx, "npm", "install", "--no-save", "--ignore-scripts",
+		"--no-audit", "--no-fund", "--prefix", dir, pkg))
+}
+
+// run returns what a command has printed as part of its error.
+func run(cmd *exec.Cmd) error {
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("run %s: %w\n%s", strings.Join(cmd.Args, " "), err, output.Bytes())
+	}
+	return nil
+}
+
+// cached returns the folder name of the cache, after having it filled by fill if
+// it is not there. It is there whole or not at all, and only one process fills it.
+func cached(name string, fill func(temp string) error) (dir string, err error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "node-"+version)
-	node := filepath.Join(dir, "node_modules", pack, "bin", "node")
-	if _, err := os.Stat(node); err == nil {
-		return node, nil
-	}
+	dir = filepath.Join(cache, name)
 	unlock, err := lock(dir + ".lock")
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if _, err := os.Stat(node); err == nil {
-		return node, nil
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
 	}
-	if err := install(ctx, dir, version); err != nil {
-		return "", fmt.Errorf("install node %s: %w (is npm's registry reachable?)", version, err)
+	temp, err := os.MkdirTemp(cache, ".fill-*")
+	if err != nil {
+		return "", err
 	}
-	return node, nil
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	if err := fill(temp); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(temp, 0o755); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(temp, dir)
 }
 
 func cacheDir() (string, error) {
@@ -76,29 +101,6 @@ func cacheDir() (string, error) {
 		return "", fmt.Errorf("make the cache folder: %w (set USTACK_CACHE)", err)
 	}
 	return dir, nil
-}
-
-// install makes dir whole or not at all.
-func install(ctx context.Context, dir, version string) (err error) {
-	temp, err := os.MkdirTemp(filepath.Dir(dir), ".fetch-*")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	fmt.Fprintf(os.Stderr, "fetching node %s\n", version)
-	cmd := exec.CommandContext(ctx, "npm", "install", "--no-save", "--ignore-scripts",
-		"--no-audit", "--no-fund", "--prefix", temp, pack+"@"+version)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
-		return err
-	}
-	if err := os.Chmod(temp, 0o755); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(dir); err != nil { // of an install that was cut short
-		return err
-	}
-	return os.Rename(temp, dir)
 }
 
 // lock waits until no other process holds path. The returned function lets go;
