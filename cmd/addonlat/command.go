@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -20,7 +19,7 @@ import (
 // flags are the command's own, beside those that are addonlat's options.
 type flags struct {
 	addonlat addonlat.Options
-	pids     cli.PIDs
+	targets  cli.Targets
 	duration cli.Duration
 	interval cli.Duration
 	linear   string
@@ -32,7 +31,7 @@ func command() *cobra.Command {
 	f := new(flags)
 	f.view.unit = quantize.Nanoseconds
 	cmd := &cobra.Command{
-		Use:   "addonlat [flags] {-p PID | --comm NAME | --all | -- COMMAND [ARG...]}",
+		Use:   "addonlat " + cli.TargetsUse,
 		Short: "Show how long asynchronous work in Node.js add-ons takes, and why",
 		Example: strings.Join([]string{
 			"  addonlat -p 4242                      by the add-on's function, until Ctrl-C",
@@ -41,14 +40,11 @@ func command() *cobra.Command {
 			"  addonlat -p 4242 --by js -i 5s        by the calling line, every 5 seconds",
 			"  addonlat --json -- node app.js        for programs, from the first job",
 		}, "\n"),
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.VarP(&f.pids, "pid", "p", "measure these running processes")
-	flags.StringVar(&f.addonlat.Comm, "comm", "", "measure every process of this `NAME`, new ones too")
-	flags.BoolVar(&f.addonlat.All, "all", false, "measure every process that holds V8, new ones too")
+	f.targets.Register(cmd, "measure")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.Var((*by)(&f.addonlat.By), "by", "tell jobs apart by "+strings.Join(addonlat.Bys, ", "))
 	flags.BoolVar(&f.addonlat.Builtin, "builtin", false, "show node's own work too: fs, dns, crypto, zlib")
@@ -60,6 +56,8 @@ func command() *cobra.Command {
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`")
 	cli.Setup(cmd)
+	cli.Choices(cmd, "by", addonlat.Bys)
+	cli.Choices(cmd, "unit", []string{"ns", "us", "ms"})
 	return cmd
 }
 
@@ -94,18 +92,8 @@ func (u *unit) Set(name string) error {
 }
 
 // check finds what makes no sense before anything is attached.
-func (f *flags) check(args []string) error {
-	ways := 0
-	for _, chosen := range []bool{len(f.pids) > 0, f.addonlat.Comm != "", f.addonlat.All, len(args) > 0} {
-		if chosen {
-			ways++
-		}
-	}
+func (f *flags) check() error {
 	switch {
-	case ways == 0:
-		return cli.Usagef("nothing to measure (name a process: -p PID, --comm NAME, --all, or -- COMMAND)")
-	case ways > 1:
-		return cli.Usagef("give only one of -p, --comm, --all and a command")
 	case f.view.json && (f.view.table || f.view.split):
 		return cli.Usagef("--json holds all numbers (leave out --table and --split)")
 	case f.view.table && f.view.split:
@@ -125,15 +113,15 @@ func (f *flags) check(args []string) error {
 
 // run measures and prints. What goes to a file is gathered until the end, so that
 // the file appears whole.
-func (f *flags) run(cmd *cobra.Command, args []string) error {
-	if err := f.check(args); err != nil {
+func (f *flags) run(cmd *cobra.Command) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	if f.output == "" {
-		return f.measure(cmd, args, cmd.OutOrStdout())
+		return f.measure(cmd, cmd.OutOrStdout())
 	}
 	var gathered bytes.Buffer
-	err := f.measure(cmd, args, &gathered)
+	err := f.measure(cmd, &gathered)
 	if err != nil && gathered.Len() == 0 {
 		return err
 	}
@@ -143,40 +131,40 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	}))
 }
 
-// measure writes each report to out, and talks on stderr meanwhile.
-func (f *flags) measure(cmd *cobra.Command, args []string, out io.Writer) error {
-	stderr := cmd.ErrOrStderr()
-	progress := cli.NewProgress(stderr)
+// measure writes each report to out, and talks meanwhile.
+func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
+	messages := f.targets.Messages(cmd)
 	f.view.timed = f.interval > 0
 	o := f.addonlat
-	o.PIDs, o.Command = f.pids, args
+	o.PIDs, o.Comm, o.All, o.Command = f.targets.PIDs, f.targets.Comm, f.targets.All, f.targets.Command
 	o.Duration, o.Interval = time.Duration(f.duration), time.Duration(f.interval)
-	o.Stdout = os.Stderr // stdout is for the reports
-	if f.output != "" {
-		o.Stdout = os.Stdout
+	if f.output == "" {
+		o.Stdout = os.Stderr // stdout is for the reports
 	}
-	o.Warn = func(err error) {
-		progress.Clear()
-		fmt.Fprintf(stderr, "addonlat: %v\n", err)
-	}
-	o.Started = func() { f.announce(stderr) }
+	o.Warn = messages.Warn
+	o.Started = func() { messages.Started(f.duration, "Measuring %v.", &f.targets) }
 	o.Progress = func(p addonlat.Pool) {
-		progress.Printf("%d jobs submitted, %d completed, %d in flight", p.Submitted, p.Completed, p.InFlight)
+		messages.Progressf("%d jobs submitted, %d completed, %d in flight", p.Submitted, p.Completed, p.InFlight)
 	}
+	pools := 0 // that were seen: a process with one has Node.js in it
 	o.Report = func(r *addonlat.Report) error {
-		progress.Clear()
+		pools += len(r.Pools)
+		messages.Clear()
 		return f.view.write(out, r, time.Now())
 	}
 	report, err := addonlat.Run(cmd.Context(), o)
-	progress.Clear()
+	messages.Clear()
 	if err != nil {
 		return err
+	}
+	if pools+len(report.Pools) == 0 {
+		messages.Release()
 	}
 	if f.view.timed && idle(report) {
 		return nil // the last interval had hardly begun
 	}
 	if len(report.Kinds) == 0 {
-		fmt.Fprintln(stderr, "addonlat: no jobs: "+f.nothing())
+		messages.Notef("no jobs: %s", f.nothing())
 	}
 	return f.view.write(out, report, time.Now())
 }
@@ -194,22 +182,4 @@ func idle(r *addonlat.Report) bool {
 	return len(r.Kinds) == 0 && !slices.ContainsFunc(r.Pools, func(p addonlat.Pool) bool {
 		return p.Submitted > 0 || p.Completed > 0 || p.Uring > 0
 	})
-}
-
-// announce is the line that says that measuring has begun.
-func (f *flags) announce(w io.Writer) {
-	what := "the command"
-	switch {
-	case len(f.pids) > 0:
-		what = f.pids.String()
-	case f.addonlat.Comm != "":
-		what = "every " + f.addonlat.Comm
-	case f.addonlat.All:
-		what = "every process with V8"
-	}
-	end := "Ctrl-C to end."
-	if f.duration > 0 {
-		end = fmt.Sprintf("For %v, or until Ctrl-C.", time.Duration(f.duration))
-	}
-	fmt.Fprintf(w, "Measuring %s. %s\n", what, end)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -19,7 +18,7 @@ import (
 // flags are the command's own, beside those that are jsprof's options.
 type flags struct {
 	jsprof   jsprof.Options
-	pids     cli.PIDs
+	targets  cli.Targets
 	duration cli.Duration
 	output   string
 	format   string
@@ -39,7 +38,7 @@ type presentation struct {
 func command() *cobra.Command {
 	f := new(flags)
 	cmd := &cobra.Command{
-		Use:   "jsprof [flags] {-p PID | --comm NAME | --all | -- COMMAND [ARG...]}",
+		Use:   "jsprof " + cli.TargetsUse,
 		Short: "Profile running Node.js processes: JavaScript and native code in one stack",
 		Example: strings.Join([]string{
 			"  jsprof -p 4242 -d 10s                 where the time goes, by function",
@@ -47,19 +46,16 @@ func command() *cobra.Command {
 			"  jsprof --comm node --http :8080       pprof's web pages, when stopped by Ctrl-C",
 			"  jsprof -o out.html -- node app.js     from its first instruction",
 		}, "\n"),
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.VarP(&f.pids, "pid", "p", "profile these running processes")
-	flags.StringVar(&f.jsprof.Comm, "comm", "", "profile every process of this `NAME`, new ones too")
-	flags.BoolVar(&f.jsprof.All, "all", false, "profile every process that holds V8, new ones too")
-	flags.IntVarP(&f.jsprof.Hz, "frequency", "F", 99, "samples a second on each CPU, `HZ`")
+	f.targets.Register(cmd, "profile")
+	flags.IntVarP(&f.jsprof.Hz, "frequency", "F", 99, "take `HZ` samples a second on each CPU")
 	flags.BoolVar(&f.jsprof.Cycles, "cycles", false, "sample by CPU cycles instead of time")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its extension")
-	flags.StringVar(&f.format, "format", "", "write as "+formats())
+	flags.StringVar(&f.format, "format", "", "write as `FORMAT`: "+strings.Join(formats(), ", "))
 	flags.StringVar(&f.http, "http", "", "serve pprof's web pages at `ADDR` when done (:8080 is on loopback)")
 	flags.BoolVar(&f.jsprof.Kernel, "kernel", false, "take the kernel's frames too")
 	flags.BoolVar(&f.present.internal, "internal", false, "show V8's typed frames and builtin internals")
@@ -68,31 +64,22 @@ func command() *cobra.Command {
 	flags.StringVar(&f.present.filter, "filter", "", "show stacks only with a frame that matches `REGEXP`")
 	flags.Float64Var(&f.present.percent, "min", 0, "leave out what has less than this `PERCENT`")
 	cli.Setup(cmd)
+	cli.Choices(cmd, "format", formats())
 	return cmd
 }
 
-func formats() string {
+func formats() []string {
 	var names []string
 	for _, f := range flamegraph.Formats {
 		names = append(names, f.Name)
 	}
-	return "`FORMAT`: " + strings.Join(names, ", ")
+	return names
 }
 
 // check finds what makes no sense before anything is attached.
-func (f *flags) check(args []string) (flamegraph.Format, error) {
+func (f *flags) check() (flamegraph.Format, error) {
 	var none flamegraph.Format
-	ways := 0
-	for _, chosen := range []bool{len(f.pids) > 0, f.jsprof.Comm != "", f.jsprof.All, len(args) > 0} {
-		if chosen {
-			ways++
-		}
-	}
 	switch {
-	case ways == 0:
-		return none, cli.Usagef("nothing to profile (name a process: -p PID, --comm NAME, --all, or -- COMMAND)")
-	case ways > 1:
-		return none, cli.Usagef("give only one of -p, --comm, --all and a command")
 	case f.jsprof.Hz < 1:
 		return none, cli.Usagef("frequency %d is not above 0", f.jsprof.Hz)
 	case f.present.percent < 0 || f.present.percent > 100:
@@ -124,8 +111,8 @@ func (f *flags) chosen() (flamegraph.Format, error) {
 	return format, nil
 }
 
-func (f *flags) run(cmd *cobra.Command, args []string) error {
-	format, err := f.check(args)
+func (f *flags) run(cmd *cobra.Command) error {
+	format, err := f.check()
 	if err != nil {
 		return err
 	}
@@ -138,59 +125,45 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 		defer listener.Close()
 		show = func(p *flamegraph.Profile) error { return serve(cmd.Context(), listener, p) }
 	}
-	stderr := cmd.ErrOrStderr()
-	profile, err := f.profile(cmd.Context(), stderr, args)
+	messages := f.targets.Messages(cmd)
+	profile, err := f.profile(cmd.Context(), messages)
 	if err != nil {
 		return err
 	}
 	if profile.Samples == 0 {
-		fmt.Fprintln(stderr, "jsprof: no samples: the processes used no CPU time, or nothing matched")
+		messages.Notef("no samples: the processes used no CPU time, or nothing matched")
 	}
 	return show(profile)
 }
 
-// profile samples, talks on stderr meanwhile, and returns what is to be shown.
-func (f *flags) profile(ctx context.Context, stderr io.Writer, args []string) (*flamegraph.Profile, error) {
-	progress := cli.NewProgress(stderr)
+// profile samples, talks meanwhile, and returns what is to be shown.
+func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*flamegraph.Profile, error) {
 	o := f.jsprof
-	o.PIDs, o.Duration, o.Command = f.pids, time.Duration(f.duration), args
-	o.Stdout = os.Stderr // stdout is for the profile
-	if f.output != "" || f.http != "" {
-		o.Stdout = os.Stdout
+	o.PIDs, o.Comm, o.All, o.Command = f.targets.PIDs, f.targets.Comm, f.targets.All, f.targets.Command
+	o.Duration = time.Duration(f.duration)
+	if f.output == "" && f.http == "" {
+		o.Stdout = os.Stderr // stdout is for the profile
 	}
-	o.Warn = func(err error) {
-		progress.Clear()
-		fmt.Fprintf(stderr, "jsprof: %v\n", err)
-	}
-	o.Started = func(hz int) { f.announce(stderr, hz) }
-	o.Sampled = func(count uint64) { progress.Printf("%d samples", count) }
+	o.Warn = messages.Warn
+	o.Started = func(hz int) { f.announce(messages, hz) }
+	o.Sampled = func(count uint64) { messages.Progressf("%d samples", count) }
 	profile, err := jsprof.Run(ctx, o)
-	progress.Clear()
+	messages.Clear()
 	if err != nil {
 		return nil, err
+	}
+	if profile.V8 == "" {
+		messages.Release()
 	}
 	return f.present.apply(profile)
 }
 
-// announce is the line that says that sampling has begun.
-func (f *flags) announce(w io.Writer, hz int) {
+// announce says that sampling has begun.
+func (f *flags) announce(messages *cli.Messages, hz int) {
 	if hz != f.jsprof.Hz {
-		fmt.Fprintf(w, "jsprof: %d Hz is more than the kernel allows (kernel.perf_event_max_sample_rate)\n", f.jsprof.Hz)
+		messages.Notef("%d Hz is more than the kernel allows (kernel.perf_event_max_sample_rate)", f.jsprof.Hz)
 	}
-	what := "the command"
-	switch {
-	case len(f.pids) > 0:
-		what = f.pids.String()
-	case f.jsprof.Comm != "":
-		what = "every " + f.jsprof.Comm
-	case f.jsprof.All:
-		what = "every process with V8"
-	}
-	end := "Ctrl-C to end."
-	if f.duration > 0 {
-		end = fmt.Sprintf("For %v, or until Ctrl-C.", time.Duration(f.duration))
-	}
-	fmt.Fprintf(w, "Sampling %s at %d Hz. %s\n", what, hz, end)
+	messages.Started(f.duration, "Sampling %v at %d Hz.", &f.targets, hz)
 }
 
 // apply returns what is to be shown of p.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -102,6 +103,7 @@ func Setup(cmd *cobra.Command) {
 // addCompletion adds --completion, which stands in for the whole command.
 func addCompletion(cmd *cobra.Command) {
 	cmd.Flags().Var(new(shell), "completion", "print a completion script for bash, zsh or fish")
+	Choices(cmd, "completion", shells)
 	run := cmd.RunE
 	validate := cmd.Args
 	asked := func(cmd *cobra.Command) bool { return cmd.Flags().Changed("completion") }
@@ -119,6 +121,16 @@ func addCompletion(cmd *cobra.Command) {
 	}
 }
 
+// Choices has shells complete the value of cmd's flag to one of words.
+func Choices(cmd *cobra.Command, flag string, words []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // there is no such flag, or it has choices already
+	}
+}
+
+var shells = []string{"bash", "zsh", "fish"}
+
 // A shell is the value of --completion.
 type shell string
 
@@ -126,12 +138,11 @@ func (s *shell) String() string { return string(*s) }
 func (s *shell) Type() string   { return "SHELL" }
 
 func (s *shell) Set(name string) error {
-	switch name {
-	case "bash", "zsh", "fish":
-		*s = shell(name)
-		return nil
+	if !slices.Contains(shells, name) {
+		return errors.New("not bash, zsh or fish")
 	}
-	return errors.New("not bash, zsh or fish")
+	*s = shell(name)
+	return nil
 }
 
 func complete(name string, cmd *cobra.Command) error {

@@ -127,6 +127,9 @@ func TestCompletionScripts(t *testing.T) {
 	if status, words, _ := run(t, nil, "__complete", "--p"); status != OK || !strings.Contains(words, "--pid") {
 		t.Errorf("completions of --p: status = %d, %q, want %d and --pid", status, words, OK)
 	}
+	if status, words, _ := run(t, nil, "__complete", "--completion", ""); status != OK || !strings.HasPrefix(words, "bash\nzsh\nfish\n") {
+		t.Errorf("completions of --completion: status = %d, %q, want %d and the shells", status, words, OK)
+	}
 }
 
 // start runs the test binary as a command and waits until it says ready.

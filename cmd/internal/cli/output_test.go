@@ -193,18 +193,12 @@ func TestPlacesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestNoColorAndNoProgressWithoutATerminal(t *testing.T) {
+func TestNoColorWithoutATerminal(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	progress := NewProgress(file)
-	progress.Printf("%d %%", 50)
-	progress.Clear()
-	if got := contents(t, file.Name()); got != "" {
-		t.Errorf("progress in a file = %q, want none", got)
-	}
 	if Color(file) || Color(new(bytes.Buffer)) {
 		t.Error("color in a file, want none")
 	}
