@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"ustack/cmd/internal/clitest"
 	"ustack/testdata/nodetest"
@@ -28,14 +25,12 @@ func TestManPageHasEveryFlag(t *testing.T) {
 // prints a line a second.
 func busy(t *testing.T) nodetest.Jobs {
 	t.Helper()
-	nodetest.Root(t)
-	nodetest.NothingLeft(t, programs...)
-	return busyNode(t, nodetest.Node(t, nodeVersion))
+	return busyNode(t, clitest.Node(t, programs...))
 }
 
 func busyNode(t *testing.T, node string) nodetest.Jobs {
 	t.Helper()
-	addon := nodetest.Addon(t, nodetest.Node(t, nodeVersion), "napi.c", nodetest.FramePointers)
+	addon := nodetest.Addon(t, nodetest.Node(t, clitest.NodeVersion), "napi.c", nodetest.FramePointers)
 	jobs := nodetest.StartJobs(t, node, nodetest.Plan{
 		Addons: map[string]string{"napi.c": addon},
 		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 500, InFlight: 2, Seconds: 3600}},
@@ -56,69 +51,25 @@ func works(t *testing.T, jobs nodetest.Jobs) {
 	}
 }
 
-// A run is an addonlat under way.
-type run struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stdout bytes.Buffer
-	stderr *bufio.Scanner
-}
-
-// begin returns when addonlat measures; when its test ends it is killed, if it
-// still runs.
-func begin(t *testing.T, args ...string) *run {
+// begin returns when addonlat measures.
+func begin(t *testing.T, jobs nodetest.Jobs) *clitest.Process {
 	t.Helper()
-	r := &run{t: t, cmd: exec.Command("addonlat", args...)}
-	r.cmd.Stdout = &r.stdout
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := r.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.stderr = bufio.NewScanner(stderr)
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if r.cmd.ProcessState == nil {
-			_ = r.cmd.Process.Kill() // it may have ended by itself
-			_ = r.cmd.Wait()
-		}
-	})
-	for r.stderr.Scan() {
-		if strings.HasPrefix(r.stderr.Text(), "Measuring ") {
-			return r
-		}
-	}
-	t.Fatal("addonlat ended before it measured")
-	return nil
-}
-
-// end sends sig and returns how addonlat ended.
-func (r *run) end(sig syscall.Signal) syscall.WaitStatus {
-	r.t.Helper()
-	if err := r.cmd.Process.Signal(sig); err != nil {
-		r.t.Fatal(err)
-	}
-	for r.stderr.Scan() { // to its end, or what is written next would block it
-	}
-	if err := r.cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		r.t.Fatal(err)
-	}
-	return r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	p := clitest.Start(t, "addonlat", "-p", strconv.Itoa(jobs.PID))
+	p.Line("^Measuring ")
+	return p
 }
 
 func TestInterruptPrintsWhatWasSeen(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		jobs := busy(t)
-		r := begin(t, "-p", strconv.Itoa(jobs.PID))
+		p := begin(t, jobs)
 		works(t, jobs)
-		if got := r.end(sig); got.ExitStatus() != 0 {
+		if got := p.End(sig); got.ExitStatus() != 0 {
 			t.Errorf("%v: exit status = %d, want 0", sig, got.ExitStatus())
 		}
 		for _, want := range []string{"  napi_c.node`begin_sleep ", "\npool of "} {
-			if !strings.Contains(r.stdout.String(), want) {
-				t.Errorf("%v: stdout = %q, want %q in it", sig, r.stdout.String(), want)
+			if !strings.Contains(p.Stdout(), want) {
+				t.Errorf("%v: stdout = %q, want %q in it", sig, p.Stdout(), want)
 			}
 		}
 		works(t, jobs)
@@ -127,9 +78,9 @@ func TestInterruptPrintsWhatWasSeen(t *testing.T) {
 
 func TestKillLeavesKernelAndTargetAsTheyWere(t *testing.T) {
 	jobs := busy(t)
-	r := begin(t, "-p", strconv.Itoa(jobs.PID))
+	p := begin(t, jobs)
 	works(t, jobs)
-	if got := r.end(syscall.SIGKILL); got.Signal() != syscall.SIGKILL {
+	if got := p.End(syscall.SIGKILL); got.Signal() != syscall.SIGKILL {
 		t.Errorf("end = %v, want SIGKILL", got)
 	}
 	works(t, jobs)
@@ -142,11 +93,10 @@ func TestKillLeavesKernelAndTargetAsTheyWere(t *testing.T) {
 }
 
 func TestEveryProcessOfAName(t *testing.T) {
-	nodetest.Root(t)
-	nodetest.NothingLeft(t, programs...)
+	real := clitest.Node(t, programs...)
 	const name = "addonlat-test"
 	node := filepath.Join(t.TempDir(), name)
-	if err := os.Symlink(nodetest.Node(t, nodeVersion), node); err != nil {
+	if err := os.Symlink(real, node); err != nil {
 		t.Fatal(err)
 	}
 	first, second := busyNode(t, node), busyNode(t, node)
@@ -179,67 +129,14 @@ func TestProgressIsForTerminals(t *testing.T) {
 	}
 }
 
-// wantFailure checks that a command ended with status 1 and said why.
-func wantFailure(t *testing.T, out []byte, err error, why string) {
-	t.Helper()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Errorf("end = %v, want exit status 1", err)
-	}
-	if !strings.Contains(string(out), why) {
-		t.Errorf("output = %q, want %q in it", out, why)
-	}
-}
-
 func TestFullDiskLeavesNoPartialFile(t *testing.T) {
 	jobs := busy(t)
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k,nr_inodes=8"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 4<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "out.txt")
-	out, err := exec.Command("addonlat", "-p", strconv.Itoa(jobs.PID), "-d", "0.5", "-o", path).CombinedOutput()
-	wantFailure(t, out, err, fmt.Sprintf("write %s: no space left on device (nothing was written", path))
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("files = %v, %v, want only the one that was there", entries, err)
-	}
+	clitest.CheckFullDisk(t, "out.txt", "addonlat", "-p", strconv.Itoa(jobs.PID), "-d", "0.5")
+	works(t, jobs)
 }
 
 func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
 	jobs := busy(t)
-	source, err := exec.LookPath("addonlat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "addonlat-*") // t.TempDir() is closed to others
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	path := filepath.Join(dir, "addonlat")
-	if err := errors.Join(os.WriteFile(path, binary, 0o600), os.Chmod(path, 0o755), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(path, "-p", strconv.Itoa(jobs.PID), "-d", "1s")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, Pdeathsig: syscall.SIGKILL}
-	cmd.Dir = "/"
-	out, err := cmd.CombinedOutput()
-	wantFailure(t, out, err, "(run as root, or with CAP_BPF and CAP_PERFMON)")
+	clitest.CheckUnprivileged(t, jobs.PID, "addonlat", "-d", "1s")
 	works(t, jobs)
 }

@@ -1,20 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ustack/cmd/internal/clitest"
 	"ustack/testdata/nodetest"
 )
-
-const nodeVersion = "22.23.3" // where the version makes no difference
 
 // programs are the kernel's names of what must not stay behind.
 var programs = []string{"on_queue", "on_submit", "on_run", "on_ran", "on_done", "on_uring"}
@@ -23,58 +17,20 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"addonlat": main})
 }
 
-// TestScripts runs testdata/*.txtar. Their commands beyond testscript's own:
+// TestScripts runs testdata/*.txtar, in which ADDON is an add-on. Their commands
+// beyond those of every command:
 //
-//	start PID PROGRAM [ARG...]  start a program
-//	exits STATUS COMMAND...     run a command that ends with just that status
 //	contract FILE               each object in FILE is JSON as the manual page has it
 //	count FILE KEY COUNT        FILE, JSON, has that many jobs of a kind
 func TestScripts(t *testing.T) {
-	nodetest.Root(t)
-	nodetest.NothingLeft(t, programs...)
-	node := nodetest.Node(t, nodeVersion)
-	addon := nodetest.Addon(t, node, "napi.c", nodetest.FramePointers)
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
-		RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("NODE", node)
-			env.Setenv("ADDON", addon)
-			env.Values[testing.TB(nil)] = env.T().(testing.TB)
-			return nil
+	node := clitest.Node(t)
+	clitest.Scripts{
+		Programs: programs,
+		Env:      map[string]string{"ADDON": nodetest.Addon(t, node, "napi.c", nodetest.FramePointers)},
+		Commands: map[string]func(*testscript.TestScript, bool, []string){
+			"contract": contract, "count": count,
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "exits": exits, "contract": contract, "count": count,
-		},
-	})
-}
-
-func start(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: start PID PROGRAM [ARG...]")
-	}
-	t := ts.Value(testing.TB(nil)).(testing.TB)
-	target := nodetest.Start(t, ts.Getenv("NODE"), nodetest.Options{Script: args[1], Args: args[2:]})
-	ts.Setenv(args[0], strconv.Itoa(target.PID))
-}
-
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits STATUS COMMAND...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			ts.Fatalf("run %s: %v", args[1], err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
-		ts.Fatalf("exit status = %d, want %d", got, want)
-	}
+	}.Run(t)
 }
 
 // The JSON format as the manual page describes it, written down a second time
@@ -130,29 +86,11 @@ type (
 	}
 )
 
-// decode reads a file of one report or more, all of it known, and nothing else.
-func decode(ts *testscript.TestScript, file string) []report {
-	d := json.NewDecoder(bytes.NewBufferString(ts.ReadFile(file)))
-	d.DisallowUnknownFields()
-	var reports []report
-	for {
-		var r report
-		err := d.Decode(&r)
-		if errors.Is(err, io.EOF) && len(reports) > 0 {
-			return reports
-		}
-		if err != nil {
-			ts.Fatalf("decode %s: %v", file, err)
-		}
-		reports = append(reports, r)
-	}
-}
-
 func contract(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: contract FILE")
 	}
-	reports := decode(ts, args[0])
+	reports := clitest.Decode[report](ts, args[0])
 	for _, r := range reports {
 		if r.Duration == nil || r.Kinds == nil || r.Pool == nil || r.Lost == nil || (r.Time == "") != (len(reports) == 1) {
 			ts.Fatalf("a field is missing: %+v", r)
@@ -204,7 +142,7 @@ func count(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: count FILE KEY COUNT")
 	}
 	var got uint64
-	for _, r := range decode(ts, args[0]) {
+	for _, r := range clitest.Decode[report](ts, args[0]) {
 		for _, k := range r.Kinds {
 			if k.Key == args[1] {
 				got += k.Count

@@ -1,21 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ustack/testdata/nodetest"
+	"ustack/cmd/internal/clitest"
 )
-
-const nodeVersion = "22.23.3" // where the version makes no difference
 
 // programs are the kernel's names of what must not stay behind.
 var programs = []string{"on_sample", "on_exec"}
@@ -24,58 +16,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"jsprof": main})
 }
 
-// TestScripts runs testdata/*.txtar. Their commands beyond testscript's own:
+// TestScripts runs testdata/*.txtar. Their commands beyond those of every command:
 //
-//	start PID PROGRAM [ARG...]  start a program of testdata/programs, or a file
-//	exits STATUS COMMAND...     run a command that ends with just that status
 //	contract FILE               FILE is JSON as the manual page has it
 //	[!] kind FILE KIND          a frame in FILE, JSON, is of this kind
 //	[!] above FILE NAME OTHER   a stack in FILE, JSON, has OTHER further from the leaf than NAME
 func TestScripts(t *testing.T) {
-	nodetest.Root(t)
-	nodetest.NothingLeft(t, programs...)
-	node := nodetest.Node(t, nodeVersion)
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
-		RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("NODE", node)
-			env.Setenv("VERSION", nodeVersion)
-			env.Values[testing.TB(nil)] = env.T().(testing.TB)
-			return nil
+	clitest.Scripts{
+		Programs: programs,
+		Commands: map[string]func(*testscript.TestScript, bool, []string){
+			"contract": contract, "kind": kind, "above": above,
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "exits": exits, "contract": contract, "kind": kind, "above": above,
-		},
-	})
-}
-
-func start(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: start PID PROGRAM [ARG...]")
-	}
-	t := ts.Value(testing.TB(nil)).(testing.TB)
-	target := nodetest.Start(t, ts.Getenv("NODE"), nodetest.Options{Script: args[1], Args: args[2:]})
-	ts.Setenv(args[0], strconv.Itoa(target.PID))
-}
-
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits STATUS COMMAND...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			ts.Fatalf("run %s: %v", args[1], err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
-		ts.Fatalf("exit status = %d, want %d", got, want)
-	}
+	}.Run(t)
 }
 
 // The JSON format as the manual page describes it, written down a second time
@@ -110,18 +62,13 @@ type (
 	}
 )
 
-// decode reads a file that holds one report, all of it known, and nothing else.
+// decode reads a file that holds one report.
 func decode(ts *testscript.TestScript, file string) report {
-	d := json.NewDecoder(bytes.NewBufferString(ts.ReadFile(file)))
-	d.DisallowUnknownFields()
-	var r report
-	if err := d.Decode(&r); err != nil {
-		ts.Fatalf("decode %s: %v", file, err)
+	reports := clitest.Decode[report](ts, file)
+	if len(reports) != 1 {
+		ts.Fatalf("reports in %s = %d, want 1", file, len(reports))
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		ts.Fatalf("%s goes on after the report: %v", file, err)
-	}
-	return r
+	return reports[0]
 }
 
 func contract(ts *testscript.TestScript, neg bool, args []string) {

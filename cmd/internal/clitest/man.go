@@ -1,4 +1,5 @@
-// Package clitest checks what a command says of itself.
+// Package clitest tests what every command must do: what it says of itself, how
+// it is run and ended, and what it does without space or privileges.
 package clitest
 
 import (

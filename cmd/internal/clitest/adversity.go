@@ -1,0 +1,130 @@
+package clitest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"ustack/testdata/nodetest"
+)
+
+// CheckFullDisk checks that a command, run with --output FILE on a disk without
+// room, fails and says so, and leaves neither a part of the file nor an old one
+// changed. The name's extension is the file's.
+func CheckFullDisk(t testing.TB, name string, command ...string) {
+	t.Helper()
+	dir := fullDisk(t, "old-"+name)
+	old := filepath.Join(dir, "old-"+name)
+	before := names(t, dir)
+	for _, path := range []string{filepath.Join(dir, name), old} {
+		cmd := exec.Command(command[0], append(command[1:len(command):len(command)], "--output", path)...)
+		Fails(t, cmd, fmt.Sprintf("write %s: no space left on device (nothing was written", path))
+	}
+	if got, err := os.ReadFile(old); err != nil || string(got) != asItWas {
+		t.Errorf("old file = %q, %v, want it as it was", got, err)
+	}
+	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
+const asItWas = "as it was"
+
+// fullDisk returns the root of a file system with no room beyond a small file.
+func fullDisk(t testing.TB, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	page := os.Getpagesize()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,nr_inodes=8", 2*page)); err != nil {
+		nodetest.MustRun(t, "no small file system: "+err.Error())
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	err := errors.Join(
+		os.WriteFile(filepath.Join(dir, name), []byte(asItWas), 0o600),
+		os.WriteFile(filepath.Join(dir, "filler"), make([]byte, page), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func names(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// nobody returns what makes a process one without privileges.
+func nobody() *syscall.SysProcAttr {
+	const id = 65534
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}, Pdeathsig: syscall.SIGKILL}
+}
+
+// CheckUnprivileged checks that a command, run with --pid by who has no
+// privileges, fails and says the remedy: for root's process pid, and for a
+// process of the user's own.
+func CheckUnprivileged(t testing.TB, pid int, command ...string) {
+	t.Helper()
+	path := copyForAll(t, command[0])
+	own := exec.Command("sleep", "60") // refused before it matters what the process is
+	own.SysProcAttr = nobody()
+	if err := own.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = own.Process.Kill() // it runs until then
+		_ = own.Wait()
+	}()
+	for _, pid := range []int{pid, own.Process.Pid} {
+		cmd := exec.Command(path, append(command[1:len(command):len(command)], "--pid", strconv.Itoa(pid))...)
+		cmd.SysProcAttr, cmd.Dir = nobody(), "/"
+		Fails(t, cmd, "(run as root, or with CAP_BPF and CAP_PERFMON)")
+	}
+}
+
+// copyForAll returns a copy of a command's binary that every user can run, which
+// t.TempDir hides from others.
+func copyForAll(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", name+"-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	source, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.WriteFile(path, binary, 0o600), os.Chmod(path, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

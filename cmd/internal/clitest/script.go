@@ -1,0 +1,121 @@
+package clitest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"ustack/testdata/nodetest"
+)
+
+// NodeVersion is the Node.js of tests in which the version makes no difference.
+const NodeVersion = "22.23.3"
+
+// Node skips the test where it lacks privileges, checks at its end that none of
+// the BPF programs of these names is left in the kernel, and returns the path of
+// a Node.js of NodeVersion. Call it first.
+func Node(t testing.TB, programs ...string) string {
+	t.Helper()
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	return nodetest.Node(t, NodeVersion)
+}
+
+// Scripts say how testdata/*.txtar are run. TestMain must have given testscript
+// the command.
+//
+// In a script NODE is the path of Node.js, VERSION is NodeVersion, and there are
+// these commands beside testscript's own:
+//
+//	start PID PROGRAM [ARG...]  start a program of testdata/programs, or a file
+//	exits STATUS COMMAND...     run a command that ends with just that status
+type Scripts struct {
+	Programs []string          // names of BPF programs, of which none may stay behind
+	Env      map[string]string // further variables
+	Commands map[string]func(ts *testscript.TestScript, neg bool, args []string)
+}
+
+// Run runs the scripts.
+func (s Scripts) Run(t *testing.T) {
+	t.Helper()
+	node := Node(t, s.Programs...)
+	commands := map[string]func(*testscript.TestScript, bool, []string){"start": start, "exits": exits}
+	for name, command := range s.Commands {
+		commands[name] = command
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("NODE", node)
+			env.Setenv("VERSION", NodeVersion)
+			for name, value := range s.Env {
+				env.Setenv(name, value)
+			}
+			env.Values[testing.TB(nil)] = env.T().(testing.TB)
+			return nil
+		},
+		Cmds: commands,
+	})
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start PID PROGRAM [ARG...]")
+	}
+	t := ts.Value(testing.TB(nil)).(testing.TB)
+	target := nodetest.Start(t, ts.Getenv("NODE"), nodetest.Options{Script: args[1], Args: args[2:]})
+	ts.Setenv(args[0], strconv.Itoa(target.PID))
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("run %s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status = %d, want %d", got, want)
+	}
+}
+
+// Decode returns what a script's file holds: one T in JSON or more, with all
+// their fields known, and nothing else.
+func Decode[T any](ts *testscript.TestScript, file string) []T {
+	all, err := decode[T](ts.ReadFile(file))
+	if err != nil {
+		ts.Fatalf("decode %s: %v", file, err)
+	}
+	return all
+}
+
+func decode[T any](text string) ([]T, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	var all []T
+	for {
+		var one T
+		err := d.Decode(&one)
+		if errors.Is(err, io.EOF) && len(all) > 0 {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+}
