@@ -17,7 +17,11 @@ func allowed(importer, imported string) bool {
 }
 
 // group returns the group of a package; that of one in no known folder is its folder.
+// What only tests of commands import is a group of its own.
 func group(path string) string {
+	if path == clitest {
+		return "clitest"
+	}
 	folder, _, _ := strings.Cut(strings.TrimPrefix(path, module), "/")
 	if folder != "tools" {
 		return folder

@@ -10,11 +10,15 @@ import (
 	"strings"
 )
 
-const module = "ustack/"
+const (
+	module  = "ustack/"
+	clitest = module + "cmd/internal/clitest"
+)
 
 // mayImport says, for each group of packages, which groups they may import.
 var mayImport = map[string][]string{
 	"cmd":       {"cmd", "tool", "library", "loader", "bpf", "symbolize"},
+	"clitest":   {"cmd", "testdata"},
 	"tool":      {"library", "loader", "bpf", "symbolize"},
 	"library":   {"library", "loader", "bpf", "symbolize"},
 	"loader":    {},

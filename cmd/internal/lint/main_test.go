@@ -19,9 +19,13 @@ func TestImportsGoOneWay(t *testing.T) {
 		"ustack/testdata/nodetest":       {"ustack/symbolize"},
 		"ustack/somewhere/of/its/own":    {"ustack/symbolize"},
 		"ustack/cmd/addonlat":            {"ustack/tools/addonlat", "ustack/symbolize"},
+		"ustack/cmd/internal/cli":        {"ustack/cmd/internal/clitest", "ustack/symbolize/v8"},
+		"ustack/cmd/internal/clitest":    {"ustack/cmd/internal/cli", "ustack/testdata/nodetest", "ustack/loader"},
 		"ustack/tools/jsprof/internal/x": {"ustack/tools/quantize"},
 	}
 	want := []string{
+		"ustack/cmd/internal/cli must not import ustack/cmd/internal/clitest",
+		"ustack/cmd/internal/clitest must not import ustack/loader",
 		"ustack/loader must not import ustack/bpf",
 		"ustack/somewhere/of/its/own must not import ustack/symbolize",
 		"ustack/symbolize/v8 must not import ustack/cmd/jsprof",
