@@ -1,0 +1,329 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/symbolize/process"
+)
+
+const (
+	stopLimit  = 2 * time.Second // for all threads of a process to stop; one in an uninterruptible sleep may never
+	maxPasses  = 1 << 6          // over a process's threads; each stops all that the last one found running
+	maxThreads = 1 << 16         // of a process; the kernel's usual limit for the whole machine is below
+)
+
+// A Thread is a thread as it was when its process was stopped.
+type Thread struct {
+	TID     int
+	General []byte      // registers, as the regset NT_PRSTATUS has them (struct user_regs_struct)
+	Float   []byte      // the regset NT_PRFPREG
+	XState  []byte      // the regset NT_X86_XSTATE; empty on other machines
+	Siginfo []byte      // of the stop itself: 128 bytes, as PTRACE_GETSIGINFO has them; may be empty
+	Signal  unix.Signal // that had stopped the whole process before, such as SIGSTOP; else 0
+	Pending uint64      // signals that wait for the thread or its process; signal n is bit n-1
+	Held    uint64      // signals that the thread blocks
+}
+
+// A tracee is a process all of whose threads are stopped by ptrace, until
+// resume. Its process may have been stopped by a signal before and then stays so.
+//
+// Should our process die, the kernel detaches the threads and they run on, with
+// no register changed: see snapshot for the one exception.
+type tracee struct {
+	pid     int
+	tracer  *tracer
+	stopped []Thread
+	running []int // threads that were told to stop and did not yet
+	resumed sync.Once
+	err     error // of resuming
+}
+
+// stopThreads stops all threads of the process pid and reads their registers.
+// The caller calls resume, also if the process has died meanwhile. A signal that
+// arrives during the stop waits until then.
+//
+// It fails with process.ErrGone if there is no such process or it has ended, and
+// with process.ErrPermission; also if another process traces this one already,
+// or if a thread does not stop within 2 s. Nothing is stopped then.
+func stopThreads(pid int) (*tracee, error) {
+	t := &tracee{pid: pid, tracer: startTracer()}
+	if err := t.tracer.do(t.stop); err != nil {
+		return nil, errors.Join(err, t.resume())
+	}
+	return t, nil
+}
+
+// threads returns the threads as they were when they stopped, the first one's
+// first if it has not ended.
+func (t *tracee) threads() []Thread { return t.stopped }
+
+// resume lets the threads run on. It may be called again, to no effect.
+func (t *tracee) resume() error {
+	t.resumed.Do(func() {
+		t.err = t.tracer.do(t.detachStopped)
+		if len(t.running) > 0 {
+			go t.letGo()
+			return
+		}
+		t.tracer.release()
+	})
+	return t.err
+}
+
+// detachStopped detaches the threads that stand still. One that does not any
+// more was killed, and with it all others: they run, to their end.
+func (t *tracee) detachStopped() error {
+	var all error
+	for _, thread := range t.stopped {
+		err := ptrace(unix.PTRACE_DETACH, thread.TID, 0, 0)
+		if errors.Is(err, unix.ESRCH) {
+			t.running = append(t.running, thread.TID)
+		} else if err != nil {
+			all = errors.Join(all, fmt.Errorf("resume thread %d of process %d: %w", thread.TID, t.pid, err))
+		}
+	}
+	return all
+}
+
+// letGo waits for the threads that did not stop in time, since only a thread
+// that stands still can be detached, and for those that end. They are not held
+// up by that. The first thread comes last: it ends when there is no other.
+func (t *tracee) letGo() {
+	defer t.tracer.release()
+	t.tracer.do(func() error {
+		for _, tid := range slices.Backward(t.running) {
+			if _, err := t.awaitStop(tid, time.Time{}); err != nil {
+				t.bury(tid)
+			} else {
+				ptrace(unix.PTRACE_DETACH, tid, 0, 0)
+			}
+		}
+		return nil
+	})
+}
+
+// bury waits for a thread that has ended. Its process has not until this was
+// done. The first one of our own child is left to who waits for that child.
+func (t *tracee) bury(tid int) {
+	if tid == t.pid && parent(t.pid) == os.Getpid() {
+		return
+	}
+	for errors.Is(unix.Waitid(unix.P_PID, tid, nil, unix.WEXITED|unix.WNOHANG|unix.WALL, nil), unix.EINTR) {
+	}
+}
+
+// stop stops all threads, also those that others make meanwhile.
+func (t *tracee) stop() error {
+	deadline := time.Now().Add(stopLimit)
+	known := make(map[int]bool)
+	for range maxPasses {
+		fresh, err := t.seize(known)
+		if err == nil {
+			err = t.awaitStops(deadline)
+		}
+		if err != nil {
+			return err
+		}
+		if fresh > 0 {
+			continue
+		}
+		if len(t.stopped) == 0 {
+			return fmt.Errorf("stop process %d: %w", t.pid, process.ErrGone)
+		}
+		return t.readThreads()
+	}
+	return fmt.Errorf("stop process %d: it starts threads faster than they can be stopped", t.pid)
+}
+
+// seize attaches to the threads that are not known yet, tells them to stop, and
+// returns how many.
+func (t *tracee) seize(known map[int]bool) (int, error) {
+	tids, err := listThreads(t.pid)
+	if err != nil {
+		return 0, err
+	}
+	for _, tid := range tids {
+		if known[tid] {
+			continue
+		}
+		known[tid] = true
+		err := ptrace(unix.PTRACE_SEIZE, tid, 0, 0)
+		if err == nil {
+			t.running = append(t.running, tid)
+			err = ptrace(unix.PTRACE_INTERRUPT, tid, 0, 0)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) { // the thread has not just ended
+			if err := t.explain(tid, err); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(t.running), nil
+}
+
+// explain says why the thread could not be attached to; nil if it has ended.
+func (t *tracee) explain(tid int, cause error) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", t.pid, tid))
+	if err != nil {
+		return nil // its folder goes when the thread does
+	}
+	status := parseStatus(text)
+	state, tracer := status["State"], status["TracerPid"]
+	switch {
+	case strings.HasPrefix(state, "Z"), strings.HasPrefix(state, "X"):
+		return nil
+	case tracer != "" && tracer != "0":
+		return fmt.Errorf("stop process %d: process %s traces it already (end that first)", t.pid, tracer)
+	case status["VmSize"] == "":
+		return fmt.Errorf("stop process %d: it is a thread of the kernel", t.pid)
+	case t.pid == os.Getpid():
+		return fmt.Errorf("stop process %d: it is this one", t.pid)
+	case errors.Is(cause, unix.EPERM):
+		cause = process.ErrPermission
+	}
+	return fmt.Errorf("stop thread %d of process %d: %w", tid, t.pid, cause)
+}
+
+// awaitStops waits until the running threads have stopped or ended.
+func (t *tracee) awaitStops(deadline time.Time) error {
+	for len(t.running) > 0 {
+		tid := t.running[0]
+		stop, err := t.awaitStop(tid, deadline)
+		switch {
+		case errors.Is(err, unix.ECHILD):
+			t.bury(tid)
+		case err != nil:
+			return t.stuck(tid, err)
+		default:
+			t.stopped = append(t.stopped, Thread{TID: tid, Signal: stop.groupStop()})
+		}
+		t.running = t.running[1:]
+	}
+	return nil
+}
+
+// awaitStop waits until a thread that was told to stop has stopped. A signal
+// that was on its way to the thread is delivered before.
+func (t *tracee) awaitStop(tid int, deadline time.Time) (stop, error) {
+	for {
+		s, err := t.tracer.await(tid, deadline)
+		if err != nil || s.event == unix.PTRACE_EVENT_STOP {
+			return s, err
+		}
+		if err := ptrace(unix.PTRACE_CONT, tid, 0, uintptr(s.signal)); err != nil && !errors.Is(err, unix.ESRCH) {
+			return stop{}, err
+		}
+	}
+}
+
+// stuck says which thread did not stop, and in which state it is.
+func (t *tracee) stuck(tid int, cause error) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", t.pid, tid))
+	if err != nil {
+		return fmt.Errorf("stop thread %d of process %d: %w", tid, t.pid, cause)
+	}
+	status := parseStatus(text)
+	return fmt.Errorf("stop thread %d (%s) of process %d: %w (its state is %s)",
+		tid, status["Name"], t.pid, cause, status["State"])
+}
+
+// readThreads reads the registers and signals of the stopped threads.
+func (t *tracee) readThreads() error {
+	buffer := make([]byte, maxRegisters)
+	for i := range t.stopped {
+		err := t.stopped[i].read(t.pid, buffer)
+		if errors.Is(err, unix.ESRCH) {
+			err = process.ErrGone // only SIGKILL ends a stopped thread, and all others with it
+		}
+		if err != nil {
+			return fmt.Errorf("read registers of thread %d of process %d: %w", t.stopped[i].TID, t.pid, err)
+		}
+	}
+	return nil
+}
+
+// read fills in all but TID and Signal.
+func (t *Thread) read(pid int, buffer []byte) (err error) {
+	if t.General, err = readRegisters(t.TID, unix.NT_PRSTATUS, buffer); err != nil {
+		return err
+	}
+	if t.Float, err = readRegisters(t.TID, unix.NT_PRFPREG, buffer); err != nil {
+		return err
+	}
+	t.XState, err = readRegisters(t.TID, unix.NT_X86_XSTATE, buffer)
+	if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) { // no such registers here
+		return err
+	}
+	if t.Siginfo, err = readSiginfo(t.TID); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	if t.Held, err = readMask(t.TID); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, t.TID))
+	if err != nil {
+		return unix.ESRCH
+	}
+	status := parseStatus(text)
+	own, _ := strconv.ParseUint(status["SigPnd"], 16, 64)
+	shared, _ := strconv.ParseUint(status["ShdPnd"], 16, 64)
+	t.Pending = own | shared
+	return nil
+}
+
+// listThreads returns the process's threads, the first one first.
+func listThreads(pid int) ([]int, error) {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, fmt.Errorf("list threads of process %d: %w", pid, process.ErrGone)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxThreads)
+	if err != nil {
+		return nil, fmt.Errorf("list threads of process %d: %w", pid, process.ErrGone)
+	}
+	if len(names) == maxThreads {
+		return nil, fmt.Errorf("list threads of process %d: %d or more", pid, maxThreads)
+	}
+	tids := make([]int, 0, len(names))
+	for _, name := range names { // in the order of their start
+		tid, err := strconv.Atoi(name)
+		if err != nil {
+			return nil, fmt.Errorf("list threads of process %d: %w", pid, err)
+		}
+		tids = append(tids, tid)
+	}
+	return tids, nil
+}
+
+// parent returns the PID of the process's parent, 0 if there is none.
+func parent(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	number, err := strconv.Atoi(parseStatus(text)["PPid"])
+	if err != nil {
+		return 0
+	}
+	return number
+}
+
+// parseStatus returns the fields of a status file in /proc by name.
+func parseStatus(text []byte) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.TrimSpace(value)
+	}
+	return fields
+}

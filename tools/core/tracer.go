@@ -1,0 +1,168 @@
+package core
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxRegisters bounds a set of registers: the largest that there is, with AMX,
+// has some 11 KB.
+const maxRegisters = 1 << 16
+
+// signalInfo is the size of a siginfo_t.
+const signalInfo = 128
+
+var errTimeout = errors.New("it does not stop")
+
+// A tracer runs functions on one OS thread, since the kernel takes ptrace calls
+// only from the thread that attached. If our process dies, the kernel detaches
+// whatever is still attached.
+//
+// The thread does not end with the tracer: processes that it started for others
+// may be bound to its life (PR_SET_PDEATHSIG). So all must be detached by then.
+type tracer struct {
+	calls   chan func()
+	changed chan os.Signal // a tracee may have stopped or ended
+	holders atomic.Int32
+}
+
+// startTracer returns a tracer with one holder.
+func startTracer() *tracer {
+	t := &tracer{calls: make(chan func()), changed: make(chan os.Signal, 1)}
+	t.holders.Store(1)
+	signal.Notify(t.changed, unix.SIGCHLD)
+	go t.run()
+	return t
+}
+
+// release ends the tracer if nobody else holds it.
+func (t *tracer) release() {
+	if t.holders.Add(-1) == 0 {
+		signal.Stop(t.changed)
+		close(t.calls)
+	}
+}
+
+// do runs f on the tracer's thread.
+func (t *tracer) do(f func() error) error {
+	result := make(chan error, 1)
+	t.calls <- func() { result <- f() }
+	return <-result
+}
+
+func (t *tracer) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for call := range t.calls {
+		call()
+	}
+}
+
+// A stop is why a tracee stands still.
+type stop struct {
+	event  int         // such as PTRACE_EVENT_STOP; 0 at a signal
+	signal unix.Signal // on its way to the thread, or, with PTRACE_EVENT_STOP, the one that stopped the process
+}
+
+// groupStop returns the signal that has stopped the whole process, 0 if none has.
+func (s stop) groupStop() unix.Signal {
+	if s.event == unix.PTRACE_EVENT_STOP && s.signal != unix.SIGTRAP {
+		return s.signal
+	}
+	return 0
+}
+
+// await returns tid's next stop. The error is ECHILD if the thread has ended,
+// errTimeout if it did not stop until deadline; the zero time is never.
+func (t *tracer) await(tid int, deadline time.Time) (stop, error) {
+	var late <-chan time.Time
+	if !deadline.IsZero() {
+		late = time.After(time.Until(deadline))
+	}
+	for {
+		s, err := poll(tid)
+		if !errors.Is(err, unix.EAGAIN) {
+			return s, err
+		}
+		select {
+		case <-t.changed:
+		case <-late:
+			return stop{}, errTimeout
+		}
+	}
+}
+
+// poll returns tid's stop if it has one that was not returned yet: else EAGAIN,
+// or ECHILD if the thread has ended, which is left to be waited for.
+func poll(tid int) (stop, error) {
+	var info struct { // the part of siginfo_t that waitid fills in
+		_      [16]byte
+		pid    int32
+		_      uint32
+		status int32
+		_      [signalInfo - 28]byte
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, tid, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WSTOPPED|unix.WNOHANG|unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return stop{}, err
+		case info.pid == 0:
+			return stop{}, unix.EAGAIN
+		default:
+			return stop{event: int(info.status >> 8), signal: unix.Signal(info.status & 0xff)}, nil
+		}
+	}
+}
+
+// ptrace makes a request that needs no memory of ours.
+func ptrace(request, tid int, address, data uintptr) error {
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), address, data, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// ptraceMemory makes a request that reads or writes what data points to.
+func ptraceMemory(request, tid int, address uintptr, data unsafe.Pointer) error {
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), address, uintptr(data), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// readRegisters returns a copy of a stopped thread's regset, read through buffer.
+func readRegisters(tid, regset int, buffer []byte) ([]byte, error) {
+	vector := unix.Iovec{Base: &buffer[0]}
+	vector.SetLen(len(buffer))
+	if err := ptraceMemory(unix.PTRACE_GETREGSET, tid, uintptr(regset), unsafe.Pointer(&vector)); err != nil {
+		return nil, err
+	}
+	return append([]byte(nil), buffer[:vector.Len]...), nil
+}
+
+// readSiginfo returns the siginfo_t of a stopped thread's stop.
+func readSiginfo(tid int) ([]byte, error) {
+	info := make([]byte, signalInfo)
+	if err := ptraceMemory(unix.PTRACE_GETSIGINFO, tid, 0, unsafe.Pointer(&info[0])); err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+// readMask returns which signals a stopped thread blocks.
+func readMask(tid int) (uint64, error) {
+	var mask uint64
+	err := ptraceMemory(unix.PTRACE_GETSIGMASK, tid, unsafe.Sizeof(mask), unsafe.Pointer(&mask))
+	return mask, err
+}
