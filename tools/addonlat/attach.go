@@ -58,7 +58,8 @@ func onQueueNamed(o *bpf.AddonlatObjects) *ebpf.Program { return o.OnQueueNamed 
 
 // libuv are the places in libuv (src/threadpool.c, src/unix/{fs,getaddrinfo,
 // getnameinfo,random-*}.c, 1.43 to 1.52), last first: a job is seen to its end
-// once its submission is. All but uv_queue_work are in .symtab only.
+// once its submission is. All but uv_queue_work are in .symtab only; find.go finds
+// them without.
 var libuv = slices.Concat(
 	[]place{
 		{symbol: "uv__queue_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
@@ -69,7 +70,7 @@ var libuv = slices.Concat(
 	},
 	uring("close", "fsync_or_fdatasync", "ftruncate", "link", "mkdir", "open", "read_or_write", "rename", "statx", "symlink", "unlink"),
 	[]place{
-		{symbol: "uv__work_submit", program: onSubmit, arguments: 4, missing: "when file system and DNS work is submitted"},
+		{symbol: workSubmit, program: onSubmit, arguments: 4, missing: "when file system and DNS work is submitted"},
 		{symbol: queueWork, program: onQueue, arguments: 4},
 	},
 )
@@ -133,11 +134,12 @@ func (t *target) threads() uint64 {
 
 // attachTo probes libuv in t's process, and node if need be.
 func (s *session) attachTo(t *target) error {
-	missing, err := s.attachWorker(t, t.libuv)
+	all := functionsOf(t.libuv)
+	missing, err := s.attachWorker(t, all)
 	if err != nil {
 		return err
 	}
-	more, err := s.attachAll(t, t.libuv, libuv)
+	more, err := s.attachAll(t, all, libuv)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func (s *session) attachTo(t *target) error {
 		return err
 	}
 	defer node.Close()
-	_, err = s.attachAll(t, node, nodeAPI)
+	_, err = s.attachAll(t, functions{Module: node}, nodeAPI)
 	return err
 }
 
@@ -167,9 +169,9 @@ func (s *session) module(pid int, symbol string) (*ustack.Module, error) {
 }
 
 // attachWorker probes where the pool's threads call a job and come back from it.
-func (s *session) attachWorker(t *target, m *ustack.Module) (missing []string, err error) {
-	code, offset := m.Code(worker)
-	c, ok := findCall(code)
+func (s *session) attachWorker(t *target, all functions) (missing []string, err error) {
+	f := all.named(worker)
+	c, ok := findCall(f.code)
 	if !ok {
 		return []string{"when work runs (" + worker + ")"}, nil
 	}
@@ -177,8 +179,8 @@ func (s *session) attachWorker(t *target, m *ustack.Module) (missing []string, e
 		program *ebpf.Program
 		at      int
 	}{{s.objects.OnRan, c.after}, {s.objects.OnRun, c.before}} {
-		point := loader.Point{Offset: offset + uint64(p.at), Cookie: uint64(slices.Index(saved, c.register))}
-		if err := t.probe(m, loader.Probes{Program: p.program, Name: worker, Points: []loader.Point{point}}); err != nil {
+		point := loader.Point{Offset: f.offset + uint64(p.at), Cookie: uint64(slices.Index(saved, c.register))}
+		if err := t.probe(all.Module, loader.Probes{Program: p.program, Name: worker, Points: []loader.Point{point}}); err != nil {
 			return nil, err
 		}
 	}
@@ -187,29 +189,29 @@ func (s *session) attachWorker(t *target, m *ustack.Module) (missing []string, e
 
 // attachAll probes those places that the module has, and returns what is not
 // seen for want of the others.
-func (s *session) attachAll(t *target, m *ustack.Module, places []place) (missing []string, err error) {
+func (s *session) attachAll(t *target, all functions, places []place) (missing []string, err error) {
 	for len(places) > 0 {
 		first := places[0]
 		probes := loader.Probes{Program: first.program(&s.objects), Name: first.symbol, Return: first.returns}
 		for len(places) > 0 && places[0].program(&s.objects) == probes.Program {
 			p := places[0]
 			places = places[1:]
-			code, offset := m.Code(p.symbol)
-			if code == nil {
+			f := all.named(p.symbol)
+			if f.code == nil {
 				if p.missing != "" {
 					missing = append(missing, fmt.Sprintf("%s (%s)", p.missing, p.symbol))
 				}
 				continue
 			}
 			if !p.returns {
-				offset += uint64(entry(code, p.arguments))
+				f.offset += uint64(entry(f.code, p.arguments))
 			}
-			probes.Points = append(probes.Points, loader.Point{Offset: offset, Cookie: uint64(p.work)})
+			probes.Points = append(probes.Points, loader.Point{Offset: f.offset, Cookie: uint64(p.work)})
 		}
 		if len(probes.Points) == 0 {
 			continue
 		}
-		if err := t.probe(m, probes); err != nil {
+		if err := t.probe(all.Module, probes); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package addonlat
 
 import (
+	"bytes"
 	"iter"
 	"slices"
 
@@ -17,7 +18,10 @@ func instructions(code []byte) iter.Seq2[int, x86asm.Inst] {
 	return func(yield func(int, x86asm.Inst) bool) {
 		for at := 0; at < len(code); {
 			inst, err := x86asm.Decode(code[at:], 64)
-			if err != nil || !yield(at, inst) {
+			if bytes.HasPrefix(code[at:], landing) {
+				inst, err = x86asm.Inst{Op: x86asm.NOP, Len: len(landing)}, nil
+			}
+			if err != nil || inst.Op == 0 || !yield(at, inst) {
 				return
 			}
 			at += inst.Len
@@ -25,12 +29,17 @@ func instructions(code []byte) iter.Seq2[int, x86asm.Inst] {
 	}
 }
 
+// landing is endbr64, which the decoder does not know: calls through a register
+// lead there where the compiler was told so (-fcf-protection).
+var landing = []byte{0xf3, 0x0f, 0x1e, 0xfa}
+
 // isEmulated reports whether the kernel carries the instruction out itself:
-// push of a register, nop, and jumps and calls to a fixed place.
+// push of a register, nop of one byte, and jumps and calls to a fixed place.
 func isEmulated(inst x86asm.Inst) bool {
+	const nop = 0x90
 	switch inst.Op {
 	case x86asm.NOP:
-		return true
+		return inst.Opcode>>24 == nop
 	case x86asm.PUSH:
 		_, ok := inst.Args[0].(x86asm.Reg)
 		return ok
@@ -40,7 +49,7 @@ func isEmulated(inst x86asm.Inst) bool {
 }
 
 // arguments are the registers that a function's arguments come in (System V).
-var arguments = []x86asm.Reg{x86asm.RDI, x86asm.RSI, x86asm.RDX, x86asm.RCX}
+var arguments = []x86asm.Reg{x86asm.RDI, x86asm.RSI, x86asm.RDX, x86asm.RCX, x86asm.R8, x86asm.R9}
 
 // entry returns where in a function to put a probe that sees its first n
 // arguments and the stack as they are at its beginning.
@@ -50,7 +59,7 @@ func entry(code []byte, n int) int {
 			return at
 		}
 		switch inst.Op {
-		case x86asm.TEST, x86asm.CMP:
+		case x86asm.TEST, x86asm.CMP, x86asm.NOP:
 			continue
 		case x86asm.MOV:
 			if to, ok := inst.Args[0].(x86asm.Reg); ok && isScratch(to, n) {
@@ -73,7 +82,7 @@ func isScratch(r x86asm.Reg, n int) bool {
 
 // A call is where libuv's worker() calls a job.
 type call struct {
-	before, after int // offsets of direct calls, between which it is
+	before, after int // offsets of calls of other functions, between which it is
 	register      x86asm.Reg
 }
 
@@ -83,29 +92,54 @@ const workLink = 24
 
 // findCall finds the call of w->work(w) in worker(): the one through memory, at
 // the link less workLink. The mutex is unlocked before it and locked after it,
-// with the link in a register that calls leave alone.
+// with the link in a register that calls leave alone, and all without a jump.
 func findCall(code []byte) (call, bool) {
 	var c call
+	joins := jumps(code)
 	direct, found := -1, false
 	for at, inst := range instructions(code) {
+		if _, jumps := jump(at, inst); joins[at] || jumps && inst.Op != x86asm.CALL {
+			if found {
+				return c, false
+			}
+			direct = -1
+		}
 		if inst.Op != x86asm.CALL {
 			continue
 		}
-		switch to := inst.Args[0].(type) {
-		case x86asm.Rel:
+		to, ok := inst.Args[0].(x86asm.Mem)
+		switch {
+		case !ok || isFixed(to): // a function of libuv's, or of another library
 			if found {
 				c.after = at
 				return c, true
 			}
 			direct = at
-		case x86asm.Mem:
-			if to.Disp != -workLink || to.Index != 0 || direct < 0 || !slices.Contains(saved, to.Base) {
-				return c, false
-			}
+		case to.Disp != -workLink || to.Index != 0 || direct < 0 || !slices.Contains(saved, to.Base):
+			return c, false
+		default:
 			c.before, c.register, found = direct, to.Base, true
 		}
 	}
 	return c, false
+}
+
+// jump returns where, counted from the function's start, the instruction at that
+// offset jumps or calls; false if it does not, or not to a fixed place.
+func jump(at int, inst x86asm.Inst) (to int, ok bool) {
+	distance, ok := inst.Args[0].(x86asm.Rel)
+	return at + inst.Len + int(distance), ok
+}
+
+// jumps returns the fixed places that code jumps to.
+func jumps(code []byte) map[int]bool {
+	places := make(map[int]bool)
+	for at, inst := range instructions(code) {
+		if to, ok := jump(at, inst); ok && inst.Op != x86asm.CALL {
+			places[to] = true
+		}
+	}
+	return places
 }
 
 // saved are the registers that a called function leaves as they are, in the

@@ -112,43 +112,62 @@ func TestCallbacksAreKinds(t *testing.T) {
 // TestNodesOwnWorkIsShownOnRequest also shows that an add-on's is not mistaken for it.
 func TestNodesOwnWorkIsShownOnRequest(t *testing.T) {
 	eachVersion(t, func(t *testing.T, _, node string) {
-		for _, builtin := range []bool{false, true} {
-			plan := nodetest.Plan{
-				Addons: addons(t, node, nodetest.FramePointers),
-				Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 29}},
-			}
-			want := map[string]uint64{keys["napi.c"]["sleep"]: 29}
-			for _, own := range []struct {
-				call, key string
-				count     int
-			}{
-				{"fs.stat", "fs.stat", 23},
-				{"fs.read", "fs.read", 19},
-				{"fs.readdir", "fs.readdir", 17},
-				{"dns.lookup", "dns.lookup", 13},
-				{"crypto.pbkdf2", "crypto.PBKDF2", 11},
-				{"crypto.randomBytes", "random", 7},
-				{"zlib.deflate", "zlib", 5},
-			} {
-				plan.Steps = append(plan.Steps, nodetest.Step{Call: own.call, Count: own.count, InFlight: 3})
-				if builtin {
-					want[own.key] = uint64(own.count)
-				}
-			}
-			r, _ := measure(t, node, plan, Options{Builtin: builtin})
-			if diff := cmp.Diff(want, counts(r)); diff != "" {
-				t.Errorf("jobs by kind (-want +got):\n%s", diff)
-			}
-			for _, k := range r.Kinds {
-				if got, want := k.Builtin, k.Key != keys["napi.c"]["sleep"]; got != want {
-					t.Errorf("%s: node's own = %v, want %v", k.Key, got, want)
-				}
-			}
-			if p := pool(t, r); p.Completed+p.Uring < 29+23+19+17+13+11+7+5 {
-				t.Errorf("pool = %+v, want node's own jobs counted in any case", p)
-			}
-		}
+		paths := addons(t, node, nodetest.FramePointers)
+		checkNodesOwn(t, node, paths, nil)
+		checkNodesOwn(t, node, paths, ownKeys)
 	})
+}
+
+// ownCalls are calls of node's own work, with the numbers of their jobs.
+var ownCalls = []struct {
+	call  string
+	count int
+}{
+	{"fs.stat", 23},
+	{"fs.read", 19},
+	{"fs.readdir", 17},
+	{"dns.lookup", 13},
+	{"crypto.pbkdf2", 11},
+	{"crypto.randomBytes", 7},
+	{"zlib.deflate", 5},
+}
+
+// ownKeys are the keys of these calls' jobs.
+var ownKeys = map[string]string{
+	"fs.stat": "fs.stat", "fs.read": "fs.read", "fs.readdir": "fs.readdir", "dns.lookup": "dns.lookup",
+	"crypto.pbkdf2": "crypto.PBKDF2", "crypto.randomBytes": "random", "zlib.deflate": "zlib",
+}
+
+// checkNodesOwn has node do some work of its own beside an add-on's, and checks that
+// it is seen under these keys, or that it is not, without keys.
+func checkNodesOwn(t *testing.T, node string, addons, ownKeys map[string]string) {
+	t.Helper()
+	plan := nodetest.Plan{
+		Addons: addons,
+		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 29}},
+	}
+	want := map[string]uint64{keys["napi.c"]["sleep"]: 29}
+	for _, own := range ownCalls {
+		plan.Steps = append(plan.Steps, nodetest.Step{Call: own.call, Count: own.count, InFlight: 3})
+		if key, ok := ownKeys[own.call]; ok {
+			want[key] = uint64(own.count)
+		}
+	}
+	r, _ := measure(t, node, plan, Options{Builtin: ownKeys != nil})
+	if diff := cmp.Diff(want, counts(r)); diff != "" {
+		t.Errorf("jobs by kind (-want +got):\n%s", diff)
+	}
+	for _, k := range r.Kinds {
+		if got, want := k.Builtin, k.Key != keys["napi.c"]["sleep"]; got != want {
+			t.Errorf("%s: node's own = %v, want %v", k.Key, got, want)
+		}
+		if k.Total.Count != k.Count || k.Run.Count != k.Count {
+			t.Errorf("%s: totals, runs of %d = %d, %d, want all", k.Key, k.Count, k.Total.Count, k.Run.Count)
+		}
+	}
+	if p := pool(t, r); p.Completed+p.Uring < 29+23+19+17+13+11+7+5 {
+		t.Errorf("pool = %+v, want node's own jobs counted in any case", p)
+	}
 }
 
 // TestBcryptsWorkersAreKinds: the add-on that npm has is stripped, so its function

@@ -3,9 +3,7 @@ package addonlat
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -60,29 +58,5 @@ require('fs').writeSync(1, 'ready\n');
 	m.silent()
 	if diff := cmp.Diff(map[string]uint64{keys["rawuv.cc"]["sleep"]: 31}, counts(r)); diff != "" {
 		t.Errorf("jobs by kind (-want +got):\n%s", diff)
-	}
-}
-
-// TestStrippedNodeShowsWhatItCan: without .symtab only the exported functions of
-// libuv are found, so jobs are seen to be submitted and no more.
-func TestStrippedNodeShowsWhatItCan(t *testing.T) {
-	node := prepare(t)
-	stripped := filepath.Join(t.TempDir(), "node")
-	if out, err := exec.CommandContext(t.Context(), "strip", "-o", stripped, node).CombinedOutput(); err != nil {
-		nodetest.MustRun(t, fmt.Sprintf("strip: %v: %s", err, out))
-	}
-	jobs := nodetest.StartJobs(t, stripped, nodetest.Plan{
-		Addons: addons(t, node, nodetest.FramePointers),
-		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 23}},
-	})
-	m := begin(t, Options{PIDs: []int{jobs.PID}})
-	jobs.Begin()
-	jobs.Done()
-	r := m.end()
-	if len(m.warned) != 1 || !strings.Contains(m.warned[0].Error(), "stripped") {
-		t.Errorf("warnings = %v, want one that says what is missing", m.warned)
-	}
-	if p := pool(t, r); p.Submitted != 23 {
-		t.Errorf("submitted = %d, want 23", p.Submitted)
 	}
 }

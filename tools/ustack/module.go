@@ -46,14 +46,28 @@ func (t *Table) Module(pid int, symbol string) (*Module, error) {
 // Path is a path by which this process, and the kernel for it, finds the file.
 func (m *Module) Path() string { return fmt.Sprintf("/proc/self/fd/%d", m.file.Fd()) }
 
+// Address returns where a symbol is, as an address of the file.
+func (m *Module) Address(symbol string) (address uint64, ok bool) {
+	s, ok := m.elf.Symbol(symbol)
+	return s.Address, ok
+}
+
+// Pointer reads an address that the process has at an address. Both are as in the
+// file.
+func (m *Module) Pointer(at uint64) (address uint64, ok bool) {
+	var value [8]byte
+	_, err := m.process.ReadAt(value[:], at+m.bias)
+	return enc.NativeEndian.Uint64(value[:]) - m.bias, err == nil
+}
+
 // Int reads a C int of the process by its symbol.
 func (m *Module) Int(symbol string) (int, error) {
-	s, ok := m.elf.Symbol(symbol)
+	address, ok := m.Address(symbol)
 	if !ok {
 		return 0, fmt.Errorf("no symbol %s", symbol)
 	}
 	var value [4]byte
-	if _, err := m.process.ReadAt(value[:], s.Address+m.bias); err != nil {
+	if _, err := m.process.ReadAt(value[:], address+m.bias); err != nil {
 		return 0, fmt.Errorf("read %s: %w", symbol, err)
 	}
 	return int(int32(enc.NativeEndian.Uint32(value[:]))), nil

@@ -1,0 +1,254 @@
+package addonlat
+
+import (
+	"maps"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"ustack/tools/ustack"
+)
+
+// A stripped libuv has no names for its own functions, but the exported ones name
+// them by what they do: uv_getaddrinfo calls uv__work_submit with the addresses of
+// what a thread shall do and of what is done then. What is found that way must be
+// a function's start, and all that lead to it must agree; else it is not found.
+
+// A part is a function's machine code.
+type part struct {
+	code   []byte
+	offset uint64 // in the file
+}
+
+// functions are those of a module: by symbol, or as they were found.
+type functions struct {
+	*ustack.Module
+	found map[string]part
+}
+
+// named returns the function of that name; without code if there is none.
+func (f functions) named(name string) part {
+	if code, offset := f.Code(name); code != nil {
+		return part{code, offset}
+	}
+	return f.found[name]
+}
+
+// functionsOf returns the functions of a module that holds libuv. It finds those
+// for which there are no symbols, if it can.
+func functionsOf(m *ustack.Module) functions {
+	f := functions{m, make(map[string]part)}
+	if f.named(worker).code != nil {
+		return f
+	}
+	im, err := openImage(m.Path(), m.Pointer)
+	if err != nil { // what is not found will be said
+		return f
+	}
+	defer im.close()
+	for name, address := range findLibuv(im, m.Address) {
+		offset, _ := im.offset(address) // all that has code has one
+		f.found[name] = part{im.code(address), offset}
+	}
+	return f
+}
+
+// A submitter is a group of exported functions that submit work of one sort.
+type submitter struct {
+	done     string // the name of what they have called in the end
+	kind     uint64 // src/uv-common.h: enum uv__work_kind
+	exported []string
+}
+
+var submitters = []submitter{
+	{"uv__fs_done", 1, []string{"uv_fs_access", "uv_fs_chmod", "uv_fs_close", "uv_fs_open", "uv_fs_read", "uv_fs_stat"}},
+	{"uv__getaddrinfo_done", 2, []string{"uv_getaddrinfo"}},
+	{"uv__getnameinfo_done", 2, []string{"uv_getnameinfo"}},
+	{"uv__random_done", 0, []string{"uv_random"}},
+}
+
+// uringOperations are those on files that may go by io_uring: by the name of libuv's function
+// that hands them over, an exported one that calls it.
+var uringOperations = map[string]string{
+	"close": "uv_fs_close", "fsync_or_fdatasync": "uv_fs_fsync", "ftruncate": "uv_fs_ftruncate", "link": "uv_fs_link",
+	"mkdir": "uv_fs_mkdir", "open": "uv_fs_open", "read_or_write": "uv_fs_read", "rename": "uv_fs_rename",
+	"statx": "uv_fs_stat", "symlink": "uv_fs_symlink", "unlink": "uv_fs_unlink",
+}
+
+const (
+	workSubmit = "uv__work_submit"
+	slowIO     = 2  // UV__WORK_SLOW_IO, the greatest kind
+	queuedDone = 96 // uv_work_t.work_req.done (include/uv.h)
+)
+
+// A finder finds libuv's own functions in an image.
+type finder struct {
+	*image
+	exported func(symbol string) (address uint64, ok bool)
+	found    map[string]uint64 // addresses by the names that libuv has for them
+}
+
+// findLibuv returns where libuv's own functions start, as many as are beyond doubt.
+func findLibuv(im *image, exported func(string) (uint64, bool)) map[string]uint64 {
+	f := &finder{im, exported, make(map[string]uint64)}
+	if !f.findSubmit() {
+		return nil
+	}
+	f.findQueued()
+	f.findWorker()
+	for operation, symbol := range uringOperations {
+		f.findUring("uv__iou_fs_"+operation, symbol)
+	}
+	return f.found
+}
+
+// A submission is a call of uv__work_submit(loop, w, kind, work, done).
+type submission struct{ submit, kind, done uint64 }
+
+// findSubmit finds uv__work_submit and what it is told to call in the end. It
+// reports whether two sorts of work agree on it at least.
+func (f *finder) findSubmit() bool {
+	agree := 0
+	for _, s := range submitters {
+		seen := make(map[submission]bool)
+		for _, symbol := range s.exported {
+			for _, call := range f.submissions(symbol) {
+				seen[call] = true
+			}
+		}
+		for call := range seen {
+			before, ok := f.found[workSubmit]
+			if len(seen) > 1 || call.kind != s.kind || ok && before != call.submit {
+				return false
+			}
+			f.found[workSubmit], f.found[s.done] = call.submit, call.done
+			agree++
+		}
+	}
+	return agree > 1
+}
+
+// submissions returns those that an exported function makes, or else those of the
+// functions that it calls: uv_fs_*() may leave it to uv__fs_post().
+func (f *finder) submissions(symbol string) []submission {
+	address, ok := f.exported(symbol)
+	if !ok {
+		return nil
+	}
+	t := f.trace(address)
+	all := f.submissionsOf(t)
+	for i := 0; i < len(t.calls) && all == nil; i++ {
+		all = f.submissionsOf(f.trace(t.calls[i].target))
+	}
+	return all
+}
+
+func (f *finder) submissionsOf(t *tracer) (all []submission) {
+	for _, c := range t.calls {
+		kind, work, done := c.arguments[2], c.arguments[3], c.arguments[4]
+		if kind.of == number && kind.n <= slowIO && f.isFunction(work) && f.isFunction(done) && f.starts(c.target) {
+			all = append(all, submission{c.target, kind.n, done.n})
+		}
+	}
+	return all
+}
+
+func (f *finder) isFunction(v value) bool { return v.of == number && f.starts(v.n) }
+
+// findQueued finds uv__queue_done, which uv_queue_work gives to uv__work_submit or,
+// where that is a part of it, writes behind its request's first part.
+func (f *finder) findQueued() {
+	t := f.traceOf(queueWork)
+	var done []uint64
+	for _, call := range f.submissionsOf(t) {
+		if call.submit == f.found[workSubmit] {
+			done = append(done, call.done)
+		}
+	}
+	for _, s := range t.stores {
+		if s.to == (value{argument + 1, queuedDone}) && f.isFunction(s.what) {
+			done = append(done, s.what.n)
+		}
+	}
+	if len(done) == 1 {
+		f.found["uv__queue_done"] = done[0]
+	}
+}
+
+// findWorker finds worker, which is what the pool's threads run. It is mentioned by
+// what uv_once shall call, or by a function that this calls.
+func (f *finder) findWorker() {
+	once := f.once(queueWork)
+	if once == 0 {
+		return
+	}
+	mentioned := f.mentions(once)
+	for _, c := range f.trace(once).calls {
+		maps.Copy(mentioned, f.mentions(c.target))
+	}
+	var workers []uint64
+	for address := range mentioned {
+		if _, ok := findCall(f.code(address)); ok {
+			workers = append(workers, address)
+		}
+	}
+	if len(workers) == 1 {
+		f.found[worker] = workers[0]
+	}
+}
+
+// once returns what uv_once shall call, from its first call uv_once(guard, function).
+func (f *finder) once(symbol string) uint64 {
+	for _, c := range f.traceOf(symbol).calls {
+		if c.arguments[0].of == number && f.isFunction(c.arguments[1]) {
+			return c.arguments[1].n
+		}
+	}
+	return 0
+}
+
+// mentions returns the functions whose addresses are in the code of that at address.
+func (f *finder) mentions(address uint64) map[uint64]bool {
+	all := make(map[uint64]bool)
+	for at, inst := range instructions(f.code(address)) {
+		for _, operand := range inst.Args {
+			var v uint64
+			switch o := operand.(type) {
+			case x86asm.Imm:
+				v = uint64(o)
+			case x86asm.Mem:
+				if isFixed(o) {
+					v = address + uint64(at+inst.Len) + distance(o)
+				}
+			}
+			if f.starts(v) {
+				all[v] = true
+			}
+		}
+	}
+	return all
+}
+
+// findUring finds what an exported function calls with its own first two
+// arguments, loop and request, besides what submits.
+func (f *finder) findUring(name, symbol string) {
+	own := [2]value{{of: argument}, {of: argument + 1}}
+	seen := make(map[uint64]bool)
+	for _, c := range f.traceOf(symbol).calls {
+		if [2]value(c.arguments[:2]) == own && f.starts(c.target) && len(f.submissionsOf(f.trace(c.target))) == 0 {
+			seen[c.target] = true
+		}
+	}
+	for target := range seen {
+		if len(seen) == 1 {
+			f.found[name] = target
+		}
+	}
+}
+
+func (f *finder) traceOf(symbol string) *tracer {
+	address, ok := f.exported(symbol)
+	if !ok {
+		return &tracer{}
+	}
+	return f.trace(address)
+}
