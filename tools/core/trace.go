@@ -21,6 +21,8 @@ const (
 	maxThreads = 1 << 16         // of a process; the kernel's usual limit for the whole machine is below
 )
 
+var errOver = errors.New("it runs on already")
+
 // A Thread is a thread as it was when its process was stopped.
 type Thread struct {
 	TID     int
@@ -45,6 +47,7 @@ type tracee struct {
 	running []int // threads that were told to stop and did not yet
 	resumed sync.Once
 	err     error // of resuming
+	over    bool  // known to the tracer's thread alone
 }
 
 // stopThreads stops all threads of the process pid and reads their registers.
@@ -83,6 +86,7 @@ func (t *tracee) resume() error {
 // more was killed, and with it all others: they run, to their end.
 func (t *tracee) detachStopped() error {
 	var all error
+	t.over = true
 	for _, thread := range t.stopped {
 		err := ptrace(unix.PTRACE_DETACH, thread.TID, 0, 0)
 		if errors.Is(err, unix.ESRCH) {
@@ -101,7 +105,7 @@ func (t *tracee) letGo() {
 	defer t.tracer.release()
 	t.tracer.do(func() error {
 		for _, tid := range slices.Backward(t.running) {
-			if _, err := t.awaitStop(tid, time.Time{}); err != nil {
+			if _, err := t.tracer.awaitStop(tid, time.Time{}); err != nil {
 				t.bury(tid)
 			} else {
 				ptrace(unix.PTRACE_DETACH, tid, 0, 0)
@@ -156,27 +160,32 @@ func (t *tracee) seize(known map[int]bool) (int, error) {
 			continue
 		}
 		known[tid] = true
-		err := ptrace(unix.PTRACE_SEIZE, tid, 0, 0)
-		if err == nil {
-			t.running = append(t.running, tid)
-			err = ptrace(unix.PTRACE_INTERRUPT, tid, 0, 0)
-		}
-		if err != nil && !errors.Is(err, unix.ESRCH) { // the thread has not just ended
-			if err := t.explain(tid, err); err != nil {
-				return 0, err
-			}
+		if err := t.attach(tid); err != nil {
+			return 0, err
 		}
 	}
 	return len(t.running), nil
 }
 
+// attach attaches to a thread and tells it to stop, unless it has ended.
+func (t *tracee) attach(tid int) error {
+	err := ptrace(unix.PTRACE_SEIZE, tid, 0, 0)
+	if err == nil {
+		t.running = append(t.running, tid)
+		err = ptrace(unix.PTRACE_INTERRUPT, tid, 0, 0)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return t.explain(tid, err)
+	}
+	return nil
+}
+
 // explain says why the thread could not be attached to; nil if it has ended.
 func (t *tracee) explain(tid int, cause error) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", t.pid, tid))
+	status, err := readStatus(t.pid, tid)
 	if err != nil {
 		return nil // its folder goes when the thread does
 	}
-	status := parseStatus(text)
 	state, tracer := status["State"], status["TracerPid"]
 	switch {
 	case strings.HasPrefix(state, "Z"), strings.HasPrefix(state, "X"):
@@ -197,7 +206,7 @@ func (t *tracee) explain(tid int, cause error) error {
 func (t *tracee) awaitStops(deadline time.Time) error {
 	for len(t.running) > 0 {
 		tid := t.running[0]
-		stop, err := t.awaitStop(tid, deadline)
+		stop, err := t.tracer.awaitStop(tid, deadline)
 		switch {
 		case errors.Is(err, unix.ECHILD):
 			t.bury(tid)
@@ -211,27 +220,12 @@ func (t *tracee) awaitStops(deadline time.Time) error {
 	return nil
 }
 
-// awaitStop waits until a thread that was told to stop has stopped. A signal
-// that was on its way to the thread is delivered before.
-func (t *tracee) awaitStop(tid int, deadline time.Time) (stop, error) {
-	for {
-		s, err := t.tracer.await(tid, deadline)
-		if err != nil || s.event == unix.PTRACE_EVENT_STOP {
-			return s, err
-		}
-		if err := ptrace(unix.PTRACE_CONT, tid, 0, uintptr(s.signal)); err != nil && !errors.Is(err, unix.ESRCH) {
-			return stop{}, err
-		}
-	}
-}
-
 // stuck says which thread did not stop, and in which state it is.
 func (t *tracee) stuck(tid int, cause error) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", t.pid, tid))
+	status, err := readStatus(t.pid, tid)
 	if err != nil {
 		return fmt.Errorf("stop thread %d of process %d: %w", tid, t.pid, cause)
 	}
-	status := parseStatus(text)
 	return fmt.Errorf("stop thread %d (%s) of process %d: %w (its state is %s)",
 		tid, status["Name"], t.pid, cause, status["State"])
 }
@@ -269,11 +263,10 @@ func (t *Thread) read(pid int, buffer []byte) (err error) {
 	if t.Held, err = readMask(t.TID); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, t.TID))
+	status, err := readStatus(pid, t.TID)
 	if err != nil {
 		return unix.ESRCH
 	}
-	status := parseStatus(text)
 	own, _ := strconv.ParseUint(status["SigPnd"], 16, 64)
 	shared, _ := strconv.ParseUint(status["ShdPnd"], 16, 64)
 	t.Pending = own | shared
@@ -307,23 +300,27 @@ func listThreads(pid int) ([]int, error) {
 
 // parent returns the PID of the process's parent, 0 if there is none.
 func parent(pid int) int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	status, err := readStatus(pid, pid)
 	if err != nil {
 		return 0
 	}
-	number, err := strconv.Atoi(parseStatus(text)["PPid"])
+	number, err := strconv.Atoi(status["PPid"])
 	if err != nil {
 		return 0
 	}
 	return number
 }
 
-// parseStatus returns the fields of a status file in /proc by name.
-func parseStatus(text []byte) map[string]string {
+// readStatus returns the fields of a thread's status file by name.
+func readStatus(pid, tid int) (map[string]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return nil, err
+	}
 	fields := make(map[string]string)
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(line, ":")
 		fields[name] = strings.TrimSpace(value)
 	}
-	return fields
+	return fields, nil
 }

@@ -112,9 +112,8 @@ func states(t *testing.T, pid int) string {
 	}
 	var all strings.Builder
 	for _, tid := range tids {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
-		if err == nil {
-			all.WriteString(parseStatus(text)["State"][:1])
+		if status, err := readStatus(pid, tid); err == nil {
+			all.WriteString(status["State"][:1])
 		}
 	}
 	return all.String()

@@ -42,6 +42,19 @@ func startTracer() *tracer {
 	return t
 }
 
+// hold keeps the tracer for one release more. It reports false if it has ended.
+func (t *tracer) hold() bool {
+	for {
+		n := t.holders.Load()
+		if n == 0 {
+			return false
+		}
+		if t.holders.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
 // release ends the tracer if nobody else holds it.
 func (t *tracer) release() {
 	if t.holders.Add(-1) == 0 {
@@ -96,6 +109,27 @@ func (t *tracer) await(tid int, deadline time.Time) (stop, error) {
 		case <-late:
 			return stop{}, errTimeout
 		}
+	}
+}
+
+// awaitStop waits until a thread that was told to stop has stopped. A signal
+// that was on its way to the thread is delivered before.
+func (t *tracer) awaitStop(tid int, deadline time.Time) (stop, error) {
+	for {
+		s, err := t.await(tid, deadline)
+		if err != nil || s.event == unix.PTRACE_EVENT_STOP {
+			return s, err
+		}
+		if err := ptrace(unix.PTRACE_CONT, tid, 0, uintptr(s.signal)); err != nil && !errors.Is(err, unix.ESRCH) {
+			return stop{}, err
+		}
+	}
+}
+
+// awaitEnd waits until a traced process that was killed has ended. Its parent is
+// told only then.
+func (t *tracer) awaitEnd(pid int) {
+	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WALL, nil), unix.EINTR) {
 	}
 }
 
