@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,4 +40,24 @@ func List() ([]Listed, error) {
 	}
 	slices.SortFunc(all, func(a, b Listed) int { return a.PID - b.PID })
 	return all, nil
+}
+
+// cgroupMount is where control groups of the second version are, as a rule.
+const cgroupMount = "/sys/fs/cgroup"
+
+// InCgroup reports whether process pid is in a control group (version 2) or in
+// one within it. The group goes by its path, with or without the mount point.
+func InCgroup(pid int, group string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return false // it ended meanwhile
+	}
+	group = path.Clean("/" + strings.TrimPrefix(group, cgroupMount))
+	for line := range strings.Lines(string(text)) {
+		// Its hierarchy 0 has no controllers listed: cgroups(7).
+		if in, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
+			return group == "/" || in == group || strings.HasPrefix(in, group+"/")
+		}
+	}
+	return false
 }

@@ -16,25 +16,31 @@ import (
 // lookAfter is how long events may wait that the kernel does not wake us for.
 const lookAfter = 50 * time.Millisecond
 
+// A Receiver is told of what the kernel sends for a tool. A hit comes before
+// its stack.
+type Receiver struct {
+	Stack func(raw []byte)
+	Hit   func(raw []byte) // may be nil
+}
+
 // Events takes in what the kernel sends: functions, scripts and processes for a
-// Table and its Targets, stacks for whoever listens.
+// Table and its Targets, the rest for a Receiver.
 type Events struct {
 	reader  *ringbuf.Reader
 	table   *Table
 	targets *Targets
-	stack   func(raw []byte)
+	to      Receiver
 	done    chan struct{} // closed when the reader has ended
 	err     error         // why it ended, nil at Close or Flush
 }
 
-// Listen begins to take in the events of a ring buffer. It calls stack with
-// each record of a stack.
-func Listen(events *ebpf.Map, targets *Targets, stack func(raw []byte)) (*Events, error) {
+// Listen begins to take in the events of a ring buffer.
+func Listen(events *ebpf.Map, targets *Targets, to Receiver) (*Events, error) {
 	reader, err := ringbuf.NewReader(events)
 	if err != nil {
 		return nil, fmt.Errorf("open the kernel's events: %w", err)
 	}
-	e := &Events{reader: reader, table: targets.table, targets: targets, stack: stack, done: make(chan struct{})}
+	e := &Events{reader: reader, table: targets.table, targets: targets, to: to, done: make(chan struct{})}
 	go e.read()
 	return e, nil
 }
@@ -87,6 +93,8 @@ func (e *Events) take(raw []byte) {
 	case bpf.JsprofEventKindEVENT_EXEC:
 		e.targets.Exec(raw)
 	case bpf.JsprofEventKindEVENT_STACK:
-		e.stack(raw)
+		e.to.Stack(raw)
+	case bpf.JsprofEventKindEVENT_HIT:
+		e.to.Hit(raw)
 	}
 }

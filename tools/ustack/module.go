@@ -4,6 +4,7 @@ import (
 	enc "encoding/binary"
 	"fmt"
 	"os"
+	"path"
 
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
@@ -20,6 +21,12 @@ type Module struct {
 // Module returns the file that defines symbol in process pid, which is looked
 // at; nil if none does. The caller closes it.
 func (t *Table) Module(pid int, symbol string) (*Module, error) {
+	return t.Object(pid, "", symbol)
+}
+
+// Object is Module, for a file of that path or that last part of one; of any if
+// it is empty.
+func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	g, ok := t.targets[pid]
@@ -28,6 +35,9 @@ func (t *Table) Module(pid int, symbol string) (*Module, error) {
 	}
 	for _, m := range g.code {
 		if m.binary == nil || m.binary.elf == nil || !m.File() {
+			continue
+		}
+		if object != "" && object != m.Path && object != path.Base(m.Path) {
 			continue
 		}
 		if _, ok := m.binary.elf.Symbol(symbol); !ok {

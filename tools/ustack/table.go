@@ -133,6 +133,18 @@ func (t *Table) Remove(pid int) error {
 	return errors.Join(err, t.changed(), g.close())
 }
 
+// Refresh has the table look again at what process pid has mapped: libraries
+// may have been loaded since.
+func (t *Table) Refresh(pid int) error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	g, ok := t.targets[pid]
+	if !ok || !g.alive() {
+		return nil
+	}
+	return t.describe(g)
+}
+
 // alive reports whether the target can still be asked.
 func (g *target) alive() bool { return !g.closed && g.process.Alive() }
 
@@ -284,7 +296,7 @@ func text(n *bpf.JsprofName) string {
 
 // Decode returns the record in raw, which may end before T does: a record's
 // last field is an array of which the kernel sends what is in use.
-func Decode[T bpf.JsprofName | bpf.JsprofStack | bpf.JsprofExec](raw []byte) *T {
+func Decode[T bpf.JsprofName | bpf.JsprofStack | bpf.JsprofExec | bpf.StoponHit](raw []byte) *T {
 	record := new(T)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
 	return record

@@ -17,11 +17,12 @@ import (
 	"ustack/symbolize/process"
 )
 
-// A Selection says which processes to look at. One of PIDs, Comm, All and
-// Command is needed.
+// A Selection says which processes to look at. One of PIDs, Comm, Cgroup, All
+// and Command is needed.
 type Selection struct {
 	PIDs    []int
 	Comm    string   // every process of this name, new ones too
+	Cgroup  string   // every process of this control group or one within, new ones too
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and look at it and its children
 	Stdout  *os.File // of Command; ours if nil
@@ -69,14 +70,16 @@ func (t *Targets) Gone() <-chan struct{} { return t.gone }
 // stopped before its first instruction.
 func (t *Targets) Add() error {
 	if len(t.s.Command) > 0 {
+		t.mutex.Lock() // until it is known, its start is not heard of
 		c, err := start(t.s.Command, t.s.Stdout)
+		t.command = c
+		t.mutex.Unlock()
 		if err != nil {
 			return err
 		}
-		t.command = c
 		return t.watch(c.pid())
 	}
-	if len(t.s.PIDs) == 0 && t.s.Comm == "" && !t.s.All {
+	if len(t.s.PIDs) == 0 && !t.s.goesOn() {
 		return errNoTarget
 	}
 	pids, err := t.s.list()
@@ -145,7 +148,7 @@ func (t *Targets) ended(pid int) {
 	if err := t.table.Remove(pid); err != nil {
 		t.Warn(fmt.Errorf("forget process %d: %w", pid, err))
 	}
-	last := len(t.watched) == 0 && !t.s.All && t.s.Comm == ""
+	last := len(t.watched) == 0 && !t.s.goesOn()
 	if last || t.command != nil && pid == t.command.pid() {
 		t.over.Do(func() { close(t.gone) })
 	}
@@ -156,7 +159,13 @@ func (t *Targets) Exec(raw []byte) {
 	e := Decode[bpf.JsprofExec](raw)
 	pid := int(e.Pid)
 	comm := string(e.Comm[:slices.Index(append(e.Comm[:], 0), 0)])
-	wanted := t.s.All || t.table.Has(pid) || t.s.Comm != "" && comm == t.s.Comm ||
+	t.mutex.Lock()
+	own := t.command != nil && t.command.isOwnStart(pid)
+	t.mutex.Unlock()
+	if own {
+		return // it was added as it was started
+	}
+	wanted := t.table.Has(pid) || t.s.goesOn() && t.s.selects(process.Listed{PID: pid, Comm: comm}) ||
 		len(t.s.Command) > 0 && t.table.Has(int(e.Parent))
 	if !wanted {
 		return
@@ -192,16 +201,27 @@ func (s *Selection) list() ([]int, error) {
 	}
 	var pids []int
 	for _, p := range all {
-		if s.All || p.Comm == s.Comm {
+		if s.selects(p) {
 			pids = append(pids, p.PID)
 		}
 	}
 	return pids, nil
 }
 
+// goesOn reports whether processes that start later may be selected.
+func (s *Selection) goesOn() bool { return s.All || s.Comm != "" || s.Cgroup != "" }
+
+func (s *Selection) selects(p process.Listed) bool {
+	if s.Cgroup != "" {
+		return process.InCgroup(p.PID, s.Cgroup) && (s.Comm == "" || p.Comm == s.Comm)
+	}
+	return s.All || p.Comm == s.Comm
+}
+
 // A command is a child process that was started stopped.
 type command struct {
 	cmd     *exec.Cmd
+	heard   bool          // the kernel has told of its start
 	release chan struct{} // closed to let it run
 	once    sync.Once
 	resumed chan error // what came of it
@@ -236,6 +256,14 @@ func start(argv []string, stdout *os.File) (*command, error) {
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	return c, nil
+}
+
+// isOwnStart reports whether the kernel's word of a new program in process pid is
+// the one about the command itself: the first about its process.
+func (c *command) isOwnStart(pid int) bool {
+	own := pid == c.pid() && !c.heard
+	c.heard = c.heard || own
+	return own
 }
 
 func (c *command) pid() int { return c.cmd.Process.Pid }
