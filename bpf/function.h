@@ -8,6 +8,11 @@
 
 #include "heap.h"
 
+/* What a tool wants to do with each function's name when it has been read. */
+#ifndef note_name
+#define note_name(w) ((void)(w))
+#endif
+
 #define MAX_NAMES 65536 /* contents sent; one that is forgotten is sent again */
 #define MAX_SCRIPTS 16384
 #define EVENT_BYTES (8 << 20)
@@ -258,6 +263,7 @@ static __always_inline void send_function(struct walk *w)
 	if (id == w->sent || bpf_map_lookup_elem(&names, &id))
 		return;
 	w->name.id = id;
+	note_name(w);
 	if (send_name(w, EVENT_FUNCTION))
 		bpf_map_update_elem(&names, &id, &sent, BPF_ANY);
 	else

@@ -29,6 +29,7 @@ const (
 	JsprofEventKindEVENT_FUNCTION JsprofEventKind = 1
 	JsprofEventKindEVENT_SCRIPT   JsprofEventKind = 2
 	JsprofEventKindEVENT_EXEC     JsprofEventKind = 3
+	JsprofEventKindEVENT_HIT      JsprofEventKind = 4
 )
 
 type JsprofExec struct {

@@ -46,8 +46,29 @@ static __always_inline u64 return_address(struct pt_regs *regs)
 	return bpf_probe_read_user(&value, 8, (void *)regs->sp) ? 0 : value;
 }
 
+#define entry_sp(regs) ((regs)->sp + 8) /* as it will be when the function has returned */
+
+static __always_inline void call_arguments(struct pt_regs *regs, u64 *to)
+{
+	to[0] = regs->di;
+	to[1] = regs->si;
+	to[2] = regs->dx;
+	to[3] = regs->cx;
+	to[4] = regs->r8;
+	to[5] = regs->r9;
+}
+
 /* At a function's return. */
 #define returned(regs) ((regs)->ax)
+
+/* At a system call's return, when its arguments are still there. */
+#define syscall_number(regs) ((regs)->orig_ax)
+
+static __always_inline void syscall_arguments(struct pt_regs *regs, u64 *to)
+{
+	call_arguments(regs, to);
+	to[3] = regs->r10;
+}
 
 /* A register that calls leave as it is, by its number among them. */
 static __always_inline u64 saved_register(struct pt_regs *regs, u64 number)
@@ -64,6 +85,8 @@ static __always_inline u64 saved_register(struct pt_regs *regs, u64 number)
 struct pt_regs {
 	u64 regs[31];
 	u64 sp, pc, pstate;
+	u64 orig_x0;
+	s32 syscallno;
 };
 
 #define user_pc(r) ((r)->pc)
@@ -84,6 +107,20 @@ static __always_inline u64 thread_pointer(struct task_struct *task)
 #define argument6(r) ((r)->regs[6])
 #define return_address(r) ((r)->regs[30])
 #define returned(r) ((r)->regs[0])
+#define entry_sp(r) ((r)->sp)
+#define syscall_number(r) ((u64)(u32)(r)->syscallno)
+
+static __always_inline void call_arguments(struct pt_regs *r, u64 *to)
+{
+	for (u32 i = 0; i < 6; i++)
+		to[i] = r->regs[i];
+}
+
+static __always_inline void syscall_arguments(struct pt_regs *r, u64 *to)
+{
+	call_arguments(r, to);
+	to[0] = r->orig_x0; /* the result has its place */
+}
 #define saved_register(r, number) ((r)->regs[19]) /* no instruction is decoded: none is asked for */
 
 #else

@@ -46,7 +46,7 @@ enum tier {
 	TIER_OPTIMIZED
 };
 
-enum event_kind { EVENT_STACK, EVENT_FUNCTION, EVENT_SCRIPT, EVENT_EXEC };
+enum event_kind { EVENT_STACK, EVENT_FUNCTION, EVENT_SCRIPT, EVENT_EXEC, EVENT_HIT };
 
 enum stack_flag {
 	STACK_TRUNCATED = 1, /* deeper than MAX_FRAMES */

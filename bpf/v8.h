@@ -14,8 +14,9 @@
 
 #define MAX_FUNCTIONS 4096 /* remembered by address; a power of two */
 #define MAX_THREADS 8192
-#define MAX_PROLOGUE 64 /* bytes of code that build a frame */
-#define ROOT_BIAS 0x80  /* kRootRegisterBias: the root register less the isolate */
+#define MAX_PROLOGUE 64          /* bytes of code that build a frame */
+#define MAX_NEAR_BYTES (1 << 20) /* of native frames, on a stack that is not known */
+#define ROOT_BIAS 0x80           /* kRootRegisterBias: the root register less the isolate */
 
 /* What is remembered of a function. */
 struct known {
@@ -257,6 +258,19 @@ static __always_inline void find_thread(struct walk *w)
 	w->thread_owner = w->owner;
 }
 
+/* Whether an exit frame of the isolate's is the thread's: V8's helper threads point to an isolate
+ * whose frames are another thread's. That one is not farther from where the thread is now than its
+ * stack is large, but for what no frame of V8's was met on yet, nearer: stacks of two threads are 4
+ * MiB apart or more (src/node_worker.h, libuv's default).
+ */
+static __always_inline bool is_own(struct walk *w, u64 fp)
+{
+	bool is_main = w->stack.ids >> 32 == (u32)w->stack.ids;
+	u64 distance = fp - w->sp;
+
+	return distance <= (w->thread.runs_v8 || is_main ? MAX_FRAME_BYTES : MAX_NEAR_BYTES);
+}
+
 /* What must be known of V8 before its frames are: is a collection under way, how many were there,
  * and where did the thread leave JavaScript. What is read in a thread's first sample of an epoch is
  * not remembered: while V8 runs callbacks before a collection, it shows no sign of what is to come.
@@ -277,10 +291,8 @@ static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 		w->thread.epoch = w->epoch;
 		keep_thread(w);
 	}
-	/* V8's helper threads point to an isolate whose frames are another thread's */
-	if (l->c_entry_fp && w->code == CODE_NATIVE && w->thread.runs_v8 &&
-	    (!read_user(&w->exit_fp, 8, w->isolate + l->c_entry_fp) ||
-	        w->exit_fp - w->sp > MAX_FRAME_BYTES))
+	if (!l->c_entry_fp || w->code != CODE_NATIVE ||
+	    !read_user(&w->exit_fp, 8, w->isolate + l->c_entry_fp) || !is_own(w, w->exit_fp))
 		w->exit_fp = 0;
 }
 

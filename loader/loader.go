@@ -56,6 +56,16 @@ func RawTracepoint(name string, program *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
+// TypedTracepoint runs program at the kernel's tracepoint that it was compiled
+// for (tp_btf, Linux 5.5) until the link is closed.
+func TypedTracepoint(program *ebpf.Program) (link.Link, error) {
+	l, err := link.AttachTracing(link.TracingOptions{Program: program})
+	if err != nil {
+		return nil, fmt.Errorf("attach to a tracepoint: %w", explain(err))
+	}
+	return l, nil
+}
+
 // firstPIDNamespace is the inode of the pid namespace that the kernel starts
 // with (PROC_PID_INIT_INO, include/linux/proc_ns.h).
 const firstPIDNamespace = 0xEFFFFFFC

@@ -136,7 +136,8 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	messages := f.targets.Messages(cmd)
 	f.view.timed = f.interval > 0
 	o := f.addonlat
-	o.PIDs, o.Comm, o.All, o.Command = f.targets.PIDs, f.targets.Comm, f.targets.All, f.targets.Command
+	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
+	o.All, o.Command = f.targets.All, f.targets.Command
 	o.Duration, o.Interval = time.Duration(f.duration), time.Duration(f.interval)
 	if f.output == "" {
 		o.Stdout = os.Stderr // stdout is for the reports

@@ -139,7 +139,8 @@ func (f *flags) run(cmd *cobra.Command) error {
 // profile samples, talks meanwhile, and returns what is to be shown.
 func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*flamegraph.Profile, error) {
 	o := f.jsprof
-	o.PIDs, o.Comm, o.All, o.Command = f.targets.PIDs, f.targets.Comm, f.targets.All, f.targets.Command
+	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
+	o.All, o.Command = f.targets.All, f.targets.Command
 	o.Duration = time.Duration(f.duration)
 	if f.output == "" && f.http == "" {
 		o.Stdout = os.Stderr // stdout is for the profile

@@ -18,11 +18,12 @@ import (
 	"ustack/tools/ustack"
 )
 
-// Options say which processes to measure and how. One of PIDs, Comm, All and
-// Command is needed.
+// Options say which processes to measure and how. One of PIDs, Comm, Cgroup, All
+// and Command is needed.
 type Options struct {
 	PIDs    []int
 	Comm    string   // every process of this name, new ones too
+	Cgroup  string   // every process of this control group or one within, new ones too
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and measure it and its children
 	Stdout  *os.File // of Command; ours if nil
@@ -85,11 +86,11 @@ func open(o Options) (s *session, err error) {
 	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = ustack.NewTargets(s.table, ustack.Selection{
-		PIDs: o.PIDs, Comm: o.Comm, All: o.All, Command: o.Command, Stdout: o.Stdout,
+		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
 	})
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
 	s.closers = append(s.closers, s.detachAll, s.targets.Close)
-	s.events, err = ustack.Listen(s.objects.Events, s.targets, s.take)
+	s.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.take})
 	if err != nil {
 		return s, err
 	}

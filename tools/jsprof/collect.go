@@ -31,7 +31,7 @@ type counted struct {
 func newCollector(s *session) (*collector, error) {
 	c := &collector{session: s, stacks: make(map[bpf.JsprofStackKey]*counted)}
 	var err error
-	c.events, err = ustack.Listen(s.objects.Events, s.targets, c.take)
+	c.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: c.take})
 	return c, err
 }
 

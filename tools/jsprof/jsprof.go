@@ -16,11 +16,12 @@ import (
 	"ustack/tools/ustack"
 )
 
-// Options say what to profile and how. One of PIDs, Comm, All and Command is
-// needed.
+// Options say what to profile and how. One of PIDs, Comm, Cgroup, All
+// and Command is needed.
 type Options struct {
 	PIDs    []int
 	Comm    string   // every process of this name, new ones too
+	Cgroup  string   // every process of this control group or one within, new ones too
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and profile it and its children
 
@@ -95,7 +96,7 @@ func open(o Options) (s *session, err error) {
 	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = ustack.NewTargets(s.table, ustack.Selection{
-		PIDs: o.PIDs, Comm: o.Comm, All: o.All, Command: o.Command, Stdout: o.Stdout,
+		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
 	})
 	if o.Warn != nil {
 		s.targets.Warn = o.Warn

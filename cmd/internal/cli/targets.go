@@ -7,15 +7,17 @@ import (
 )
 
 // TargetsUse is what stands after the name of a command that has Targets.
-const TargetsUse = "[flags] {-p PID | --comm NAME | --all | -- COMMAND [ARG...]}"
+const TargetsUse = "[flags] {-p PID | --comm NAME | --cgroup PATH | --all | -- COMMAND [ARG...]}"
 
 // Targets are the processes that a command is told to look at, in one of these
 // ways.
 type Targets struct {
 	PIDs    PIDs
 	Comm    string
+	Cgroup  string
 	All     bool
 	Command []string // after "--"
+	Default string   // Comm where nothing is chosen; empty if something must be
 
 	verb string
 }
@@ -27,6 +29,7 @@ func (t *Targets) Register(cmd *cobra.Command, verb string) {
 	flags := cmd.Flags()
 	flags.VarP(&t.PIDs, "pid", "p", verb+" these running processes")
 	flags.StringVar(&t.Comm, "comm", "", verb+" every process of this `NAME`, new ones too")
+	flags.StringVar(&t.Cgroup, "cgroup", "", verb+" every process in this control group's `PATH`, new ones too")
 	flags.BoolVar(&t.All, "all", false, verb+" every process that holds V8, new ones too")
 	cmd.Args = t.take
 }
@@ -38,16 +41,18 @@ func (t *Targets) take(cmd *cobra.Command, args []string) error {
 	}
 	t.Command = args
 	ways := 0
-	for _, chosen := range []bool{len(t.PIDs) > 0, t.Comm != "", t.All, len(t.Command) > 0} {
+	for _, chosen := range []bool{len(t.PIDs) > 0, t.Comm != "", t.Cgroup != "", t.All, len(t.Command) > 0} {
 		if chosen {
 			ways++
 		}
 	}
 	switch {
+	case ways == 0 && t.Default != "":
+		t.Comm = t.Default
 	case ways == 0:
-		return Usagef("nothing to %s (name a process: -p PID, --comm NAME, --all, or -- COMMAND)", t.verb)
+		return Usagef("nothing to %s (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)", t.verb)
 	case ways > 1:
-		return Usagef("give only one of -p, --comm, --all and a command")
+		return Usagef("give only one of -p, --comm, --cgroup, --all and a command")
 	}
 	return nil
 }
@@ -59,6 +64,8 @@ func (t *Targets) String() string {
 		return t.PIDs.String()
 	case t.Comm != "":
 		return "every " + t.Comm
+	case t.Cgroup != "":
+		return "every process of " + t.Cgroup
 	case t.All:
 		return "every process with V8"
 	}

@@ -51,13 +51,13 @@ func TestTargetsAreChosenInOneWay(t *testing.T) {
 }
 
 func TestTargetsThatMakeNoSense(t *testing.T) {
-	const one = "give only one of -p, --comm, --all and a command"
+	const one = "give only one of -p, --comm, --cgroup, --all and a command"
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
-		{nil, "nothing to look at (name a process: -p PID, --comm NAME, --all, or -- COMMAND)"},
-		{[]string{"--"}, "nothing to look at (name a process: -p PID, --comm NAME, --all, or -- COMMAND)"},
+		{nil, "nothing to look at (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
+		{[]string{"--"}, "nothing to look at (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
 		{[]string{"-p", "1", "--all"}, one},
 		{[]string{"--comm", "node", "--all"}, one},
 		{[]string{"-p", "1", "--", "true"}, one},

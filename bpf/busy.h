@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Walks for programs that can be preempted, by another thread's at the same place.
+ */
+#ifndef USTACK_BUSY_H
+#define USTACK_BUSY_H
+
+#define MAX_WALKS 4 /* on one CPU at once */
+
+#include "stack.h"
+
+/* A walk that nobody on this CPU is at; null if there is none, or the process is not looked at. The
+ * first one alone remembers functions: what it remembers, it must not be disturbed at.
+ */
+static __always_inline struct walk *take_walk(u32 tgid)
+{
+	struct walk *w;
+
+	for (u32 i = 0; i < MAX_WALKS; i++) {
+		u32 number = i; /* the verifier loses count of what is in memory */
+
+		w = bpf_map_lookup_elem(&walks, &number);
+		if (!w || __sync_lock_test_and_set(&w->taken, 1))
+			continue;
+		w->forgetful = i > 0;
+		if (walk_of(tgid, i))
+			return w;
+		w->taken = 0;
+		return 0;
+	}
+	return 0;
+}
+
+static __always_inline void give_back(struct walk *w)
+{
+	w->taken = 0;
+}
+
+#endif
