@@ -1,0 +1,301 @@
+package core
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxSegments = 1 << 20 // program headers read; a process has 65,530 mappings at most, unless told otherwise
+	maxUnpacked = 1 << 46 // bytes that a compressed core unpacks to, holes included
+	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own limit for what anyone may be asked to open
+)
+
+// Causes that callers of ReadAt tell apart.
+var (
+	ErrUnmapped = errors.New("no memory there")
+	ErrLeftOut  = errors.New("not in the core, which leaves it to the file")
+	ErrCutShort = errors.New("the core is cut short (was there a size limit, or no space?)")
+)
+
+// A File is an open core. Its methods may be called concurrently, but not after
+// Close. What they return is not to be changed.
+type File struct {
+	data     []byte    // the file, mapped
+	segments []segment // by address
+	machine  elf.Machine
+
+	threads  []Thread
+	mappings []Mapping
+	auxv     []Aux
+	info     Info
+	note     []byte
+}
+
+// A Mapping is a part of a file that the process had mapped.
+type Mapping struct {
+	Start, End uint64 // addresses up to, not including, End
+	Offset     uint64 // in the file, of Start
+	Path       string // as the process's mount namespace named it; ends in " (deleted)" if removed
+}
+
+// Open opens an ELF core. One that is compressed by zstd is unpacked into a file
+// without a name in the folder for temporary files, which must have room for
+// the memory that the process used. The file must not change while it is open.
+func Open(path string) (*File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open core: %w", err)
+	}
+	defer file.Close()
+	data, err := mapCore(file)
+	if err != nil {
+		return nil, fmt.Errorf("open core %s: %w", path, err)
+	}
+	f, err := parse(data)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open core %s: %w", path, err), unix.Munmap(data))
+	}
+	return f, nil
+}
+
+// Close lets go of the file.
+func (f *File) Close() error { return unix.Munmap(f.data) }
+
+// Machine is what the process ran on.
+func (f *File) Machine() elf.Machine { return f.machine }
+
+// Threads are the process's threads, the one that the core is about first.
+func (f *File) Threads() []Thread { return f.threads }
+
+// Mappings are the files that the process had mapped, by address.
+func (f *File) Mappings() []Mapping { return f.mappings }
+
+// Auxv is the auxiliary vector.
+func (f *File) Auxv() []Aux { return f.auxv }
+
+// Info is what the core says of the process as a whole.
+func (f *File) Info() Info { return f.info }
+
+// Note is the Options.Note that the core was written with; nil if none.
+func (f *File) Note() []byte { return f.note }
+
+// ReadAt fills p with the process's memory at address. Memory that the process
+// never touched is zero. The count is below len(p) only with an error.
+func (f *File) ReadAt(p []byte, address uint64) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := f.readSome(p[done:], address+uint64(done))
+		if err != nil {
+			return done, fmt.Errorf("read %d bytes at %#x: %w", len(p), address+uint64(done), err)
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// readSome reads at least one byte.
+func (f *File) readSome(p []byte, address uint64) (int, error) {
+	i, found := slices.BinarySearchFunc(f.segments, address, compareSegment)
+	if !found {
+		return 0, ErrUnmapped
+	}
+	s := f.segments[i]
+	within := address - s.start
+	p = p[:min(uint64(len(p)), s.end-address)]
+	if within < s.size {
+		p = p[:min(uint64(len(p)), s.size-within)]
+		return f.copyFrom(p, s.offset+within)
+	}
+	m, found := f.mapping(address)
+	if found {
+		return 0, fmt.Errorf("%w: %s", ErrLeftOut, m.Path)
+	}
+	clear(p)
+	return len(p), nil
+}
+
+// copyFrom fills p with the file at offset.
+func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
+	if offset >= uint64(len(f.data)) {
+		return 0, ErrCutShort
+	}
+	// Where the file became shorter, or the disk fails, the kernel sends a signal.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := recover(); fault != nil {
+			n, err = 0, fmt.Errorf("read the file at %#x: %v", offset, fault)
+		}
+	}()
+	return copy(p, f.data[offset:]), nil
+}
+
+// mapping returns the file mapping that address lies in.
+func (f *File) mapping(address uint64) (Mapping, bool) {
+	i, found := slices.BinarySearchFunc(f.mappings, address, func(m Mapping, address uint64) int {
+		return within(span{m.Start, m.End}, address)
+	})
+	if !found {
+		return Mapping{}, false
+	}
+	return f.mappings[i], true
+}
+
+func compareSegment(s segment, address uint64) int { return within(s.span, address) }
+
+// within is 0 if address lies in s, and tells where s lies if not.
+func within(s span, address uint64) int {
+	switch {
+	case s.end <= address:
+		return -1
+	case s.start > address:
+		return 1
+	}
+	return 0
+}
+
+// mapCore maps the file, or what it unpacks to.
+func mapCore(file *os.File) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	var magic [4]byte
+	if _, err := file.ReadAt(magic[:], 0); err != nil {
+		return nil, errors.New("not a core: too short")
+	}
+	size := info.Size()
+	if string(magic[:]) == "\x28\xb5\x2f\xfd" {
+		if file, size, err = unpack(file); err != nil {
+			return nil, err
+		}
+		defer file.Close()
+	}
+	return unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+}
+
+// unpack decompresses from into a file without a name. Zeros become holes.
+func unpack(from io.Reader) (*os.File, int64, error) {
+	file, err := os.CreateTemp("", "core-*")
+	if err != nil {
+		return nil, 0, fmt.Errorf("unpack: %w", err)
+	}
+	err = os.Remove(file.Name())
+	size := int64(0)
+	if err == nil {
+		size, err = unpackTo(file, from)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("unpack: %w", err), file.Close())
+	}
+	return file, size, nil
+}
+
+func unpackTo(file *os.File, from io.Reader) (int64, error) {
+	unpacker, err := zstd.NewReader(from, zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return 0, err
+	}
+	defer unpacker.Close()
+	block, zero := make([]byte, pageSize()), make([]byte, pageSize())
+	for at := int64(0); ; {
+		n, err := io.ReadFull(unpacker, block)
+		if !slices.Equal(block[:n], zero[:n]) {
+			if _, err := file.WriteAt(block[:n], at); err != nil {
+				return 0, err
+			}
+		}
+		if at += int64(n); at > maxUnpacked {
+			return 0, fmt.Errorf("it is larger than %d bytes", int64(maxUnpacked))
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return at, file.Truncate(at)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// parse reads the headers and the notes of a core.
+func parse(data []byte) (*File, error) {
+	f := &File{data: data}
+	var header elf.Header64
+	if _, err := binary.Decode(data, binary.LittleEndian, &header); err != nil {
+		return nil, errors.New("not a core: too short")
+	}
+	switch {
+	case string(header.Ident[:4]) != elf.ELFMAG:
+		return nil, errors.New("not a core: no ELF file")
+	case header.Ident[elf.EI_CLASS] != byte(elf.ELFCLASS64), header.Ident[elf.EI_DATA] != byte(elf.ELFDATA2LSB):
+		return nil, errors.New("a core of another kind of machine: only 64 bits, little endian are understood")
+	case elf.Type(header.Type) != elf.ET_CORE:
+		return nil, fmt.Errorf("not a core, but %v", elf.Type(header.Type))
+	}
+	f.machine = elf.Machine(header.Machine)
+	programs, err := readPrograms(data, header)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range programs {
+		switch elf.ProgType(p.Type) {
+		case elf.PT_LOAD:
+			if p.Memsz > 0 && p.Vaddr+p.Memsz > p.Vaddr && p.Off+p.Filesz >= p.Off {
+				f.segments = append(f.segments, segment{
+					span: span{p.Vaddr, p.Vaddr + p.Memsz}, flags: elf.ProgFlag(p.Flags),
+					size: min(p.Filesz, p.Memsz), offset: p.Off,
+				})
+			}
+		case elf.PT_NOTE:
+			f.readNotes(cut(data, p.Off, p.Filesz))
+		}
+	}
+	slices.SortFunc(f.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
+	return f, nil
+}
+
+// readPrograms returns the program headers.
+func readPrograms(data []byte, header elf.Header64) ([]elf.Prog64, error) {
+	count := uint64(header.Phnum)
+	if header.Phnum == manyHeaders {
+		var first elf.Section64
+		_, err := binary.Decode(cut(data, header.Shoff, 64), binary.LittleEndian, &first)
+		if header.Shoff == 0 || err != nil {
+			return nil, errors.New("a damaged core: the count of its segments is not there")
+		}
+		count = uint64(first.Info)
+	}
+	const size = 56
+	if header.Phentsize != size || count > maxSegments {
+		return nil, fmt.Errorf("a damaged core: %d segments, described in %d bytes each", count, header.Phentsize)
+	}
+	table := cut(data, header.Phoff, count*size)
+	if uint64(len(table)) < count*size {
+		return nil, ErrCutShort
+	}
+	programs := make([]elf.Prog64, count)
+	_, err := binary.Decode(table, binary.LittleEndian, programs)
+	return programs, err
+}
+
+// cut returns the bytes of data from offset on, at most size.
+func cut(data []byte, offset, size uint64) []byte {
+	if offset >= uint64(len(data)) {
+		return nil
+	}
+	data = data[offset:]
+	return data[:min(size, uint64(len(data)))]
+}

@@ -1,0 +1,123 @@
+package core
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// readNotes keeps of a core's notes what is understood. A damaged one, and all
+// behind it, is as if it were not there.
+func (f *File) readNotes(data []byte) {
+	const header = 12
+	for len(data) >= header {
+		nameSize := uint64(binary.LittleEndian.Uint32(data))
+		descSize := uint64(binary.LittleEndian.Uint32(data[4:]))
+		kind := binary.LittleEndian.Uint32(data[8:])
+		data = data[header:]
+		descAt := roundUp(nameSize, noteAlign)
+		if descAt+descSize > uint64(len(data)) {
+			return
+		}
+		owner := strings.TrimRight(string(data[:nameSize]), "\x00")
+		f.readNote(owner, kind, data[descAt:descAt+descSize])
+		data = cut(data, roundUp(descAt+descSize, noteAlign), uint64(len(data)))
+	}
+}
+
+// readNote keeps one note. What it says of a thread is of the last whose status came.
+func (f *File) readNote(owner string, kind uint32, desc []byte) {
+	if owner == noteOwner && kind == noteEvent {
+		f.note = bytes.Clone(desc)
+		return
+	}
+	if owner != "CORE" && owner != "LINUX" {
+		return
+	}
+	switch kind {
+	case notePRStatus:
+		f.readStatus(desc)
+	case notePRPSInfo:
+		f.readInfo(desc)
+	case noteAuxv:
+		f.auxv = parseAuxv(desc)
+	case noteFile:
+		f.readFiles(desc)
+	}
+	if len(f.threads) == 0 {
+		return
+	}
+	last := &f.threads[len(f.threads)-1]
+	switch kind {
+	case notePRFPReg:
+		last.Float = bytes.Clone(desc)
+	case noteXState:
+		last.XState = bytes.Clone(desc)
+	case noteSiginfo:
+		last.Siginfo = bytes.Clone(desc)
+	}
+}
+
+// readStatus begins a thread.
+func (f *File) readStatus(desc []byte) {
+	var status prStatus
+	const valid = 8 // pr_fpvalid, and what fills the word
+	n, err := binary.Decode(desc, binary.LittleEndian, &status)
+	if err != nil || len(desc) < n+valid {
+		return
+	}
+	f.threads = append(f.threads, Thread{
+		TID: int(status.PID), General: bytes.Clone(desc[n : len(desc)-valid]),
+		Signal: unix.Signal(status.Cursig), Pending: status.Pending, Held: status.Held,
+	})
+}
+
+func (f *File) readInfo(desc []byte) {
+	var info prPSInfo
+	if _, err := binary.Decode(desc, binary.LittleEndian, &info); err != nil {
+		return
+	}
+	name, _, _ := bytes.Cut(info.Name[:], []byte{0})
+	args, _, _ := bytes.Cut(info.Args[:], []byte{0})
+	f.info = Info{
+		PID: int(info.PID), Parent: int(info.Parent), UID: info.UID, GID: info.GID,
+		Comm: string(name), Args: string(args),
+		group: int(info.Group), session: int(info.Sid), nice: int(info.Nice),
+		state: info.Letter, flags: info.Flags,
+	}
+}
+
+// readFiles reads which mappings show which part of which file.
+func (f *File) readFiles(desc []byte) {
+	const word, entry = 8, 3 * 8
+	if len(desc) < 2*word {
+		return
+	}
+	count, unit := binary.LittleEndian.Uint64(desc), binary.LittleEndian.Uint64(desc[word:])
+	desc = desc[2*word:]
+	if count > uint64(len(desc))/entry {
+		return
+	}
+	table, names := desc[:count*entry], desc[count*entry:]
+	mappings := make([]Mapping, 0, count)
+	for row := range slices.Chunk(table, entry) {
+		name, rest, found := bytes.Cut(names, []byte{0})
+		if !found {
+			return
+		}
+		names = rest
+		m := Mapping{
+			Start: binary.LittleEndian.Uint64(row), End: binary.LittleEndian.Uint64(row[word:]),
+			Offset: binary.LittleEndian.Uint64(row[2*word:]) * unit, Path: string(name),
+		}
+		if m.Start < m.End {
+			mappings = append(mappings, m)
+		}
+	}
+	slices.SortFunc(mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	f.mappings = mappings
+}

@@ -1,0 +1,93 @@
+package core
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const maxSmapsLine = 1 << 16 // bytes; a path is at most 4 KiB, four times that escaped
+
+// A detail is what smaps tells of a mapping beyond its line in maps.
+type detail struct {
+	span
+	empty bool     // it had no page, in memory or swapped out
+	flags []string // VmFlags: two letters each
+}
+
+// details is a process's smaps, by address. Making the list takes the kernel
+// about as long as copying a tenth of the memory, so it is read before the
+// process is stopped.
+type details []detail
+
+// at returns what is known of the mapping that address lies in. It is the zero
+// detail if that mapping is newer than the list.
+func (d details) at(address uint64) detail {
+	i, found := slices.BinarySearchFunc(d, address, func(d detail, address uint64) int {
+		switch {
+		case d.end <= address:
+			return -1
+		case d.start > address:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		return detail{}
+	}
+	return d[i]
+}
+
+// has reports whether any of the flags is set.
+func (d detail) has(flags ...string) bool {
+	return slices.ContainsFunc(flags, func(flag string) bool { return slices.Contains(d.flags, flag) })
+}
+
+// readDetails reads an smaps file.
+func readDetails(smaps io.Reader) (details, error) {
+	var all details
+	lines := bufio.NewScanner(smaps)
+	lines.Buffer(nil, maxSmapsLine)
+	for lines.Scan() {
+		line := lines.Text()
+		key, value, _ := strings.Cut(line, " ")
+		name, isField := strings.CutSuffix(key, ":")
+		if !isField {
+			s, err := parseSpan(key)
+			if err != nil {
+				return nil, fmt.Errorf("read mapping %q: %w", line, err)
+			}
+			all = append(all, detail{span: s, empty: true})
+			continue
+		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("read mappings: %q comes before the first", line)
+		}
+		last := &all[len(all)-1]
+		switch name {
+		case "Rss", "Swap", "Shared_Hugetlb", "Private_Hugetlb":
+			last.empty = last.empty && strings.TrimSpace(value) == "0 kB"
+		case "VmFlags":
+			last.flags = strings.Fields(value)
+		}
+	}
+	return all, lines.Err()
+}
+
+// parseSpan reads "start-end", both hexadecimal.
+func parseSpan(text string) (span, error) {
+	first, last, _ := strings.Cut(text, "-")
+	start, err := strconv.ParseUint(first, 16, 64)
+	end, endErr := strconv.ParseUint(last, 16, 64)
+	if err := errors.Join(err, endErr); err != nil {
+		return span{}, err
+	}
+	if end < start {
+		return span{}, fmt.Errorf("it ends at %#x, before it starts", end)
+	}
+	return span{start, end}, nil
+}
