@@ -35,6 +35,11 @@ func (d *dump) planSnapshot(pid int) error {
 		return fmt.Errorf("read maps of snapshot: %w", err)
 	}
 	lost := missing(d.mappings, has)
+	for _, m := range d.mappings {
+		if d.planner.known.at(m.Start).has("wf") { // wiped in children, as the program asked for
+			lost = append(lost, m)
+		}
+	}
 	kept, err := d.planner.plan(lost)
 	if err != nil {
 		return err

@@ -66,6 +66,9 @@ int main(int argc, char **argv)
 	at = map("unforkable", size, private, -1);
 	at[0] = 'u';
 	check(madvise(at, size, MADV_DONTFORK) == 0, "madvise");
+	at = map("wiped", size, private, -1);
+	at[0] = 'W';
+	check(madvise(at, size, MADV_WIPEONFORK) == 0, "madvise");
 	at = map("protected", size, private, -1);
 	at[PAGE] = 'p';
 	check(mprotect(at, size, PROT_NONE) == 0, "mprotect");
