@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ustack/cmd/internal/cli"
+	"ustack/tools/core"
+	"ustack/tools/flamegraph"
+	"ustack/tools/jsprof"
+	"ustack/tools/stopon"
+)
+
+// flags are the command's own, beside those that are stopon's options.
+type flags struct {
+	stopon   stopon.Options
+	targets  cli.Targets
+	triggers triggers
+	core     coreFlags
+	timeout  cli.Duration
+	maxStop  cli.Duration
+	rate     float64
+	every    bool
+	now      bool
+	write    bool
+	json     bool
+	view     view
+}
+
+// coreFlags say how cores are taken.
+type coreFlags struct {
+	way  way
+	full bool
+	zstd bool
+}
+
+func command() *cobra.Command {
+	f := new(flags)
+	cmd := &cobra.Command{
+		Use:   "stopon [flags] TRIGGER... [ACTION...]",
+		Short: "Act at the very moment something goes wrong in a Node.js process",
+		Example: strings.Join([]string{
+			"  stopon --syscall close --errno EBADF            who closes what is not open",
+			"  stopon --syscall close --errno EBADF --gcore    and a core of that moment",
+			"  stopon -p 4242 --stall 200ms --every            what blocks the event loop",
+			"  stopon -p 4242 --func libc.so.6:malloc --return --ret ==0 --stop",
+			"  stopon -p 4242 --write-match 'out of memory' --gcore=/var/cores/",
+			"  stopon -p 4242 --now --gcore                    a core, at once",
+		}, "\n"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	f.targets.Default = "node"
+	f.targets.Register(cmd, "watch")
+	f.registerTriggers(cmd)
+	f.registerActions(cmd)
+	f.registerLimits(cmd)
+	cli.Setup(cmd)
+	cli.Choices(cmd, "core-way", ways)
+	cli.Choices(cmd, "syscall", stopon.Syscalls())
+	return cmd
+}
+
+func (f *flags) registerTriggers(cmd *cobra.Command) {
+	flags, t := cmd.Flags(), &f.triggers
+	flags.StringSliceVar(&t.syscalls, "syscall", nil, "when system call `NAME`[,...] returns")
+	flags.StringArrayVar(&t.functions, "func", nil, "when function `[OBJECT:]SYMBOL` is entered")
+	flags.BoolVar(&t.returns, "return", false, "when the functions of --func return instead")
+	flags.StringSliceVar(&t.signals, "signal", nil, "when signal `SIG`[,...] is delivered")
+	flags.StringVar(&t.exit, "exit", "", "when it is about to exit with status `CODE`, or !=0, any")
+	flags.Var(&t.stall, "stall", "when an event loop has not polled for so long")
+	flags.StringVar(&f.stopon.JS, "js", "", "when JavaScript function `NAME` is on the stack (* and ? match)")
+	flags.StringVar(&f.stopon.Written, "write-match", "", "when `TEXT` is in what is written")
+	flags.BoolVar(&f.now, "now", false, "at once")
+	flags.StringSliceVar(&t.errnos, "errno", nil, "if the system call failed with `E`[,...]")
+	flags.StringArrayVar(&t.results, "ret", nil, "if the result is so: `'CMP N'`, as in '<0'")
+	flags.StringArrayVar(&t.arguments, "arg", nil, "if an argument is so: `'I CMP N'`, as in '2 >4096'; the first is 0")
+	flags.IntVar(&t.fd, "fd", -1, "if the system call's file descriptor is `N`")
+	flags.StringVar(&f.stopon.Path, "path", "", "if the system call's path is like `GLOB` (* and ? match)")
+	flags.Var(&t.slower, "slower", "if the call took as long or longer")
+}
+
+func (f *flags) registerActions(cmd *cobra.Command) {
+	flags, a := cmd.Flags(), actionFlag{&f.stopon.Actions, f.profile}
+	flags.Var(a.core(), "gcore", "take a core: in a folder, or named by a pattern such as "+core.DefaultPattern)
+	flags.Lookup("gcore").NoOptDefVal = "." // the working folder
+	a.bool(flags, "stop", "leave it stopped", stopon.Action{Do: stopon.Stop})
+	a.bool(flags, "abort", "send it SIGABRT: the kernel writes the core", abort)
+	flags.Var(a.kill(), "kill", "send it `SIG`")
+	flags.Var(a.exec(), "exec", "run `CMD`, with {pid}, {tid} and {core} in it")
+	flags.Var(a.profile(), "profile", "profile it for so long, by jsprof")
+	flags.BoolVarP(&f.write, "write", "w", false, "allow actions on processes chosen by --all or --cgroup")
+	flags.Var(&f.core.way, "core-way", "take cores by snapshot (it runs on) or stopped")
+	flags.BoolVar(&f.core.full, "full", false, "put the code of executables into cores too")
+	flags.BoolVar(&f.core.zstd, "zstd", false, "compress cores")
+	flags.Var(&f.maxStop, "max-stop", "let it go on after this long, come what may (default 10s)")
+}
+
+func (f *flags) registerLimits(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Uint64Var(&f.stopon.Nth, "nth", 1, "act from the `N`th match on")
+	flags.Uint64Var(&f.stopon.Count, "count", 1, "act `N` times, then end")
+	flags.BoolVar(&f.every, "every", false, "act each time, until Ctrl-C")
+	flags.Float64Var(&f.rate, "rate", 0, "act at most `N` times a second")
+	flags.Var(&f.timeout, "timeout", "end after this long")
+	flags.BoolVar(&f.stopon.Kernel, "kernel-stack", false, "show the kernel's frames too")
+	flags.BoolVar(&f.view.internal, "internal", false, "show V8's internal frames too")
+	flags.BoolVar(&f.json, "json", false, "print JSON, one object on a line for each time")
+}
+
+// check makes stopon's options of the flags, or says what makes no sense.
+func (f *flags) check(cmd *cobra.Command) error {
+	if err := f.triggers.apply(&f.stopon, cmd.Flags().Changed("fd")); err != nil {
+		return err
+	}
+	o := &f.stopon
+	switch {
+	case f.every && cmd.Flags().Changed("count"):
+		return cli.Usagef("give only one of --every and --count")
+	case f.rate < 0 || f.rate > float64(time.Second):
+		return cli.Usagef("--rate %v: not a number of times a second", f.rate)
+	case (f.targets.All || f.targets.Cgroup != "") && len(o.Actions) > 0 && !f.write:
+		return cli.Usagef("destructive actions not allowed on processes that are not named (give -w to allow them)")
+	case f.now && len(f.targets.PIDs) == 0:
+		return cli.Usagef("--now acts on the processes of -p PID")
+	case f.now && len(o.Actions) == 0:
+		return cli.Usagef("--now needs something to do (such as --gcore)")
+	}
+	if f.every {
+		o.Count = 0
+	}
+	if f.rate > 0 {
+		o.Interval = time.Duration(float64(time.Second) / f.rate)
+	}
+	for i := range o.Actions {
+		a := &o.Actions[i]
+		a.Core = stopon.CoreOptions{Way: core.Way(f.core.way), Full: f.core.full}
+		if a.Do == stopon.Core && f.core.zstd && !strings.HasSuffix(a.Pattern, ".zst") {
+			a.Pattern = compressed(a.Pattern)
+		}
+	}
+	o.PIDs, o.Comm, o.Cgroup, o.All, o.Command = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup, f.targets.All, f.targets.Command
+	o.Duration, o.MaxStop = time.Duration(f.timeout), time.Duration(f.maxStop)
+	if f.now {
+		return nil
+	}
+	if err := o.Check(); err != nil {
+		return cli.Usagef("%v", err)
+	}
+	return nil
+}
+
+// compressed returns the pattern for a core that is compressed.
+func compressed(pattern string) string {
+	if info, err := os.Stat(pattern); strings.HasSuffix(pattern, "/") || err == nil && info.IsDir() {
+		return strings.TrimSuffix(pattern, "/") + "/" + core.DefaultPattern + ".zst"
+	}
+	return cmp.Or(pattern, core.DefaultPattern) + ".zst"
+}
+
+// run waits, acts and reports.
+func (f *flags) run(cmd *cobra.Command) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	messages := f.targets.Messages(cmd)
+	out := cmd.OutOrStdout()
+	f.view.color = cli.Color(out)
+	o := f.stopon
+	o.Stdout = os.Stderr // stdout is for what has happened
+	o.Warn = messages.Warn
+	o.Started = func() { messages.Started(f.timeout, "Watching %v.", &f.targets) }
+	o.Report = func(h *stopon.Hit) error {
+		messages.Clear()
+		if f.json {
+			return nil
+		}
+		return f.view.write(out, h)
+	}
+	o.Progress = func(_ *stopon.Hit, done, total uint64) {
+		messages.Progressf("core: %d of %d MB", done/1e6, total/1e6)
+	}
+	o.Acted = func(h *stopon.Hit, a *stopon.Action) { tell(messages, h, a) }
+	if f.json {
+		o.Done = func(h *stopon.Hit) error { return writeJSON(out, h) }
+	}
+	run := stopon.Run
+	if f.now {
+		run = stopon.Now
+	}
+	result, err := run(cmd.Context(), o)
+	messages.Clear()
+	if result != nil {
+		tellLosses(messages, result)
+	}
+	if err == nil && result.Failed > 0 {
+		return fmt.Errorf("%d of the actions failed", result.Failed)
+	}
+	return err
+}
+
+// tell says what became of an action.
+func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
+	if a.Do == stopon.Stop && h.Stays {
+		messages.Notef("process %d is left stopped (kill -CONT %d lets it go on)", h.PID, h.PID)
+	}
+	if a.Do == stopon.Core && h.Core != nil {
+		c := h.Core
+		messages.Notef("core: %s, %.0f MB on disk, %d threads; the process stood still for %.1f ms",
+			c.Path, float64(c.Disk)/1e6, c.Threads, float64(c.Stopped)/float64(time.Millisecond))
+		if c.Unread > 0 {
+			messages.Notef("pages that could not be read are zero in it: %d", c.Unread)
+		}
+	}
+}
+
+func tellLosses(messages *cli.Messages, r *stopon.Result) {
+	if r.Limited > 0 {
+		messages.Notef("matches that came too soon after another: %d", r.Limited)
+	}
+	if r.Lost > 0 {
+		messages.Notef("matches that could not be reported, so nothing was done: %d", r.Lost)
+	}
+	if r.Unsearched > 0 {
+		messages.Notef("writes that were not searched to their end: %d", r.Unsearched)
+	}
+}
+
+// profile hands a process over to jsprof, and prints where its time goes: on
+// standard output, or where that is for JSON beside it.
+func (f *flags) profile(ctx context.Context, h *stopon.Hit, d time.Duration) error {
+	p, err := jsprof.Run(ctx, jsprof.Options{PIDs: []int{h.PID}, Duration: d})
+	if err != nil {
+		return fmt.Errorf("profile process %d: %w", h.PID, err)
+	}
+	out := os.Stdout
+	if f.json {
+		out = os.Stderr
+	}
+	return flamegraph.Formats[0].Write(out, p.WithoutTyped().Merge(), flamegraph.Options{})
+}

@@ -1,0 +1,13 @@
+// Command stopon acts on a process at the very moment that something happens in
+// it: reports it with the mixed stack, stops it, takes a core, sends a signal.
+package main
+
+import (
+	"ustack/cmd/internal/cli"
+	"ustack/tools/stopon"
+)
+
+func main() {
+	stopon.Keep()
+	cli.Main(command())
+}

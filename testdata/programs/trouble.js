@@ -1,0 +1,216 @@
+// trouble.js SCENARIO: on SIGUSR2 does what stopon waits for a prime number of
+// times, among many near misses, and says what it did. --list prints the
+// scenarios. Every expected event happens under the function `guilty`.
+'use strict';
+
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const { execFileSync } = require('child_process');
+const { say, ready } = require('./lib/ready');
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'trouble-'));
+process.on('exit', () => fs.rmSync(folder, { recursive: true, force: true }));
+
+// fails runs f, which must throw an error of that code.
+function fails(code, f) {
+  try {
+    f();
+  } catch (err) {
+    if (err.code === code) return;
+    throw err;
+  }
+  throw new Error(`no ${code}`);
+}
+
+function open(name = 'file') { return fs.openSync(path.join(folder, name), 'w+'); }
+
+// names are the functions on the stack, leaf first, as the program itself sees them.
+function names() {
+  const limit = Error.stackTraceLimit;
+  const prepare = Error.prepareStackTrace;
+  Error.stackTraceLimit = 50;
+  Error.prepareStackTrace = (_, sites) => sites.slice(1).map((site) => site.getFunctionName());
+  const stack = new Error().stack;
+  Error.stackTraceLimit = limit;
+  Error.prepareStackTrace = prepare;
+  return stack;
+}
+
+// busy keeps the thread for so many milliseconds.
+function busy(milliseconds) {
+  const end = process.hrtime.bigint() + BigInt(milliseconds * 1e6);
+  let x = 1;
+  while (process.hrtime.bigint() < end) for (let i = 0; i < 1000; i++) x = (x * 48271) % 2147483647;
+  return x;
+}
+
+const cell = new Int32Array(new SharedArrayBuffer(4));
+function sleep(milliseconds) { Atomics.wait(cell, 0, 0, milliseconds); }
+
+function pause(milliseconds) { return new Promise((resolve) => setTimeout(resolve, milliseconds)); }
+
+const needle = 'needle-42';
+
+const scenarios = {
+  // A descriptor is closed twice; others are closed once, or bad ones are read.
+  badclose() {
+    const facts = { events: 13, sum: 0 };
+    function guilty(fd) {
+      facts.stack = names();
+      fails('EBADF', () => fs.closeSync(fd));
+    }
+    for (let i = 0; i < facts.events; i++) {
+      for (let k = 0; k < 20; k++) fs.closeSync(open());
+      fails('EBADF', () => fs.readSync(9999, Buffer.alloc(1)));
+      fails('EBADF', () => fs.fsyncSync(9999));
+      const fd = open();
+      fs.closeSync(fd);
+      guilty(fd);
+      facts.sum += i;
+    }
+    return facts;
+  },
+
+  // One is closed twice by an innocent, too.
+  twofold() {
+    const facts = { events: 5 };
+    function guilty(fd) { fails('EBADF', () => fs.closeSync(fd)); }
+    function innocent(fd) { fails('EBADF', () => fs.closeSync(fd)); }
+    for (let i = 0; i < facts.events; i++) {
+      guilty(9999);
+      for (let k = 0; k < 7; k++) innocent(9999);
+    }
+    return facts;
+  },
+
+  // Files whose path is like *secret-?.txt are opened, and others.
+  paths() {
+    const facts = { events: 11 };
+    function guilty(i) { fs.closeSync(open(`a-secret-${i % 10}.txt`)); }
+    for (let i = 0; i < facts.events; i++) {
+      guilty(i);
+      for (const name of ['secret-10.txt', 'secret-1.txt.bak', 'secret-.txt', 'secret', 'Secret-1.txt']) {
+        fs.closeSync(open(name));
+      }
+      fails('ENOENT', () => fs.openSync(path.join(folder, 'none', `secret-${i % 10}.tx`), 'r'));
+    }
+    return facts;
+  },
+
+  // A word is written: at the start, the end, across where a search begins
+  // anew, in one of several buffers. Parts of it are written, too.
+  writes() {
+    const facts = { events: 17 };
+    const fd = open();
+    function guilty(i) {
+      const filler = 'needle-4'.repeat(i * 9) + '.'.repeat(i);
+      if (i % 3 === 2) fs.writevSync(fd, [Buffer.from(filler), Buffer.from(`${needle}.`), Buffer.from('end')]);
+      else fs.writeSync(fd, i % 3 ? filler + needle : needle + filler);
+    }
+    for (let i = 0; i < facts.events; i++) {
+      guilty(i);
+      for (const text of ['needle-4', 'eedle-42', 'needle-43', '', 'needle-4'.repeat(100)]) fs.writeSync(fd, text);
+    }
+    fs.closeSync(fd);
+    return facts;
+  },
+
+  // A system call takes long.
+  slow() {
+    const facts = { events: 5 };
+    function guilty() { sleep(60); }
+    for (let i = 0; i < facts.events; i++) {
+      guilty();
+      for (let k = 0; k < 10; k++) sleep(1);
+    }
+    return facts;
+  },
+
+  // A signal is delivered, and others are.
+  async signals() {
+    const facts = { events: 7 };
+    let seen = 0;
+    const handle = () => { seen++; };
+    process.on('SIGHUP', handle);
+    process.on('SIGWINCH', handle);
+    for (let i = 0; i < facts.events; i++) {
+      for (const signal of ['SIGWINCH', 'SIGHUP', 'SIGWINCH']) {
+        const before = seen;
+        process.kill(process.pid, signal);
+        while (seen === before) await pause(1);
+      }
+    }
+    process.off('SIGHUP', handle);
+    process.off('SIGWINCH', handle);
+    return facts;
+  },
+
+  // A function of node's own is called, and fails at times.
+  functions() {
+    const facts = { events: 7, calls: 19 };
+    const home = process.cwd();
+    function guilty() { fails('ENOENT', () => process.chdir('/none')); }
+    for (let i = 0; i < facts.calls; i++) {
+      if (i < facts.events) guilty();
+      else process.chdir(home);
+    }
+    return facts;
+  },
+
+  // The event loop is blocked: on the CPU or waiting.
+  async stalls() {
+    const facts = { events: 50 };
+    function guilty(i) { return i % 5 ? busy(130) : sleep(130); }
+    for (let i = 0; i < facts.events; i++) {
+      await pause(1);
+      guilty(i);
+      for (let k = 0; k < 3; k++) {
+        await pause(1);
+        busy(20);
+      }
+    }
+    await pause(1);
+    return facts;
+  },
+
+  // Nothing happens.
+  async idle() {
+    await pause(1);
+    return { events: 0 };
+  },
+
+  // It ends with status 3, after children that end with others.
+  exit() {
+    function guilty() { process.exit(3); }
+    for (const status of [0, 1, 2]) {
+      try {
+        execFileSync('/bin/sh', ['-c', `exit ${status}`]);
+      } catch (err) {
+        if (err.status !== status) throw err;
+      }
+    }
+    guilty();
+  },
+
+  // Descriptors are opened and closed as fast as can be, for a second.
+  rush() {
+    const end = Date.now() + 1000;
+    let closed = 0;
+    for (; Date.now() < end; closed += 100) {
+      for (let i = 0; i < 100; i++) fs.closeSync(fs.openSync('/dev/null', 'r'));
+    }
+    return { closed };
+  },
+};
+
+const scenario = process.argv[2];
+if (scenario === '--list') {
+  Object.keys(scenarios).forEach((name) => say(name));
+} else {
+  const run = scenarios[scenario];
+  if (!run) throw new Error(`no scenario ${scenario} (--list prints them)`);
+  process.on('SIGUSR2', async () => say('done', await run()));
+  setInterval(() => {}, 1 << 30);
+  ready({ pid: process.pid, events: scenario });
+}

@@ -1,0 +1,237 @@
+package stopon
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/tools/core"
+	"ustack/tools/ustack"
+)
+
+// A Hit is one time that a trigger's conditions all held.
+type Hit struct {
+	Number  uint64 // of the match, from 1
+	Time    time.Time
+	PID     int
+	TID     int
+	Comm    string // the process's name
+	Thread  string
+	Trigger string // "syscall", "function", "return", "signal", "exit", "stall", "js"
+	Event   string // what happened, in one line
+	Frames  []symbolize.Frame
+
+	Syscall   string
+	Function  string
+	Signal    unix.Signal
+	Arguments []Argument
+	Result    int64         // of a system call or function; an exit's status
+	Errno     unix.Errno    // of a system call that failed
+	Duration  time.Duration // of the call or the stall; 0 where it was not measured
+	Path      string        // that the system call was given
+	Written   string        // around what was looked for
+
+	Raised unix.Signal // that the kernel sent the thread; 0: none
+	Core   *core.Result
+	Stays  bool    // the process was left stopped
+	Errors []error // of actions
+}
+
+// An Argument of a system call or function.
+type Argument struct {
+	Name  string
+	Value uint64
+	Text  string // for people
+}
+
+// takeHit keeps a record until its stack comes.
+func (s *session) takeHit(raw []byte) {
+	r := ustack.Decode[bpf.StoponHit](raw)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.pending[hitKey{r.Ids, r.Hash}] = r
+}
+
+// takeStack makes a Hit of a stack and the record that came before it.
+func (s *session) takeStack(raw []byte) {
+	hash, stack := s.table.Stack(raw)
+	key := hitKey{uint64(stack.PID)<<32 | uint64(stack.TID), hash}
+	s.mutex.Lock()
+	r := s.pending[key]
+	delete(s.pending, key)
+	s.mutex.Unlock()
+	if r == nil {
+		return // cannot happen: the kernel sends no stack alone
+	}
+	h := &Hit{
+		Number: r.Number, Time: wall(r.Time), PID: stack.PID, TID: stack.TID,
+		Thread: stack.Thread, Result: r.Result, Duration: time.Duration(r.Duration), Raised: unix.Signal(r.Raised),
+	}
+	h.Frames, _ = s.table.Frames(stack)
+	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", h.PID)); err == nil {
+		h.Comm = strings.TrimSuffix(string(comm), "\n")
+	}
+	s.explain(h, r)
+	s.hits <- h
+}
+
+// wall returns the time of day at a time of CLOCK_MONOTONIC, in ns.
+func wall(monotonic uint64) time.Time {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return time.Now()
+	}
+	return time.Now().Add(time.Duration(int64(monotonic) - now.Nano()))
+}
+
+// explain says in words what has happened.
+func (s *session) explain(h *Hit, r *bpf.StoponHit) {
+	switch bpf.StoponTrigger(r.Trigger) {
+	case bpf.StoponTriggerTRIGGER_SYSCALL:
+		h.Trigger = "syscall"
+		h.explainCall(r)
+	case bpf.StoponTriggerTRIGGER_ENTRY:
+		h.Trigger, h.Function = "function", s.o.Functions[r.What].String()
+		h.registers(r)
+		h.Event = fmt.Sprintf("%s(%s)", h.Function, list(h.Arguments))
+	case bpf.StoponTriggerTRIGGER_RETURN:
+		h.Trigger, h.Function = "return", s.o.Functions[r.What].String()
+		arguments := "…"
+		if s.o.needsCalls() {
+			h.registers(r)
+			arguments = list(h.Arguments)
+		}
+		h.Event = fmt.Sprintf("%s(%s) = %s%s", h.Function, arguments, integer(uint64(r.Result)), h.took())
+	case bpf.StoponTriggerTRIGGER_SIGNAL:
+		h.Trigger, h.Signal = "signal", unix.Signal(r.What)
+		h.Event = signalEvent(h.Signal, int32(r.Arguments[0]), r.Arguments[1])
+	case bpf.StoponTriggerTRIGGER_EXIT:
+		h.Trigger, h.Event = "exit", fmt.Sprintf("exit with status %d", r.Result)
+	case bpf.StoponTriggerTRIGGER_STALL:
+		h.Trigger = "stall"
+		h.Event = fmt.Sprintf("event loop stalled: %v since its last poll", h.Duration.Round(time.Millisecond))
+	case bpf.StoponTriggerTRIGGER_JS:
+		h.Trigger, h.Event = "js", s.o.JS+" is running"
+	}
+}
+
+// explainCall says which system call it was, with what, and what came of it.
+func (h *Hit) explainCall(r *bpf.StoponHit) {
+	text := string(r.Match.Text[:min(int(r.Match.Length), len(r.Match.Text))])
+	call := syscallOf(r.What)
+	if call == nil {
+		call = &syscall{name: fmt.Sprintf("syscall_%d", r.What)}
+	}
+	h.Syscall = call.name
+	if call.first(kindPath) >= 0 {
+		h.Path = text
+	} else if text != "" {
+		h.Written = text
+	}
+	at := call.first(kindPath)
+	for i, p := range call.parameters[:min(len(call.parameters), len(r.Arguments))] {
+		a := Argument{Name: p.name, Value: r.Arguments[i], Text: p.text(r.Arguments[i])}
+		if i == int(at) {
+			a.Text = fmt.Sprintf("%q", h.Path)
+		}
+		if p.kind == kindDescriptor {
+			a.Text += h.opened(int32(a.Value))
+		}
+		h.Arguments = append(h.Arguments, a)
+	}
+	result := fmt.Sprint(r.Result)
+	const lastErrno = 4095 // include/linux/err.h: MAX_ERRNO
+	if r.Result < 0 && r.Result >= -lastErrno {
+		h.Errno = unix.Errno(-r.Result)
+		result = fmt.Sprintf("-1 %s (%v)", errnoName(h.Errno), h.Errno)
+	}
+	h.Event = fmt.Sprintf("%s(%s) = %s%s", call.name, list(h.Arguments), result, h.took())
+}
+
+func errnoName(e unix.Errno) string {
+	if name := unix.ErrnoName(e); name != "" {
+		return name
+	}
+	return fmt.Sprintf("E%d", int(e)) // the kernel's own, such as ERESTARTSYS
+}
+
+// opened returns what a file descriptor stands for, if that can still be seen.
+func (h *Hit) opened(fd int32) string {
+	target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", h.PID, fd))
+	if err != nil {
+		return ""
+	}
+	return "<" + target + ">"
+}
+
+func (h *Hit) took() string {
+	if h.Duration == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %v", h.Duration)
+}
+
+// registers are what a function was called with, if it takes so many integers.
+func (h *Hit) registers(r *bpf.StoponHit) {
+	for i, v := range r.Arguments {
+		h.Arguments = append(h.Arguments, Argument{Name: fmt.Sprintf("arg%d", i), Value: v, Text: integer(v)})
+	}
+}
+
+// text is a system call's argument for people.
+func (p parameter) text(v uint64) string {
+	switch p.kind {
+	case kindDescriptor, kindSigned:
+		if int32(v) == unix.AT_FDCWD && p.kind == kindDescriptor {
+			return "AT_FDCWD"
+		}
+		return fmt.Sprint(int32(v))
+	case kindUnsigned:
+		return fmt.Sprint(v)
+	}
+	return integer(v)
+}
+
+// integer is a number in the base that suits its size.
+func integer(v uint64) string {
+	if s := int64(v); s >= -1<<15 && s < 1<<15 {
+		return fmt.Sprint(s)
+	}
+	if v>>32 == 0 && int32(v) < 0 && int32(v) >= -1<<15 {
+		return fmt.Sprint(int32(v))
+	}
+	return fmt.Sprintf("%#x", v)
+}
+
+func list(arguments []Argument) string {
+	var b bytes.Buffer
+	for i, a := range arguments {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%s", a.Name, a.Text)
+	}
+	return b.String()
+}
+
+// signalEvent says which signal it is and where it comes from (sigaction(2)):
+// fields is the first word of what siginfo_t has after the code.
+func signalEvent(s unix.Signal, code int32, fields uint64) string {
+	event := fmt.Sprintf("%s (%v)", unix.SignalName(s), s)
+	switch s {
+	case unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP:
+		if code > 0 {
+			return fmt.Sprintf("%s at address %#x", event, fields)
+		}
+	}
+	if code <= 0 { // by kill, tgkill, sigqueue …
+		return fmt.Sprintf("%s from process %d", event, uint32(fields))
+	}
+	return event
+}

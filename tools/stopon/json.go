@@ -1,0 +1,106 @@
+package stopon
+
+import (
+	"encoding/json"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/symbolize"
+)
+
+// record is a Hit as programs read it.
+type record struct {
+	Time      time.Time      `json:"time"`
+	Number    uint64         `json:"number,omitempty"`
+	PID       int            `json:"pid"`
+	TID       int            `json:"tid,omitempty"`
+	Comm      string         `json:"comm"`
+	Thread    string         `json:"thread,omitempty"`
+	Trigger   string         `json:"trigger"`
+	Event     string         `json:"event"`
+	Syscall   string         `json:"syscall,omitempty"`
+	Function  string         `json:"function,omitempty"`
+	Signal    string         `json:"signal,omitempty"`
+	Arguments []argumentJSON `json:"arguments,omitempty"`
+	Result    *int64         `json:"result,omitempty"`
+	Errno     string         `json:"errno,omitempty"`
+	Duration  int64          `json:"duration_ns,omitempty"`
+	Path      string         `json:"path,omitempty"`
+	Written   string         `json:"written,omitempty"`
+	Raised    string         `json:"raised,omitempty"`
+	Stack     []frameJSON    `json:"stack"`
+	Core      *coreJSON      `json:"core,omitempty"`
+	Errors    []string       `json:"errors,omitempty"`
+}
+
+type argumentJSON struct {
+	Name  string `json:"name"`
+	Value uint64 `json:"value"`
+	Text  string `json:"text"`
+}
+
+type frameJSON struct {
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Module string `json:"module,omitempty"`
+	Offset uint64 `json:"offset,omitempty"`
+	Tier   string `json:"tier,omitempty"`
+}
+
+type coreJSON struct {
+	Path     string `json:"path"`
+	Disk     int64  `json:"disk_bytes"`
+	Resident uint64 `json:"resident_bytes"`
+	Threads  int    `json:"threads"`
+	Stopped  int64  `json:"stopped_ns"`
+	Unread   int    `json:"unread_pages"`
+}
+
+// MarshalJSON returns the hit as one object of the `--json` contract; the note
+// of its core holds the same, as far as it is known then.
+func (h *Hit) MarshalJSON() ([]byte, error) {
+	r := record{
+		Time: h.Time, Number: h.Number, PID: h.PID, TID: h.TID, Comm: h.Comm, Thread: h.Thread,
+		Trigger: h.Trigger, Event: h.Event, Syscall: h.Syscall, Function: h.Function,
+		Duration: h.Duration.Nanoseconds(), Path: h.Path, Written: h.Written,
+		Signal: signalName(h.Signal), Raised: signalName(h.Raised), Stack: frames(h.Frames),
+	}
+	for _, a := range h.Arguments {
+		r.Arguments = append(r.Arguments, argumentJSON(a))
+	}
+	if h.Errno != 0 {
+		r.Errno = errnoName(h.Errno)
+	}
+	if h.Syscall != "" || h.Trigger == "return" || h.Trigger == "exit" {
+		r.Result = &h.Result
+	}
+	if c := h.Core; c != nil {
+		r.Core = &coreJSON{c.Path, c.Disk, c.Resident, c.Threads, c.Stopped.Nanoseconds(), c.Unread}
+	}
+	for _, err := range h.Errors {
+		r.Errors = append(r.Errors, err.Error())
+	}
+	return json.Marshal(&r)
+}
+
+func signalName(s unix.Signal) string {
+	if s == 0 {
+		return ""
+	}
+	return unix.SignalName(s)
+}
+
+func frames(stack []symbolize.Frame) []frameJSON {
+	all := make([]frameJSON, 0, len(stack))
+	for _, f := range stack {
+		all = append(all, frameJSON{
+			Kind: f.Kind.String(), Name: f.Name, File: f.File, Line: f.Line, Column: f.Column,
+			Module: f.Module, Offset: f.Offset, Tier: f.Tier.String(),
+		})
+	}
+	return all
+}

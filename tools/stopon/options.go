@@ -1,0 +1,206 @@
+// Package stopon acts on running processes at the very moment that something
+// happens in them: a system call fails in a certain way, a function returns a
+// certain value, the event loop stalls. What is to happen is judged in the
+// kernel, which also takes the stack, with JavaScript names, and stops or
+// signals the process before its next instruction.
+package stopon
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/bpf"
+)
+
+// Options say in which processes to wait for what, and what to do then. One of
+// PIDs, Comm, Cgroup, All and Command is needed, and one trigger.
+type Options struct {
+	PIDs    []int
+	Comm    string   // every process of this name, new ones too
+	Cgroup  string   // every process in this control group or one within, new ones too
+	All     bool     // every process that holds V8, new ones too
+	Command []string // start it, and wait in it and its children
+	Stdout  *os.File // of Command; ours if nil
+
+	// Triggers: any of them.
+	Syscalls  []string // by name
+	Functions []Function
+	Signals   []unix.Signal // delivered to the process
+	Exit      *Comparison   // of the status with which the process is about to exit
+	Stall     time.Duration // since an event loop was last at its poll; 0: none
+	// JS is the name of a JavaScript function that is on the stack, as stacks
+	// show it; * stands for any text, ? for one byte. Beside other triggers it
+	// is a condition of theirs; alone, running processes are sampled for it.
+	JS string
+
+	// Conditions of triggers: all that apply must hold.
+	Errnos     []unix.Errno  // of system calls: any of them
+	Conditions []Condition   // of system calls and functions
+	Path       string        // of system calls: like JS
+	Written    string        // of system calls that write: within what was written
+	Slower     time.Duration // of system calls and functions that return: took this long or longer
+
+	Nth      uint64        // the first match to act on, from 1; 1 if zero
+	Count    uint64        // of times to act; without end if zero
+	Interval time.Duration // least time between two; 0: none
+	Duration time.Duration // until the context or the targets end if zero
+	Kernel   bool          // take the kernel's frames too
+
+	Actions []Action
+	MaxStop time.Duration // that a process is held for actions; 10 s if zero
+
+	Started func()              // called once all is attached; may be nil
+	Report  func(*Hit) error    // called with each hit, before the actions
+	Acted   func(*Hit, *Action) // called after each action; may be nil
+	Done    func(*Hit) error    // called after the last action; may be nil
+	// Progress of a core, in bytes; may be nil.
+	Progress func(hit *Hit, done, total uint64)
+	Warn     func(error) // called with what keeps something from being seen; may be nil
+}
+
+// A Function is one that some file of a process defines.
+type Function struct {
+	Object string // path, or the last part of it; any file if empty
+	Symbol string // as in the file's symbol table
+	Return bool   // when it returns, instead of when it is entered
+}
+
+func (f Function) String() string {
+	if f.Object == "" {
+		return f.Symbol
+	}
+	return f.Object + ":" + f.Symbol
+}
+
+// A Comparison is with a number; those of 32 bits are taken to be signed.
+type Comparison struct {
+	Is    bpf.StoponComparison
+	Value int64
+}
+
+// What a Condition is about, beside the arguments, which go by their number from 0 to 5.
+const (
+	OfResult     = uint32(bpf.StoponOperandRESULT)
+	OfDescriptor = uint32(bpf.StoponOperandDESCRIPTOR) // the call's file descriptor
+)
+
+// A Condition holds when what it is about compares so.
+type Condition struct {
+	Of uint32
+	Comparison
+}
+
+// Bounds of what the kernel half looks at (bpf/stopon.bpf.c, bpf/match.h).
+const (
+	maxConditions = 8
+	maxErrnos     = 16
+	maxPattern    = 127 // bytes
+	maxSyscalls   = 512
+)
+
+const defaultMaxStop = 10 * time.Second
+
+// withDefaults returns the options with their zero values made good, or what is
+// wrong with them.
+func (o Options) withDefaults() (Options, error) {
+	if o.Nth == 0 {
+		o.Nth = 1
+	}
+	if o.MaxStop == 0 {
+		o.MaxStop = defaultMaxStop
+	}
+	if o.Written != "" && len(o.Syscalls) == 0 {
+		o.Syscalls = writing()
+	}
+	return o, errors.Join(o.checkTriggers(), o.checkConditions(), o.checkActions())
+}
+
+// Check says what makes no sense in the options, nil if all does.
+func (o Options) Check() error {
+	_, err := o.withDefaults()
+	return err
+}
+
+// samples reports whether running threads are looked at now and then.
+func (o *Options) samples() bool {
+	others := len(o.Syscalls)+len(o.Functions)+len(o.Signals) > 0 || o.Exit != nil
+	return o.Stall > 0 || o.JS != "" && !others
+}
+
+func (o *Options) hasReturns() bool {
+	return slices.ContainsFunc(o.Functions, func(f Function) bool { return f.Return })
+}
+
+func (o *Options) checkTriggers() error {
+	if len(o.Syscalls) == 0 && len(o.Functions) == 0 && len(o.Signals) == 0 && o.Exit == nil && o.Stall == 0 && o.JS == "" {
+		return errors.New("nothing to wait for (name a system call, a function, a signal, an exit status, a stall or a JavaScript function)")
+	}
+	for _, name := range o.Syscalls {
+		if _, ok := syscalls()[name]; !ok {
+			return fmt.Errorf("no system call %q", name)
+		}
+	}
+	for _, s := range o.Signals {
+		if s < 1 || s > 64 {
+			return fmt.Errorf("no signal %d", int(s))
+		}
+	}
+	return nil
+}
+
+func (o *Options) checkConditions() error {
+	calls, functions := len(o.Syscalls) > 0, len(o.Functions) > 0
+	for _, c := range o.Conditions {
+		switch {
+		case c.Of == OfDescriptor && !calls:
+			return errors.New("a file descriptor is of system calls only")
+		case c.Of == OfResult && !calls && !o.hasReturns():
+			return errors.New("a result is of system calls and of functions that return only")
+		case c.Of < OfResult && !calls && !functions:
+			return errors.New("arguments are of system calls and functions only")
+		}
+	}
+	switch {
+	case len(o.Conditions) > maxConditions:
+		return fmt.Errorf("%d conditions on arguments and results: more than %d", len(o.Conditions), maxConditions)
+	case len(o.Errnos) > maxErrnos:
+		return fmt.Errorf("%d error numbers: more than %d", len(o.Errnos), maxErrnos)
+	case len(o.Errnos) > 0 && !calls:
+		return errors.New("error numbers are of system calls only")
+	case o.Path != "" && !calls:
+		return errors.New("paths are of system calls only")
+	case o.Slower > 0 && !calls && !o.hasReturns():
+		return errors.New("only system calls and functions that return take time")
+	case max(len(o.Path), len(o.Written), len(o.JS)) > maxPattern:
+		return fmt.Errorf("a pattern of more than %d bytes", maxPattern)
+	}
+	return nil
+}
+
+// raised is the signal that the kernel sends with a hit: what the first action
+// that needs one needs; 0 for none.
+func (o *Options) raised() unix.Signal {
+	for _, a := range o.Actions {
+		switch {
+		case a.holds():
+			return unix.SIGSTOP
+		case a.Do == Kill:
+			return a.Signal
+		}
+	}
+	return 0
+}
+
+// remaining is how many times the kernel is to act.
+func (o *Options) remaining() int64 {
+	if o.Count == 0 || bits.Len64(o.Count) > 62 {
+		return 1 << 62
+	}
+	return int64(o.Count)
+}

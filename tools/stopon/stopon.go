@@ -1,0 +1,457 @@
+package stopon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"ustack/bpf"
+	"ustack/loader"
+	"ustack/tools/ustack"
+)
+
+// A Result is what a run came to.
+type Result struct {
+	Matches uint64 // of triggers whose conditions held
+	Acted   uint64 // of those, reported and acted on
+	Failed  uint64 // actions that did
+	Limited uint64 // came too soon after another
+	Lost    uint64 // could not be reported, so they were not acted on
+	// Writes whose end was not searched: they are longer than the bound, or could
+	// not be read.
+	Unsearched uint64
+}
+
+// Run waits for the triggers and acts until it has acted as often as it should,
+// the duration is over, ctx is done or the last target has ended. That ctx ends
+// is no error. On every way out the processes that it has stopped run again,
+// but for those that an action leaves stopped.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.run(ctx)
+	return result, errors.Join(err, s.close())
+}
+
+// A session is one run: what is in the kernel for it and what has come out.
+type session struct {
+	o       Options
+	objects bpf.StoponObjects
+	table   *ustack.Table
+	targets *ustack.Targets
+	keeper  *keeper
+	hits    chan *Hit
+	acted   uint64
+	failed  uint64
+	closers []func() error // undone in reverse
+
+	mutex   sync.Mutex
+	pending map[hitKey]*bpf.StoponHit // until their stacks come
+	probes  map[int]*probes           // by pid
+}
+
+type hitKey struct{ ids, hash uint64 }
+
+// maxWaiting is how many hits may wait to be reported; the kernel's buffer holds
+// those beyond.
+const maxWaiting = 64
+
+func open(o Options) (s *session, err error) {
+	s = &session{
+		o: o, hits: make(chan *Hit, maxWaiting),
+		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if err := s.load(); err != nil {
+		return s, err
+	}
+	if o.needsKeeper() { // before anything can be stopped
+		if s.keeper, err = startKeeper(s.objects.Stopped); err != nil {
+			return s, err
+		}
+		s.closers = append(s.closers, s.keeper.close)
+	}
+	s.closers = append(s.closers, s.releaseAll)
+	s.table = ustack.NewTable(ustack.Maps{
+		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
+	})
+	s.closers = append(s.closers, s.table.Close)
+	s.targets = ustack.NewTargets(s.table, ustack.Selection{
+		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
+	})
+	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
+	s.closers = append(s.closers, s.targets.Close)
+	events, err := ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.takeStack, Hit: s.takeHit})
+	if err != nil {
+		return s, err
+	}
+	s.closers = append(s.closers, events.Close)
+	return s, s.attachTracepoints()
+}
+
+// load brings the programs into the kernel, set up as the options say.
+func (s *session) load() error {
+	spec, err := bpf.LoadStopon()
+	if err != nil {
+		return err
+	}
+	if err := configure(spec, &s.o); err != nil {
+		return err
+	}
+	prune(spec, &s.o)
+	loader.PrepareProbes(spec)
+	if err := loader.Load(spec, &s.objects); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.objects.Close)
+	return nil
+}
+
+// attachTracepoints attaches what is not of one process: each of these costs
+// all processes something, so only those that are needed.
+func (s *session) attachTracepoints() error {
+	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, exec.Close)
+	calls, stall := len(s.o.Syscalls) > 0, s.o.Stall > 0
+	for _, t := range []struct {
+		program *ebpf.Program
+		needed  bool
+	}{
+		{s.objects.OnSystemCall, stall || calls && s.o.Slower > 0},
+		{s.objects.OnSystemCallEnd, stall || calls},
+		{s.objects.OnSignal, len(s.o.Signals) > 0},
+	} {
+		if !t.needed {
+			continue
+		}
+		l, err := loader.TypedTracepoint(t.program)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, l.Close)
+	}
+	return nil
+}
+
+// Rates at which running threads are looked at, a second on each CPU.
+const (
+	minHz      = 11
+	maxHz      = 997
+	hzForJS    = 199
+	hzPerStall = 10 // looks in the time that makes a stall
+)
+
+// sample begins to look at running threads, if a trigger needs that.
+func (s *session) sample() error {
+	if !s.o.samples() {
+		return nil
+	}
+	hz := hzForJS
+	if s.o.Stall > 0 {
+		hz = max(minHz, min(maxHz, int(hzPerStall*time.Second/s.o.Stall)))
+	}
+	sampler, err := loader.Sample(s.objects.OnTick, loader.CPUClock, hz)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, sampler.Close)
+	return nil
+}
+
+func (s *session) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+func (s *session) warn(err error) {
+	if s.o.Warn != nil {
+		s.o.Warn(err)
+	}
+}
+
+func (s *session) run(ctx context.Context) (*Result, error) {
+	if err := s.targets.Add(); err != nil {
+		return nil, err
+	}
+	if err := s.sample(); err != nil {
+		return nil, err
+	}
+	if s.o.Started != nil {
+		s.o.Started()
+	}
+	if err := s.targets.Start(); err != nil {
+		return nil, err
+	}
+	defer s.guard()()
+	err := s.wait(ctx)
+	result, countErr := s.result()
+	return result, errors.Join(err, countErr)
+}
+
+// tick is how often is looked for functions that have been loaded since, and for
+// processes that have been stopped for too long.
+const tick = 250 * time.Millisecond
+
+// wait acts on hits until there is no more to wait for.
+func (s *session) wait(ctx context.Context) error {
+	if s.o.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.o.Duration)
+		defer cancel()
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for s.o.Count == 0 || s.acted < s.o.Count {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.targets.Gone():
+			return s.rest(ctx)
+		case hit := <-s.hits:
+			if err := s.act(ctx, hit); err != nil {
+				return err
+			}
+		case <-ticker.C:
+			s.tick()
+		}
+	}
+	return nil
+}
+
+// rest acts on what was sent before the last target ended.
+func (s *session) rest(ctx context.Context) error {
+	deadline := time.After(tick)
+	for s.o.Count == 0 || s.acted < s.o.Count {
+		select {
+		case hit := <-s.hits:
+			if err := s.act(ctx, hit); err != nil {
+				return err
+			}
+		case <-deadline:
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *session) tick() {
+	for _, err := range s.table.Troubles() {
+		s.warn(err)
+	}
+	s.attachLate()
+}
+
+// guard lets go on, now and then, what has been stopped for too long: whatever
+// else we are at. It returns a function that ends it.
+func (s *session) guard() (end func()) {
+	ticker, done, over := time.NewTicker(tick), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				if err := s.releaseLate(); err != nil {
+					s.warn(err)
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-over
+	}
+}
+
+// result adds up what the kernel has counted.
+func (s *session) result() (*Result, error) {
+	r := &Result{Acted: s.acted, Failed: s.failed}
+	var errs []error
+	for _, c := range []struct {
+		variable *ebpf.Variable
+		sum      *uint64
+	}{
+		{s.objects.Matches, &r.Matches},
+		{s.objects.Limited, &r.Limited},
+		{s.objects.Lost, &r.Lost},
+		{s.objects.LostEvents, &r.Lost},
+		{s.objects.Unsearched, &r.Unsearched},
+	} {
+		var n uint64
+		errs = append(errs, c.variable.Get(&n))
+		*c.sum += n
+	}
+	return r, errors.Join(errs...)
+}
+
+// probes are those of one process.
+type probes struct {
+	links   []link.Link
+	pending []int // of the options' functions: not found yet
+}
+
+// attach puts the probes into process pid, which the table has begun to look at.
+func (s *session) attach(pid int) error {
+	s.detach(pid) // if it has a new program
+	p := &probes{}
+	for i := range s.o.Functions {
+		p.pending = append(p.pending, i)
+	}
+	if err := s.attachFunctions(pid, p); err != nil {
+		return errors.Join(err, p.close())
+	}
+	for _, i := range p.pending {
+		s.warn(fmt.Errorf("process %d has no %s yet: waiting for it to be loaded", pid, s.o.Functions[i]))
+	}
+	if s.o.Exit != nil {
+		if err := s.attachExit(pid, p); err != nil {
+			return errors.Join(err, p.close())
+		}
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.probes[pid] = p
+	return nil
+}
+
+// attachFunctions probes those functions that are there.
+func (s *session) attachFunctions(pid int, p *probes) error {
+	var missing []int
+	for _, i := range p.pending {
+		found, err := s.attachFunction(pid, i, p)
+		if err != nil {
+			return err
+		}
+		if !found {
+			missing = append(missing, i)
+		}
+	}
+	p.pending = missing
+	return nil
+}
+
+func (s *session) attachFunction(pid, i int, p *probes) (found bool, err error) {
+	f := s.o.Functions[i]
+	if !f.Return {
+		return s.probe(pid, f, i, s.objects.OnEntry, false, p)
+	}
+	if s.o.needsCalls() {
+		found, err = s.probe(pid, f, i, s.objects.OnCall, false, p)
+		if err != nil || !found {
+			return found, err
+		}
+	}
+	return s.probe(pid, f, i, s.objects.OnReturn, true, p)
+}
+
+// needsCalls reports whether the beginnings of functions that return matter.
+func (o *Options) needsCalls() bool {
+	if o.Slower > 0 {
+		return true
+	}
+	for _, c := range o.Conditions {
+		if c.Of < OfResult {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) probe(pid int, f Function, cookie int, program *ebpf.Program, returns bool, p *probes) (found bool, err error) {
+	m, err := s.table.Object(pid, f.Object, f.Symbol)
+	if err != nil || m == nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	code, offset := m.Code(f.Symbol)
+	if code == nil {
+		return false, nil
+	}
+	links, err := loader.AttachProbes(loader.Probes{
+		Program: program, Path: m.Path(), Name: f.String(), PID: pid, Return: returns,
+		Points: []loader.Point{{Offset: offset, Cookie: uint64(cookie)}},
+	})
+	p.links = append(p.links, links...)
+	return true, err
+}
+
+// exits are what ends a process in its C library: with all else done, and with
+// the status that it will have.
+var exits = []string{"_exit", "_Exit"}
+
+func (s *session) attachExit(pid int, p *probes) error {
+	for _, symbol := range exits {
+		found, err := s.probe(pid, Function{Symbol: symbol}, 0, s.objects.OnExit, false, p)
+		if found || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("process %d has no %s, so its exit is not seen", pid, exits[0])
+}
+
+// attachLate looks for functions of libraries that were loaded since.
+func (s *session) attachLate() {
+	s.mutex.Lock()
+	waiting := make(map[int]*probes)
+	for pid, p := range s.probes {
+		if len(p.pending) > 0 {
+			waiting[pid] = p
+		}
+	}
+	s.mutex.Unlock()
+	for pid, p := range waiting {
+		err := s.table.Refresh(pid)
+		if err == nil {
+			err = s.attachFunctions(pid, p)
+		}
+		if err != nil {
+			s.warn(err)
+		}
+	}
+}
+
+func (p *probes) close() error {
+	var errs []error
+	for _, l := range p.links {
+		errs = append(errs, l.Close())
+	}
+	p.links = nil
+	return errors.Join(errs...)
+}
+
+func (s *session) detach(pid int) {
+	s.mutex.Lock()
+	p := s.probes[pid]
+	delete(s.probes, pid)
+	s.mutex.Unlock()
+	if p == nil {
+		return
+	}
+	if err := p.close(); err != nil {
+		s.warn(err)
+	}
+}

@@ -1,0 +1,359 @@
+package stopon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+)
+
+// TestMain makes the test binary a keeper when it is started as one.
+func TestMain(m *testing.M) {
+	Keep()
+	if what := os.Getenv(childVariable); what != "" {
+		beChild(what)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// programs are the kernel's names of ours.
+var programs = []string{
+	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick",
+}
+
+// A run is stopon at work in a test.
+type run struct {
+	t      *testing.T
+	cancel func()
+	done   chan struct{}
+
+	mutex  sync.Mutex
+	hits   []*Hit
+	result *Result
+	err    error
+}
+
+// watch starts to watch a target; it returns when all is attached. A warning
+// fails the test.
+func watch(t *testing.T, target *nodetest.Target, o Options) *run {
+	t.Helper()
+	return watchWarned(t, target, o, func(err error) { t.Errorf("warning: %v", err) })
+}
+
+func watchWarned(t *testing.T, target *nodetest.Target, o Options, warn func(error)) *run {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &run{t: t, cancel: cancel, done: make(chan struct{})}
+	started := make(chan struct{})
+	o.PIDs = []int{target.PID}
+	o.Started = func() { close(started) }
+	o.Warn = warn
+	report := o.Report
+	o.Report = func(h *Hit) error {
+		r.mutex.Lock()
+		r.hits = append(r.hits, h)
+		r.mutex.Unlock()
+		if report != nil {
+			return report(h)
+		}
+		return nil
+	}
+	go func() {
+		defer close(r.done)
+		r.result, r.err = Run(ctx, o)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-r.done
+	})
+	select {
+	case <-started:
+	case <-r.done:
+		t.Fatalf("run: %v", r.err)
+	}
+	return r
+}
+
+// end ends the run, once it has taken in so many hits, and returns these.
+func (r *run) end(want int) []*Hit {
+	r.t.Helper()
+	deadline := time.Now().Add(hitLimit)
+	for r.count() < want && time.Now().Before(deadline) {
+		time.Sleep(look) // until what the kernel has sent is taken in
+	}
+	r.cancel()
+	<-r.done
+	if r.err != nil {
+		r.t.Fatalf("run: %v", r.err)
+	}
+	return r.hits
+}
+
+const (
+	hitLimit = 20 * time.Second
+	look     = 10 * time.Millisecond
+)
+
+func (r *run) count() int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return len(r.hits)
+}
+
+// facts are what trouble.js says of a scenario.
+type facts struct {
+	Events int
+	Sum    int
+	Stack  []*string
+}
+
+// perform has the target do its scenario, and returns what it did.
+func perform(t *testing.T, target *nodetest.Target) (f facts) {
+	t.Helper()
+	target.Signal(unix.SIGUSR2)
+	line := target.Line()
+	text, ok := strings.CutPrefix(line, "done ")
+	if !ok {
+		t.Fatalf("line = %q, want done", line)
+	}
+	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		t.Fatalf("decode %q: %v", line, err)
+	}
+	return f
+}
+
+// javascript returns the names of a hit's JavaScript functions with a script of
+// the test's.
+func javascript(h *Hit) (names []string) {
+	for _, f := range h.Frames {
+		if f.Kind == symbolize.JS {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// cases are triggers and conditions, for scenarios of trouble.js: a hit for each
+// event there, and for nothing else.
+var cases = []struct {
+	name     string
+	scenario string
+	options  Options
+	event    string // in each hit's
+}{
+	{"errno", "badclose", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}, "close(fd="},
+	{"errno of several", "badclose", Options{Syscalls: []string{"close", "openat"}, Errnos: []unix.Errno{unix.EIO, unix.EBADF}}, "= -1 EBADF (bad file descriptor)"},
+	{"ret", "badclose", Options{Syscalls: []string{"close"}, Conditions: []Condition{{OfResult, less(0)}}}, "close(fd="},
+	{"fd", "twofold", Options{Syscalls: []string{"close"}, JS: "guilty", Conditions: []Condition{{OfDescriptor, equal(9999)}}}, "close(fd=9999)"},
+	{"arg", "twofold", Options{Syscalls: []string{"close"}, JS: "gu?l*y", Conditions: []Condition{{0, greater(9998)}}}, "close(fd=9999)"},
+	{"js", "twofold", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}, JS: "guilty"}, "EBADF"},
+	{"path", "paths", Options{Syscalls: []string{"openat", "open"}, Path: "*/*secret-?.txt"}, "secret-"},
+	{"write", "writes", Options{Written: "needle-42"}, "fd="},
+	{"slow call", "slow", Options{Syscalls: []string{"futex"}, Slower: 30 * time.Millisecond, JS: "guilty"}, "futex("},
+	{"signal", "signals", Options{Signals: []unix.Signal{unix.SIGHUP}}, "SIGHUP"},
+	{"function", "functions", Options{Functions: []Function{{Object: "node", Symbol: "uv_chdir"}}, JS: "guilty"}, "node:uv_chdir(arg0=0x"},
+	{"return", "functions", Options{
+		Functions: []Function{{Symbol: "uv_chdir", Return: true}}, Conditions: []Condition{{OfResult, less(0)}},
+	}, "uv_chdir(…) = -2"},
+	{"return with arguments", "functions", Options{
+		Functions:  []Function{{Symbol: "uv_chdir", Return: true}},
+		Conditions: []Condition{{OfResult, less(0)}, {0, Comparison{bpf.StoponComparisonNOT_EQUAL, 0}}},
+	}, "= -2 in "},
+}
+
+func equal(v int64) Comparison   { return Comparison{bpf.StoponComparisonEQUAL, v} }
+func less(v int64) Comparison    { return Comparison{bpf.StoponComparisonLESS, v} }
+func greater(v int64) Comparison { return Comparison{bpf.StoponComparisonGREATER, v} }
+
+// TestTriggersFireOnWhatTheyName counts: a hit for each of a prime number of
+// events, each under the function that is guilty, and none for near misses.
+func TestTriggersFireOnWhatTheyName(t *testing.T) {
+	nodetest.Root(t)
+	for i, version := range nodetest.Versions {
+		for k, c := range cases {
+			if !matrix() && (i+k)%3 != 0 && version != "22.23.3" {
+				continue // each case on some versions, each version with some cases
+			}
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), c.name), func(t *testing.T) {
+				nodetest.NothingLeft(t, programs...)
+				target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{c.scenario}})
+				r := watch(t, target, c.options)
+				done := perform(t, target)
+				hits := r.end(done.Events)
+				if got, want := len(hits), done.Events; got != want {
+					t.Errorf("hits = %d, want %d", got, want)
+				}
+				for _, h := range hits {
+					check(t, h, c.event)
+				}
+				if got, want := r.result.Matches, uint64(done.Events); got != want {
+					t.Errorf("matches = %d, want %d", got, want)
+				}
+				if r.result.Lost+r.result.Unsearched > 0 {
+					t.Errorf("result = %+v, want nothing lost", *r.result)
+				}
+			})
+		}
+	}
+}
+
+// matrix reports whether all versions are to be tested with everything.
+func matrix() bool { return os.Getenv("USTACK_MATRIX") != "" }
+
+func check(t *testing.T, h *Hit, event string) {
+	t.Helper()
+	if !strings.Contains(h.Event, event) {
+		t.Errorf("event = %q, want %q in it", h.Event, event)
+	}
+	if h.Trigger != "signal" && !slices.Contains(javascript(h), "guilty") { // a signal comes when it comes
+		t.Errorf("%s: JavaScript stack = %q, want guilty on it", h.Event, javascript(h))
+	}
+	if age := time.Since(h.Time); age < 0 || age > time.Minute {
+		t.Errorf("time = %v, want now", h.Time)
+	}
+	if h.Comm != "node" && h.Comm != "MainThread" { // the latter from Node 24 on
+		t.Errorf("comm = %q, want node", h.Comm)
+	}
+}
+
+// TestStackIsTheProgramsOwn compares the stack of a close that fails with what
+// the program itself says it is.
+func TestStackIsTheProgramsOwn(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{"badclose"}})
+			r := watch(t, target, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}})
+			done := perform(t, target)
+			var want []string
+			for _, name := range done.Stack {
+				if name == nil {
+					want = append(want, "(anonymous)")
+				} else {
+					want = append(want, *name)
+				}
+			}
+			for _, h := range r.end(done.Events) {
+				names := javascript(h)
+				at := slices.Index(names, "guilty")
+				if at < 0 || !slices.Equal(trim(names[at:]), trim(want)) {
+					t.Errorf("stack = %q, want %q", names, want)
+				}
+			}
+		})
+	}
+}
+
+// trim leaves of a stack its functions in the program's own script: those of
+// node's differ in how they are named.
+func trim(names []string) []string { return names[:min(2, len(names))] }
+
+func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range []string{nodetest.Versions[0], "22.23.3", nodetest.Versions[len(nodetest.Versions)-1]} {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, programs...)
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{"stalls"}})
+			r := watch(t, target, Options{Stall: 100 * time.Millisecond})
+			done := perform(t, target)
+			hits := r.end(done.Events)
+			if got, want := len(hits), done.Events; got != want {
+				t.Errorf("stalls = %d, want %d", got, want)
+			}
+			for _, h := range hits {
+				if !slices.Contains(javascript(h), "guilty") || h.Duration < 100*time.Millisecond {
+					t.Errorf("%s: stack = %q, want guilty on it", h.Event, javascript(h))
+				}
+			}
+		})
+	}
+}
+
+func TestIdleLoopRaisesNoAlarm(t *testing.T) {
+	nodetest.Root(t)
+	idle := 3 * time.Second
+	if matrix() {
+		idle = time.Minute
+	}
+	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"idle"}})
+	r := watch(t, target, Options{Stall: 100 * time.Millisecond, Duration: idle})
+	<-r.done
+	if r.err != nil || len(r.hits) > 0 {
+		t.Errorf("hits of an idle loop = %d (%v), want 0", len(r.hits), r.err)
+	}
+}
+
+func TestJavaScriptFunctionIsFoundWhileItRuns(t *testing.T) {
+	nodetest.Root(t)
+	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"stalls"}})
+	r := watch(t, target, Options{JS: "guilty", Count: 1})
+	perform(t, target)
+	hits := r.end(1)
+	if len(hits) != 1 || !slices.Contains(javascript(hits[0]), "guilty") {
+		t.Errorf("hits = %v, want one with guilty on its stack", hits)
+	}
+}
+
+func TestExitIsCaughtBeforeItHappens(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{"exit"}, MayFail: true})
+			three := equal(3)
+			alive := false
+			r := watch(t, target, Options{Exit: &three, Actions: []Action{{Do: Call, Function: func(context.Context, *Hit) error {
+				alive = target.Alive()
+				return nil
+			}}}})
+			target.Signal(unix.SIGUSR2)
+			hits := r.end(1)
+			if len(hits) != 1 || hits[0].Event != "exit with status 3" || !slices.Contains(javascript(hits[0]), "guilty") {
+				t.Errorf("hits = %+v, want one exit with status 3 under guilty", hits)
+			}
+			if state := target.Wait(); state.ExitCode() != 3 {
+				t.Errorf("exit status = %d, want 3 (alive at the hit: %v)", state.ExitCode(), alive)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	nodetest.Root(t)
+	for _, test := range []struct {
+		name    string
+		options Options
+		numbers []uint64
+	}{
+		{"count", Options{Count: 3}, []uint64{1, 2, 3}},
+		{"nth", Options{Nth: 5, Count: 1}, []uint64{5}},
+		{"nth and count", Options{Nth: 11, Count: 7}, []uint64{11, 12, 13}},
+		{"interval", Options{Interval: time.Hour}, []uint64{1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"badclose"}})
+			o := test.options
+			o.Syscalls, o.Errnos = []string{"close"}, []unix.Errno{unix.EBADF}
+			r := watch(t, target, o)
+			perform(t, target)
+			var numbers []uint64
+			for _, h := range r.end(len(test.numbers)) {
+				numbers = append(numbers, h.Number)
+			}
+			if !slices.Equal(numbers, test.numbers) {
+				t.Errorf("matches acted on = %d, want %d", numbers, test.numbers)
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package stopon
+
+import (
+	_ "embed"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"ustack/bpf"
+)
+
+//go:embed syscalls.tsv
+var syscallTable string
+
+// A syscall is a row of the table.
+type syscall struct {
+	name       string
+	number     int
+	parameters []parameter
+}
+
+type parameter struct {
+	name string
+	kind byte // of syscalls.tsv
+}
+
+// Kinds of parameters that something depends on.
+const (
+	kindDescriptor = 'f'
+	kindPath       = 's'
+	kindSigned     = 'd'
+	kindUnsigned   = 'u'
+)
+
+// syscalls returns this architecture's system calls by name.
+var syscalls = sync.OnceValue(func() map[string]*syscall {
+	column := map[string]int{"amd64": 1, "arm64": 2}[runtime.GOARCH]
+	all := make(map[string]*syscall)
+	for line := range strings.Lines(syscallTable) {
+		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(cells) < 4 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		number, err := strconv.Atoi(cells[column])
+		if err != nil { // not on this architecture
+			continue
+		}
+		s := &syscall{name: cells[0], number: number}
+		for _, p := range strings.Fields(cells[3]) {
+			name, kind, _ := strings.Cut(p, ":")
+			s.parameters = append(s.parameters, parameter{name, kind[0]})
+		}
+		all[s.name] = s
+	}
+	return all
+})
+
+// syscallOf returns the system call of that number; nil if the table has none.
+func syscallOf(number uint32) *syscall {
+	for _, s := range syscalls() {
+		if s.number == int(number) {
+			return s
+		}
+	}
+	return nil
+}
+
+// Syscalls returns the names of all system calls, in order.
+func Syscalls() []string {
+	var names []string
+	for name := range syscalls() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// first returns the number of the first parameter of a kind; -1 if there is none.
+func (s *syscall) first(kind byte) int8 {
+	return int8(slices.IndexFunc(s.parameters, func(p parameter) bool { return p.kind == kind }))
+}
+
+// A written describes where a system call has what it writes: always argument 1.
+var written = map[string]bpf.StoponDataKind{
+	"write": bpf.StoponDataKindDATA_BUFFER, "pwrite64": bpf.StoponDataKindDATA_BUFFER,
+	"sendto": bpf.StoponDataKindDATA_BUFFER,
+	"writev": bpf.StoponDataKindDATA_VECTORS, "pwritev": bpf.StoponDataKindDATA_VECTORS,
+	"pwritev2": bpf.StoponDataKindDATA_VECTORS,
+	"sendmsg":  bpf.StoponDataKindDATA_MESSAGE,
+}
+
+// writing returns the names of the system calls that write.
+func writing() []string {
+	var names []string
+	for name := range written {
+		if _, ok := syscalls()[name]; ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// polls are the system calls that an event loop waits in (libuv's src/unix/linux.c).
+var polls = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2"}
+
+// row is what the kernel half is told of a system call.
+func (s *syscall) row() bpf.StoponSyscall {
+	r := bpf.StoponSyscall{Descriptor: s.first(kindDescriptor), Path: s.first(kindPath), Data: -1}
+	if kind, ok := written[s.name]; ok {
+		r.Data, r.DataKind = 1, uint8(kind)
+	}
+	if slices.Contains(polls, s.name) {
+		r.Polls = 1
+	}
+	return r
+}
