@@ -20,41 +20,43 @@ func (d *dump) takeSnapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.planSnapshot(child.pid())
+	return d.readSnapshot(child.pid())
 }
 
-// planSnapshot finds the pages of the child pid.
-func (d *dump) planSnapshot(pid int) error {
+// readSnapshot makes the child pid the source of the core's memory. The target
+// may have ended by now.
+func (d *dump) readSnapshot(pid int) error {
 	child, err := process.Open(pid)
 	if err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
 	}
-	defer child.Close()
-	has, err := child.Maps()
+	d.closes = append(d.closes, child.Close)
+	mappings, err := child.Maps()
 	if err != nil {
 		return fmt.Errorf("read maps of snapshot: %w", err)
 	}
-	lost := missing(d.mappings, has)
-	for _, m := range d.mappings {
-		if d.planner.known.at(m.Start).has("wf") { // wiped in children, as the program asked for
-			lost = append(lost, m)
-		}
-	}
-	kept, err := d.planner.plan(lost)
-	if err != nil {
-		return err
-	}
-	d.result.Unread = int(bytesHeld(kept) / pageSize())
 	pagemap, err := openProc(pid, "pagemap")
 	if err != nil {
 		return err
 	}
 	d.closes = append(d.closes, pagemap.Close)
-	d.planner.own = pagemap
-	if d.regions, err = d.planner.plan(has); err != nil {
+	d.planner.source, d.planner.own = child, pagemap
+	if d.regions, err = d.planner.plan(mappings); err != nil {
 		return err
 	}
+	d.result.Unread = d.planner.lost(d.lacking(mappings))
 	return d.readFrom(pid)
+}
+
+// lacking returns what the process had mapped and its child has not, or empty.
+func (d *dump) lacking(child []process.Mapping) []process.Mapping {
+	lacking := missing(d.mappings, child)
+	for _, m := range d.mappings {
+		if d.planner.known.at(m.Start).has("wf") { // wiped in children, as the program asked for
+			lacking = append(lacking, m)
+		}
+	}
+	return lacking
 }
 
 // readFrom makes the core's memory be read from the process pid as it is written.

@@ -81,7 +81,7 @@ func (d *dump) prepare() error {
 		return err
 	}
 	d.closes = append(d.closes, pagemap.Close)
-	d.planner = planner{target: d.target, full: d.options.Full, known: known, own: pagemap, shared: pagemap}
+	d.planner = planner{source: d.target, full: d.options.Full, known: known, own: pagemap, shared: pagemap}
 	mappings, err := d.target.Maps()
 	if err != nil {
 		return err
@@ -123,11 +123,11 @@ func (d *dump) whileStopped(ctx context.Context, do func(context.Context, *trace
 	if err == nil {
 		err = do(ctx, stopped)
 	}
-	err = errors.Join(err, release())
+	resumeErr := release()
 	if ctx.Err() != nil {
 		err = fmt.Errorf("take core of process %d: %w", d.target.PID(), context.Cause(ctx))
 	}
-	return err
+	return errors.Join(err, resumeErr)
 }
 
 // readStopped reads all but memory.
@@ -176,7 +176,7 @@ func (d *dump) copyStopped(ctx context.Context) error {
 		if copied, err = room.take(bytesHeld(d.regions)); err != nil {
 			return err
 		}
-		d.result.Unread, err = from.copyAll(ctx, copied, spansHeld(d.regions))
+		d.result.Unread, err = from.copy(ctx, copied, spansHeld(d.regions))
 		return err
 	})
 	d.read = func(_ context.Context, s span) ([]byte, error) {

@@ -17,6 +17,7 @@ import (
 
 const (
 	maxSegments = 1 << 20 // program headers read; a process has 65,530 mappings at most, unless told otherwise
+	maxNotes    = 1 << 28 // bytes of notes read; those of 1000 threads take some 4 MB
 	maxUnpacked = 1 << 46 // bytes that a compressed core unpacks to, holes included
 	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own limit for what anyone may be asked to open
 )
@@ -250,6 +251,7 @@ func parse(data []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	budget := uint64(maxNotes)
 	for _, p := range programs {
 		switch elf.ProgType(p.Type) {
 		case elf.PT_LOAD:
@@ -260,7 +262,9 @@ func parse(data []byte) (*File, error) {
 				})
 			}
 		case elf.PT_NOTE:
-			f.readNotes(cut(data, p.Off, p.Filesz))
+			notes := cut(data, p.Off, min(p.Filesz, budget))
+			budget -= uint64(len(notes))
+			f.readNotes(notes)
 		}
 	}
 	slices.SortFunc(f.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })

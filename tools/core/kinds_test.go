@@ -99,3 +99,25 @@ func checkForks(t *testing.T, m mapped, f *File, taken taken) {
 		t.Errorf("unread = %d, want %d", got, unread)
 	}
 }
+
+// TestSnapshotOutlivesTheProcess kills the process as soon as the snapshot is there.
+func TestSnapshotOutlivesTheProcess(t *testing.T) {
+	nodetest.Root(t)
+	m := startMapped(t)
+	result, err := Write(t.Context(), m.pid, filepath.Join(t.TempDir(), "core"), Options{Way: Snapshot, Resumed: m.kill})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, result.Path)
+	for name, want := range map[string]string{"anonymous": "\x00a", "unforkable": "u\x00", "shared": "\x00m", "removed": "ff"} {
+		for i := range uint64(len(want)) {
+			got := []byte{'?'}
+			if _, err := f.ReadAt(got, m.at[name]+i*pageSize()); err != nil || got[0] != want[i] {
+				t.Errorf("%s holds %q, %v, want %q", name, got, err, want[i])
+			}
+		}
+	}
+	if got, want := result.Unread, 1; got != want { // what is wiped in children
+		t.Errorf("unread = %d, want %d", got, want)
+	}
+}

@@ -33,11 +33,11 @@ type region struct {
 
 // A planner decides which pages of a process a core holds.
 type planner struct {
-	target *process.Process
+	source *process.Process // whose memory will be read: the target, or its snapshot
 	full   bool
-	known  details
-	own    *os.File // pagemap of whose private memory the core is: the target, or its snapshot
-	shared *os.File // pagemap of the target
+	known  details  // of the target, before it was stopped
+	own    *os.File // pagemap of the source
+	shared *os.File // pagemap of the target: the snapshot finds shared pages only as it touches them
 }
 
 // plan returns the regions of the mappings, in their order.
@@ -49,7 +49,7 @@ func (p *planner) plan(mappings []process.Mapping) ([]region, error) {
 		}
 		held, err := p.held(m)
 		if err != nil {
-			return nil, fault(p.target.PID(), fmt.Sprintf("find the pages of %x-%x of", m.Start, m.End), err)
+			return nil, fault(p.source.PID(), fmt.Sprintf("find the pages of %x-%x of", m.Start, m.End), err)
 		}
 		regions = append(regions, region{m, held})
 	}
@@ -64,7 +64,7 @@ func (p *planner) held(m process.Mapping) ([]span, error) {
 		return nil, nil
 	case known.has("dd"): // the program asked for it, as OpenSSL does for its keys
 		return nil, nil
-	case !m.Perms.Read() && !m.Perms.Write() && !m.Perms.Exec() && known.empty && m.End <= known.end:
+	case !m.Perms.Read() && !m.Perms.Write() && !m.Perms.Exec() && known.resident == 0 && m.End <= known.end:
 		return nil, nil // a reservation, maybe of terabytes
 	case m.Path == "[vdso]":
 		return whole(m), nil
@@ -106,7 +106,7 @@ func (p *planner) heldShared(m process.Mapping) ([]span, error) {
 	if !m.Deleted && !p.full {
 		return nil, nil
 	}
-	f, err := p.target.OpenFile(m)
+	f, err := p.source.OpenFile(m)
 	if err != nil { // no right to, or no regular file
 		return pages(p.shared, m, resident)
 	}
@@ -117,7 +117,7 @@ func (p *planner) heldShared(m process.Mapping) ([]span, error) {
 // pagemap is the one that shows the pages of m.
 func (p *planner) pagemap(m process.Mapping) *os.File {
 	if m.Perms.Shared() {
-		return p.shared // a child finds shared pages only as it touches them
+		return p.shared
 	}
 	return p.own
 }
@@ -193,6 +193,20 @@ func missing(all, some []process.Mapping) []process.Mapping {
 		}
 	}
 	return left
+}
+
+// lost returns how many pages of the mappings a core should hold, going by what
+// was known before the process was stopped.
+func (p *planner) lost(mappings []process.Mapping) int {
+	pages := uint64(0)
+	for _, m := range mappings {
+		known := p.known.at(m.Start)
+		if known.has("io", "pf", "dd") || m.File() && !m.Deleted {
+			continue
+		}
+		pages += min(m.End-m.Start, known.resident) / pageSize()
+	}
+	return int(pages)
 }
 
 // part is the part of m from start to end.

@@ -48,10 +48,10 @@ func TestDetailsOfMappings(t *testing.T) {
 		address uint64
 		want    detail
 	}{
-		{0x400000, detail{span{0x400000, 0x401000}, false, []string{"rd", "ex", "mr", "mw", "me"}}},
+		{0x400000, detail{span{0x400000, 0x401000}, 4096, []string{"rd", "ex", "mr", "mw", "me"}}},
 		{0x401000, detail{}},
-		{0x7f00000fffff, detail{span{0x7f0000000000, 0x7f0000100000}, true, []string{"mr", "mw", "me", "nr", "dd"}}},
-		{0x7f0000100000, detail{span{0x7f0000100000, 0x7f0000300000}, false, []string{"rd", "wr", "ht"}}},
+		{0x7f00000fffff, detail{span{0x7f0000000000, 0x7f0000100000}, 0, []string{"mr", "mw", "me", "nr", "dd"}}},
+		{0x7f0000100000, detail{span{0x7f0000100000, 0x7f0000300000}, 2 << 20, []string{"rd", "wr", "ht"}}},
 		{math.MaxUint64, detail{}},
 	} {
 		if diff := cmp.Diff(test.want, known.at(test.address), compareAll); diff != "" {
@@ -61,7 +61,7 @@ func TestDetailsOfMappings(t *testing.T) {
 	if !known[1].has("io", "dd") || known[0].has("dd") {
 		t.Error("dd is a flag of the first or not of the second mapping")
 	}
-	for _, bad := range []string{"Rss: 4 kB\n", "zz-12 r-xp\n", "20-10 r-xp\n", strings.Repeat("x", 1<<17)} {
+	for _, bad := range []string{"Rss: 4 kB\n", "zz-12 r-xp\n", "20-10 r-xp\n", "10-20 r-xp\nRss: x kB\n", strings.Repeat("x", 1<<17)} {
 		if got, err := readDetails(strings.NewReader(bad)); err == nil {
 			t.Errorf("readDetails(%.20q) = %v, want an error", bad, got)
 		}

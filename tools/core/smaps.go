@@ -15,8 +15,8 @@ const maxSmapsLine = 1 << 16 // bytes; a path is at most 4 KiB, four times that 
 // A detail is what smaps tells of a mapping beyond its line in maps.
 type detail struct {
 	span
-	empty bool     // it had no page, in memory or swapped out
-	flags []string // VmFlags: two letters each
+	resident uint64   // bytes that it had, in memory or swapped out
+	flags    []string // VmFlags: two letters each
 }
 
 // details is a process's smaps, by address. Making the list takes the kernel
@@ -61,7 +61,7 @@ func readDetails(smaps io.Reader) (details, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read mapping %q: %w", line, err)
 			}
-			all = append(all, detail{span: s, empty: true})
+			all = append(all, detail{span: s})
 			continue
 		}
 		if len(all) == 0 {
@@ -70,7 +70,11 @@ func readDetails(smaps io.Reader) (details, error) {
 		last := &all[len(all)-1]
 		switch name {
 		case "Rss", "Swap", "Shared_Hugetlb", "Private_Hugetlb":
-			last.empty = last.empty && strings.TrimSpace(value) == "0 kB"
+			kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 54)
+			if err != nil {
+				return nil, fmt.Errorf("read mapping %x-%x: %s: %w", last.start, last.end, name, err)
+			}
+			last.resident += kib << 10
 		case "VmFlags":
 			last.flags = strings.Fields(value)
 		}

@@ -20,6 +20,13 @@ import (
 type mapped struct {
 	pid int
 	at  map[string]uint64 // where, by testdata/mappings.c's names
+	cmd *exec.Cmd
+}
+
+// kill ends the process and waits for it.
+func (m mapped) kill() {
+	m.cmd.Process.Kill()
+	m.cmd.Wait()
 }
 
 // startMapped runs testdata/mappings.c until the test ends.
@@ -46,11 +53,14 @@ func startMapped(t *testing.T) mapped {
 	}
 	t.Cleanup(func() {
 		stdin.Close()
+		if cmd.ProcessState != nil {
+			return // killed
+		}
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the target: %v", err)
 		}
 	})
-	m := mapped{cmd.Process.Pid, make(map[string]uint64)}
+	m := mapped{cmd.Process.Pid, make(map[string]uint64), cmd}
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() && lines.Text() != "ready" {
 		name, address, _ := strings.Cut(lines.Text(), " ")

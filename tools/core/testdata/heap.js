@@ -1,8 +1,10 @@
 // heap.js MEGABYTES [WORKERS]: a heap of that size and so many threads that
 // wait. On SIGUSR2 it adds up what the heap should hold, prints the sum, and ends.
+// On SIGWINCH it prints the longest gap of a 1 ms timer since the last time.
 'use strict';
 
 const path = require('path');
+const { performance } = require('perf_hooks');
 const { Worker, isMainThread, parentPort } = require('worker_threads');
 const programs = path.join(__dirname, '..', '..', '..', 'testdata', 'programs');
 const { ready, say } = require(path.join(programs, 'lib', 'ready'));
@@ -17,6 +19,22 @@ function fill(megabytes) {
   return arrays;
 }
 
+function timeGaps() {
+  let last = performance.now();
+  let longest = 0;
+  const tick = () => {
+    const now = performance.now();
+    longest = Math.max(longest, now - last);
+    last = now;
+  };
+  process.on('SIGWINCH', () => {
+    tick();
+    say('gap', { milliseconds: longest });
+    longest = 0;
+  });
+  setInterval(tick, 1);
+}
+
 function main() {
   const arrays = fill(Number(process.argv[2]));
   const workers = Number(process.argv[3] || 0);
@@ -26,7 +44,7 @@ function main() {
     say('sum', { arrays: arrays.length, sum });
     process.exit(0);
   });
-  setInterval(() => {}, 1000);
+  timeGaps();
   let up = 0;
   const begin = () => ready({ pid: process.pid, arrays: arrays.length });
   for (let i = 0; i < workers; i++) {
