@@ -50,7 +50,7 @@ func Name(pattern string, facts Facts) (string, error) {
 		word, after, closed := strings.Cut(word, "}")
 		value, known := facts.value(word)
 		if !closed || !known {
-			return "", fmt.Errorf("name a core by %q: {%s is none of {comm}, {pid}, {tid}, {time}", pattern, word)
+			return "", fmt.Errorf("name a core by %q: {%s} is not known ({comm}, {pid}, {tid} and {time} are)", pattern, word)
 		}
 		path.WriteString(value)
 		rest = after
