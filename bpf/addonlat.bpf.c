@@ -116,10 +116,11 @@ static __always_inline void begin_job(
     void *ctx, struct pool *pool, u64 work, u64 callback, bool is_slow, bool is_builtin)
 {
 	struct job_key key = { pool->generation, work };
-	struct job *old = bpf_map_lookup_elem(&jobs, &key), job = {};
+	struct job *old, job = {};
 	u64 waiting, ids = current_ids();
 
-	if (is_builtin && old && !old->begun && old->tid == (u32)ids) { /* for uv_queue_work() */
+	old = is_builtin ? bpf_map_lookup_elem(&jobs, &key) : 0;
+	if (old && !old->begun && old->tid == (u32)ids) { /* for uv_queue_work() */
 		old->slow = is_slow;
 		return;
 	}

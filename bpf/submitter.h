@@ -138,12 +138,39 @@ static __always_inline void reduce_to_javascript(struct walk *w)
 	}
 }
 
+/* Words of an object of Node-API's, behind its uv_work_t, among which is the add-on's function that
+ * does the work (src/node_api.cc: class Work; src/threadpoolwork-inl.h: a name since 18).
+ */
+#define UV_WORK_BYTES 128
+#define WORK_WORDS 5
+
+/* The function that does the work, of the add-on that was just found on the stack: what it gave to
+ * libuv, or else to Node-API; 0: not known.
+ */
+static __always_inline u64 find_work(struct walk *w, u64 work, u64 callback)
+{
+	const struct range *addon = &w->recent[CODE_NATIVE];
+	u64 words[WORK_WORDS];
+
+	if (!(w->stack.flags & STACK_ADDON) || !(addon->end & RANGE_ADDON))
+		return 0;
+	if (is_within(addon, callback))
+		return callback;
+	if (!read_user(words, sizeof(words), work - UV_WORK_OFFSET + UV_WORK_BYTES))
+		return 0;
+	for (u32 i = 0; i < WORK_WORDS; i++) {
+		if (is_within(addon, words[i]))
+			return words[i];
+	}
+	return 0;
+}
+
 /* Leaves of the stack what makes a kind, and returns its hash. */
 static __always_inline u64 find_submitter(
     struct walk *w, void *ctx, u64 ids, u64 work, u64 callback)
 {
 	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
-	u64 process = 0, vtable;
+	u64 process = 0, vtable, function;
 
 	if (keyed_by == BY_JS || keyed_by == BY_STACK) {
 		capture(w, ctx, ids, AT_ENTRY);
@@ -159,9 +186,13 @@ static __always_inline u64 find_submitter(
 			if (search(w))
 				break;
 		}
+		function = find_work(w, work, callback);
 		if (keyed_by == BY_WORK)
-			reduce(w, process, frame_of(FRAME_NATIVE, callback & PC_MASK));
-		else if (keyed_by == BY_RESOURCE)
+			reduce(
+			    w, process, frame_of(FRAME_NATIVE, (function ?: callback) & PC_MASK));
+		else if (function)
+			push(w, frame_of(FRAME_NATIVE, function & PC_MASK));
+		if (keyed_by == BY_RESOURCE)
 			reduce_to_resource(w, process, ids);
 		if (keyed_by != BY_WORK && !(w->stack.flags & STACK_ADDON) &&
 		    read_user(&vtable, 8, work - UV_WORK_OFFSET - THREAD_POOL_WORK_OFFSET))

@@ -63,14 +63,14 @@ type session struct {
 	begun   time.Time      // of the report that is under way
 
 	mutex    sync.Mutex
-	kinds    map[uint64]ustack.Stack // by the kernel's hash
-	targeted map[int]*target         // by pid: those that run
-	all      map[uint64]*target      // by generation
+	kinds    map[uint64]submitter // by the kernel's hash
+	targeted map[int]*target      // by pid: those that run
+	all      map[uint64]*target   // by generation
 }
 
 func open(o Options) (s *session, err error) {
 	s = &session{
-		o: o, kinds: make(map[uint64]ustack.Stack),
+		o: o, kinds: make(map[uint64]submitter),
 		targeted: make(map[int]*target), all: make(map[uint64]*target),
 	}
 	defer func() {
@@ -156,12 +156,25 @@ func (s *session) warn(err error) {
 	}
 }
 
+// A submitter is what makes a kind.
+type submitter struct {
+	stack  ustack.Stack
+	jumped string // the function that was left by a jump before the first frame; empty if none was
+}
+
 // take keeps a stack that makes a kind.
 func (s *session) take(raw []byte) {
 	hash, stack := s.table.Stack(raw)
+	by := submitter{stack: stack}
+	if stack.Addon && s.o.By <= Resource {
+		var err error
+		if by.jumped, err = jumpedFrom(s.table, stack); err != nil {
+			s.warn(err)
+		}
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.kinds[hash] = stack
+	s.kinds[hash] = by
 }
 
 func (s *session) run(ctx context.Context) (*Report, error) {

@@ -52,14 +52,14 @@ func functionsOf(m *ustack.Module) functions {
 	return f
 }
 
-// A submitter is a group of exported functions that submit work of one sort.
-type submitter struct {
+// A family is the exported functions that submit work of one sort.
+type family struct {
 	done     string // the name of what they have called in the end
 	kind     uint64 // src/uv-common.h: enum uv__work_kind
 	exported []string
 }
 
-var submitters = []submitter{
+var families = []family{
 	{"uv__fs_done", 1, []string{"uv_fs_access", "uv_fs_chmod", "uv_fs_close", "uv_fs_open", "uv_fs_read", "uv_fs_stat"}},
 	{"uv__getaddrinfo_done", 2, []string{"uv_getaddrinfo"}},
 	{"uv__getnameinfo_done", 2, []string{"uv_getnameinfo"}},
@@ -108,7 +108,7 @@ type submission struct{ submit, kind, done uint64 }
 // reports whether two sorts of work agree on it at least.
 func (f *finder) findSubmit() bool {
 	agree := 0
-	for _, s := range submitters {
+	for _, s := range families {
 		seen := make(map[submission]bool)
 		for _, symbol := range s.exported {
 			for _, call := range f.submissions(symbol) {
@@ -207,9 +207,9 @@ func (f *finder) once(symbol string) uint64 {
 }
 
 // mentions returns the functions whose addresses are in the code of that at address.
-func (f *finder) mentions(address uint64) map[uint64]bool {
+func (im *image) mentions(address uint64) map[uint64]bool {
 	all := make(map[uint64]bool)
-	for at, inst := range instructions(f.code(address)) {
+	for at, inst := range instructions(im.code(address)) {
 		for _, operand := range inst.Args {
 			var v uint64
 			switch o := operand.(type) {
@@ -220,7 +220,7 @@ func (f *finder) mentions(address uint64) map[uint64]bool {
 					v = address + uint64(at+inst.Len) + distance(o)
 				}
 			}
-			if f.starts(v) {
+			if im.starts(v) {
 				all[v] = true
 			}
 		}

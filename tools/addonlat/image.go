@@ -22,7 +22,8 @@ type image struct {
 const (
 	rowSize     = 8       // bytes: where a function starts and where .eh_frame describes it, from base
 	maxRows     = 4 << 20 // Node.js has 130,000, the largest browsers less than a million
-	maxFunction = 1 << 12 // bytes: libuv's longest that is looked at has some 1500
+	maxFunction = 1 << 16 // bytes that are decoded of one: few are longer
+	maxTraced   = 1 << 12 // bytes: libuv's longest that is followed has some 1500
 )
 
 // header is how .eh_frame_hdr begins as GNU ld, gold and lld write it (LSB Core,
@@ -95,6 +96,20 @@ func (im *image) size(address uint64) uint64 {
 	return uint64(enc.LittleEndian.Uint32(description[length:]))
 }
 
+// start returns where the function starts that holds address; 0 if none does.
+func (im *image) start(address uint64) uint64 {
+	n := len(im.rows) / rowSize
+	after := sort.Search(n, func(i int) bool { return relative(im.rows[i*rowSize:], im.base) > address })
+	if after == 0 {
+		return 0
+	}
+	start := relative(im.rows[(after-1)*rowSize:], im.base)
+	if address-start >= im.size(start) {
+		return 0
+	}
+	return start
+}
+
 // starts reports whether a function starts at address.
 func (im *image) starts(address uint64) bool { return im.size(address) > 0 }
 
@@ -152,7 +167,11 @@ func (im *image) constant(at uint64) (address uint64, ok bool) {
 	return 0, false
 }
 
-// trace follows the function that starts at address; empty if none does.
+// trace follows the function that starts at address; empty if none does, or one
+// that is too long.
 func (im *image) trace(address uint64) *tracer {
+	if im.size(address) > maxTraced {
+		return &tracer{}
+	}
 	return trace(im.code(address), address, im.constant)
 }

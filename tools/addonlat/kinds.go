@@ -183,7 +183,7 @@ func (k *Kind) add(sums *bpf.AddonlatKind, linear *quantize.LQuantize) {
 // kind says what the kernel's key stands for, without counts.
 func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	s.mutex.Lock()
-	stack, ok := s.kinds[key.Kind]
+	by, ok := s.kinds[key.Kind]
 	t := s.all[key.Generation]
 	s.mutex.Unlock()
 	var k Kind
@@ -192,10 +192,10 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	}
 	var frames []symbolize.Frame
 	if ok {
-		frames, _ = s.table.Frames(stack)
+		frames, _ = s.table.Frames(by.stack)
 	}
 	work := bpf.AddonlatWorkKind(key.Work)
-	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !stack.Addon
+	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !by.stack.Addon
 	switch {
 	case s.o.By <= Resource && work != bpf.AddonlatWorkKindWORK_QUEUED:
 		k.Key = operation(work, int32(key.Operation))
@@ -209,6 +209,9 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	case k.Builtin && s.o.By <= Resource:
 		k.Key = nodesOwn(frames)
 	default:
+		if by.jumped != "" {
+			frames[0].Name = by.jumped
+		}
 		k.Key = function(frames[0])
 	}
 	return k

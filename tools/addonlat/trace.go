@@ -32,8 +32,9 @@ func (v value) plus(n uint64) value {
 
 // A step is a call of a fixed place, or a jump to one outside of the function.
 type step struct {
-	target    uint64   // its address
+	target    uint64   // its address; 0 in another library
 	arguments [6]value // as far as they are known, whether it takes them or not
+	leaves    bool     // it is a jump
 }
 
 // A store is of 8 bytes.
@@ -102,6 +103,8 @@ func (t *tracer) pass() bool {
 			return false
 		case inst.Op == x86asm.CALL:
 			t.call(inst)
+		case inst.Op == x86asm.JMP && len(to) == 0: // to another library
+			t.note(step{leaves: true})
 		case len(to) > 0:
 			t.leave(inst, to)
 		default:
@@ -122,7 +125,7 @@ func (t *tracer) targets(inst x86asm.Inst) (to []uint64, ok bool) {
 	case x86asm.Rel:
 		return []uint64{t.next + uint64(where)}, true
 	case x86asm.Mem:
-		if inst.Op != x86asm.JMP || isFixed(where) { // to another library's function, in the end
+		if inst.Op != x86asm.JMP || isFixed(where) {
 			return nil, true
 		}
 		for i := 0; i < maxTable && where.Base == 0; i++ {
@@ -139,16 +142,20 @@ func (t *tracer) targets(inst x86asm.Inst) (to []uint64, ok bool) {
 
 // call notes a call of a fixed place, and forgets what any may change.
 func (t *tracer) call(inst x86asm.Inst) {
-	if to, ok := inst.Args[0].(x86asm.Rel); ok {
-		t.note(t.next + uint64(to))
+	switch to := inst.Args[0].(type) {
+	case x86asm.Rel:
+		t.note(step{target: t.next + uint64(to)})
+	case x86asm.Mem:
+		if isFixed(to) {
+			t.note(step{})
+		}
 	}
 	maps.DeleteFunc(t.registers, func(r x86asm.Reg, _ [2]value) bool {
 		return !slices.Contains(saved, r) && r != x86asm.RBP
 	})
 }
 
-func (t *tracer) note(target uint64) {
-	s := step{target: target}
+func (t *tracer) note(s step) {
 	for i, r := range arguments {
 		s.arguments[i] = t.get(r)[0]
 	}
@@ -161,7 +168,7 @@ func (t *tracer) leave(inst x86asm.Inst, targets []uint64) {
 		at := int(target - t.start)
 		if target-t.start >= uint64(len(t.code)) {
 			if inst.Op == x86asm.JMP {
-				t.note(target)
+				t.note(step{target: target, leaves: true})
 			}
 			continue
 		}

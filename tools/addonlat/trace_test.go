@@ -125,7 +125,7 @@ func FuzzTrace(f *testing.F) {
 	f.Add([]byte{0xe9, 0xfb, 0xff, 0xff, 0xff})             // jmp to itself
 	f.Add([]byte{0x74, 0xfe, 0xff, 0x24, 0xc5, 0, 0, 2, 0}) // je to itself, a table
 	f.Fuzz(func(t *testing.T, code []byte) {
-		if len(code) <= maxFunction {
+		if len(code) <= maxTraced {
 			traced(code)
 			findCall(code)
 			entry(code, 4)

@@ -116,3 +116,37 @@ func (m *Module) Code(symbol string) (code []byte, offset uint64) {
 	n, _ := m.elf.ReadAt(code, s.Address) // what is damaged ends it
 	return code[:n], offset
 }
+
+// Leaf returns the file that the first frame of a stack is in, with the addresses
+// in it of all its native frames; nil if it is in none, or its process has gone. The
+// caller closes it.
+func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64, err error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if s.owner == nil || !s.owner.alive() || len(s.words) == 0 || !hasPC(s.words[0]) {
+		return nil, nil, nil
+	}
+	at := s.owner.find(s.words[0] & pcMask)
+	if at == nil || at.binary == nil || at.binary.elf == nil || !at.File() {
+		return nil, nil, nil
+	}
+	file, err := s.owner.process.OpenFile(at.Mapping)
+	if err != nil {
+		return nil, nil, err
+	}
+	pc := s.words[0] & pcMask
+	address, _ := at.binary.elf.Address(pc - at.Start + at.Offset)
+	m = &Module{file, at.binary.elf, s.owner.process, pc - address}
+	for _, word := range s.words {
+		if hasPC(word) {
+			addresses = append(addresses, word&pcMask-m.bias)
+		}
+	}
+	return m, addresses, nil
+}
+
+// Name returns the name of the function at an address of the file, empty if it has none.
+func (m *Module) Name(address uint64) string {
+	s, _ := m.elf.Lookup(address)
+	return s.Demangled()
+}
