@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -81,8 +82,8 @@ func (t *tracee) snapshot() (*snapshot, error) {
 // pid returns the child's PID.
 func (s *snapshot) pid() int { return s.children[len(s.children)-1].pid }
 
-// take makes the children.
-func (s *snapshot) take(t *tracee) (err error) {
+// take borrows a thread to make the children.
+func (s *snapshot) take(t *tracee) error {
 	if t.over {
 		return errOver
 	}
@@ -93,12 +94,19 @@ func (s *snapshot) take(t *tracee) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, thread.giveBack()) }()
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.kill(), s.reap(thread))
-		}
-	}()
+	if err = s.makeChildren(thread); err != nil {
+		err = errors.Join(err, s.kill(), s.reap(thread))
+		s.children = nil
+	}
+	err = errors.Join(err, thread.giveBack())
+	if err != nil { // then the process may be dead
+		err = errors.Join(err, s.findStrays(), s.kill())
+	}
+	return err
+}
+
+// makeChildren makes one child, or two if the first one lacks memory.
+func (s *snapshot) makeChildren(thread *borrowed) error {
 	last, err := s.clone(thread)
 	if err != nil {
 		return err
@@ -108,6 +116,7 @@ func (s *snapshot) take(t *tracee) (err error) {
 		return err
 	}
 	if len(lacking) > 0 {
+		unix.Kill(s.pid(), unix.SIGKILL) // it has told what it was made for; whether it dies is seen later
 		if last, err = s.cloneWith(thread, lacking); err != nil {
 			return err
 		}
@@ -147,12 +156,8 @@ func (s *snapshot) clone(thread *borrowed) (*borrowed, error) {
 	return thread.adopt()
 }
 
-// cloneWith has the thread make a child that has the ranges, too. The first one
-// has told then what it was made for.
+// cloneWith has the thread make a child that has the ranges, too.
 func (s *snapshot) cloneWith(thread *borrowed, ranges []addresses) (last *borrowed, err error) {
-	if err := s.kill(); err != nil {
-		return nil, err
-	}
 	defer func() { err = errors.Join(err, advise(thread, ranges, unix.MADV_DONTFORK)) }()
 	if err := advise(thread, ranges, unix.MADV_DOFORK); err != nil {
 		return nil, err
@@ -240,27 +245,40 @@ func advise(thread *borrowed, ranges []addresses, advice uint64) error {
 // the target has ended, whoever inherits the child waits for it.
 func (s *snapshot) close() error {
 	s.closed.Do(func() {
-		s.err = s.tracer.do(func() error {
-			err := s.kill()
-			for _, c := range s.children {
-				s.tracer.awaitEnd(c.pid)
-			}
-			return err
-		})
+		s.err = s.tracer.do(s.kill)
 		s.err = errors.Join(s.err, s.reapAnew(), s.target.Close())
 		s.tracer.release()
 	})
 	return s.err
 }
 
-// kill kills the children that are not dead.
-func (s *snapshot) kill() error {
-	for _, c := range s.children {
-		if err := unix.Kill(c.pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("kill snapshot %d: %w", c.pid, err)
+// findStrays finds the child that a thread may have been making when it was
+// killed: nobody tells of it, but it is traced by our thread as the target is.
+func (s *snapshot) findStrays() error {
+	all, err := process.List()
+	for _, p := range all {
+		status, err := readStatus(p.PID, p.PID)
+		if err != nil || p.PID == s.target.PID() || status["TracerPid"] != strconv.Itoa(unix.Gettid()) {
+			continue
+		}
+		if !slices.ContainsFunc(s.children, func(c child) bool { return c.pid == p.PID }) {
+			s.children = append(s.children, child{pid: p.PID})
 		}
 	}
-	return nil
+	return err
+}
+
+// kill kills the children and waits until they are dead.
+func (s *snapshot) kill() error {
+	var all error
+	for _, c := range s.children {
+		if err := unix.Kill(c.pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			all = errors.Join(all, fmt.Errorf("kill snapshot %d: %w", c.pid, err))
+			continue
+		}
+		s.tracer.awaitEnd(c.pid)
+	}
+	return all
 }
 
 // reapAnew has any thread that can be stopped wait for the dead children.
@@ -304,7 +322,9 @@ func (s *snapshot) reapBy(one *tracee, tid int) error {
 // reap has the thread wait for the dead children.
 func (s *snapshot) reap(thread *borrowed) error {
 	for _, c := range s.children {
-		s.tracer.awaitEnd(c.pid)
+		if c.inner == 0 {
+			continue // a stray's parent is dead
+		}
 		_, err := thread.call(unix.SYS_WAIT4, uint64(c.inner), 0, unix.WALL|unix.WNOHANG, 0)
 		if err != nil && !errors.Is(err, unix.ECHILD) { // the target has waited itself
 			return fmt.Errorf("wait for snapshot %d: %w", c.pid, err)

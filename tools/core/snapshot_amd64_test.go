@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -33,6 +35,27 @@ func take(t *testing.T, pid int) *snapshot {
 	t.Cleanup(func() {
 		if err := s.close(); err != nil {
 			t.Error(err)
+		}
+	})
+	return s
+}
+
+// takeAndCompare takes a snapshot and checks, while the process is stopped, that
+// it has all memory, and that what is not copied to children is as before.
+func takeAndCompare(t *testing.T, pid int) (s *snapshot) {
+	t.Helper()
+	stopped(t, pid, func(tracee *tracee) {
+		before := flagged(t, pid, "dc")
+		var err error
+		if s, err = tracee.snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.close() })
+		if diff := cmp.Diff(before, flagged(t, pid, "dc")); diff != "" {
+			t.Errorf("mappings that are not copied (-before +after):\n%s", diff)
+		}
+		if got, want := ownMemory(t, s.pid()), ownMemory(t, pid); got < 0.98*want || got > want {
+			t.Errorf("snapshot has %.0f bytes, want about %.0f", got, want)
 		}
 	})
 	return s
@@ -140,20 +163,7 @@ func TestSnapshotHasTheWholeHeap(t *testing.T) {
 	const secret = "what-only-the-heap-holds-4711"
 	for _, version := range nodetest.Versions {
 		target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "heap.js", Args: []string{"50", secret}})
-		var s *snapshot
-		stopped(t, target.PID, func(tracee *tracee) {
-			before := flagged(t, target.PID, "dc")
-			var err error
-			if s, err = tracee.snapshot(); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(before, flagged(t, target.PID, "dc")); diff != "" {
-				t.Errorf("%s: uncopyable mappings (-before +after):\n%s", version, diff)
-			}
-			if got, want := ownMemory(t, s.pid()), ownMemory(t, target.PID); got < 0.98*want || got > want {
-				t.Errorf("%s: snapshot has %.0f bytes, want about %.0f", version, got, want)
-			}
-		})
+		s := takeAndCompare(t, target.PID)
 		child, own := watch(t, s.pid()), watch(t, target.PID)
 		for _, text := range []string{secret, reverse(secret)} {
 			if got, want := count(t, child, text), count(t, own, text); got != want || got == 0 {
@@ -294,17 +304,17 @@ func TestSnapshotOutlivesItsProcess(t *testing.T) {
 func TestProcessKilledDuringTheSnapshot(t *testing.T) {
 	nodetest.Root(t)
 	node := nodetest.Node(t, "22.23.3")
-	for range 20 {
+	for i := range 20 {
 		target := nodetest.Start(t, node, nodetest.Options{Script: "heap.js", Args: []string{"20"}})
 		tracee, err := stopThreads(target.PID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		killed := make(chan struct{})
-		go func() {
+		time.AfterFunc(time.Duration(i)*time.Millisecond/2, func() { // it takes some 8 ms
 			defer close(killed)
 			target.Signal(syscall.SIGKILL)
-		}()
+		})
 		s, err := tracee.snapshot()
 		if err != nil && !errors.Is(err, process.ErrGone) {
 			t.Errorf("snapshot: %v, want %v", err, process.ErrGone)
@@ -319,6 +329,99 @@ func TestProcessKilledDuringTheSnapshot(t *testing.T) {
 			}
 		}
 		target.Wait()
+		if all := tracedByUs(t); len(all) > 0 {
+			t.Errorf("processes left: %v", all)
+		}
+	}
+}
+
+// tracedByUs returns the processes that a thread of ours traces.
+func tracedByUs(t *testing.T) []int {
+	t.Helper()
+	own, err := listThreads(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := process.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var traced []int
+	for _, p := range all {
+		status, err := readStatus(p.PID, p.PID)
+		if err != nil {
+			continue
+		}
+		if tid, err := strconv.Atoi(status["TracerPid"]); err == nil && slices.Contains(own, tid) {
+			traced = append(traced, p.PID)
+		}
+	}
+	return traced
+}
+
+// TestLimitOfProcesses lets a process have no child more, and one: of the two
+// that it needs.
+func TestLimitOfProcesses(t *testing.T) {
+	nodetest.Root(t)
+	group := "/sys/fs/cgroup/pids"
+	if _, err := os.Stat(group); err != nil {
+		group = "/sys/fs/cgroup"
+	}
+	group = filepath.Join(group, fmt.Sprintf("ustack-test-%d", os.Getpid()))
+	if err := os.Mkdir(group, 0o755); err != nil {
+		nodetest.MustRun(t, fmt.Sprintf("no cgroup of our own: %v", err))
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(group); err != nil {
+			t.Error(err)
+		}
+	})
+	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "heap.js", Args: []string{"20"}})
+	t.Cleanup(target.Stop)
+	set := func(file string, value int) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(group, file), []byte(fmt.Sprint(value)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("cgroup.procs", target.PID)
+	for room := range 2 {
+		stopped(t, target.PID, func(tracee *tracee) {
+			set("pids.max", len(tracee.threads())+room)
+			before := flagged(t, target.PID, "dc")
+			if _, err := tracee.snapshot(); !errors.Is(err, unix.EAGAIN) || !strings.Contains(err.Error(), "pids.max") {
+				t.Errorf("snapshot with room for %d = %v, want %v", room, err, unix.EAGAIN)
+			}
+			if diff := cmp.Diff(before, flagged(t, target.PID, "dc")); diff != "" {
+				t.Errorf("mappings that are not copied (-before +after):\n%s", diff)
+			}
+		})
+		if got := children(t, target.PID); got != "" {
+			t.Errorf("children left: %s", got)
+		}
+	}
+	set("pids.max", 100)
+	take(t, target.PID)
+	target.Signal(syscall.SIGUSR2)
+	target.Line() // it ticks
+}
+
+func TestSnapshotOfAContainersFirstProcess(t *testing.T) {
+	p := startTraceeIn(t, "count", unix.CLONE_NEWPID|unix.CLONE_NEWNS)
+	for range 5 {
+		s := take(t, p.pid())
+		if got := states(t, s.pid()); got != "t" {
+			t.Errorf("state of the child = %s, want t", got)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+		if got := children(t, p.pid()); got != "" {
+			t.Errorf("children left: %s", got)
+		}
+	}
+	if got := p.end(); got != "0\n" {
+		t.Errorf("program says %q", got)
 	}
 }
 

@@ -191,7 +191,7 @@ func (t *tracee) explain(tid int, cause error) error {
 	case strings.HasPrefix(state, "Z"), strings.HasPrefix(state, "X"):
 		return nil
 	case tracer != "" && tracer != "0":
-		return fmt.Errorf("stop process %d: process %s traces it already (end that first)", t.pid, tracer)
+		return fmt.Errorf("stop process %d: process %s traces it already (end that first)", t.pid, processOf(tracer))
 	case status["VmSize"] == "":
 		return fmt.Errorf("stop process %d: it is a thread of the kernel", t.pid)
 	case t.pid == os.Getpid():
@@ -309,6 +309,16 @@ func parent(pid int) int {
 		return 0
 	}
 	return number
+}
+
+// processOf returns the PID of a thread's process; the thread's number if it has ended.
+func processOf(tid string) string {
+	if number, err := strconv.Atoi(tid); err == nil {
+		if status, err := readStatus(number, number); err == nil {
+			return status["Tgid"]
+		}
+	}
+	return tid
 }
 
 // readStatus returns the fields of a thread's status file by name.

@@ -36,13 +36,19 @@ type traceeProgram struct {
 // startTracee compiles and starts the program and waits for its ready line.
 func startTracee(t *testing.T, mode string) *traceeProgram {
 	t.Helper()
+	return startTraceeIn(t, mode, 0)
+}
+
+// startTraceeIn starts it in new namespaces, as the CLONE_NEW... flags say.
+func startTraceeIn(t *testing.T, mode string, namespaces uintptr) *traceeProgram {
+	t.Helper()
 	nodetest.Root(t)
 	binary := filepath.Join(t.TempDir(), "tracee")
 	if out, err := exec.Command("cc", "-O1", "-pthread", "-o", binary, "testdata/tracee.c").CombinedOutput(); err != nil {
 		t.Fatalf("compile: %v\n%s", err, out)
 	}
 	p := &traceeProgram{t: t, cmd: exec.Command(binary, mode)}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: namespaces}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
