@@ -132,6 +132,9 @@ func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64, err error) {
 	}
 	file, err := s.owner.process.OpenFile(at.Mapping)
 	if err != nil {
+		if !s.owner.alive() {
+			err = nil
+		}
 		return nil, nil, err
 	}
 	pc := s.words[0] & pcMask
