@@ -27,6 +27,7 @@ static __always_inline void note_name(struct walk *w);
 #define MAX_LOOPS 16384       /* threads */
 #define MAX_JS_FUNCTIONS 4096 /* of the name that is looked for */
 #define MAX_STOPPED 1024
+#define MAX_EXITS 1024
 #define MAX_VECTORS 8                            /* of one write */
 #define MAX_CHUNKS 64                            /* of what is written at once: 8 KiB */
 #define CHUNK_STEP (MATCH_BYTES - PATTERN_BYTES) /* so that what is looked for is whole in one */
@@ -79,6 +80,7 @@ const volatile struct pattern path, data, javascript;
 
 volatile s64 remaining = 0; /* times to act */
 volatile u64 matches = 0, limited = 0, lost = 0, unsearched = 0, last = 0;
+volatile u64 missed = 0; /* stalls whose stack was not taken: the thread hardly ran */
 
 /* What has happened; its stack is sent after it. */
 struct hit {
@@ -430,13 +432,15 @@ struct {
 	__type(value, struct loop);
 } loops SEC(".maps");
 
-/* The loop goes to its poll, or comes back from it. */
+/* The loop goes to its poll (since 0), or comes back from it. */
 static __always_inline void turn(u64 ids, u64 since)
 {
 	struct loop *loop = bpf_map_lookup_elem(&loops, &ids), fresh = { .since = since };
 	u32 tgid = ids >> 32;
 
 	if (loop) {
+		if (loop->since && !loop->told && bpf_ktime_get_ns() - loop->since > stall)
+			count(missed);
 		loop->since = since;
 		loop->told = 0;
 	} else if (bpf_map_lookup_elem(&processes, &tgid)) {
@@ -639,7 +643,17 @@ int on_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* _exit(status): a system call that does not come back would leave no moment to stop at. */
+/* Programs that are about to exit, by generation: some pass several of the places where they do. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_EXITS);
+	__type(key, u32);
+	__type(value, u8);
+} exits SEC(".maps");
+
+/* exit(status), _exit(status): the system call itself does not come back, which would leave no
+ * moment to stop at.
+ */
 SEC("uprobe")
 int on_exit(struct pt_regs *ctx)
 {
@@ -647,6 +661,7 @@ int on_exit(struct pt_regs *ctx)
 	s32 status = argument0(ctx);
 	struct walk *w;
 	struct hit *hit;
+	u8 seen = 1;
 
 	if (!holds(exit_code.comparison, status, exit_code.value))
 		return 0;
@@ -655,7 +670,10 @@ int on_exit(struct pt_regs *ctx)
 	if (!hit)
 		return 0;
 	hit->result = status;
-	finish_hit(ctx, w, hit, AT_ENTRY);
+	if (bpf_map_update_elem(&exits, &w->process.generation, &seen, BPF_NOEXIST))
+		drop_hit(w, hit);
+	else
+		finish_hit(ctx, w, hit, AT_ENTRY);
 	return 0;
 }
 

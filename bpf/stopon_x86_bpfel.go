@@ -109,6 +109,7 @@ const (
 const (
 	StoponMapCalls               = "calls"
 	StoponMapEvents              = "events"
+	StoponMapExits               = "exits"
 	StoponMapFunctions           = "functions"
 	StoponMapLoops               = "loops"
 	StoponMapNames               = "names"
@@ -150,6 +151,7 @@ const (
 	StoponVarLost                = "lost"
 	StoponVarLostEvents          = "lost_events"
 	StoponVarMatches             = "matches"
+	StoponVarMissed              = "missed"
 	StoponVarNameFlagUnused      = "name_flag_unused"
 	StoponVarNth                 = "nth"
 	StoponVarOperandUnused       = "operand_unused"
@@ -230,6 +232,7 @@ type StoponProgramSpecs struct {
 type StoponMapSpecs struct {
 	Calls     *ebpf.MapSpec `ebpf:"calls"`
 	Events    *ebpf.MapSpec `ebpf:"events"`
+	Exits     *ebpf.MapSpec `ebpf:"exits"`
 	Functions *ebpf.MapSpec `ebpf:"functions"`
 	Loops     *ebpf.MapSpec `ebpf:"loops"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
@@ -268,6 +271,7 @@ type StoponVariableSpecs struct {
 	Lost                *ebpf.VariableSpec `ebpf:"lost"`
 	LostEvents          *ebpf.VariableSpec `ebpf:"lost_events"`
 	Matches             *ebpf.VariableSpec `ebpf:"matches"`
+	Missed              *ebpf.VariableSpec `ebpf:"missed"`
 	NameFlagUnused      *ebpf.VariableSpec `ebpf:"name_flag_unused"`
 	Nth                 *ebpf.VariableSpec `ebpf:"nth"`
 	OperandUnused       *ebpf.VariableSpec `ebpf:"operand_unused"`
@@ -311,6 +315,7 @@ func (o *StoponObjects) Close() error {
 type StoponMaps struct {
 	Calls     *ebpf.Map `ebpf:"calls"`
 	Events    *ebpf.Map `ebpf:"events"`
+	Exits     *ebpf.Map `ebpf:"exits"`
 	Functions *ebpf.Map `ebpf:"functions"`
 	Loops     *ebpf.Map `ebpf:"loops"`
 	Names     *ebpf.Map `ebpf:"names"`
@@ -326,6 +331,7 @@ func (m *StoponMaps) Close() error {
 	return _StoponClose(
 		m.Calls,
 		m.Events,
+		m.Exits,
 		m.Functions,
 		m.Loops,
 		m.Names,
@@ -365,6 +371,7 @@ type StoponVariables struct {
 	Lost                *ebpf.Variable `ebpf:"lost"`
 	LostEvents          *ebpf.Variable `ebpf:"lost_events"`
 	Matches             *ebpf.Variable `ebpf:"matches"`
+	Missed              *ebpf.Variable `ebpf:"missed"`
 	NameFlagUnused      *ebpf.Variable `ebpf:"name_flag_unused"`
 	Nth                 *ebpf.Variable `ebpf:"nth"`
 	OperandUnused       *ebpf.Variable `ebpf:"operand_unused"`

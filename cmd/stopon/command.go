@@ -228,6 +228,9 @@ func tellLosses(messages *cli.Messages, r *stopon.Result) {
 	if r.Lost > 0 {
 		messages.Notef("matches that could not be reported, so nothing was done: %d", r.Lost)
 	}
+	if r.Missed > 0 {
+		messages.Notef("stalls that ended before their stack was taken: %d", r.Missed)
+	}
 	if r.Unsearched > 0 {
 		messages.Notef("writes that were not searched to their end: %d", r.Unsearched)
 	}

@@ -161,7 +161,7 @@ const scenarios = {
   // The event loop is blocked: on the CPU or waiting.
   async stalls() {
     const facts = { events: 50 };
-    function guilty(i) { return i % 5 ? busy(130) : sleep(130); }
+    function guilty(i) { return i % 5 ? busy(200) : sleep(200); }
     for (let i = 0; i < facts.events; i++) {
       await pause(1);
       guilty(i);

@@ -22,6 +22,7 @@ type Result struct {
 	Failed  uint64 // actions that did
 	Limited uint64 // came too soon after another
 	Lost    uint64 // could not be reported, so they were not acted on
+	Missed  uint64 // stalls that ended before a stack was taken
 	// Writes whose end was not searched: they are longer than the bound, or could
 	// not be read.
 	Unsearched uint64
@@ -156,7 +157,7 @@ const (
 	minHz      = 11
 	maxHz      = 997
 	hzForJS    = 199
-	hzPerStall = 10 // looks in the time that makes a stall
+	hzPerStall = 40 // looks in the time that makes a stall
 )
 
 // sample begins to look at running threads, if a trigger needs that.
@@ -299,6 +300,7 @@ func (s *session) result() (*Result, error) {
 		{s.objects.Limited, &r.Limited},
 		{s.objects.Lost, &r.Lost},
 		{s.objects.LostEvents, &r.Lost},
+		{s.objects.Missed, &r.Missed},
 		{s.objects.Unsearched, &r.Unsearched},
 	} {
 		var n uint64
@@ -399,18 +401,23 @@ func (s *session) probe(pid int, f Function, cookie int, program *ebpf.Program, 
 	return true, err
 }
 
-// exits are what ends a process in its C library: with all else done, and with
-// the status that it will have.
-var exits = []string{"_exit", "_Exit"}
+// exits are what ends a process in its C library. The first that it passes
+// counts: at exit all is there still, and some programs call only _exit.
+var exits = []string{"exit", "_exit"}
 
 func (s *session) attachExit(pid int, p *probes) error {
+	attached := false
 	for _, symbol := range exits {
 		found, err := s.probe(pid, Function{Symbol: symbol}, 0, s.objects.OnExit, false, p)
-		if found || err != nil {
+		if err != nil {
 			return err
 		}
+		attached = attached || found
 	}
-	return fmt.Errorf("process %d has no %s, so its exit is not seen", pid, exits[0])
+	if !attached {
+		return fmt.Errorf("process %d has no C library with %s, so its exit is not seen", pid, exits[0])
+	}
+	return nil
 }
 
 // attachLate looks for functions of libraries that were loaded since.

@@ -223,7 +223,7 @@ func check(t *testing.T, h *Hit, event string) {
 	if age := time.Since(h.Time); age < 0 || age > time.Minute {
 		t.Errorf("time = %v, want now", h.Time)
 	}
-	if h.Comm != "node" && h.Comm != "MainThread" { // the latter from Node 24 on
+	if !strings.Contains(h.Comm, "node") && h.Comm != "MainThread" { // as Node 24 and later call themselves
 		t.Errorf("comm = %q, want node", h.Comm)
 	}
 }
@@ -269,8 +269,11 @@ func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 			r := watch(t, target, Options{Stall: 100 * time.Millisecond})
 			done := perform(t, target)
 			hits := r.end(done.Events)
-			if got, want := len(hits), done.Events; got != want {
-				t.Errorf("stalls = %d, want %d", got, want)
+			// On a machine that is busy with other things a thread may hardly run while
+			// it stalls. That is counted.
+			const unseen = 2
+			if got, missed := len(hits), int(r.result.Missed); got+missed != done.Events || missed > unseen {
+				t.Errorf("stalls = %d and %d missed, want %d", got, missed, done.Events)
 			}
 			for _, h := range hits {
 				if !slices.Contains(javascript(h), "guilty") || h.Duration < 100*time.Millisecond {
