@@ -301,6 +301,26 @@ func TestSnapshotOutlivesItsProcess(t *testing.T) {
 	}
 }
 
+func TestCloseBesideAStuckThread(t *testing.T) {
+	p := startTracee(t, "later")
+	s := take(t, p.pid())
+	if err := unix.Kill(p.pid(), unix.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := p.stdout.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("line = %q, %v, want ready", line, err)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+	if got := children(t, p.pid()); strings.Contains(got, fmt.Sprint(s.pid())) {
+		t.Errorf("children = %s, want %d gone", got, s.pid())
+	}
+	if got := p.end(); got != "done\n" {
+		t.Errorf("program says %q", got)
+	}
+}
+
 func TestProcessKilledDuringTheSnapshot(t *testing.T) {
 	nodetest.Root(t)
 	node := nodetest.Node(t, "22.23.3")

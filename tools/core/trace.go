@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	stopLimit  = 2 * time.Second // for all threads of a process to stop; one in an uninterruptible sleep may never
-	maxPasses  = 1 << 6          // over a process's threads; each stops all that the last one found running
-	maxThreads = 1 << 16         // of a process; the kernel's usual limit for the whole machine is below
+	stopLimit  = 2 * time.Second        // for all threads of a process to stop; one in an uninterruptible sleep may never
+	turn       = 100 * time.Millisecond // for one thread to stop, where others wait for the same tracer
+	maxPasses  = 1 << 6                 // over a process's threads; each stops all that the last one found running
+	maxThreads = 1 << 16                // of a process; the kernel's usual limit for the whole machine is below
 )
 
 var errOver = errors.New("it runs on already")
@@ -103,16 +104,25 @@ func (t *tracee) detachStopped() error {
 // up by that. The first thread comes last: it ends when there is no other.
 func (t *tracee) letGo() {
 	defer t.tracer.release()
-	t.tracer.do(func() error {
-		for _, tid := range slices.Backward(t.running) {
-			if _, err := t.tracer.awaitStop(tid, time.Time{}); err != nil {
-				t.bury(tid)
-			} else {
-				ptrace(unix.PTRACE_DETACH, tid, 0, 0)
-			}
+	for _, tid := range slices.Backward(t.running) {
+		for errors.Is(t.tracer.do(func() error { return t.letGoOf(tid) }), errTimeout) {
 		}
-		return nil
-	})
+	}
+}
+
+// letGoOf detaches a running thread if it stops soon, or buries it: else
+// errTimeout, since others want the tracer, too.
+func (t *tracee) letGoOf(tid int) error {
+	_, err := t.tracer.awaitStop(tid, time.Now().Add(turn))
+	switch {
+	case errors.Is(err, errTimeout):
+		return err
+	case err != nil:
+		t.bury(tid)
+	default:
+		ptrace(unix.PTRACE_DETACH, tid, 0, 0)
+	}
+	return nil
 }
 
 // bury waits for a thread that has ended. Its process has not until this was

@@ -3,6 +3,7 @@
  * until its stdin ends, and prints what it then knows.
  *
  *   vfork    the thread waits, uninterruptibly, for a child that does not exec
+ *   later    so does a second thread, once SIGUSR2 has come: "ready" again then
  *   leader   the first thread has ended, another one lives
  *   storm    threads start and end all the time: how many
  *   count    how many of the real-time signals SIGRTMIN came
@@ -58,6 +59,38 @@ static int stuck_in_vfork(void)
 			;
 		_exit(0);
 	}
+	puts("done");
+	return 0;
+}
+
+static void *stuck_on_signal(void *set)
+{
+	int number;
+
+	ready();
+	if (sigwait(set, &number) != 0)
+		abort();
+	if (vfork() == 0) {
+		char c;
+
+		ready();
+		while (read(0, &c, 1) > 0)
+			;
+		_exit(0);
+	}
+	return NULL;
+}
+
+static int stuck_later(void)
+{
+	pthread_t thread;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_create(&thread, NULL, stuck_on_signal, &set);
+	pthread_join(thread, NULL);
 	puts("done");
 	return 0;
 }
@@ -270,6 +303,7 @@ int main(int argc, char **argv)
 		int (*run)(void);
 	} modes[] = {
 		{ "vfork", stuck_in_vfork },
+		{ "later", stuck_later },
 		{ "leader", without_leader },
 		{ "storm", storm },
 		{ "count", count_signals },
