@@ -100,6 +100,7 @@ const (
 	AddonlatMapFunctions           = "functions"
 	AddonlatMapJobs                = "jobs"
 	AddonlatMapKinds               = "kinds"
+	AddonlatMapLately              = "lately"
 	AddonlatMapNames               = "names"
 	AddonlatMapPools               = "pools"
 	AddonlatMapProcesses           = "processes"
@@ -204,6 +205,7 @@ type AddonlatMapSpecs struct {
 	Functions *ebpf.MapSpec `ebpf:"functions"`
 	Jobs      *ebpf.MapSpec `ebpf:"jobs"`
 	Kinds     *ebpf.MapSpec `ebpf:"kinds"`
+	Lately    *ebpf.MapSpec `ebpf:"lately"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Pools     *ebpf.MapSpec `ebpf:"pools"`
 	Processes *ebpf.MapSpec `ebpf:"processes"`
@@ -266,6 +268,7 @@ type AddonlatMaps struct {
 	Functions *ebpf.Map `ebpf:"functions"`
 	Jobs      *ebpf.Map `ebpf:"jobs"`
 	Kinds     *ebpf.Map `ebpf:"kinds"`
+	Lately    *ebpf.Map `ebpf:"lately"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Pools     *ebpf.Map `ebpf:"pools"`
 	Processes *ebpf.Map `ebpf:"processes"`
@@ -284,6 +287,7 @@ func (m *AddonlatMaps) Close() error {
 		m.Functions,
 		m.Jobs,
 		m.Kinds,
+		m.Lately,
 		m.Names,
 		m.Pools,
 		m.Processes,
