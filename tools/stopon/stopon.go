@@ -97,7 +97,7 @@ func open(o Options) (s *session, err error) {
 	})
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
 	s.closers = append(s.closers, s.targets.Close)
-	events, err := ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.takeStack, Hit: s.takeHit})
+	events, err := ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})
 	if err != nil {
 		return s, err
 	}
@@ -205,7 +205,9 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if err := s.targets.Start(); err != nil {
 		return nil, err
 	}
-	defer s.guard()()
+	if s.keeper != nil {
+		defer s.guard()()
+	}
 	err := s.wait(ctx)
 	result, countErr := s.result()
 	return result, errors.Join(err, countErr)

@@ -116,11 +116,12 @@ func (r *run) count() int {
 type facts struct {
 	Events int
 	Sum    int
+	Closed int
 	Stack  []*string
 }
 
 // perform has the target do its scenario, and returns what it did.
-func perform(t *testing.T, target *nodetest.Target) (f facts) {
+func perform(t testing.TB, target *nodetest.Target) (f facts) {
 	t.Helper()
 	target.Signal(unix.SIGUSR2)
 	line := target.Line()

@@ -21,6 +21,9 @@ const lookAfter = 50 * time.Millisecond
 type Receiver struct {
 	Stack func(raw []byte)
 	Hit   func(raw []byte) // may be nil
+	// Wakes says that the kernel wakes us for all that matters, so that we need
+	// not look.
+	Wakes bool
 }
 
 // Events takes in what the kernel sends: functions, scripts and processes for a
@@ -65,7 +68,9 @@ func (e *Events) read() {
 	defer close(e.done)
 	var record ringbuf.Record
 	for {
-		e.reader.SetDeadline(time.Now().Add(lookAfter))
+		if !e.to.Wakes {
+			e.reader.SetDeadline(time.Now().Add(lookAfter))
+		}
 		err := e.reader.ReadInto(&record)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
