@@ -11,8 +11,10 @@ import (
 func TestDebiansNodeRunsAsItsOwnProcess(t *testing.T) {
 	node := DebianNode(t)
 	steps := []Step{
-		{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 7}, {Addon: "rawuv.cc", Call: "sleep", Micros: 100, Count: 5},
-		{Call: "fs.stat", Count: 3}, {Call: "dns.lookup", Count: 2},
+		{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 7},
+		{Addon: "rawuv.cc", Call: "sleep", Micros: 100, Count: 5},
+		{Call: "fs.stat", Count: 3},
+		{Call: "dns.lookup", Count: 2},
 	}
 	jobs := StartJobs(t, node, Plan{
 		Addons: addonsFor(t, Node(t, DebianAddons), FramePointers),
