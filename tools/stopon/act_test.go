@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	goSyscall "syscall"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,9 +177,15 @@ func mustJSON(t *testing.T, h *Hit) []byte {
 // SIGABRT in the guilty thread, and the kernel writes the core.
 func TestAbortLeavesTheKernelsCore(t *testing.T) {
 	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) { testAbort(t, version) })
+	}
+}
+
+func testAbort(t *testing.T, version string) {
 	dir := t.TempDir()
 	corePattern(t, filepath.Join(dir, "core.%p"))
-	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
 		Script: "trouble.js", Args: []string{"badclose"}, MayFail: true,
 	})
 	unlimited := &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
@@ -192,7 +198,7 @@ func TestAbortLeavesTheKernelsCore(t *testing.T) {
 	if r.err != nil || len(r.hits) != 1 || r.hits[0].Raised != unix.SIGABRT {
 		t.Fatalf("hits = %+v (%v), want one that raised SIGABRT", r.hits, r.err)
 	}
-	if state := target.Wait().Sys().(goSyscall.WaitStatus); state.Signal() != goSyscall.SIGABRT || !state.CoreDump() {
+	if state := target.Wait().Sys().(syscall.WaitStatus); state.Signal() != syscall.SIGABRT || !state.CoreDump() {
 		t.Errorf("end = %v, want by SIGABRT with a core", state)
 	}
 	f, err := core.Open(filepath.Join(dir, fmt.Sprintf("core.%d", target.PID)))

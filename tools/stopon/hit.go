@@ -126,7 +126,7 @@ func (h *Hit) explainCall(r *bpf.StoponHit) {
 	text := string(r.Match.Text[:min(int(r.Match.Length), len(r.Match.Text))])
 	call := syscallOf(r.What)
 	if call == nil {
-		call = &syscall{name: fmt.Sprintf("syscall_%d", r.What)}
+		call = &systemCall{name: fmt.Sprintf("syscall_%d", r.What)}
 	}
 	h.Syscall = call.name
 	if call.first(kindPath) >= 0 {

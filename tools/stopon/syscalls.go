@@ -14,8 +14,8 @@ import (
 //go:embed syscalls.tsv
 var syscallTable string
 
-// A syscall is a row of the table.
-type syscall struct {
+// A systemCall is a row of the table.
+type systemCall struct {
 	name       string
 	number     int
 	parameters []parameter
@@ -35,9 +35,9 @@ const (
 )
 
 // syscalls returns this architecture's system calls by name.
-var syscalls = sync.OnceValue(func() map[string]*syscall {
+var syscalls = sync.OnceValue(func() map[string]*systemCall {
 	column := map[string]int{"amd64": 1, "arm64": 2}[runtime.GOARCH]
-	all := make(map[string]*syscall)
+	all := make(map[string]*systemCall)
 	for line := range strings.Lines(syscallTable) {
 		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(cells) < 4 || strings.HasPrefix(line, "#") {
@@ -47,7 +47,7 @@ var syscalls = sync.OnceValue(func() map[string]*syscall {
 		if err != nil { // not on this architecture
 			continue
 		}
-		s := &syscall{name: cells[0], number: number}
+		s := &systemCall{name: cells[0], number: number}
 		for _, p := range strings.Fields(cells[3]) {
 			name, kind, _ := strings.Cut(p, ":")
 			s.parameters = append(s.parameters, parameter{name, kind[0]})
@@ -58,7 +58,7 @@ var syscalls = sync.OnceValue(func() map[string]*syscall {
 })
 
 // syscallOf returns the system call of that number; nil if the table has none.
-func syscallOf(number uint32) *syscall {
+func syscallOf(number uint32) *systemCall {
 	for _, s := range syscalls() {
 		if s.number == int(number) {
 			return s
@@ -78,7 +78,7 @@ func Syscalls() []string {
 }
 
 // first returns the number of the first parameter of a kind; -1 if there is none.
-func (s *syscall) first(kind byte) int8 {
+func (s *systemCall) first(kind byte) int8 {
 	return int8(slices.IndexFunc(s.parameters, func(p parameter) bool { return p.kind == kind }))
 }
 
@@ -107,7 +107,7 @@ func writing() []string {
 var polls = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2"}
 
 // row is what the kernel half is told of a system call.
-func (s *syscall) row() bpf.StoponSyscall {
+func (s *systemCall) row() bpf.StoponSyscall {
 	r := bpf.StoponSyscall{Descriptor: s.first(kindDescriptor), Path: s.first(kindPath), Data: -1}
 	if kind, ok := written[s.name]; ok {
 		r.Data, r.DataKind = 1, uint8(kind)
