@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	maxBusy    = 1 << 4 // tries of a madvise that the kernel had no memory for
-	deadStack  = 8      // an address where nothing is
-	firstKill  = "1000" // the highest oom_score_adj
-	callNumber = 15     // which word of struct user_regs_struct has the system call's number, orig_rax
+	reapLimit  = 500 * time.Millisecond // for one thread to stop; then another is tried
+	maxBusy    = 1 << 4                 // tries of a madvise that the kernel had no memory for
+	deadStack  = 8                      // an address where nothing is
+	firstKill  = "1000"                 // the highest oom_score_adj
+	callNumber = 15                     // which word of struct user_regs_struct has the system call's number, orig_rax
 )
 
 // A snapshot is a child of a process with a copy-on-write copy of its memory. It
@@ -305,7 +306,7 @@ func (s *snapshot) reapBy(one *tracee, tid int) error {
 	if err := one.attach(tid); err != nil {
 		return err
 	}
-	if err := one.awaitStops(time.Now().Add(turn)); err != nil {
+	if err := one.awaitStops(time.Now().Add(reapLimit)); err != nil {
 		return err
 	}
 	if len(one.stopped) == 0 {

@@ -16,13 +16,18 @@ import (
 )
 
 const (
-	stopLimit  = 2 * time.Second        // for all threads of a process to stop; one in an uninterruptible sleep may never
-	turn       = 100 * time.Millisecond // for one thread to stop, where others wait for the same tracer
-	maxPasses  = 1 << 6                 // over a process's threads; each stops all that the last one found running
-	maxThreads = 1 << 16                // of a process; the kernel's usual limit for the whole machine is below
+	stopLimit   = 2 * time.Second        // for all threads of a process to stop; one in an uninterruptible sleep may never
+	turn        = 100 * time.Millisecond // for one thread to stop, where others wait for the same tracer
+	look        = time.Millisecond       // how often to look if a thread is free that another tracer of ours has
+	maxPasses   = 1 << 6                 // over a process's threads; each stops all that the last one found running
+	maxRefusals = 3                      // to be traced, that nothing explains
+	maxThreads  = 1 << 16                // of a process; the kernel's usual limit for the whole machine is below
 )
 
-var errOver = errors.New("it runs on already")
+var (
+	errOver = errors.New("it runs on already")
+	errOurs = errors.New("it is stopped already, by another part of this program")
+)
 
 // A Thread is a thread as it was when its process was stopped.
 type Thread struct {
@@ -54,6 +59,9 @@ type tracee struct {
 // stopThreads stops all threads of the process pid and reads their registers.
 // The caller calls resume, also if the process has died meanwhile. A signal that
 // arrives during the stop waits until then.
+//
+// It waits for its turn if another tracee of ours is the same process, or was and
+// could not let go of all threads at once.
 //
 // It fails with process.ErrGone if there is no such process or it has ended, and
 // with process.ErrPermission; also if another process traces this one already,
@@ -140,7 +148,7 @@ func (t *tracee) stop() error {
 	deadline := time.Now().Add(stopLimit)
 	known := make(map[int]bool)
 	for range maxPasses {
-		fresh, err := t.seize(known)
+		fresh, err := t.seize(known, deadline)
 		if err == nil {
 			err = t.awaitStops(deadline)
 		}
@@ -160,7 +168,7 @@ func (t *tracee) stop() error {
 
 // seize attaches to the threads that are not known yet, tells them to stop, and
 // returns how many.
-func (t *tracee) seize(known map[int]bool) (int, error) {
+func (t *tracee) seize(known map[int]bool, deadline time.Time) (int, error) {
 	tids, err := listThreads(t.pid)
 	if err != nil {
 		return 0, err
@@ -170,11 +178,28 @@ func (t *tracee) seize(known map[int]bool) (int, error) {
 			continue
 		}
 		known[tid] = true
-		if err := t.attach(tid); err != nil {
+		if err := t.attachInTurn(tid, deadline); err != nil {
 			return 0, err
 		}
 	}
 	return len(t.running), nil
+}
+
+// attachInTurn attaches to a thread once no other tracer of ours has it.
+func (t *tracee) attachInTurn(tid int, deadline time.Time) error {
+	refusals := 0
+	for {
+		err := t.attach(tid)
+		if errors.Is(err, process.ErrPermission) {
+			refusals++ // perhaps because of a tracer that was gone when we looked
+		} else if !errors.Is(err, errOurs) {
+			return err
+		}
+		if refusals == maxRefusals || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(look)
+	}
 }
 
 // attach attaches to a thread and tells it to stop, unless it has ended.
@@ -200,6 +225,8 @@ func (t *tracee) explain(tid int, cause error) error {
 	switch {
 	case strings.HasPrefix(state, "Z"), strings.HasPrefix(state, "X"):
 		return nil
+	case tracer != "" && processOf(tracer) == strconv.Itoa(os.Getpid()):
+		return fmt.Errorf("stop process %d: %w", t.pid, errOurs)
 	case tracer != "" && tracer != "0":
 		return fmt.Errorf("stop process %d: process %s traces it already (end that first)", t.pid, processOf(tracer))
 	case status["VmSize"] == "":

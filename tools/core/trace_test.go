@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -364,6 +365,41 @@ func TestTargetKilledWhileStopped(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatalf("%s: nobody is told of the end", mode)
 		}
+	}
+}
+
+func TestStopsWaitForTheirTurn(t *testing.T) {
+	p := startTracee(t, "storm")
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 20 {
+				tracee, err := stopThreads(p.pid())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := tracee.resume(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := p.end(); got != "done\n" {
+		t.Errorf("program says %q", got)
+	}
+}
+
+func TestStopDuringOursIsRefused(t *testing.T) {
+	p := startTracee(t, "count")
+	stopped(t, p.pid(), func(*tracee) {
+		if _, err := stopThreads(p.pid()); !errors.Is(err, errOurs) {
+			t.Errorf("stopThreads = %v, want %v", err, errOurs)
+		}
+	})
+	if got := p.end(); got != "0\n" {
+		t.Errorf("program says %q", got)
 	}
 }
 
