@@ -6,9 +6,7 @@
 #ifndef USTACK_SUBMITTER_H
 #define USTACK_SUBMITTER_H
 
-#define MAX_WALKS 4 /* a probe may be preempted by another thread's */
-
-#include "stack.h"
+#include "busy.h" /* a probe may be preempted by another thread's */
 
 #define MAX_THREADS_IN_CALLS 8192
 #define MAX_NATIVE 12 /* frames that tell who submitted, where no add-on did */
@@ -23,33 +21,6 @@ volatile u64 lost = 0; /* kinds that there was no room for */
 
 /* Keeps a type that no map names in the object, for Go's bindings. */
 const enum by *by_unused __attribute__((unused));
-
-/* A walk that nobody on this CPU is at; null if there is none, or the process is not looked at. The
- * first one alone remembers functions: what it remembers, it must not be disturbed at.
- */
-static __always_inline struct walk *take_walk(u32 tgid)
-{
-	struct walk *w;
-
-	for (u32 i = 0; i < MAX_WALKS; i++) {
-		u32 number = i; /* the verifier loses count of what is in memory */
-
-		w = bpf_map_lookup_elem(&walks, &number);
-		if (!w || __sync_lock_test_and_set(&w->taken, 1))
-			continue;
-		w->forgetful = i > 0;
-		if (walk_of(tgid, i))
-			return w;
-		w->taken = 0;
-		return 0;
-	}
-	return 0;
-}
-
-static __always_inline void give_back(struct walk *w)
-{
-	w->taken = 0;
-}
 
 /* include/uv.h: uv_work_t is 64 bytes of any request, the loop, two callbacks, a struct uv__work. */
 #define UV_WORK_OFFSET 88
