@@ -47,8 +47,10 @@ func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 		if err != nil {
 			return nil, err
 		}
-		address, _ := m.binary.elf.Address(m.Offset)
-		return &Module{file, m.binary.elf, g.process, m.Start - address}, nil
+		// The first page may begin with the end of another segment.
+		last := uint64(os.Getpagesize()) - 1
+		address, _ := m.binary.elf.Address(m.Offset + last)
+		return &Module{file, m.binary.elf, g.process, m.Start + last - address}, nil
 	}
 	return nil, nil
 }
