@@ -49,7 +49,9 @@ func (a actionFlag) bool(flags *pflag.FlagSet, name, usage string, action stopon
 var abort = stopon.Action{Do: stopon.Kill, Signal: unix.SIGABRT}
 
 func (a actionFlag) core() pflag.Value {
-	return &actionValue{"PATTERN", func(text string) error {
+	// Without a word of its own, help shows it as --gcore[=.], which is how a
+	// value is given.
+	return &actionValue{"", func(text string) error {
 		a.append(stopon.Action{Do: stopon.Core, Pattern: text})
 		return nil
 	}}

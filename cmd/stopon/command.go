@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ustack/cmd/internal/cli"
 	"ustack/tools/core"
@@ -31,6 +33,8 @@ type flags struct {
 	write    bool
 	json     bool
 	view     view
+
+	waits *pflag.FlagSet // the flags of triggers and conditions
 }
 
 // coreFlags say how cores are taken.
@@ -40,18 +44,25 @@ type coreFlags struct {
 	zstd bool
 }
 
+const long = `Act at the very moment something goes wrong in a Node.js process. When one of
+the triggers happens ("when ...") and all conditions hold ("if ..."), it is
+reported with the mixed stack; then the actions are done, in the order in which
+they are given. Every process named node is watched, if not told otherwise.`
+
 func command() *cobra.Command {
 	f := new(flags)
 	cmd := &cobra.Command{
-		Use:   "stopon [flags] TRIGGER... [ACTION...]",
+		Use:   "stopon [flags] TRIGGER... [CONDITION...] [ACTION...]",
 		Short: "Act at the very moment something goes wrong in a Node.js process",
+		Long:  long,
 		Example: strings.Join([]string{
-			"  stopon --syscall close --errno EBADF            who closes what is not open",
-			"  stopon --syscall close --errno EBADF --gcore    and a core of that moment",
-			"  stopon -p 4242 --stall 200ms --every            what blocks the event loop",
+			"  stopon --syscall close --errno EBADF           who closes what is not open",
+			"  stopon --syscall close --errno EBADF --gcore   and a core of that moment",
+			"  stopon -p 4242 --stall 200ms --every           what blocks the event loop",
 			"  stopon -p 4242 --func libc.so.6:malloc --return --ret ==0 --stop",
 			"  stopon -p 4242 --write-match 'out of memory' --gcore=/var/cores/",
-			"  stopon -p 4242 --now --gcore                    a core, at once",
+			"  stopon -p 4242 --exit '!=0' --exec 'mail -s {pid} root </dev/null'",
+			"  stopon -p 4242 --now --gcore                   a core, at once",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -59,45 +70,64 @@ func command() *cobra.Command {
 	flags.SortFlags = false
 	f.targets.Default = "node"
 	f.targets.Register(cmd, "watch")
+	explainStray(cmd)
 	f.registerTriggers(cmd)
 	f.registerActions(cmd)
 	f.registerLimits(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "core-way", ways)
 	cli.Choices(cmd, "syscall", stopon.Syscalls())
+	cli.Choices(cmd, "errno", errnoNames())
+	cli.Choices(cmd, "signal", signalNames())
+	cli.Choices(cmd, "kill", signalNames())
 	return cmd
 }
 
+// explainStray has the error about a stray argument say how --gcore takes its
+// value, where that is what was meant.
+func explainStray(cmd *cobra.Command) {
+	take := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 && cmd.Flags().Changed("gcore") {
+			return cli.Usagef("stray argument %q (a place for cores is given as --gcore=PLACE)", args[0])
+		}
+		return take(cmd, args)
+	}
+}
+
 func (f *flags) registerTriggers(cmd *cobra.Command) {
-	flags, t := cmd.Flags(), &f.triggers
+	flags, t := pflag.NewFlagSet("", pflag.ContinueOnError), &f.triggers
+	flags.SortFlags = false
 	flags.StringSliceVar(&t.syscalls, "syscall", nil, "when system call `NAME`[,...] returns")
 	flags.StringArrayVar(&t.functions, "func", nil, "when function `[OBJECT:]SYMBOL` is entered")
 	flags.BoolVar(&t.returns, "return", false, "when the functions of --func return instead")
 	flags.StringSliceVar(&t.signals, "signal", nil, "when signal `SIG`[,...] is delivered")
-	flags.StringVar(&t.exit, "exit", "", "when it is about to exit with status `CODE`, or !=0, any")
+	flags.StringVar(&t.exit, "exit", "", "when it is about to exit with `CODE`, '!=0' or any")
 	flags.Var(&t.stall, "stall", "when an event loop has not polled for so long")
-	flags.StringVar(&f.stopon.JS, "js", "", "when JavaScript function `NAME` is on the stack (* and ? match)")
+	flags.StringVar(&f.stopon.JS, "js", "", "when JavaScript function `GLOB` is on the stack")
 	flags.StringVar(&f.stopon.Written, "write-match", "", "when `TEXT` is in what is written")
-	flags.BoolVar(&f.now, "now", false, "at once")
 	flags.StringSliceVar(&t.errnos, "errno", nil, "if the system call failed with `E`[,...]")
-	flags.StringArrayVar(&t.results, "ret", nil, "if the result is so: `'CMP N'`, as in '<0'")
-	flags.StringArrayVar(&t.arguments, "arg", nil, "if an argument is so: `'I CMP N'`, as in '2 >4096'; the first is 0")
-	flags.IntVar(&t.fd, "fd", -1, "if the system call's file descriptor is `N`")
-	flags.StringVar(&f.stopon.Path, "path", "", "if the system call's path is like `GLOB` (* and ? match)")
+	flags.StringArrayVar(&t.results, "ret", nil, "if the result is so: `CMP` is 3, '<0', '!=-1' ...")
+	flags.StringArrayVar(&t.arguments, "arg", nil, "if argument `'N CMP'` is so: '0 >4096' ...")
+	flags.StringVar(&t.fd, "fd", "", "if the system call's file descriptor is `N`")
+	flags.StringVar(&f.stopon.Path, "path", "", "if the system call's path is like `GLOB`")
 	flags.Var(&t.slower, "slower", "if the call took as long or longer")
+	f.waits = flags
+	cmd.Flags().AddFlagSet(flags)
+	cmd.Flags().BoolVar(&f.now, "now", false, "at once, without a trigger")
 }
 
 func (f *flags) registerActions(cmd *cobra.Command) {
 	flags, a := cmd.Flags(), actionFlag{&f.stopon.Actions, f.profile}
-	flags.Var(a.core(), "gcore", "take a core: in a folder, or named by a pattern such as "+core.DefaultPattern)
+	flags.Var(a.core(), "gcore", "take a core: in a folder, or named as app.{pid}")
 	flags.Lookup("gcore").NoOptDefVal = "." // the working folder
 	a.bool(flags, "stop", "leave it stopped", stopon.Action{Do: stopon.Stop})
 	a.bool(flags, "abort", "send it SIGABRT: the kernel writes the core", abort)
 	flags.Var(a.kill(), "kill", "send it `SIG`")
 	flags.Var(a.exec(), "exec", "run `CMD`, with {pid}, {tid} and {core} in it")
 	flags.Var(a.profile(), "profile", "profile it for so long, by jsprof")
-	flags.BoolVarP(&f.write, "write", "w", false, "allow actions on processes chosen by --all or --cgroup")
-	flags.Var(&f.core.way, "core-way", "take cores by snapshot (it runs on) or stopped")
+	flags.BoolVarP(&f.write, "write", "w", false, "allow actions where --all or --cgroup chooses")
+	flags.Var(&f.core.way, "core-way", "take cores of it stopped, or of a snapshot")
 	flags.BoolVar(&f.core.full, "full", false, "put the code of executables into cores too")
 	flags.BoolVar(&f.core.zstd, "zstd", false, "compress cores")
 	flags.Var(&f.maxStop, "max-stop", "let it go on after this long, come what may (default 10s)")
@@ -117,7 +147,7 @@ func (f *flags) registerLimits(cmd *cobra.Command) {
 
 // check makes stopon's options of the flags, or says what makes no sense.
 func (f *flags) check(cmd *cobra.Command) error {
-	if err := f.triggers.apply(&f.stopon, cmd.Flags().Changed("fd")); err != nil {
+	if err := f.triggers.apply(&f.stopon); err != nil {
 		return err
 	}
 	o := &f.stopon
@@ -127,12 +157,21 @@ func (f *flags) check(cmd *cobra.Command) error {
 	case f.rate < 0 || f.rate > float64(time.Second):
 		return cli.Usagef("--rate %v: not a number of times a second", f.rate)
 	case (f.targets.All || f.targets.Cgroup != "") && len(o.Actions) > 0 && !f.write:
-		return cli.Usagef("destructive actions not allowed on processes that are not named (give -w to allow them)")
-	case f.now && len(f.targets.PIDs) == 0:
-		return cli.Usagef("--now acts on the processes of -p PID")
-	case f.now && len(o.Actions) == 0:
-		return cli.Usagef("--now needs something to do (such as --gcore)")
+		return cli.Usagef("destructive actions not allowed on processes that are not named (-w allows them)")
 	}
+	f.apply()
+	if f.now {
+		return f.checkNow()
+	}
+	if err := o.Check(); err != nil {
+		return cli.Usagef("%v", err)
+	}
+	return nil
+}
+
+// apply makes options of the flags that are not triggers or conditions.
+func (f *flags) apply() {
+	o := &f.stopon
 	if f.every {
 		o.Count = 0
 	}
@@ -146,13 +185,26 @@ func (f *flags) check(cmd *cobra.Command) error {
 			a.Pattern = compressed(a.Pattern)
 		}
 	}
-	o.PIDs, o.Comm, o.Cgroup, o.All, o.Command = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup, f.targets.All, f.targets.Command
+	t := &f.targets
+	o.PIDs, o.Comm, o.Cgroup, o.All, o.Command = t.PIDs, t.Comm, t.Cgroup, t.All, t.Command
 	o.Duration, o.MaxStop = time.Duration(f.timeout), time.Duration(f.maxStop)
-	if f.now {
-		return nil
-	}
-	if err := o.Check(); err != nil {
-		return cli.Usagef("%v", err)
+}
+
+// checkNow says what makes no sense beside --now.
+func (f *flags) checkNow() error {
+	given := ""
+	f.waits.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			given = flag.Name
+		}
+	})
+	switch {
+	case given != "":
+		return cli.Usagef("--now waits for nothing (leave out --%s)", given)
+	case len(f.targets.PIDs) == 0:
+		return cli.Usagef("--now acts on the processes of -p PID")
+	case len(f.stopon.Actions) == 0:
+		return cli.Usagef("--now needs something to do (such as --gcore)")
 	}
 	return nil
 }
@@ -171,12 +223,38 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	messages := f.targets.Messages(cmd)
-	out := cmd.OutOrStdout()
-	f.view.color = cli.Color(out)
+	o, run := f.hooked(cmd.OutOrStdout(), messages), stopon.Run
+	if f.now {
+		o.Started, run = nil, stopon.Now
+	}
+	result, err := run(cmd.Context(), o)
+	messages.Clear()
+	if result != nil {
+		f.tellResult(messages, result)
+	}
+	if err != nil {
+		return harmless{err}
+	}
+	if result.Failed > 0 {
+		return fmt.Errorf("actions that failed: %d", result.Failed)
+	}
+	return nil
+}
+
+// hooked returns the options with what is said and written along the way.
+func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	o := f.stopon
+	f.view.color, f.view.written = cli.Color(out), o.Written
 	o.Stdout = os.Stderr // stdout is for what has happened
-	o.Warn = messages.Warn
-	o.Started = func() { messages.Started(f.timeout, "Watching %v.", &f.targets) }
+	o.Warn = func(err error) { messages.Warn(harmless{err}) }
+	o.Started = func() {
+		warnOfNoCore(messages, &o)
+		messages.Started(f.timeout, "Watching %v.", &f.targets)
+	}
+	o.Progress = func(_ *stopon.Hit, done, total uint64) {
+		messages.Progressf("core: %d of %d MB", done/1e6, total/1e6)
+	}
+	o.Acted = func(h *stopon.Hit, a *stopon.Action) { tell(messages, h, a) }
 	o.Report = func(h *stopon.Hit) error {
 		messages.Clear()
 		if f.json {
@@ -184,56 +262,10 @@ func (f *flags) run(cmd *cobra.Command) error {
 		}
 		return f.view.write(out, h)
 	}
-	o.Progress = func(_ *stopon.Hit, done, total uint64) {
-		messages.Progressf("core: %d of %d MB", done/1e6, total/1e6)
-	}
-	o.Acted = func(h *stopon.Hit, a *stopon.Action) { tell(messages, h, a) }
 	if f.json {
 		o.Done = func(h *stopon.Hit) error { return writeJSON(out, h) }
 	}
-	run := stopon.Run
-	if f.now {
-		run = stopon.Now
-	}
-	result, err := run(cmd.Context(), o)
-	messages.Clear()
-	if result != nil {
-		tellLosses(messages, result)
-	}
-	if err == nil && result.Failed > 0 {
-		return fmt.Errorf("%d of the actions failed", result.Failed)
-	}
-	return err
-}
-
-// tell says what became of an action.
-func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
-	if a.Do == stopon.Stop && h.Stays {
-		messages.Notef("process %d is left stopped (kill -CONT %d lets it go on)", h.PID, h.PID)
-	}
-	if a.Do == stopon.Core && h.Core != nil {
-		c := h.Core
-		messages.Notef("core: %s, %.0f MB on disk, %d threads; the process stood still for %.1f ms",
-			c.Path, float64(c.Disk)/1e6, c.Threads, float64(c.Stopped)/float64(time.Millisecond))
-		if c.Unread > 0 {
-			messages.Notef("pages that could not be read are zero in it: %d", c.Unread)
-		}
-	}
-}
-
-func tellLosses(messages *cli.Messages, r *stopon.Result) {
-	if r.Limited > 0 {
-		messages.Notef("matches that came too soon after another: %d", r.Limited)
-	}
-	if r.Lost > 0 {
-		messages.Notef("matches that could not be reported, so nothing was done: %d", r.Lost)
-	}
-	if r.Missed > 0 {
-		messages.Notef("stalls that ended before their stack was taken: %d", r.Missed)
-	}
-	if r.Unsearched > 0 {
-		messages.Notef("writes that were not searched to their end: %d", r.Unsearched)
-	}
+	return o
 }
 
 // profile hands a process over to jsprof, and prints where its time goes: on

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"ustack/symbolize"
@@ -15,6 +16,7 @@ import (
 type view struct {
 	internal bool
 	color    bool
+	written  string // what --write-match looks for; may be empty
 }
 
 const (
@@ -35,6 +37,9 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 		event = bold + event + plain
 	}
 	fmt.Fprintf(&b, "\n%s\n", event)
+	if h.Written != "" {
+		fmt.Fprintf(&b, "writes %s\n", around(h.Written, v.written))
+	}
 	for _, f := range h.Frames {
 		if f.Kind == symbolize.Typed && !v.internal {
 			continue
@@ -56,11 +61,42 @@ func line(f symbolize.Frame) string {
 	return printable(f.Module[strings.LastIndexByte(f.Module, '/')+1:]) + "`" + label
 }
 
+const shown = 24 // bytes of what is written that are shown beside what was looked for
+
+// around quotes the part of text that has what was looked for in it.
+func around(text, sought string) string {
+	begin := max(0, strings.Index(text, sought))
+	end := min(len(text), begin+len(sought)+shown)
+	begin = max(0, begin-shown)
+	quoted := strconv.Quote(text[begin:end])
+	if begin > 0 {
+		quoted = "…" + quoted
+	}
+	if end < len(text) {
+		quoted += "…"
+	}
+	return quoted
+}
+
 // printable is text from a process with what a terminal would obey made visible.
 func printable(text string) string {
-	quoted := fmt.Sprintf("%+q", text)
+	quoted := strconv.Quote(text)
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
 }
+
+// A harmless error reads as the one that it wraps, made printable: paths and
+// names in it are a process's.
+type harmless struct{ error }
+
+func (h harmless) Error() string {
+	lines := strings.Split(h.error.Error(), "\n") // of errors that are joined
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (h harmless) Unwrap() error { return h.error }
 
 func writeJSON(w io.Writer, h *stopon.Hit) error {
 	text, err := json.Marshal(h)

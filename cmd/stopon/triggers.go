@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -16,14 +17,13 @@ import (
 type triggers struct {
 	syscalls, signals, errnos     []string
 	functions, results, arguments []string
-	exit                          string
+	exit, fd                      string
 	returns                       bool
-	fd                            int
 	stall, slower                 cli.Duration
 }
 
 // apply makes options of the flags.
-func (t *triggers) apply(o *stopon.Options, hasFD bool) error {
+func (t *triggers) apply(o *stopon.Options) error {
 	o.Syscalls, o.Stall, o.Slower = t.syscalls, time.Duration(t.stall), time.Duration(t.slower)
 	if t.returns && len(t.functions) == 0 {
 		return cli.Usagef("--return is of functions (name one: --func OBJECT:SYMBOL)")
@@ -52,15 +52,15 @@ func (t *triggers) apply(o *stopon.Options, hasFD bool) error {
 		}
 		o.Errnos = append(o.Errnos, e)
 	}
-	return t.applyConditions(o, hasFD)
+	return t.applyConditions(o)
 }
 
-func (t *triggers) applyConditions(o *stopon.Options, hasFD bool) error {
+func (t *triggers) applyConditions(o *stopon.Options) error {
 	if t.exit != "" {
 		c, ok := parseComparison(t.exit)
 		switch {
 		case t.exit == "any":
-			c = stopon.Comparison{Is: bpf.StoponComparisonGREATER_OR_EQUAL}
+			c = stopon.Comparison{Is: bpf.StoponComparisonGREATER_OR_EQUAL, Value: math.MinInt64}
 		case !ok:
 			return cli.Usagef("--exit %s: not a status (such as 1, '!=0' or any)", t.exit)
 		}
@@ -85,8 +85,11 @@ func (t *triggers) applyConditions(o *stopon.Options, hasFD bool) error {
 		}
 		o.Conditions = append(o.Conditions, stopon.Condition{Of: uint32(i), Comparison: c})
 	}
-	if hasFD {
-		c := stopon.Comparison{Is: bpf.StoponComparisonEQUAL, Value: int64(t.fd)}
+	if t.fd != "" {
+		c, ok := parseComparison(t.fd)
+		if !ok {
+			return cli.Usagef("--fd %s: not a file descriptor (such as 3 or '>2')", t.fd)
+		}
 		o.Conditions = append(o.Conditions, stopon.Condition{Of: stopon.OfDescriptor, Comparison: c})
 	}
 	return nil
@@ -134,9 +137,30 @@ func parseSignal(text string) (unix.Signal, bool) {
 	return s, s != 0
 }
 
+// signalNames are those of the signals that have one.
+func signalNames() []string {
+	var names []string
+	for s := unix.Signal(1); s < 32; s++ {
+		names = append(names, unix.SignalName(s))
+	}
+	return names
+}
+
+const lastErrno = 133 // EHWPOISON, include/uapi/asm-generic/errno.h
+
+// errnoNames are those of the errors that system calls have.
+func errnoNames() []string {
+	var names []string
+	for e := unix.Errno(1); e <= lastErrno; e++ {
+		if name := unix.ErrnoName(e); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // parseErrno reads "EBADF", "ebadf" or "9".
 func parseErrno(text string) (unix.Errno, bool) {
-	const lastErrno = 133 // EHWPOISON, include/uapi/asm-generic/errno.h
 	if n, err := strconv.Atoi(text); err == nil {
 		return unix.Errno(n), n >= 1 && n <= lastErrno
 	}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/cmd/internal/cli"
+	"ustack/tools/stopon"
+)
+
+// tell says what became of an action.
+func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
+	switch {
+	case a.Do == stopon.Stop:
+		messages.Notef("process %d is left stopped (kill -CONT %d lets it go on)", h.PID, h.PID)
+	case isAbort(*a):
+		messages.Notef("SIGABRT sent to process %d: the kernel writes its core by the pattern %q", h.PID, corePattern())
+	case a.Do == stopon.Kill:
+		messages.Notef("%s sent to thread %d of process %d", signalName(a.Signal), h.TID, h.PID)
+	case a.Do == stopon.Core:
+		c := h.Core
+		messages.Notef("core: %s, %.0f MB on disk, %d threads; the process stood still for %.1f ms",
+			c.Path, float64(c.Disk)/1e6, c.Threads, float64(c.Stopped)/float64(time.Millisecond))
+		if c.Unread > 0 {
+			messages.Notef("pages that could not be read are zero in it: %d", c.Unread)
+		}
+	}
+}
+
+func isAbort(a stopon.Action) bool { return a.Do == stopon.Kill && a.Signal == unix.SIGABRT }
+
+// signalName returns a signal's name, or its number where it has none.
+func signalName(s unix.Signal) string {
+	return cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
+}
+
+// corePattern is where the kernel writes cores, or the program that it gives
+// them to; empty if that cannot be read.
+func corePattern() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
+	return strings.TrimSpace(string(text))
+}
+
+// warnOfNoCore warns of named processes that SIGABRT is to end, and whose cores
+// the kernel would not write. A program that is given cores has no such limit.
+func warnOfNoCore(messages *cli.Messages, o *stopon.Options) {
+	aborts := slices.ContainsFunc(o.Actions, isAbort)
+	if !aborts || strings.HasPrefix(corePattern(), "|") {
+		return
+	}
+	for _, pid := range o.PIDs {
+		var limit unix.Rlimit
+		if unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &limit) == nil && limit.Cur == 0 {
+			messages.Notef("process %d may leave no core: its limit is 0 (prlimit --pid %d --core=unlimited raises it)", pid, pid)
+		}
+	}
+}
+
+// tellResult says what was not acted on.
+func (f *flags) tellResult(messages *cli.Messages, r *stopon.Result) {
+	switch {
+	case r.Acted == 0 && r.Matches == 0:
+		messages.Notef("nothing matched")
+	case r.Acted == 0 && r.Matches < f.stopon.Nth:
+		messages.Notef("matches: %d, fewer than --nth %d", r.Matches, f.stopon.Nth)
+	case r.Acted == 0:
+		messages.Notef("matches: %d, none acted on", r.Matches)
+	}
+	for _, loss := range []struct {
+		what  string
+		times uint64
+	}{
+		{"matches that came too soon after another", r.Limited},
+		{"matches that could not be reported, so nothing was done", r.Lost},
+		{"stalls that ended before their stack was taken", r.Missed},
+		{"writes that were not searched to their end", r.Unsearched},
+	} {
+		if loss.times > 0 {
+			messages.Notef("%s: %d", loss.what, loss.times)
+		}
+	}
+}
