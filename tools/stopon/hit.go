@@ -71,7 +71,7 @@ func (s *session) takeStack(raw []byte) {
 	}
 	h := &Hit{
 		Number: r.Number, Time: wall(r.Time), PID: stack.PID, TID: stack.TID,
-		Thread: stack.Thread, Result: r.Result, Duration: time.Duration(r.Duration), Raised: unix.Signal(r.Raised),
+		Comm: stack.Thread, Thread: stack.Thread, Result: r.Result, Duration: time.Duration(r.Duration), Raised: unix.Signal(r.Raised),
 	}
 	h.Frames, _ = s.table.Frames(stack)
 	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", h.PID)); err == nil {
