@@ -329,10 +329,15 @@ static __always_inline bool writes_data(struct hit *hit, u32 kind)
 /* A record to fill; null if the process is not looked at, or there is no room. */
 static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigger)
 {
+	u32 tgid = ids >> 32;
 	struct hit *hit;
 
 	if (!w)
 		return 0;
+	if (raised == SIGSTOP && bpf_map_lookup_elem(&stopped, &tgid)) {
+		give_back(w); /* what happens until it goes on is our own doing */
+		return 0;
+	}
 	hit = bpf_ringbuf_reserve(&events, sizeof(*hit), 0);
 	if (!hit) {
 		count(lost);

@@ -16,6 +16,10 @@ import (
 	"ustack/symbolize/process"
 )
 
+// DefaultWay is the way that is best where there is no reason for another: on this
+// architecture.
+const DefaultWay = Snapshot
+
 const (
 	reapLimit  = 500 * time.Millisecond // for one thread to stop; then another is tried
 	maxBusy    = 1 << 4                 // tries of a madvise that the kernel had no memory for

@@ -166,8 +166,9 @@ func TestSnapshotHasTheWholeHeap(t *testing.T) {
 		s := takeAndCompare(t, target.PID)
 		child, own := watch(t, s.pid()), watch(t, target.PID)
 		for _, text := range []string{secret, reverse(secret)} {
-			if got, want := count(t, child, text), count(t, own, text); got != want || got == 0 {
-				t.Errorf("%s: snapshot has %q %d times, want %d as the process", version, text, got, want)
+			// The process runs on, so the collector may have made another copy there.
+			if got, most := count(t, child, text), count(t, own, text); got == 0 || got > most {
+				t.Errorf("%s: snapshot has %q %d times, want 1 to %d as the process", version, text, got, most)
 			}
 		}
 		if got := states(t, s.pid()); got != "t" {

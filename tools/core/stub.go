@@ -7,6 +7,10 @@ import (
 	"runtime"
 )
 
+// DefaultWay is the way that is best where there is no reason for another: on this
+// architecture.
+const DefaultWay = Stopped
+
 // A snapshot is a copy of a process's memory. There is none on this machine: to
 // have a thread make calls takes knowledge of its registers.
 type snapshot struct{}

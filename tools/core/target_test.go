@@ -155,6 +155,13 @@ func (h heap) tids(t testing.TB) []int {
 func (h heap) freeze(t testing.TB) {
 	t.Helper()
 	h.Signal(syscall.SIGSTOP)
+	h.awaitStopped(t)
+}
+
+// awaitStopped waits until each thread is stopped, as it will be: one that was let
+// go after a trace must run to stop anew.
+func (h heap) awaitStopped(t testing.TB) {
+	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for _, tid := range h.tids(t) {
 		for {

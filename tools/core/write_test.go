@@ -54,6 +54,7 @@ func TestCoreIsTheProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				h.awaitStopped(t)
 				checkOnly(t, dir, "core")
 				checkResult(t, h, result)
 				f := open(t, result.Path)
