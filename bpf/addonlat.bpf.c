@@ -116,25 +116,23 @@ static __always_inline void begin_job(
     void *ctx, struct pool *pool, u64 work, u64 callback, bool is_slow, bool is_builtin)
 {
 	struct job_key key = { pool->generation, work };
-	struct job *old, job = {};
-	u64 waiting, ids = current_ids();
+	struct job *old, job;
+	u64 waiting, kind = 0, ids = current_ids();
 
 	old = is_builtin ? bpf_map_lookup_elem(&jobs, &key) : 0;
 	if (old && !old->begun && old->tid == (u32)ids) { /* for uv_queue_work() */
 		old->slow = is_slow;
 		return;
 	}
-	job.tid = (u32)ids;
-	job.slow = is_slow;
 	if (!is_builtin || keyed_by == BY_JS || keyed_by == BY_STACK || keyed_by == BY_WORK)
-		job.kind = find_kind(ctx, ids, work, callback);
+		kind = find_kind(ctx, ids, work, callback);
 	add(pool->submitted, 1);
 	waiting = add(pool->waiting, 1) + 1;
 	if (waiting > pool->deepest)
 		pool->deepest = waiting;
 	if (is_slow && pool->size && 2 * pool->slow >= pool->size)
 		add(pool->slow_quota, 1);
-	job.submitted = bpf_ktime_get_ns();
+	job = (struct job){ bpf_ktime_get_ns(), .kind = kind, .slow = is_slow, .tid = (u32)ids };
 	if (bpf_map_update_elem(&jobs, &key, &job, BPF_ANY))
 		count(unfollowed);
 }
@@ -366,7 +364,6 @@ struct creation {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_THREADS_IN_CALLS);
 	__type(key, u64);
 	__type(value, struct creation);

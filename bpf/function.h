@@ -108,6 +108,14 @@ enum {
 };
 
 #define SCOPE_BYTES 48
+#define MAX_TAIL 4 /* words after the locals: two of the name, inferred, position */
+#define TAIL 8     /* where they are in w->part, if they are not read with the head */
+
+static __always_inline u64 part(struct walk *w, u64 at)
+{
+	mask_index(at, 15);
+	return w->part[at];
+}
 
 /* Reads what a SharedFunctionInfo has for a name: a ScopeInfo, a string, or nothing. False if it
  * is none of these, or cannot be read.
@@ -115,8 +123,8 @@ enum {
 static __always_inline bool read_scope(struct walk *w, u64 object, struct scope *scope)
 {
 	const struct layout *l = &w->process.layout;
-	u64 *words = w->part + 1, tail[4] = {}, flags, type, locals, at;
-	u32 named, inferred, positions, bytes = HEAD_BYTES;
+	u64 *words = w->part + 1, flags, type, locals, at, named, inferred, positions, more;
+	u32 bytes = HEAD_BYTES;
 	int kind;
 
 	if (is_smi(object))
@@ -144,27 +152,25 @@ static __always_inline bool read_scope(struct walk *w, u64 object, struct scope 
 	named = flags & SCOPE_FUNCTION_NAME_MASK ? 2 : 0;
 	inferred = flags & SCOPE_INFERRED_NAME ? 1 : 0;
 	positions = !l->scope_positions && (l->scope_positions_of >> type & 1);
-	if (8 * (at + named + inferred + positions + 1) <= bytes) {
-		for (u32 i = 0; i < 4; i++) {
-			u64 word = at + 1 + i;
-
-			mask_index(word, 15);
-			tail[i] = w->part[word];
-		}
-	} else if (named + inferred + positions &&
-	    !read_user(tail, 8 * (named + inferred + positions), object - 1 + 8 * (at + 1))) {
-		return false;
+	more = named + inferred + positions;
+	at++; /* the map */
+	if (8 * (at + more) > bytes) {
+		mask_index(more, 7);
+		if (more > MAX_TAIL)
+			return false; /* cannot happen; tells the verifier so */
+		if (more && !read_user(w->part + TAIL, 8 * more, object - 1 + 8 * at))
+			return false;
+		at = TAIL;
 	}
-	scope->name = named ? tail[0] : 0;
-	scope->inferred = inferred ? (named ? tail[2] : tail[0]) : 0;
+	scope->name = named ? part(w, at) : 0;
+	at += named;
+	scope->inferred = inferred ? part(w, at) : 0;
+	at += inferred;
 	scope->start = 0; /* a whole script's own code may say nothing of itself */
 	if (l->scope_positions)
 		scope->start = smi_value(words[SCOPE_START_WORD]);
 	else if (positions)
-		scope->start = smi_value(named + inferred == 0 ? tail[0] :
-		        named + inferred == 1                  ? tail[1] :
-		        named + inferred == 2                  ? tail[2] :
-		                                                 tail[3]);
+		scope->start = smi_value(part(w, at));
 	return true;
 }
 
@@ -194,7 +200,8 @@ static __always_inline u64 property_value(struct walk *w, u64 details, u64 value
 __noinline u64 own_name(struct walk *w)
 {
 	const struct layout *l;
-	u64 count, flags, key[3], name, details, *place, plain = TYPE_PLAIN;
+	u64 count, flags, name, details, *place, plain = TYPE_PLAIN;
+	u32 key[5]; /* a string: map, hash, length, four characters */
 
 	if (!w)
 		return 0;
@@ -219,11 +226,11 @@ __noinline u64 own_name(struct walk *w)
 		details = (u32)smi_value(w->descriptors[i].details);
 		if (details & 1) /* an accessor */
 			continue;
-		if (!read_user(key, 20, w->descriptors[i].key - 1)) {
+		if (!read_user(key, sizeof(key), w->descriptors[i].key - 1)) {
 			plain = 0;
 			continue;
 		}
-		if (key[1] >> 32 != 4 || (u32)key[2] != NAME_CHARACTERS)
+		if (key[3] != 4 || key[4] != NAME_CHARACTERS)
 			continue;
 		name = property_value(w, details, w->descriptors[i].value);
 		return is_string(w, read_head(w, name)) ? name : 0;

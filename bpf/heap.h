@@ -232,7 +232,7 @@ enum {
 /* Takes the last piece and adds its text, or puts its parts in its place; true when none is left. */
 __noinline int append_piece(struct walk *w)
 {
-	u64 at, parts[2], offset, length;
+	u64 at, string, offset, length, first, second;
 	u32 units;
 	int type;
 
@@ -243,10 +243,10 @@ __noinline int append_piece(struct walk *w)
 		return 1;
 	mask_index(at, MAX_PIECES - 1);
 	w->piece_count = at;
-	parts[0] = w->pieces[at].string;
+	string = w->pieces[at].string;
 	offset = w->pieces[at].offset;
 	length = w->pieces[at].length;
-	type = read_head(w, parts[0]);
+	type = read_head(w, string);
 	if (!is_string(w, type)) {
 		w->name.flags |= NAME_PARTIAL;
 		return 0;
@@ -266,29 +266,29 @@ __noinline int append_piece(struct walk *w)
 		    type & STRING_ONE_BYTE);
 		return 0;
 	}
-	parts[0] = w->head[2];
-	parts[1] = w->head[3];
 	if (w->head_bytes < HEAD_BYTES &&
-	    !read_user(parts, type & (STRING_THIN & ~1) ? 8 : 16, at)) {
+	    !read_user(w->head + 2, type & (STRING_THIN & ~1) ? 8 : 16, at)) {
 		w->name.flags |= NAME_PARTIAL;
 		return 0;
 	}
+	first = w->head[2];
+	second = w->head[3];
 	switch (type & STRING_SHAPE_MASK) {
 	case STRING_CONS: /* both parts in full: slices are of flat strings only */
-		push_piece(w, parts[1], 0, length);
-		push_piece(w, parts[0], 0, length);
+		push_piece(w, second, 0, length);
+		push_piece(w, first, 0, length);
 		break;
 	case STRING_SLICED:
-		push_piece(w, parts[0], (u32)smi_value(parts[1]) + offset, length);
+		push_piece(w, first, (u32)smi_value(second) + offset, length);
 		break;
 	case STRING_THIN:
-		push_piece(w, parts[0], offset, length);
+		push_piece(w, first, offset, length);
 		break;
 	case STRING_EXTERNAL:
 		if (type & STRING_UNCACHED)
 			w->name.flags |= NAME_PARTIAL;
 		else
-			append_flat(w, parts[1] + (type & STRING_ONE_BYTE ? offset : 2 * offset),
+			append_flat(w, second + (type & STRING_ONE_BYTE ? offset : 2 * offset),
 			    length, type & STRING_ONE_BYTE);
 		break;
 	default:

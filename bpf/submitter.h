@@ -67,7 +67,6 @@ __noinline int search(struct walk *w)
 /* The name that the thread's next work goes by, if one was given: a frame of its own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MAX_THREADS_IN_CALLS);
 	__type(key, u64);
 	__type(value, u64);

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
@@ -34,6 +35,8 @@ func Load(spec *ebpf.CollectionSpec, objects any) error {
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
+	case errors.As(err, &verifier) && isOld():
+		return fmt.Errorf("%w (%s)", err, newer)
 	case errors.As(err, &verifier): // says itself what is wrong
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		// The library's own text guesses at a memory limit.
@@ -41,9 +44,19 @@ func explain(err error) error {
 	case errors.Is(err, btf.ErrNotFound):
 		return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF)", err)
 	case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("%w (Linux 5.15 or newer is needed)", err)
+		return fmt.Errorf("%w (%s)", err, newer)
 	}
 	return err
+}
+
+const newer = "Linux 5.15 or newer is needed"
+
+// isOld reports whether the kernel is older than the oldest that programs are
+// made for.
+func isOld() bool {
+	const v5_15 = 5<<16 | 15<<8
+	version, err := features.LinuxVersionCode()
+	return err == nil && version < v5_15
 }
 
 // RawTracepoint runs program at the kernel's tracepoint of that name until the
