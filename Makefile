@@ -51,7 +51,11 @@ test: nodes ## test everything (as root; USTACK_MUST_RUN=1 lets nothing be skipp
 
 .PHONY: test-matrix
 test-matrix: nodes ## test every truth on every Node.js version and tier (an hour or two)
-	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 120m ./tools/jsprof
+	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon
+
+.PHONY: soak
+soak: nodes ## take 500 snapshots of a server under load on each of three Node.js versions
+	USTACK_SOAK=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 40m -v -run '^TestServerUnderSnapshots$$' ./tools/core
 
 .PHONY: bench
 bench: nodes ## measure what it costs, beside perf and bpftrace (USTACK_BENCH=full: on every Node.js)
