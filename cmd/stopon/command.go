@@ -230,6 +230,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	result, err := run(cmd.Context(), o)
 	messages.Clear()
 	if result != nil {
+		if result.Matches == 0 {
+			messages.Release() // a command without V8 may be why
+		}
 		f.tellResult(messages, result)
 	}
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 
 	"ustack/symbolize"
 	"ustack/tools/flamegraph"
@@ -98,11 +100,23 @@ func (h harmless) Error() string {
 
 func (h harmless) Unwrap() error { return h.error }
 
+// writeJSON writes a hit on a line of its own, which may be a terminal's.
 func writeJSON(w io.Writer, h *stopon.Hit) error {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(text, '\n'))
+	var b strings.Builder
+	for _, r := range string(text) { // beyond ASCII, only strings have anything
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	b.WriteByte('\n')
+	_, err = io.WriteString(w, b.String())
 	return err
 }

@@ -165,7 +165,7 @@ func parseErrno(text string) (unix.Errno, bool) {
 		return unix.Errno(n), n >= 1 && n <= lastErrno
 	}
 	for e := unix.Errno(1); e <= lastErrno; e++ {
-		if unix.ErrnoName(e) == strings.ToUpper(text) {
+		if name := unix.ErrnoName(e); name != "" && name == strings.ToUpper(text) { // not all have one
 			return e, true
 		}
 	}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"ustack/cmd/internal/clitest"
+	"ustack/tools/stopon"
+)
+
+// programs are the kernel's names of what must not stay behind.
+var programs = []string{
+	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick",
+}
+
+func TestMain(m *testing.M) {
+	stopon.Keep()
+	testscript.Main(m, map[string]func(){"stopon": main})
+}
+
+// busy returns the path of a program that goes wrong again and again.
+func busy(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", "busy.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestScripts runs testdata/*.txtar, in which BUSY is a program that goes wrong
+// again and again, and LONG is more than a pattern may be. Their commands beyond
+// those of every command:
+//
+//	contract FILE TRIGGER       each object in FILE is JSON as the manual page has it, of that trigger
+//	numbers FILE N...           the matches in FILE, JSON, have these numbers
+//	[!] stopped PID             the process is stopped by a signal
+func TestScripts(t *testing.T) {
+	clitest.Scripts{
+		Programs: programs,
+		Env:      map[string]string{"BUSY": busy(t), "LONG": strings.Repeat("x", 128)},
+		Commands: map[string]func(*testscript.TestScript, bool, []string){
+			"contract": contract, "numbers": numbers, "stopped": stopped,
+		},
+	}.Run(t)
+}
+
+// The JSON format as the manual page describes it, written down a second time
+// on purpose: a field that is renamed breaks other people's programs.
+type (
+	hit struct {
+		Time      string  `json:"time"`
+		Number    uint64  `json:"number"`
+		PID       int     `json:"pid"`
+		TID       int     `json:"tid"`
+		Comm      string  `json:"comm"`
+		Thread    string  `json:"thread"`
+		Trigger   string  `json:"trigger"`
+		Event     string  `json:"event"`
+		Syscall   string  `json:"syscall"`
+		Function  string  `json:"function"`
+		Signal    string  `json:"signal"`
+		Result    *int64  `json:"result"`
+		Errno     string  `json:"errno"`
+		Duration  int64   `json:"duration_ns"`
+		Path      string  `json:"path"`
+		Written   string  `json:"written"`
+		Raised    string  `json:"raised"`
+		Stack     []frame `json:"stack"`
+		Arguments []struct {
+			Name  string `json:"name"`
+			Value uint64 `json:"value"`
+			Text  string `json:"text"`
+		} `json:"arguments"`
+		Core *struct {
+			Path     string `json:"path"`
+			Disk     int64  `json:"disk_bytes"`
+			Resident uint64 `json:"resident_bytes"`
+			Threads  int    `json:"threads"`
+			Stopped  int64  `json:"stopped_ns"`
+			Unread   *int   `json:"unread_pages"`
+		} `json:"core"`
+		Errors []string `json:"errors"`
+	}
+	frame struct {
+		Kind   string  `json:"kind"`
+		Name   *string `json:"name"`
+		File   string  `json:"file"`
+		Line   int     `json:"line"`
+		Column int     `json:"column"`
+		Module string  `json:"module"`
+		Offset uint64  `json:"offset"`
+		Tier   string  `json:"tier"`
+	}
+)
+
+func contract(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: contract FILE TRIGGER")
+	}
+	for _, h := range clitest.Decode[hit](ts, args[0]) {
+		if h.Time == "" || h.PID == 0 || h.TID == 0 || h.Comm == "" || h.Event == "" || h.Trigger != args[1] || h.Stack == nil {
+			ts.Fatalf("a field is missing or wrong: %+v", h)
+		}
+		if c := h.Core; c != nil && (c.Disk == 0 || c.Resident == 0 || c.Threads == 0 || c.Stopped == 0 || c.Unread == nil) {
+			ts.Fatalf("core with a field missing: %+v", c)
+		}
+		if h.Trigger != "now" {
+			checkEvent(ts, h)
+		}
+	}
+}
+
+// checkEvent checks what is there of all events that are waited for.
+func checkEvent(ts *testscript.TestScript, h hit) {
+	if h.Number == 0 || h.Thread == "" || len(h.Stack) == 0 || h.Result == nil {
+		ts.Fatalf("a field is missing: %+v", h)
+	}
+	if h.Trigger == "syscall" && (h.Syscall != "close" || h.Errno != "EBADF" || *h.Result != -9 || h.Arguments[0].Value != 9999) {
+		ts.Fatalf("system call = %+v, want close(9999) = -9", h)
+	}
+	named := slices.ContainsFunc(h.Stack, func(f frame) bool {
+		return f.Kind == "js" && f.Name != nil && *f.Name == "guilty" && f.File != ""
+	})
+	if !named && h.Trigger == "syscall" {
+		ts.Fatalf("stack = %+v, want guilty on it", h.Stack)
+	}
+}
+
+func numbers(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: numbers FILE N...")
+	}
+	var got []string
+	for _, h := range clitest.Decode[hit](ts, args[0]) {
+		got = append(got, strconv.FormatUint(h.Number, 10))
+	}
+	if diff := cmp.Diff(args[1:], got); diff != "" {
+		ts.Fatalf("numbers (-want +got):\n%s", diff)
+	}
+}
+
+func stopped(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] stopped PID")
+	}
+	pid, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got, err := stateOf(pid)
+	ts.Check(err)
+	if (got == "T") == neg {
+		ts.Fatalf("state of %d = %s, want it stopped: %v", pid, got, !neg)
+	}
+}
+
+// stateOf returns the letter of a process's state, as in proc(5).
+func stateOf(pid int) (string, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	return fields[0], nil
+}
