@@ -89,6 +89,25 @@ $(CACHE)/$(SQLITE):
 	npm install --no-save --no-audit --no-fund --prefix $$partial $(SQLITE) >$$partial/log 2>&1 || { cat $$partial/log >&2; exit 1; }; \
 	chmod 755 $$partial; mv $$partial $@
 
+.PHONY: demo-stopon
+demo-stopon: build ## catch a program as it closes a descriptor twice, with a core: demo/core
+	@mkdir -p demo; rm -f demo/core; \
+	exec 3< <(exec node testdata/programs/trouble.js badclose); target=$$!; trap 'kill $$target' EXIT; \
+	read -r ready <&3; node=$$(readlink -f /proc/$$target/exe); \
+	exec 4< <(exec bin/stopon -p $$target --syscall close --errno EBADF --gcore=demo/core 2>&1); \
+	while IFS= read -r line <&4; do \
+		printf '%s\n' "$$line"; \
+		case $$line in Watching*) kill -USR2 $$target ;; esac; \
+	done; \
+	[ -e demo/core ] || exit 1; \
+	read -r answer <&3; echo "The program ran on, and says: $$answer"; \
+	if command -v gdb >/dev/null; then \
+		echo "The core, in gdb:"; \
+		gdb -q -batch -ex 'info registers rip rax' -ex 'backtrace 4' "$$node" demo/core 2>/dev/null | tail -n 7; \
+	else \
+		echo "Now open demo/core in a debugger."; \
+	fi
+
 .PHONY: lint
 lint: clang ## check style, imports and go.mod
 	@unformatted=$$(go tool gofumpt -l $(GO_DIRS)); \
