@@ -66,12 +66,14 @@ static __always_inline bool is_like(struct match *m, const volatile struct patte
 	return m->at >= m->length && m->in >= pattern->length;
 }
 
-/* Whether the text has all of the pattern in it, byte for byte. */
+/* Whether the text has all of the pattern in it, byte for byte. Where that takes too many steps,
+ * since much of the text is like the pattern's beginning, mark is set.
+ */
 static __always_inline bool has_within(struct match *m, const volatile struct pattern *pattern)
 {
 	u32 length = m->length, wanted = pattern->length;
 
-	m->at = m->in = 0;
+	m->at = m->in = m->mark = 0;
 	for (u32 i = 0; i < MATCH_STEPS; i++) {
 		u64 at = m->at, in = m->in;
 
@@ -89,6 +91,7 @@ static __always_inline bool has_within(struct match *m, const volatile struct pa
 		m->at = m->at - m->in + 1;
 		m->in = 0;
 	}
+	m->mark = 1;
 	return false;
 }
 

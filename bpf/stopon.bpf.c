@@ -278,6 +278,8 @@ __noinline int is_in_text(struct hit *hit, u64 address, u64 length)
 			break;
 		if (has_data(&hit->match))
 			return 1;
+		if (hit->match.mark)
+			break;
 	}
 	count(unsearched);
 	return 0;
@@ -663,7 +665,7 @@ SEC("uprobe")
 int on_exit(struct pt_regs *ctx)
 {
 	u64 ids = current_ids();
-	s32 status = argument0(ctx);
+	s32 status = argument0(ctx) & 0xff; /* the rest is lost */
 	struct walk *w;
 	struct hit *hit;
 	u8 seen = 1;

@@ -31,6 +31,15 @@ func Load(spec *ebpf.CollectionSpec, objects any) error {
 	return nil
 }
 
+// NewMap makes a map that no program knows. The caller closes it.
+func NewMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
+	m, err := ebpf.NewMap(spec)
+	if err != nil {
+		return nil, fmt.Errorf("make a BPF map: %w", explain(err))
+	}
+	return m, nil
+}
+
 // explain adds the remedy to an error of the kernel's, where one is known.
 func explain(err error) error {
 	var verifier *ebpf.VerifierError

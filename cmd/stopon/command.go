@@ -127,6 +127,7 @@ func (f *flags) registerActions(cmd *cobra.Command) {
 	flags.Var(a.exec(), "exec", "run `CMD`, with {pid}, {tid} and {core} in it")
 	flags.Var(a.profile(), "profile", "profile it for so long, by jsprof")
 	flags.BoolVarP(&f.write, "write", "w", false, "allow actions where --all or --cgroup chooses")
+	f.core.way = way(core.DefaultWay)
 	flags.Var(&f.core.way, "core-way", "take cores of it stopped, or of a snapshot")
 	flags.BoolVar(&f.core.full, "full", false, "put the code of executables into cores too")
 	flags.BoolVar(&f.core.zstd, "zstd", false, "compress cores")

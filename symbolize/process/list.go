@@ -42,6 +42,17 @@ func List() ([]Listed, error) {
 	return all, nil
 }
 
+// Runs reports whether a process goes by that name: its own, or that of the file
+// that it runs. Node.js from 24 on names its first thread, and so the process,
+// MainThread.
+func (l Listed) Runs(name string) bool {
+	if l.Comm == name {
+		return true
+	}
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", l.PID))
+	return err == nil && path.Base(strings.TrimSuffix(exe, " (deleted)")) == name
+}
+
 // cgroupMount is where control groups of the second version are, as a rule.
 const cgroupMount = "/sys/fs/cgroup"
 

@@ -81,7 +81,7 @@ func (s *session) act(ctx context.Context, h *Hit) (err error) {
 
 // do does an action, and keeps and tells what comes of it.
 func (s *session) do(ctx context.Context, h *Hit, a *Action) {
-	if err := s.try(ctx, h, a); err != nil {
+	if err := s.try(ctx, h, a); err != nil && ctx.Err() == nil { // at the end it is given up
 		h.Errors = append(h.Errors, err)
 		s.failed++
 		s.warn(err)

@@ -74,11 +74,19 @@ func (s *session) takeStack(raw []byte) {
 		Comm: stack.Thread, Thread: stack.Thread, Result: r.Result, Duration: time.Duration(r.Duration), Raised: unix.Signal(r.Raised),
 	}
 	h.Frames, _ = s.table.Frames(stack)
+	for len(h.Frames) > 0 && isOurs(h.Frames[0]) {
+		h.Frames = h.Frames[1:]
+	}
 	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", h.PID)); err == nil {
 		h.Comm = strings.TrimSuffix(string(comm), "\n")
 	}
 	s.explain(h, r)
 	s.hits <- h
+}
+
+// isOurs reports whether a frame is of the kernel running our own program.
+func isOurs(f symbolize.Frame) bool {
+	return f.Kind == symbolize.Kernel && (strings.HasPrefix(f.Name, "bpf_") || strings.HasPrefix(f.Name, "__bpf_"))
 }
 
 // wall returns the time of day at a time of CLOCK_MONOTONIC, in ns.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
+	"ustack/loader"
 )
 
 // Now acts on the processes of o.PIDs at once, without a trigger.
@@ -27,8 +27,8 @@ func Now(ctx context.Context, o Options) (result *Result, err error) {
 		return nil, err
 	}
 	s := &session{o: o}
-	if s.objects.Stopped, err = ebpf.NewMap(spec.Maps["stopped"]); err != nil {
-		return nil, fmt.Errorf("keep stopped processes in mind: %w (run as root, or with CAP_BPF)", err)
+	if s.objects.Stopped, err = loader.NewMap(spec.Maps["stopped"]); err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.objects.Stopped.Close()) }()
 	if s.keeper, err = startKeeper(s.objects.Stopped); err != nil {

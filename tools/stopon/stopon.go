@@ -12,6 +12,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/symbolize/process"
 	"ustack/tools/ustack"
 )
 
@@ -226,6 +227,8 @@ func (s *session) wait(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	late := time.NewTicker(firstWait)
+	defer late.Stop()
 	for s.o.Count == 0 || s.acted < s.o.Count {
 		select {
 		case <-ctx.Done():
@@ -235,6 +238,10 @@ func (s *session) wait(ctx context.Context) error {
 		case hit := <-s.hits:
 			if err := s.act(ctx, hit); err != nil {
 				return err
+			}
+		case <-late.C:
+			if s.attachLate() == 0 {
+				late.Reset(tick)
 			}
 		case <-ticker.C:
 			s.tick()
@@ -263,7 +270,6 @@ func (s *session) tick() {
 	for _, err := range s.table.Troubles() {
 		s.warn(err)
 	}
-	s.attachLate()
 }
 
 // guard lets go on, now and then, what has been stopped for too long: whatever
@@ -315,25 +321,39 @@ func (s *session) result() (*Result, error) {
 // probes are those of one process.
 type probes struct {
 	links   []link.Link
-	pending []int // of the options' functions: not found yet
+	pending []int         // of the options' functions: not found yet
+	noExit  bool          // the C library's exit is wanted and not found yet
+	wait    time.Duration // between two looks for them
+	next    time.Time     // to look
+	settled time.Time     // from when on it has most of its code
 }
+
+// How often is looked for what is not there yet: a command that has just started
+// loads its libraries at once, what it loads later may take for ever.
+const (
+	firstWait = 5 * time.Millisecond
+	lastWait  = time.Second
+	settling  = 2 * time.Second // that a process which has just started maps code in
+)
 
 // attach puts the probes into process pid, which the table has begun to look at.
 func (s *session) attach(pid int) error {
 	s.detach(pid) // if it has a new program
-	p := &probes{}
+	p := &probes{noExit: s.o.Exit != nil, wait: firstWait}
 	for i := range s.o.Functions {
 		p.pending = append(p.pending, i)
 	}
 	if err := s.attachFunctions(pid, p); err != nil {
 		return errors.Join(err, p.close())
 	}
-	for _, i := range p.pending {
-		s.warn(fmt.Errorf("process %d has no %s yet: waiting for it to be loaded", pid, s.o.Functions[i]))
-	}
-	if s.o.Exit != nil {
-		if err := s.attachExit(pid, p); err != nil {
-			return errors.Join(err, p.close())
+	if len(s.o.Command) > 0 {
+		p.settled = time.Now().Add(settling)
+	} else { // a command has nothing loaded yet
+		for _, i := range p.pending {
+			s.warn(fmt.Errorf("process %d has no %s yet: waiting for it to be loaded", pid, s.o.Functions[i]))
+		}
+		if p.noExit {
+			s.warn(fmt.Errorf("process %d has no C library with %s, so its exit is not seen", pid, exits[0]))
 		}
 	}
 	s.mutex.Lock()
@@ -344,6 +364,11 @@ func (s *session) attach(pid int) error {
 
 // attachFunctions probes those functions that are there.
 func (s *session) attachFunctions(pid int, p *probes) error {
+	if p.noExit {
+		if err := s.attachExit(pid, p); err != nil {
+			return err
+		}
+	}
 	var missing []int
 	for _, i := range p.pending {
 		found, err := s.attachFunction(pid, i, p)
@@ -408,39 +433,42 @@ func (s *session) probe(pid int, f Function, cookie int, program *ebpf.Program, 
 var exits = []string{"exit", "_exit"}
 
 func (s *session) attachExit(pid int, p *probes) error {
-	attached := false
 	for _, symbol := range exits {
 		found, err := s.probe(pid, Function{Symbol: symbol}, 0, s.objects.OnExit, false, p)
 		if err != nil {
 			return err
 		}
-		attached = attached || found
-	}
-	if !attached {
-		return fmt.Errorf("process %d has no C library with %s, so its exit is not seen", pid, exits[0])
+		p.noExit = p.noExit && !found
 	}
 	return nil
 }
 
-// attachLate looks for functions of libraries that were loaded since.
-func (s *session) attachLate() {
+// attachLate looks at what was mapped since, of processes that lack a function or
+// have just started. It returns how many there are.
+func (s *session) attachLate() int {
 	s.mutex.Lock()
 	waiting := make(map[int]*probes)
 	for pid, p := range s.probes {
-		if len(p.pending) > 0 {
+		if len(p.pending) > 0 || p.noExit || time.Now().Before(p.settled) {
 			waiting[pid] = p
 		}
 	}
 	s.mutex.Unlock()
 	for pid, p := range waiting {
+		if time.Now().Before(p.next) {
+			continue
+		}
 		err := s.table.Refresh(pid)
+		p.wait = min(2*p.wait, lastWait)
+		p.next = time.Now().Add(p.wait)
 		if err == nil {
 			err = s.attachFunctions(pid, p)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, process.ErrGone) {
 			s.warn(err)
 		}
 	}
+	return len(waiting)
 }
 
 func (p *probes) close() error {

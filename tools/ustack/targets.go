@@ -213,9 +213,9 @@ func (s *Selection) goesOn() bool { return s.All || s.Comm != "" || s.Cgroup != 
 
 func (s *Selection) selects(p process.Listed) bool {
 	if s.Cgroup != "" {
-		return process.InCgroup(p.PID, s.Cgroup) && (s.Comm == "" || p.Comm == s.Comm)
+		return process.InCgroup(p.PID, s.Cgroup) && (s.Comm == "" || p.Runs(s.Comm))
 	}
-	return s.All || p.Comm == s.Comm
+	return s.All || p.Runs(s.Comm)
 }
 
 // A command is a child process that was started stopped.
