@@ -7,13 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
 // debianPackages are Debian 12's nodejs and what of its dependencies not every
 // Debian has. Its parts are libraries, and all are stripped.
 var debianPackages = []string{
-	"nodejs=18.*dfsg*", "libnode108", "libuv1", "libbrotli1", "libc-ares2", "libicu72", "libnghttp2-14", "libssl3",
+	"nodejs", "libnode108", "libuv1", "libbrotli1", "libc-ares2", "libicu72", "libnghttp2-14", "libssl3",
 	"node-acorn", "node-busboy", "node-cjs-module-lexer", "node-minimatch", "node-undici", "node-xtend",
 }
 
@@ -73,7 +75,15 @@ func unpackDebian(ctx context.Context, dir string) error {
 // download puts packages into dir, if need be after asking what there is.
 func download(ctx context.Context, dir string, packages []string) error {
 	get := func() error {
-		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-q"}, packages...)...)
+		exact := slices.Clone(packages)
+		for i, name := range exact {
+			version, err := debianVersion(ctx, name)
+			if err != nil {
+				return err
+			}
+			exact[i] = name + "=" + version
+		}
+		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-q"}, exact...)...)
 		cmd.Dir = dir
 		return run(cmd)
 	}
@@ -85,4 +95,24 @@ func download(ctx context.Context, dir string, packages []string) error {
 		return errors.Join(err, updateErr)
 	}
 	return get()
+}
+
+// debianVersion returns the newest version of a package that can be fetched: of
+// nodejs that is Debian's own, whatever other archives the machine knows of.
+func debianVersion(ctx context.Context, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, "apt-cache", "madison", name).Output()
+	if err != nil {
+		return "", fmt.Errorf("ask apt for %s: %w", name, err)
+	}
+	for line := range strings.Lines(string(out)) { // name | version | archive, newest first
+		cells := strings.Split(line, "|")
+		if len(cells) != 3 || !strings.HasSuffix(strings.TrimSpace(cells[2]), "Packages") {
+			continue
+		}
+		version := strings.TrimSpace(cells[1])
+		if name != "nodejs" || strings.HasPrefix(version, "18.") && strings.Contains(version, "+dfsg") {
+			return version, nil
+		}
+	}
+	return "", fmt.Errorf("apt knows no %s of Debian 12", name)
 }
