@@ -330,7 +330,7 @@ func TestStopHasALimit(t *testing.T) {
 func TestKilledStoponLeavesNothingStopped(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
-	rounds := 12
+	rounds := 6
 	if matrix() {
 		rounds = 200
 	}

@@ -263,7 +263,11 @@ func trim(names []string) []string { return names[:min(2, len(names))] }
 
 func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 	nodetest.Root(t)
-	for _, version := range []string{nodetest.Versions[0], "22.23.3", nodetest.Versions[len(nodetest.Versions)-1]} {
+	versions := []string{"22.23.3"}
+	if matrix() {
+		versions = nodetest.Versions
+	}
+	for _, version := range versions {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			nodetest.NothingLeft(t, programs...)
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{"stalls"}})
