@@ -108,7 +108,9 @@ func TestDebiansNodeShowsAll(t *testing.T) {
 	node := nodetest.DebianNode(t)
 	paths := addons(t, nodetest.Node(t, nodetest.DebianAddons), nodetest.FramePointers)
 	checkExact(t, node, paths)
-	checkNodesOwn(t, node, paths, ownKeys)
+	keys := maps.Clone(ownKeys)
+	keys["zlib.deflate"] = "libnode.so.108`node::ThreadPoolWork::ScheduleWork" // its class has no name there
+	checkNodesOwn(t, node, paths, keys)
 }
 
 // TestWhatCannotBeFoundIsSaid has a node without symbols, and without the list of
