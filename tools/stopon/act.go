@@ -81,10 +81,12 @@ func (s *session) act(ctx context.Context, h *Hit) (err error) {
 
 // do does an action, and keeps and tells what comes of it.
 func (s *session) do(ctx context.Context, h *Hit, a *Action) {
-	if err := s.try(ctx, h, a); err != nil && ctx.Err() == nil { // at the end it is given up
+	if err := s.try(ctx, h, a); err != nil {
 		h.Errors = append(h.Errors, err)
-		s.failed++
 		s.warn(err)
+		if ctx.Err() == nil { // else it was given up because the run ends
+			s.failed++
+		}
 		return
 	}
 	if s.o.Acted != nil {

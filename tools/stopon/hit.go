@@ -81,7 +81,10 @@ func (s *session) takeStack(raw []byte) {
 		h.Comm = strings.TrimSuffix(string(comm), "\n")
 	}
 	s.explain(h, r)
-	s.hits <- h
+	select {
+	case s.hits <- h:
+	case <-s.over:
+	}
 }
 
 // isOurs reports whether a frame is of the kernel running our own program.

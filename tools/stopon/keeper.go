@@ -54,7 +54,7 @@ type CoreOptions struct {
 type answer struct {
 	Done, Total uint64
 	Result      *core.Result `json:",omitempty"` // of the core, which is finished
-	Error       string       `json:",omitempty"` // why it will not be
+	Error       string       `json:",omitempty"` // why it will not be, or what went wrong after it
 }
 
 // A keeper is our end of it.
@@ -129,7 +129,7 @@ func (k *keeper) take(ctx context.Context, o coreOrder, progress func(done, tota
 		finished = true
 		mutex.Unlock()
 		if a.Error != "" {
-			return nil, errors.New(a.Error)
+			return a.Result, errors.New(a.Error)
 		}
 		return a.Result, nil
 	}
@@ -163,13 +163,10 @@ func keep() error {
 		return fmt.Errorf("start keeper: %w", err)
 	}
 	pidfd, pidfdErr := unix.PidfdOpen(parent, 0) // fails if it has gone already
-	if served := serve(os.Stdin, os.Stdout); served {
-		return nil
-	}
-	if pidfdErr == nil {
+	if told := serve(os.Stdin, os.Stdout); !told && pidfdErr == nil {
 		awaitEnd(pidfd)
 	}
-	return resumeAll(stopped)
+	return resumeAll(stopped) // if told to end, what was stopped as the last probe went out
 }
 
 // patience is how long the keeper waits for whoever started it to be gone, and
@@ -256,7 +253,7 @@ func takeCore(ctx context.Context, o *coreOrder, answers *json.Encoder) {
 	})
 	a := answer{Result: result}
 	if err != nil {
-		a = answer{Error: err.Error()}
+		a.Error = err.Error()
 	}
 	_ = answers.Encode(a)
 }

@@ -54,6 +54,7 @@ type session struct {
 	targets *ustack.Targets
 	keeper  *keeper
 	hits    chan *Hit
+	over    chan struct{} // closed when no more hits are taken
 	acted   uint64
 	failed  uint64
 	closers []func() error // undone in reverse
@@ -71,7 +72,7 @@ const maxWaiting = 64
 
 func open(o Options) (s *session, err error) {
 	s = &session{
-		o: o, hits: make(chan *Hit, maxWaiting),
+		o: o, hits: make(chan *Hit, maxWaiting), over: make(chan struct{}),
 		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes),
 	}
 	defer func() {
@@ -88,7 +89,7 @@ func open(o Options) (s *session, err error) {
 		}
 		s.closers = append(s.closers, s.keeper.close)
 	}
-	s.closers = append(s.closers, s.releaseAll)
+	s.closers = append(s.closers, s.releaseAll, s.detachAll) // nothing is stopped once nothing is probed
 	s.table = ustack.NewTable(ustack.Maps{
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
 	})
@@ -102,7 +103,10 @@ func open(o Options) (s *session, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.closers = append(s.closers, events.Close)
+	s.closers = append(s.closers, events.Close, func() error {
+		close(s.over) // or a hit that nobody takes would hold the events up
+		return nil
+	})
 	return s, s.attachTracepoints()
 }
 
@@ -491,4 +495,16 @@ func (s *session) detach(pid int) {
 	if err := p.close(); err != nil {
 		s.warn(err)
 	}
+}
+
+// detachAll takes all probes out.
+func (s *session) detachAll() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var errs []error
+	for _, p := range s.probes {
+		errs = append(errs, p.close())
+	}
+	clear(s.probes)
+	return errors.Join(errs...)
 }

@@ -38,6 +38,7 @@ type run struct {
 	t      *testing.T
 	cancel func()
 	done   chan struct{}
+	seen   chan struct{} // has an element after hits that end has not looked at
 
 	mutex  sync.Mutex
 	hits   []*Hit
@@ -55,7 +56,7 @@ func watch(t *testing.T, target *nodetest.Target, o Options) *run {
 func watchWarned(t *testing.T, target *nodetest.Target, o Options, warn func(error)) *run {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &run{t: t, cancel: cancel, done: make(chan struct{})}
+	r := &run{t: t, cancel: cancel, done: make(chan struct{}), seen: make(chan struct{}, 1)}
 	started := make(chan struct{})
 	o.PIDs = []int{target.PID}
 	o.Started = func() { close(started) }
@@ -65,6 +66,10 @@ func watchWarned(t *testing.T, target *nodetest.Target, o Options, warn func(err
 		r.mutex.Lock()
 		r.hits = append(r.hits, h)
 		r.mutex.Unlock()
+		select {
+		case r.seen <- struct{}{}:
+		default:
+		}
 		if report != nil {
 			return report(h)
 		}
@@ -89,9 +94,13 @@ func watchWarned(t *testing.T, target *nodetest.Target, o Options, warn func(err
 // end ends the run, once it has taken in so many hits, and returns these.
 func (r *run) end(want int) []*Hit {
 	r.t.Helper()
-	deadline := time.Now().Add(hitLimit)
-	for r.count() < want && time.Now().Before(deadline) {
-		time.Sleep(look) // until what the kernel has sent is taken in
+	deadline := time.After(hitLimit)
+	for late := false; r.count() < want && !late; {
+		select {
+		case <-r.seen:
+		case <-deadline:
+			late = true
+		}
 	}
 	r.cancel()
 	<-r.done
@@ -103,7 +112,7 @@ func (r *run) end(want int) []*Hit {
 
 const (
 	hitLimit = 20 * time.Second
-	look     = 10 * time.Millisecond
+	look     = 10 * time.Millisecond // between two looks for what tells nobody that it ends
 )
 
 func (r *run) count() int {
@@ -364,4 +373,39 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndsWhileHitsPour: the end of a run does not wait for hits that nobody
+// takes any more, and leaves nothing stopped or probed.
+func TestEndsWhileHitsPour(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"rush"}})
+	held := make(chan struct{})
+	first := make(chan struct{}, 1)
+	r := watch(t, target, Options{
+		Syscalls: []string{"close"}, Functions: []Function{{Symbol: "uv_fs_close"}},
+		Report: func(*Hit) error {
+			select {
+			case first <- struct{}{}:
+			default:
+			}
+			<-held
+			return nil
+		},
+	})
+	perform(t, target) // some hundred thousand
+	<-first
+	r.cancel()
+	close(held)
+	select {
+	case <-r.done:
+	case <-time.After(hitLimit):
+		t.Fatal("the run does not end")
+	}
+	if r.err != nil || r.result.Matches < maxWaiting {
+		t.Errorf("result = %+v (%v), want more matches than may wait", r.result, r.err)
+	}
+	checkFree(t, target.PID)
+	perform(t, target)
 }
