@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What stopon waits for, as user space configured it; whether what happened is that; and what is done
+ * then.
+ */
+#ifndef USTACK_HIT_H
+#define USTACK_HIT_H
+
+#include "heap.h"
+#include "match.h"
+
+static __always_inline void note_name(struct walk *w);
+
+#define note_name note_name /* of each function that user space is told of */
+
+#include "busy.h" /* first of those that walk: it says how many walks there are */
+#include "exec.h"
+
+#define MAX_SYSCALLS 512 /* a power of two */
+#define MAX_CONDITIONS 8
+#define MAX_ERRNOS 16
+#define MAX_CALLS 16384       /* under way at once */
+#define MAX_JS_FUNCTIONS 4096 /* of the name that is looked for */
+#define MAX_STOPPED 1024
+#define MAX_VECTORS 8                            /* of one write */
+#define MAX_CHUNKS 64                            /* of what is written at once: 8 KiB */
+#define CHUNK_STEP (MATCH_BYTES - PATTERN_BYTES) /* so that what is looked for is whole in one */
+#define SIGSTOP 19
+
+enum trigger {
+	TRIGGER_SYSCALL,
+	TRIGGER_ENTRY,
+	TRIGGER_RETURN,
+	TRIGGER_SIGNAL,
+	TRIGGER_EXIT,
+	TRIGGER_STALL,
+	TRIGGER_JS,
+};
+
+enum operand { ARGUMENT, RESULT = 6, DESCRIPTOR };
+enum comparison { EQUAL, NOT_EQUAL, LESS, LESS_OR_EQUAL, GREATER, GREATER_OR_EQUAL };
+
+struct condition {
+	u32 operand; /* an argument's number, or enum operand */
+	u32 comparison;
+	s64 value;
+};
+
+/* How a system call's arguments are to be read; -1: it has none such. */
+struct syscall {
+	u8 wanted;
+	u8 polls; /* an event loop waits in it */
+	s8 descriptor, path, data;
+	u8 data_kind;
+	u8 pad[2];
+};
+
+enum data_kind { DATA_BUFFER, DATA_VECTORS, DATA_MESSAGE };
+
+const volatile struct syscall syscalls[MAX_SYSCALLS];
+const volatile struct condition conditions[MAX_CONDITIONS];
+const volatile u32 condition_count = 0;
+const volatile s32 errnos[MAX_ERRNOS];
+const volatile u32 errno_count = 0;
+const volatile struct condition exit_code;
+const volatile u64 signals = 0;                         /* bit n - 1: signal n */
+const volatile u64 slower = 0, stall = 0, interval = 0; /* ns; 0: not asked for */
+const volatile u64 nth = 1;                             /* the first match that counts */
+const volatile u32 raised = 0;                          /* the signal; 0: none */
+const volatile u32 with_kernel = 0;
+const volatile struct pattern path, data, javascript;
+
+volatile s64 remaining = 0; /* times to act */
+volatile u64 matches = 0, limited = 0, lost = 0, unsearched = 0, last = 0;
+volatile u64 missed = 0; /* stalls whose stack was not taken: the thread hardly ran */
+
+/* What has happened; its stack is sent after it. */
+struct hit {
+	u32 event; /* EVENT_HIT */
+	u32 trigger;
+	u64 ids;          /* tgid, tid */
+	u64 hash;         /* of the stack */
+	u64 time;         /* ns, CLOCK_MONOTONIC */
+	u64 number;       /* of the match, from 1 */
+	u64 duration;     /* ns: of the call, or of the stall; 0: not measured */
+	u64 arguments[6]; /* a signal's: its code, and the address at fault or who sent it */
+	s64 result;
+	u32 what;   /* number of the system call or signal; the attach cookie of a function */
+	u32 raised; /* the signal, if it was */
+	struct match match; /* the path, or what was written */
+};
+
+/* Keeps types that no map names in the object, for Go's bindings. */
+const struct hit *hit_unused __attribute__((unused));
+const struct condition *condition_unused __attribute__((unused));
+const struct syscall *syscall_unused __attribute__((unused));
+const struct pattern *pattern_unused __attribute__((unused));
+const enum trigger *trigger_unused __attribute__((unused));
+const enum operand *operand_unused __attribute__((unused));
+const enum comparison *comparison_unused __attribute__((unused));
+const enum data_kind *data_kind_unused __attribute__((unused));
+
+/* Processes that a signal of ours has stopped, and when: user space lets them go on, and whoever
+ * outlives it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_STOPPED);
+	__type(key, u32);
+	__type(value, u64);
+} stopped SEC(".maps");
+
+/* A call that is under way: a system call is the thread's only one, a function's is told from its
+ * caller's by its stack pointer.
+ */
+struct call_key {
+	u64 ids, sp;
+};
+
+struct call {
+	u64 begun;
+	u64 arguments[6];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_CALLS);
+	__type(key, struct call_key);
+	__type(value, struct call);
+} calls SEC(".maps");
+
+/* Conditions */
+
+static __always_inline bool holds(u32 comparison, s64 v, s64 value)
+{
+	switch (comparison) {
+	case EQUAL:
+		return v == value;
+	case NOT_EQUAL:
+		return v != value;
+	case LESS:
+		return v < value;
+	case LESS_OR_EQUAL:
+		return v <= value;
+	case GREATER:
+		return v > value;
+	}
+	return v >= value;
+}
+
+/* A register that holds an int is not extended to 64 bits. */
+static __always_inline s64 extended(u64 v)
+{
+	return v >> 32 ? (s64)v : (s32)v;
+}
+
+static __always_inline u64 argument_of(struct hit *hit, u64 number)
+{
+	mask_index(number, 7);
+	return number < 6 ? hit->arguments[number] : 0;
+}
+
+static __always_inline bool all_hold(struct hit *hit, s8 descriptor)
+{
+	for (u32 i = 0; i < MAX_CONDITIONS; i++) {
+		u64 operand = conditions[i].operand;
+		s64 v;
+
+		if (i >= condition_count)
+			break;
+		if (operand == RESULT) {
+			v = hit->trigger == TRIGGER_SYSCALL ? hit->result : extended(hit->result);
+		} else if (operand == DESCRIPTOR) {
+			if (descriptor < 0)
+				return false;
+			v = (s32)argument_of(hit, descriptor);
+		} else {
+			v = extended(argument_of(hit, operand));
+		}
+		if (!holds(conditions[i].comparison, v, conditions[i].value))
+			return false;
+	}
+	return true;
+}
+
+static __always_inline bool is_wanted_error(s64 result)
+{
+	if (!errno_count)
+		return true;
+	for (u32 i = 0; i < MAX_ERRNOS; i++) {
+		if (i < errno_count && result == -(s64)errnos[i])
+			return true;
+	}
+	return false;
+}
+
+/* JavaScript functions of the name that is looked for, by their id in frames. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_JS_FUNCTIONS);
+	__type(key, u64);
+	__type(value, u8);
+} sought SEC(".maps");
+
+/* Keeps in mind a function that is looked for, when its name has been read. */
+static __always_inline void note_name(struct walk *w)
+{
+	struct match *m = (struct match *)w->raw; /* free once the text is there */
+	u64 id = w->id;
+	u8 found = 1;
+
+	if (!javascript.length)
+		return;
+	m->length = w->name.length < MATCH_BYTES ? w->name.length : MATCH_BYTES;
+	for (u32 i = 0; i < MATCH_BYTES / 8; i++)
+		((u64 *)m->text)[i] = ((u64 *)w->name.text)[i];
+	if (is_like(m, &javascript))
+		bpf_map_update_elem(&sought, &id, &found, BPF_ANY);
+}
+
+static __always_inline bool is_looked_for(u64 frame)
+{
+	u64 id = frame & ID_MASK;
+
+	return frame >> 60 == FRAME_JS && bpf_map_lookup_elem(&sought, &id);
+}
+
+/* Whether a function that is looked for is on the stack. */
+static __always_inline bool runs_javascript(struct walk *w)
+{
+	for (u32 i = 0; i < MAX_FRAMES; i++) {
+		u64 at = i;
+
+		if (i >= w->stack.count)
+			return false;
+		mask_index(at, MAX_FRAMES - 1);
+		if (is_looked_for(w->stack.frames[at]))
+			return true;
+	}
+	return false;
+}
+
+/* What is written */
+
+__noinline int has_data(struct match *m)
+{
+	return m && has_within(m, &data);
+}
+
+__noinline int read_text_of(struct hit *hit, u64 bytes, u64 address)
+{
+	if (!hit || bytes > MATCH_BYTES)
+		return 0;
+	hit->match.length = bytes;
+	return read_user(hit->match.text, bytes, address);
+}
+
+__noinline int is_in_text(struct hit *hit, u64 address, u64 length)
+{
+	if (!hit)
+		return 0;
+	for (u32 i = 0; i < MAX_CHUNKS; i++) {
+		u64 from = i * CHUNK_STEP, bytes = MATCH_BYTES;
+
+		if (from >= length)
+			return 0;
+		if (bytes > length - from)
+			bytes = length - from;
+		if (!read_text_of(hit, bytes, address + from))
+			break;
+		if (has_data(&hit->match))
+			return 1;
+		if (hit->match.mark)
+			break;
+	}
+	count(unsearched);
+	return 0;
+}
+
+struct vector { /* include/uapi/linux/uio.h: struct iovec */
+	u64 address, length;
+};
+
+static __always_inline bool is_in_vectors(struct hit *hit, u64 vectors, u64 vector_count)
+{
+	u64 left = hit->result;
+
+	for (u32 i = 0; i < MAX_VECTORS; i++) {
+		struct vector v;
+
+		if (i >= vector_count || !left)
+			return false;
+		if (!read_user(&v, sizeof(v), vectors + i * sizeof(v)))
+			break;
+		if (v.length > left)
+			v.length = left;
+		left -= v.length;
+		if (is_in_text(hit, v.address, v.length))
+			return true;
+	}
+	count(unsearched);
+	return false;
+}
+
+/* Whether the data that is looked for was written by this call. */
+static __always_inline bool writes_data(struct hit *hit, u32 kind)
+{
+	u64 message[4], at = hit->arguments[1];
+
+	if (hit->result <= 0)
+		return false;
+	if (kind == DATA_BUFFER)
+		return is_in_text(hit, at, hit->result);
+	if (kind == DATA_VECTORS)
+		return is_in_vectors(hit, at, hit->arguments[2]);
+	if (!read_user(message, sizeof(message), at)) /* name, its length, vectors, their count */
+		return false;
+	return is_in_vectors(hit, message[2], message[3]);
+}
+
+/* Acting */
+
+/* A record to fill; null if the process is not looked at, or there is no room. */
+static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigger)
+{
+	u32 tgid = ids >> 32;
+	struct hit *hit;
+
+	if (!w)
+		return 0;
+	if (raised == SIGSTOP && bpf_map_lookup_elem(&stopped, &tgid)) {
+		give_back(w); /* what happens until it goes on is our own doing */
+		return 0;
+	}
+	hit = bpf_ringbuf_reserve(&events, sizeof(*hit), 0);
+	if (!hit) {
+		count(lost);
+		give_back(w);
+		return 0;
+	}
+	__builtin_memset(hit, 0, sizeof(*hit));
+	hit->event = EVENT_HIT;
+	hit->trigger = trigger;
+	hit->ids = ids;
+	hit->time = bpf_ktime_get_ns();
+	return hit;
+}
+
+static __always_inline void drop_hit(struct walk *w, struct hit *hit)
+{
+	bpf_ringbuf_discard(hit, BPF_RB_NO_WAKEUP);
+	give_back(w);
+}
+
+/* Whether this match is one to act on: the nth or a later one, not too soon after another, and
+ * while there are some left.
+ */
+static __always_inline bool is_due(struct hit *hit)
+{
+	u64 before = last;
+
+	hit->number = __sync_fetch_and_add(&matches, 1) + 1;
+	if (hit->number < nth)
+		return false;
+	if (interval && before && hit->time - before < interval) {
+		count(limited);
+		return false;
+	}
+	if (remaining <= 0 || __sync_fetch_and_add(&remaining, -1) <= 0)
+		return false;
+	last = hit->time;
+	return true;
+}
+
+/* The thread takes the signal before its next instruction in user mode. */
+static __always_inline void raise(struct hit *hit)
+{
+	u32 tgid = hit->ids >> 32;
+	u64 now = hit->time;
+
+	if (!raised)
+		return;
+	if (raised == SIGSTOP && bpf_map_update_elem(&stopped, &tgid, &now, BPF_ANY))
+		return;
+	if (!bpf_send_signal_thread(raised))
+		hit->raised = raised;
+	else if (raised == SIGSTOP)
+		bpf_map_delete_elem(&stopped, &tgid);
+}
+
+/* Takes the stack of a match, tells user space and raises the signal. */
+static __always_inline void finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
+{
+	with |= with_kernel ? WITH_KERNEL : 0;
+	if (javascript.length) {
+		capture(w, ctx, hit->ids, with);
+		if (!runs_javascript(w)) {
+			drop_hit(w, hit);
+			return;
+		}
+	}
+	if (!is_due(hit)) {
+		drop_hit(w, hit);
+		return;
+	}
+	if (!javascript.length)
+		capture(w, ctx, hit->ids, with);
+	hit->hash = w->stack.hash;
+	if (!send_stack(w, w->stack.flags & STACK_NEW_CODE)) {
+		count(lost);
+		__sync_fetch_and_add(&remaining, 1);
+		drop_hit(w, hit);
+		return;
+	}
+	raise(hit);
+	bpf_ringbuf_submit(hit, BPF_RB_FORCE_WAKEUP);
+	give_back(w);
+}
+
+#endif
