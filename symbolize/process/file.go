@@ -12,7 +12,9 @@ import (
 // OpenFile opens for reading the very file that m shows: also one that was
 // removed, or that only the process's mount namespace has. Where the kernel does
 // not open it by its mapping (that needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
-// it is opened by its path below the process's root, if it is still the same.
+// it is opened by its path below the process's root, if it is still the same;
+// below our own root, once the process has ended. Without any of them it fails,
+// with ErrGone if the process has ended.
 func (p *Process) OpenFile(m Mapping) (*os.File, error) {
 	if !m.File() {
 		return nil, fmt.Errorf("open mapping %#x of process %d: no file is behind it", m.Start, p.pid)
@@ -21,14 +23,14 @@ func (p *Process) OpenFile(m Mapping) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	if errors.Is(err, unix.ESRCH) || !p.Alive() {
+	f, pathErr := p.openPath(m)
+	switch {
+	case pathErr == nil:
+		return f, nil
+	case errors.Is(err, unix.ESRCH) || errors.Is(pathErr, ErrGone) || !p.Alive():
 		return nil, p.fault("open", unix.ESRCH)
 	}
-	f, pathErr := p.openPath(m)
-	if pathErr != nil {
-		return nil, p.fault("open "+m.Path+" of", errors.Join(pathErr, fmt.Errorf("by its mapping: %w", err)))
-	}
-	return f, nil
+	return nil, p.fault("open "+m.Path+" of", errors.Join(pathErr, fmt.Errorf("by its mapping: %w", err)))
 }
 
 // openMapped opens m's file by its mapping.
@@ -40,14 +42,29 @@ func (p *Process) openMapped(m Mapping) (*os.File, error) {
 	return openSame(fd, m)
 }
 
-// openPath opens m's file by its path. No link on the way, which the process
-// may have made, leads out of its root.
+// openPath opens m's file by its path. A process that is ending lets go of its
+// root before it is seen to have ended; then the file may be below ours.
 func (p *Process) openPath(m Mapping) (*os.File, error) {
 	root, err := p.open("root", unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		err = p.fault("open", unix.ESRCH)
+		if own, ownErr := os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY, 0); ownErr == nil {
+			defer own.Close()
+			if f, ownErr := openBelow(own, m); ownErr == nil {
+				return f, nil
+			}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
+	return openBelow(root, m)
+}
+
+// openBelow opens m's file by its path below root. No link on the way, which the
+// process may have made, leads out of it.
+func openBelow(root *os.File, m Mapping) (*os.File, error) {
 	fd, err := unix.Openat2(int(root.Fd()), m.Path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,

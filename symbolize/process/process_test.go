@@ -262,6 +262,13 @@ func TestOpenFile(t *testing.T) {
 			} else if err == nil {
 				t.Errorf("%s was opened by path", f.Name())
 			}
+			target.stop()
+			f, err = p.OpenFile(m)
+			if tt.byPath && attr == nil { // then our own root has it, too
+				checkContent(t, f, err)
+			} else if !errors.Is(err, ErrGone) {
+				t.Errorf("OpenFile once the process has ended = %v, want %v", err, ErrGone)
+			}
 		})
 	}
 }

@@ -45,8 +45,12 @@ func (t *Table) load(p *process.Process, m process.Mapping) *binary {
 		return b
 	}
 	b := &binary{path: m.Path}
-	t.binaries[id] = b
 	file, err := openMapped(p, m)
+	if errors.Is(err, process.ErrGone) { // which says nothing of the file: another process may have it
+		b.err = err
+		return b
+	}
+	t.binaries[id] = b
 	if err != nil {
 		b.err = err
 		return b
@@ -97,9 +101,7 @@ func (t *Table) describe(p *target) error {
 		}
 	}
 	if p.binary != nil {
-		if err := d8(&d, p); err != nil {
-			p.binary.err = err
-		}
+		p.err = d8(&d, p)
 	}
 	ranges := p.ranges(all)
 	if len(ranges) > len(d.Ranges) {
@@ -133,11 +135,11 @@ func d8(d *bpf.JsprofProcess, p *target) error {
 	b := p.binary.v8
 	tls, err := b.TLSIsolate(p.process, p.bias())
 	if err != nil {
-		return fmt.Errorf("find the isolates of process %d: %w", p.process.PID(), err)
+		return fmt.Errorf("find the isolates: %w", err)
 	}
 	base, err := b.DispatchBase(p.process, p.bias())
 	if err != nil {
-		return fmt.Errorf("find the dispatch table of process %d: %w", p.process.PID(), err)
+		return fmt.Errorf("find the dispatch table: %w", err)
 	}
 	d.TlsIsolate, d.DispatchBase = tls, base
 	d.Layout = layout(&b.Layout)

@@ -6,6 +6,7 @@
 package ustack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,6 +70,7 @@ type target struct {
 	generation uint32
 	code       []mapping // executable, by address
 	binary     *binary   // the one that holds V8; nil if none does
+	err        error     // why its JavaScript has no names although binary is there
 	natives    map[uint64]symbolize.Frame
 	perf       perfNames
 	described  time.Time     // when the mappings were last read
@@ -167,7 +169,7 @@ func (t *Table) HasV8(pid int) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	g, ok := t.targets[pid]
-	return ok && g.binary != nil && g.binary.err == nil
+	return ok && g.binary != nil && g.binary.err == nil && g.err == nil
 }
 
 // Versions returns the versions of Node.js and V8 in the first process that
@@ -204,8 +206,8 @@ func (t *Table) trouble(err error) {
 func (g *target) trouble() error {
 	pid := g.process.PID()
 	if g.binary != nil {
-		if g.binary.err != nil {
-			return fmt.Errorf("process %d: %w (only native frames are named)", pid, g.binary.err)
+		if err := cmp.Or(g.binary.err, g.err); err != nil {
+			return ofProcess(pid, fmt.Errorf("%w (only native frames are named)", err))
 		}
 		if missing := g.binary.v8.Missing; len(missing) > 0 {
 			return fmt.Errorf("process %d: %s is stripped of symbols, so some names will be missing: %s", pid, g.binary.path, strings.Join(missing, ", "))
@@ -214,10 +216,18 @@ func (g *target) trouble() error {
 	}
 	for _, m := range g.code {
 		if m.binary != nil && m.binary.err != nil {
-			return fmt.Errorf("process %d: %w", pid, m.binary.err)
+			return ofProcess(pid, m.binary.err)
 		}
 	}
 	return fmt.Errorf("process %d: %w (only native frames are named)", pid, v8.ErrNotV8)
+}
+
+// ofProcess says which process an error is about, if it does not say so itself.
+func ofProcess(pid int, err error) error {
+	if errors.Is(err, process.ErrGone) {
+		return err
+	}
+	return fmt.Errorf("process %d: %w", pid, err)
 }
 
 // Close lets go of all processes and files.
