@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ const DefaultWay = Snapshot
 
 const (
 	reapLimit  = 500 * time.Millisecond // for one thread to stop; then another is tried
+	dyingLimit = 5 * time.Second        // for a process to end whose threads have: with gigabytes to free
+	dyingTurn  = 50 * time.Millisecond  // of that, before its threads are listed anew
 	maxBusy    = 1 << 4                 // tries of a madvise that the kernel had no memory for
 	deadStack  = 8                      // an address where nothing is
 	firstKill  = "1000"                 // the highest oom_score_adj
@@ -285,11 +288,36 @@ func (s *snapshot) kill() error {
 	return all
 }
 
-// reapAnew has any thread that can be stopped wait for the dead children.
+// reapAnew has any thread that can be stopped wait for the dead children. If
+// there is no such thread the process is likely about to end, of which it does
+// not say so until its last thread has: that is waited for, or that a thread is
+// free again.
 func (s *snapshot) reapAnew() error {
+	var err error
+	for deadline := time.Now().Add(dyingLimit); time.Now().Before(deadline); {
+		if err = s.reapByAny(); err == nil || s.endsWithin(dyingTurn) {
+			return nil
+		}
+		if !errors.Is(err, process.ErrGone) && !errors.Is(err, errOurs) {
+			break
+		}
+	}
+	return fmt.Errorf("have process %d wait for its snapshot: %w", s.target.PID(), err)
+}
+
+// endsWithin reports whether the process ends before so much time has passed.
+func (s *snapshot) endsWithin(limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return s.target.Wait(ctx) == nil
+}
+
+// reapByAny has the first thread that can be stopped wait for the dead children.
+// It fails with process.ErrGone if all have ended.
+func (s *snapshot) reapByAny() error {
 	tids, err := listThreads(s.target.PID())
-	if err != nil || !s.target.Alive() {
-		return nil
+	if err != nil {
+		return err
 	}
 	for _, tid := range slices.Backward(tids) { // the first one has most to do
 		one := &tracee{pid: s.target.PID(), tracer: s.tracer}
@@ -299,10 +327,7 @@ func (s *snapshot) reapAnew() error {
 			return nil
 		}
 	}
-	if !s.target.Alive() {
-		return nil
-	}
-	return fmt.Errorf("have process %d wait for its snapshot: %w", s.target.PID(), orGone(err))
+	return orGone(err)
 }
 
 // reapBy has the thread tid wait for the dead children.

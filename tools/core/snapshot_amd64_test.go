@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -319,40 +318,6 @@ func TestCloseBesideAStuckThread(t *testing.T) {
 	}
 	if got := p.end(); got != "done\n" {
 		t.Errorf("program says %q", got)
-	}
-}
-
-func TestProcessKilledDuringTheSnapshot(t *testing.T) {
-	nodetest.Root(t)
-	node := nodetest.Node(t, "22.23.3")
-	for i := range 20 {
-		target := nodetest.Start(t, node, nodetest.Options{Script: "heap.js", Args: []string{"20"}})
-		tracee, err := stopThreads(target.PID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		killed := make(chan struct{})
-		time.AfterFunc(time.Duration(i)*time.Millisecond/2, func() { // it takes some 8 ms
-			defer close(killed)
-			target.Signal(syscall.SIGKILL)
-		})
-		s, err := tracee.snapshot()
-		if err != nil && !errors.Is(err, process.ErrGone) {
-			t.Errorf("snapshot: %v, want %v", err, process.ErrGone)
-		}
-		<-killed
-		if err := tracee.resume(); err != nil {
-			t.Error(err)
-		}
-		if s != nil {
-			if err := s.close(); err != nil {
-				t.Error(err)
-			}
-		}
-		target.Wait()
-		if all := tracedByUs(t); len(all) > 0 {
-			t.Errorf("processes left: %v", all)
-		}
 	}
 }
 
