@@ -30,6 +30,7 @@ type Binary struct {
 	// Missing has the symbols that the file lacks, with what cannot be done for it.
 	Missing []string
 
+	metadata             metadata
 	blobOffset, blobSize uint64
 	isolate              slot
 	dispatch             dispatch
@@ -55,7 +56,7 @@ func Inspect(f *elfsym.File) (*Binary, error) {
 	if len(m) == 0 {
 		return nil, ErrNotV8
 	}
-	b := &Binary{FrameTypes: m.frameTypes()}
+	b := &Binary{metadata: m, FrameTypes: m.frameTypes()}
 	if b.Version, err = readVersion(f); err != nil {
 		return nil, err
 	}

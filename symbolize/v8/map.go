@@ -1,0 +1,195 @@
+package v8
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+const (
+	mapWords         = 10      // of any Map
+	maxMapDepth      = 1 << 10 // maps from one to the one that has no back pointer: a property each
+	prototypesToSeek = 1 << 7  // of one object, for a constructor
+	embedderTypes    = 1000    // instance types that V8 10 and later leave to the embedder
+)
+
+// A Map is what V8 calls a hidden class: what its objects are and how they are
+// laid out.
+type Map struct {
+	Address      uint64
+	Type         uint16 // instance type
+	Kind         string // V8's class name of that type: "JSArray", "FixedArray"; empty if not known
+	Size         int    // of an object, in bytes; 0: it varies
+	InObject     int    // word at which in-object properties start
+	ElementsKind int
+	Dictionary   bool  // properties are in a dictionary, not described by the map
+	Own          int   // descriptors of own properties
+	Descriptors  Value // DescriptorArray
+	Prototype    Value
+	Constructor  Value // or a Map, which it was made from by adding a property
+	Callable     bool
+
+	described   bool // descriptors were read
+	descriptors []descriptor
+}
+
+// MapAt reads the map at an address, which must be one.
+func (h *Heap) MapAt(address uint64) (*Map, error) {
+	if m, ok := h.maps[address]; ok {
+		return m, nil
+	}
+	var b [mapWords * wordSize]byte
+	if _, err := h.mem.ReadAt(b[:], address); err != nil {
+		return nil, fmt.Errorf("read map: %w", err)
+	}
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	if !h.isMetaMap(word(0)) {
+		return nil, fmt.Errorf("read map at %#x: it is none", address)
+	}
+	l := &h.layout
+	bits3 := binary.LittleEndian.Uint32(b[l.MapBitField3:])
+	m := &Map{
+		Address:      address,
+		Type:         binary.LittleEndian.Uint16(b[l.MapInstanceType:]),
+		Size:         int(b[l.MapInstanceSize]) * wordSize,
+		InObject:     int(b[l.MapInobject]),
+		ElementsKind: int(b[h.at.bitField2] >> elementsShift),
+		Dictionary:   bits3>>l.DictionaryBit&1 != 0,
+		Own:          int(bits3 >> l.DescriptorShift & descriptorCount),
+		Descriptors:  Value(word(int(l.MapDescriptors))),
+		Prototype:    Value(word(h.at.prototype)),
+		Constructor:  Value(word(h.at.constructor)),
+		Callable:     b[h.at.bitField]&callableBit != 0,
+	}
+	m.Kind = h.kindOf(m.Type)
+	if len(h.maps) >= maxMaps {
+		clear(h.maps)
+	}
+	h.maps[address] = m
+	return m, nil
+}
+
+const (
+	elementsShift = 2      // bit field 2
+	callableBit   = 1 << 1 // bit field
+)
+
+// isMetaMap reports whether tagged refers to a map of maps: its own is one, too.
+func (h *Heap) isMetaMap(tagged uint64) bool {
+	if !isObject(tagged) {
+		return false
+	}
+	address := tagged - heapTag
+	if m, ok := h.maps[address]; ok {
+		return m.Kind == "Map"
+	}
+	typ, err := h.uint16(address + uint64(h.layout.MapInstanceType))
+	return err == nil && h.kindOf(typ) == "Map"
+}
+
+func (h *Heap) kindOf(typ uint16) string {
+	if kind, ok := h.kinds[typ]; ok {
+		return kind
+	}
+	embedder, ok := h.metadata.lookup("APIObjectType")
+	if ok && int32(typ) >= embedder && int32(typ) < embedder+embedderTypes && int32(typ) < int32(h.layout.FirstJSFunction) {
+		return "JSApiObject"
+	}
+	if typ == firstObjectType {
+		return "JSSpecialApiObject"
+	}
+	return ""
+}
+
+// Class returns the name of o's class as a program knows it: that of the
+// constructor that o's prototype names, else of the one that V8 made it by. What
+// is no object to a program has its kind.
+func (h *Heap) Class(o Object) (string, error) {
+	if !h.IsReceiver(o) {
+		return o.Map.Kind, nil
+	}
+	if !o.Map.Prototype.IsObject() {
+		return o.Map.Kind, nil
+	}
+	key := o.Map.Prototype.Address()
+	if name, ok := h.classes[key]; ok && name != "" {
+		return name, nil
+	}
+	name, err := h.constructorOf(o.Map.Prototype)
+	if err != nil {
+		return "", err
+	}
+	if len(h.classes) >= maxMaps {
+		clear(h.classes)
+	}
+	h.classes[key] = name
+	if name != "" {
+		return name, nil
+	}
+	if name = h.madeBy(o.Map); name != "" {
+		return name, nil
+	}
+	return h.inheritedClass(o.Map)
+}
+
+// constructorOf returns the name of the function in the prototype's own property
+// "constructor"; "" if it has none.
+func (h *Heap) constructorOf(prototype Value) (string, error) {
+	p, err := h.Object(prototype)
+	if err != nil || !h.IsReceiver(p) || p.Map.Kind == "JSProxy" {
+		return "", nil
+	}
+	v, ok, err := h.Own(p, "constructor")
+	if err != nil || !ok {
+		return "", err
+	}
+	return h.functionName(v), nil
+}
+
+func (h *Heap) functionName(v Value) string {
+	o, err := h.Object(v)
+	if err != nil || !h.IsFunction(o) {
+		return ""
+	}
+	f, err := h.Function(o)
+	if err != nil {
+		return ""
+	}
+	return f.Name
+}
+
+// madeBy returns the name of the function that the first of m's line of maps names.
+func (h *Heap) madeBy(m *Map) string {
+	for range maxMapDepth {
+		o, err := h.Object(m.Constructor)
+		if err != nil {
+			return ""
+		}
+		if o.Map.Kind != "Map" {
+			return h.functionName(m.Constructor)
+		}
+		if m, err = h.MapAt(o.Address); err != nil {
+			return ""
+		}
+	}
+	return ""
+}
+
+// inheritedClass looks for a constructor further up than m's prototype.
+func (h *Heap) inheritedClass(m *Map) (string, error) {
+	kind := m.Kind
+	for range prototypesToSeek {
+		p, err := h.Object(m.Prototype)
+		if err != nil || !h.IsReceiver(p) {
+			break
+		}
+		name, err := h.constructorOf(m.Prototype)
+		if err != nil || name != "" {
+			return name, err
+		}
+		m = p.Map
+	}
+	if kind == "JSObject" {
+		return "Object", nil
+	}
+	return kind, nil
+}

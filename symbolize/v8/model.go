@@ -1,0 +1,306 @@
+package v8
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf16"
+)
+
+// maxMaps bounds the maps that a Heap remembers; a large application has some
+// 100,000.
+const maxMaps = 1 << 20
+
+// A Heap reads the objects that V8 has in the memory of a process that stands
+// still: of a core, or of a snapshot. It remembers maps, and must not be used
+// concurrently.
+type Heap struct {
+	heap
+	version  Version
+	metadata metadata
+	kinds    map[uint16]string // V8's class names by instance type
+	at       offsets
+	oddballs map[int]string
+	maps     map[uint64]*Map
+	classes  map[uint64]string // constructors' names by prototype
+}
+
+// offsets are those in bytes that reading any object takes.
+type offsets struct {
+	elements, properties                 int // JSObject
+	prototype, constructor               int // Map
+	bitField, bitField2                  int
+	dictionaryElements                   int // elements kind
+	dictionaryPrefix, numberPrefix       int // words before the entries
+	attributesShift, representationShift int
+	oddballKind                          int
+	number                               int
+}
+
+// An Object is one of V8's objects with its map.
+type Object struct {
+	Address uint64
+	Map     *Map
+}
+
+// Ref returns the reference to o.
+func (o Object) Ref() Value { return Ref(o.Address) }
+
+// NewHeap returns a Heap of mem, in which a process has mapped b. It fails if b
+// lacks metadata that no object can be read without.
+func NewHeap(mem Memory, b *Binary) (*Heap, error) {
+	h := &Heap{
+		heap: heap{mem, b.Layout}, version: b.Version, metadata: b.metadata,
+		kinds: kindsOf(b), oddballs: oddballsOf(b.metadata),
+		maps: map[uint64]*Map{}, classes: map[uint64]string{},
+	}
+	a := &h.at
+	var missing []string
+	for _, f := range []struct {
+		offset       *int
+		class, field string
+	}{
+		{&a.elements, "JSObject", "elements"},
+		{&a.properties, "JSReceiver", "raw_properties_or_hash"},
+		{&a.prototype, "Map", "prototype"},
+		{&a.constructor, "Map", "constructor_or_back_pointer"},
+		{&a.bitField, "Map", "bit_field"},
+		{&a.bitField2, "Map", "bit_field2"},
+		{&a.oddballKind, "Oddball", "kind"},
+		{&a.number, "HeapNumber", "value"},
+	} {
+		var ok bool
+		if *f.offset, ok = h.Offset(f.class, f.field); !ok {
+			missing = append(missing, f.class+"."+f.field)
+		}
+	}
+	for _, c := range []struct {
+		value *int
+		name  string
+		add   int
+	}{
+		{&a.dictionaryElements, "elements_dictionary_elements", 0},
+		{&a.dictionaryPrefix, "namedictionaryshape_prefix_size", hashTablePrefix},
+		{&a.numberPrefix, "numberdictionaryshape_prefix_size", hashTablePrefix},
+		{&a.attributesShift, "prop_attributes_shift", 0},
+		{&a.representationShift, "prop_representation_shift", 0},
+	} {
+		v, ok := h.metadata.lookup(c.name)
+		if !ok || v < 0 || v > math.MaxUint8 {
+			missing = append(missing, c.name)
+		}
+		*c.value = int(v) + c.add
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("read V8's metadata: not there: [%s]", strings.Join(missing, " "))
+	}
+	return h, nil
+}
+
+// kindsOf returns V8's class names by instance type.
+func kindsOf(b *Binary) map[uint16]string {
+	kinds := typeRow(b.Version)
+	for name, v := range b.metadata {
+		rest, ok := strings.CutPrefix(name, "type_")
+		class, _, _ := strings.Cut(rest, "__")
+		if ok && v >= 0 && v <= math.MaxUint16 {
+			kinds[uint16(v)] = class
+		}
+	}
+	l := &b.Layout
+	for t := int(l.FirstJSFunction); t <= int(l.LastJSFunction); t++ {
+		kinds[uint16(t)] = "JSFunction"
+	}
+	first, ok1 := b.metadata.lookup("FirstContextType")
+	last, ok2 := b.metadata.lookup("LastContextType")
+	for t := first; ok1 && ok2 && t <= last && t > 0 && t <= math.MaxUint16; t++ {
+		if kinds[uint16(t)] == "" {
+			kinds[uint16(t)] = "Context"
+		}
+	}
+	return kinds
+}
+
+// oddballsOf returns how the values that stand for themselves are written, by kind.
+func oddballsOf(m metadata) map[int]string {
+	oddballs := map[int]string{}
+	for name, text := range map[string]string{
+		"OddballFalse": "false", "OddballTrue": "true", "OddballNull": "null",
+		"OddballUndefined": "undefined", "OddballTheHole": "hole",
+	} {
+		if v, ok := m.lookup(name); ok {
+			oddballs[int(v)] = text
+		}
+	}
+	return oddballs
+}
+
+// Offset returns where in an object of V8's class a field is, in bytes; by
+// metadata, or as measured where that omits it.
+func (h *Heap) Offset(class, field string) (offset int, ok bool) {
+	if v, ok := h.metadata.lookup("class_"+class+"__"+field+"__", "class_"+class+"__"+field+"_offset__"); ok && v >= 0 && v <= math.MaxUint16 {
+		return int(v), true
+	}
+	return fieldRow(h.version, class, field)
+}
+
+// Version is the V8 that made the heap.
+func (h *Heap) Version() Version { return h.version }
+
+// Object reads what v refers to: its map, which is checked to be one.
+func (h *Heap) Object(v Value) (Object, error) {
+	if !v.IsObject() {
+		return Object{}, fmt.Errorf("read object: %#x is not a reference", uint64(v))
+	}
+	address := v.Address()
+	first, err := h.word(address)
+	if err != nil {
+		return Object{}, fmt.Errorf("read object: %w", err)
+	}
+	if first&heapTag == 0 { // it is being moved, to there
+		address = first
+		if first, err = h.word(address); err != nil {
+			return Object{}, fmt.Errorf("read moved object: %w", err)
+		}
+	}
+	if !isObject(first) {
+		return Object{}, fmt.Errorf("read object at %#x: no map", address)
+	}
+	m, err := h.MapAt(first - heapTag)
+	if err != nil {
+		return Object{}, fmt.Errorf("read object at %#x: %w", address, err)
+	}
+	return Object{address, m}, nil
+}
+
+// Field reads the word at offset, in bytes, in o.
+func (h *Heap) Field(o Object, offset int) (Value, error) {
+	w, err := h.word(o.Address + uint64(offset))
+	if err != nil {
+		return 0, fmt.Errorf("read object at %#x: %w", o.Address, err)
+	}
+	return Value(w), nil
+}
+
+// FieldOf reads a field of o by its name.
+func (h *Heap) FieldOf(o Object, class, field string) (Value, error) {
+	offset, ok := h.Offset(class, field)
+	if !ok {
+		return 0, fmt.Errorf("read %s.%s: where V8 %v keeps it is not known", class, field, h.version)
+	}
+	return h.Field(o, offset)
+}
+
+// SmiField reads the small integer at offset, in bytes, in o.
+func (h *Heap) SmiField(o Object, offset int) (int, error) {
+	v, err := h.Field(o, offset)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := v.Smi()
+	if !ok {
+		return 0, fmt.Errorf("read object at %#x: %#x is no small integer", o.Address, uint64(v))
+	}
+	return n, nil
+}
+
+// IsString reports whether o is a string, of any form.
+func (h *Heap) IsString(o Object) bool { return o.Map.Type < h.layout.FirstNonstring }
+
+// IsFunction reports whether o is a JSFunction.
+func (h *Heap) IsFunction(o Object) bool {
+	return o.Map.Type >= h.layout.FirstJSFunction && o.Map.Type <= h.layout.LastJSFunction
+}
+
+// firstObjectType is the instance type from which on all are JavaScript objects,
+// in V8 9.4 to 14.6: that of objects of an embedder's with interceptors.
+const firstObjectType = 1040
+
+// IsReceiver reports whether o is an object to a program, which may have
+// properties, functions and proxies included.
+func (h *Heap) IsReceiver(o Object) bool {
+	return o.Map.Type >= firstObjectType || strings.HasPrefix(o.Map.Kind, "JS")
+}
+
+// Text returns at most limit characters of the string v, of any form, and how
+// long it is, in UTF-16 code units. A limit below 0 is maxSource.
+func (h *Heap) Text(v Value, limit int) (text string, length int, err error) {
+	if limit < 0 || limit > maxSource {
+		limit = maxSource
+	}
+	o, err := h.heap.object(uint64(v.Strong()))
+	if err != nil {
+		return "", 0, err
+	}
+	if length, err = h.length(o); err != nil {
+		return "", 0, err
+	}
+	var units []uint16
+	r := &stringReader{heap: h.heap, visit: func(u []uint16) { units = append(units, u...) }}
+	if err := r.read(piece{o.tagged(), 0, min(length, limit)}); err != nil {
+		return "", length, err
+	}
+	return string(utf16.Decode(units)), length, nil
+}
+
+// Number returns the number that v is: a small integer, or one in the heap.
+func (h *Heap) Number(v Value) (float64, bool) {
+	if n, ok := v.Smi(); ok {
+		return float64(n), true
+	}
+	o, err := h.Object(v)
+	if err != nil || o.Map.Kind != "HeapNumber" {
+		return 0, false
+	}
+	w, err := h.word(o.Address + uint64(h.at.number))
+	return math.Float64frombits(w), err == nil
+}
+
+// Oddball returns "undefined", "null", "true", "false" or "hole" if v is that
+// value, and "" for any other. What V8 keeps for itself only is a hole.
+func (h *Heap) Oddball(v Value) string {
+	o, err := h.Object(v)
+	if err != nil {
+		return ""
+	}
+	switch o.Map.Kind {
+	case "Hole":
+		return "hole"
+	case "Oddball":
+		kind, err := h.SmiField(o, h.at.oddballKind)
+		if err != nil {
+			return ""
+		}
+		if text, ok := h.oddballs[kind]; ok {
+			return text
+		}
+		return "hole"
+	}
+	return ""
+}
+
+// Function reads a JSFunction: ReadFunction.
+func (h *Heap) Function(o Object) (Function, error) { return ReadFunction(h.mem, h.layout, o.Address) }
+
+// Bytes reads what a process has at an address, at most limit bytes.
+func (h *Heap) Bytes(address, size uint64, limit int) ([]byte, error) {
+	if limit < 0 {
+		return nil, errors.New("read bytes: no limit")
+	}
+	b := make([]byte, min(size, uint64(limit)))
+	n, err := h.mem.ReadAt(b, address)
+	return b[:n], err
+}
+
+// words reads count words from an address on.
+func (h *Heap) words(address uint64, count int) ([]Value, error) {
+	b := make([]byte, count*wordSize)
+	n, err := h.mem.ReadAt(b, address)
+	values := make([]Value, n/wordSize)
+	for i := range values {
+		values[i] = Value(binary.LittleEndian.Uint64(b[i*wordSize:]))
+	}
+	return values, err
+}

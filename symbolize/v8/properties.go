@@ -1,0 +1,247 @@
+package v8
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Bounds on what one object has.
+const (
+	maxProperties = 1 << 20
+	maxElements   = 1 << 27 // V8's longest FixedArray
+	maxBlock      = 1 << 12 // words read at a time
+)
+
+// A Property is an object's own property with a name or a symbol.
+type Property struct {
+	Key            Value  // String or Symbol
+	Name           string // of a symbol: its description
+	Symbol         bool
+	Value          Value // nothing for an accessor
+	Accessor       bool
+	Getter, Setter Value // of an accessor; a native one has neither
+	Hidden         bool  // not enumerable
+	ReadOnly       bool
+}
+
+// A descriptor is what a map says of a property of its objects.
+type descriptor struct {
+	property Property // its value is the descriptor's, if field is below 0
+	field    int      // index; below 0: none
+}
+
+// Properties returns o's own properties with names, in the order in which they
+// were added. Where a part cannot be read it returns the rest with the error.
+func (h *Heap) Properties(o Object) ([]Property, error) {
+	if !h.IsReceiver(o) {
+		return nil, fmt.Errorf("read properties at %#x: %s has none", o.Address, o.Map.Kind)
+	}
+	if o.Map.Dictionary || o.Map.Kind == "JSGlobalObject" {
+		return h.dictionaryProperties(o)
+	}
+	descriptors, err := h.describe(o.Map)
+	properties := make([]Property, 0, len(descriptors))
+	for _, d := range descriptors {
+		p := d.property
+		if d.field >= 0 {
+			value, fieldErr := h.propertyField(o.plain(), d.field)
+			if fieldErr != nil {
+				err = fieldErr
+				continue
+			}
+			h.put(&p, Value(value))
+		}
+		properties = append(properties, p)
+	}
+	return properties, err
+}
+
+// plain returns o in the form that a stack walker's readers take.
+func (o Object) plain() object { return object{o.Address, o.Map.Type, o.Map.Address} }
+
+// Own returns the value of o's own property of that name; of an accessor, nothing.
+func (h *Heap) Own(o Object, name string) (Value, bool, error) {
+	properties, err := h.Properties(o)
+	i := slices.IndexFunc(properties, func(p Property) bool { return p.Name == name && !p.Symbol && !p.Accessor })
+	if i < 0 {
+		return 0, false, err
+	}
+	return properties[i].Value, true, nil
+}
+
+// Details of a property: bits that are the same in every V8 that is supported.
+const (
+	readOnlyBit = 1
+	hiddenBit   = 2
+)
+
+// describe reads m's descriptors, once.
+func (h *Heap) describe(m *Map) ([]descriptor, error) {
+	if m.described || m.Own == 0 {
+		return m.descriptors, nil
+	}
+	l := &h.layout
+	array, err := h.Object(m.Descriptors)
+	if err != nil {
+		return nil, fmt.Errorf("read descriptors: %w", err)
+	}
+	words, err := h.words(array.Address+uint64(l.DescriptorsHeader), m.Own*descriptorSize/wordSize)
+	for len(words) >= 3 {
+		key, details, value := words[0], words[1], words[2]
+		words = words[3:]
+		bits, ok := details.Smi()
+		if !ok {
+			return m.descriptors, fmt.Errorf("read descriptors at %#x: details %#x", array.Address, uint64(details))
+		}
+		d := descriptor{h.property(key, bits), -1}
+		if bits>>l.DetailsLocation&1 == 0 {
+			d.field = bits >> l.DetailsIndex & fieldIndex
+		} else {
+			h.put(&d.property, value.Strong())
+		}
+		m.descriptors = append(m.descriptors, d)
+	}
+	m.described = err == nil
+	return m.descriptors, err
+}
+
+// property returns what a key and details say of a property.
+func (h *Heap) property(key Value, details int) Property {
+	attributes := details >> h.at.attributesShift
+	p := Property{
+		Key: key, Accessor: details&isAccessor != 0,
+		Hidden: attributes&hiddenBit != 0, ReadOnly: attributes&readOnlyBit != 0,
+	}
+	p.Name, p.Symbol = h.keyName(key)
+	return p
+}
+
+// keyName returns a property key's text, and whether it is a symbol's.
+func (h *Heap) keyName(key Value) (name string, symbol bool) {
+	o, err := h.Object(key)
+	if err != nil {
+		return fmt.Sprintf("<bad key %#x>", uint64(key)), false
+	}
+	if o.Map.Kind == "Symbol" {
+		symbol = true
+		if key, err = h.FieldOf(o, "Symbol", "name"); err != nil {
+			return "", true
+		}
+		if h.Oddball(key) == "undefined" {
+			return "", true
+		}
+	}
+	name, _, err = h.Text(key, maxName)
+	if err != nil {
+		name = fmt.Sprintf("<bad key %#x>", uint64(key))
+	}
+	return name, symbol
+}
+
+// put gives p a value, or its getter and setter.
+func (h *Heap) put(p *Property, value Value) {
+	if !p.Accessor {
+		p.Value = value
+		return
+	}
+	o, err := h.Object(value)
+	if err != nil || o.Map.Kind != "AccessorPair" {
+		return
+	}
+	p.Getter, _ = h.FieldOf(o, "AccessorPair", "getter")
+	p.Setter, _ = h.FieldOf(o, "AccessorPair", "setter")
+}
+
+// Hash tables: words of the FixedArray that each begins with, before its own prefix.
+const (
+	hashTablePrefix   = 3
+	hashTableCapacity = 2
+)
+
+// tableEntries visits the entries of a hash table, each of size words, the first
+// of them the key, which is there.
+func (h *Heap) tableEntries(table Object, prefix, size int, visit func(entry []Value)) error {
+	length, err := h.SmiField(table, arrayLength)
+	if err != nil {
+		return err
+	}
+	if length < prefix || length > maxElements {
+		return fmt.Errorf("read table at %#x: %d words", table.Address, length)
+	}
+	perBlock := maxBlock / size
+	for at := prefix; at+size <= length; {
+		count := min(perBlock, (length-at)/size)
+		words, err := h.words(table.Address+arrayFirst+uint64(at)*wordSize, count*size)
+		for ; len(words) >= size; words = words[size:] {
+			if !h.isAbsent(words[0]) {
+				visit(words[:size])
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("read table at %#x: %w", table.Address, err)
+		}
+		at += count * size
+	}
+	return nil
+}
+
+// isAbsent reports whether a table has no entry with that key: it never had one,
+// or it was removed.
+func (h *Heap) isAbsent(key Value) bool {
+	if _, ok := key.Smi(); ok {
+		return false
+	}
+	switch h.Oddball(key) {
+	case "undefined", "hole":
+		return true
+	}
+	return false
+}
+
+// enumerationShift is where in a dictionary's details the order of a property is.
+const enumerationShift = 8
+
+func (h *Heap) dictionaryProperties(o Object) ([]Property, error) {
+	raw, err := h.Field(o, h.at.properties)
+	if err != nil {
+		return nil, err
+	}
+	table, err := h.Object(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read properties at %#x: %w", o.Address, err)
+	}
+	type ordered struct {
+		property Property
+		order    int
+	}
+	var found []ordered
+	add := func(key, value, details Value) {
+		bits, ok := details.Smi()
+		if !ok || len(found) >= maxProperties {
+			return
+		}
+		p := h.property(key, bits)
+		h.put(&p, value)
+		found = append(found, ordered{p, bits >> enumerationShift})
+	}
+	if o.Map.Kind == "JSGlobalObject" {
+		err = h.tableEntries(table, h.at.dictionaryPrefix, 1, func(entry []Value) {
+			if cell, err := h.Object(entry[0]); err == nil {
+				key, _ := h.FieldOf(cell, "PropertyCell", "name")
+				value, _ := h.FieldOf(cell, "PropertyCell", "value")
+				details, _ := h.FieldOf(cell, "PropertyCell", "property_details_raw")
+				if !h.isAbsent(value) || h.Oddball(value) == "undefined" {
+					add(key, value, details)
+				}
+			}
+		})
+	} else {
+		err = h.tableEntries(table, h.at.dictionaryPrefix, 3, func(entry []Value) { add(entry[0], entry[1], entry[2]) })
+	}
+	slices.SortStableFunc(found, func(a, b ordered) int { return a.order - b.order })
+	properties := make([]Property, len(found))
+	for i, f := range found {
+		properties[i] = f.property
+	}
+	return properties, err
+}
