@@ -27,8 +27,8 @@ func TestSharesAreTrue(t *testing.T) {
 	nodetest.Root(t)
 	for i, version := range nodetest.Versions {
 		forms := shareForms
-		if !matrix() { // each form with some version, each version with some forms
-			forms = []string{shareForms[i%len(shareForms)], shareForms[(i+3)%len(shareForms)]}
+		if !matrix() { // each form with one version
+			forms = shareForms[i%len(shareForms):][:1]
 		}
 		for _, form := range forms {
 			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), form), func(t *testing.T) {
