@@ -88,11 +88,14 @@ var fieldRows = map[string][]uint16{
 // fieldRow returns where in an object of a class a field is that metadata omits.
 func fieldRow(v Version, class, field string) (offset int, ok bool) {
 	offsets, i := fieldRows[class+"."+field], versionIndex(v)
-	switch {
-	case i < 0 || len(offsets) == 0:
+	if i < 0 || len(offsets) == 0 {
 		return 0, false
-	case len(offsets) == 1:
-		return int(offsets[0]), true
 	}
-	return int(offsets[i]), offsets[i] != noField
+	if len(offsets) == 1 {
+		i = 0
+	}
+	if offsets[i] == noField {
+		return 0, false
+	}
+	return int(offsets[i]), true
 }
