@@ -26,6 +26,7 @@ static __always_inline void note_name(struct walk *w);
 #define MAX_CHUNKS 64                            /* of what is written at once: 8 KiB */
 #define CHUNK_STEP (MATCH_BYTES - PATTERN_BYTES) /* so that what is looked for is whole in one */
 #define SIGSTOP 19
+#define KEEPER "ustack-keeper" /* tools/stopon/keeper.go */
 
 enum trigger {
 	TRIGGER_SYSCALL,
@@ -320,7 +321,34 @@ static __always_inline bool writes_data(struct hit *hit, u32 kind)
 
 /* Acting */
 
-/* A record to fill; null if the process is not looked at, or there is no room. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct___traced {
+	u32 ptrace;
+	struct task_struct___traced *parent; /* its tracer, if it has one */
+	struct task_struct___traced *group_leader;
+	char comm[COMM_BYTES];
+};
+
+#pragma clang attribute pop
+
+/* Whether a keeper has the thread: what it does then it is made to do, for a core. */
+static __always_inline bool is_kept(void)
+{
+	struct task_struct___traced *task = (void *)bpf_get_current_task_btf();
+	char comm[COMM_BYTES] = {};
+
+	if (!BPF_CORE_READ(task, ptrace))
+		return false;
+	BPF_CORE_READ_INTO(&comm, task, parent, group_leader, comm);
+	for (u32 i = 0; i < sizeof(KEEPER); i++) {
+		if (comm[i] != KEEPER[i])
+			return false;
+	}
+	return true;
+}
+
+/* A record to fill; null if the process is not looked at, or held by us, or there is no room. */
 static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigger)
 {
 	u32 tgid = ids >> 32;
@@ -328,7 +356,7 @@ static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigge
 
 	if (!w)
 		return 0;
-	if (raised == SIGSTOP && bpf_map_lookup_elem(&stopped, &tgid)) {
+	if (is_kept() || (raised == SIGSTOP && bpf_map_lookup_elem(&stopped, &tgid))) {
 		give_back(w); /* what happens until it goes on is our own doing */
 		return 0;
 	}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/bpf"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
 )
@@ -323,6 +324,32 @@ func TestStopHasALimit(t *testing.T) {
 	if r.err != nil || r.result.Failed > 0 {
 		t.Errorf("result = %+v (%v), want no failures", r.result, r.err)
 	}
+}
+
+// TestTakingACoreIsNoHit takes cores of a process that is not stopped for them,
+// for which it is made to wait for a child: what it is watched for, too.
+func TestTakingACoreIsNoHit(t *testing.T) {
+	nodetest.Root(t)
+	const events = 7 // of the program's own
+	target := startTrouble(t, "22.23.3", "functions")
+	r := watch(t, target, Options{
+		Syscalls:   []string{"chdir", "wait4"},
+		Conditions: []Condition{{OfResult, Comparison{bpf.StoponComparisonNOT_EQUAL, 0}}},
+		Actions: []Action{
+			{Do: Kill, Signal: unix.SIGWINCH},
+			{Do: Core, Pattern: t.TempDir() + "/core", Core: CoreOptions{Way: core.Snapshot}},
+			{Do: Exec, Command: "rm {core}"},
+		},
+		Count: events,
+	})
+	if done := perform(t, target); done.Events != events {
+		t.Fatalf("events = %d, want %d", done.Events, events)
+	}
+	<-r.done
+	if r.err != nil || r.result.Matches != events || r.result.Failed > 0 {
+		t.Errorf("result = %+v (%v), want %d matches and nothing failed", r.result, r.err, events)
+	}
+	checkFree(t, target.PID)
 }
 
 // TestKilledStoponLeavesNothingStopped kills stopon at random moments while it
