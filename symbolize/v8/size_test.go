@@ -1,0 +1,107 @@
+package v8
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// head makes an object's first words; 0 is its map.
+func head(words ...uint64) []byte {
+	var b []byte
+	for _, w := range append([]uint64{0}, words...) {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+func TestSizeOfObjectIsCountedFromItsHead(t *testing.T) {
+	var (
+		node16 = Version{9, 4, 146, 26}
+		node18 = Version{10, 2, 154, 26}
+		node20 = Version{11, 3, 244, 8}
+		node22 = Version{12, 4, 254, 21}
+		node24 = Version{13, 6, 233, 17}
+		node26 = Version{14, 6, 202, 34}
+	)
+	const smi = 1 << 32
+	for _, test := range []struct {
+		name    string
+		version Version
+		m       Map
+		head    []byte
+		want    int
+	}{
+		{"fixed", node16, Map{Kind: "JSObject", Size: 56}, nil, 56},
+		{"array", node26, Map{Kind: "FixedArray"}, head(3 * smi), 40},
+		{"empty array at a page's end", node26, Map{Kind: "FixedArray"}, head(0), 16},
+		{"array of a negative length", node26, Map{Kind: "FixedArray"}, head(1<<64 - smi), 0},
+		{"array of an absurd length", node26, Map{Kind: "FixedArray"}, head((1<<30 + 1) * smi), 0},
+		{"property array with a hash", node22, Map{Kind: "PropertyArray"}, head((77<<10 | 3) * smi), 40},
+		{"string", node22, Map{Kind: "SeqOneByteString"}, head(5 * smi), 24},
+		{"string of two bytes", node22, Map{Kind: "SeqTwoByteString"}, head(5 * smi), 32},
+		{"name of one byte", node22, Map{Kind: "InternalizedString", Type: oneByte}, head(9 * smi), 32},
+		{"name of two bytes", node22, Map{Kind: "InternalizedString"}, head(9 * smi), 40},
+		{"negative integer of two digits", node22, Map{Kind: "BigInt"}, head(2<<1 | 1), 32},
+		{"free space in bytes", node22, Map{Kind: "FreeSpace"}, head(24 * smi), 24},
+		{"free space in words", node24, Map{Kind: "FreeSpace"}, head(3 * smi), 24},
+		{"code, aligned to 32 bytes", node16, Map{Kind: "Code"}, head(0, 0, 0, 0, 4|4<<32), 128},
+		{"code, aligned to 64 bytes", node18, Map{Kind: "Code"}, head(0, 0, 0, 0, 60|8<<32), 256},
+		{"instructions", node26, Map{Kind: "InstructionStream"}, head(0, 0, 0x220), 576},
+		{"bytecode", node16, Map{Kind: "BytecodeArray"}, head(5 * smi), 64},
+		{"bytecode", node22, Map{Kind: "BytecodeArray"}, head(13 * smi), 80},
+		{"feedback", node18, Map{Kind: "FeedbackVector"}, head(1), 56},
+		{"feedback", node20, Map{Kind: "FeedbackVector"}, head(1), 64},
+		{"feedback", node26, Map{Kind: "FeedbackVector"}, head(2), 64},
+		{"slots", node20, Map{Kind: "FeedbackMetadata"}, head(12 | 1<<32), 24},
+		{"slots and closures", node24, Map{Kind: "FeedbackMetadata"}, head(162 | 24<<32), 176},
+		{"descriptors", node22, Map{Kind: "DescriptorArray"}, head(0x700010001), 48},
+		{"descriptors", node26, Map{Kind: "DescriptorArray"}, head(0x700010001), 56},
+		{"inner functions", node20, Map{Kind: "PreparseData"}, head(10 | 1<<32), 40},
+	} {
+		h := &Heap{version: test.version}
+		f, ok := h.Form(&test.m)
+		if !ok {
+			t.Errorf("%s: form of %s is not known", test.name, test.m.Kind)
+			continue
+		}
+		if got := f.Size(test.head); got != test.want {
+			t.Errorf("%s: size of %s in V8 %v = %d, want %d", test.name, test.m.Kind, test.version, got, test.want)
+		}
+	}
+}
+
+func TestOnlyReferencesAreTagged(t *testing.T) {
+	h := &Heap{version: Version{12, 4, 0, 0}}
+	for kind, want := range map[string]int{
+		"FixedArray": allTagged, "FunctionContext": allTagged, "FixedDoubleArray": wordSize,
+		"SeqOneByteString": wordSize, "ByteArray": wordSize, "BytecodeArray": 48,
+	} {
+		f, ok := h.Form(&Map{Kind: kind})
+		if !ok || f.Tagged != want {
+			t.Errorf("tagged bytes of %s = %d, %v, want %d", kind, f.Tagged, ok, want)
+		}
+	}
+	if f, _ := h.Form(&Map{Kind: "HeapNumber", Size: 16}); f.Tagged != wordSize {
+		t.Errorf("tagged bytes of a number = %d, want none after its map", f.Tagged)
+	}
+	if _, ok := h.Form(&Map{Kind: "ScopeInfo"}); ok {
+		t.Error("form of ScopeInfo is known, want it to end where the next object begins")
+	}
+}
+
+func TestSizeOfReadsOnlyWhatIsThere(t *testing.T) {
+	const at = fuzzBase
+	mem := space(head(2 << 32))
+	h := &Heap{heap: heap{mem: mem}, version: Version{12, 4, 0, 0}}
+	o := Object{at, &Map{Kind: "FixedArray"}}
+	if got, err := h.SizeOf(o); err != nil || got != 32 {
+		t.Errorf("size = %d, %v, want 32", got, err)
+	}
+	o.Address = 0x2000
+	if _, err := h.SizeOf(o); err == nil {
+		t.Error("size of an object that is not there has no error")
+	}
+	if _, err := h.SizeOf(Object{at, &Map{Kind: "ScopeInfo"}}); err == nil {
+		t.Error("size of a ScopeInfo has no error")
+	}
+}
