@@ -1,0 +1,216 @@
+package v8
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"ustack/symbolize"
+	"ustack/symbolize/elfsym"
+)
+
+// Codes finds the machine code that a place in the stack belongs to, and which
+// line of which function runs there. It is not for concurrent use.
+type Codes struct {
+	heap
+	code     codeLayout
+	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or none
+}
+
+// NewCodes returns the Codes of the V8 in f, of which b was read. mem is its
+// process, bias what it is loaded above the addresses in the file.
+func NewCodes(mem Memory, b *Binary, f *elfsym.File, bias uint64) (*Codes, error) {
+	base, err := b.DispatchBase(mem, bias)
+	if err != nil {
+		err = fmt.Errorf("%w (only functions entered in the middle of a loop have their line)", err)
+	}
+	return &Codes{heap{mem, b.Layout}, codeLayoutOf(f, b.Version), base}, err
+}
+
+// A Code is a piece of machine code that V8 made for a function, or one of its builtins.
+type Code struct {
+	Address     uint64 // of the object, untagged
+	Start, Size uint64 // of the instructions
+	Tier        symbolize.Tier
+	Builtin     bool // it is V8's own: the interpreter's too
+
+	deopt, positions uint64
+}
+
+// Holds reports whether pc is one of the code's instructions.
+func (c Code) Holds(pc uint64) bool { return pc-c.Start < c.Size }
+
+// OfFunction returns the code that runs when a function is called, which is of
+// isolate. A function that was entered in the middle of a loop, or compiled anew
+// since, may be running another: At finds it.
+func (c *Codes) OfFunction(function Value, isolate uint64) (Code, error) {
+	o, err := c.object(uint64(function))
+	if err != nil {
+		return Code{}, err
+	}
+	l := &c.layout
+	if o.typ < l.FirstJSFunction || o.typ > l.LastJSFunction {
+		return Code{}, fmt.Errorf("read function at %#x: it has type %d", o.address, o.typ)
+	}
+	if l.DispatchHandle == 0 {
+		tagged, err := c.field(o, l.FunctionCode)
+		if err != nil {
+			return Code{}, err
+		}
+		return c.read(tagged)
+	}
+	handle, err := c.uint32(o.address + uint64(l.FunctionCode))
+	if err != nil {
+		return Code{}, err
+	}
+	tagged, err := c.dispatched(handle, isolate)
+	if err != nil {
+		return Code{}, err
+	}
+	return c.read(tagged)
+}
+
+// An entry of the dispatch table has the address of the instructions, then in its
+// upper 48 bits the Code.
+const (
+	handleShift = 8
+	entrySize   = 16
+	entryShift  = 16
+)
+
+var errNoTable = errors.New("read code: the dispatch table is not known")
+
+// dispatched returns the Code, tagged, that handle stands for in the dispatch table.
+func (c *Codes) dispatched(handle uint32, isolate uint64) (uint64, error) {
+	base := c.dispatch
+	if base == 0 && c.layout.DispatchTable != 0 && isolate != 0 {
+		var err error
+		if base, err = c.word(isolate + uint64(c.layout.DispatchTable)); err != nil {
+			return 0, fmt.Errorf("read the isolate's dispatch table: %w", err)
+		}
+	}
+	if base == 0 {
+		return 0, errNoTable
+	}
+	w, err := c.word(base + uint64(handle>>handleShift)*entrySize + wordSize)
+	if err != nil {
+		return 0, fmt.Errorf("read the dispatch table: %w", err)
+	}
+	return w>>entryShift | heapTag, nil
+}
+
+// read reads a Code object.
+func (c *Codes) read(tagged uint64) (Code, error) {
+	o, err := c.object(tagged)
+	if err != nil {
+		return Code{}, err
+	}
+	l := &c.layout
+	if o.typ != l.Code {
+		return Code{}, fmt.Errorf("read code at %#x: it has type %d", o.address, o.typ)
+	}
+	code := Code{Address: o.address, Start: o.address + uint64(l.CodeStart)}
+	if l.CodeStartPointer != 0 {
+		if code.Start, err = c.field(o, l.CodeStart); err != nil {
+			return Code{}, err
+		}
+	}
+	size, err := c.uint32(o.address + uint64(l.CodeSize))
+	if err != nil {
+		return Code{}, err
+	}
+	flags, err := c.uint32(o.address + uint64(l.CodeFlags))
+	if err != nil {
+		return Code{}, err
+	}
+	code.Size = uint64(size)
+	code.Tier, code.Builtin = c.tier(flags & uint32(l.CodeKindMask))
+	if code.deopt, err = c.word(o.address + c.code.codeDeopt); err != nil {
+		return Code{}, err
+	}
+	code.positions, err = c.word(o.address + c.code.codePositions)
+	return code, err
+}
+
+func (c *Codes) tier(kind uint32) (tier symbolize.Tier, builtin bool) {
+	l := &c.layout
+	switch {
+	case kind <= c.code.kindInterpreted:
+		return symbolize.NoTier, true
+	case kind == uint32(l.KindBaseline):
+		return symbolize.Baseline, false
+	case l.KindMaglev != 0 && kind == uint32(l.KindMaglev):
+		return symbolize.Maglev, false
+	case kind == uint32(l.KindTurbofan):
+		return symbolize.Turbofan, false
+	}
+	return symbolize.Optimized, false
+}
+
+// Limits on the search for the object that machine code is in.
+const (
+	maxCodeSearch = 4 << 20 // bytes before the pc; larger functions are not compiled
+	searchStep    = 64 << 10
+)
+
+var errNoCode = errors.New("read code: no object before the instruction holds it")
+
+// At returns the code that holds the instruction at pc, which lies in memory from
+// low on: it looks for the object's start from there backward.
+func (c *Codes) At(pc, low uint64) (Code, error) {
+	if pc > maxCodeSearch {
+		low = max(low, pc-maxCodeSearch)
+	}
+	maps := make(map[uint64]bool) // words seen, and whether they are the map looked for
+	step := make([]byte, searchStep)
+	for end := pc &^ (wordSize - 1); end > low; {
+		b := step[:min(searchStep, end-low)]
+		end -= uint64(len(b))
+		if _, err := c.mem.ReadAt(b, end); err != nil {
+			return Code{}, fmt.Errorf("read code before %#x: %w", pc, err)
+		}
+		for at := len(b) - wordSize; at >= 0; at -= wordSize {
+			w := binary.LittleEndian.Uint64(b[at:])
+			if !isObject(w) || !c.isInstructions(w, maps) {
+				continue
+			}
+			if code, err := c.around(end + uint64(at)); err == nil && code.Holds(pc) {
+				return code, nil
+			}
+		}
+	}
+	return Code{}, errNoCode
+}
+
+// isInstructions reports whether w is the map of objects that hold machine code.
+func (c *Codes) isInstructions(w uint64, known map[uint64]bool) bool {
+	is, ok := known[w]
+	if !ok {
+		typ, err := c.uint16(w - heapTag + uint64(c.layout.MapInstanceType))
+		is = err == nil && typ == c.code.instructionsObject
+		known[w] = is
+	}
+	return is
+}
+
+// around returns the code whose instructions are in the object at address.
+func (c *Codes) around(address uint64) (Code, error) {
+	tagged := address | heapTag
+	if c.code.streams {
+		var err error
+		if tagged, err = c.word(address + streamCode); err != nil {
+			return Code{}, err
+		}
+	}
+	return c.read(tagged)
+}
+
+// ReadShared reads a function by its SharedFunctionInfo: one that is inlined has
+// nothing else.
+func ReadShared(mem Memory, l Layout, shared Value) (Function, error) {
+	f, err := heap{mem, l}.shared(uint64(shared))
+	if err != nil {
+		return Function{}, fmt.Errorf("read function: %w", err)
+	}
+	return f, nil
+}

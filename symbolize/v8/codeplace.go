@@ -1,0 +1,238 @@
+package v8
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Place is where in the source a call is, or the next instruction.
+type Place struct {
+	Shared Value // the function's SharedFunctionInfo
+	Offset int   // in UTF-16 code units from the script's start; -1 if not known
+}
+
+var errNotTable = errors.New("read source positions: there is no table")
+
+// Interpreted returns the position that the function at the frame pointer fp has
+// come to, whose bytecodes V8's interpreter runs.
+func (c *Codes) Interpreted(fp uint64) (int, error) {
+	array, err := c.bytecodes(fp)
+	if err != nil {
+		return -1, err
+	}
+	tagged, err := c.slot(fp, int(c.layout.FPBytecodeOffset))
+	if err != nil {
+		return -1, err
+	}
+	offset, ok := smi(tagged)
+	if !ok {
+		return -1, fmt.Errorf("read frame at %#x: the bytecode's offset is %#x", fp, tagged)
+	}
+	return c.bytecodePosition(array, offset-int(c.code.bytecodes)+heapTag)
+}
+
+// Baseline is Interpreted for the machine code that was made of the bytecodes one
+// by one. pc is the instruction, or where it returns to.
+func (c *Codes) Baseline(code Code, fp, pc uint64) (int, error) {
+	array, err := c.bytecodes(fp)
+	if err != nil {
+		return -1, err
+	}
+	if len(c.code.sizes) == 0 {
+		return -1, fmt.Errorf("read baseline code: no symbol %s", bytecodeSizesOf)
+	}
+	table, err := c.table(code.positions)
+	if err != nil {
+		return -1, err
+	}
+	length, err := c.smiField(array, bytecodeLength)
+	if err != nil {
+		return -1, err
+	}
+	if length < 0 || length > maxBytecodes {
+		return -1, fmt.Errorf("read bytecodes at %#x: %d bytes", array.address, length)
+	}
+	bytecodes := make([]byte, length)
+	if _, err := c.mem.ReadAt(bytecodes, array.address+c.code.bytecodes); err != nil {
+		return -1, fmt.Errorf("read bytecodes at %#x: %w", array.address, err)
+	}
+	at, err := bytecodeAt(table, pc-code.Start, func(at int) int { return c.code.sizes.next(bytecodes, at) })
+	if err != nil {
+		return -1, err
+	}
+	return c.bytecodePosition(array, at)
+}
+
+// bytecodes returns the BytecodeArray of the frame at fp.
+func (c *Codes) bytecodes(fp uint64) (object, error) {
+	tagged, err := c.slot(fp, int(c.layout.FPBytecodeArray))
+	if err != nil {
+		return object{}, err
+	}
+	o, err := c.object(tagged)
+	if err != nil {
+		return object{}, err
+	}
+	if o.typ != c.layout.BytecodeArray {
+		return object{}, fmt.Errorf("read bytecodes at %#x: it has type %d", o.address, o.typ)
+	}
+	return o, nil
+}
+
+func (c *Codes) bytecodePosition(array object, offset int) (int, error) {
+	tagged, err := c.word(array.address + c.code.bytecodePositions)
+	if err != nil {
+		return -1, err
+	}
+	table, err := c.table(tagged)
+	if err != nil {
+		return -1, err
+	}
+	p, ok, err := positionAt(table, offset, c.code.unsigned)
+	if err != nil || !ok {
+		return -1, err
+	}
+	return p.offset(), nil
+}
+
+// table returns the bytes of a table of positions, which V8 may not have made.
+func (c *Codes) table(tagged uint64) ([]byte, error) {
+	o, err := c.object(tagged)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(c.code.byteArrays, o.typ) {
+		return nil, errNotTable
+	}
+	n, err := c.smiField(o, arrayLength)
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 || n > maxTable {
+		return nil, fmt.Errorf("read source positions at %#x: %d bytes", o.address, n)
+	}
+	table := make([]byte, n)
+	if _, err := c.mem.ReadAt(table, o.address+arrayFirst); err != nil {
+		return nil, fmt.Errorf("read source positions at %#x: %w", o.address, err)
+	}
+	return table, nil
+}
+
+// Optimized returns the places that the instruction at pc stands for: the
+// innermost inlined function's first, the code's own function's last. pc is that
+// of the call, not where it returns to. Offsets are -1 where V8 keeps no
+// positions with the code, and functions that are inlined there are not found.
+func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
+	d, err := c.deoptimization(code)
+	if err != nil {
+		return nil, err
+	}
+	outermost := Place{Shared: d.shared, Offset: -1}
+	table, err := c.table(code.positions)
+	if errors.Is(err, errNotTable) {
+		return []Place{outermost}, nil
+	}
+	if err != nil {
+		return []Place{outermost}, err
+	}
+	p, ok, err := positionAt(table, int(pc-code.Start), c.code.unsigned)
+	if err != nil || !ok {
+		return []Place{outermost}, err
+	}
+	var places []Place
+	for p.inlining() != 0 && len(places) < maxInlined {
+		place, call, err := c.inlined(d, p)
+		if err != nil {
+			return append(places, outermost), err
+		}
+		places = append(places, place)
+		p = call
+	}
+	outermost.Offset = p.offset()
+	return append(places, outermost), nil
+}
+
+// A deoptimization is what V8 keeps to get from optimized code back to the
+// functions that went into it.
+type deoptimization struct {
+	shared     Value
+	inlined    int
+	literals   object // the inlined functions, then others
+	inlinings  object
+	inliningsN int // bytes
+}
+
+func (c *Codes) deoptimization(code Code) (deoptimization, error) {
+	var d deoptimization
+	data, err := c.object(code.deopt)
+	if err != nil {
+		return d, err
+	}
+	element := func(i int) (uint64, error) { return c.word(data.address + arrayFirst + uint64(i)*wordSize) }
+	n, err := c.smiField(data, arrayLength)
+	if err != nil {
+		return d, err
+	}
+	if n <= c.code.inlinings {
+		return d, fmt.Errorf("read code at %#x: it has no deoptimization data", code.Address)
+	}
+	shared, err := element(c.code.shared)
+	if err != nil {
+		return d, err
+	}
+	if c.code.wrapped {
+		wrapper, err := c.object(shared)
+		if err != nil {
+			return d, err
+		}
+		if shared, err = c.field(wrapper, wrappedShared); err != nil {
+			return d, err
+		}
+	}
+	d.shared = Value(shared)
+	inlined, err := element(c.code.inlined)
+	if err != nil {
+		return d, err
+	}
+	d.inlined, _ = smi(inlined)
+	for _, part := range []struct {
+		index int
+		to    *object
+	}{{c.code.literals, &d.literals}, {c.code.inlinings, &d.inlinings}} {
+		tagged, err := element(part.index)
+		if err != nil {
+			return d, err
+		}
+		if *part.to, err = c.object(tagged); err != nil {
+			return d, err
+		}
+	}
+	d.inliningsN, err = c.smiField(d.inlinings, arrayLength)
+	return d, err
+}
+
+// inlined returns the place p in an inlined function, and where that is called.
+func (c *Codes) inlined(d deoptimization, p sourcePosition) (Place, sourcePosition, error) {
+	at := p.inlining() - 1
+	if (at+1)*inliningSize > d.inliningsN {
+		return Place{}, 0, fmt.Errorf("read inlining %d of %d", at, d.inliningsN/inliningSize)
+	}
+	var entry [inliningSize]byte
+	if _, err := c.mem.ReadAt(entry[:], d.inlinings.address+arrayFirst+uint64(at)*inliningSize); err != nil {
+		return Place{}, 0, fmt.Errorf("read inlining %d: %w", at, err)
+	}
+	call := sourcePosition(binary.LittleEndian.Uint64(entry[:]))
+	index := int(int32(binary.LittleEndian.Uint32(entry[inliningIndex:])))
+	place := Place{Shared: d.shared, Offset: p.offset()}
+	if index < 0 {
+		return place, call, nil
+	}
+	if index >= d.inlined {
+		return Place{}, 0, fmt.Errorf("read inlining %d: function %d of %d", at, index, d.inlined)
+	}
+	shared, err := c.word(d.literals.address + arrayFirst + uint64(index)*wordSize)
+	place.Shared = Value(shared).Strong()
+	return place, call, err
+}
