@@ -1,0 +1,166 @@
+// Package postmortem looks at a Node.js process that stands still: a core of one,
+// or a live one through a snapshot. It tells what its threads were doing and
+// what is in its heap.
+//
+// Everything in a core is the process's own claim, and may be damaged: what cannot
+// be read is said, and the rest goes on working.
+package postmortem
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"ustack/symbolize/process"
+	"ustack/symbolize/v8"
+	"ustack/tools/core"
+)
+
+// Options say how to open a core. The zero value is useful.
+type Options struct {
+	Exe     string   // the program that the process ran; found by its path in the core, or in Folders, if empty
+	Folders []string // where programs and libraries are looked for by build ID, then by name
+	Thread  int      // Attach: TID of the thread that comes first; the main thread if 0
+}
+
+// A Dump is an open core with the files that its process had mapped. It is not for
+// concurrent use.
+type Dump struct {
+	core    *core.File
+	regions []Region
+	modules []*module // that run code, by address; the program first
+	parts   []part    // of modules, by address
+	missing []Missing
+
+	v8      *module // the one that holds V8; nil if none does, or it was not found
+	binary  *v8.Binary
+	heap    *v8.Heap
+	codes   *v8.Codes
+	threads []Thread
+	scripts map[scriptKey]script
+}
+
+// Missing is something that the core needs and that is not there.
+type Missing struct {
+	What string // a file's path, or what of V8 is not known
+	Err  error  // why; with the remedy where there is one
+	Then string // what does not work without it
+}
+
+func (m Missing) String() string { return fmt.Sprintf("%s: %v: %s", m.What, m.Err, m.Then) }
+
+// Open opens a core: the kernel's, gdb's or ours, compressed or not. A file that is
+// not found, or an unknown version of V8, is no error: see Missing. Close closes it.
+func Open(path string, o Options) (*Dump, error) {
+	return open(path, finder{exe: o.Exe, folders: o.Folders})
+}
+
+// Attach takes a snapshot of the process pid, which runs on, and opens that. It
+// needs room for the process's memory in the folder for temporary files.
+func Attach(ctx context.Context, pid int, o Options) (*Dump, error) {
+	p, err := process.Open(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	folder, err := os.MkdirTemp("", "snapshot-*")
+	if err != nil {
+		return nil, fmt.Errorf("take a snapshot of process %d: %w", pid, err)
+	}
+	path := filepath.Join(folder, "core")
+	if _, err := core.Write(ctx, pid, path, core.Options{Way: core.DefaultWay, Thread: o.Thread}); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	d, err := open(path, finder{exe: o.Exe, folders: o.Folders, process: p})
+	return d, errors.Join(err, os.RemoveAll(folder)) // what is open stays
+}
+
+func open(path string, f finder) (*Dump, error) {
+	c, err := core.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if c.Machine() != elf.EM_X86_64 {
+		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", path, c.Machine()), c.Close())
+	}
+	d := &Dump{core: c, scripts: make(map[scriptKey]script)}
+	d.describe(f)
+	d.findV8()
+	d.findThreads()
+	return d, nil
+}
+
+// Close lets go of the core and of the files.
+func (d *Dump) Close() error {
+	var err error
+	for _, m := range d.modules {
+		err = errors.Join(err, m.close())
+	}
+	return errors.Join(err, d.core.Close())
+}
+
+// Missing returns what was not found, and what does not work for that.
+func (d *Dump) Missing() []Missing { return d.missing }
+
+// Info is what the core says of its process as a whole.
+func (d *Dump) Info() core.Info { return d.core.Info() }
+
+// Note is what the core was written with, such as the event that it is of; nil if
+// nothing.
+func (d *Dump) Note() []byte { return d.core.Note() }
+
+// Binary is what the process's V8 says of itself; nil if it was not found or is
+// not known.
+func (d *Dump) Binary() *v8.Binary { return d.binary }
+
+// Heap reads the process's objects; nil where Binary is.
+func (d *Dump) Heap() *v8.Heap { return d.heap }
+
+// Bias is what V8 was loaded above the addresses in its file.
+func (d *Dump) Bias() uint64 {
+	if d.v8 == nil {
+		return 0
+	}
+	return d.v8.bias
+}
+
+// findV8 finds the file that holds V8, the program or a library.
+func (d *Dump) findV8() {
+	var err error
+	for _, m := range d.modules {
+		if m.elf == nil {
+			continue
+		}
+		d.binary, err = v8.Inspect(m.elf)
+		if errors.Is(err, v8.ErrNotV8) {
+			continue
+		}
+		d.v8 = m
+		break
+	}
+	const noJS = "no JavaScript is understood: native frames are named, nothing else"
+	switch {
+	case d.v8 == nil:
+		d.lacks("V8", v8.ErrNotV8, noJS)
+		return
+	case err != nil:
+		d.lacks("V8 in "+d.v8.path, err, noJS)
+		return
+	}
+	for _, symbol := range d.binary.Missing {
+		d.lacks("symbol", errors.New(symbol), "V8's file was built or stripped without it")
+	}
+	if d.heap, err = v8.NewHeap(d, d.binary); err != nil {
+		d.lacks("V8's heap", err, "no object is understood")
+	}
+	if d.codes, err = v8.NewCodes(d, d.binary, d.v8.elf, d.v8.bias); err != nil {
+		d.lacks("dispatch table", err, "compiled functions have no executing line")
+	}
+}
+
+func (d *Dump) lacks(what string, err error, then string) {
+	d.missing = append(d.missing, Missing{what, err, then})
+}

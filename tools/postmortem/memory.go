@@ -1,0 +1,179 @@
+package postmortem
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"ustack/tools/core"
+)
+
+// A Region is a range of the process's addresses.
+type Region struct {
+	Start, End  uint64 // up to, not including, End
+	Write, Exec bool   // what the process might do there
+	File        string // that it shows; empty for memory that the process asked for
+}
+
+// A part is a range of addresses that shows a module's file.
+type part struct {
+	core.Mapping
+	module *module
+}
+
+// Regions are the process's mappings, by address.
+func (d *Dump) Regions() []Region { return d.regions }
+
+// ReadAt fills p with the process's memory at address: the core's, or the file's
+// that was mapped there where the core leaves it out. The count is below len(p)
+// only with an error.
+func (d *Dump) ReadAt(p []byte, address uint64) (int, error) {
+	done := 0
+	for {
+		n, err := d.core.ReadAt(p[done:], address+uint64(done))
+		done += n
+		if err == nil || !errors.Is(err, core.ErrLeftOut) && !errors.Is(err, core.ErrUnmapped) {
+			return done, err
+		}
+		n, fileErr := d.readFile(p[done:], address+uint64(done))
+		if fileErr != nil {
+			return done, errors.Join(err, fileErr)
+		}
+		done += n
+	}
+}
+
+// readFile fills p, as far as the mapping at address reaches, from its file.
+func (d *Dump) readFile(p []byte, address uint64) (int, error) {
+	at, ok := d.partAt(address)
+	if !ok {
+		return 0, fmt.Errorf("read memory at %#x: %w", address, core.ErrUnmapped)
+	}
+	if at.module.file == nil {
+		return 0, at.module.err
+	}
+	p = p[:min(uint64(len(p)), at.End-address)]
+	n, err := at.module.file.ReadAt(p, int64(address-at.Start+at.Offset))
+	if n == len(p) || n > 0 {
+		return n, nil
+	}
+	return 0, fmt.Errorf("read %s: %w", at.module.found, err)
+}
+
+// partAt returns the part of a module that address lies in.
+func (d *Dump) partAt(address uint64) (part, bool) {
+	at, found := slices.BinarySearchFunc(d.parts, address, func(p part, address uint64) int {
+		return compareRange(p.Start, p.End, address)
+	})
+	if !found {
+		return part{}, false
+	}
+	return d.parts[at], true
+}
+
+// region returns the region that address lies in.
+func (d *Dump) region(address uint64) (Region, bool) {
+	at, found := slices.BinarySearchFunc(d.regions, address, func(r Region, address uint64) int {
+		return compareRange(r.Start, r.End, address)
+	})
+	if !found {
+		return Region{}, false
+	}
+	return d.regions[at], true
+}
+
+// compareRange is 0 if address is from start up to end, and tells where the range
+// lies if not.
+func compareRange(start, end, address uint64) int {
+	switch {
+	case end <= address:
+		return -1
+	case start > address:
+		return 1
+	}
+	return 0
+}
+
+func (d *Dump) word(address uint64) (uint64, error) {
+	var b [8]byte
+	_, err := d.ReadAt(b[:], address)
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+// Types of the auxiliary vector (include/uapi/linux/auxvec.h).
+const (
+	auxEntry = 9  // where the program starts
+	auxRoom  = 25 // 16 random bytes, above the vector on the first stack
+	auxVDSO  = 33 // the kernel's code in the process
+)
+
+// aux returns the value of that type in the auxiliary vector.
+func (d *Dump) aux(kind uint64) (uint64, bool) {
+	for _, a := range d.core.Auxv() {
+		if a.Type == kind {
+			return a.Value, true
+		}
+	}
+	return 0, false
+}
+
+// describe finds out what is mapped where, and opens the files that run code.
+func (d *Dump) describe(f finder) {
+	held := d.core.Regions()
+	names := d.core.Mappings()
+	for _, r := range held {
+		region := Region{r.Start, r.End, r.Perms&elf.PF_W != 0, r.Perms&elf.PF_X != 0, ""}
+		at, found := slices.BinarySearchFunc(names, r.Start, func(m core.Mapping, address uint64) int {
+			return compareRange(m.Start, m.End, address)
+		})
+		if found {
+			region.File = names[at].Path
+		}
+		d.regions = append(d.regions, region)
+	}
+	d.modules = modulesOf(names, func(m core.Mapping) bool {
+		r, ok := d.region(m.Start)
+		return ok && r.Exec
+	})
+	entry, _ := d.aux(auxEntry)
+	slices.SortStableFunc(d.modules, func(a, b *module) int { return cmp.Compare(b.order(entry), a.order(entry)) })
+	for i, m := range d.modules {
+		m.buildID = d.buildID(m)
+		f.open(m, i == 0)
+		if m.err != nil {
+			d.lacks(m.path, m.err, "its code has no names, and frames that it left no pointer for are not found")
+		}
+		for _, mapping := range m.mappings {
+			d.parts = append(d.parts, part{mapping, m})
+		}
+	}
+	d.addVDSO()
+	slices.SortFunc(d.parts, func(a, b part) int { return cmp.Compare(a.Start, b.Start) })
+}
+
+// maxVDSO bounds the vdso's image: it takes two or three pages.
+const maxVDSO = 1 << 20
+
+// addVDSO makes a module of the code that the kernel gives each process.
+func (d *Dump) addVDSO() {
+	start, ok := d.aux(auxVDSO)
+	r, mapped := d.region(start)
+	if !ok || !mapped || r.File != "" {
+		return
+	}
+	image := make([]byte, min(r.End-r.Start, maxVDSO))
+	if _, err := d.core.ReadAt(image, r.Start); err != nil {
+		return
+	}
+	const path = "[vdso]"
+	mapping := core.Mapping{Start: r.Start, End: r.Start + uint64(len(image)), Path: path}
+	m := &module{path: path, found: path, mappings: []core.Mapping{mapping}}
+	if m.use(bytes.NewReader(image)) == nil {
+		d.modules = append(d.modules, m)
+		d.parts = append(d.parts, part{mapping, m})
+	}
+}

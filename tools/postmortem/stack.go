@@ -1,0 +1,262 @@
+package postmortem
+
+import (
+	"ustack/symbolize"
+	"ustack/symbolize/v8"
+)
+
+// maxFrames bounds a stack: V8's own ends at some 10,000 calls of JavaScript,
+// unless node was told to allow more.
+const maxFrames = 1 << 17
+
+// A Stack is what a thread was doing.
+type Stack struct {
+	Frames    []Frame // leaf first
+	Truncated bool    // deeper than is followed
+	Broken    bool    // it ended where no thread begins
+}
+
+// A Frame is a call on a stack: the function, and where in it the thread is.
+type Frame struct {
+	symbolize.Frame // the function, and where it is defined
+
+	PC uint64 // the next instruction, or the one a call returns to; 0 where it was lost
+	FP uint64 // of the frame; 0 for an inlined function, which has none
+
+	// The rest is of JavaScript's frames.
+	ExecutingLine   int // in File, from 1; 0 if not known
+	ExecutingColumn int
+	Inlined         bool // by a compiler, in the function of the next frame that is not
+	Construct       bool // called by new, or by super
+	HasCall         bool // Call was read: its arguments may be fewer than their count
+	Call            v8.Call
+	Shared          v8.Value // SharedFunctionInfo
+	Script          v8.Value // 0 for a builtin
+	Offset          int      // executing, in UTF-16 code units from the script's start; -1 if not known
+	Trouble         error    // what could not be read
+}
+
+// Stack returns the calls that a thread is in.
+func (d *Dump) Stack(t Thread) Stack {
+	w := &walker{Dump: d, thread: t, exit: d.exitFrame(t)}
+	w.at = cursor{pc: t.Registers.PC, regs: t.Registers.General, known: 1<<generalRegisters - 1, leaf: true}
+	w.reached = w.at.sp()
+	for len(w.stack.Frames) < maxFrames {
+		if !w.step() {
+			w.findConstructors()
+			return w.stack
+		}
+	}
+	w.stack.Truncated = true
+	w.findConstructors()
+	return w.stack
+}
+
+// findConstructors marks the calls that V8's glue for "new" has made.
+func (w *walker) findConstructors() {
+	if w.binary == nil {
+		return
+	}
+	labels := w.binary.FrameTypes
+	l := &w.binary.Layout
+	frames := w.stack.Frames
+	for i := range max(len(frames)-1, 0) {
+		f, caller := &frames[i], frames[i+1]
+		if !f.HasCall || caller.Kind != symbolize.Typed {
+			continue
+		}
+		construct := typedName(labels[l.FrameConstruct], "")
+		fast := typedName(labels[l.FrameFastConstruct], "")
+		label := labelOf(caller.Name)
+		f.Construct = label == construct || l.FrameFastConstruct != 0 && label == fast
+	}
+}
+
+// A walker goes up one thread's stack.
+//
+// Which frames are V8's is decided by their pc. Native code is left by its unwind
+// tables, V8's and other code without by frame pointers. Where the chain breaks,
+// the walk goes on from V8's newest exit frame and leaves a mark.
+type walker struct {
+	*Dump
+	thread  Thread
+	at      cursor
+	reached uint64 // how far up the stack the walk has come for certain
+	exit    uint64 // V8's newest exit frame, until the walk has met it; 0: none
+	stack   Stack
+}
+
+// A codeKind says what runs at an address.
+type codeKind int
+
+const (
+	codeUnknown codeKind = iota // no code that is known
+	codeNative
+	codeBuiltin // V8's own functions, compiled into its file
+	codeJIT     // what V8 made of JavaScript
+)
+
+// codeAt says what runs at pc, and of which file's.
+func (d *Dump) codeAt(pc uint64) (codeKind, part) {
+	if p, ok := d.partAt(pc); ok {
+		if p.module != d.v8 || d.binary == nil {
+			return codeNative, p
+		}
+		offset, size := d.binary.Builtins()
+		if pc-p.Start+p.Offset-offset < size {
+			return codeBuiltin, p
+		}
+		return codeNative, p
+	}
+	if r, ok := d.region(pc); ok && r.Exec && r.File == "" && d.binary != nil {
+		return codeJIT, part{}
+	}
+	return codeUnknown, part{}
+}
+
+// push adds a frame at the cursor.
+func (w *walker) push(f symbolize.Frame) *Frame {
+	w.stack.Frames = append(w.stack.Frames, Frame{Frame: f, PC: w.at.pc, FP: w.at.fp(), Offset: -1})
+	return &w.stack.Frames[len(w.stack.Frames)-1]
+}
+
+// step pushes one frame, or those that were inlined in one, and goes on to its
+// caller; false when the walk has ended.
+func (w *walker) step() bool {
+	kind, p := w.codeAt(w.at.pc)
+	if w.at.pc == 0 && len(w.stack.Frames) > 0 { // the exit frame that was leapt to
+		kind = codeBuiltin
+	}
+	switch kind {
+	case codeNative:
+		w.push(w.native(p, w.at.pc))
+		return w.leave(p)
+	case codeUnknown:
+		if !w.at.leaf {
+			return w.leap()
+		}
+		w.push(symbolize.Frame{Name: symbolize.Unknown, Offset: w.at.pc})
+		return w.climb()
+	}
+	return w.stepV8(kind, p)
+}
+
+// native names the machine code at pc.
+func (d *Dump) native(p part, pc uint64) symbolize.Frame {
+	f := symbolize.Frame{Module: p.Path, Offset: pc - p.Start + p.Offset}
+	if p.module.elf == nil {
+		return f
+	}
+	address, ok := p.module.elf.Address(f.Offset)
+	if !ok {
+		f.Name = symbolize.Unknown
+		return f
+	}
+	f.Offset = address
+	if symbol, ok := p.module.elf.Lookup(address); ok {
+		f.Name, f.Offset = symbol.Demangled(), address-symbol.Address
+	}
+	return f
+}
+
+// leave goes on to the caller of native code: by its file's unwind table, or else by
+// its frame pointer.
+func (w *walker) leave(p part) bool {
+	next, err := w.unwound(p)
+	if err == errOutermost {
+		return false
+	}
+	if err != nil || next.sp() <= w.at.sp() {
+		return w.climb()
+	}
+	if w.exit != 0 && next.sp() > w.exit && w.at.sp() < w.exit && next.fp() != w.exit {
+		return w.leap() // JavaScript's frames were passed over
+	}
+	if w.exit != 0 && next.fp() == w.exit {
+		w.exit = 0
+	}
+	w.reached = w.at.sp()
+	w.at = next
+	if kind, _ := w.codeAt(next.pc); kind == codeUnknown {
+		return w.leap()
+	}
+	return true
+}
+
+func (w *walker) unwound(p part) (cursor, error) {
+	if p.module.file == nil {
+		return cursor{}, p.module.err
+	}
+	if !p.module.unwindRead {
+		p.module.unwindRead = true
+		p.module.unwind, p.module.unwindErr = newUnwinder(p.module.file)
+	}
+	if p.module.unwind == nil {
+		return cursor{}, p.module.unwindErr
+	}
+	address, ok := p.module.elf.Address(w.at.pc - p.Start + p.Offset)
+	if !ok {
+		return cursor{}, errNoEntry
+	}
+	return p.module.unwind.caller(w.at, address, w.word)
+}
+
+// maxFrameBytes bounds the bytes between two frames; threads' stacks are smaller.
+const maxFrameBytes = 16 << 20
+
+// climb goes on to the caller by the frame pointer.
+func (w *walker) climb() bool {
+	fp, known := w.at.get(regBP)
+	if fp == w.exit {
+		w.exit = 0
+	}
+	if !known || fp == 0 || fp&7 != 0 || w.exit != 0 && fp > w.exit {
+		return w.leap()
+	}
+	next, err := w.word(fp)
+	if err != nil {
+		return w.leap()
+	}
+	pc, err := w.word(fp + 8)
+	if err != nil || pc == 0 {
+		return w.leap()
+	}
+	kind, p := w.codeAt(pc)
+	if next <= fp || next-fp > maxFrameBytes {
+		// The outermost frame, or the pointer was scratch below it.
+		if w.exit > w.reached {
+			return w.leap()
+		}
+		w.at.setAll(pc, fp+16, next)
+		if kind != codeUnknown {
+			w.push(w.native(p, pc))
+		}
+		w.stack.Broken = kind != codeNative
+		return false
+	}
+	if w.exit != 0 && next > w.exit && fp < w.exit {
+		return w.leap() // JavaScript's frames were passed over: the pointer was scratch
+	}
+	if next == w.exit {
+		w.exit = 0
+	}
+	if kind == codeUnknown {
+		return w.leap()
+	}
+	w.reached = fp
+	w.at.setAll(pc, fp+16, next)
+	return true
+}
+
+// leap goes on from V8's newest exit frame, or ends the walk.
+func (w *walker) leap() bool {
+	fp := w.exit
+	if fp == 0 || fp <= w.reached {
+		w.stack.Broken = true
+		return false
+	}
+	w.exit = 0
+	w.push(symbolize.Frame{Name: symbolize.Broken})
+	w.at.setAll(0, 0, fp)
+	return true
+}

@@ -1,0 +1,277 @@
+package postmortem
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize"
+	"ustack/symbolize/v8"
+	"ustack/testdata/nodetest"
+	"ustack/tools/core"
+)
+
+// matrix reports whether everything is to be tested with everything: that is
+// for `make test-matrix`, not for each change.
+func matrix() bool { return os.Getenv("USTACK_MATRIX") == "1" }
+
+// A chain is what postmortem_stack.js says of itself.
+type chain struct {
+	PID       int                 `json:"pid"`
+	Calls     []nodetest.Call     `json:"calls"`
+	Given     map[string][]string `json:"given"`
+	Receivers map[string]string   `json:"receivers"`
+}
+
+// startChain returns a process that waits in a chain of calls, and what it says of it.
+func startChain(t *testing.T, version string, flags []string, args ...string) chain {
+	t.Helper()
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+		Flags: flags, Script: "postmortem_stack.js", Args: args,
+	})
+	var c chain
+	target.Facts(&c)
+	return c
+}
+
+// dumped returns a core of a live process, open.
+func dumped(t *testing.T, pid int, o Options) *Dump {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "core")
+	if _, err := core.Write(t.Context(), pid, path, core.Options{}); err != nil {
+		t.Fatalf("core.Write: %v", err)
+	}
+	d, err := Open(path, o)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return d
+}
+
+// A call is a frame as tests compare it.
+type call struct {
+	Name, File   string
+	Line, Column int
+}
+
+// scripted returns the calls of functions with a script, and the names of the
+// others that a stack trace shows.
+func scripted(calls []nodetest.Call) (want []call, builtins []string) {
+	for _, c := range calls {
+		switch {
+		case c.Async:
+		case c.Builtin:
+			builtins = append(builtins, c.Function)
+		default:
+			want = append(want, call{c.Function, c.File, c.Line, c.Column})
+		}
+	}
+	return want, builtins
+}
+
+// executing returns the frames of functions with a script, below and with first,
+// as calls, and V8's own as names.
+func executing(frames []Frame) (got []call, builtins []string) {
+	for _, f := range frames {
+		switch f.Kind {
+		case symbolize.JS:
+			got = append(got, call{f.Name, f.File, f.ExecutingLine, f.ExecutingColumn})
+		case symbolize.Builtin:
+			builtins = append(builtins, f.Name)
+		}
+	}
+	return got, builtins
+}
+
+// after returns the frames behind the first of that name.
+func after(t *testing.T, frames []Frame, name string) []Frame {
+	t.Helper()
+	at := slices.IndexFunc(frames, func(f Frame) bool { return f.Name == name })
+	if at < 0 {
+		t.Fatalf("no frame of %s among %d", name, len(frames))
+	}
+	return frames[at+1:]
+}
+
+// word says what a value is, as postmortem_stack.js does.
+func word(t *testing.T, h *v8.Heap, v v8.Value) string {
+	t.Helper()
+	if n, ok := h.Number(v); ok {
+		return strconv.FormatFloat(n, 'g', -1, 64)
+	}
+	if text := h.Oddball(v); text != "" {
+		return text
+	}
+	o, err := h.Object(v)
+	if err != nil {
+		t.Errorf("value %#x: %v", v, err)
+		return ""
+	}
+	switch {
+	case h.IsString(o):
+		text, _, err := h.Text(v, 100)
+		if err != nil {
+			t.Errorf("text of %#x: %v", v, err)
+		}
+		return text
+	case h.IsFunction(o):
+		f, err := h.Function(o)
+		if err != nil {
+			t.Errorf("function %#x: %v", v, err)
+		}
+		return "function " + f.String()
+	}
+	class, err := h.Class(o)
+	if err != nil {
+		t.Errorf("class of %#x: %v", v, err)
+	}
+	return class
+}
+
+// checkCalls compares what the chain's functions were given with their frames, and
+// returns how many have arguments. From V8 14.6 on, Maglev's code does not pass
+// what the function that it calls does not declare.
+func checkCalls(t *testing.T, d *Dump, c chain, frames []Frame) int {
+	t.Helper()
+	checked := 0
+	for _, f := range frames {
+		want, known := c.Given[f.Name]
+		if f.Kind != symbolize.JS || !known || f.Inlined {
+			continue
+		}
+		if !f.HasCall {
+			t.Errorf("%s: no call: %v", f.Name, f.Trouble)
+			continue
+		}
+		checked++
+		if d.Binary().Version.Major >= 14 && f.Tier == symbolize.Maglev {
+			want = want[:max(f.Call.Count, min(len(want), 1))]
+		}
+		got := []string{}
+		for _, v := range f.Call.Arguments {
+			got = append(got, word(t, d.Heap(), v))
+		}
+		if diff := cmp.Diff(want, got); diff != "" || f.Call.Count != len(want) {
+			t.Errorf("%s: %d arguments, want %d (-want +got):\n%s", f.Name, f.Call.Count, len(want), diff)
+		}
+		if class := c.Receivers[f.Name]; class != "" {
+			if got := word(t, d.Heap(), f.Call.This); got != class {
+				t.Errorf("%s: this = %s, want %s", f.Name, got, class)
+			}
+		}
+	}
+	return checked
+}
+
+// checkChain compares the stack of a thread with the program's own stack trace.
+func checkChain(t *testing.T, d *Dump, c chain, thread Thread) []Frame {
+	t.Helper()
+	s := d.Stack(thread)
+	if s.Broken || s.Truncated {
+		t.Errorf("broken = %v, truncated = %v, want neither", s.Broken, s.Truncated)
+	}
+	for _, f := range s.Frames {
+		if f.Trouble != nil {
+			t.Errorf("%s: %v", f.Name, f.Trouble)
+		}
+	}
+	frames := after(t, s.Frames, "leaf")
+	want, _ := scripted(c.Calls)
+	got, _ := executing(frames)
+	for i := range got {
+		if i < len(want) && got[i].Name == "drains" && tierOf(frames, "drains") == symbolize.Maglev {
+			want[i].Column = got[i].Column // its table does not have the calls that "for" makes
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("stack (-want +got):\n%s", diff)
+	}
+	return frames
+}
+
+func tierOf(frames []Frame, name string) symbolize.Tier {
+	at := slices.IndexFunc(frames, func(f Frame) bool { return f.Name == name })
+	return frames[at].Tier
+}
+
+// inlining are node's flags for functions that are compiled when the program asks
+// for it, callees within.
+func inlining(version string, tier symbolize.Tier) ([]string, bool) {
+	flags := []string{"--allow-natives-syntax", "--no-use-osr", "--no-concurrent-recompilation"}
+	if tier == symbolize.Maglev {
+		return append(flags, "--maglev", "--no-opt"), nodetest.Major(version) >= 24
+	}
+	return flags, true
+}
+
+// usual is the compiler that a version is tested with on each change.
+func usual(version string) symbolize.Tier {
+	at := slices.Index(nodetest.Versions, version)
+	return []symbolize.Tier{
+		symbolize.Turbofan, symbolize.Baseline, symbolize.Interpreted, symbolize.Turbofan,
+		symbolize.Maglev, symbolize.Baseline, symbolize.Maglev,
+	}[at]
+}
+
+// TestStackEqualsErrorStack compares the main thread of a core with new
+// Error().stack, for each compiler, and the arguments with what was given.
+func TestStackEqualsErrorStack(t *testing.T) {
+	for _, version := range nodetest.Versions {
+		for _, tier := range nodetest.Tiers {
+			flags, ok := nodetest.TierFlags(version, tier)
+			if !ok || !matrix() && tier != usual(version) {
+				continue
+			}
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), tier), func(t *testing.T) {
+				c := startChain(t, version, flags, "--tier="+tier.String())
+				d := dumped(t, c.PID, Options{})
+				frames := checkChain(t, d, c, d.Threads()[0])
+				if got := checkCalls(t, d, c, frames); got < 20 {
+					t.Errorf("frames with arguments = %d, want 20 or more", got)
+				}
+				for _, f := range frames {
+					if f.Name == "fewer" && f.Tier != tier {
+						t.Errorf("tier of fewer = %v, want %v", f.Tier, tier)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestInlinedFunctionsHaveFrames has compilers put functions into their callers.
+func TestInlinedFunctionsHaveFrames(t *testing.T) {
+	for _, version := range nodetest.Versions {
+		for _, tier := range []symbolize.Tier{symbolize.Maglev, symbolize.Turbofan} {
+			flags, ok := inlining(version, tier)
+			if !ok || !matrix() && tier == symbolize.Maglev && nodetest.Major(version) != 24 {
+				continue
+			}
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), tier), func(t *testing.T) {
+				c := startChain(t, version, flags, "--tier="+tier.String())
+				d := dumped(t, c.PID, Options{})
+				frames := checkChain(t, d, c, d.Threads()[0])
+				checkCalls(t, d, c, frames)
+				inlined := 0
+				for _, f := range frames {
+					if f.Inlined {
+						inlined++
+					}
+				}
+				if inlined < 5 {
+					t.Errorf("inlined frames = %d, want 5 or more", inlined)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package postmortem
+
+import (
+	"strings"
+
+	"ustack/symbolize"
+	"ustack/symbolize/v8"
+)
+
+// maxPrologue bounds the bytes of code that build a frame.
+const maxPrologue = 64
+
+// maxFrameType bounds the types of V8's frames; there are about 35.
+const maxFrameType = 256
+
+// builtinPrefix is before the name of each builtin's symbol.
+const builtinPrefix = "Builtins_"
+
+// slots returns what V8's frame at fp has: the marker of its type, or the function's
+// context, and its function. It is false where no frame can be.
+func (w *walker) slots(fp uint64) (marker, function uint64, ok bool) {
+	if fp == 0 || fp&7 != 0 {
+		return 0, 0, false
+	}
+	l := &w.binary.Layout
+	marker, err := w.word(fp + uint64(int64(l.FPContext)))
+	if err != nil {
+		return 0, 0, false
+	}
+	function, err = w.word(fp + uint64(int64(l.FPFunction)))
+	return marker, function, err == nil
+}
+
+// stepV8 is step where the code is V8's.
+func (w *walker) stepV8(kind codeKind, p part) bool {
+	l := &w.binary.Layout
+	fp := w.at.fp()
+	marker, tagged, ok := w.slots(fp)
+	if !ok {
+		return w.giveUp(kind, p)
+	}
+	if w.at.leaf && w.at.sp() > fp+uint64(int64(l.FPFunction)) { // the slots are not its own yet
+		if !w.pushCallee(kind) {
+			w.pushCode(kind, p)
+		}
+		return w.climb()
+	}
+	if marker&1 == 0 {
+		w.pushTyped(marker>>1, kind, p)
+		return w.climb()
+	}
+	function := v8.Value(tagged)
+	f, err := w.function(function)
+	if err != nil {
+		w.push(symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: w.at.pc}).Trouble = err
+		return w.climb()
+	}
+	leaf := w.at.leaf
+	switch {
+	case leaf && kind == codeJIT && !w.runs(function):
+		if w.pushCallee(kind) { // the frame at fp is its caller's still
+			kind = w.findReturn()
+		}
+	case leaf && kind == codeBuiltin && f.Script != 0:
+		w.pushCode(kind, p) // a handler, or a stub that it calls
+		if w.findReturn() == codeJIT {
+			kind = codeJIT
+		}
+	}
+	w.pushFunction(function, f, kind)
+	return w.climb()
+}
+
+// jit stands for the file of code that V8 made.
+const jit = "[jit]"
+
+// giveUp is for what is not V8's frame after all. The innermost pc is still a fact,
+// another one may be junk.
+func (w *walker) giveUp(kind codeKind, p part) bool {
+	if !w.at.leaf {
+		return w.leap()
+	}
+	w.pushCode(kind, p)
+	return w.climb()
+}
+
+// pushCode pushes V8's code that has no frame of its own, or none that can be told.
+func (w *walker) pushCode(kind codeKind, p part) {
+	f := symbolize.Frame{Name: "[code]", Module: jit, Offset: w.at.pc}
+	if kind == codeBuiltin {
+		f = w.native(p, w.at.pc)
+		f.Name = strings.TrimPrefix(f.Name, builtinPrefix)
+	}
+	f.Kind = symbolize.Typed
+	w.push(f)
+}
+
+// pushTyped pushes a frame of V8's glue. That of a builtin in C++ also has the
+// function.
+func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
+	if marker >= maxFrameType {
+		w.pushCode(kind, p)
+		return
+	}
+	f := symbolize.Frame{Module: jit, Offset: w.at.pc}
+	if kind == codeBuiltin && w.at.pc != 0 {
+		f = w.native(p, w.at.pc)
+	}
+	label, ok := w.binary.FrameTypes[uint8(marker)]
+	if !ok {
+		label = "typed"
+	}
+	name, _ := strings.CutPrefix(f.Name, builtinPrefix)
+	if name == f.Name {
+		name = ""
+	}
+	f.Kind, f.Name = symbolize.Typed, typedName(label, name)
+	w.push(f)
+	l := &w.binary.Layout
+	if uint8(marker) != l.FrameBuiltinExit || l.BuiltinExitFunction == 0 {
+		return
+	}
+	tagged, err := w.word(w.at.fp() + uint64(l.BuiltinExitFunction))
+	if err != nil {
+		return
+	}
+	if f, err := w.function(v8.Value(tagged)); err == nil {
+		w.pushNamed(f).Call.Function = v8.Value(tagged)
+	}
+}
+
+// typedName is the name of a frame of V8's glue: its type as DTrace's ustack helper
+// called it, and the builtin that made it.
+func typedName(label, builtin string) string {
+	name := "<< " + label + " >>"
+	if builtin != "" {
+		name += " " + builtin
+	}
+	return name
+}
+
+// labelOf returns the part of a typedName that says the type.
+func labelOf(name string) string {
+	label, _, _ := strings.Cut(name, ">>")
+	return label + ">>"
+}
+
+// runs reports whether pc is in the code of the function.
+func (w *walker) runs(function v8.Value) bool {
+	if w.codes == nil {
+		return false
+	}
+	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	return err == nil && c.Holds(w.at.pc)
+}
+
+// pushCallee pushes the innermost function while its code is still building its
+// frame: rdi has it.
+func (w *walker) pushCallee(kind codeKind) bool {
+	function := v8.Value(w.thread.Registers.General[regDI])
+	f, err := w.function(function)
+	if err != nil || w.codes == nil {
+		return false
+	}
+	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	if err != nil || !c.Holds(w.at.pc) || w.at.pc-c.Start > maxPrologue {
+		return false
+	}
+	frame := w.pushNamed(f)
+	frame.FP = 0
+	frame.Call.Function = function
+	if f.Script != 0 {
+		frame.Tier = c.Tier
+		if kind == codeBuiltin {
+			frame.Tier = symbolize.Interpreted
+		}
+	}
+	return true
+}
+
+// findReturn moves the cursor to where the innermost code, which has no frame of
+// its own, returns to: on top of the stack, or under the frame pointer that was
+// just saved.
+func (w *walker) findReturn() codeKind {
+	w.at.leaf = false
+	for i := range uint64(2) {
+		pc, err := w.word(w.at.sp() + 8*i)
+		if err != nil {
+			break
+		}
+		if kind, _ := w.codeAt(pc); kind == codeJIT || kind == codeBuiltin {
+			w.at.pc = pc
+			return kind
+		}
+	}
+	w.at.pc = 0
+	return codeBuiltin
+}
