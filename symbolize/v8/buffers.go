@@ -1,0 +1,220 @@
+package v8
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxBuffer bounds the bytes of an ArrayBuffer; V8's own limit is below it.
+const maxBuffer = 1 << 53
+
+// A Buffer is the memory of an ArrayBuffer or a SharedArrayBuffer.
+type Buffer struct {
+	Address   uint64 // 0 if it has no bytes
+	Length    uint64 // bytes
+	Max       uint64 // bytes that it may grow to; Length if it may not
+	Shared    bool
+	Resizable bool
+	Detached  bool // its memory was given away
+}
+
+// An ArrayBuffer's bits.
+const (
+	bufferDetached  = 1 << 2
+	bufferShared    = 1 << 4
+	bufferResizable = 1 << 5
+)
+
+var errBufferLayout = errors.New("read buffer: where V8 keeps it is not known")
+
+// Buffer reads a JSArrayBuffer.
+func (h *Heap) Buffer(o Object) (Buffer, error) {
+	if o.Map.Kind != "JSArrayBuffer" {
+		return Buffer{}, fmt.Errorf("read buffer at %#x: it is a %s", o.Address, o.Map.Kind)
+	}
+	var b Buffer
+	var bits, extension Value
+	err := h.fields(o, "JSArrayBuffer", map[string]*Value{
+		"backing_store": (*Value)(&b.Address), "byte_length": (*Value)(&b.Length), "max_byte_length": (*Value)(&b.Max),
+		"bit_field": &bits, "extension": &extension,
+	})
+	if err != nil {
+		return Buffer{}, err
+	}
+	b.Shared, b.Resizable, b.Detached = bits&bufferShared != 0, bits&bufferResizable != 0, bits&bufferDetached != 0
+	if b.Shared && b.Resizable {
+		if b.Length, err = h.grownLength(uint64(extension)); err != nil {
+			return Buffer{}, err
+		}
+	}
+	if b.Detached {
+		b.Address, b.Length, b.Max = 0, 0, 0
+	}
+	if !b.Resizable {
+		b.Max = b.Length
+	}
+	if b.Length > maxBuffer || b.Max > maxBuffer || b.Length > b.Max {
+		return Buffer{}, fmt.Errorf("read buffer at %#x: %d bytes of %d", o.Address, b.Length, b.Max)
+	}
+	if b.Length == 0 {
+		b.Address = 0
+	}
+	return b, nil
+}
+
+// grownLength returns the length of a shared buffer that may grow, which only the
+// C++ object behind all that share it knows.
+func (h *Heap) grownLength(extension uint64) (uint64, error) {
+	backing, ok1 := h.Offset("ArrayBufferExtension", "backing")
+	length, ok2 := h.Offset("BackingStore", "byte_length")
+	if !ok1 || !ok2 {
+		return 0, errBufferLayout
+	}
+	store, err := h.word(extension + uint64(backing))
+	if err != nil {
+		return 0, fmt.Errorf("read shared buffer: %w", err)
+	}
+	n, err := h.word(store + uint64(length))
+	if err != nil {
+		return 0, fmt.Errorf("read shared buffer: %w", err)
+	}
+	return n, nil
+}
+
+// A View is a typed array or a DataView.
+type View struct {
+	Type    string // "Uint8", "Float64", "DataView" …
+	Size    int    // bytes of an element
+	Buffer  Value  // of a small typed array: one without bytes of its own, until a program asks for it
+	Offset  uint64 // bytes into the buffer
+	Address uint64 // of the bytes; 0 if there are none
+	Bytes   uint64
+	Length  int  // elements
+	OnHeap  bool // the bytes are in V8's heap
+}
+
+// A view's bits, from V8 10 on.
+const (
+	viewTracking  = 1 << 0 // its length follows its buffer's
+	viewResizable = 1 << 1 // its buffer may change its length
+)
+
+// View reads a JSTypedArray or a JSDataView.
+func (h *Heap) View(o Object) (View, error) {
+	v := View{Type: "DataView", Size: 1}
+	switch o.Map.Kind {
+	case "JSTypedArray", "JSDetachedTypedArray":
+		var ok bool
+		if v.Type, v.Size, ok = h.elementType(o.Map.ElementsKind); !ok {
+			return View{}, fmt.Errorf("read typed array at %#x: elements of kind %d", o.Address, o.Map.ElementsKind)
+		}
+	case "JSDataView", "JSRabGsabDataView":
+	default:
+		return View{}, fmt.Errorf("read view at %#x: it is a %s", o.Address, o.Map.Kind)
+	}
+	err := h.fields(o, "JSArrayBufferView", map[string]*Value{
+		"buffer": &v.Buffer, "byte_offset": (*Value)(&v.Offset), "byte_length": (*Value)(&v.Bytes),
+	})
+	if err != nil {
+		return View{}, err
+	}
+	object, err := h.Object(v.Buffer)
+	if err != nil {
+		return View{}, fmt.Errorf("read view at %#x: %w", o.Address, err)
+	}
+	buffer, err := h.Buffer(object)
+	if err != nil {
+		return View{}, fmt.Errorf("read view at %#x: %w", o.Address, err)
+	}
+	if err := h.fit(o, buffer, &v); err != nil {
+		return View{}, err
+	}
+	if v.Bytes > maxBuffer {
+		return View{}, fmt.Errorf("read view at %#x: %d bytes", o.Address, v.Bytes)
+	}
+	v.Length = int(v.Bytes) / v.Size
+	if v.Address = buffer.Address + v.Offset; v.Type != "DataView" {
+		v.Address, v.OnHeap, err = h.elementsAt(o)
+	}
+	if v.Bytes == 0 {
+		v.Address = 0
+	}
+	return v, err
+}
+
+// fit sets how many bytes of its buffer a view has now.
+func (h *Heap) fit(o Object, b Buffer, v *View) error {
+	if b.Detached {
+		v.Bytes = 0
+		return nil
+	}
+	at, ok := h.Offset("JSArrayBufferView", "bit_field")
+	if !ok {
+		return nil
+	}
+	bits, err := h.Field(o, at)
+	if err != nil {
+		return err
+	}
+	switch {
+	case bits&viewTracking == 0 && (bits&viewResizable == 0 || v.Offset+v.Bytes <= b.Length):
+	case bits&viewTracking == 0 || v.Offset > b.Length:
+		v.Bytes = 0
+	default:
+		size := uint64(v.Size)
+		v.Bytes = (b.Length - v.Offset) / size * size
+	}
+	return nil
+}
+
+// elementsAt returns the address of a typed array's bytes: that of an object in
+// the heap, where it has one, and then what is to be added.
+func (h *Heap) elementsAt(o Object) (address uint64, onHeap bool, err error) {
+	var base, external Value
+	err = h.fields(o, "JSTypedArray", map[string]*Value{"base_pointer": &base, "external_pointer": &external})
+	return uint64(base) + uint64(external), base != 0, err
+}
+
+// elementType returns the name and the size in bytes of a typed array's elements,
+// by its map's kind of elements.
+func (h *Heap) elementType(kind int) (name string, size int, ok bool) {
+	i := versionIndex(h.version)
+	if i < 0 {
+		return "", 0, false
+	}
+	types := strings.Fields(typedElements[i].types)
+	n := kind - typedElements[i].first
+	if n >= len(types) { // those of buffers that may change their length come again
+		n -= len(types)
+	}
+	if n < 0 || n >= len(types) {
+		return "", 0, false
+	}
+	name = types[n]
+	bits, err := strconv.Atoi(strings.Trim(name, "abcdefghijklmnopqrstuvwxyzBCFIUT"))
+	return name, bits / 8, err == nil
+}
+
+// Types of typed arrays' elements in the order of V8's kinds of elements.
+const (
+	typedElements9  = "Uint8 Int8 Uint16 Int16 Uint32 Int32 Float32 Float64 Uint8Clamped BigUint64 BigInt64"
+	typedElements12 = typedElements9 + " Float16"
+	typedElements13 = "Uint8 Int8 Uint16 Int16 Uint32 Int32 BigUint64 BigInt64 Uint8Clamped Float32 Float64 Float16"
+)
+
+// typedElements has the kind of the first type in each line of rows, measured in
+// live maps. From V8 11.3 on all types come twice.
+var typedElements = [...]struct {
+	first int
+	types string
+}{
+	{17, typedElements9},
+	{17, typedElements9},
+	{18, typedElements9},
+	{18, typedElements12},
+	{18, typedElements13},
+	{18, typedElements13},
+	{18, typedElements13},
+}

@@ -1,0 +1,229 @@
+package v8
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf16"
+)
+
+// maxBound bounds the arguments that are bound to a function.
+const maxBound = 1 << 16
+
+// A Proxy is what a JSProxy stands for. Both are null once it was revoked.
+type Proxy struct {
+	Target, Handler Value
+	Revoked         bool
+}
+
+// Proxy reads a JSProxy.
+func (h *Heap) Proxy(o Object) (Proxy, error) {
+	if o.Map.Kind != "JSProxy" {
+		return Proxy{}, fmt.Errorf("read proxy at %#x: it is a %s", o.Address, o.Map.Kind)
+	}
+	var p Proxy
+	err := h.fields(o, "JSProxy", map[string]*Value{"target": &p.Target, "handler": &p.Handler})
+	p.Revoked = err == nil && h.Oddball(p.Handler) == "null"
+	return p, err
+}
+
+// A Bound is a function that bind made: it calls Target with This and Args first.
+type Bound struct {
+	Target, This Value
+	Args         []Value
+}
+
+// Bound reads a JSBoundFunction.
+func (h *Heap) Bound(o Object) (Bound, error) {
+	if o.Map.Kind != "JSBoundFunction" {
+		return Bound{}, fmt.Errorf("read bound function at %#x: it is a %s", o.Address, o.Map.Kind)
+	}
+	var b Bound
+	var args Value
+	err := h.fields(o, "JSBoundFunction", map[string]*Value{
+		"bound_target_function": &b.Target, "bound_this": &b.This, "bound_arguments": &args,
+	})
+	if err != nil {
+		return b, err
+	}
+	b.Args, err = h.array(args, maxBound)
+	return b, err
+}
+
+// array reads a FixedArray of at most limit elements.
+func (h *Heap) array(v Value, limit int) ([]Value, error) {
+	o, err := h.Object(v)
+	if err != nil {
+		return nil, err
+	}
+	n, err := h.SmiField(o, arrayLength)
+	if err != nil {
+		return nil, err
+	}
+	if o.Map.Kind != "FixedArray" || n < 0 || n > limit {
+		return nil, fmt.Errorf("read array at %#x: a %s of %d", o.Address, o.Map.Kind, n)
+	}
+	return h.words(o.Address+arrayFirst, n)
+}
+
+// A Callable is what a function is besides its name and where it is.
+type Callable struct {
+	Function
+	Kind    string // "function", "class", "async arrow", "generator method" …
+	Static  bool   // a static method or accessor
+	Builtin bool   // V8 implements it
+	API     bool   // C++ of an embedder's, or of a native add-on, implements it
+}
+
+// functionKinds has what functions are by V8's numbers of their kinds, the same
+// in V8 9.4 to 14.6.
+var functionKinds = [...]string{
+	"function", "module", "async module",
+	"class", "class", "class", "class",
+	"getter", "static getter", "setter", "static setter",
+	"arrow", "async arrow", "async function", "async method", "static async method",
+	"async generator method", "static async generator method",
+	"async generator", "generator", "generator method", "static generator method",
+	"method", "static method",
+}
+
+// functionKindMask covers a function's kind in the flags of its SharedFunctionInfo.
+const functionKindMask = 1<<5 - 1
+
+// Callable reads a JSFunction and says what it is.
+func (h *Heap) Callable(o Object) (Callable, error) {
+	f, err := h.Function(o)
+	c := Callable{Function: f, Kind: "function"}
+	if err != nil {
+		return c, err
+	}
+	shared, err := h.sharedOf(o)
+	if err != nil {
+		return c, err
+	}
+	flags, err := h.uint32(shared.Address + uint64(h.layout.SharedFlags))
+	if err != nil {
+		return c, err
+	}
+	if kind := int(flags & functionKindMask); kind < len(functionKinds) {
+		c.Kind = functionKinds[kind]
+	} else {
+		c.Kind = "class fields"
+	}
+	c.Kind, c.Static = strings.CutPrefix(c.Kind, "static ")
+	if c.Script != 0 {
+		return c, nil
+	}
+	c.Kind = "function"
+	data, err := h.Field(shared, int(h.layout.SharedID))
+	if err != nil {
+		return c, err
+	}
+	if _, builtin := data.Smi(); builtin {
+		c.Builtin = true
+		return c, nil
+	}
+	d, err := h.Object(data)
+	c.API = err == nil && d.Map.Kind == "FunctionTemplateInfo"
+	return c, nil
+}
+
+// sharedOf returns a JSFunction's SharedFunctionInfo.
+func (h *Heap) sharedOf(fn Object) (Object, error) {
+	if !h.IsFunction(fn) {
+		return Object{}, fmt.Errorf("read function at %#x: it is a %s", fn.Address, fn.Map.Kind)
+	}
+	v, err := h.Field(fn, int(h.layout.FunctionShared))
+	if err != nil {
+		return Object{}, err
+	}
+	o, err := h.Object(v)
+	if err == nil && o.Map.Type != h.layout.SharedFunctionInfo {
+		err = fmt.Errorf("read shared function at %#x: it is a %s", o.Address, o.Map.Kind)
+	}
+	return o, err
+}
+
+// tokenUnknown says that how far a function's text begins before what its
+// Function.Start tells is not known.
+const tokenUnknown = 1<<16 - 1
+
+// SourceText returns at most limit characters of a function's text, as its
+// toString would, and how long that is in UTF-16 code units; nothing for a
+// function without a script.
+func (h *Heap) SourceText(fn Object, limit int) (text string, length int, err error) {
+	f, err := h.Function(fn)
+	if err != nil || f.Script == 0 || f.Start < 0 || f.End < f.Start {
+		return "", 0, err
+	}
+	from, to, err := h.extent(fn, f)
+	if err != nil {
+		return "", 0, err
+	}
+	script, err := h.Object(Ref(f.Script))
+	if err != nil {
+		return "", 0, err
+	}
+	source, err := h.Field(script, int(h.layout.ScriptSource))
+	if err != nil || !source.IsObject() {
+		return "", 0, err
+	}
+	text, err = h.textBetween(source, from, min(to, from+max(limit, 0)))
+	return text, to - from, err
+}
+
+// textBetween returns the characters of a string from one to before another.
+func (h *Heap) textBetween(v Value, from, to int) (string, error) {
+	if to-from > maxSource {
+		return "", fmt.Errorf("read string at %#x: %d characters", v.Address(), to-from)
+	}
+	var units []uint16
+	r := &stringReader{heap: h.heap, visit: func(u []uint16) { units = append(units, u...) }}
+	err := r.read(piece{uint64(v), from, to})
+	return string(utf16.Decode(units)), err
+}
+
+// extent returns where the text of a function begins and ends: that of a class
+// where its constructor stands for it.
+func (h *Heap) extent(fn Object, f Function) (from, to int, err error) {
+	properties, _ := h.Properties(fn) // no class without its positions, read or not
+	for _, p := range properties {
+		if !p.Symbol || p.Accessor {
+			continue
+		}
+		o, err := h.Object(p.Value)
+		if err != nil || o.Map.Kind != "ClassPositions" {
+			continue
+		}
+		return h.smiPair(o, "ClassPositions", "start", "end")
+	}
+	shared, err := h.sharedOf(fn)
+	if err != nil {
+		return 0, 0, err
+	}
+	at, ok := h.Offset("SharedFunctionInfo", "raw_function_token_offset")
+	if !ok {
+		return f.Start, f.End, nil
+	}
+	token, err := h.uint16(shared.Address + uint64(at))
+	if err != nil {
+		return 0, 0, err
+	}
+	if token == tokenUnknown || int(token) > f.Start {
+		token = 0
+	}
+	return f.Start - int(token), f.End, nil
+}
+
+// smiPair reads two small integers of o.
+func (h *Heap) smiPair(o Object, class, first, second string) (a, b int, err error) {
+	var v, w Value
+	if err := h.fields(o, class, map[string]*Value{first: &v, second: &w}); err != nil {
+		return 0, 0, err
+	}
+	a, ok1 := v.Smi()
+	b, ok2 := w.Smi()
+	if !ok1 || !ok2 || a < 0 || b < a {
+		return 0, 0, fmt.Errorf("read %s at %#x: %#x to %#x", class, o.Address, uint64(v), uint64(w))
+	}
+	return a, b, nil
+}
