@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ustack/cmd/internal/cli"
+	"ustack/tools/postmortem"
+)
+
+// flags are the command's own.
+type flags struct {
+	pid     cli.PIDs
+	open    postmortem.Options
+	lines   []string
+	json    bool
+	color   choice
+	noPager bool
+
+	status int // of the commands that were run
+}
+
+const long = `Jscore shows what a Node.js program was doing and what is in its heap, by a core
+of it or by a snapshot of the live process, which runs on. COMMAND is a line of
+jscore's own commands, as are the values of -e: "help" lists them. Without any
+they are read from a prompt, or from standard input, a line each.`
+
+func (f *flags) command() *cobra.Command {
+	f.color = "auto"
+	cmd := &cobra.Command{
+		Use:   "jscore [flags] {CORE | -p PID} [COMMAND [ARG...]]",
+		Short: "Debug a Node.js program by a core of it, or by a snapshot",
+		Long:  long,
+		Example: strings.Join([]string{
+			"  jscore core                            a prompt",
+			"  jscore core status                     what happened, in one screen",
+			"  jscore core jsstack -v                 where, with arguments and source",
+			"  jscore core findjsobjects              what the heap is full of",
+			"  jscore core 'findjsobjects -c Server | jsprint -d 3'",
+			"  jscore -p 4242 --json jsfunctions      a live process, for programs",
+			"  jscore core help findjsobjects         about one of the commands",
+		}, "\n"),
+		Args: f.check,
+		RunE: f.run,
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows CORE is for its commands
+	flags.SortFlags = false
+	flags.VarP(&f.pid, "pid", "p", "take a snapshot of this running process")
+	flags.StringArrayVarP(&f.lines, "execute", "e", nil, "run `LINE` of commands (may be given again)")
+	flags.StringVar(&f.open.Exe, "exe", "", "take `FILE` for the program that the process ran")
+	flags.StringArrayVar(&f.open.Folders, "symbols", nil, "look in `DIR` for programs and libraries, by build ID")
+	flags.BoolVar(&f.json, "json", false, "print JSON, one document for each command")
+	flags.Var(&f.color, "color", "color what goes to a terminal: auto, always or never")
+	flags.BoolVar(&f.noPager, "no-pager", false, "do not show long output by $PAGER")
+	cli.Setup(cmd)
+	cli.Choices(cmd, "color", choices)
+	return cmd
+}
+
+var choices = []string{"auto", "always", "never"}
+
+// A choice is one of choices.
+type choice string
+
+func (c *choice) String() string { return string(*c) }
+func (c *choice) Type() string   { return "WHEN" }
+
+func (c *choice) Set(word string) error {
+	for _, known := range choices {
+		if word == known {
+			*c = choice(word)
+			return nil
+		}
+	}
+	return errors.New("not auto, always or never")
+}
+
+// check checks that there is one process to look at.
+func (f *flags) check(_ *cobra.Command, args []string) error {
+	switch {
+	case len(f.pid) > 1:
+		return cli.Usagef("-p takes one process here")
+	case len(f.pid) == 0 && len(args) == 0:
+		return cli.Usagef("nothing to look at (name a core, or a process by -p PID)")
+	}
+	return nil
+}
+
+func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
+	messages := cli.NewMessages(cmd)
+	dump, args, err := f.load(cmd.Context(), args)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dump.Close()) }()
+	for _, missing := range dump.Missing() {
+		messages.Notef("%s", printableLine(missing.String()))
+	}
+	s := &session{dump: dump, commands: commands(), messages: messages, output: f.output(cmd)}
+	defer func() { f.status = s.status }()
+	return f.session(cmd, s, args)
+}
+
+// load opens what is to be looked at, and returns the arguments after it.
+func (f *flags) load(ctx context.Context, args []string) (*postmortem.Dump, []string, error) {
+	if len(f.pid) > 0 {
+		dump, err := postmortem.Attach(ctx, f.pid[0], f.open)
+		return dump, args, err
+	}
+	dump, err := postmortem.Open(args[0], f.open)
+	return dump, args[1:], err
+}
+
+func (f *flags) output(cmd *cobra.Command) output {
+	o := output{stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), json: f.json, pager: !f.noPager}
+	o.color = f.color == "always" || f.color == "auto" && cli.Color(o.stdout)
+	return o
+}
+
+// session runs the commands that were given, or else those of the prompt or of
+// standard input.
+func (f *flags) session(cmd *cobra.Command, s *session, args []string) error {
+	lines := f.lines
+	if len(args) > 0 {
+		lines = append(lines, strings.Join(args, " "))
+	}
+	if len(lines) > 0 {
+		for _, line := range lines {
+			s.line(cmd.Context(), line)
+		}
+		return cmd.Context().Err()
+	}
+	if in, ok := cmd.InOrStdin().(*os.File); ok && terminal(in) {
+		return s.prompt(cmd.Context(), in)
+	}
+	return s.script(cmd.Context(), cmd.InOrStdin())
+}
+
+// script runs the lines of r.
+func (s *session) script(ctx context.Context, r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine+1)
+	for ctx.Err() == nil && !s.over && lines.Scan() {
+		s.line(ctx, lines.Text())
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read commands: %w", err)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A completer completes what is typed at the prompt.
+type completer struct{ *session }
+
+// Do returns what may follow the line up to pos, and how many characters of that
+// are part of it.
+func (c *completer) Do(line []rune, pos int) ([][]rune, int) {
+	typed := string(line[:pos])
+	word := typed[strings.LastIndexAny(typed, blanks+"|;")+1:]
+	var rest [][]rune
+	if at := strings.LastIndex(word, "::"); at >= 0 {
+		word = word[at+2:]
+	}
+	for _, candidate := range c.candidates(typed, word) {
+		if end, ok := strings.CutPrefix(candidate, word); ok {
+			if !strings.HasSuffix(candidate, "/") {
+				end += " "
+			}
+			rest = append(rest, []rune(end))
+		}
+	}
+	return rest, len([]rune(word))
+}
+
+// candidates returns what the word that typed ends in may become.
+func (c *completer) candidates(typed, word string) []string {
+	before := strings.TrimSuffix(typed, word)
+	call := before[strings.LastIndexAny(before, "|;")+1:]
+	words := strings.Fields(call)
+	if len(words) == 0 || strings.HasSuffix(before, "::") {
+		return c.commands.names()
+	}
+	name := words[0][strings.LastIndex(words[0], ":")+1:]
+	cmd, err := c.commands.lookup(name)
+	switch {
+	case err != nil:
+		return nil
+	case cmd.name == "help":
+		return c.commands.names()
+	case strings.HasPrefix(word, "-"):
+		return cmd.flagNames()
+	case words[len(words)-1] == "-c":
+		return c.classes()
+	case slices.Contains([]string{"export", "diff"}, cmd.name):
+		return files(word)
+	}
+	return nil
+}
+
+// flagNames returns the command's flags in their long forms.
+func (c *command) flagNames() []string {
+	var names []string
+	c.flags(new(run)).VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return names
+}
+
+// files returns the files that a path may become; folders end in "/".
+func files(path string) []string {
+	found, err := filepath.Glob(path + "*") // a pattern in the path completes, too
+	if err != nil {
+		return nil
+	}
+	for i := range found {
+		if info, err := os.Stat(found[i]); err == nil && info.IsDir() {
+			found[i] += "/"
+		}
+	}
+	return found
+}
+
+// classes returns the names of classes that can be typed without quotes.
+func (c *completer) classes() []string {
+	return nil
+}

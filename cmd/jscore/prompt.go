@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/ergochat/readline"
+
+	"ustack/cmd/internal/cli"
+)
+
+func terminal(f *os.File) bool { return cli.Terminal(f) }
+
+// prompt runs the lines that someone types until the end of input. Ctrl-C ends the
+// command that runs, or drops the line that is being typed.
+func (s *session) prompt(ctx context.Context, in *os.File) error {
+	line, err := readline.NewFromConfig(&readline.Config{
+		Prompt: "> ", Stdin: in, Stdout: s.output.stdout, Stderr: s.output.stderr,
+		HistoryFile:  historyFile(os.Getenv),
+		AutoComplete: &completer{s},
+	})
+	if err != nil {
+		return fmt.Errorf("open a prompt: %w", err)
+	}
+	defer line.Close()
+	interrupts, ends := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(interrupts)
+	defer signal.Stop(ends)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // Ctrl-C must not end it
+	defer cancel()
+	go func() {
+		select {
+		case <-ends:
+			cancel()
+			_ = line.Close() // ReadLine tells
+		case <-ctx.Done():
+		}
+	}()
+	fmt.Fprintln(s.output.stderr, `"help" lists the commands, Ctrl-D ends.`)
+	for !s.over && ctx.Err() == nil {
+		text, err := line.ReadLine()
+		switch {
+		case errors.Is(err, readline.ErrInterrupt):
+			continue
+		case errors.Is(err, io.EOF), ctx.Err() != nil:
+			s.over = true
+			continue
+		case err != nil:
+			return fmt.Errorf("read a line: %w", err)
+		}
+		s.interruptible(ctx, text, interrupts)
+	}
+	s.status = cli.OK // of each command the user has seen what became of it
+	return nil
+}
+
+// interruptible runs a line until it has ended or Ctrl-C comes.
+func (s *session) interruptible(ctx context.Context, text string, interrupts <-chan os.Signal) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.line(ctx, text)
+	}()
+	for {
+		select {
+		case <-interrupts:
+			cancel()
+		case <-done:
+			return
+		}
+	}
+}
+
+// historyFile returns where the lines that were typed are kept; empty if nowhere.
+func historyFile(getenv func(string) string) string {
+	state := getenv("XDG_STATE_HOME")
+	if state == "" && getenv("HOME") != "" {
+		state = filepath.Join(getenv("HOME"), ".local", "state")
+	}
+	if !filepath.IsAbs(state) {
+		return ""
+	}
+	folder := filepath.Join(state, "jscore")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "history")
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"ustack/cmd/internal/cli"
+	"ustack/symbolize/v8"
+	"ustack/tools/postmortem"
+)
+
+// An input says what a command makes of addresses.
+type input int
+
+const (
+	noInput  input = iota
+	optional       // none, or those that it is given
+	required
+)
+
+// A command is one of the language's.
+type command struct {
+	name    string
+	aliases []string
+	usage   string // what follows the name
+	short   string // what it does, in one line
+	long    string // what that line does not say; may be empty
+	example string // lines; may be empty
+	input   input
+	args    int // what it takes at most beside flags and addresses; everything where it is below 0
+	bind    func(flags *pflag.FlagSet) run
+}
+
+// A run does what a command is there for.
+type run func(ctx context.Context, v *invocation) error
+
+// An invocation is a command with what it was given, and where its results go.
+type invocation struct {
+	*session
+	inputs []v8.Value // as they were written: tagged or not
+	piped  bool       // they come from a pipeline
+	args   []string
+	emit   func(postmortem.Result) error
+	fail   func(of v8.Value, err error) // says what went wrong with one of several inputs
+}
+
+// errStopped says that nobody reads the results any more.
+var errStopped = errors.New("the reader has gone")
+
+// plain is a run without flags.
+func plain(r run) func(*pflag.FlagSet) run { return func(*pflag.FlagSet) run { return r } }
+
+// once makes a run of what has one result.
+func once[R postmortem.Result](do func(ctx context.Context, v *invocation) (R, error)) run {
+	return func(ctx context.Context, v *invocation) error {
+		result, err := do(ctx, v)
+		if err != nil {
+			return err
+		}
+		return v.emit(result)
+	}
+}
+
+// each makes a run of what has a result for each address.
+func each[R postmortem.Result](do func(ctx context.Context, v *invocation, address v8.Value) (R, error)) run {
+	return func(ctx context.Context, v *invocation) error {
+		for _, address := range v.inputs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			result, err := do(ctx, v, address)
+			if err != nil {
+				v.fail(address, err)
+				continue
+			}
+			if err := v.emit(result); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// eachObject is each for values of V8's, which it makes of addresses that are not
+// tagged, too.
+func eachObject[R postmortem.Result](do func(v *invocation, h *v8.Heap, value v8.Value) (R, error)) run {
+	return each(func(_ context.Context, v *invocation, address v8.Value) (R, error) {
+		h, err := v.heap()
+		if err != nil {
+			var none R
+			return none, err
+		}
+		return do(v, h, tagged(address))
+	})
+}
+
+// tagged returns the value that an address means: an object's need not be tagged.
+func tagged(address v8.Value) v8.Value {
+	if _, isSmi := address.Smi(); !isSmi && address&7 == 0 {
+		return v8.Ref(uint64(address))
+	}
+	return address
+}
+
+// parseAddress reads an address: hexadecimal, with 0x or without.
+func parseAddress(text string) (v8.Value, error) {
+	digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
+	address, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil {
+		return 0, cli.Usagef("%q is no address (they are hexadecimal)", text)
+	}
+	return v8.Value(address), nil
+}
+
+// A registry has all commands.
+type registry []*command
+
+// lookup returns the command of that name or alias.
+func (r registry) lookup(name string) (*command, error) {
+	for _, c := range r {
+		if c.name == name || slices.Contains(c.aliases, name) {
+			return c, nil
+		}
+	}
+	if near := r.nearest(name); near != "" {
+		return nil, cli.Usagef("unknown command %q (did you mean %s?)", name, near)
+	}
+	return nil, cli.Usagef("unknown command %q (help lists all)", name)
+}
+
+// names returns all names, aliases included.
+func (r registry) names() []string {
+	var names []string
+	for _, c := range r {
+		names = append(append(names, c.name), c.aliases...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// nearest returns the name that is most like a name; empty if none is.
+func (r registry) nearest(name string) string {
+	nearest, least := "", max(2, len(name)/3)+1
+	for _, candidate := range r.names() {
+		d := distance(name, candidate)
+		if len(name) > 2 && strings.HasPrefix(candidate, name) {
+			d = 1
+		}
+		if d < least {
+			nearest, least = candidate, d
+		}
+	}
+	return nearest
+}
+
+// distance returns how many letters differ: the least number of those put in, left
+// out or replaced to make b of a.
+func distance(a, b string) int {
+	const longest = 64 // no command's name is
+	if len(a) > longest || len(b) > longest {
+		return longest
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// A stage is a command of a pipeline, its arguments read.
+type stage struct {
+	*command
+	run       run
+	addresses []v8.Value
+	args      []string
+}
+
+// prepare reads a call's flags and arguments. A command that is piped into gets
+// its addresses later.
+func (r registry) prepare(c call, piped bool) (*stage, error) {
+	cmd, err := r.lookup(c.name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := cmd.prepare(c, piped)
+	if err != nil {
+		return nil, cli.Usagef("%s: %v (usage: %s)", cmd.name, err, cmd.use())
+	}
+	return s, nil
+}
+
+func (c *command) prepare(from call, piped bool) (*stage, error) {
+	s := &stage{command: c}
+	flags := c.flags(&s.run)
+	if err := flags.Parse(from.args); err != nil {
+		return nil, err
+	}
+	s.args = flags.Args()
+	given := piped
+	if from.address != "" {
+		if piped || c.input == noInput {
+			return nil, errors.New("takes no address here")
+		}
+		s.args, given = append([]string{from.address}, s.args...), false
+	}
+	if piped && c.input == noInput {
+		return nil, errors.New("takes no addresses from a pipeline")
+	}
+	if !given && c.input != noInput {
+		if err := s.takeAddresses(); err != nil {
+			return nil, err
+		}
+	}
+	if c.args >= 0 && len(s.args) > c.args {
+		return nil, fmt.Errorf("stray argument %q", s.args[c.args])
+	}
+	return s, nil
+}
+
+// takeAddresses takes the first of the arguments for an address, or all where the
+// command has no others.
+func (s *stage) takeAddresses() error {
+	if len(s.args) == 0 && s.input == required {
+		return errors.New("needs an address")
+	}
+	count := min(1, len(s.args))
+	if s.command.args == 0 {
+		count = len(s.args)
+	}
+	for _, text := range s.args[:count] {
+		address, err := parseAddress(text)
+		if err != nil {
+			return err
+		}
+		s.addresses = append(s.addresses, address)
+	}
+	s.args = s.args[count:]
+	return nil
+}
+
+// flags returns the command's flags, which put their values where r finds them.
+func (c *command) flags(r *run) *pflag.FlagSet {
+	flags := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	flags.SortFlags = false
+	*r = c.bind(flags)
+	return flags
+}
+
+// use is how the command is written.
+func (c *command) use() string { return strings.TrimSpace(c.name + " " + c.usage) }

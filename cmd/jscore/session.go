@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"ustack/cmd/internal/cli"
+	"ustack/symbolize/v8"
+	"ustack/tools/postmortem"
+)
+
+// A session runs lines of commands on one dump.
+type session struct {
+	dump     *postmortem.Dump
+	commands registry
+	messages *cli.Messages
+	output   output
+	status   int  // the worst exit status of a command so far
+	over     bool // by quit
+}
+
+// heap returns the reader of JavaScript objects.
+func (s *session) heap() (*v8.Heap, error) {
+	if h := s.dump.Heap(); h != nil {
+		return h, nil
+	}
+	return nil, errors.New("V8's heap is not understood (see what was said at the start; --exe names the program)")
+}
+
+// line runs a line of commands. What goes wrong is said and noted in the status;
+// the statements after it are run all the same.
+func (s *session) line(ctx context.Context, line string) {
+	statements, err := parse(line)
+	if err != nil {
+		s.complain(cli.Usagef("%v", err))
+		return
+	}
+	for _, statement := range statements {
+		if err := s.statement(ctx, statement); err != nil {
+			s.complain(err)
+		}
+		if ctx.Err() != nil || s.over {
+			return
+		}
+	}
+}
+
+// complain says what went wrong.
+func (s *session) complain(err error) {
+	switch {
+	case errors.Is(err, errStopped), errors.Is(err, context.Canceled):
+		return // as was wished
+	case errors.Is(err, cli.ErrUsage):
+		s.status = cli.Usage
+	default:
+		s.status = max(s.status, cli.Failed)
+	}
+	s.messages.Notef("%s", printableLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
+}
+
+func (s *session) statement(ctx context.Context, st statement) error {
+	stages := make([]*stage, len(st.calls))
+	for i, c := range st.calls { // a slip in the last must not cost the time of the first
+		var err error
+		if stages[i], err = s.commands.prepare(c, i > 0); err != nil {
+			return err
+		}
+	}
+	out, err := s.output.open(ctx, st.shell)
+	if err != nil {
+		return err
+	}
+	err = s.pipeline(ctx, stages, out)
+	return errors.Join(err, out.close())
+}
+
+// pipeline runs the stages, each on what the one before has found.
+func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) error {
+	var found []v8.Value
+	for i, st := range stages {
+		v := &invocation{session: s, inputs: st.addresses, args: st.args, emit: out.put}
+		if i > 0 {
+			v.inputs, v.piped = found, true
+		}
+		failed := 0
+		v.fail = func(of v8.Value, err error) {
+			failed++
+			s.complain(fmt.Errorf("%s %x: %w", st.name, uint64(of), err))
+		}
+		var next []v8.Value
+		if i < len(stages)-1 {
+			v.emit = func(r postmortem.Result) error {
+				addressed, ok := r.(postmortem.Addressed)
+				if !ok {
+					return errors.New("has no addresses for a pipeline to go on with")
+				}
+				next = append(next, addressed.Addresses()...)
+				return nil
+			}
+		} else if v.piped && st.input != noInput {
+			out.array()
+		}
+		if err := st.run(ctx, v); err != nil {
+			return fmt.Errorf("%s: %w", st.name, err)
+		}
+		found = next
+	}
+	return nil
+}
+
+// isGone reports whether a write failed because its reader has ended, as a pager
+// does when one has seen enough.
+func isGone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
+}

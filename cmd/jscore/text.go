@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A lineWriter marks what is written to it line by line and hands it on. After an
+// error it does nothing but return that.
+type lineWriter struct {
+	w    io.Writer
+	mark func(line string) string
+	part []byte // of a line that has not ended
+	err  error
+}
+
+// longestLine bounds what is kept of a line; a longer one is marked in parts.
+const longestLine = 1 << 20
+
+func (l *lineWriter) Write(b []byte) (int, error) {
+	l.part = append(l.part, b...)
+	end := bytes.LastIndexByte(l.part, '\n') + 1
+	if end == 0 && len(l.part) > longestLine {
+		end = len(l.part)
+	}
+	if end > 0 {
+		l.hand(l.part[:end])
+		l.part = append(l.part[:0], l.part[end:]...)
+	}
+	return len(b), l.err
+}
+
+func (l *lineWriter) hand(lines []byte) {
+	if l.err != nil {
+		return
+	}
+	var marked strings.Builder
+	for line := range strings.Lines(string(lines)) {
+		text, ended := strings.CutSuffix(line, "\n")
+		marked.WriteString(l.mark(text))
+		if ended {
+			marked.WriteByte('\n')
+		}
+	}
+	_, l.err = io.WriteString(l.w, marked.String())
+}
+
+// flush hands on what has no end of line.
+func (l *lineWriter) flush() error {
+	l.hand(l.part)
+	l.part = nil
+	return l.err
+}
+
+// printableLine is a line with what a terminal would obey made visible: all that
+// is read of a process may hold anything.
+func printableLine(line string) string {
+	if strings.IndexFunc(line, isUnfit) < 0 && utf8.ValidString(line) {
+		return line
+	}
+	var b strings.Builder
+	for i, r := range line {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(line[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, line[i])
+		case !isUnfit(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			writeUnits(&b, r)
+		}
+	}
+	return b.String()
+}
+
+func isUnfit(r rune) bool {
+	return r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r)
+}
+
+// escapeJSON escapes what is not printable in JSON, which may go to a terminal.
+func escapeJSON(text []byte) []byte {
+	if bytes.IndexFunc(text, isUnfit) < 0 {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if isUnfit(r) {
+			writeUnits(&b, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.Bytes()
+}
+
+// writeUnits writes r as JavaScript and JSON escape it.
+func writeUnits(w io.Writer, r rune) {
+	for _, unit := range utf16.Encode([]rune{r}) {
+		fmt.Fprintf(w, `\u%04x`, unit)
+	}
+}
+
+// What highlight colours: text in quotes, words between angle brackets, addresses.
+var marked = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|<[a-zA-Z][^<>]*>|\b[0-9a-f]{9,16}\b`)
+
+// highlight gives a line colour.
+func highlight(line string) string {
+	const (
+		green, yellow, cyan = "\x1b[32m", "\x1b[33m", "\x1b[36m"
+		normal              = "\x1b[0m"
+	)
+	return marked.ReplaceAllStringFunc(line, func(found string) string {
+		color := cyan
+		switch found[0] {
+		case '"':
+			color = green
+		case '<':
+			color = yellow
+		}
+		return color + found + normal
+	})
+}

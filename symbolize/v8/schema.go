@@ -1,0 +1,277 @@
+package v8
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Class is a C++ class of V8's that stands for objects in the heap.
+type Class struct {
+	Name   string
+	Parent string // empty if it has none
+	Fields []ClassField
+}
+
+// A ClassField is where objects of a class keep something.
+type ClassField struct {
+	Name   string
+	Offset int    // bytes from the object's start
+	Type   string // of C++: "SMI", "Map", "int32_t" …; empty if not known
+}
+
+// Size is how many bytes the field takes, by its type.
+func (f ClassField) Size() int {
+	switch f.Type {
+	case "char":
+		return 1
+	case "uint16_t", "int16_t":
+		return 2
+	case "int", "int32_t", "uint32_t":
+		return 4
+	}
+	return wordSize - f.Offset%wordSize
+}
+
+// Raw reports whether the field holds bytes, not a Value.
+func (f ClassField) Raw() bool {
+	switch f.Type {
+	case "char", "uint16_t", "int16_t", "int", "int32_t", "uint32_t", "size_t", "uintptr_t", "Address", "double":
+		return true
+	}
+	return f.Offset%wordSize != 0
+}
+
+// An InstanceType is a number by which a Map says what its objects are.
+type InstanceType struct {
+	Number uint16
+	Name   string // as in V8's source: "JS_OBJECT_TYPE"; empty if the binary does not say
+	Class  string
+}
+
+// A FrameType is a number by which frames say what they are that no function made.
+type FrameType struct {
+	Number int
+	Name   string // "EntryFrame"
+}
+
+// Classes returns the classes that are known of the binary's V8, by name.
+func (b *Binary) Classes() []Class {
+	found := map[string]*Class{}
+	class := func(name string) *Class {
+		if found[name] == nil {
+			found[name] = &Class{Name: name, Parent: b.parent(name)}
+		}
+		return found[name]
+	}
+	for name, v := range b.metadata {
+		rest, ok := strings.CutPrefix(name, "class_")
+		parts := strings.SplitN(rest, "__", 3)
+		if !ok || len(parts) < 2 {
+			continue
+		}
+		f := ClassField{Name: strings.TrimSuffix(parts[1], "_offset"), Offset: int(v)}
+		if len(parts) == 3 {
+			f.Type = plainType(parts[2])
+		}
+		class(parts[0]).add(f)
+	}
+	for name := range fieldRows {
+		of, field, _ := strings.Cut(name, ".")
+		if offset, ok := fieldRow(b.Version, of, field); ok {
+			class(of).add(ClassField{Name: field, Offset: offset})
+		}
+	}
+	for _, kind := range kindsOf(b) {
+		for ; kind != ""; kind = b.parent(kind) {
+			class(kind)
+		}
+	}
+	classes := make([]Class, 0, len(found))
+	for _, c := range found {
+		slices.SortFunc(c.Fields, func(x, y ClassField) int {
+			return cmp.Or(x.Offset-y.Offset, strings.Compare(x.Name, y.Name))
+		})
+		classes = append(classes, *c)
+	}
+	slices.SortFunc(classes, func(x, y Class) int { return strings.Compare(x.Name, y.Name) })
+	return classes
+}
+
+// add adds a field that is not there yet; of two types that the metadata has for it,
+// the first by name stays.
+func (c *Class) add(f ClassField) {
+	if f.Offset < 0 {
+		return
+	}
+	at := slices.IndexFunc(c.Fields, func(old ClassField) bool { return old.Name == f.Name })
+	switch {
+	case at < 0:
+		c.Fields = append(c.Fields, f)
+	case c.Fields[at].Type == "" || f.Type != "" && f.Type < c.Fields[at].Type:
+		c.Fields[at] = f
+	}
+}
+
+// plainType returns a type of the metadata without the wrapper that V8 12 and later
+// put around those of references.
+func plainType(text string) string {
+	inner, ok := strings.CutPrefix(text, "Tagged_")
+	if !ok {
+		return text
+	}
+	return strings.TrimSuffix(inner, "_")
+}
+
+// parent returns the class that a class is derived from, empty for the topmost: by
+// the metadata, which V8 12 and later do not have of most.
+func (b *Binary) parent(class string) string {
+	if class == "HeapObject" {
+		return ""
+	}
+	prefix := "parent_" + class + "__"
+	for name := range b.metadata {
+		if parent, ok := strings.CutPrefix(name, prefix); ok && parent != "AllStatic" && parent != "TaggedImpl" {
+			return parent
+		}
+	}
+	if parent, ok := parents[class]; ok {
+		return parent
+	}
+	switch {
+	case strings.HasPrefix(class, "JS"):
+		return "JSObject"
+	case strings.HasSuffix(class, "String"):
+		return "String"
+	case strings.HasSuffix(class, "Context"):
+		return "Context"
+	}
+	return "HeapObject"
+}
+
+// parents are those of classes that their names do not tell.
+var parents = map[string]string{
+	"JSObject": "JSReceiver", "JSReceiver": "HeapObject", "JSProxy": "JSReceiver",
+	"JSTypedArray": "JSArrayBufferView", "JSDataView": "JSArrayBufferView", "JSRabGsabDataView": "JSArrayBufferView",
+	"JSAsyncFunctionObject": "JSGeneratorObject", "JSAsyncGeneratorObject": "JSGeneratorObject",
+	"JSWeakMap": "JSWeakCollection", "JSWeakSet": "JSWeakCollection",
+	"JSAsyncFunction": "JSFunction", "JSClassConstructor": "JSFunction",
+
+	"HeapNumber": "PrimitiveHeapObject", "Oddball": "PrimitiveHeapObject", "BigInt": "PrimitiveHeapObject",
+	"Name": "PrimitiveHeapObject", "String": "Name", "Symbol": "Name",
+	"SeqOneByteString": "SeqString", "SeqTwoByteString": "SeqString",
+	"ExternalOneByteString": "ExternalString", "ExternalTwoByteString": "ExternalString",
+
+	"FixedArray": "FixedArrayBase", "FixedDoubleArray": "FixedArrayBase", "ByteArray": "FixedArrayBase",
+	"BytecodeArray": "FixedArrayBase", "HashTable": "FixedArray", "ArrayList": "FixedArray",
+	"NameDictionary": "FixedArray", "NumberDictionary": "FixedArray", "GlobalDictionary": "FixedArray",
+	"OrderedHashMap": "FixedArray", "OrderedHashSet": "FixedArray", "EphemeronHashTable": "FixedArray",
+	"TrustedFixedArray": "FixedArrayBase", "ProtectedFixedArray": "FixedArrayBase", "TrustedByteArray": "FixedArrayBase",
+	"Context":                           "HeapObject",
+	"UncompiledDataWithPreparseData":    "UncompiledData",
+	"UncompiledDataWithoutPreparseData": "UncompiledData",
+}
+
+// InstanceTypes returns the instance types that are known of the binary's V8, by
+// number.
+func (b *Binary) InstanceTypes() []InstanceType {
+	names := map[uint16]string{}
+	for name, v := range b.metadata {
+		if rest, ok := strings.CutPrefix(name, "type_"); ok {
+			if _, constant, ok := strings.Cut(rest, "__"); ok {
+				names[uint16(v)] = constant
+			}
+		}
+	}
+	var types []InstanceType
+	for number, class := range kindsOf(b) {
+		types = append(types, InstanceType{number, names[number], class})
+	}
+	slices.SortFunc(types, func(x, y InstanceType) int { return int(x.Number) - int(y.Number) })
+	return types
+}
+
+// FrameKinds returns the types of frames, by number.
+func (b *Binary) FrameKinds() []FrameType {
+	var types []FrameType
+	for name, v := range b.metadata {
+		if frame, ok := strings.CutPrefix(name, "frametype_"); ok {
+			types = append(types, FrameType{int(v), frame})
+		}
+	}
+	slices.SortFunc(types, func(x, y FrameType) int { return x.Number - y.Number })
+	return types
+}
+
+// A MapField is a property that a map describes, and where its objects have it.
+type MapField struct {
+	Property        // its value is the map's own, of a constant
+	Offset   int    // in the object, in bytes; below 0 if it is not in it
+	Index    int    // among the words of the property array; below 0 if it is not there
+	Kept     string // "in object", "property array" or "map"
+}
+
+// MapFields returns the properties that a map describes, in order; none for the map
+// of objects that keep them in a dictionary.
+func (h *Heap) MapFields(m *Map) ([]MapField, error) {
+	if m.Dictionary {
+		return nil, nil
+	}
+	descriptors, err := h.describe(m)
+	fields := make([]MapField, 0, len(descriptors))
+	inObject := 0
+	if m.Size > 0 {
+		inObject = max(0, m.Size/wordSize-m.InObject)
+	}
+	for _, d := range descriptors {
+		f := MapField{Property: d.property, Offset: -1, Index: -1, Kept: "map"}
+		switch {
+		case d.field >= inObject:
+			f.Index, f.Kept = d.field-inObject, "property array"
+		case d.field >= 0:
+			f.Offset, f.Kept = (m.InObject+d.field)*wordSize, "in object"
+		}
+		fields = append(fields, f)
+	}
+	return fields, err
+}
+
+// elementsKinds are V8's names for how elements are kept, those that plain objects
+// and arrays have; the dictionary's number is in the metadata.
+var elementsKinds = []string{
+	"packed smi", "holey smi", "packed", "holey", "packed double", "holey double",
+	"packed nonextensible", "holey nonextensible", "packed sealed", "holey sealed", "packed frozen", "holey frozen",
+}
+
+// ElementsName says how objects of a map keep their elements.
+func (h *Heap) ElementsName(m *Map) string {
+	switch {
+	case m.ElementsKind == h.at.dictionaryElements:
+		return "dictionary"
+	case m.ElementsKind < len(elementsKinds):
+		return elementsKinds[m.ElementsKind]
+	}
+	return "kind " + strconv.Itoa(m.ElementsKind)
+}
+
+// InternalFields returns the words that an embedder keeps in o by the V8 API:
+// values, or addresses that are not V8's. ok is false for objects of kinds that an
+// embedder does not make.
+func (h *Heap) InternalFields(o Object) (fields []Value, ok bool, err error) {
+	switch o.Map.Kind {
+	case "JSApiObject", "JSSpecialApiObject":
+	default:
+		return nil, false, nil
+	}
+	start := 3 * wordSize
+	if h.version.Compare(Version{Major: 13}) >= 0 { // cpp_heap_wrappable comes before
+		start = 4 * wordSize
+	}
+	count := o.Map.InObject - start/wordSize
+	if count <= 0 {
+		return nil, true, nil
+	}
+	fields, err = h.words(o.Address+uint64(start), count)
+	return fields, true, err
+}

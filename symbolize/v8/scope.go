@@ -1,0 +1,202 @@
+package v8
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Scope is a ScopeInfo: what V8 knows of a function, block, class or module
+// before any of it runs.
+type Scope struct {
+	Type     string   // "function", "block", "class", "module", "script" …
+	Function Function // name and position; of a block, nothing but where it is
+	Locals   []string // the variables that are in its Contexts, in the order of their slots
+
+	first int // slot of the first of them
+}
+
+// A Context holds the variables of one run of a scope that closures share.
+type Context struct {
+	Scope     Scope
+	Previous  Value // Context of the scope around it
+	Variables []Variable
+}
+
+// A Variable is one that closures share, with its value.
+type Variable struct {
+	Name     string
+	Slot     int // in its Context
+	Value    Value
+	Number   float64 // where V8 keeps it without an object of its own
+	IsNumber bool
+}
+
+// Slots of a Context.
+const (
+	contextScope    = 0
+	contextPrevious = 1
+	contextSlots    = 2 // before variables and what eval has declared
+	contextExtended = 1 << 26
+	maxContextSlots = 1 << 20
+)
+
+// scopeTypes are V8's ScopeType by number, from V8 10 on and before.
+var scopeTypes = [2][]string{
+	{"script", "repl", "class", "eval", "function", "module", "catch", "block", "with", "shadow realm"},
+	{"class", "eval", "function", "module", "script", "catch", "block", "with"},
+}
+
+// Scope reads a ScopeInfo.
+func (h *Heap) Scope(o Object) (Scope, error) {
+	s := Scope{Function: Function{Start: -1, End: -1}, first: contextSlots}
+	if o.Map.Kind != "ScopeInfo" {
+		return s, fmt.Errorf("read scope at %#x: it is a %s", o.Address, o.Map.Kind)
+	}
+	r := &scopeReader{heap: h.heap, scope: o.plain()}
+	flags, err := r.flags()
+	if err != nil {
+		return s, err
+	}
+	s.Type = h.scopeType(flags)
+	if flags&contextExtended != 0 {
+		s.first++
+	}
+	if err := h.scope(o.plain(), &s.Function); err != nil {
+		return s, err
+	}
+	s.Locals, err = h.locals(r, flags)
+	return s, err
+}
+
+func (h *Heap) scopeType(flags uint32) string {
+	names := scopeTypes[0]
+	if h.version.Major < 10 {
+		names = scopeTypes[1]
+	}
+	if n := int(flags & scopeTypeMask); n < len(names) {
+		return names[n]
+	}
+	return fmt.Sprintf("type %d", flags&scopeTypeMask)
+}
+
+// locals reads the names of a scope's variables: one after the other or, if they
+// are many, from a hash table of their indices.
+func (h *Heap) locals(r *scopeReader, flags uint32) ([]string, error) {
+	l := &h.layout
+	w, err := r.word(int(l.ScopeLocals))
+	if err != nil {
+		return nil, err
+	}
+	count, ok := smi(w)
+	if !ok || count < 0 || count > maxLocals {
+		return nil, fmt.Errorf("read scope at %#x: %#x variables", r.scope.address, w)
+	}
+	r.next = int(l.ScopeFirst)
+	if l.ScopeModule != 0 && flags&scopeTypeMask == uint32(l.ScopeModule)-1 {
+		r.next++
+	}
+	if count >= int(l.ScopeMaxInlined) {
+		return h.hashedLocals(r, count)
+	}
+	words, err := h.words(r.scope.address+scopeWords+uint64(r.next)*wordSize, count)
+	names := make([]string, len(words))
+	for i, word := range words {
+		names[i], _ = h.keyName(word)
+	}
+	return names, err
+}
+
+func (h *Heap) hashedLocals(r *scopeReader, count int) ([]string, error) {
+	word, err := r.take()
+	if err != nil {
+		return nil, err
+	}
+	table, err := h.Object(Value(word))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, count)
+	err = h.tableEntries(table, hashTablePrefix, 2, func(entry []Value) {
+		if at, ok := entry[1].Smi(); ok && at >= 0 && at < count {
+			names[at], _ = h.keyName(entry[0])
+		}
+	})
+	return names, err
+}
+
+// Context reads a Context, of any type.
+func (h *Heap) Context(o Object) (Context, error) {
+	var c Context
+	length, err := h.SmiField(o, arrayLength)
+	if err != nil {
+		return c, err
+	}
+	if length < contextSlots || length > maxContextSlots {
+		return c, fmt.Errorf("read context at %#x: %d slots", o.Address, length)
+	}
+	words, err := h.words(o.Address+arrayFirst, length)
+	if err != nil {
+		return c, fmt.Errorf("read context at %#x: %w", o.Address, err)
+	}
+	c.Previous = words[contextPrevious]
+	scope, err := h.Object(words[contextScope])
+	if err != nil {
+		return c, fmt.Errorf("read scope of context at %#x: %w", o.Address, err)
+	}
+	if c.Scope, err = h.Scope(scope); err != nil {
+		return c, err
+	}
+	for i, name := range c.Scope.Locals {
+		slot := c.Scope.first + i
+		if slot >= length {
+			break // a native context has scripts' variables elsewhere
+		}
+		c.Variables = append(c.Variables, h.variable(name, slot, words[slot]))
+	}
+	return c, nil
+}
+
+// variable returns a Context's variable, out of the cell that V8 13 and later keep
+// it in to see whether it changes.
+func (h *Heap) variable(name string, slot int, word Value) Variable {
+	v := Variable{Name: name, Slot: slot, Value: word}
+	o, err := h.Object(word)
+	if err != nil || o.Map.Kind != "ContextCell" {
+		return v
+	}
+	if value, err := h.Field(o, contextCellValue); err == nil {
+		v.Value = value
+	}
+	return v
+}
+
+const contextCellValue = 8
+
+// Contexts visits a context and those around it, from the inside, until visit
+// returns false. The native context, which holds V8's own, is not visited.
+func (h *Heap) Contexts(context Value, visit func(Object, Context) bool) error {
+	for range maxScopes {
+		o, err := h.Object(context)
+		if err != nil {
+			return err
+		}
+		if slices.Contains([]string{"NativeContext", "Oddball"}, o.Map.Kind) {
+			return nil
+		}
+		c, err := h.Context(o)
+		if err != nil {
+			return err
+		}
+		if !visit(o, c) || !c.Previous.IsObject() {
+			return nil
+		}
+		context = c.Previous
+	}
+	return fmt.Errorf("read contexts from %#x on: more than %d", uint64(context), maxScopes)
+}
+
+// maxScopes bounds how deep scopes are in each other; V8's parser ends earlier.
+const maxScopes = 1 << 12
+
+// Shared reads a SharedFunctionInfo.
+func (h *Heap) Shared(o Object) (Function, error) { return h.shared(uint64(o.Ref())) }
