@@ -275,3 +275,40 @@ func TestInlinedFunctionsHaveFrames(t *testing.T) {
 		}
 	}
 }
+
+// running returns the thread that runs JavaScript in the isolate at that place.
+func running(t *testing.T, d *Dump, isolate int) Thread {
+	t.Helper()
+	isolates := d.Isolates()
+	if isolate >= len(isolates) {
+		t.Fatalf("isolates = %d, want more than %d", len(isolates), isolate)
+	}
+	at := slices.IndexFunc(d.Threads(), func(thread Thread) bool { return thread.TID == isolates[isolate].Threads[0] })
+	return d.Threads()[at]
+}
+
+// TestWorkersStackIsFound compares the stack of a worker thread, which has awaited.
+func TestWorkersStackIsFound(t *testing.T) {
+	for i, version := range nodetest.Versions {
+		if !matrix() && i%3 != 0 {
+			continue
+		}
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			flags, _ := nodetest.TierFlags(version, symbolize.Interpreted)
+			c := startChain(t, version, flags, "--worker", "--async")
+			d := dumped(t, c.PID, Options{})
+			if got := d.Isolates()[0].Threads[0]; got != c.PID {
+				t.Errorf("first thread of the first isolate = %d, want %d", got, c.PID)
+			}
+			worker := running(t, d, 1)
+			if worker.TID == c.PID {
+				t.Errorf("the worker's thread is the main thread")
+			}
+			frames := checkChain(t, d, c, worker)
+			checkCalls(t, d, c, frames)
+			if got := len(d.Stack(d.Threads()[0]).Frames); got == 0 {
+				t.Errorf("the main thread has no frame")
+			}
+		})
+	}
+}

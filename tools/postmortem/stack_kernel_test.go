@@ -1,0 +1,125 @@
+package postmortem_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+	"ustack/tools/flamegraph"
+	"ustack/tools/jsprof"
+	"ustack/tools/postmortem"
+)
+
+// below returns the frames that call the function leaf, which differ from sample
+// to sample no more.
+func below(frames []symbolize.Frame) []symbolize.Frame {
+	return frames[slices.IndexFunc(frames, func(f symbolize.Frame) bool { return f.Name == "leaf" })+1:]
+}
+
+// seen returns the stack that the kernel's walker has seen most in a process.
+func seen(p *flamegraph.Profile, pid int) []symbolize.Frame {
+	counts := make(map[string]uint64)
+	var most []symbolize.Frame
+	best := uint64(0)
+	for _, s := range p.Stacks {
+		if s.TID != pid {
+			continue
+		}
+		key := fmt.Sprint(below(s.Frames))
+		counts[key] += s.Count
+		if counts[key] > best {
+			best, most = counts[key], below(s.Frames)
+		}
+	}
+	return most
+}
+
+// physical returns a core's frames as the kernel sees them: it knows no inlining.
+func physical(s postmortem.Stack) []symbolize.Frame {
+	var frames []symbolize.Frame
+	for _, f := range s.Frames {
+		if !f.Inlined {
+			frames = append(frames, f.Frame)
+		}
+	}
+	return frames
+}
+
+// TestKernelSeesTheSameStack has the walker in the kernel and this one look at the
+// same processes, which spin in known functions.
+func TestKernelSeesTheSameStack(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		if os.Getenv("USTACK_MATRIX") != "1" && version != "24.21.0" {
+			continue
+		}
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			node := nodetest.Node(t, version)
+			scenarios := make(map[int]string)
+			var pids []int
+			for _, scenario := range []string{"constructor", "sort", "emit", "async"} {
+				target := nodetest.Start(t, node, nodetest.Options{Script: "nested.js", Args: []string{scenario}})
+				target.Signal(syscall.SIGSTOP)
+				scenarios[target.PID] = scenario
+				pids = append(pids, target.PID)
+			}
+			profile := sample(t, pids)
+			for pid, scenario := range scenarios {
+				t.Run(scenario, func(t *testing.T) { compare(t, pid, seen(profile, pid)) })
+			}
+		})
+	}
+}
+
+// sample lets stopped processes run until each was sampled, and stops them.
+func sample(t *testing.T, pids []int) *flamegraph.Profile {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	signal := func(sig syscall.Signal) {
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Errorf("signal process %d: %v", pid, err)
+			}
+		}
+	}
+	least := uint64(10 * len(pids))
+	p, err := jsprof.Run(ctx, jsprof.Options{
+		PIDs: pids, Hz: 199, Duration: time.Minute,
+		Started: func(int) { signal(syscall.SIGCONT) },
+		Sampled: func(count uint64) {
+			if count >= least {
+				cancel()
+			}
+		},
+	})
+	signal(syscall.SIGSTOP)
+	if err != nil {
+		t.Fatalf("sample: %v", err)
+	}
+	return p
+}
+
+func compare(t *testing.T, pid int, want []symbolize.Frame) {
+	d, err := postmortem.Attach(t.Context(), pid, postmortem.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	got := below(physical(d.Stack(d.Threads()[0])))
+	if len(want) < 10 {
+		t.Fatalf("the kernel has seen %d frames, want 10 or more", len(want))
+	}
+	const outermost = 2 // __libc_start_main and _start, to which no frame pointer leads
+	if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" || len(got) > len(want)+outermost {
+		t.Errorf("stack (-kernel's +core's):\n%s", diff)
+	}
+}
