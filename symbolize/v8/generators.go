@@ -115,6 +115,14 @@ const maxIndirect = 4
 // bytecodes returns the BytecodeArray of a SharedFunctionInfo, if it has one.
 func (h *Heap) bytecodes(shared Object) (array Object, ok bool, err error) {
 	data, err := h.Field(shared, int(h.layout.SharedData))
+	if err != nil {
+		return Object{}, false, err
+	}
+	return h.bytecodesBehind(data)
+}
+
+// bytecodesBehind returns the BytecodeArray that data is or stands for, if it does.
+func (h *Heap) bytecodesBehind(data Value) (array Object, ok bool, err error) {
 	for range maxIndirect {
 		if err != nil || !data.IsObject() {
 			return Object{}, false, err
@@ -130,8 +138,12 @@ func (h *Heap) bytecodes(shared Object) (array Object, ok bool, err error) {
 			data, err = h.FieldOf(o, "InterpreterData", "bytecode_array")
 		case "BytecodeWrapper":
 			data, err = h.FieldOf(o, "BytecodeWrapper", "bytecode")
-		case "Code", "BaselineData": // machine code of the bytecodes one by one
-			data, err = h.FieldOf(o, o.Map.Kind, "bytecode_or_interpreter_data")
+		case "Code", "BaselineData": // machine code of the bytecodes one by one; or not of any
+			at, ok := h.Offset(o.Map.Kind, "bytecode_or_interpreter_data")
+			if !ok {
+				return Object{}, false, nil
+			}
+			data, err = h.Field(o, at)
 		default:
 			return Object{}, false, nil
 		}

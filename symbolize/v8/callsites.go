@@ -1,0 +1,280 @@
+package v8
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A CallSite is a call that was under way when an error was made.
+type CallSite struct {
+	Function  Value // JSFunction
+	Receiver  Value // this
+	Offset    int   // in the script, in UTF-16 code units; -1 for a function without one, or if not known
+	Index     int   // of the promise that Promise.all and its like wait for
+	Async     bool  // it awaits what was called
+	Construct bool  // called by new
+}
+
+// A call's flags.
+const (
+	siteConstruct  = 1 << 3
+	siteAsync      = 1 << 5
+	sitePositioned = 1 << 6 // its code offset is the position in the script already
+)
+
+// From V8 14.6 on a call is six elements of the array itself, until a program asks
+// for the stack.
+const (
+	flatSite     = 6
+	flatCode     = 0
+	flatReceiver = 1
+	flatFunction = 2
+	flatOffset   = 3
+	flatFlags    = 5
+)
+
+// callSites reads the calls of an error's stack; none if v has others things.
+func (h *Heap) callSites(v Value) ([]CallSite, error) {
+	words, err := h.array(v, maxSites*flatSite)
+	if err != nil || len(words) == 0 {
+		return nil, err
+	}
+	var sites []CallSite
+	if first, err := h.Object(words[0]); err == nil && isCallSite(first) {
+		for _, word := range words {
+			o, err := h.Object(word)
+			if err != nil || !isCallSite(o) { // V8 keeps room for more
+				break
+			}
+			site, err := h.callSite(o)
+			if err != nil {
+				return sites, err
+			}
+			sites = append(sites, site)
+		}
+		return sites, nil
+	}
+	for ; len(words) >= flatSite; words = words[flatSite:] {
+		fn, err := h.Object(words[flatFunction])
+		if err != nil || !h.IsFunction(fn) {
+			break
+		}
+		site, err := h.newSite(rawSite{
+			words[flatFunction], words[flatReceiver], words[flatCode], words[flatOffset], words[flatFlags],
+		})
+		if err != nil {
+			return sites, err
+		}
+		sites = append(sites, site)
+	}
+	return sites, nil
+}
+
+// isCallSite reports whether o is a call: V8 9 has another name for it.
+func isCallSite(o Object) bool {
+	return o.Map.Kind == "CallSiteInfo" || o.Map.Kind == "StackFrameInfo"
+}
+
+// A rawSite is what V8 has of a call.
+type rawSite struct{ function, receiver, code, offset, flags Value }
+
+func (h *Heap) callSite(o Object) (CallSite, error) {
+	var r rawSite
+	err := h.fields(o, "CallSiteInfo", map[string]*Value{
+		"function": &r.function, "receiver_or_instance": &r.receiver, "code_object": &r.code,
+		"code_offset": &r.offset, "flags": &r.flags,
+	})
+	if err != nil {
+		return CallSite{}, err
+	}
+	return h.newSite(r)
+}
+
+func (h *Heap) newSite(r rawSite) (CallSite, error) {
+	flags, ok1 := r.flags.Smi()
+	offset, ok2 := r.offset.Smi()
+	if !ok1 || !ok2 {
+		return CallSite{}, fmt.Errorf("read call: flags %#x, offset %#x", uint64(r.flags), uint64(r.offset))
+	}
+	s := CallSite{
+		Function: r.function, Receiver: r.receiver, Offset: -1, Index: offset,
+		Async: flags&siteAsync != 0, Construct: flags&siteConstruct != 0,
+	}
+	if flags&sitePositioned != 0 {
+		s.Offset = offset
+		return s, nil
+	}
+	array, ok, err := h.bytecodesBehind(r.code)
+	if err != nil || !ok {
+		return s, err
+	}
+	s.Offset, err = h.positionOf(array, offset)
+	return s, err
+}
+
+// A siteWriter writes calls as V8 does.
+type siteWriter struct {
+	heap    *Heap
+	sources map[uint64]*Source // by their scripts' addresses
+}
+
+// maxEvals bounds how deep evals are in each other that are written.
+const maxEvals = 8
+
+// text returns the line for a call, without "at".
+func (w *siteWriter) text(s CallSite) string {
+	fn, err := w.heap.Object(s.Function)
+	if err != nil {
+		return fmt.Sprintf("<bad function %#x>", uint64(s.Function))
+	}
+	f, err := w.heap.Function(fn)
+	if err != nil {
+		return fmt.Sprintf("<bad function %#x>", uint64(s.Function))
+	}
+	where := w.location(f, s.Offset)
+	name := f.String()
+	if name == Anonymous {
+		name = ""
+	}
+	if name == "" && w.evalFrom(f).IsObject() {
+		name = "eval"
+	}
+	receiver := w.heap.typeName(s.Receiver)
+	switch {
+	case s.Async && f.Script == 0 && strings.HasPrefix(name, "a"): // all, allSettled, any
+		return fmt.Sprintf("async Promise.%s (index %d)", name, s.Index)
+	case s.Construct && name == "":
+		name = "new <anonymous>"
+	case s.Construct:
+		name = "new " + name
+	case receiver != "":
+		name = w.heap.methodCall(s.Receiver, fn, name, receiver)
+	}
+	text := where
+	if name != "" {
+		text = name + " (" + where + ")"
+	}
+	if s.Async {
+		return "async " + text
+	}
+	return text
+}
+
+// location returns the file, line and column of a position in a function's script.
+func (w *siteWriter) location(f Function, offset int) string {
+	text := "<anonymous>"
+	name := w.scriptName(f)
+	if name == "" && w.evalFrom(f).IsObject() {
+		text = w.evalOrigin(f, 0) + ", " + text
+	} else if name != "" {
+		text = name
+	}
+	if line, column := w.position(f, offset); line > 0 {
+		text += fmt.Sprintf(":%d:%d", line, column)
+	}
+	return text
+}
+
+// position returns the line and the column of an offset in f's script, 0 if not known.
+func (w *siteWriter) position(f Function, offset int) (line, column int) {
+	if f.Script == 0 || offset < 0 {
+		return 0, 0
+	}
+	source, ok := w.sources[f.Script]
+	if !ok {
+		if s, err := ReadScript(w.heap.mem, w.heap.layout, f.Script, f.ScriptID); err == nil {
+			source = &s
+		}
+		w.sources[f.Script] = source
+	}
+	if source == nil {
+		return 0, 0
+	}
+	return source.Position(offset)
+}
+
+// scriptName returns the URL that a script's source gives itself, or the name
+// that it was loaded by; empty if it has neither.
+func (w *siteWriter) scriptName(f Function) string {
+	if f.Script == 0 {
+		return ""
+	}
+	l := &w.heap.layout
+	for _, offset := range []uint16{l.ScriptSourceURL, l.ScriptName} {
+		v, err := w.heap.Field(Object{Address: Value(f.Script).Address()}, int(offset))
+		if err != nil {
+			continue
+		}
+		if text, err := w.heap.textIfString(uint64(v)); err == nil && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// evalFrom returns the SharedFunctionInfo of the function that called eval with
+// f's script; 0 if f's script is no such.
+func (w *siteWriter) evalFrom(f Function) Value {
+	if f.Script == 0 {
+		return 0
+	}
+	for _, field := range []string{"eval_from_shared_or_wrapped_arguments", "eval_from_shared_or_wrapped_arguments_or_sfi_table"} {
+		v, err := w.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", field)
+		if err != nil {
+			continue
+		}
+		if o, err := w.heap.Object(v); err == nil && o.Map.Kind == "SharedFunctionInfo" {
+			return v
+		}
+	}
+	return 0
+}
+
+// evalOrigin says where eval was called with f's script.
+func (w *siteWriter) evalOrigin(f Function, depth int) string {
+	shared, err := w.heap.Object(w.evalFrom(f))
+	if err != nil || depth > maxEvals {
+		return "eval"
+	}
+	caller, err := w.heap.shared(uint64(shared.Ref()))
+	if err != nil {
+		return "eval"
+	}
+	name := caller.String()
+	if name == Anonymous {
+		name = "<anonymous>"
+	}
+	where := "unknown source"
+	switch file := w.scriptName(caller); {
+	case w.evalFrom(caller).IsObject():
+		where = w.evalOrigin(caller, depth+1)
+	case file != "":
+		where = file
+		if line, column := w.position(caller, w.evalPosition(f, shared)); line > 0 {
+			where += fmt.Sprintf(":%d:%d", line, column)
+		}
+	}
+	return "eval at " + name + " (" + where + ")"
+}
+
+// evalPosition returns where in its caller's script eval was called: V8 keeps how
+// far into the bytecodes that was, as a number below 0, until it is asked.
+func (w *siteWriter) evalPosition(f Function, caller Object) int {
+	v, err := w.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", "eval_from_position")
+	if err != nil {
+		return -1
+	}
+	n, ok := v.Smi()
+	if !ok || n >= 0 {
+		return n
+	}
+	array, ok, err := w.heap.bytecodes(caller)
+	if err != nil || !ok {
+		return -1
+	}
+	offset, err := w.heap.positionOf(array, -n)
+	if err != nil {
+		return -1
+	}
+	return offset
+}

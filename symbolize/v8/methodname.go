@@ -1,0 +1,132 @@
+package v8
+
+import (
+	"regexp"
+	"strings"
+)
+
+// typeName returns the class that V8 shows before a method's name: none where
+// this is nothing or the global object.
+func (h *Heap) typeName(receiver Value) string {
+	if _, ok := h.Number(receiver); ok {
+		return "Number"
+	}
+	switch h.Oddball(receiver) {
+	case "true", "false":
+		return "Boolean"
+	case "":
+	default:
+		return ""
+	}
+	o, err := h.Object(receiver)
+	if err != nil {
+		return ""
+	}
+	switch {
+	case o.Map.Kind == "JSGlobalProxy":
+		return ""
+	case o.Map.Kind == "JSProxy":
+		return "Proxy"
+	case h.IsString(o):
+		return "String"
+	case o.Map.Kind == "Symbol", o.Map.Kind == "BigInt":
+		return o.Map.Kind
+	}
+	if name := h.functionType(o); name != "" {
+		return name
+	}
+	name, err := h.Class(o)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// functionType returns the name of a function that a method is called of: from
+// V8 10 on that of a class, from 13 on that of any.
+func (h *Heap) functionType(o Object) string {
+	if !h.IsFunction(o) || h.version.Major < 10 {
+		return ""
+	}
+	c, err := h.Callable(o)
+	if err != nil || c.Kind != "class" && h.version.Major < 13 {
+		return ""
+	}
+	return c.Name
+}
+
+// methodCall returns how V8 writes the call of a function as a method: its class,
+// its name, and what the object calls it if that is another.
+func (h *Heap) methodCall(receiver Value, fn Object, function, class string) string {
+	method := h.methodName(receiver, fn, function)
+	if function == "" {
+		if method == "" {
+			method = "<anonymous>"
+		}
+		return class + "." + method
+	}
+	text := function
+	if h.showsClass(function, class) {
+		text = class + "." + function
+	}
+	accessor := h.version.Major >= 12 && strings.HasSuffix(function, " "+method)
+	if method == "" || function == method || strings.HasSuffix(function, "."+method) || accessor {
+		return text
+	}
+	return text + " [as " + method + "]"
+}
+
+// identifier matches a name without a dot or a space in it.
+var identifier = regexp.MustCompile(`^[\pL\pN_$]+$`)
+
+// showsClass reports whether V8 writes a method's class before a function's name:
+// from V8 10 on it does where that is a plain one.
+func (h *Heap) showsClass(function, class string) bool {
+	if h.version.Major < 10 {
+		return !strings.HasPrefix(function, class)
+	}
+	return identifier.MatchString(function)
+}
+
+// methodName returns the name of the property, of the receiver or its prototypes,
+// that holds a function; none if there are several.
+func (h *Heap) methodName(receiver Value, fn Object, name string) string {
+	o, err := h.Object(receiver)
+	if err != nil || !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
+		return ""
+	}
+	for _, accessor := range []string{"get ", "set "} {
+		name = strings.TrimPrefix(name, accessor)
+	}
+	if name != "" {
+		if p, ok := h.lookup(o, name); ok && p.holds(fn) {
+			return name
+		}
+	}
+	for range prototypesToSeek {
+		found := ""
+		properties, _ := h.Properties(o) // what can be read of them
+		for _, p := range properties {
+			if p.Symbol || p.Hidden || !p.holds(fn) {
+				continue
+			}
+			if found != "" {
+				return ""
+			}
+			found = p.Name
+		}
+		if found != "" {
+			return found
+		}
+		if o, err = h.Object(o.Map.Prototype); err != nil || !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
+			break
+		}
+	}
+	return ""
+}
+
+// holds reports whether the property is a function, or calls it when it is read or set.
+func (p Property) holds(fn Object) bool {
+	ref := fn.Ref()
+	return p.Value == ref || p.Getter == ref || p.Setter == ref
+}
