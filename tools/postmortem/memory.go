@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"ustack/tools/core"
 )
@@ -123,9 +124,8 @@ func (d *Dump) aux(kind uint64) (uint64, bool) {
 
 // describe finds out what is mapped where, and opens the files that run code.
 func (d *Dump) describe(f finder) {
-	held := d.core.Regions()
 	names := d.core.Mappings()
-	for _, r := range held {
+	for _, r := range d.core.Regions() {
 		region := Region{r.Start, r.End, r.Perms&elf.PF_W != 0, r.Perms&elf.PF_X != 0, ""}
 		at, found := slices.BinarySearchFunc(names, r.Start, func(m core.Mapping, address uint64) int {
 			return compareRange(m.Start, m.End, address)
@@ -135,6 +135,7 @@ func (d *Dump) describe(f finder) {
 		}
 		d.regions = append(d.regions, region)
 	}
+	d.addLeftOut(names)
 	d.modules = modulesOf(names, func(m core.Mapping) bool {
 		r, ok := d.region(m.Start)
 		return ok && r.Exec
@@ -153,6 +154,27 @@ func (d *Dump) describe(f finder) {
 	}
 	d.addVDSO()
 	slices.SortFunc(d.parts, func(a, b part) int { return cmp.Compare(a.Start, b.Start) })
+}
+
+// addLeftOut adds the parts of files that the core does not even mention: gdb's
+// do so with code that is as in its file.
+func (d *Dump) addLeftOut(names []core.Mapping) {
+	runs := make(map[string]bool) // by path
+	for _, m := range names {
+		if m.Offset == 0 {
+			var magic [len(elf.ELFMAG)]byte
+			_, err := d.core.ReadAt(magic[:], m.Start)
+			runs[m.Path] = strings.HasPrefix(m.Path, "/") && (err != nil || string(magic[:]) == elf.ELFMAG)
+		}
+	}
+	var left []Region
+	for _, m := range names {
+		if _, ok := d.region(m.Start); !ok {
+			left = append(left, Region{m.Start, m.End, false, runs[m.Path], m.Path})
+		}
+	}
+	d.regions = append(d.regions, left...)
+	slices.SortFunc(d.regions, func(a, b Region) int { return cmp.Compare(a.Start, b.Start) })
 }
 
 // maxVDSO bounds the vdso's image: it takes two or three pages.

@@ -92,6 +92,7 @@ type codeKind int
 const (
 	codeUnknown codeKind = iota // no code that is known
 	codeNative
+	codeMade    // in memory of no file, and V8 is not known
 	codeBuiltin // V8's own functions, compiled into its file
 	codeJIT     // what V8 made of JavaScript
 )
@@ -108,10 +109,14 @@ func (d *Dump) codeAt(pc uint64) (codeKind, part) {
 		}
 		return codeNative, p
 	}
-	if r, ok := d.region(pc); ok && r.Exec && r.File == "" && d.binary != nil {
-		return codeJIT, part{}
+	r, ok := d.region(pc)
+	switch {
+	case !ok || !r.Exec || r.File != "":
+		return codeUnknown, part{}
+	case d.binary == nil:
+		return codeMade, part{}
 	}
-	return codeUnknown, part{}
+	return codeJIT, part{}
 }
 
 // push adds a frame at the cursor.
@@ -135,6 +140,8 @@ func (w *walker) step() bool {
 		if !w.at.leaf {
 			return w.leap()
 		}
+		fallthrough
+	case codeMade:
 		w.push(symbolize.Frame{Name: symbolize.Unknown, Offset: w.at.pc})
 		return w.climb()
 	}
@@ -228,7 +235,7 @@ func (w *walker) climb() bool {
 			return w.leap()
 		}
 		w.at.setAll(pc, fp+16, next)
-		if kind != codeUnknown {
+		if kind == codeNative || kind == codeBuiltin {
 			w.push(w.native(p, pc))
 		}
 		w.stack.Broken = kind != codeNative

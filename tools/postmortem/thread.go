@@ -72,8 +72,7 @@ func (d *Dump) findThreads() {
 	}
 }
 
-// A Signal is what a thread of a core was told last: in the first thread, why there
-// is a core.
+// A Signal is what has ended a process.
 type Signal struct {
 	Number  unix.Signal
 	Code    int    // SI_*, such as how a fault came about; negative if a process sent it
@@ -87,7 +86,8 @@ const (
 	siginfoUnion  = 16
 	siginfoSize   = 24
 	faults        = 1<<unix.SIGILL | 1<<unix.SIGBUS | 1<<unix.SIGFPE | 1<<unix.SIGSEGV | 1<<unix.SIGTRAP
-	maxSignal     = 64
+	stops         = 1<<unix.SIGSTOP | 1<<unix.SIGTSTP | 1<<unix.SIGTTIN | 1<<unix.SIGTTOU // end nothing
+	maxSignal     = 63
 	siginfoKernel = 0x80 // SI_KERNEL: a fault whose address is not known
 )
 
@@ -103,15 +103,15 @@ func (d *Dump) Signal() (Signal, bool) {
 func signalOf(t core.Thread) (Signal, bool) {
 	info := t.Siginfo
 	if len(info) < siginfoSize {
-		return Signal{Number: t.Signal}, t.Signal != 0
+		return Signal{Number: t.Signal}, t.Signal > 0 && stops>>t.Signal&1 == 0
 	}
 	s := Signal{
 		Number: unix.Signal(binary.LittleEndian.Uint32(info)),
 		Code:   int(int32(binary.LittleEndian.Uint32(info[siginfoCode:]))),
 	}
 	switch {
-	case s.Number <= 0 || s.Number > maxSignal, s.Number == unix.SIGTRAP && s.Code>>8 != 0: // a tracer's stop
-		return Signal{}, false
+	case s.Number <= 0 || s.Number > maxSignal, stops>>s.Number&1 != 0, s.Number == unix.SIGTRAP && s.Code>>8 != 0:
+		return Signal{}, false // none, or a tracer's
 	case s.Code > 0 && s.Code != siginfoKernel && faults>>s.Number&1 != 0:
 		s.Address = binary.LittleEndian.Uint64(info[siginfoUnion:])
 	case s.Code <= 0:
