@@ -1,0 +1,196 @@
+package postmortem
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// libc returns the C library's file, whose functions use no frame pointers.
+func libc(t testing.TB) *os.File {
+	t.Helper()
+	found, _ := filepath.Glob("/lib/x86_64-linux-gnu/libc.so.6")
+	if len(found) == 0 {
+		t.Skip("no C library where Debian has it")
+	}
+	f, err := os.Open(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// table returns a table of one function, at tableAt, that pushes rbp and rbx. The
+// initial instructions say: the frame is at rsp+8, and the return address below it.
+func table(augmentation string, instructions ...byte) []byte {
+	entry := func(body []byte) []byte {
+		for len(body)%8 != 4 {
+			body = append(body, 0)
+		}
+		return append(binary.LittleEndian.AppendUint32(nil, uint32(len(body))), body...)
+	}
+	common := append([]byte{0, 0, 0, 0, 1}, augmentation...)
+	common = append(common, 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1)
+	data := entry(common)
+	function := binary.LittleEndian.AppendUint32(nil, uint32(len(data)+4))
+	function = binary.LittleEndian.AppendUint32(function, uint32(codeAddress-tableAddress-uint64(len(data))-8))
+	function = binary.LittleEndian.AppendUint32(function, codeSize)
+	function = append(append(function, 0), instructions...)
+	return append(data, entry(function)...)
+}
+
+const (
+	tableAddress = 0x10000
+	codeAddress  = 0x11000
+	codeSize     = 0x100
+	stackAddress = 0x20000
+)
+
+// pushes are the instructions for: push rbp at 0, push rbx at 1, both known after.
+var pushes = []byte{0x41, 0x0e, 16, 0x86, 2, 0x41, 0x0e, 24, 0x83, 3}
+
+// words is a stack whose word at each address is the address plus one.
+func words(address uint64) (uint64, error) {
+	if address < stackAddress || address >= stackAddress+0x1000 {
+		return 0, errors.New("not mapped")
+	}
+	return address + 1, nil
+}
+
+func at(pc, sp uint64) cursor {
+	c := cursor{pc: pc, known: 1<<generalRegisters - 1, leaf: true}
+	for i := range c.regs {
+		c.regs[i] = uint64(i)
+	}
+	c.regs[regSP] = sp
+	return c
+}
+
+func TestCallerIsFoundByTable(t *testing.T) {
+	u, err := parseUnwinder(table("zR", pushes...), tableAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rbx = 3
+	for _, tt := range []struct {
+		name         string
+		pc, frame    uint64 // what is between the stack pointer and the frame
+		rbp, rbx     uint64
+		returnedFrom bool
+	}{
+		{"at the entry", codeAddress, 8, regBP, rbx, false},
+		{"after one push", codeAddress + 1, 16, stackAddress + 1, rbx, false},
+		{"after two", codeAddress + 2, 24, stackAddress + 8 + 1, stackAddress + 1, false},
+		{"at the end", codeAddress + codeSize, 24, stackAddress + 8 + 1, stackAddress + 1, true},
+	} {
+		c := at(tt.pc, stackAddress)
+		c.leaf = !tt.returnedFrom
+		next, err := u.caller(c, tt.pc, words)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if want := stackAddress + tt.frame; next.sp() != want || next.pc != want-8+1 {
+			t.Errorf("%s: sp = %#x, pc = %#x, want %#x, %#x", tt.name, next.sp(), next.pc, want, want-8+1)
+		}
+		if next.fp() != tt.rbp || next.regs[rbx] != tt.rbx || next.leaf {
+			t.Errorf("%s: rbp = %#x, rbx = %#x, want %#x, %#x", tt.name, next.fp(), next.regs[rbx], tt.rbp, tt.rbx)
+		}
+		if _, known := next.get(0); known {
+			t.Errorf("%s: rax is known, which a call does not keep", tt.name)
+		}
+	}
+}
+
+func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		instructions []byte
+		pc           uint64
+		want         error
+	}{
+		{"elsewhere", pushes, codeAddress + codeSize, errNoEntry},
+		{"outermost", []byte{0x07, 16}, codeAddress, errOutermost},
+		{"an expression", []byte{0x0f, 1, 0}, codeAddress, errNoRule},
+	} {
+		u, err := parseUnwinder(table("zR", tt.instructions...), tableAddress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := u.caller(at(tt.pc, stackAddress), tt.pc, words); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+		}
+	}
+	for _, damaged := range [][]byte{{1}, {5, 0, 0, 0, 9, 9, 9, 9}, table("zR", 0x0b), table("zQ")} {
+		u, err := parseUnwinder(damaged, tableAddress)
+		if err == nil {
+			_, err = u.caller(at(codeAddress, stackAddress), codeAddress, words)
+		}
+		if err == nil {
+			t.Errorf("%x: no error", damaged)
+		}
+	}
+}
+
+func TestSignalsFrameLeadsToWhatItInterrupted(t *testing.T) {
+	u, err := parseUnwinder(table("zRS"), tableAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := u.caller(at(codeAddress, stackAddress), codeAddress, words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first = stackAddress + contextRegisters
+	if next.pc != first+8*16+1 || next.sp() != first+8*15+1 || next.fp() != first+8*10+1 || !next.leaf {
+		t.Errorf("interrupted at %#x with sp %#x, rbp %#x (leaf %v)", next.pc, next.sp(), next.fp(), next.leaf)
+	}
+}
+
+// TestLibrarysTableIsWhole looks up every function of the C library.
+func TestLibrarysTableIsWhole(t *testing.T) {
+	file := libc(t)
+	u, err := newUnwinder(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, all := 0, 0
+	for _, s := range symbols {
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Value == 0 {
+			continue
+		}
+		all++
+		next, err := u.caller(at(s.Value, stackAddress), s.Value, words)
+		if err == nil && next.sp() == stackAddress+8 && next.pc == stackAddress+1 {
+			found++
+		}
+	}
+	if all < 1000 || found < all*99/100 {
+		t.Errorf("callers found at the entry of %d of %d functions, want 99 %% of 1000 or more", found, all)
+	}
+}
+
+func FuzzUnwind(f *testing.F) {
+	f.Add(table("zR", pushes...), uint64(codeAddress))
+	f.Add(table("zRS"), uint64(codeAddress+1))
+	f.Add(table("zPLR", 0x0a, 0x0b, 0x0b), uint64(codeAddress+2))
+	f.Fuzz(func(t *testing.T, data []byte, pc uint64) {
+		u, err := parseUnwinder(data, tableAddress)
+		if err != nil {
+			return
+		}
+		u.caller(at(pc, stackAddress), pc, words)
+	})
+}
