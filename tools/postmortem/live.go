@@ -1,0 +1,136 @@
+package postmortem
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+
+	"ustack/symbolize/v8"
+)
+
+// A weakness says which references of a kind of objects do not keep what they
+// refer to alive, beside those that are tagged as weak.
+type weakness struct {
+	fields []int // offsets, in bytes
+	pairs  bool  // a table whose keys keep its values alive
+}
+
+// weaknessOf returns the weakness of a map's objects.
+func weaknessOf(h *v8.Heap, m *v8.Map) weakness {
+	var w weakness
+	switch m.Kind {
+	case "EphemeronHashTable":
+		return weakness{pairs: true}
+	case "WeakCell":
+		w.fields = offsetsOf(h, "WeakCell", "target", "unregister_token")
+	case "JSWeakRef":
+		w.fields = offsetsOf(h, "JSWeakRef", "target")
+	}
+	return w
+}
+
+func offsetsOf(h *v8.Heap, class string, fields ...string) []int {
+	var offsets []int
+	for _, field := range fields {
+		if offset, ok := h.Offset(class, field); ok {
+			offsets = append(offsets, offset)
+		}
+	}
+	return offsets
+}
+
+// pageAround returns the page whose memory an address is in, the empty half of the
+// new space included; nil if there is none.
+func (o *Objects) pageAround(address uint64) *Page {
+	i := sort.Search(len(o.mapped), func(i int) bool { return o.mapped[i].Address > address }) - 1
+	if i < 0 || address >= o.mapped[i].Address+o.mapped[i].Size {
+		return nil
+	}
+	return &o.mapped[i]
+}
+
+// A Graph is the objects of a process with what refers to what, and which of them
+// are live: reachable from a root.
+type Graph struct {
+	*Objects
+	Roots []Root // by object
+	Live  int    // objects
+
+	live  bitSet
+	out   edges
+	pairs []weakPair
+}
+
+// A weakPair is an entry of a WeakMap: while its table and its key live, so does its value.
+type weakPair struct{ table, key, value ID }
+
+// Graph finds all objects of the process, live and dead, and what refers to what.
+// It takes about a second for each 4 million objects, and some 60 bytes for each.
+func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
+	if d.heap == nil {
+		return nil, errors.New("find objects: no V8 is understood in this process")
+	}
+	o, err := Walk(ctx, d, d.heap)
+	if err != nil {
+		return nil, err
+	}
+	return NewGraph(ctx, o, d.threads)
+}
+
+// NewGraph follows the references of all objects. The
+// threads' registers and stacks refer to some, too.
+func NewGraph(ctx context.Context, o *Objects, threads []Thread) (*Graph, error) {
+	g := &Graph{Objects: o}
+	if err := g.connect(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if g.Roots, err = o.roots(ctx, threads); err != nil {
+		return nil, err
+	}
+	g.mark()
+	return g, nil
+}
+
+// IsLive reports whether a program could still get at the object.
+func (g *Graph) IsLive(id ID) bool { return g.live.has(id) }
+
+// mark finds the objects that are live.
+func (g *Graph) mark() {
+	g.live = newBits(g.Len())
+	var stack []ID
+	add := func(id ID) {
+		if !g.live.has(id) {
+			g.live.add(id)
+			g.Live++
+			stack = append(stack, id)
+		}
+	}
+	for _, r := range g.Roots {
+		add(r.Object)
+	}
+	waiting := g.pairs
+	for len(stack) > 0 {
+		for len(stack) > 0 {
+			id := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			g.out.each(id, add)
+		}
+		waiting = slices.DeleteFunc(waiting, func(p weakPair) bool {
+			ready := g.live.has(p.table) && g.live.has(p.key)
+			if ready {
+				add(p.value)
+			}
+			return ready
+		})
+	}
+}
+
+// A bitSet is a set of objects.
+type bitSet []uint64
+
+func newBits(n int) bitSet { return make(bitSet, n/64+1) }
+
+func (b bitSet) has(id ID) bool { return b[id/64]>>(id%64)&1 != 0 }
+func (b bitSet) add(id ID)      { b[id/64] |= 1 << (id % 64) }

@@ -1,0 +1,75 @@
+package postmortem
+
+import (
+	"testing"
+)
+
+// stale is how many dead objects of a class may look alive: V8 leaves some words
+// that refer to them where they could be in use.
+const stale = 20
+
+func liveObjectsAreToldFromDeadOnes(t *testing.T, g *Graph, facts censusFacts) {
+	live, dead := countByClass(t, g)
+	for _, class := range facts.Classes {
+		if got := live[class]; got < facts.Keep || got > facts.Keep+stale {
+			t.Errorf("live objects of %s = %d, want %d", class, got, facts.Keep)
+		}
+		if got := dead[class]; got > facts.Drop {
+			t.Errorf("dead objects of %s = %d, want %d at most", class, got, facts.Drop)
+		}
+	}
+}
+
+// countByClass returns how many objects there are of each class.
+func countByClass(t *testing.T, g *Graph) (live, dead map[string]int) {
+	t.Helper()
+	live, dead = map[string]int{}, map[string]int{}
+	for id := range ID(g.Len()) {
+		class, err := g.heap.Class(g.Object(id))
+		if err != nil {
+			continue // of garbage
+		}
+		if g.IsLive(id) {
+			live[class]++
+		} else {
+			dead[class]++
+		}
+	}
+	return live, dead
+}
+
+func weakMapKeepsValuesOfLiveKeysOnly(t *testing.T, g *Graph, _ censusFacts) {
+	live := map[string]int{}
+	for id := range ID(g.Len()) {
+		o := g.Object(id)
+		if o.Map.Kind != "JSObject" || o.Map.Own != 1 || !g.IsLive(id) {
+			continue
+		}
+		properties, err := g.heap.Properties(o)
+		if err == nil && len(properties) == 1 {
+			live[properties[0].Name]++
+		}
+	}
+	if got := live["onlyByKey"]; got != 1 {
+		t.Errorf("live values of the live key = %d, want 1", got)
+	}
+	if got := live["neverAgain"]; got > stale {
+		t.Errorf("live values of 100 dead keys = %d, want none", got)
+	}
+}
+
+func TestMarkFollowsPairsToTheEnd(t *testing.T) {
+	// Table 0 has the pairs 2→3, 1→2 and 5→6; 1 is a root, 5 is not.
+	g := &Graph{Objects: &Objects{kind: make([]uint32, 7)}, Roots: []Root{{Object: 0}, {Object: 1}}}
+	g.out.first = make([]uint32, 8)
+	g.pairs = []weakPair{{0, 2, 3}, {0, 1, 2}, {0, 5, 6}}
+	g.mark()
+	for id, want := range []bool{true, true, true, true, false, false, false} {
+		if got := g.IsLive(ID(id)); got != want {
+			t.Errorf("object %d is live = %v, want %v", id, got, want)
+		}
+	}
+	if g.Live != 4 {
+		t.Errorf("live objects = %d, want 4", g.Live)
+	}
+}

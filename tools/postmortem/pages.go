@@ -1,0 +1,155 @@
+package postmortem
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// Memory is that of a process that stands still.
+type Memory interface {
+	v8.Memory
+	// Regions are the process's mappings, by address.
+	Regions() []Region
+}
+
+// A Page is a piece of memory that V8 keeps objects in: many, or one large one.
+type Page struct {
+	Address uint64 `json:"address"` // of its header
+	Start   uint64 `json:"start"`   // of the objects
+	End     uint64 `json:"end"`     // up to, not including
+	Size    uint64 `json:"size"`    // in bytes, with the header
+	Heap    uint64 `json:"heap"`    // that of an isolate; 0: all isolates share it
+	Space   string `json:"space"`   // "new", "old", "code", "large" …
+	stale   bool   // a half of the new space that the last collection emptied
+}
+
+const (
+	pageAlign   = 1 << 18 // where pages start
+	pageHead    = 80      // bytes of a header that are read
+	maxPageHead = 1 << 13 // bytes before the first object
+	maxPage     = 1 << 31 // bytes; an array of 2^27 words, V8's longest, takes half of it
+	minPage     = 1 << 12 // bytes; sizes are multiples of it
+	maxPages    = 1 << 20 // 256 GiB of pages
+	fromPage    = 1 << 3  // flag of a page of the new space that objects were moved from
+)
+
+// A pageRow is where V8 keeps what a page's header says, from a version on.
+type pageRow struct {
+	from                                 v8.Version
+	metadata                             bool // all but the flags is where the header's second word points
+	flags, size, heap, start, end, owner int
+	spaces                               string // names by number
+}
+
+// pageRows has a line for each form of header, oldest first: measured in the
+// official binaries of Node.js 16 to 26.
+var pageRows = []pageRow{
+	{v8.Version{}, false, 8, 0, 16, 24, 32, 64, "readonly old code map large code-large new-large new"},
+	{v8.Version{Major: 11}, false, 8, 0, 16, 24, 32, 64, "readonly new old code shared new-large large code-large shared-large"},
+	{v8.Version{Major: 12}, false, 0, 16, 24, 32, 40, 72,
+		"readonly new old code shared trusted new-large large code-large shared-large trusted-large"},
+	{v8.Version{Major: 13}, true, 0, 0x30, 0x40, 0x48, 0x38, 0x50,
+		"readonly new old code shared trusted shared-trusted new-large large code-large shared-large shared-trusted-large trusted-large"},
+}
+
+// ownerSpace is where the object that stands for a space has the space's number.
+const ownerSpace = 16
+
+// A pageFinder reads headers of pages.
+type pageFinder struct {
+	memory Memory
+	row    pageRow
+	spaces []string
+}
+
+// FindPages returns the pages that V8's objects are in, by address.
+func FindPages(m Memory, version v8.Version) []Page {
+	f := pageFinder{memory: m}
+	for _, row := range pageRows {
+		if row.from.Compare(version) <= 0 {
+			f.row, f.spaces = row, strings.Fields(row.spaces)
+		}
+	}
+	var pages []Page
+	end := uint64(0)
+	for _, r := range m.Regions() {
+		if r.File != "" {
+			continue
+		}
+		for at := alignUp(max(r.Start, end), pageAlign); at < r.End && at >= r.Start && len(pages) < maxPages; at += pageAlign {
+			if at < end {
+				continue
+			}
+			if p, ok := f.read(at); ok {
+				pages = append(pages, p)
+				end = at + p.Size
+			}
+		}
+	}
+	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Address, b.Address) })
+	return pages
+}
+
+func alignUp(address, to uint64) uint64 { return (address + to - 1) &^ (to - 1) }
+
+// read reads the header at an address, and says whether it can be one.
+func (f *pageFinder) read(at uint64) (Page, bool) {
+	var head, data [pageHead + 8]byte
+	if _, err := f.memory.ReadAt(head[:], at); err != nil {
+		return Page{}, false
+	}
+	flags := wordOf(head[:], f.row.flags)
+	data = head
+	if f.row.metadata {
+		metadata := wordOf(head[:], 8)
+		if metadata == 0 || metadata%8 != 0 {
+			return Page{}, false
+		}
+		if _, err := f.memory.ReadAt(data[:], metadata); err != nil {
+			return Page{}, false
+		}
+	}
+	p := Page{
+		Address: at, Size: wordOf(data[:], f.row.size), Heap: wordOf(data[:], f.row.heap),
+		Start: wordOf(data[:], f.row.start), End: wordOf(data[:], f.row.end),
+	}
+	owner := wordOf(data[:], f.row.owner)
+	switch {
+	case p.Size < minPage, p.Size > maxPage, p.Size%minPage != 0 && p.Size <= pageAlign:
+		return Page{}, false
+	case p.Start <= at, p.Start > at+maxPageHead, p.Start%8 != 0:
+		return Page{}, false
+	case p.End <= p.Start, p.End > at+p.Size, p.End%8 != 0, p.Heap%8 != 0, owner%8 != 0:
+		return Page{}, false
+	}
+	p.Space = f.space(owner)
+	p.stale = p.Space == "new" && flags&fromPage != 0
+	return p, p.Space != ""
+}
+
+// space returns the name of the space that the object at an address stands for; no
+// object does for what isolates share. It is "" if there is no such space.
+func (f *pageFinder) space(owner uint64) string {
+	if owner == 0 {
+		return f.spaces[0]
+	}
+	var number [4]byte
+	if _, err := f.memory.ReadAt(number[:], owner+ownerSpace); err != nil {
+		return ""
+	}
+	n := binary.LittleEndian.Uint32(number[:])
+	if n >= uint32(len(f.spaces)) {
+		return ""
+	}
+	return f.spaces[n]
+}
+
+// wordOf returns the word at an offset in b.
+func wordOf(b []byte, offset int) uint64 { return binary.LittleEndian.Uint64(b[offset:]) }
+
+// Large reports whether the page has one object only.
+func (p Page) Large() bool { return strings.HasSuffix(p.Space, "large") }
