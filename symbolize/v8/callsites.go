@@ -112,34 +112,28 @@ func (h *Heap) newSite(r rawSite) (CallSite, error) {
 	return s, err
 }
 
-// A siteWriter writes calls as V8 does.
-type siteWriter struct {
-	heap    *Heap
-	sources map[uint64]*Source // by their scripts' addresses
-}
-
 // maxEvals bounds how deep evals are in each other that are written.
 const maxEvals = 8
 
-// text returns the line for a call, without "at".
-func (w *siteWriter) text(s CallSite) string {
-	fn, err := w.heap.Object(s.Function)
+// siteText returns the line for a call, without "at", as V8 writes it.
+func (r *errorReader) siteText(s CallSite) string {
+	fn, err := r.heap.Object(s.Function)
 	if err != nil {
 		return fmt.Sprintf("<bad function %#x>", uint64(s.Function))
 	}
-	f, err := w.heap.Function(fn)
+	f, err := r.heap.Function(fn)
 	if err != nil {
 		return fmt.Sprintf("<bad function %#x>", uint64(s.Function))
 	}
-	where := w.location(f, s.Offset)
+	where := r.location(f, s.Offset)
 	name := f.String()
 	if name == Anonymous {
 		name = ""
 	}
-	if name == "" && w.evalFrom(f).IsObject() {
+	if name == "" && r.evalFrom(f).IsObject() {
 		name = "eval"
 	}
-	receiver := w.heap.typeName(s.Receiver)
+	receiver := r.heap.typeName(s.Receiver)
 	switch {
 	case s.Async && f.Script == 0 && strings.HasPrefix(name, "a"): // all, allSettled, any
 		return fmt.Sprintf("async Promise.%s (index %d)", name, s.Index)
@@ -148,7 +142,7 @@ func (w *siteWriter) text(s CallSite) string {
 	case s.Construct:
 		name = "new " + name
 	case receiver != "":
-		name = w.heap.methodCall(s.Receiver, fn, name, receiver)
+		name = r.methodCall(s.Receiver, fn, name, receiver)
 	}
 	text := where
 	if name != "" {
@@ -161,31 +155,31 @@ func (w *siteWriter) text(s CallSite) string {
 }
 
 // location returns the file, line and column of a position in a function's script.
-func (w *siteWriter) location(f Function, offset int) string {
+func (r *errorReader) location(f Function, offset int) string {
 	text := "<anonymous>"
-	name := w.scriptName(f)
-	if name == "" && w.evalFrom(f).IsObject() {
-		text = w.evalOrigin(f, 0) + ", " + text
+	name := r.scriptName(f)
+	if name == "" && r.evalFrom(f).IsObject() {
+		text = r.evalOrigin(f, 0) + ", " + text
 	} else if name != "" {
 		text = name
 	}
-	if line, column := w.position(f, offset); line > 0 {
+	if line, column := r.position(f, offset); line > 0 {
 		text += fmt.Sprintf(":%d:%d", line, column)
 	}
 	return text
 }
 
 // position returns the line and the column of an offset in f's script, 0 if not known.
-func (w *siteWriter) position(f Function, offset int) (line, column int) {
+func (r *errorReader) position(f Function, offset int) (line, column int) {
 	if f.Script == 0 || offset < 0 {
 		return 0, 0
 	}
-	source, ok := w.sources[f.Script]
-	if !ok {
-		if s, err := ReadScript(w.heap.mem, w.heap.layout, f.Script, f.ScriptID); err == nil {
+	source, ok := r.sources[f.Script]
+	if !ok && len(r.sources) < maxScripts {
+		if s, err := ReadScript(r.heap.mem, r.heap.layout, f.Script, f.ScriptID); err == nil {
 			source = &s
 		}
-		w.sources[f.Script] = source
+		r.sources[f.Script] = source
 	}
 	if source == nil {
 		return 0, 0
@@ -195,17 +189,17 @@ func (w *siteWriter) position(f Function, offset int) (line, column int) {
 
 // scriptName returns the URL that a script's source gives itself, or the name
 // that it was loaded by; empty if it has neither.
-func (w *siteWriter) scriptName(f Function) string {
+func (r *errorReader) scriptName(f Function) string {
 	if f.Script == 0 {
 		return ""
 	}
-	l := &w.heap.layout
+	l := &r.heap.layout
 	for _, offset := range []uint16{l.ScriptSourceURL, l.ScriptName} {
-		v, err := w.heap.Field(Object{Address: Value(f.Script).Address()}, int(offset))
+		v, err := r.heap.Field(Object{Address: Value(f.Script).Address()}, int(offset))
 		if err != nil {
 			continue
 		}
-		if text, err := w.heap.textIfString(uint64(v)); err == nil && text != "" {
+		if text, err := r.heap.textIfString(uint64(v)); err == nil && text != "" {
 			return text
 		}
 	}
@@ -214,16 +208,16 @@ func (w *siteWriter) scriptName(f Function) string {
 
 // evalFrom returns the SharedFunctionInfo of the function that called eval with
 // f's script; 0 if f's script is no such.
-func (w *siteWriter) evalFrom(f Function) Value {
+func (r *errorReader) evalFrom(f Function) Value {
 	if f.Script == 0 {
 		return 0
 	}
 	for _, field := range []string{"eval_from_shared_or_wrapped_arguments", "eval_from_shared_or_wrapped_arguments_or_sfi_table"} {
-		v, err := w.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", field)
+		v, err := r.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", field)
 		if err != nil {
 			continue
 		}
-		if o, err := w.heap.Object(v); err == nil && o.Map.Kind == "SharedFunctionInfo" {
+		if o, err := r.heap.Object(v); err == nil && o.Map.Kind == "SharedFunctionInfo" {
 			return v
 		}
 	}
@@ -231,12 +225,12 @@ func (w *siteWriter) evalFrom(f Function) Value {
 }
 
 // evalOrigin says where eval was called with f's script.
-func (w *siteWriter) evalOrigin(f Function, depth int) string {
-	shared, err := w.heap.Object(w.evalFrom(f))
+func (r *errorReader) evalOrigin(f Function, depth int) string {
+	shared, err := r.heap.Object(r.evalFrom(f))
 	if err != nil || depth > maxEvals {
 		return "eval"
 	}
-	caller, err := w.heap.shared(uint64(shared.Ref()))
+	caller, err := r.heap.shared(uint64(shared.Ref()))
 	if err != nil {
 		return "eval"
 	}
@@ -245,12 +239,12 @@ func (w *siteWriter) evalOrigin(f Function, depth int) string {
 		name = "<anonymous>"
 	}
 	where := "unknown source"
-	switch file := w.scriptName(caller); {
-	case w.evalFrom(caller).IsObject():
-		where = w.evalOrigin(caller, depth+1)
+	switch file := r.scriptName(caller); {
+	case r.evalFrom(caller).IsObject():
+		where = r.evalOrigin(caller, depth+1)
 	case file != "":
 		where = file
-		if line, column := w.position(caller, w.evalPosition(f, shared)); line > 0 {
+		if line, column := r.position(caller, r.evalPosition(f, shared)); line > 0 {
 			where += fmt.Sprintf(":%d:%d", line, column)
 		}
 	}
@@ -259,8 +253,8 @@ func (w *siteWriter) evalOrigin(f Function, depth int) string {
 
 // evalPosition returns where in its caller's script eval was called: V8 keeps how
 // far into the bytecodes that was, as a number below 0, until it is asked.
-func (w *siteWriter) evalPosition(f Function, caller Object) int {
-	v, err := w.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", "eval_from_position")
+func (r *errorReader) evalPosition(f Function, caller Object) int {
+	v, err := r.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", "eval_from_position")
 	if err != nil {
 		return -1
 	}
@@ -268,11 +262,11 @@ func (w *siteWriter) evalPosition(f Function, caller Object) int {
 	if !ok || n >= 0 {
 		return n
 	}
-	array, ok, err := w.heap.bytecodes(caller)
+	array, ok, err := r.heap.bytecodes(caller)
 	if err != nil || !ok {
 		return -1
 	}
-	offset, err := w.heap.positionOf(array, -n)
+	offset, err := r.heap.positionOf(array, -n)
 	if err != nil {
 		return -1
 	}

@@ -1,6 +1,9 @@
 package v8
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Closure returns the scopes that a function sees, from the innermost outward,
 // without the native context, which every function sees.
@@ -13,9 +16,91 @@ func (h *Heap) Closure(fn Object) ([]Context, error) {
 		return nil, err
 	}
 	var scopes []Context
-	err = h.Contexts(context, func(_ Object, c Context) bool {
+	var moreErr error
+	err = h.Contexts(context, func(o Object, c Context) bool {
+		more, err := h.unlisted(o)
+		c.Variables = append(c.Variables, more...)
+		moreErr = errors.Join(moreErr, err)
 		scopes = append(scopes, c)
 		return true
 	})
-	return scopes, err
+	return scopes, errors.Join(err, moreErr)
+}
+
+// unlisted returns the variables of a context that are not among its scope's
+// locals: those that eval declared, and a function expression's own name.
+func (h *Heap) unlisted(context Object) ([]Variable, error) {
+	info, err := h.Field(context, arrayFirst)
+	if err != nil {
+		return nil, err
+	}
+	scope, err := h.heap.object(uint64(info))
+	if err != nil {
+		return nil, err
+	}
+	s := &scopeReader{heap: h.heap, scope: scope}
+	flags, err := s.flags()
+	if err != nil {
+		return nil, err
+	}
+	var variables []Variable
+	if flags&contextExtended != 0 {
+		if variables, err = h.declared(context); err != nil {
+			return nil, err
+		}
+	}
+	if flags&scopeFunctionName != functionInContext {
+		return variables, nil
+	}
+	own, err := h.ownVariable(context, s, flags)
+	return append(variables, own), err
+}
+
+// declared returns the variables that eval has declared in a context: properties
+// of an object in the slot after the fixed ones.
+func (h *Heap) declared(context Object) ([]Variable, error) {
+	extension, err := h.Field(context, arrayFirst+contextSlots*wordSize)
+	if err != nil {
+		return nil, err
+	}
+	o, err := h.Object(extension)
+	if err != nil || o.Map.Kind != "JSContextExtensionObject" {
+		return nil, nil
+	}
+	properties, err := h.Properties(o)
+	var variables []Variable
+	for _, p := range properties {
+		variables = append(variables, Variable{Name: p.Name, Slot: contextSlots, Value: p.Value})
+	}
+	return variables, err
+}
+
+// functionInContext is what the flag scopeFunctionName says where a function
+// expression's own name is a variable that closures share.
+const functionInContext = 2 << 12
+
+// ownVariable returns the variable by which a function expression knows itself,
+// as in function again() { return () => again }.
+func (h *Heap) ownVariable(context Object, s *scopeReader, flags uint32) (Variable, error) {
+	if err := s.skipLocals(flags); err != nil {
+		return Variable{}, err
+	}
+	name, err := s.take()
+	if err != nil {
+		return Variable{}, err
+	}
+	slot, err := s.take()
+	if err != nil {
+		return Variable{}, err
+	}
+	n, ok := smi(slot)
+	if !ok || n < contextSlots || n > maxContextSlots {
+		return Variable{}, fmt.Errorf("read scope at %#x: the function is in slot %#x", s.scope.address, slot)
+	}
+	v := Variable{Slot: n}
+	if v.Name, err = h.textIfString(name); err != nil {
+		return v, err
+	}
+	v.Value, err = h.Field(context, arrayFirst+n*wordSize)
+	return v, err
 }

@@ -2,6 +2,7 @@ package v8
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 )
 
@@ -9,6 +10,8 @@ import (
 const (
 	maxMessage = 1 << 16 // characters of a message or a stack that are read
 	maxSites   = 1 << 10 // calls of a stack; a program raises V8's limit of 10 at its own cost
+	maxScripts = 1 << 6  // of those calls, whose lines are read
+	maxSought  = 1 << 20 // properties that are looked at for names
 )
 
 // An Error is what an object tells that was made by new Error, or that
@@ -27,14 +30,8 @@ func (h *Heap) Error(o Object) (Error, error) {
 	if !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
 		return Error{}, fmt.Errorf("read error at %#x: it is a %s", o.Address, o.Map.Kind)
 	}
-	var e Error
-	var err error
-	if e.Name, err = h.textProperty(o, "name", "Error"); err != nil {
-		return e, err
-	}
-	if e.Message, err = h.textProperty(o, "message", ""); err != nil {
-		return e, err
-	}
+	r := &errorReader{heap: h, sources: map[uint64]*Source{}, left: maxSought}
+	e := Error{Name: r.textProperty(o, "name", "Error"), Message: r.textProperty(o, "message", "")}
 	properties, err := h.Properties(o)
 	if err != nil {
 		return e, err
@@ -48,16 +45,24 @@ func (h *Heap) Error(o Object) (Error, error) {
 		if !p.Symbol || p.Name != "" || p.Accessor {
 			continue
 		}
-		if found, err := h.stackOf(p.Value, &e); found || err != nil {
+		if found, err := r.stackOf(p.Value, &e); found || err != nil {
 			return e, err
 		}
 	}
 	return e, nil
 }
 
+// An errorReader reads one error.
+type errorReader struct {
+	heap    *Heap
+	sources map[uint64]*Source // by their scripts' addresses
+	left    int                // properties that may still be looked at
+}
+
 // stackOf reads an error's stack from what V8 keeps by a symbol of its own, one of
 // several without a name, which it is known by.
-func (h *Heap) stackOf(v Value, e *Error) (found bool, err error) {
+func (r *errorReader) stackOf(v Value, e *Error) (found bool, err error) {
+	h := r.heap
 	o, err := h.Object(v)
 	if err != nil {
 		return false, nil
@@ -82,14 +87,14 @@ func (h *Heap) stackOf(v Value, e *Error) (found bool, err error) {
 		if e.Sites, err = h.callSites(v); err != nil || len(e.Sites) == 0 {
 			return false, err
 		}
-		e.Stack = h.stackText(e)
+		e.Stack = r.stackText(e)
 		return true, nil
 	}
 	return false, nil
 }
 
 // stackText returns the text that V8 would make of an error's stack.
-func (h *Heap) stackText(e *Error) string {
+func (r *errorReader) stackText(e *Error) string {
 	var b strings.Builder
 	switch {
 	case e.Message == "":
@@ -99,51 +104,60 @@ func (h *Heap) stackText(e *Error) string {
 	default:
 		b.WriteString(e.Name + ": " + e.Message)
 	}
-	w := &siteWriter{heap: h, sources: map[uint64]*Source{}}
 	for _, site := range e.Sites {
 		b.WriteString("\n    at ")
-		b.WriteString(w.text(site))
+		b.WriteString(r.siteText(site))
 	}
 	return b.String()
 }
 
 // textProperty returns the string that o or its prototypes have by a name, or
 // missing where they have none.
-func (h *Heap) textProperty(o Object, name, missing string) (string, error) {
-	p, ok := h.lookup(o, name)
+func (r *errorReader) textProperty(o Object, name, missing string) string {
+	p, ok := r.lookup(o, name)
 	if !ok || p.Accessor {
-		return missing, nil
+		return missing
 	}
-	v, err := h.Object(p.Value)
-	if err != nil || !h.IsString(v) {
-		return missing, nil
+	v, err := r.heap.Object(p.Value)
+	if err != nil || !r.heap.IsString(v) {
+		return missing
 	}
-	text, _, err := h.Text(p.Value, maxMessage)
-	return text, err
+	text, _, err := r.heap.Text(p.Value, maxMessage)
+	if err != nil {
+		return missing
+	}
+	return text
 }
 
 // lookup finds the property of a name that o has itself or by its prototypes.
-func (h *Heap) lookup(o Object, name string) (Property, bool) {
-	for range prototypesToSeek {
-		if p, ok := h.own(o, name); ok {
-			return p, true
+func (r *errorReader) lookup(o Object, name string) (p Property, ok bool) {
+	for _, properties := range r.chain(o) {
+		for _, p := range properties {
+			if p.Name == name && !p.Symbol {
+				return p, true
+			}
 		}
-		next, err := h.Object(o.Map.Prototype)
-		if err != nil || !h.IsReceiver(next) || next.Map.Kind == "JSProxy" {
-			break
-		}
-		o = next
 	}
 	return Property{}, false
 }
 
-// own finds o's own property of a name, be it an accessor.
-func (h *Heap) own(o Object, name string) (Property, bool) {
-	properties, _ := h.Properties(o) // what can be read of them
-	for _, p := range properties {
-		if p.Name == name && !p.Symbol {
-			return p, true
+// chain yields the properties of o, and of each of its prototypes in turn, as far
+// as they can be read and as many as may still be looked at.
+func (r *errorReader) chain(o Object) iter.Seq2[Object, []Property] {
+	return func(yield func(Object, []Property) bool) {
+		for range prototypesToSeek {
+			if !r.heap.IsReceiver(o) || o.Map.Kind == "JSProxy" || r.left <= 0 {
+				return
+			}
+			properties, _ := r.heap.Properties(o)
+			r.left -= len(properties) + 1
+			if !yield(o, properties) {
+				return
+			}
+			var err error
+			if o, err = r.heap.Object(o.Map.Prototype); err != nil {
+				return
+			}
 		}
 	}
-	return Property{}, false
 }

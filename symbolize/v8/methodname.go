@@ -57,8 +57,8 @@ func (h *Heap) functionType(o Object) string {
 
 // methodCall returns how V8 writes the call of a function as a method: its class,
 // its name, and what the object calls it if that is another.
-func (h *Heap) methodCall(receiver Value, fn Object, function, class string) string {
-	method := h.methodName(receiver, fn, function)
+func (r *errorReader) methodCall(receiver Value, fn Object, function, class string) string {
+	method := r.methodName(receiver, fn, function)
 	if function == "" {
 		if method == "" {
 			method = "<anonymous>"
@@ -66,10 +66,10 @@ func (h *Heap) methodCall(receiver Value, fn Object, function, class string) str
 		return class + "." + method
 	}
 	text := function
-	if h.showsClass(function, class) {
+	if r.heap.showsClass(function, class) {
 		text = class + "." + function
 	}
-	accessor := h.version.Major >= 12 && strings.HasSuffix(function, " "+method)
+	accessor := r.heap.version.Major >= 12 && strings.HasSuffix(function, " "+method)
 	if method == "" || function == method || strings.HasSuffix(function, "."+method) || accessor {
 		return text
 	}
@@ -90,22 +90,21 @@ func (h *Heap) showsClass(function, class string) bool {
 
 // methodName returns the name of the property, of the receiver or its prototypes,
 // that holds a function; none if there are several.
-func (h *Heap) methodName(receiver Value, fn Object, name string) string {
-	o, err := h.Object(receiver)
-	if err != nil || !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
+func (r *errorReader) methodName(receiver Value, fn Object, name string) string {
+	o, err := r.heap.Object(receiver)
+	if err != nil {
 		return ""
 	}
 	for _, accessor := range []string{"get ", "set "} {
 		name = strings.TrimPrefix(name, accessor)
 	}
 	if name != "" {
-		if p, ok := h.lookup(o, name); ok && p.holds(fn) {
+		if p, ok := r.lookup(o, name); ok && p.holds(fn) {
 			return name
 		}
 	}
-	for range prototypesToSeek {
+	for _, properties := range r.chain(o) {
 		found := ""
-		properties, _ := h.Properties(o) // what can be read of them
 		for _, p := range properties {
 			if p.Symbol || p.Hidden || !p.holds(fn) {
 				continue
@@ -117,9 +116,6 @@ func (h *Heap) methodName(receiver Value, fn Object, name string) string {
 		}
 		if found != "" {
 			return found
-		}
-		if o, err = h.Object(o.Map.Prototype); err != nil || !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
-			break
 		}
 	}
 	return ""

@@ -84,7 +84,14 @@ func (h *Heap) Promise(o Object) (Promise, error) {
 // reactions reads a list of PromiseReactions, the newest first, which ends with a Smi.
 func (h *Heap) reactions(next Value) ([]Reaction, error) {
 	var list []Reaction
+	var earlier Value // one of those before, to find a circle by
 	for next.IsObject() && len(list) < maxReactions {
+		if next == earlier {
+			return list, fmt.Errorf("read reactions at %#x: they go in a circle", next.Address())
+		}
+		if n := len(list); n&(n-1) == 0 {
+			earlier = next
+		}
 		o, err := h.Object(next)
 		if err != nil {
 			return list, err

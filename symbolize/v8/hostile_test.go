@@ -1,0 +1,293 @@
+package v8
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A captured memory has what was read of a process, and can be damaged.
+type captured struct {
+	live  Memory            // asked for what is not there yet; nil: no more
+	bytes map[uint64][]byte // by the page's address
+	reads []uint64          // addresses that were read
+}
+
+const pageSize = 4096
+
+var errNotCaptured = errors.New("not captured")
+
+func (c *captured) ReadAt(p []byte, addr uint64) (int, error) {
+	for n := 0; n < len(p); {
+		at := addr + uint64(n)
+		page, err := c.page(at &^ (pageSize - 1))
+		if err != nil {
+			return n, err
+		}
+		n += copy(p[n:], page[at%pageSize:])
+	}
+	if c.live != nil {
+		c.reads = append(c.reads, addr+uint64(len(p))/2)
+	}
+	return len(p), nil
+}
+
+func (c *captured) page(address uint64) ([]byte, error) {
+	if page, ok := c.bytes[address]; ok {
+		return page, nil
+	}
+	if c.live == nil {
+		return nil, errNotCaptured
+	}
+	page := make([]byte, pageSize)
+	if _, err := c.live.ReadAt(page, address); err != nil {
+		return nil, err
+	}
+	c.bytes[address] = page
+	return page, nil
+}
+
+// put writes a word; the function that it returns puts back what was there.
+func (c *captured) put(address, word uint64) (undo func()) {
+	page, at := c.bytes[address&^(pageSize-1)], address%pageSize
+	old := binary.LittleEndian.Uint64(page[at:])
+	binary.LittleEndian.PutUint64(page[at:], word)
+	return func() { binary.LittleEndian.PutUint64(page[at:], old) }
+}
+
+// capture returns all that reading the values of values.js takes.
+func capture(t *testing.T) (c *captured, b *Binary, held map[string]Value) {
+	t.Helper()
+	path := nodePath(t, "24.21.0")
+	h, held, _ := values(t, path)
+	b = inspect(t, path)
+	c = &captured{live: h.mem, bytes: map[uint64][]byte{}}
+	fresh, err := NewHeap(c, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range held {
+		readAll(fresh, v)
+	}
+	c.live = nil
+	return c, b, held
+}
+
+// readAll reads v as whatever it could be.
+func readAll(h *Heap, v Value) {
+	h.Number(v)
+	h.Oddball(v)
+	h.Text(v, maxMessage)
+	o, err := h.Object(v)
+	if err != nil {
+		return
+	}
+	h.Class(o)
+	h.Properties(o)
+	h.Elements(o, func(Element) bool { return true })
+	h.Entries(o, func(Entry) bool { return true })
+	h.BigInt(o)
+	h.Symbol(o)
+	h.Date(o)
+	h.RegExp(o)
+	h.Wrapped(o)
+	h.Target(o)
+	h.Proxy(o)
+	h.Bound(o)
+	h.Callable(o)
+	h.SourceText(o, maxMessage)
+	h.Closure(o)
+	h.Generator(o)
+	h.Buffer(o)
+	h.View(o)
+	h.Exports(o)
+	h.Error(o)
+	if p, err := h.Promise(o); err == nil {
+		for _, r := range p.Reactions {
+			if g, err := h.Object(r.Generator); err == nil {
+				h.Generator(g)
+			}
+		}
+	}
+}
+
+// limit is how long reading a few hundred damaged values may take: it is bounded
+// by counts, but on a busy machine these take their time.
+const limit = 20 * time.Second
+
+func FuzzDamagedHeapIsReadWithinBounds(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed)
+	}
+	var c *captured
+	var b *Binary
+	var held map[string]Value
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		if c == nil {
+			c, b, held = capture(t)
+		}
+		defer c.damage(seed)()
+		h, err := NewHeap(c, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for _, name := range slices.Sorted(maps.Keys(held)) {
+			readAll(h, held[name])
+		}
+		if took := time.Since(began); took > limit {
+			t.Errorf("reading took %v, want less than %v", took, limit)
+		}
+	})
+}
+
+// damage changes words that were read, by chance; the function that it returns
+// puts back what was there.
+func (c *captured) damage(seed uint64) (undo func()) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	var undos []func()
+	for range 30 {
+		at := c.reads[random.IntN(len(c.reads))]
+		word := random.Uint64()
+		switch random.IntN(4) {
+		case 0:
+			word = uint64(random.Uint32()) << 32 // a small integer
+		case 1:
+			word = c.reads[random.IntN(len(c.reads))] | heapTag
+		case 2:
+			word = 1<<64 - 1
+		}
+		undos = append(undos, c.put(at&^(wordSize-1), word))
+	}
+	return func() {
+		for _, f := range slices.Backward(undos) {
+			f()
+		}
+	}
+}
+
+// fieldAt returns the address of a field of a value held.
+func fieldAt(t *testing.T, h *Heap, v Value, class, field string) uint64 {
+	t.Helper()
+	offset, ok := h.Offset(class, field)
+	if !ok {
+		t.Fatalf("no %s.%s", class, field)
+	}
+	return v.Address() + uint64(offset)
+}
+
+// field returns what is in a field of a value.
+func field(t *testing.T, h *Heap, v Value, class, name string) Value {
+	t.Helper()
+	word, err := h.word(fieldAt(t, h, v, class, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Value(word)
+}
+
+func TestWhatIsNoValueOfItsKindIsRefused(t *testing.T) {
+	c, b, held := capture(t)
+	h, err := NewHeap(c, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("lies", func(t *testing.T) { refusesLies(t, c, h, held) })
+	t.Run("others", func(t *testing.T) { refusesOthers(t, h, held["key"]) })
+}
+
+// refusesLies changes one word of each of several values.
+func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
+	huge := uint64(1<<30) << 32
+	reaction := field(t, h, held["awaited"], "JSPromise", "reactions_or_result")
+	table := field(t, h, held["map"], "JSMap", "table")
+	context := field(t, h, held["closure"], "JSFunction", "context")
+	args := field(t, h, held["bound"], "JSBoundFunction", "bound_arguments")
+	for name, tt := range map[string]struct {
+		at, word uint64
+		read     func(o Object) error
+		value    string
+		want     string
+	}{
+		"reactions in a circle": {
+			fieldAt(t, h, reaction, "PromiseReaction", "next"), uint64(reaction),
+			func(o Object) error { _, err := h.Promise(o); return err }, "awaited", "circle",
+		},
+		"entries without end": {
+			table.Address() + arrayFirst, huge,
+			func(o Object) error { return h.Entries(o, func(Entry) bool { return true }) }, "map", "entries in",
+		},
+		"fewer than no entries": {
+			table.Address() + arrayFirst, 1<<64 - 1<<32,
+			func(o Object) error { return h.Entries(o, func(Entry) bool { return true }) }, "map", "entries in",
+		},
+		"digits without end": {
+			fieldAt(t, h, held["bigint7"], "BigInt", "bitfield"), 1<<31 - 2,
+			func(o Object) error { _, err := h.BigInt(o); return err }, "bigint7", "digits of 64 bits",
+		},
+		"arguments without end": {
+			args.Address() + arrayLength, huge,
+			func(o Object) error { _, err := h.Bound(o); return err }, "bound", "a FixedArray of",
+		},
+		"a scope in itself": {
+			context.Address() + arrayFirst + contextPrevious*wordSize, uint64(context),
+			func(o Object) error { _, err := h.Closure(o); return err }, "closure", "more than",
+		},
+		"a buffer larger than memory": {
+			fieldAt(t, h, held["buffer"], "JSArrayBuffer", "byte_length"), 1 << 60,
+			func(o Object) error { _, err := h.Buffer(o); return err }, "buffer", "bytes of",
+		},
+		"a state that is none": {
+			fieldAt(t, h, held["awaited"], "JSPromise", "flags"), 3 << 32,
+			func(o Object) error { _, err := h.Promise(o); return err }, "awaited", "flags",
+		},
+	} {
+		o, err := h.Object(held[tt.value])
+		if err != nil {
+			t.Fatal(err)
+		}
+		undo := c.put(tt.at, tt.word)
+		if err := tt.read(o); !contains(err, tt.want) {
+			t.Errorf("%s: error = %v, want one with %q", name, err, tt.want)
+		}
+		undo()
+	}
+}
+
+// refusesOthers reads a plain object as what it is not.
+func refusesOthers(t *testing.T, h *Heap, plain Value) {
+	o, err := h.Object(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() error{
+		"Entries":   func() error { return h.Entries(o, nil) },
+		"Promise":   func() error { _, err := h.Promise(o); return err },
+		"Proxy":     func() error { _, err := h.Proxy(o); return err },
+		"Bound":     func() error { _, err := h.Bound(o); return err },
+		"BigInt":    func() error { _, err := h.BigInt(o); return err },
+		"Symbol":    func() error { _, err := h.Symbol(o); return err },
+		"Date":      func() error { _, err := h.Date(o); return err },
+		"RegExp":    func() error { _, err := h.RegExp(o); return err },
+		"Wrapped":   func() error { _, err := h.Wrapped(o); return err },
+		"Target":    func() error { _, err := h.Target(o); return err },
+		"Buffer":    func() error { _, err := h.Buffer(o); return err },
+		"View":      func() error { _, err := h.View(o); return err },
+		"Generator": func() error { _, err := h.Generator(o); return err },
+		"Exports":   func() error { _, err := h.Exports(o); return err },
+		"Closure":   func() error { _, err := h.Closure(o); return err },
+		"Callable":  func() error { _, err := h.Callable(o); return err },
+	} {
+		if err := read(); err == nil {
+			t.Errorf("%s of a plain object has no error, want one", name)
+		}
+	}
+	e, err := h.Error(o)
+	if err != nil || e.Stack != "" || e.HasCause {
+		t.Errorf("Error of a plain object = %+v, %v, want no stack and no cause", e, err)
+	}
+}

@@ -1,0 +1,361 @@
+package v8
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A teller says of values what the program says of them.
+type teller struct {
+	h     *Heap
+	names map[uint64]string // of the values held, by address
+}
+
+// brief tells a value in a word, as the program's function of that name.
+func (r *teller) brief(v Value) string {
+	if n, ok := r.h.Number(v); ok {
+		return number(n)
+	}
+	if name, ok := r.names[v.Address()]; ok {
+		return "@" + name
+	}
+	if text := r.h.Oddball(v); text != "" {
+		return text
+	}
+	o, err := r.h.Object(v)
+	if err != nil {
+		return err.Error()
+	}
+	switch {
+	case r.h.IsString(o):
+		text, _, err := r.h.Text(v, -1)
+		return strconv.Quote(text) + failure(err)
+	case o.Map.Kind == "BigInt":
+		text, err := r.h.BigInt(o)
+		return text + "n" + failure(err)
+	case o.Map.Kind == "Symbol":
+		s, err := r.h.Symbol(o)
+		return "Symbol(" + s.Description + ")" + failure(err)
+	case r.h.IsFunction(o):
+		f, err := r.h.Function(o)
+		return f.Name + failure(err)
+	}
+	class, err := r.h.Class(o)
+	return class + failure(err)
+}
+
+func failure(err error) string {
+	if err == nil {
+		return ""
+	}
+	return " (" + err.Error() + ")"
+}
+
+func number(n float64) string {
+	if n == 0 && 1/n < 0 {
+		return "-0"
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+func (r *teller) briefs(values []Value) []any {
+	told := []any{}
+	for _, v := range values {
+		told = append(told, r.brief(v))
+	}
+	return told
+}
+
+// tell returns what is read of a value, in the keys that the truth has.
+func (r *teller) tell(o Object, truth map[string]any) (map[string]any, error) {
+	read := map[string]func(Object, map[string]any) (map[string]any, error){
+		"object": func(Object, map[string]any) (map[string]any, error) { return map[string]any{}, nil },
+		"map":    r.collection, "set": r.collection, "weakmap": r.collection, "weakset": r.collection,
+		"error": r.error, "captured": r.error, "weakref": r.weakRef, "promise": r.promise,
+		"bigint": r.bigint, "symbol": r.symbol, "wrapper": r.wrapper, "date": r.date, "regexp": r.regexp,
+		"bound": r.bound, "proxy": r.proxy, "arguments": r.arguments, "function": r.function,
+		"generator": r.generator, "arraybuffer": r.buffer, "typedarray": r.view, "dataview": r.view,
+		"private": r.private, "closure": r.closure, "shape": r.shape, "string": r.text, "namespace": r.namespace,
+	}[truth["kind"].(string)]
+	if read == nil {
+		return nil, fmt.Errorf("nothing reads a %v", truth["kind"])
+	}
+	told, err := read(o, truth)
+	if told != nil {
+		told["kind"] = truth["kind"]
+	}
+	return told, err
+}
+
+func (r *teller) collection(o Object, _ map[string]any) (map[string]any, error) {
+	entries := []any{}
+	err := r.h.Entries(o, func(e Entry) bool {
+		told := []any{r.brief(e.Key)}
+		if strings.HasSuffix(o.Map.Kind, "Map") {
+			told = append(told, r.brief(e.Value))
+		}
+		entries = append(entries, told)
+		return true
+	})
+	if strings.HasPrefix(o.Map.Kind, "JSWeak") {
+		slices.SortFunc(entries, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	}
+	return map[string]any{"entries": entries}, err
+}
+
+func (r *teller) weakRef(o Object, _ map[string]any) (map[string]any, error) {
+	v, err := r.h.Target(o)
+	return map[string]any{"target": r.brief(v)}, err
+}
+
+func (r *teller) promise(o Object, _ map[string]any) (map[string]any, error) {
+	p, err := r.h.Promise(o)
+	told := map[string]any{"state": p.State.String(), "value": "undefined", "reactions": []any{}}
+	if p.State != Pending {
+		told["value"] = r.brief(p.Value)
+	}
+	for _, reaction := range p.Reactions {
+		who := r.brief(reaction.Fulfill)
+		if reaction.Generator != 0 {
+			o, err := r.h.Object(reaction.Generator)
+			if err != nil {
+				return told, err
+			}
+			g, err := r.h.Generator(o)
+			if err != nil {
+				return told, err
+			}
+			who = "await in " + strings.TrimPrefix(r.brief(g.Function), "@")
+		}
+		told["reactions"] = append(told["reactions"].([]any), who)
+	}
+	return told, err
+}
+
+func (r *teller) error(o Object, truth map[string]any) (map[string]any, error) {
+	e, err := r.h.Error(o)
+	if err != nil {
+		return nil, err
+	}
+	class, err := r.h.Class(o)
+	told := map[string]any{"name": e.Name, "message": e.Message, "stack": e.Stack, "class": class}
+	if e.HasCause {
+		told["cause"] = r.brief(e.Cause)
+	}
+	for key := range told {
+		if _, ok := truth[key]; !ok {
+			delete(told, key)
+		}
+	}
+	return told, err
+}
+
+func (r *teller) bigint(o Object, _ map[string]any) (map[string]any, error) {
+	text, err := r.h.BigInt(o)
+	return map[string]any{"text": text}, err
+}
+
+func (r *teller) symbol(o Object, _ map[string]any) (map[string]any, error) {
+	s, err := r.h.Symbol(o)
+	told := map[string]any{"description": nil}
+	if s.Described {
+		told["description"] = s.Description
+	}
+	if s.Registered {
+		told["shared"] = true
+	}
+	if s.WellKnown {
+		told["wellKnown"] = true
+	}
+	return told, err
+}
+
+// private tells the fields with names like #name. V8 marks an object of a class
+// with private methods by a symbol of its own.
+func (r *teller) private(o Object, _ map[string]any) (map[string]any, error) {
+	properties, err := r.h.Properties(o)
+	names := map[string]any{}
+	for _, p := range properties {
+		key, keyErr := r.h.Object(p.Key)
+		if keyErr != nil || key.Map.Kind != "Symbol" {
+			continue
+		}
+		s, symbolErr := r.h.Symbol(key)
+		if symbolErr != nil || !s.PrivateName {
+			continue
+		}
+		names[s.Description] = r.brief(p.Value)
+	}
+	return map[string]any{"names": names}, err
+}
+
+func (r *teller) wrapper(o Object, _ map[string]any) (map[string]any, error) {
+	v, err := r.h.Wrapped(o)
+	return map[string]any{"value": r.brief(v)}, err
+}
+
+func (r *teller) date(o Object, _ map[string]any) (map[string]any, error) {
+	ms, err := r.h.Date(o)
+	return map[string]any{"ms": number(ms)}, err
+}
+
+func (r *teller) regexp(o Object, _ map[string]any) (map[string]any, error) {
+	e, err := r.h.RegExp(o)
+	return map[string]any{"source": e.Source, "flags": e.Flags}, err
+}
+
+func (r *teller) bound(o Object, _ map[string]any) (map[string]any, error) {
+	b, err := r.h.Bound(o)
+	return map[string]any{"target": r.brief(b.Target), "this": r.brief(b.This), "args": r.briefs(b.Args)}, err
+}
+
+func (r *teller) proxy(o Object, _ map[string]any) (map[string]any, error) {
+	p, err := r.h.Proxy(o)
+	if p.Revoked {
+		return map[string]any{"revoked": true}, err
+	}
+	return map[string]any{"target": r.brief(p.Target), "handler": r.brief(p.Handler)}, err
+}
+
+func (r *teller) arguments(o Object, _ map[string]any) (map[string]any, error) {
+	var values []Value
+	err := r.h.Elements(o, func(e Element) bool {
+		values = append(values, e.Value)
+		return true
+	})
+	return map[string]any{"values": r.briefs(values)}, err
+}
+
+func (r *teller) function(o Object, truth map[string]any) (map[string]any, error) {
+	c, err := r.h.Callable(o)
+	if err != nil {
+		return nil, err
+	}
+	is := c.Kind
+	switch {
+	case c.Builtin:
+		is = "builtin"
+	case c.API:
+		is = "api"
+	}
+	told := map[string]any{"is": is}
+	if _, ok := truth["source"]; ok {
+		text, _, err := r.h.SourceText(o, 1<<20)
+		if err != nil {
+			return nil, err
+		}
+		told["source"] = text
+	}
+	return told, nil
+}
+
+func (r *teller) generator(o Object, _ map[string]any) (map[string]any, error) {
+	g, err := r.h.Generator(o)
+	if err != nil {
+		return nil, err
+	}
+	fn, err := r.h.Object(g.Function)
+	if err != nil {
+		return nil, err
+	}
+	f, err := r.h.Function(fn)
+	if err != nil {
+		return nil, err
+	}
+	source, err := ReadScript(r.h.mem, r.h.layout, f.Script, f.ScriptID)
+	line, _ := source.Position(g.Offset)
+	return map[string]any{"function": f.Name, "state": g.State.String(), "line": float64(line)}, err
+}
+
+func (r *teller) bytes(address, n uint64) string {
+	b, err := r.h.Bytes(address, n, 1<<20)
+	return hex.EncodeToString(b) + failure(err)
+}
+
+func (r *teller) buffer(o Object, _ map[string]any) (map[string]any, error) {
+	b, err := r.h.Buffer(o)
+	told := map[string]any{"bytes": r.bytes(b.Address, b.Length)}
+	for key, is := range map[string]bool{"shared": b.Shared, "resizable": b.Resizable, "detached": b.Detached} {
+		if is {
+			told[key] = true
+		}
+	}
+	if b.Resizable {
+		told["max"] = float64(b.Max)
+	}
+	return told, err
+}
+
+func (r *teller) view(o Object, truth map[string]any) (map[string]any, error) {
+	v, err := r.h.View(o)
+	told := map[string]any{"bytes": r.bytes(v.Address, v.Bytes)}
+	if v.Type != "DataView" {
+		told["type"], told["length"] = v.Type, float64(v.Length)
+	}
+	if _, ok := truth["buffer"]; ok {
+		told["buffer"] = r.brief(v.Buffer)
+	}
+	return told, err
+}
+
+func (r *teller) closure(o Object, truth map[string]any) (map[string]any, error) {
+	scopes, err := r.h.Closure(o)
+	told := []any{}
+	for _, c := range scopes[:min(len(scopes), len(truth["scopes"].([]any)))] {
+		variables := map[string]any{}
+		for _, v := range c.Variables {
+			if v.IsNumber {
+				variables[v.Name] = number(v.Number)
+			} else {
+				variables[v.Name] = r.brief(v.Value)
+			}
+		}
+		told = append(told, variables)
+	}
+	return map[string]any{"scopes": told}, err
+}
+
+func (r *teller) shape(o Object, _ map[string]any) (map[string]any, error) {
+	all, err := r.h.Properties(o)
+	properties, elements := map[string]any{}, map[string]any{}
+	for _, p := range all {
+		name := p.Name
+		if p.Symbol {
+			name = "Symbol(" + name + ")"
+		}
+		switch {
+		case p.Accessor && p.Getter != 0:
+			properties[name] = []any{r.h.Oddball(p.Getter) != "null", r.h.Oddball(p.Setter) != "null"}
+		case !p.Accessor:
+			properties[name] = r.brief(p.Value)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = r.h.Elements(o, func(e Element) bool {
+		elements[strconv.Itoa(e.Index)] = number(e.Number)
+		if !e.IsNumber {
+			elements[strconv.Itoa(e.Index)] = r.brief(e.Value)
+		}
+		return true
+	})
+	return map[string]any{"properties": properties, "elements": elements}, err
+}
+
+func (r *teller) text(o Object, _ map[string]any) (map[string]any, error) {
+	text, length, err := r.h.Text(o.Ref(), -1)
+	return map[string]any{"text": text, "length": float64(length)}, err
+}
+
+func (r *teller) namespace(o Object, _ map[string]any) (map[string]any, error) {
+	exports, err := r.h.Exports(o)
+	told := map[string]any{}
+	for _, e := range exports {
+		told[e.Name] = r.brief(e.Value)
+	}
+	return map[string]any{"exports": told}, err
+}
