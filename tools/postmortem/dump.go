@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"ustack/symbolize/process"
 	"ustack/symbolize/v8"
@@ -127,6 +128,8 @@ func (d *Dump) Bias() uint64 {
 	return d.v8.bias
 }
 
+var errStripped = errors.New("V8's file was built or stripped without it")
+
 // findV8 finds the file that holds V8, the program or a library.
 func (d *Dump) findV8() {
 	var err error
@@ -150,8 +153,9 @@ func (d *Dump) findV8() {
 		d.lacks("V8 in "+d.v8.path, err, noJS)
 		return
 	}
-	for _, symbol := range d.binary.Missing {
-		d.lacks("symbol", errors.New(symbol), "V8's file was built or stripped without it")
+	for _, missing := range d.binary.Missing {
+		symbol, _, _ := strings.Cut(missing, " ")
+		d.lacks("symbol "+symbol, errStripped, "functions of V8's own may have no name, and compiled ones no line")
 	}
 	if d.heap, err = v8.NewHeap(d, d.binary); err != nil {
 		d.lacks("V8's heap", err, "no object is understood")

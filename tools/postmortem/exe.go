@@ -31,12 +31,22 @@ type module struct {
 	elf  *elfsym.File
 	bias uint64 // of addresses in the process above those in the file
 
-	unwind     *unwinder // nil until it was asked for, or where there is none
-	unwindErr  error     // why
-	unwindRead bool
+	unwind    *unwinder // nil until it was asked for
+	unwindErr error     // why there is none
 }
 
 func (m *module) close() error { return m.elf.Close() }
+
+// unwinder returns the file's unwind tables.
+func (m *module) unwinder() (*unwinder, error) {
+	if m.file == nil {
+		return nil, m.err
+	}
+	if m.unwind == nil && m.unwindErr == nil {
+		m.unwind, m.unwindErr = newUnwinder(m.file)
+	}
+	return m.unwind, m.unwindErr
+}
 
 // deleted ends the path of a file that was removed or replaced while it was mapped.
 const deleted = " (deleted)"

@@ -103,8 +103,7 @@ func (d *Dump) codeAt(pc uint64) (codeKind, part) {
 		if p.module != d.v8 || d.binary == nil {
 			return codeNative, p
 		}
-		offset, size := d.binary.Builtins()
-		if pc-p.Start+p.Offset-offset < size {
+		if d.isBuiltin(p, pc) {
 			return codeBuiltin, p
 		}
 		return codeNative, p
@@ -117,6 +116,19 @@ func (d *Dump) codeAt(pc uint64) (codeKind, part) {
 		return codeMade, part{}
 	}
 	return codeJIT, part{}
+}
+
+// isBuiltin reports whether pc, in V8's file, is in a builtin of V8's. Where the
+// file was stripped of where these are, they are the code that has no unwind table.
+func (d *Dump) isBuiltin(p part, pc uint64) bool {
+	offset, size := d.binary.Builtins()
+	at := pc - p.Start + p.Offset
+	if size > 0 {
+		return at-offset < size
+	}
+	address, ok := p.module.elf.Address(at)
+	unwind, err := p.module.unwinder()
+	return ok && err == nil && !unwind.covers(address)
 }
 
 // push adds a frame at the cursor.
@@ -191,21 +203,15 @@ func (w *walker) leave(p part) bool {
 }
 
 func (w *walker) unwound(p part) (cursor, error) {
-	if p.module.file == nil {
-		return cursor{}, p.module.err
-	}
-	if !p.module.unwindRead {
-		p.module.unwindRead = true
-		p.module.unwind, p.module.unwindErr = newUnwinder(p.module.file)
-	}
-	if p.module.unwind == nil {
-		return cursor{}, p.module.unwindErr
+	unwind, err := p.module.unwinder()
+	if err != nil {
+		return cursor{}, err
 	}
 	address, ok := p.module.elf.Address(w.at.pc - p.Start + p.Offset)
 	if !ok {
 		return cursor{}, errNoEntry
 	}
-	return p.module.unwind.caller(w.at, address, w.word)
+	return unwind.caller(w.at, address, w.word)
 }
 
 // maxFrameBytes bounds the bytes between two frames; threads' stacks are smaller.

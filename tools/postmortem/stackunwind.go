@@ -95,6 +95,12 @@ func (c *cursor) setAll(pc, sp, fp uint64) {
 	c.regs[regSP], c.regs[regBP] = sp, fp
 }
 
+// covers reports whether an address in the file is of a function with a table.
+func (u *unwinder) covers(address uint64) bool {
+	_, err := u.entries.FDEForPC(address)
+	return err == nil
+}
+
 // caller returns the cursor in the caller of the function at c, whose code is at
 // address in the file.
 func (u *unwinder) caller(c cursor, address uint64, read func(uint64) (uint64, error)) (next cursor, err error) {
@@ -117,18 +123,13 @@ func (u *unwinder) caller(c cursor, address uint64, read func(uint64) (uint64, e
 	if err != nil {
 		return c, fmt.Errorf("unwind: %w", err)
 	}
-	base, ok := c.get(rules.CFA.Reg)
-	if rules.CFA.Rule != frame.RuleCFA || !ok {
-		return c, errNoRule
+	cfa, err := c.frameAddress(rules.CFA, read)
+	if err != nil {
+		return c, err
 	}
-	cfa := base + uint64(rules.CFA.Offset)
-	next = cursor{known: c.known & calleeSaved, regs: c.regs}
-	for reg, rule := range rules.Regs {
-		if reg != rules.RetAddrReg && reg < generalRegisters {
-			if err := next.restore(reg, rule, cfa, read); err != nil {
-				return c, err
-			}
-		}
+	next, err = restored(rules, c, cfa, read)
+	if err != nil {
+		return c, err
 	}
 	ret, ok := rules.Regs[rules.RetAddrReg]
 	switch {
@@ -145,22 +146,52 @@ func (u *unwinder) caller(c cursor, address uint64, read func(uint64) (uint64, e
 	return next, nil
 }
 
+// frameAddress returns where a function's frame begins, the stack pointer of its
+// caller.
+func (c *cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, error)) (uint64, error) {
+	if rule.Rule == frame.RuleExpression {
+		return evaluate(rule.Expression, *c, read)
+	}
+	base, ok := c.get(rule.Reg)
+	if rule.Rule != frame.RuleCFA || !ok {
+		return 0, errNoRule
+	}
+	return base + uint64(rule.Offset), nil
+}
+
 // calleeSaved are the registers that a function leaves as they were unless its
 // table says otherwise: rbx, rbp, r12 to r15.
 const calleeSaved = 1<<3 | 1<<regBP | 1<<12 | 1<<13 | 1<<14 | 1<<15
 
-// restore gives a register the value that a rule says it has in the caller.
-func (c *cursor) restore(reg uint64, rule frame.DWRule, cfa uint64, read func(uint64) (uint64, error)) error {
-	var err error
-	switch rule.Rule {
-	case frame.RuleOffset:
-		c.regs[reg], err = read(cfa + uint64(rule.Offset))
-		c.known |= 1 << reg
-	case frame.RuleSameVal, frame.RuleUndefined: // also the library's word for "restored"
-	default:
-		c.known &^= 1 << reg
+// restored returns the registers that the caller of the function at c has, whose
+// frame begins at cfa.
+func restored(rules *frame.FrameContext, c cursor, cfa uint64, read func(uint64) (uint64, error)) (cursor, error) {
+	next := cursor{known: c.known & calleeSaved, regs: c.regs}
+	for reg, rule := range rules.Regs {
+		if reg >= generalRegisters {
+			continue
+		}
+		address := cfa + uint64(rule.Offset)
+		var err error
+		switch rule.Rule {
+		case frame.RuleSameVal, frame.RuleUndefined: // also the library's word for "restored"
+			continue
+		case frame.RuleExpression:
+			address, err = evaluate(rule.Expression, c, read)
+		case frame.RuleOffset:
+		default:
+			next.known &^= 1 << reg
+			continue
+		}
+		if err == nil {
+			next.regs[reg], err = read(address)
+		}
+		if err != nil {
+			return c, err
+		}
+		next.known |= 1 << reg
 	}
-	return err
+	return next, nil
 }
 
 // isSignal reports whether entry is of the code that a signal's handler returns to.

@@ -106,6 +106,17 @@ func TestCallerIsFoundByTable(t *testing.T) {
 	}
 }
 
+func TestRegisterMayBeWhereAnExpressionSays(t *testing.T) {
+	u, err := parseUnwinder(table("zR", 0x10, regBP, 2, 0x77, 24), tableAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := u.caller(at(codeAddress, stackAddress), codeAddress, words)
+	if want := uint64(stackAddress + 24 + 1); err != nil || next.fp() != want {
+		t.Errorf("rbp = %#x, %v, want %#x", next.fp(), err, want)
+	}
+}
+
 func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -115,7 +126,7 @@ func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
 	}{
 		{"elsewhere", pushes, codeAddress + codeSize, errNoEntry},
 		{"outermost", []byte{0x07, 16}, codeAddress, errOutermost},
-		{"an expression", []byte{0x0f, 1, 0}, codeAddress, errNoRule},
+		{"an expression", []byte{0x0f, 1, 0}, codeAddress, errExpression},
 	} {
 		u, err := parseUnwinder(table("zR", tt.instructions...), tableAddress)
 		if err != nil {
@@ -182,9 +193,36 @@ func TestLibrarysTableIsWhole(t *testing.T) {
 	}
 }
 
+func TestExpressionsAreEvaluated(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		operations []byte
+		want       uint64
+		err        error
+	}{
+		{"OpenSSL's: what the stack has at 152, and 8", []byte{0x77, 0x98, 1, opDeref, opPlusConst, 8}, stackAddress + 152 + 1 + 8, nil},
+		{"a stub's first", []byte{0x77, 8, 0x80, 0, 0x3f, opAnd, 0x3b, opGE, 0x33, opShl, opPlus}, stackAddress + 8, nil},
+		{"below a register", []byte{0x77, 0x78}, stackAddress - 8, nil},
+		{"an element", []byte{0x77, 8, 0x33, 0x38, opMultiply, opPlus}, stackAddress + 8 + 3*8, nil},
+		{"difference", []byte{0x35, 0x33, opMinus}, 2, nil},
+		{"nothing", nil, 0, errExpression},
+		{"no operand", []byte{opPlus}, 0, errExpression},
+		{"nothing to read", []byte{opDeref}, 0, errExpression},
+		{"cut", []byte{0x77, 0x80}, 0, errExpression},
+		{"unknown", []byte{0x30, 0x30, 0xff}, 0, errExpression},
+		{"no such register", []byte{0x8f, 0}, 0, errNoRule},
+	} {
+		got, err := evaluate(tt.operations, at(codeAddress, stackAddress), words)
+		if !errors.Is(err, tt.err) || got != tt.want {
+			t.Errorf("%s: %#x, %v, want %#x, %v", tt.name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
 func FuzzUnwind(f *testing.F) {
 	f.Add(table("zR", pushes...), uint64(codeAddress))
 	f.Add(table("zRS"), uint64(codeAddress+1))
+	f.Add(table("zR", 0x0f, 4, 0x77, 8, 6, 0x30), uint64(codeAddress))
 	f.Add(table("zPLR", 0x0a, 0x0b, 0x0b), uint64(codeAddress+2))
 	f.Fuzz(func(t *testing.T, data []byte, pc uint64) {
 		u, err := parseUnwinder(data, tableAddress)
