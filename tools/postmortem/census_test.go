@@ -3,8 +3,12 @@ package postmortem
 import (
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize/v8"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
 )
@@ -76,9 +80,97 @@ func TestHeap(t *testing.T) {
 				{"pages are in spaces", pagesAreInSpaces},
 				{"live objects are told from dead ones", liveObjectsAreToldFromDeadOnes},
 				{"a weak map keeps the values of live keys only", weakMapKeepsValuesOfLiveKeysOnly},
+				{"a census counts what the program made", censusCountsWhatTheProgramMade},
+				{"a census tells shapes", censusTellsShapes},
+				{"what is selected is what is counted", selectedAreThoseCounted},
+				{"functions are counted by definition", functionsAreCountedByDefinition},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, g, facts) })
 			}
 		})
+	}
+}
+
+func censusCountsWhatTheProgramMade(t *testing.T, g *Graph, facts censusFacts) {
+	c := g.Census(CensusOptions{ByClass: true, Live: true})
+	live := map[string]int{}
+	for _, group := range c.Groups {
+		live[group.Class] += group.Count
+	}
+	for _, class := range facts.Classes {
+		if got := live[class]; got < facts.Keep || got > facts.Keep+stale {
+			t.Errorf("objects of %s = %d, want %d", class, got, facts.Keep)
+		}
+	}
+	live["Point"] += live["Point3"] // which V8 counts, too
+	for class, want := range facts.Queried {
+		if got := live[class]; got < want || got > want+stale {
+			t.Errorf("objects of %s = %d, want %d, as V8 counts", class, got, want)
+		}
+	}
+}
+
+func censusTellsShapes(t *testing.T, g *Graph, facts censusFacts) {
+	for class, want := range map[string][]string{
+		"Point": {"x", "y"}, "Point3": {"x", "y", "z"}, "Named": {"name", "id"},
+		"Holder": {"list", "next"}, "Legacy": {"value", "call"},
+	} {
+		c := g.Census(CensusOptions{Class: class, Live: true})
+		if len(c.Groups) == 0 {
+			t.Errorf("no objects of %s", class)
+			continue
+		}
+		most := c.Groups[0]
+		if diff := cmp.Diff(want, most.Properties); diff != "" || most.Count < facts.Keep {
+			t.Errorf("%d objects of %s have other properties (-want +got):\n%s", most.Count, class, diff)
+		}
+		o, err := g.heap.Object(v8.Value(most.Address))
+		if got, _ := g.heap.Class(o); err != nil || got != class {
+			t.Errorf("the object at %v is of %q, %v, want %s", most.Address, got, err, class)
+		}
+	}
+}
+
+func selectedAreThoseCounted(t *testing.T, g *Graph, facts censusFacts) {
+	for _, o := range []CensusOptions{
+		{Class: "Named"}, {Class: "Named", Live: true}, {Property: "z"}, {Kind: "array"}, {Kind: "string", Live: true},
+		{Kind: "FixedArray", Internal: true}, {}, {Internal: true},
+	} {
+		want := g.Census(o).Count
+		got := 0
+		for range g.Select(o) {
+			got++
+		}
+		if got != want || got == 0 {
+			t.Errorf("%+v selects %d objects, want %d", o, got, want)
+		}
+	}
+	group := g.Census(CensusOptions{Class: "Holder"}).Groups[0]
+	got := 0
+	for range g.Alike(group.object, CensusOptions{}) {
+		got++
+	}
+	if got != group.Count {
+		t.Errorf("objects like the one at %v = %d, want %d", group.Address, got, group.Count)
+	}
+}
+
+func functionsAreCountedByDefinition(t *testing.T, g *Graph, facts censusFacts) {
+	f := g.Functions(FunctionOptions{File: "census.js", Live: true})
+	if len(f.Definitions) == 0 {
+		t.Fatal("no functions of census.js")
+	}
+	arrow := f.Definitions[0]
+	if arrow.Count < facts.Keep || arrow.Count > facts.Keep+stale {
+		t.Errorf("closures of %s = %d, want %d", arrow.Name, arrow.Count, facts.Keep)
+	}
+	const line = 12 // of "this.call = () => i"
+	if arrow.Name != "Legacy.call" && arrow.Name != "call" && arrow.Name != "Legacy" || arrow.Line != line {
+		t.Errorf("most closures are of %s in line %d, want Legacy.call in line %d", arrow.Name, arrow.Line, line)
+	}
+	for _, d := range g.Functions(FunctionOptions{Name: "make"}).Definitions {
+		if !strings.Contains(d.Name, "make") {
+			t.Errorf("functions with make in their names have %q", d.Name)
+		}
 	}
 }

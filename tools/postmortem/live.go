@@ -57,6 +57,7 @@ type Graph struct {
 	Roots []Root // by object
 	Live  int    // objects
 
+	dump  *Dump // nil if it was made of other memory
 	live  bitSet
 	out   edges
 	pairs []weakPair
@@ -75,7 +76,12 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewGraph(ctx, o, d.threads)
+	g, err := NewGraph(ctx, o, d.threads)
+	if err != nil {
+		return nil, err
+	}
+	g.dump = d
+	return g, nil
 }
 
 // NewGraph follows the references of all objects. The

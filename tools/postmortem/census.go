@@ -1,0 +1,285 @@
+package postmortem
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// CensusOptions say which objects are counted. The zero value counts all that a
+// program knows as objects.
+type CensusOptions struct {
+	Class    string // only those of that class
+	Property string // only those with a property of that name
+	Kind     string // only those of that kind: V8's own ("JSArray", "FixedArray"), or without its JS ("array"), or "string"
+	Live     bool   // only those that are live
+	Internal bool   // also what V8 keeps for itself, strings and numbers included
+	ByClass  bool   // do not tell objects of a class by their properties
+}
+
+// A Group is objects that have their class and their properties' names in common.
+type Group struct {
+	Class      string   `json:"class"`
+	Kind       string   `json:"kind"`
+	Properties []string `json:"properties,omitempty"` // names, in order
+	Dictionary bool     `json:"dictionary,omitempty"` // properties are the objects' own: too many objects to look at each
+	Count      int      `json:"count"`
+	Live       int      `json:"live"`
+	Bytes      uint64   `json:"bytes"`   // that the objects themselves take
+	Address    Address  `json:"address"` // tagged, of one of them, a live one if there is one
+
+	object ID
+}
+
+// A Census counts objects.
+type Census struct {
+	Groups []*Group `json:"groups"` // those with most bytes first
+	Count  int      `json:"count"`
+	Live   int      `json:"live"`
+	Bytes  uint64   `json:"bytes"`
+	Doubts Doubts   `json:"doubts"`
+}
+
+// maxOwnShapes is how many objects of a map are told by properties that V8 keeps
+// for each of them: reading these takes some microseconds an object.
+const maxOwnShapes = 10_000
+
+// Census counts objects by class and properties.
+func (g *Graph) Census(o CensusOptions) *Census {
+	c := newClassifier(g, o)
+	census := &Census{Doubts: g.Doubts}
+	for id := range ID(g.Len()) {
+		if o.Live && !g.IsLive(id) {
+			continue
+		}
+		if group := c.group(id); group != nil {
+			group.add(g, id)
+		}
+	}
+	for _, group := range c.groups {
+		if group.Count == 0 {
+			continue
+		}
+		group.Address = Address(v8.Ref(g.Address(group.object)))
+		census.Groups = append(census.Groups, group)
+		census.Count += group.Count
+		census.Live += group.Live
+		census.Bytes += group.Bytes
+	}
+	slices.SortStableFunc(census.Groups, func(a, b *Group) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return census
+}
+
+// add counts an object.
+func (group *Group) add(g *Graph, id ID) {
+	live := g.IsLive(id)
+	if group.Count == 0 || live && group.Live == 0 {
+		group.object = id
+	}
+	group.Count++
+	group.Bytes += g.Size(id)
+	if live {
+		group.Live++
+	}
+}
+
+// Select yields the objects that a census with these options counts, by address.
+func (g *Graph) Select(o CensusOptions) iter.Seq[ID] {
+	return func(yield func(ID) bool) {
+		c := newClassifier(g, o)
+		for id := range ID(g.Len()) {
+			if o.Live && !g.IsLive(id) || c.group(id) == nil {
+				continue
+			}
+			if !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// Alike yields the objects that a census counts together with id.
+func (g *Graph) Alike(id ID, o CensusOptions) iter.Seq[ID] {
+	return func(yield func(ID) bool) {
+		o.Internal = true
+		c := newClassifier(g, o)
+		group := c.group(id)
+		for other := range ID(g.Len()) {
+			if o.Live && !g.IsLive(other) || c.group(other) != group {
+				continue
+			}
+			if !yield(other) {
+				return
+			}
+		}
+	}
+}
+
+// A classifier tells objects by class and properties.
+type classifier struct {
+	graph   *Graph
+	options CensusOptions
+	groups  []*Group
+	byName  map[string]*Group
+	byKind  []mapGroup // by index of the graph's kinds
+}
+
+// A mapGroup is the group of a map's objects, once it is known.
+type mapGroup struct {
+	known bool
+	group *Group // nil: not counted
+	own   int    // objects with properties of their own that were looked at
+}
+
+func newClassifier(g *Graph, o CensusOptions) *classifier {
+	return &classifier{graph: g, options: o, byName: make(map[string]*Group), byKind: make([]mapGroup, len(g.kinds))}
+}
+
+// group returns the group of an object; nil if it is not to be counted.
+func (c *classifier) group(id ID) *Group {
+	m := &c.byKind[c.graph.kind[id]]
+	if m.known {
+		return m.group
+	}
+	o := c.graph.Object(id)
+	if !c.counts(o) {
+		m.known = true
+		return nil
+	}
+	own := c.tellsOwn(o)
+	if m.own++; m.own > maxOwnShapes {
+		m.group, m.known = c.named(o, nil, true), true
+		return m.group
+	}
+	group := c.named(o, c.names(o), false)
+	if !own {
+		m.group, m.known = group, true
+	}
+	return group
+}
+
+// tellsOwn reports whether objects of o's map are told by properties that V8 keeps
+// for each.
+func (c *classifier) tellsOwn(o v8.Object) bool {
+	return o.Map.Dictionary && !c.options.ByClass && c.graph.heap.IsReceiver(o)
+}
+
+// names returns the names of o's properties, as far as they tell.
+func (c *classifier) names(o v8.Object) []string {
+	h := c.graph.heap
+	if c.options.ByClass && c.options.Property == "" || !h.IsReceiver(o) {
+		return nil
+	}
+	var names []string
+	if o.Map.Dictionary {
+		properties, _ := h.Properties(o) // what cannot be read does not tell
+		for _, p := range properties {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	fields, _ := h.MapFields(o.Map)
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// named returns the group of that object's class and of properties of these names;
+// nil if it is not to be counted.
+func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group {
+	class, err := c.graph.heap.Class(o)
+	if err != nil {
+		class = "<bad>"
+	}
+	if !c.graph.heap.IsReceiver(o) {
+		class = "(" + kindName(o) + ")"
+	}
+	if want := c.options.Class; want != "" && want != class {
+		return nil
+	}
+	if want := c.options.Property; want != "" && !slices.Contains(names, want) {
+		return nil
+	}
+	if c.options.ByClass {
+		names, dictionary = nil, false
+	}
+	key := class + "\x00" + strings.Join(names, "\x00")
+	if dictionary {
+		key += "\x01"
+	}
+	group, ok := c.byName[key]
+	if !ok {
+		group = &Group{Class: class, Kind: kindName(o), Properties: names, Dictionary: dictionary}
+		c.byName[key] = group
+		c.groups = append(c.groups, group)
+	}
+	return group
+}
+
+// counts reports whether objects like o are to be counted, as far as their map says.
+func (c *classifier) counts(o v8.Object) bool {
+	h := c.graph.heap
+	if kind := c.options.Kind; kind != "" {
+		return strings.EqualFold(kind, o.Map.Kind) || strings.EqualFold("JS"+kind, o.Map.Kind) ||
+			strings.EqualFold(kind, "string") && h.IsString(o)
+	}
+	return c.options.Internal || h.IsReceiver(o)
+}
+
+// maxShown is how much of a group's properties is shown.
+const maxShown = 100 // characters
+
+// WriteText writes a table like that of mdb_v8's findjsobjects.
+func (c *Census) WriteText(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "%16s %9s %9s %12s %6s %s\n", "OBJECT", "#OBJECTS", "#LIVE", "BYTES", "#PROPS", "CLASS: PROPERTIES")
+	for _, g := range c.Groups {
+		count := fmt.Sprint(len(g.Properties))
+		if g.Dictionary {
+			count = "-"
+		}
+		fmt.Fprintf(out, "%16s %9d %9d %12d %6s %s", g.Address, g.Count, g.Live, g.Bytes, count, g.Class)
+		if len(g.Properties) > 0 {
+			fmt.Fprintf(out, ": %s", shortened(strings.Join(g.Properties, ", "), maxShown))
+		}
+		out.WriteByte('\n')
+	}
+	fmt.Fprintf(out, "%16s %9d %9d %12d\n", "total", c.Count, c.Live, c.Bytes)
+	c.Doubts.write(out)
+	return out.Flush()
+}
+
+// Addresses are those of one object of each group.
+func (c *Census) Addresses() []v8.Value {
+	addresses := make([]v8.Value, len(c.Groups))
+	for i, g := range c.Groups {
+		addresses[i] = v8.Value(g.Address)
+	}
+	return addresses
+}
+
+// write says what is in doubt, if anything is.
+func (d Doubts) write(w io.Writer) {
+	if d.Unreadable > 0 {
+		fmt.Fprintf(w, "not counted: what was in %d bytes that the core does not have\n", d.Unreadable)
+	}
+	if d.Lost > 0 {
+		fmt.Fprintf(w, "not counted: what may have been in %d bytes that no object accounts for\n", d.Lost)
+	}
+}
+
+// shortened returns at most limit characters of s.
+func shortened(s string, limit int) string {
+	runes := []rune(s)
+	if len(runes) <= limit {
+		return s
+	}
+	return string(runes[:limit-1]) + "…"
+}

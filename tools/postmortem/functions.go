@@ -1,0 +1,124 @@
+package postmortem
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// FunctionOptions say which closures are counted. The zero value counts all.
+type FunctionOptions struct {
+	Name string // only those whose name has this in it
+	File string // only those whose script's name has this in it
+	Live bool   // only those that are live
+}
+
+// A Definition is a function in a program's text, of which there may be closures.
+type Definition struct {
+	Name    string  `json:"name"`
+	File    string  `json:"file,omitempty"` // empty for V8's own and an embedder's
+	Line    int     `json:"line,omitempty"`
+	Column  int     `json:"column,omitempty"`
+	Count   int     `json:"count"` // of closures
+	Live    int     `json:"live"`
+	Bytes   uint64  `json:"bytes"`   // that the closures themselves take
+	Address Address `json:"address"` // tagged, of one of them, a live one if there is one
+
+	object ID
+}
+
+// Functions are closures by where they are defined.
+type Functions struct {
+	Definitions []*Definition `json:"definitions"` // those with most closures first
+	Doubts      Doubts        `json:"doubts"`
+}
+
+// Functions counts closures.
+func (g *Graph) Functions(o FunctionOptions) *Functions {
+	at, _ := g.heap.Offset("JSFunction", "shared") // no V8 lacks it
+	byShared := make(map[v8.Value]*Definition)
+	for id := range ID(g.Len()) {
+		if !g.heap.IsFunction(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
+			continue
+		}
+		shared, err := g.heap.Field(g.Object(id), at)
+		if err != nil {
+			continue // of a part that the core does not have
+		}
+		d, ok := byShared[shared]
+		if !ok {
+			d = &Definition{}
+			byShared[shared] = d
+		}
+		d.add(g, id)
+	}
+	f := &Functions{Doubts: g.Doubts}
+	for _, d := range byShared {
+		g.define(d)
+		if strings.Contains(d.Name, o.Name) && strings.Contains(d.File, o.File) {
+			f.Definitions = append(f.Definitions, d)
+		}
+	}
+	slices.SortFunc(f.Definitions, func(a, b *Definition) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Address, b.Address))
+	})
+	return f
+}
+
+// add counts a closure.
+func (d *Definition) add(g *Graph, id ID) {
+	live := g.IsLive(id)
+	if d.Count == 0 || live && d.Live == 0 {
+		d.object = id
+	}
+	d.Count++
+	d.Bytes += g.Size(id)
+	if live {
+		d.Live++
+	}
+}
+
+// define says what and where d's function is.
+func (g *Graph) define(d *Definition) {
+	o := g.Object(d.object)
+	d.Address = Address(o.Ref())
+	f, err := g.heap.Function(o)
+	if err != nil {
+		d.Name = "<bad>"
+		return
+	}
+	d.Name = f.String()
+	if g.dump != nil {
+		frame := g.dump.named(f)
+		d.File, d.Line, d.Column = frame.File, frame.Line, frame.Column
+	}
+}
+
+// WriteText writes a table like that of mdb_v8's jsfunctions.
+func (f *Functions) WriteText(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "%16s %8s %8s %-40s %s\n", "FUNC", "#FUNCS", "#LIVE", "NAME", "FROM")
+	for _, d := range f.Definitions {
+		from := d.File
+		if d.Line > 0 {
+			from = fmt.Sprintf("%s line %d", d.File, d.Line)
+		}
+		fmt.Fprintf(out, "%16s %8d %8d %-40s %s\n", d.Address, d.Count, d.Live, d.Name, from)
+	}
+	f.Doubts.write(out)
+	return out.Flush()
+}
+
+// Addresses are those of one closure of each definition.
+func (f *Functions) Addresses() []v8.Value {
+	addresses := make([]v8.Value, len(f.Definitions))
+	for i, d := range f.Definitions {
+		addresses[i] = v8.Value(d.Address)
+	}
+	return addresses
+}
