@@ -3,6 +3,7 @@ package v8
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Scope is a ScopeInfo: what V8 knows of a function, block, class or module
@@ -40,11 +41,14 @@ const (
 	maxContextSlots = 1 << 20
 )
 
-// scopeTypes are V8's ScopeType by number, from V8 10 on and before.
+// scopeTypes are V8's ScopeType by number: as read from what scopes have of names
+// and positions, up to V8 12 and from 13 on.
 var scopeTypes = [2][]string{
-	{"script", "repl", "class", "eval", "function", "module", "catch", "block", "with", "shadow realm"},
-	{"class", "eval", "function", "module", "script", "catch", "block", "with"},
+	{"class", "eval", "function", moduleScope, "script", "catch", "block", "with", "shadow realm"},
+	{"script", "repl", "class", "eval", "function", moduleScope, "catch", "block", "with", "shadow realm"},
 }
+
+const moduleScope = "module"
 
 // Scope reads a ScopeInfo.
 func (h *Heap) Scope(o Object) (Scope, error) {
@@ -70,7 +74,7 @@ func (h *Heap) Scope(o Object) (Scope, error) {
 
 func (h *Heap) scopeType(flags uint32) string {
 	names := scopeTypes[0]
-	if h.version.Major < 10 {
+	if h.version.Major >= 13 {
 		names = scopeTypes[1]
 	}
 	if n := int(flags & scopeTypeMask); n < len(names) {
@@ -92,8 +96,8 @@ func (h *Heap) locals(r *scopeReader, flags uint32) ([]string, error) {
 		return nil, fmt.Errorf("read scope at %#x: %#x variables", r.scope.address, w)
 	}
 	r.next = int(l.ScopeFirst)
-	if l.ScopeModule != 0 && flags&scopeTypeMask == uint32(l.ScopeModule)-1 {
-		r.next++
+	if l.ScopeModule != 0 && h.scopeType(flags) == moduleScope {
+		r.next++ // the number of its cells
 	}
 	if count >= int(l.ScopeMaxInlined) {
 		return h.hashedLocals(r, count)
@@ -200,3 +204,30 @@ const maxScopes = 1 << 12
 
 // Shared reads a SharedFunctionInfo.
 func (h *Heap) Shared(o Object) (Function, error) { return h.shared(uint64(o.Ref())) }
+
+// arrayKinds are the arrays of V8's own that have a length and that many values,
+// besides those whose kind ends in "Dictionary" or "Table".
+var arrayKinds = []string{
+	"FixedArray", "TrustedFixedArray", "ProtectedFixedArray", "WeakFixedArray", "TrustedWeakFixedArray",
+	"OrderedHashMap", "OrderedHashSet",
+}
+
+// Array returns at most limit elements of an array of V8's own.
+func (h *Heap) Array(o Object, limit int) ([]Value, error) {
+	kind := o.Map.Kind
+	isArray := slices.Contains(arrayKinds, kind)
+	for _, suffix := range []string{"Dictionary", "Table", "Context"} {
+		isArray = isArray || strings.HasSuffix(kind, suffix)
+	}
+	if !isArray {
+		return nil, fmt.Errorf("read array at %#x: it is a %s", o.Address, kind)
+	}
+	length, err := h.SmiField(o, arrayLength)
+	if err != nil {
+		return nil, err
+	}
+	if length < 0 || length > maxElements {
+		return nil, fmt.Errorf("read array at %#x: %d elements", o.Address, length)
+	}
+	return h.words(o.Address+arrayFirst, min(length, limit))
+}

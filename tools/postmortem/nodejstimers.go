@@ -1,0 +1,144 @@
+package postmortem
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// A Timer is one that setTimeout, setInterval or setImmediate has made and that has
+// not come.
+type Timer struct {
+	Object   Address `json:"object"`
+	Kind     string  `json:"kind"`               // "timeout", "interval" or "immediate"
+	After    float64 `json:"after_ms,omitempty"` // from its start
+	Start    float64 `json:"start_ms,omitempty"` // by the event loop's clock, from the thread's start
+	Callback Brief   `json:"callback"`
+	Place    string  `json:"place,omitempty"` // where the callback is defined
+	Unref    bool    `json:"unref,omitempty"` // it does not keep the program running
+}
+
+// Timers are a process's, in the order of the lists that Node.js keeps them in.
+type Timers struct {
+	Timers []Timer `json:"timers"`
+}
+
+// Timers finds the timers that wait.
+func (d *Dump) Timers(g *Graph) *Timers {
+	timers := &Timers{Timers: []Timer{}}
+	for id := range ID(g.Len()) {
+		o := g.Object(id)
+		if o.Map.Kind != "JSObject" || !g.IsLive(id) {
+			continue
+		}
+		switch class, _ := d.heap.Class(o); class {
+		case "TimersList":
+			d.addTimers(timers, o)
+		case "Immediate":
+			d.addImmediate(timers, o)
+		}
+	}
+	return timers
+}
+
+// addTimers adds the timers of one list: all that come after the same time. It is a
+// ring of which the list itself is a part.
+func (d *Dump) addTimers(timers *Timers, list v8.Object) {
+	next, ok, _ := d.heap.Own(list, "_idleNext")
+	for n := 0; ok && next.IsObject() && next.Address() != list.Address && n < maxListed; n++ {
+		o, err := d.heap.Object(next)
+		if err != nil {
+			return // what came before was read
+		}
+		if t, ok := d.timer(o); ok {
+			timers.Timers = append(timers.Timers, t)
+		}
+		next, ok, _ = d.heap.Own(o, "_idleNext")
+	}
+}
+
+func (d *Dump) timer(o v8.Object) (Timer, bool) {
+	h := d.heap
+	t := Timer{Object: Address(o.Ref()), Kind: "timeout"}
+	callback, ok, _ := h.Own(o, "_onTimeout")
+	if !ok || h.Oddball(callback) != "" {
+		return t, false
+	}
+	t.Callback, t.Place = BriefOf(h, callback), d.definedAt(callback)
+	t.After, t.Start = d.ownNumber(o, "_idleTimeout"), d.ownNumber(o, "_idleStart")
+	if repeat, ok, _ := h.Own(o, "_repeat"); ok && h.Oddball(repeat) == "" {
+		t.Kind = "interval"
+	}
+	t.Unref = d.isFalse(o, "refed")
+	return t, true
+}
+
+func (d *Dump) addImmediate(timers *Timers, o v8.Object) {
+	h := d.heap
+	callback, ok, _ := h.Own(o, "_onImmediate")
+	if destroyed, _, _ := h.Own(o, "_destroyed"); !ok || h.Oddball(callback) != "" || h.Oddball(destroyed) == "true" {
+		return
+	}
+	timers.Timers = append(timers.Timers, Timer{
+		Object: Address(o.Ref()), Kind: "immediate", Callback: BriefOf(h, callback), Place: d.definedAt(callback),
+		Unref: d.isFalse(o, "refed"),
+	})
+}
+
+// isFalse reports whether the property of o whose key is a symbol of that description
+// is false.
+func (d *Dump) isFalse(o v8.Object, symbol string) bool {
+	properties, _ := d.heap.Properties(o) // what is not read is not false
+	for _, p := range properties {
+		if p.Symbol && p.Name == symbol {
+			return d.heap.Oddball(p.Value) == "false"
+		}
+	}
+	return false
+}
+
+func (d *Dump) ownNumber(o v8.Object, name string) float64 {
+	v, _, _ := d.heap.Own(o, name)
+	n, _ := d.heap.Number(v)
+	return n
+}
+
+// definedAt says where a function is defined; empty for what is none.
+func (d *Dump) definedAt(function v8.Value) string {
+	f, err := d.functionOf(function)
+	if err != nil {
+		return ""
+	}
+	return d.place(f)
+}
+
+// WriteText writes a line for each.
+func (l *Timers) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, t := range l.Timers {
+		kind := t.Kind
+		if t.Kind != "immediate" {
+			kind += " " + formatNumber(t.After) + " ms"
+		}
+		if t.Unref {
+			kind += ", unref"
+		}
+		fmt.Fprintf(&b, "%s %s: %s %s at %s\n", t.Object, kind, t.Callback.Address, t.Callback.Text, t.Place)
+	}
+	if len(l.Timers) == 0 {
+		b.WriteString("no timers\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Addresses are those of the timers' objects.
+func (l *Timers) Addresses() []v8.Value {
+	values := make([]v8.Value, len(l.Timers))
+	for i, t := range l.Timers {
+		values[i] = v8.Value(t.Object)
+	}
+	return values
+}
