@@ -117,8 +117,17 @@ on(begins, []);
 async function awaits(seconds) { await null; return begins() + seconds; }
 on(awaits, [10]);
 
+async function later(n) { return await awaits(10) + n; }
+async function* steps() { yield await later(1); }
+async function walks() { for await (const step of steps()) return step; return 0; }
+class Task {
+  async work() { return (await Promise.all([null, walks()])).length; }
+}
+function followed() { return new Task().work().then((n) => n + 1); }
+async function latest() { const n = await followed(); return n; }
+
 const asynchronous = process.argv.includes('--async');
-const pass = () => (asynchronous ? awaits(10) : begins());
+const pass = () => (asynchronous ? latest() : begins());
 
 async function run() {
   const { before, after } = tier.force(tier.asked());

@@ -12,6 +12,7 @@ const maxFrames = 1 << 17
 // A Stack is what a thread was doing.
 type Stack struct {
 	Frames    []Frame // leaf first
+	Awaiting  []Frame // what awaits the function that the stack began in, nearest first: on no stack
 	Truncated bool    // deeper than is followed
 	Broken    bool    // it ended where no thread begins
 }
@@ -33,6 +34,7 @@ type Frame struct {
 	Shared          v8.Value // SharedFunctionInfo
 	Script          v8.Value // 0 for a builtin
 	Offset          int      // executing, in UTF-16 code units from the script's start; -1 if not known
+	Generator       v8.Value // of a function that waits, and is on no stack; 0 for others
 	Trouble         error    // what could not be read
 }
 
@@ -41,14 +43,14 @@ func (d *Dump) Stack(t Thread) Stack {
 	w := &walker{Dump: d, thread: t, exit: d.exitFrame(t)}
 	w.at = cursor{pc: t.Registers.PC, regs: t.Registers.General, known: 1<<generalRegisters - 1, leaf: true}
 	w.reached = w.at.sp()
-	for len(w.stack.Frames) < maxFrames {
-		if !w.step() {
-			w.findConstructors()
-			return w.stack
+	for w.step() {
+		if len(w.stack.Frames) >= maxFrames {
+			w.stack.Truncated = true
+			break
 		}
 	}
-	w.stack.Truncated = true
 	w.findConstructors()
+	w.findAwaiting()
 	return w.stack
 }
 

@@ -198,6 +198,16 @@ func checkChain(t *testing.T, d *Dump, c chain, thread Thread) []Frame {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("stack (-want +got):\n%s", diff)
 	}
+	var awaiting []call
+	for _, c := range c.Calls {
+		if c.Async && !c.Builtin { // Promise.all has a frame in a trace
+			awaiting = append(awaiting, call{c.Function, c.File, c.Line, c.Column})
+		}
+	}
+	got, _ = executing(s.Awaiting)
+	if diff := cmp.Diff(awaiting, got); diff != "" {
+		t.Errorf("awaiting (-want +got):\n%s", diff)
+	}
 	return frames
 }
 
