@@ -112,7 +112,7 @@ func (h *Heap) Symbol(o Object) (Symbol, error) {
 	return s, err
 }
 
-// boxedDate is the first major version of V8 whose dates have their number in
+// unboxedDate is the first major version of V8 whose dates have their number in
 // themselves; it was an object of its own before.
 const unboxedDate = 13
 

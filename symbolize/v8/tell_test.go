@@ -74,7 +74,7 @@ func (r *teller) tell(o Object, truth map[string]any) (map[string]any, error) {
 	read := map[string]func(Object, map[string]any) (map[string]any, error){
 		"object": func(Object, map[string]any) (map[string]any, error) { return map[string]any{}, nil },
 		"map":    r.collection, "set": r.collection, "weakmap": r.collection, "weakset": r.collection,
-		"error": r.error, "captured": r.error, "weakref": r.weakRef, "promise": r.promise,
+		"error": r.error, "captured": r.error, "weakref": r.weakRef, "registry": r.registry, "promise": r.promise,
 		"bigint": r.bigint, "symbol": r.symbol, "wrapper": r.wrapper, "date": r.date, "regexp": r.regexp,
 		"bound": r.bound, "proxy": r.proxy, "arguments": r.arguments, "function": r.function,
 		"generator": r.generator, "arraybuffer": r.buffer, "typedarray": r.view, "dataview": r.view,
@@ -109,6 +109,24 @@ func (r *teller) collection(o Object, _ map[string]any) (map[string]any, error) 
 func (r *teller) weakRef(o Object, _ map[string]any) (map[string]any, error) {
 	v, err := r.h.Target(o)
 	return map[string]any{"target": r.brief(v)}, err
+}
+
+// registry tells what a FinalizationRegistry waits for.
+func (r *teller) registry(o Object, _ map[string]any) (map[string]any, error) {
+	cells, err := r.h.FieldOf(o, "JSFinalizationRegistry", "active_cells")
+	if err != nil {
+		return nil, err
+	}
+	cell, err := r.h.Object(cells)
+	if err != nil {
+		return nil, err
+	}
+	target, err := r.h.Target(cell)
+	if err != nil {
+		return nil, err
+	}
+	holdings, err := r.h.FieldOf(cell, "WeakCell", "holdings")
+	return map[string]any{"target": r.brief(target), "holdings": r.brief(holdings)}, err
 }
 
 func (r *teller) promise(o Object, _ map[string]any) (map[string]any, error) {

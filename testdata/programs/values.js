@@ -6,6 +6,7 @@
 'use strict';
 
 const fs = require('fs');
+const { MessageChannel } = require('worker_threads');
 
 class Held {}
 const held = new Held();
@@ -55,6 +56,10 @@ function collections() {
     kind: 'weakmap', entries: [['@key', '"kept"'], ['Held', '@key']],
   });
   hold('weakSet', new WeakSet([key]), { kind: 'weakset', entries: [['@key']] });
+  const registry = hold('registry', new FinalizationRegistry(() => {}), {
+    kind: 'registry', target: '@key', holdings: '"told"',
+  });
+  registry.register(key, 'told', held);
   hold('weakRef', new WeakRef(key), { kind: 'weakref', target: '@key' });
 }
 
@@ -109,15 +114,12 @@ function errors() {
   assigned.method = function () { return new Error('assigned'); };
   const detached = assigned.method;
   for (const name of Object.keys(make)) {
-    let fresh, read;
-    for (const which of ['fresh', 'read']) {
-      const error = make[name]();
-      if (which === 'fresh') fresh = error;
-      else read = error;
-    }
-    const cause = 'cause' in read ? brief(read.cause) : undefined;
-    const message = read.message;
-    const truth = errorTruth(read.name, message, { class: read.constructor.name, stack: read.stack, cause });
+    const made = [];
+    for (let i = 0; i < 2; i++) made.push(make[name]());
+    const [fresh, read] = made;
+    const truth = errorTruth(read.name, read.message, {
+      class: read.constructor.name, stack: read.stack, cause: 'cause' in read ? brief(read.cause) : undefined,
+    });
     hold('error_' + name + '_fresh', fresh, truth);
     hold('error_' + name + '_read', read, truth);
   }
@@ -283,16 +285,11 @@ function functions() {
   for (const [name, [fn, is]] of Object.entries(all)) {
     hold('fn_' + name, fn, functionTruth(is, { source: fn.toString() }));
   }
-  held.target && (truths.target.source = held.target.toString());
+  truths.target.source = held.target.toString();
   hold('fn_builtin', Array.prototype.map, functionTruth('builtin', { source: '' }));
-  hold('fn_api', process.binding ? process.hrtime && process.cwd && fs.constructor && apiFunction() : null,
-    functionTruth('api', { source: '' }));
+  hold('fn_api', process.reallyExit, functionTruth('api', { source: '' }));
 }
 
-// apiFunction returns a function that C++ implements.
-function apiFunction() { return process.reallyExit; }
-
-const suspendedAt = {};
 function* numbers(n) {
   let i = 0;
   while (i < n) {
@@ -317,18 +314,17 @@ function generators() {
   const closed = numbers(0);
   closed.next();
   hold('generatorClosed', closed, { kind: 'generator', function: 'numbers', state: 'closed', line: 0 });
-  const own = (function* running() {
-    hold('generatorRunning', own.it, { kind: 'generator', function: 'running', state: 'running', line: 0 });
+  function* running() {
+    hold('generatorRunning', it, { kind: 'generator', function: 'running', state: 'running', line: 0 });
     finish();
-    yield;
-  });
-  own.it = own();
+  }
+  const it = running();
   hold('sleeping', sleeper(), { kind: 'promise', state: 'pending', value: 'undefined', reactions: [] });
-  const it = ticker();
-  it.next();
-  it.next();
-  hold('ticker', it, { kind: 'generator', function: 'ticker', state: 'suspended', line: lineOf('yield 1;') });
-  return own.it;
+  const ticking = ticker();
+  ticking.next();
+  ticking.next();
+  hold('ticker', ticking, { kind: 'generator', function: 'ticker', state: 'suspended', line: lineOf('// at: ticker') });
+  return it;
 }
 
 const text = fs.readFileSync(__filename, 'latin1').split('\n');
@@ -342,10 +338,9 @@ function buffers() {
   const shared = hold('bufferShared', new SharedArrayBuffer(5), { kind: 'arraybuffer', bytes: '0000000009', shared: true });
   new Uint8Array(shared)[4] = 9;
   const detached = new ArrayBuffer(16);
-  structuredCloneOf(detached);
+  detach(detached);
   hold('bufferDetached', detached, { kind: 'arraybuffer', bytes: '', detached: true });
-  const small = hold('smallBuffer', Buffer.from('hello'), viewTruth('Uint8', Buffer.from('hello')));
-  void small;
+  hold('smallBuffer', Buffer.from('hello'), viewTruth('Uint8', Buffer.from('hello')));
   hold('onHeap', new Float64Array([1.5, -2]), viewTruth('Float64', new Float64Array([1.5, -2])));
   hold('large', new Uint16Array(1000).fill(7), viewTruth('Uint16', new Uint16Array(1000).fill(7)));
   hold('window', new Int16Array(plain, 2, 1), { kind: 'typedarray', type: 'Int16', bytes: '03fa', length: 1, buffer: '@buffer' });
@@ -354,18 +349,15 @@ function buffers() {
     const values = type.startsWith('Big') ? [1n, 2n] : [1, 2];
     hold('array' + type, new Array(values), viewTruth(type, new Array(values)));
   }
-  hold('detachedView', new Uint8Array(detachedWithView()), { kind: 'typedarray', type: 'Uint8', bytes: '', length: 0 });
+  const given = new ArrayBuffer(8);
+  hold('detachedView', new Uint8Array(given, 4), { kind: 'typedarray', type: 'Uint8', bytes: '', length: 0 });
+  detach(given);
   hold('dataView', new DataView(plain, 1, 2), { kind: 'dataview', bytes: '0203', buffer: '@buffer' });
   if ('resizable' in ArrayBuffer.prototype) resizables();
 }
 
-function detachedWithView() {
-  const buffer = new ArrayBuffer(0);
-  return buffer;
-}
-
-function structuredCloneOf(buffer) {
-  const { MessageChannel } = require('worker_threads');
+// detach gives a buffer's memory away.
+function detach(buffer) {
   const { port1, port2 } = new MessageChannel();
   port1.postMessage(0, [buffer]);
   port1.close();
@@ -383,8 +375,10 @@ function resizables() {
   });
   hold('tracking', new Uint8Array(resizable, 1), { kind: 'typedarray', type: 'Uint8', bytes: '00000000000008', length: 7, buffer: '@bufferResizable' });
   hold('trackingView', new DataView(resizable, 2), { kind: 'dataview', bytes: '000000000008', buffer: '@bufferResizable' });
-  const fixed = hold('fixedOnResizable', new Uint8Array(resizable, 0, 2), { kind: 'typedarray', type: 'Uint8', bytes: '0000', length: 2, buffer: '@bufferResizable' });
-  void fixed;
+  hold('fixedOnResizable', new Uint8Array(resizable, 0, 2), { kind: 'typedarray', type: 'Uint8', bytes: '0000', length: 2, buffer: '@bufferResizable' });
+  const cut = new ArrayBuffer(8, { maxByteLength: 8 });
+  hold('outOfBounds', new Uint8Array(cut, 4, 4), { kind: 'typedarray', type: 'Uint8', bytes: '', length: 0 });
+  cut.resize(6);
   resizable.resize(8);
   new Uint8Array(resizable)[7] = 8;
   const growable = hold('bufferGrowable', new SharedArrayBuffer(2, { maxByteLength: 64 }), {
@@ -453,10 +447,11 @@ function strings() {
     deep: Array.from({ length: 300 }, (_, i) => 'p' + i + ',').reduce((a, b) => a + b),
   };
   const thin = long + 'thin' + process.pid;
-  void { [thin]: 1 }[thin];
   forms.thin = thin;
+  truths[{ [thin]: 'string_thin' }[thin]] = null; // as a key it becomes a name that V8 keeps once
   for (const [name, value] of Object.entries(forms)) {
-    hold('string_' + name, value, { kind: 'string', text: value.isWellFormed?.() === false || name === 'lone' ? '\ufffd' : value, length: value.length });
+    const text = name === 'lone' ? '\ufffd' : value;
+    hold('string_' + name, value, { kind: 'string', text, length: value.length });
   }
 }
 
@@ -488,7 +483,6 @@ async function main() {
   await null;
   await null;
   await null;
-  held.ticker && (truths.ticker.line = lineOf('// at: ticker'));
   running.next();
 }
 main();
