@@ -14,6 +14,7 @@
 #include "exec.h"
 
 #define MAX_JOBS 131072 /* in flight */
+#define MAX_SEATS 4096  /* of jobs that need no look-up; a power of two */
 #define MAX_KINDS 1024
 #define MAX_WORKS 65536   /* Node-API works with a resource name */
 #define SLOTS 496         /* tools/quantize: buckets of all u64 */
@@ -45,6 +46,19 @@ struct {
 	__type(value, struct job);
 } jobs SEC(".maps");
 
+/* Where a job is, by its address: most find theirs free, and need no look-up among all. */
+struct seat {
+	struct job_key key; /* zero: free */
+	struct job job;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SEATS);
+	__type(key, u32);
+	__type(value, struct seat);
+} seats SEC(".maps");
+
 struct kind_key {
 	u64 generation;
 	u64 kind;
@@ -55,12 +69,12 @@ struct kind_key {
 enum part { TOTAL, WAIT, RUN, DELIVERY, PARTS };
 
 struct histogram { /* of ns */
-	u64 count, sum, min, max;
+	u64 sum, min, max;
 	u64 buckets[SLOTS];
 };
 
 struct kind {
-	u64 count, cancelled, failed;
+	u64 cancelled, failed;
 	struct histogram parts[PARTS];
 	u64 linear[SLOTS];
 };
@@ -80,29 +94,42 @@ struct {
 	__type(value, struct kind);
 } empty SEC(".maps");
 
-/* libuv's pool of one process that is looked at: each probe asks for it first. */
+#define CACHE_LINE 64
+
+/* libuv's pool of one process that is looked at. What its threads write and what the loop writes
+ * are on lines of their own, as is what is only read.
+ */
 struct pool {
 	u64 generation; /* of the process */
 	u64 size;       /* threads, as user space knows it */
+	u8 of_loops[CACHE_LINE];
 	u64 submitted, completed, cancelled, failed, before, uring;
-	u64 waiting, deepest; /* jobs without a thread, now and at most */
-	u64 slow, slow_quota; /* slow jobs on threads; that came while as many were as may be */
-	u64 busy;             /* ns that threads ran jobs */
+	u64 withdrawn;  /* submitted, and will never have a thread */
+	u64 deepest;    /* jobs without a thread, at most */
+	u64 slow_quota; /* slow jobs that came while as many as may be were on threads */
+	u8 of_threads[CACHE_LINE];
+	u64 begun;
+	u64 slow; /* jobs on threads */
+	u64 busy; /* ns that threads ran jobs */
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_PROCESSES);
 	__type(key, u32);
 	__type(value, struct pool);
 } pools SEC(".maps");
 
-/* The current process's pool; null if it is not looked at. */
-static __always_inline struct pool *pool_of(u64 ids)
-{
-	u32 tgid = ids >> 32;
+/* A probe's cookie: the number of its process's pool in the lower half, in the upper one what is to
+ * be known of the place.
+ */
+#define place_of(cookie) ((cookie) >> 32)
 
-	return bpf_map_lookup_elem(&pools, &tgid);
+static __always_inline struct pool *pool_of(u64 cookie)
+{
+	u32 number = cookie;
+
+	return bpf_map_lookup_elem(&pools, &number);
 }
 
 /* Keeps types that no map names in the object, for Go's bindings. */
@@ -110,38 +137,96 @@ const enum work_kind *work_kind_unused __attribute__((unused));
 
 #define add(counter, n) __sync_fetch_and_add(&(counter), n)
 
+/* Jobs in flight */
+
+static __always_inline struct seat *seat_of(const struct job_key *key)
+{
+	u32 at = mix(key->generation, key->work) >> 32 & (MAX_SEATS - 1);
+
+	return bpf_map_lookup_elem(&seats, &at);
+}
+
+static __always_inline bool has_seat(const struct seat *seat, const struct job_key *key)
+{
+	return seat && seat->key.work == key->work && seat->key.generation == key->generation;
+}
+
+static __always_inline struct job *find_job(const struct job_key *key)
+{
+	struct seat *seat = seat_of(key);
+
+	return has_seat(seat, key) ? &seat->job : bpf_map_lookup_elem(&jobs, key);
+}
+
+/* Keeps the job; false if there is no room. */
+static __always_inline bool put_job(const struct job_key *key, const struct job *job)
+{
+	struct seat *seat = seat_of(key);
+
+	if (has_seat(seat, key) ||
+	    (seat && !__sync_val_compare_and_swap(&seat->key.work, 0, key->work))) {
+		seat->job = *job;
+		seat->key.generation = key->generation;
+		return true;
+	}
+	return !bpf_map_update_elem(&jobs, key, job, BPF_ANY);
+}
+
+/* Takes the job away; false if it is not there. */
+static __always_inline bool take_job(const struct job_key *key, struct job *to)
+{
+	struct seat *seat = seat_of(key);
+	struct job *job;
+
+	if (has_seat(seat, key)) {
+		*to = seat->job;
+		seat->key.generation = 0; /* before another may have it */
+		__sync_lock_test_and_set(&seat->key.work, 0);
+		return true;
+	}
+	job = bpf_map_lookup_elem(&jobs, key);
+	if (!job)
+		return false;
+	*to = *job;
+	bpf_map_delete_elem(&jobs, key);
+	return true;
+}
+
 /* The moments */
 
 static __always_inline void begin_job(
-    void *ctx, struct pool *pool, u64 work, u64 callback, bool is_slow, bool is_builtin)
+    struct pt_regs *ctx, struct pool *pool, u64 work, u64 callback, bool is_slow, bool is_builtin)
 {
 	struct job_key key = { pool->generation, work };
 	struct job *old, job;
 	u64 waiting, kind = 0, ids = current_ids();
 
-	old = is_builtin ? bpf_map_lookup_elem(&jobs, &key) : 0;
+	old = is_builtin ? find_job(&key) : 0;
 	if (old && !old->begun && old->tid == (u32)ids) { /* for uv_queue_work() */
 		old->slow = is_slow;
 		return;
 	}
 	if (!is_builtin || keyed_by == BY_JS || keyed_by == BY_STACK || keyed_by == BY_WORK)
-		kind = find_kind(ctx, ids, work, callback);
-	add(pool->submitted, 1);
-	waiting = add(pool->waiting, 1) + 1;
+		kind = find_kind(ctx,
+		    &(struct submission){
+		        pool->generation, ids, return_address(ctx), work, callback });
+	waiting = add(pool->submitted, 1) + 1 - pool->withdrawn - pool->begun;
 	if (waiting > pool->deepest)
 		pool->deepest = waiting;
 	if (is_slow && pool->size && 2 * pool->slow >= pool->size)
 		add(pool->slow_quota, 1);
 	job = (struct job){ bpf_ktime_get_ns(), .kind = kind, .slow = is_slow, .tid = (u32)ids };
-	if (bpf_map_update_elem(&jobs, &key, &job, BPF_ANY))
+	if (!put_job(&key, &job)) {
 		count(unfollowed);
+		add(pool->withdrawn, 1);
+	}
 }
 
 /* uv_queue_work(loop, req, work_cb, after_work_cb) */
 SEC("uprobe")
 int on_queue(struct pt_regs *ctx)
 {
-	struct pool *pool = pool_of(current_ids());
+	struct pool *pool = pool_of(bpf_get_attach_cookie(ctx));
 
 	if (pool && argument2(ctx)) /* without a callback it is refused */
 		begin_job(ctx, pool, argument1(ctx) + UV_WORK_OFFSET, argument2(ctx), false, false);
@@ -154,7 +239,7 @@ int on_queue(struct pt_regs *ctx)
 SEC("uprobe")
 int on_submit(struct pt_regs *ctx)
 {
-	struct pool *pool = pool_of(current_ids());
+	struct pool *pool = pool_of(bpf_get_attach_cookie(ctx));
 
 	if (pool)
 		begin_job(ctx, pool, argument1(ctx), argument3(ctx),
@@ -169,18 +254,18 @@ int on_submit(struct pt_regs *ctx)
 SEC("uprobe")
 int on_run(struct pt_regs *ctx)
 {
-	u64 link = saved_register(ctx, bpf_get_attach_cookie(ctx));
-	struct pool *pool = pool_of(current_ids());
+	u64 cookie = bpf_get_attach_cookie(ctx), link = saved_register(ctx, place_of(cookie));
+	struct pool *pool = pool_of(cookie);
 	struct job_key key = { 0, link - WORK_LINK };
 	struct job *job;
 
 	if (!pool)
 		return 0;
 	key.generation = pool->generation;
-	job = bpf_map_lookup_elem(&jobs, &key);
+	job = find_job(&key);
 	if (!job) /* submitted before we came */
 		return 0;
-	add(pool->waiting, -1);
+	add(pool->begun, 1);
 	if (job->slow)
 		add(pool->slow, 1);
 	job->begun = bpf_ktime_get_ns();
@@ -191,15 +276,16 @@ int on_run(struct pt_regs *ctx)
 SEC("uprobe")
 int on_ran(struct pt_regs *ctx)
 {
-	u64 link = saved_register(ctx, bpf_get_attach_cookie(ctx)), now = bpf_ktime_get_ns();
-	struct pool *pool = pool_of(current_ids());
+	u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
+	u64 link = saved_register(ctx, place_of(cookie));
+	struct pool *pool = pool_of(cookie);
 	struct job_key key = { 0, link - WORK_LINK };
 	struct job *job;
 
 	if (!pool)
 		return 0;
 	key.generation = pool->generation;
-	job = bpf_map_lookup_elem(&jobs, &key);
+	job = find_job(&key);
 	if (!job || !job->begun)
 		return 0;
 	job->ended = now;
@@ -227,7 +313,6 @@ static __always_inline void add_to(struct histogram *h, u64 v)
 {
 	u64 at = bucket_of(v);
 
-	add(h->count, 1);
 	add(h->sum, v);
 	if (v < h->min)
 		h->min = v;
@@ -291,48 +376,48 @@ static __always_inline bool has_failed(struct kind_key *key, u64 work)
 SEC("uprobe")
 int on_done(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
 	struct job_key key = { 0, argument0(ctx) };
 	bool cancelled = (s32)argument1(ctx) == UV_ECANCELED, failed;
-	struct pool *pool = pool_of(current_ids());
+	struct pool *pool = pool_of(cookie);
 	struct kind_key kind_key = {};
-	struct job *job, seen;
+	struct job job;
 	struct kind *kind;
 
 	if (!pool)
 		return 0;
 	key.generation = kind_key.generation = pool->generation;
-	kind_key.work = bpf_get_attach_cookie(ctx);
+	kind_key.work = place_of(cookie);
 	failed = has_failed(&kind_key, key.work) && !cancelled;
-	job = bpf_map_lookup_elem(&jobs, &key);
-	if (!job) {
+	if (!take_job(&key, &job)) {
 		add(pool->before, 1);
 		return 0;
 	}
-	seen = *job;
-	bpf_map_delete_elem(&jobs, &key);
-	if (!seen.begun)
-		add(pool->waiting, -1);
+	if (!job.begun)
+		add(pool->withdrawn, 1);
 	add(pool->completed, 1);
-	add(pool->cancelled, cancelled);
-	add(pool->failed, failed);
-	kind_key.kind = seen.kind;
+	if (cancelled)
+		add(pool->cancelled, 1);
+	if (failed)
+		add(pool->failed, 1);
+	kind_key.kind = job.kind;
 	kind = kind_of(&kind_key);
 	if (!kind) {
 		count(lost);
 		return 0;
 	}
-	add(kind->count, 1);
-	add(kind->cancelled, cancelled);
-	add(kind->failed, failed);
-	add_to(&kind->parts[TOTAL], now - seen.submitted);
+	if (cancelled)
+		add(kind->cancelled, 1);
+	if (failed)
+		add(kind->failed, 1);
+	add_to(&kind->parts[TOTAL], now - job.submitted);
 	if (linear_step > 0)
-		add_linear(kind, now - seen.submitted);
-	if (!seen.begun || seen.ended < seen.begun)
+		add_linear(kind, now - job.submitted);
+	if (!job.begun || job.ended < job.begun)
 		return 0;
-	add_to(&kind->parts[WAIT], seen.begun - seen.submitted);
-	add_to(&kind->parts[RUN], seen.ended - seen.begun);
-	add_to(&kind->parts[DELIVERY], now - seen.ended);
+	add_to(&kind->parts[WAIT], job.begun - job.submitted);
+	add_to(&kind->parts[RUN], job.ended - job.begun);
+	add_to(&kind->parts[DELIVERY], now - job.ended);
 	return 0;
 }
 
@@ -340,7 +425,7 @@ int on_done(struct pt_regs *ctx)
 SEC("uretprobe")
 int on_uring(struct pt_regs *ctx)
 {
-	struct pool *pool = pool_of(current_ids());
+	struct pool *pool = pool_of(bpf_get_attach_cookie(ctx));
 
 	if (pool && (s32)returned(ctx) == 1)
 		add(pool->uring, 1);
@@ -404,7 +489,7 @@ int on_created(struct pt_regs *ctx)
 {
 	u64 ids = current_ids();
 	struct creation *creation = bpf_map_lookup_elem(&creating, &ids);
-	struct pool *pool = pool_of(ids);
+	struct pool *pool = pool_of(bpf_get_attach_cookie(ctx));
 	struct job_key key = {};
 
 	if (!creation || !pool)
@@ -421,7 +506,7 @@ SEC("uprobe")
 int on_queue_named(struct pt_regs *ctx)
 {
 	u64 ids = current_ids();
-	struct pool *pool = pool_of(ids);
+	struct pool *pool = pool_of(bpf_get_attach_cookie(ctx));
 	struct job_key key = { 0, argument1(ctx) };
 	u64 *name;
 

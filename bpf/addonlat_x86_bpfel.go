@@ -41,12 +41,10 @@ type AddonlatJobKey struct {
 
 type AddonlatKind struct {
 	_         structs.HostLayout
-	Count     uint64
 	Cancelled uint64
 	Failed    uint64
 	Parts     [4]struct {
 		_       structs.HostLayout
-		Count   uint64
 		Sum     uint64
 		Min     uint64
 		Max     uint64
@@ -67,17 +65,26 @@ type AddonlatPool struct {
 	_          structs.HostLayout
 	Generation uint64
 	Size       uint64
+	OfLoops    [64]uint8
 	Submitted  uint64
 	Completed  uint64
 	Cancelled  uint64
 	Failed     uint64
 	Before     uint64
 	Uring      uint64
-	Waiting    uint64
+	Withdrawn  uint64
 	Deepest    uint64
-	Slow       uint64
 	SlowQuota  uint64
+	OfThreads  [64]uint8
+	Begun      uint64
+	Slow       uint64
 	Busy       uint64
+}
+
+type AddonlatSeat struct {
+	_   structs.HostLayout
+	Key AddonlatJobKey
+	Job AddonlatJob
 }
 
 type AddonlatWorkKind uint32
@@ -106,6 +113,7 @@ const (
 	AddonlatMapProcesses           = "processes"
 	AddonlatMapQueueing            = "queueing"
 	AddonlatMapScripts             = "scripts"
+	AddonlatMapSeats               = "seats"
 	AddonlatMapThreads             = "threads"
 	AddonlatMapWalks               = "walks"
 	AddonlatMapWorks               = "works"
@@ -211,6 +219,7 @@ type AddonlatMapSpecs struct {
 	Processes *ebpf.MapSpec `ebpf:"processes"`
 	Queueing  *ebpf.MapSpec `ebpf:"queueing"`
 	Scripts   *ebpf.MapSpec `ebpf:"scripts"`
+	Seats     *ebpf.MapSpec `ebpf:"seats"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
 	Walks     *ebpf.MapSpec `ebpf:"walks"`
 	Works     *ebpf.MapSpec `ebpf:"works"`
@@ -274,6 +283,7 @@ type AddonlatMaps struct {
 	Processes *ebpf.Map `ebpf:"processes"`
 	Queueing  *ebpf.Map `ebpf:"queueing"`
 	Scripts   *ebpf.Map `ebpf:"scripts"`
+	Seats     *ebpf.Map `ebpf:"seats"`
 	Threads   *ebpf.Map `ebpf:"threads"`
 	Walks     *ebpf.Map `ebpf:"walks"`
 	Works     *ebpf.Map `ebpf:"works"`
@@ -293,6 +303,7 @@ func (m *AddonlatMaps) Close() error {
 		m.Processes,
 		m.Queueing,
 		m.Scripts,
+		m.Seats,
 		m.Threads,
 		m.Walks,
 		m.Works,

@@ -135,37 +135,47 @@ static __always_inline u64 find_work(struct walk *w, u64 work, u64 callback)
 	return 0;
 }
 
+/* A job that is being submitted. */
+struct submission {
+	u64 generation; /* of the process */
+	u64 ids;        /* current_ids() */
+	u64 caller;     /* where the function returns to that submits it */
+	u64 work;       /* address of its struct uv__work */
+	u64 callback;   /* that does it */
+};
+
 /* Leaves of the stack what makes a kind, and returns its hash. */
-static __always_inline u64 find_submitter(
-    struct walk *w, void *ctx, u64 ids, u64 work, u64 callback)
+static __always_inline u64 find_submitter(struct walk *w, void *ctx, const struct submission *s)
 {
 	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
 	u64 process = 0, vtable, function;
 
 	if (keyed_by == BY_JS || keyed_by == BY_STACK) {
-		capture(w, ctx, ids, AT_ENTRY);
+		capture(w, ctx, s->ids, AT_ENTRY);
 		if (keyed_by == BY_JS)
 			reduce_to_javascript(w);
 	} else {
-		begin_walk(w, regs, ids);
+		begin_walk(w, regs, s->ids);
 		process = w->owner >> 32; /* all its threads alike */
 		w->stack.hash = process;
-		leave_entry(w, regs);
+		push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+		w->pc = s->caller;
+		w->sp = 0;
 		w->code = code_at(w, w->pc);
 		for (u32 i = 0; i < MAX_SEARCH; i++) {
 			if (search(w))
 				break;
 		}
-		function = find_work(w, work, callback);
+		function = find_work(w, s->work, s->callback);
 		if (keyed_by == BY_WORK)
-			reduce(
-			    w, process, frame_of(FRAME_NATIVE, (function ?: callback) & PC_MASK));
+			reduce(w, process,
+			    frame_of(FRAME_NATIVE, (function ?: s->callback) & PC_MASK));
 		else if (function)
 			push(w, frame_of(FRAME_NATIVE, function & PC_MASK));
 		if (keyed_by == BY_RESOURCE)
-			reduce_to_resource(w, process, ids);
+			reduce_to_resource(w, process, s->ids);
 		if (keyed_by != BY_WORK && !(w->stack.flags & STACK_ADDON) &&
-		    read_user(&vtable, 8, work - UV_WORK_OFFSET - THREAD_POOL_WORK_OFFSET))
+		    read_user(&vtable, 8, s->work - UV_WORK_OFFSET - THREAD_POOL_WORK_OFFSET))
 			push(w, frame_of(FRAME_DATA, vtable & PC_MASK));
 	}
 	return finish(w->stack.hash ^ (w->stack.flags & STACK_ADDON));
@@ -200,17 +210,37 @@ static __always_inline void tell(struct walk *w, u64 kind)
 	*last = kind;
 }
 
-/* The kind of the job that is being submitted: user space is told of each once. */
-static __always_inline u64 find_kind(void *ctx, u64 ids, u64 work, u64 callback)
+/* The kind of a job that an add-on's function hands over itself, with a callback of the add-on's:
+ * what a walk would find then. 0 if user space was not told of such a kind lately.
+ */
+static __always_inline u64 guess_kind(u64 generation, u64 caller, u64 callback)
 {
-	struct walk *w = take_walk(ids >> 32);
-	u64 kind;
+	u64 *last, kind = mix(generation, frame_of(FRAME_NATIVE, caller & PC_MASK));
+	u32 at;
 
+	if (keyed_by != BY_FUNCTION)
+		return 0;
+	kind = mix(kind, frame_of(FRAME_NATIVE, callback & PC_MASK));
+	kind = finish(kind ^ STACK_ADDON);
+	at = kind % MAX_LATELY;
+	last = bpf_map_lookup_elem(&lately, &at);
+	return last && *last == kind ? kind : 0;
+}
+
+/* The kind of the job that is being submitted: user space is told of each once. */
+static __always_inline u64 find_kind(struct pt_regs *ctx, const struct submission *s)
+{
+	u64 kind = guess_kind(s->generation, s->caller, s->callback);
+	struct walk *w;
+
+	if (kind)
+		return kind;
+	w = take_walk(s->ids >> 32);
 	if (!w) {
 		count(lost);
 		return 0;
 	}
-	kind = find_submitter(w, ctx, ids, work, callback);
+	kind = find_submitter(w, ctx, s);
 	w->stack.hash = kind;
 	tell(w, kind);
 	give_back(w);

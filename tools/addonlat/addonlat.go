@@ -63,6 +63,7 @@ type session struct {
 	begun   time.Time      // of the report that is under way
 
 	mutex    sync.Mutex
+	numbers  numbering            // of pools, in the kernel
 	kinds    map[uint64]submitter // by the kernel's hash
 	targeted map[int]*target      // by pid: those that run
 	all      map[uint64]*target   // by generation

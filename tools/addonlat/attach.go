@@ -22,6 +22,7 @@ import (
 type target struct {
 	pid        int
 	generation uint64
+	number     uint32 // of its pool, in the kernel
 	begun      time.Time
 	size       uint64         // threads of the pool by libuv's own count; 0: none yet
 	assumed    uint64         // the same as far as the environment says
@@ -105,20 +106,44 @@ func (s *session) attach(pid int) error {
 		return err
 	}
 	t.assumed = poolSize(pid)
-	pool := bpf.AddonlatPool{Generation: t.generation, Size: cmp.Or(t.threads(), t.assumed)}
-	if err := s.objects.Pools.Put(uint32(pid), &pool); err != nil {
-		return errors.Join(fmt.Errorf("tell the kernel of the pool of process %d: %w", pid, err), t.close())
-	}
-	if err := s.attachTo(t); err != nil {
-		return errors.Join(err, t.close())
-	}
-	t.begun = time.Now()
+	s.mutex.Lock()
+	t.number = s.numbers.take()
+	s.mutex.Unlock()
+	err = s.attachTo(t)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if err != nil {
+		err = errors.Join(err, t.close())
+		s.numbers.giveBack(t.number)
+		return err
+	}
+	t.begun = time.Now()
 	s.targeted[pid] = t
 	s.all[t.generation] = t
 	return nil
 }
+
+// cookie is what the kernel half asks a probe for: in the lower half the number of
+// its pool, in the upper one what it is to know of the place.
+func (t *target) cookie(place int) uint64 { return uint64(place)<<32 | uint64(t.number) }
+
+// A numbering gives out numbers from 0 on, those that were given back before others.
+type numbering struct {
+	next  uint32
+	again []uint32
+}
+
+func (n *numbering) take() uint32 {
+	if last := len(n.again) - 1; last >= 0 {
+		number := n.again[last]
+		n.again = n.again[:last]
+		return number
+	}
+	n.next++
+	return n.next - 1
+}
+
+func (n *numbering) giveBack(number uint32) { n.again = append(n.again, number) }
 
 // threads returns how many threads the pool has by libuv's own count, or what it
 // said last; 0 if it said nothing yet: threads begin with the first job.
@@ -132,8 +157,13 @@ func (t *target) threads() uint64 {
 	return t.size
 }
 
-// attachTo probes libuv in t's process, and node if need be.
+// attachTo tells the kernel of the pool of t's process, and probes libuv in it, and
+// node if need be.
 func (s *session) attachTo(t *target) error {
+	pool := bpf.AddonlatPool{Generation: t.generation, Size: cmp.Or(t.threads(), t.assumed)}
+	if err := s.objects.Pools.Put(t.number, &pool); err != nil {
+		return fmt.Errorf("tell the kernel of the pool of process %d: %w", t.pid, err)
+	}
 	all := functionsOf(t.libuv)
 	missing, err := s.attachWorker(t, all)
 	if err != nil {
@@ -179,7 +209,7 @@ func (s *session) attachWorker(t *target, all functions) (missing []string, err 
 		program *ebpf.Program
 		at      int
 	}{{s.objects.OnRan, c.after}, {s.objects.OnRun, c.before}} {
-		point := loader.Point{Offset: f.offset + uint64(p.at), Cookie: uint64(slices.Index(saved, c.register))}
+		point := loader.Point{Offset: f.offset + uint64(p.at), Cookie: t.cookie(slices.Index(saved, c.register))}
 		if err := t.probe(all.Module, loader.Probes{Program: p.program, Name: worker, Points: []loader.Point{point}}); err != nil {
 			return nil, err
 		}
@@ -206,7 +236,7 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 			if !p.returns {
 				f.offset += uint64(entry(f.code, p.arguments))
 			}
-			probes.Points = append(probes.Points, loader.Point{Offset: f.offset, Cookie: uint64(p.work)})
+			probes.Points = append(probes.Points, loader.Point{Offset: f.offset, Cookie: t.cookie(int(p.work))})
 		}
 		if len(probes.Points) == 0 {
 			continue
@@ -258,11 +288,25 @@ func (s *session) detach(pid int) {
 func (s *session) leave(t *target) error {
 	err := t.close()
 	s.mutex.Lock()
-	if lookupErr := s.objects.Pools.LookupAndDelete(uint32(t.pid), &t.final); lookupErr != nil {
-		err = errors.Join(err, fmt.Errorf("take out the pool of process %d: %w", t.pid, lookupErr))
+	if lookupErr := s.objects.Pools.Lookup(t.number, &t.final); lookupErr != nil {
+		err = errors.Join(err, fmt.Errorf("read the pool of process %d: %w", t.pid, lookupErr))
 	}
 	t.ended = time.Now()
+	s.numbers.giveBack(t.number)
 	s.mutex.Unlock()
+	return errors.Join(err, s.forget(t))
+}
+
+// forget takes the jobs of a program out of the kernel that are in flight for ever.
+func (s *session) forget(t *target) error {
+	var errs []error
+	var seat bpf.AddonlatSeat
+	var at uint32
+	for seats := s.objects.Seats.Iterate(); seats.Next(&at, &seat); {
+		if seat.Key.Generation == t.generation {
+			errs = append(errs, s.objects.Seats.Put(at, &bpf.AddonlatSeat{}))
+		}
+	}
 	var key bpf.AddonlatJobKey
 	var job bpf.AddonlatJob
 	var gone []bpf.AddonlatJobKey
@@ -272,11 +316,14 @@ func (s *session) leave(t *target) error {
 		}
 	}
 	for _, key := range gone {
-		if deleteErr := s.objects.Jobs.Delete(&key); deleteErr != nil && !errors.Is(deleteErr, ebpf.ErrKeyNotExist) {
-			err = errors.Join(err, fmt.Errorf("forget the jobs of process %d: %w", t.pid, deleteErr))
+		if err := s.objects.Jobs.Delete(&key); !errors.Is(err, ebpf.ErrKeyNotExist) {
+			errs = append(errs, err)
 		}
 	}
-	return err
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("forget the jobs of process %d: %w", t.pid, err)
+	}
+	return nil
 }
 
 func (s *session) detachAll() error {

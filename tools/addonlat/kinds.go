@@ -66,7 +66,7 @@ func (s *session) poolNow(t *target) (*bpf.AddonlatPool, error) {
 		return &t.final, nil
 	}
 	now := new(bpf.AddonlatPool)
-	if err := s.objects.Pools.Lookup(uint32(t.pid), now); err != nil {
+	if err := s.objects.Pools.Lookup(t.number, now); err != nil {
 		return nil, fmt.Errorf("read the pool of process %d: %w", t.pid, err)
 	}
 	return now, nil
@@ -158,15 +158,17 @@ func (s *session) takeKinds() ([]Kind, error) {
 
 // add adds the kernel's sums to k.
 func (k *Kind) add(sums *bpf.AddonlatKind, linear *quantize.LQuantize) {
-	k.Count += sums.Count
 	k.Cancelled += sums.Cancelled
 	k.Failed += sums.Failed
 	for i, h := range []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery} {
 		part := &sums.Parts[i]
-		if part.Count > 0 {
-			h.Merge(&quantize.Histogram{Count: part.Count, Sum: part.Sum, Min: part.Min, Max: part.Max, Buckets: part.Buckets})
+		added := quantize.Histogram{Sum: part.Sum, Min: part.Min, Max: part.Max, Buckets: part.Buckets}
+		for _, n := range part.Buckets {
+			added.Count += n
 		}
+		h.Merge(&added)
 	}
+	k.Count = k.Total.Count
 	if linear == nil {
 		return
 	}

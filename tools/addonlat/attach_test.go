@@ -1,0 +1,86 @@
+package addonlat
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/bpf"
+	"ustack/testdata/nodetest"
+)
+
+// TestEndedProcessLeavesNoJobs has one killed with more jobs in flight than the
+// kernel has seats for: the others are elsewhere.
+func TestEndedProcessLeavesNoJobs(t *testing.T) {
+	const many = 10_000
+	node := prepare(t)
+	plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers), Steps: []nodetest.Step{flying("rawuv.cc")}}
+	plan.Steps[0].Micros = 60e6
+	plan.Steps[0].InFlight = many
+	jobs := startJobs(t, node, plan)
+	s, err := open(Options{PIDs: []int{jobs.PID}, Warn: func(err error) { t.Errorf("warning = %v, want none", err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := s.targets.Add(); err != nil {
+		t.Fatal(err)
+	}
+	jobs.Begin()
+	for deadline := time.Now().Add(time.Minute); s.pools(s.begun)[0].Submitted < many; {
+		if time.Now().After(deadline) {
+			t.Fatalf("pools = %+v, want %d jobs submitted", s.pools(s.begun), many)
+		}
+	}
+	seated, others := inFlight(t, s)
+	if seated == 0 || others == 0 || seated+others != many {
+		t.Errorf("in flight = %d in seats and %d others, want %d, some in each", seated, others, many)
+	}
+	jobs.Signal(syscall.SIGKILL)
+	<-s.targets.Gone()
+	if seated, others := inFlight(t, s); seated+others > 0 {
+		t.Errorf("in flight = %d in seats and %d others, want none", seated, others)
+	}
+}
+
+// inFlight counts the jobs that the kernel keeps.
+func inFlight(t *testing.T, s *session) (seated, others int) {
+	t.Helper()
+	var at uint32
+	var seat bpf.AddonlatSeat
+	seats := s.objects.Seats.Iterate()
+	for seats.Next(&at, &seat) {
+		if seat.Key.Work != 0 {
+			seated++
+		}
+	}
+	var key bpf.AddonlatJobKey
+	var job bpf.AddonlatJob
+	jobs := s.objects.Jobs.Iterate()
+	for jobs.Next(&key, &job) {
+		others++
+	}
+	if err := seats.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := jobs.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return seated, others
+}
+
+func TestNumbersAreGivenOutAgain(t *testing.T) {
+	var n numbering
+	got := []uint32{n.take(), n.take(), n.take()}
+	n.giveBack(1)
+	got = append(got, n.take(), n.take())
+	if diff := cmp.Diff([]uint32{0, 1, 2, 1, 3}, got); diff != "" {
+		t.Errorf("numbers (-want +got):\n%s", diff)
+	}
+}
