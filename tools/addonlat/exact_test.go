@@ -36,10 +36,10 @@ func TestCountsTimesAndBucketsAreExact(t *testing.T) {
 	eachVersion(t, func(t *testing.T, _, node string) {
 		for _, flag := range []string{nodetest.FramePointers, nodetest.NoFramePointers} {
 			t.Run(flag[2:], func(t *testing.T) {
-				r := checkExact(t, node, addons(t, node, flag))
+				r, tallies := checkExact(t, node, addons(t, node, flag))
 				for _, source := range nodetest.Addons {
 					sleeps := kind(t, r, keys[source]["sleep"])
-					checkBuckets(t, &sleeps)
+					checkBuckets(t, &sleeps, durations(tallies, source))
 				}
 			})
 		}
@@ -47,8 +47,8 @@ func TestCountsTimesAndBucketsAreExact(t *testing.T) {
 }
 
 // checkExact has node carry mixedPlan out and checks what is seen of it, which it
-// returns: all but which buckets times are in, for a busy machine has jobs take longer.
-func checkExact(t *testing.T, node string, addons map[string]string) *Report {
+// returns: all but which buckets times are in.
+func checkExact(t *testing.T, node string, addons map[string]string) (*Report, []nodetest.Tally) {
 	t.Helper()
 	r, tallies := measure(t, node, mixedPlan(addons), Options{})
 	checkCounts(t, r, tallies)
@@ -66,7 +66,7 @@ func checkExact(t *testing.T, node string, addons map[string]string) *Report {
 				cancelled.Wait.Count, cancelled.Run.Count, cancelled.Delivery.Count)
 		}
 	}
-	return r
+	return r, tallies
 }
 
 // held is the jobs that mixedPlan has sleep in front of the cancelled ones.
@@ -128,22 +128,41 @@ func checkSums(t *testing.T, k *Kind) {
 	}
 }
 
-// checkBuckets checks that the sleeps of mixedPlan are in the buckets of their
-// durations. No sleep is shorter; on a busy machine a few are longer.
-func checkBuckets(t *testing.T, k *Kind) {
+// durations are those of an add-on's sleeps by the program's own clock.
+func durations(tallies []nodetest.Tally, source string) (all []time.Duration) {
+	for _, tally := range tallies {
+		if tally.Addon == source && tally.Call == "sleep" {
+			all = append(all, tally.Durations...)
+		}
+	}
+	return all
+}
+
+// checkBuckets checks that the sleeps of mixedPlan are in the buckets of their lengths.
+// No job runs shorter than its sleep, and none longer than the program waits for it,
+// which on a busy machine is long.
+func checkBuckets(t *testing.T, k *Kind, waited []time.Duration) {
 	t.Helper()
 	for _, sleep := range []struct {
 		low, high time.Duration // high: of a bucket by powers of two, above the sleep's
-		jobs      uint64
+		shorter   uint64        // sleeps than low
 	}{
-		{1 * ms, 2 * 1 << 20, 23},
-		{5 * ms, 1 << 23, 7},
-		{50 * ms, 1 << 26, 5},
-		{200 * ms, 1 << 28, held},
+		{1 * ms, 1 << 21, 0},
+		{5 * ms, 1 << 23, 23},
+		{50 * ms, 1 << 26, 23 + 7},
+		{200 * ms, 1 << 28, 23 + 7 + 5},
 	} {
-		got := between(&k.Run, sleep.low, sleep.high)
-		if got > sleep.jobs+3 || got < sleep.jobs*2/3 {
-			t.Errorf("%s: runs from %v to %v = %d, want %d", k.Key, sleep.low, sleep.high, got, sleep.jobs)
+		if got := between(&k.Run, 0, sleep.low); got > sleep.shorter {
+			t.Errorf("%s: runs shorter than %v = %d, want %d at most", k.Key, sleep.low, got, sleep.shorter)
+		}
+		want := uint64(0)
+		for _, d := range waited {
+			if d < sleep.high {
+				want++
+			}
+		}
+		if got := between(&k.Run, 0, sleep.high); got < want {
+			t.Errorf("%s: runs shorter than %v = %d, want %d", k.Key, sleep.high, got, want)
 		}
 	}
 }
@@ -160,7 +179,7 @@ func TestTotalsAreWhatTheProgramMeasures(t *testing.T) {
 		for _, tally := range tallies {
 			k := kind(t, r, keys[tally.Addon]["sleep"])
 			sum := time.Duration(k.Total.Sum)
-			if sum > tally.Sum || sum < tally.Sum*9/10 || k.Total.Max > uint64(tally.Max) {
+			if sum > tally.Sum || sum < tally.Sum*3/4 || k.Total.Max > uint64(tally.Max) {
 				t.Errorf("%s: totals of %v, %v at most, want a little less than %v, %v", k.Key,
 					sum, time.Duration(k.Total.Max), tally.Sum, tally.Max)
 			}
@@ -178,7 +197,7 @@ func TestSaturatedPoolIsWaitedFor(t *testing.T) {
 		r, _ := measure(t, node, plan, Options{})
 		for _, source := range nodetest.Addons {
 			k := kind(t, r, keys[source]["sleep"])
-			if short, long := between(&k.Wait, 0, sleep/2), between(&k.Wait, sleep*9/10, 2*sleep); short != 4 || long != 4 {
+			if short, long := between(&k.Wait, 0, sleep/2), between(&k.Wait, sleep/2, time.Hour); short != 4 || long != 4 {
 				t.Errorf("%s: waits = %d short, %d as long as one job, want 4 of each", k.Key, short, long)
 			}
 			if long := between(&k.Delivery, sleep/2, time.Hour); long > 0 {
@@ -237,7 +256,7 @@ func TestManyInFlightAreAllFollowed(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			r, _ := measure(t, node, nodetest.Plan{
 				Addons: addons(t, node, nodetest.FramePointers),
-				Steps:  []nodetest.Step{{Addon: source, Call: "sleep", Count: many, InFlight: many, Hold: held, HoldMicros: 5e6}},
+				Steps:  []nodetest.Step{{Addon: source, Call: "sleep", Count: many, InFlight: many, Hold: held, HoldMicros: 10e6}},
 			}, Options{})
 			if got, want := kind(t, r, keys[source]["sleep"]).Count, uint64(many+held); got != want {
 				t.Errorf("jobs = %d, want %d", got, want)
@@ -257,7 +276,7 @@ func TestEqualStepsCountTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, _ := measure(t, node, nodetest.Plan{
+	r, tallies := measure(t, node, nodetest.Plan{
 		Addons: addons(t, node, nodetest.FramePointers),
 		Steps: []nodetest.Step{
 			{Addon: "napi.c", Call: "sleep", Micros: 15_000, Count: 13},
@@ -273,8 +292,14 @@ func TestEqualStepsCountTheSame(t *testing.T) {
 		all += n
 	}
 	short, long := k.Linear.Counts[k.Linear.Index(int64(15*ms))], k.Linear.Counts[k.Linear.Levels()+1]
-	if all != 18 || short < 9 || long < 5 {
-		t.Errorf("by equal steps = %v, want 13 from 10 ms, 5 above", k.Linear.Counts)
+	var prompt uint64 // at most 20 ms by the program's own clock
+	for _, d := range durations(tallies, "napi.c") {
+		if d < 20*ms {
+			prompt++
+		}
+	}
+	if all != 18 || short < prompt || short > 13 || long < 5 {
+		t.Errorf("by equal steps = %v, want %d to 13 from 10 ms, 5 above", k.Linear.Counts, prompt)
 	}
 	for _, other := range linear.Counts {
 		if other > 0 {
