@@ -84,6 +84,9 @@ func TestHeap(t *testing.T) {
 				{"a census tells shapes", censusTellsShapes},
 				{"what is selected is what is counted", selectedAreThoseCounted},
 				{"functions are counted by definition", functionsAreCountedByDefinition},
+				{"retained is of whole structures", retainedIsOfWholeStructures},
+				{"references are found", referencesAreFound},
+				{"a path leads from a root", pathLeadsFromARoot},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, g, facts) })
 			}

@@ -58,8 +58,10 @@ type Graph struct {
 	Live  int    // objects
 
 	dump  *Dump // nil if it was made of other memory
+	links linkNames
 	live  bitSet
 	out   edges
+	in    *edges // nil until wanted
 	pairs []weakPair
 }
 
@@ -116,7 +118,7 @@ func (g *Graph) mark() {
 	for _, r := range g.Roots {
 		add(r.Object)
 	}
-	waiting := g.pairs
+	waiting := slices.Clone(g.pairs)
 	for len(stack) > 0 {
 		for len(stack) > 0 {
 			id := stack[len(stack)-1]

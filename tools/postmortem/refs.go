@@ -151,3 +151,40 @@ func (c *connector) table(id ID, offset uint64, data []byte) {
 		}
 	}
 }
+
+// backward returns the edges of g the other way round: from each object to those
+// that refer to it. Values that a key keeps alive are referred to by the key.
+func (g *Graph) backward() *edges {
+	if g.in != nil {
+		return g.in
+	}
+	n := g.Len()
+	in := &edges{first: make([]uint32, n+1), count: g.out.count + len(g.pairs)}
+	for i := range uint32(g.out.count) {
+		in.first[g.out.at(i)+1]++
+	}
+	for _, p := range g.pairs {
+		in.first[p.value+1]++
+	}
+	for id := range n {
+		in.first[id+1] += in.first[id]
+	}
+	for left := in.count; left > 0; left -= partSize {
+		in.parts = append(in.parts, make([]ID, min(left, partSize)))
+	}
+	next := make([]uint32, n)
+	copy(next, in.first)
+	put := func(from, to ID) {
+		i := next[to]
+		next[to]++
+		in.parts[i>>partBits][i%partSize] = from
+	}
+	for id := range ID(n) {
+		g.out.each(id, func(to ID) { put(id, to) })
+	}
+	for _, p := range g.pairs {
+		put(p.key, p.value)
+	}
+	g.in = in
+	return in
+}

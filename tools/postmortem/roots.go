@@ -183,3 +183,12 @@ func inSpans(spans []addressRange, address uint64) (s addressRange, in bool) {
 	}
 	return spans[i], address >= spans[i].start
 }
+
+// root returns the root that refers to an object.
+func (g *Graph) root(id ID) (Root, bool) {
+	i, found := slices.BinarySearchFunc(g.Roots, id, func(r Root, id ID) int { return cmp.Compare(r.Object, id) })
+	if !found {
+		return Root{}, false
+	}
+	return g.Roots[i], true
+}

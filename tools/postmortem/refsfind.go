@@ -1,0 +1,216 @@
+package postmortem
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// RefOptions say how far to look for what refers to an object. The zero value asks
+// for what refers to it directly.
+type RefOptions struct {
+	Depth int  // how often to go on with what was found; at most maxRefDepth
+	Limit int  // references told of one object; 100 if 0
+	Live  bool // only those by live objects
+}
+
+const (
+	maxRefDepth  = 64
+	maxRefs      = 10_000 // references told in all
+	maxOwners    = 16     // objects told that share a store of V8's
+	defaultLimit = 100
+)
+
+// References are what refers to an object.
+type References struct {
+	Brief
+	Root string       `json:"root,omitempty"` // what outside of the heap refers to it, if anything does
+	Refs []*Reference `json:"references"`
+	More int          `json:"more,omitempty"` // objects that refer to it, too, and are not told
+	Seen bool         `json:"seen,omitempty"` // what refers to it is told elsewhere
+}
+
+// A Reference is one object's to another. The store that V8 keeps properties,
+// elements or entries in is passed over: the object that they are of is named.
+type Reference struct {
+	Link
+	Live bool `json:"live"`
+	References
+	object ID
+}
+
+// A NoObjectError says that no object begins at an address.
+type NoObjectError struct{ Address Address }
+
+func (e *NoObjectError) Error() string {
+	return fmt.Sprintf("no object begins at %v (whatis says what is there)", e.Address)
+}
+
+// at returns the object that v refers to.
+func (g *Graph) at(v v8.Value) (ID, error) {
+	id, ok := g.Find(v.Address())
+	if !ok || !v.IsObject() {
+		return 0, &NoObjectError{Address(v)}
+	}
+	return id, nil
+}
+
+// References tells what refers to the object v.
+func (g *Graph) References(v v8.Value, o RefOptions) (*References, error) {
+	id, err := g.at(v)
+	if err != nil {
+		return nil, err
+	}
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	f := &refFinder{Graph: g, options: o, seen: map[ID]bool{}, left: maxRefs}
+	r := f.references(id, min(max(o.Depth, 1), maxRefDepth))
+	return &r, nil
+}
+
+// A refFinder goes from object to object against the references.
+type refFinder struct {
+	*Graph
+	options RefOptions
+	seen    map[ID]bool
+	left    int
+}
+
+func (f *refFinder) references(id ID, depth int) References {
+	r := References{Brief: BriefOf(f.heap, f.Object(id).Ref()), Root: f.rootName(id)}
+	if depth == 0 {
+		return r
+	}
+	if r.Seen = f.seen[id]; r.Seen {
+		return r
+	}
+	f.seen[id] = true
+	in := f.backward()
+	told := map[ID]bool{}
+	for i := in.first[id]; i < in.first[id+1]; i++ {
+		from := in.at(i)
+		if told[from] || f.options.Live && !f.IsLive(from) {
+			continue
+		}
+		told[from] = true
+		if len(r.Refs) >= f.options.Limit || f.left <= 0 {
+			r.More++
+			continue
+		}
+		found := f.from(from, id)
+		f.left -= len(found)
+		r.Refs = append(r.Refs, found...)
+	}
+	for _, ref := range r.Refs {
+		ref.References = f.references(ref.object, depth-1)
+	}
+	return r
+}
+
+// from tells how an object refers to another.
+func (f *refFinder) from(from, to ID) []*Reference {
+	o := f.Object(from)
+	offsets := f.offsets(from, to)
+	if len(offsets) == 0 { // a key does, by a table that has both
+		return []*Reference{{Link: Link{ByEntry, "of a weak map"}, Live: f.IsLive(from), object: from}}
+	}
+	var found []*Reference
+	for _, offset := range offsets[:min(len(offsets), maxOwners)] {
+		owned := f.owned(from, offset)
+		if len(owned) == 0 {
+			owned = []*Reference{{Link: f.link(o, offset), Live: f.IsLive(from), object: from}}
+		}
+		found = append(found, owned...)
+	}
+	return found
+}
+
+// owned tells whose property, element or entry it is that is at an offset in a
+// store; nothing if the object is no store.
+func (f *refFinder) owned(store ID, offset int) []*Reference {
+	var found []*Reference
+	in, o := f.backward(), f.Object(store)
+	for i := in.first[store]; i < in.first[store+1] && len(found) < maxOwners; i++ {
+		owner := f.Object(in.at(i))
+		if !f.heap.IsReceiver(owner) {
+			continue
+		}
+		if link, ok := f.through(owner, o, offset); ok {
+			found = append(found, &Reference{Link: link, Live: f.IsLive(in.at(i)), object: in.at(i)})
+		}
+	}
+	return found
+}
+
+// rootName says what outside of the heap refers to an object; "" if nothing does.
+func (g *Graph) rootName(id ID) string {
+	root, ok := g.root(id)
+	if !ok {
+		return ""
+	}
+	if root.From == 0 {
+		return "a register"
+	}
+	name := "memory outside of the heap"
+	if g.dump != nil {
+		if r, ok := g.dump.region(root.From); ok {
+			name = g.dump.rootRegion(r)
+		}
+	}
+	return fmt.Sprintf("%s at %x", name, root.From)
+}
+
+// rootRegion says what a region is that refers to objects.
+func (d *Dump) rootRegion(r Region) string {
+	if r.File != "" {
+		return r.File
+	}
+	for _, t := range d.threads {
+		if sp := t.Registers.SP; sp >= r.Start && sp < r.End {
+			return fmt.Sprintf("stack of thread %d", t.TID)
+		}
+	}
+	return "memory outside of the heap"
+}
+
+// WriteText writes the references as a tree.
+func (r *References) WriteText(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, r.Brief)
+	r.write(out, 1)
+	return out.Flush()
+}
+
+func (r *References) write(out io.Writer, depth int) {
+	margin := strings.Repeat("  ", depth)
+	if r.Root != "" {
+		fmt.Fprintf(out, "%sroot: %s\n", margin, r.Root)
+	}
+	for _, ref := range r.Refs {
+		note := ""
+		if !ref.Live {
+			note = " (dead)"
+		}
+		if ref.Seen {
+			note += " (see above)"
+		}
+		fmt.Fprintf(out, "%s%v of %v%s\n", margin, ref.Link, ref.Brief, note)
+		ref.write(out, depth+1)
+	}
+	if r.More > 0 {
+		fmt.Fprintf(out, "%sand %d more\n", margin, r.More)
+	}
+}
+
+// Addresses are those of the objects that refer to it.
+func (r *References) Addresses() []v8.Value {
+	addresses := make([]v8.Value, len(r.Refs))
+	for i, ref := range r.Refs {
+		addresses[i] = v8.Value(ref.Address)
+	}
+	return addresses
+}

@@ -1,0 +1,199 @@
+package postmortem
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// A Link says how an object refers to another.
+type Link struct {
+	How  string `json:"how"`  // one of the constants below
+	Name string `json:"name"` // of a property, variable or field; an index in decimal
+}
+
+// How an object can refer to another.
+const (
+	ByProperty = "property"
+	ByElement  = "element"
+	ByVariable = "variable" // a Context does, which closures share
+	ByEntry    = "entry"    // of a Map, a Set or a WeakMap
+	ByField    = "field"    // of V8's own
+)
+
+// String writes the link as one would in a program: ".name", "[3]", "variable name".
+func (l Link) String() string {
+	switch l.How {
+	case ByProperty:
+		return "." + l.Name
+	case ByElement:
+		return "[" + l.Name + "]"
+	}
+	return strings.TrimSpace(l.How + " " + l.Name)
+}
+
+// maxScopes bounds the scopes whose variables' names are remembered.
+const maxScopes = 1 << 16
+
+// linkNames remembers what is where in objects.
+type linkNames struct {
+	classes map[string]v8.Class
+	fields  map[*v8.Map]map[int]Link
+	scopes  map[v8.Value]map[int]string // names by slot
+}
+
+// link returns what an object has at an offset.
+func (g *Graph) link(o v8.Object, offset int) Link {
+	if names := g.fieldLinks(o.Map); names != nil {
+		if l, ok := names[offset]; ok {
+			return l
+		}
+	}
+	index := (offset - arrayHeader) / wordSize
+	switch {
+	case strings.HasSuffix(o.Map.Kind, "Context"):
+		if name, ok := g.slotNames(o)[index]; ok {
+			return Link{ByVariable, name}
+		}
+	case o.Map.Size == 0 && offset >= arrayHeader:
+		return Link{ByElement, strconv.Itoa(index)}
+	}
+	return Link{ByField, fmt.Sprintf("at %d", offset)}
+}
+
+// arrayHeader is what most kinds with a length have before their first word.
+const arrayHeader = 16
+
+// fieldLinks returns what all objects of a map have where.
+func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
+	if links, ok := g.links.fields[m]; ok {
+		return links
+	}
+	links := map[int]Link{0: {ByField, "map"}}
+	for kind := m.Kind; kind != ""; kind = g.class(kind).Parent {
+		for _, f := range g.class(kind).Fields {
+			if _, ok := links[f.Offset]; !ok && !f.Raw() {
+				links[f.Offset] = Link{ByField, f.Name}
+			}
+		}
+	}
+	properties, _ := g.heap.MapFields(m) // what cannot be read has no name
+	for _, p := range properties {
+		if p.Offset >= 0 {
+			links[p.Offset] = Link{ByProperty, p.Name}
+		}
+	}
+	if g.links.fields == nil {
+		g.links.fields = make(map[*v8.Map]map[int]Link)
+	}
+	g.links.fields[m] = links
+	return links
+}
+
+// class returns what is known of a class of V8's.
+func (g *Graph) class(name string) v8.Class {
+	if g.links.classes == nil {
+		g.links.classes = make(map[string]v8.Class)
+		if g.dump != nil {
+			for _, c := range g.dump.binary.Classes() {
+				g.links.classes[c.Name] = c
+			}
+		}
+	}
+	c := g.links.classes[name]
+	if c.Parent == name {
+		c.Parent = ""
+	}
+	return c
+}
+
+// slotNames returns the names of a Context's variables by their slots.
+func (g *Graph) slotNames(o v8.Object) map[int]string {
+	scope, err := g.heap.Field(o, arrayHeader)
+	if err != nil {
+		return nil
+	}
+	if names, ok := g.links.scopes[scope]; ok {
+		return names
+	}
+	names := map[int]string{0: "(scope)", 1: "(outer context)"}
+	context, _ := g.heap.Context(o) // what cannot be read has no name
+	for _, v := range context.Variables {
+		names[v.Slot] = v.Name
+	}
+	if g.links.scopes == nil || len(g.links.scopes) >= maxScopes {
+		g.links.scopes = make(map[v8.Value]map[int]string)
+	}
+	g.links.scopes[scope] = names
+	return names
+}
+
+// maxLinked is how many words of one object are searched for a reference.
+const maxLinked = 1 << 20
+
+// offsets returns where in an object it refers to another.
+func (g *Graph) offsets(from, to ID) []int {
+	var offsets []int
+	target := uint64(v8.Ref(g.Address(to)))
+	address, size := g.Address(from), g.Size(from)
+	k := &g.kinds[g.kind[from]]
+	if k.form.Tagged >= 0 {
+		size = min(size, uint64(k.form.Tagged))
+	}
+	buffer := make([]byte, min(size, pageAlign))
+	for at := uint64(0); at < min(size, maxLinked*wordSize); {
+		n, err := g.memory.ReadAt(buffer[:min(size-at, pageAlign)], address+at)
+		for i := 0; i+wordSize <= n; i += wordSize {
+			if wordOf(buffer, i) == target {
+				offsets = append(offsets, int(at)+i)
+			}
+		}
+		if err != nil {
+			break
+		}
+		at += uint64(n)
+	}
+	return offsets
+}
+
+// through returns what an owner of a store of V8's has at an offset of the store:
+// the words of properties, elements and tables are not in the object itself.
+func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
+	index := (offset - arrayHeader) / wordSize
+	switch store.Map.Kind {
+	case "PropertyArray":
+		fields, _ := g.heap.MapFields(owner.Map)
+		for _, f := range fields {
+			if f.Index == index && f.Offset < 0 {
+				return Link{ByProperty, f.Name}, true
+			}
+		}
+	case "NameDictionary":
+		return g.throughDictionary(owner, store, offset)
+	case "OrderedHashMap", "OrderedHashSet", "EphemeronHashTable":
+		return Link{ByEntry, ""}, true
+	case "FixedArray":
+		at, ok := g.heap.Offset("JSObject", "elements")
+		if elements, err := g.heap.Field(owner, at); ok && err == nil && elements == store.Ref() {
+			return Link{ByElement, strconv.Itoa(index)}, true
+		}
+	}
+	return Link{}, false
+}
+
+// throughDictionary returns the property whose entry in a dictionary an offset is in.
+func (g *Graph) throughDictionary(owner, store v8.Object, offset int) (Link, bool) {
+	value, err := g.heap.Field(store, offset)
+	if err != nil {
+		return Link{}, false
+	}
+	properties, _ := g.heap.Properties(owner) // one that cannot be read is not the one
+	for _, p := range properties {
+		if p.Value == value || p.Getter == value || p.Setter == value {
+			return Link{ByProperty, p.Name}, true
+		}
+	}
+	return Link{}, false
+}

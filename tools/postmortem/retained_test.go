@@ -1,0 +1,190 @@
+package postmortem
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"ustack/symbolize/v8"
+)
+
+// madeGraph returns a graph of objects of one word each, with these references and roots.
+func madeGraph(out [][]ID, roots []ID, pairs []weakPair) *Graph {
+	n := len(out)
+	g := &Graph{Objects: &Objects{kind: make([]uint32, n), words: slices.Repeat([]uint32{1}, n)}, pairs: pairs}
+	g.out.first = []uint32{0}
+	for _, to := range out {
+		for _, id := range to {
+			g.out.append(id)
+		}
+		g.out.end()
+	}
+	for _, id := range roots {
+		g.Roots = append(g.Roots, Root{Object: id})
+	}
+	g.mark()
+	return g
+}
+
+// reachable returns how many objects roots lead to if one is not there.
+func reachable(g *Graph, without ID) int {
+	seen := newBits(g.Len())
+	var stack []ID
+	count := 0
+	add := func(id ID) {
+		if id != without && !seen.has(id) {
+			seen.add(id)
+			stack = append(stack, id)
+			count++
+		}
+	}
+	for _, r := range g.Roots {
+		add(r.Object)
+	}
+	for len(stack) > 0 {
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		g.out.each(id, add)
+		for _, p := range g.pairs {
+			if p.key == id {
+				add(p.value)
+			}
+		}
+	}
+	return count
+}
+
+func TestRetainedIsWhatOnlyTheObjectReaches(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 300 {
+		n := 2 + random.IntN(40)
+		out := make([][]ID, n)
+		for range random.IntN(3 * n) {
+			from := random.IntN(n)
+			out[from] = append(out[from], ID(random.IntN(n)))
+		}
+		var roots []ID
+		for id := range ID(n) {
+			if random.IntN(8) == 0 || id == 0 {
+				roots = append(roots, id)
+			}
+		}
+		pairs := []weakPair{{0, ID(random.IntN(n)), ID(random.IntN(n))}, {0, ID(random.IntN(n)), ID(random.IntN(n))}}
+		g := madeGraph(out, roots, pairs)
+		d := g.Dominated()
+		for id := range ID(n) {
+			want := uint64(0)
+			if g.IsLive(id) {
+				want = uint64(g.Live-reachable(g, id)) * wordSize
+			}
+			if got := d.Retained(id); got != want {
+				t.Fatalf("round %d: object %d of %v, roots %v, pairs %v retains %d bytes, want %d", round, id, out, roots, pairs, got, want)
+			}
+		}
+	}
+}
+
+func TestDominatorsOfALongChain(t *testing.T) {
+	const n = 1 << 17
+	out := make([][]ID, n)
+	for i := range n - 1 {
+		out[i] = []ID{ID(i + 1)}
+	}
+	d := madeGraph(out, []ID{0}, nil).Dominated()
+	if got := d.Retained(0); got != n*wordSize {
+		t.Errorf("the first of %d objects retains %d bytes, want %d", n, got, n*wordSize)
+	}
+	if by, ok := d.By(n - 1); !ok || by != n-2 {
+		t.Errorf("the last object is kept by %d, %v, want %d", by, ok, n-2)
+	}
+	if _, ok := d.By(0); ok {
+		t.Error("a root is kept by an object")
+	}
+}
+
+func retainedIsOfWholeStructures(t *testing.T, g *Graph, facts censusFacts) {
+	d := g.Dominated()
+	total := uint64(0)
+	for id := range ID(g.Len()) {
+		if g.IsLive(id) {
+			total += g.Size(id)
+		}
+	}
+	if d.retained[0] != total {
+		t.Errorf("all roots retain %d bytes, want %d", d.retained[0], total)
+	}
+	// Each but the last of the holders has the next one, so the first has all of
+	// them, with their lists, unless the array that they are also in is there.
+	holders := d.Retainers(CensusOptions{Class: "Legacy"}, 10)
+	if len(holders.Objects) != 10 {
+		t.Fatalf("retainers = %d, want 10", len(holders.Objects))
+	}
+	for _, o := range holders.Objects[1:] {
+		// A closure and its context are the object's alone.
+		if o.Retained < o.Size+64+32 {
+			t.Errorf("%v retains %d bytes, want its closure, too", o.Brief, o.Retained)
+		}
+	}
+	var text bytes.Buffer
+	if err := holders.WriteText(&text); err != nil || strings.Count(text.String(), "Legacy") != 10 {
+		t.Errorf("text = %v\n%s", err, text.String())
+	}
+}
+
+func referencesAreFound(t *testing.T, g *Graph, facts censusFacts) {
+	first := func(o CensusOptions) v8.Value { return v8.Value(g.Census(o).Groups[0].Address) }
+	named := first(CensusOptions{Class: "Named", Live: true})
+	o, err := g.heap.Object(named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, _, err := g.heap.Own(o, "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs, err := g.References(name, RefOptions{Depth: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(refs.Refs) != 1 || refs.Refs[0].Link != (Link{ByProperty, "name"}) || refs.Refs[0].Class != "Named" {
+		t.Fatalf("the name is referred to by %+v, want property name of a Named", refs.Refs)
+	}
+	array := refs.Refs[0].Refs
+	i := slices.IndexFunc(array, func(r *Reference) bool { return r.How == ByElement && r.Kind == "JSArray" })
+	if i < 0 {
+		t.Fatalf("the object is referred to by %+v, want an element of an array", array)
+	}
+	if next := array[i].Refs; !slices.ContainsFunc(next, func(r *Reference) bool { return r.Link == Link{ByProperty, "Named"} }) {
+		t.Errorf("the array is referred to by %+v, want property Named", next)
+	}
+	var text bytes.Buffer
+	if err := refs.WriteText(&text); err != nil || !strings.Contains(text.String(), ".name of ") {
+		t.Errorf("text = %v\n%s", err, text.String())
+	}
+}
+
+func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
+	c := g.Census(CensusOptions{Class: "Point3", Live: true})
+	path, err := g.Path(v8.Value(c.Groups[0].Address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(path.Steps) == 0 || path.Root == "" || path.Steps[len(path.Steps)-1].Brief.Address != c.Groups[0].Address {
+		t.Errorf("path = %+v, want one to %v", path, c.Groups[0].Address)
+	}
+	if _, err := g.Path(v8.Ref(8)); err == nil {
+		t.Error("path to where no object is has no error")
+	}
+	for id := range g.Select(CensusOptions{Class: "Named"}) {
+		if g.IsLive(id) {
+			continue
+		}
+		path, err := g.Path(g.Object(id).Ref())
+		if err != nil || len(path.Steps) > 0 {
+			t.Errorf("path to a dead object = %+v, %v, want none", path, err)
+		}
+		break
+	}
+}

@@ -1,0 +1,82 @@
+package postmortem
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"ustack/symbolize/v8"
+)
+
+// A Path is how a live object is reached from a root.
+type Path struct {
+	Root  string `json:"root"`  // what outside of the heap refers to the first
+	Steps []Step `json:"steps"` // from there to the object itself
+}
+
+// A Step is an object on a path, and how the one before refers to it.
+type Step struct {
+	Link  Link  `json:"link"` // of the first: nothing
+	Brief Brief `json:"object"`
+}
+
+// Path returns a shortest way from a root to the object v. It has no steps if
+// there is none: then the object is dead.
+func (g *Graph) Path(v v8.Value) (*Path, error) {
+	id, err := g.at(v)
+	if err != nil {
+		return nil, err
+	}
+	in := g.backward()
+	toward := make([]ID, g.Len()) // the next on the way to v's object
+	seen := newBits(g.Len())
+	seen.add(id)
+	queue := []ID{id}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if _, ok := g.root(at); ok {
+			return g.path(at, id, toward), nil
+		}
+		for i := in.first[at]; i < in.first[at+1]; i++ {
+			if from := in.at(i); !seen.has(from) && g.IsLive(from) {
+				seen.add(from)
+				toward[from] = at
+				queue = append(queue, from)
+			}
+		}
+	}
+	return &Path{}, nil
+}
+
+// path tells the way from a root.
+func (g *Graph) path(from, to ID, toward []ID) *Path {
+	p := &Path{Root: g.rootName(from), Steps: []Step{{Brief: BriefOf(g.heap, g.Object(from).Ref())}}}
+	for from != to {
+		next := toward[from]
+		link := Link{ByEntry, "of a weak map"}
+		if offsets := g.offsets(from, next); len(offsets) > 0 {
+			link = g.link(g.Object(from), offsets[0])
+		}
+		p.Steps = append(p.Steps, Step{link, BriefOf(g.heap, g.Object(next).Ref())})
+		from = next
+	}
+	return p
+}
+
+// WriteText writes a line for each step.
+func (p *Path) WriteText(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	if len(p.Steps) == 0 {
+		fmt.Fprintln(out, "no root refers to it: it is dead")
+		return out.Flush()
+	}
+	fmt.Fprintln(out, p.Root)
+	for i, s := range p.Steps {
+		if i > 0 {
+			fmt.Fprintf(out, "  %v\n", s.Link)
+		}
+		fmt.Fprintf(out, "%v\n", s.Brief)
+	}
+	return out.Flush()
+}
