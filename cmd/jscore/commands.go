@@ -27,6 +27,10 @@ type group struct {
 
 func groups() []group {
 	return []group{
+		{"What it was doing", stackCommands()},
+		{"Values", valueCommands()},
+		{"The heap", heapCommands()},
+		{"Node.js", nodeCommands()},
 		{"V8 itself", v8Commands()},
 		{"Jscore", ownCommands()},
 	}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
+	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
 	"ustack/tools/postmortem"
 )
@@ -66,5 +68,80 @@ What is known of a class depends on V8's version: v8field lists it.`,
 				return v.dump.V8FrameTypes()
 			})),
 		},
+		{
+			name: "v8function", usage: "ADDR...", input: required,
+			short: "show what V8 keeps of functions",
+			bind:  table((*postmortem.Dump).V8Function),
+		},
+		{
+			name: "v8code", usage: "ADDR...", input: required,
+			short: "show where the machine code of functions is",
+			bind:  table((*postmortem.Dump).V8Code),
+		},
+		{
+			name: "v8context", usage: "ADDR...", input: required,
+			short: "print the variables in Contexts",
+			bind:  heapTable(postmortem.V8Context),
+		},
+		{
+			name: "v8scopeinfo", usage: "ADDR...", input: required,
+			short: "print what ScopeInfos say",
+			bind:  heapTable(postmortem.V8Scope),
+		},
+		{
+			name: "v8map", usage: "ADDR...", input: required,
+			short: "show how objects are laid out: Maps, or those of objects",
+			bind:  heapTable(postmortem.V8Map),
+		},
+		{
+			name: "v8array", usage: "ADDR...", input: required,
+			short: "list the elements of V8's own arrays",
+			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
+				return postmortem.V8Array(h, value)
+			})),
+		},
+		{
+			name: "v8internal", usage: "ADDR [INDEX]", input: required, args: 1,
+			short: "show an embedder's fields in an object",
+			long: `Node.js keeps the address of the C++ object behind a JavaScript one there: of a
+TCP handle, say, in field 1.`,
+			bind: plain(eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
+				index := -1
+				if text := v.argument(0); text != "" {
+					var err error
+					if index, err = strconv.Atoi(text); err != nil || index < 0 {
+						return nil, cli.Usagef("%q is no index", text)
+					}
+				}
+				return postmortem.V8Internal(h, value, index)
+			})),
+		},
+		{
+			name: "v8whatis", usage: "ADDR...", input: required,
+			short: "find the objects of V8's that addresses are in",
+			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.Whatis, error) {
+				return v.dump.V8Whatis(address)
+			})),
+		},
+		{
+			name: "v8isolates", short: "list the instances of V8: the main one and workers'",
+			bind: plain(once(func(_ context.Context, v *invocation) (postmortem.V8Isolates, error) {
+				return v.dump.V8Isolates(), nil
+			})),
+		},
 	}
+}
+
+// table binds a command that shows a table for each object.
+func table(show func(*postmortem.Dump, v8.Value) (*postmortem.Table, error)) func(*pflag.FlagSet) run {
+	return plain(eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*postmortem.Table, error) {
+		return show(v.dump, value)
+	}))
+}
+
+// heapTable is table for what needs no more than the heap.
+func heapTable(show func(*v8.Heap, v8.Value) (*postmortem.Table, error)) func(*pflag.FlagSet) run {
+	return plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Table, error) {
+		return show(h, value)
+	}))
 }

@@ -34,7 +34,8 @@ type command struct {
 	long    string // what that line does not say; may be empty
 	example string // lines; may be empty
 	input   input
-	args    int // what it takes at most beside flags and addresses; everything where it is below 0
+	args    int  // what it takes at most beside flags and addresses; everything where it is below 0
+	counted bool // an address may have a count: "ADDR,LEN"
 	bind    func(flags *pflag.FlagSet) run
 }
 
@@ -45,6 +46,7 @@ type run func(ctx context.Context, v *invocation) error
 type invocation struct {
 	*session
 	inputs []v8.Value // as they were written: tagged or not
+	count  uint64     // that came with the addresses; 0 if none did
 	piped  bool       // they come from a pipeline
 	args   []string
 	emit   func(postmortem.Result) error
@@ -119,6 +121,16 @@ func parseAddress(text string) (v8.Value, error) {
 	return v8.Value(address), nil
 }
 
+// parseCount reads a number of things: decimal, hexadecimal after 0x, or as mdb has
+// it decimal after 0t.
+func parseCount(text string) (uint64, error) {
+	count, err := strconv.ParseUint(strings.TrimPrefix(text, "0t"), 0, 64)
+	if err != nil || count == 0 {
+		return 0, cli.Usagef("%q is no count", text)
+	}
+	return count, nil
+}
+
 // A registry has all commands.
 type registry []*command
 
@@ -191,6 +203,7 @@ type stage struct {
 	*command
 	run       run
 	addresses []v8.Value
+	count     uint64
 	args      []string
 }
 
@@ -247,6 +260,13 @@ func (s *stage) takeAddresses() error {
 		count = len(s.args)
 	}
 	for _, text := range s.args[:count] {
+		if before, after, ok := strings.Cut(text, ","); ok && s.counted {
+			var err error
+			if s.count, err = parseCount(after); err != nil {
+				return err
+			}
+			text = before
+		}
 		address, err := parseAddress(text)
 		if err != nil {
 			return err

@@ -21,6 +21,8 @@ type session struct {
 	output   output
 	status   int  // the worst exit status of a command so far
 	over     bool // by quit
+
+	objects *postmortem.Graph // nil until a command has asked for it
 }
 
 // heap returns the reader of JavaScript objects.
@@ -29,6 +31,23 @@ func (s *session) heap() (*v8.Heap, error) {
 		return h, nil
 	}
 	return nil, errors.New("V8's heap is not understood (see what was said at the start; --exe names the program)")
+}
+
+// graph returns all objects with their references. It takes its time at first.
+func (s *session) graph(ctx context.Context) (*postmortem.Graph, error) {
+	if s.objects == nil {
+		if _, err := s.heap(); err != nil {
+			return nil, err
+		}
+		s.messages.Progressf("looking at all objects")
+		defer s.messages.Clear()
+		g, err := s.dump.Graph(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.objects = g
+	}
+	return s.objects, nil
 }
 
 // line runs a line of commands. What goes wrong is said and noted in the status;
@@ -82,7 +101,7 @@ func (s *session) statement(ctx context.Context, st statement) error {
 func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) error {
 	var found []v8.Value
 	for i, st := range stages {
-		v := &invocation{session: s, inputs: st.addresses, args: st.args, emit: out.put}
+		v := &invocation{session: s, inputs: st.addresses, count: st.count, args: st.args, emit: out.put}
 		if i > 0 {
 			v.inputs, v.piped = found, true
 		}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"ustack/symbolize/v8"
+	"ustack/tools/postmortem"
+)
+
+// heapCommands look through the whole heap.
+func heapCommands() registry {
+	return registry{
+		findjsobjects(),
+		jsfindrefs(),
+		{
+			name: "jsroots", usage: "ADDR...", input: required,
+			short: "say what keeps objects alive: the way from a root",
+			bind: plain(eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.Path, error) {
+				return g.Path(value)
+			})),
+		},
+		jsfunctions(),
+	}
+}
+
+func findjsobjects() *command {
+	return &command{
+		name: "findjsobjects", usage: "[-liar] [-c CLASS] [-p PROPERTY] [-k KIND] [ADDR...]", input: optional,
+		short: "count objects by class and properties, or find those like one",
+		long: `Each line is about objects with the same class and properties, by the bytes that
+they take. In a pipeline each line stands for one object; given the address of
+an object, the command lists all that are like it, so "findjsobjects -c Session |
+findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
+		example: "  findjsobjects\n  findjsobjects -c Session | jsprint\n  findjsobjects -i -p url | jsprint url ! sort | uniq -c",
+		bind: func(flags *pflag.FlagSet) run {
+			var o postmortem.CensusOptions
+			flags.StringVarP(&o.Class, "class", "c", "", "find objects of this `CLASS` only")
+			flags.StringVarP(&o.Property, "property", "p", "", "find objects with this `PROPERTY` only")
+			flags.StringVarP(&o.Kind, "kind", "k", "", "find objects of this `KIND` of V8's only: array, string, JSMap")
+			flags.BoolVarP(&o.Live, "live", "l", false, "find live objects only, no garbage")
+			flags.BoolVarP(&o.Internal, "all", "a", false, "find what V8 keeps for itself too, and strings and numbers")
+			flags.BoolVar(&o.ByClass, "by-class", false, "do not tell objects of a class apart by their properties")
+			instances := flags.BoolP("instances", "i", false, "list every object")
+			references := flags.BoolP("references", "r", false, "show what refers to each ADDR (jsfindrefs)")
+			return func(ctx context.Context, v *invocation) error {
+				g, err := v.graph(ctx)
+				switch {
+				case err != nil:
+					return err
+				case *references:
+					return eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
+						return g.References(value, postmortem.RefOptions{})
+					})(ctx, v)
+				case len(v.inputs) > 0 || v.piped:
+					return eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.Values, error) {
+						return g.AllAlike(value, o)
+					})(ctx, v)
+				case *instances:
+					return v.emit(g.Instances(o))
+				}
+				return v.emit(g.Census(o))
+			}
+		},
+	}
+}
+
+func jsfindrefs() *command {
+	return &command{
+		name: "jsfindrefs", usage: "[-l DEPTH] [-n COUNT] ADDR...", input: required,
+		short: "show what refers to objects",
+		long: `Properties, elements, closures' variables, entries of collections and what V8
+keeps for itself are told by name. A pipeline goes on with what refers.`,
+		example: "  jsfindrefs 1f3c9\n  jsfindrefs -l 4 1f3c9\n  1f3c9::jsfindrefs | jsprint",
+		bind: func(flags *pflag.FlagSet) run {
+			var o postmortem.RefOptions
+			flags.IntVarP(&o.Depth, "levels", "l", 1, "go on with what was found, `DEPTH` times in all")
+			flags.IntVarP(&o.Limit, "number", "n", 0, "tell at most `COUNT` references to one object (default 100)")
+			flags.BoolVar(&o.Live, "live", false, "tell references by live objects only")
+			return eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
+				return g.References(value, o)
+			})
+		},
+	}
+}
+
+func jsfunctions() *command {
+	return &command{
+		name: "jsfunctions", usage: "[-l] [-n NAME] [-s FILE]",
+		short:   "count closures by where they are defined",
+		example: "  jsfunctions -s leaky.js\n  jsfunctions -n onNews | jsclosure",
+		bind: func(flags *pflag.FlagSet) run {
+			var o postmortem.FunctionOptions
+			flags.StringVarP(&o.Name, "name", "n", "", "only functions with `NAME` in their names")
+			flags.StringVarP(&o.File, "script", "s", "", "only those of scripts with `FILE` in their names")
+			flags.BoolVarP(&o.Live, "live", "l", false, "only live closures")
+			return func(ctx context.Context, v *invocation) error {
+				g, err := v.graph(ctx)
+				if err != nil {
+					return err
+				}
+				return v.emit(g.Functions(o))
+			}
+		},
+	}
+}
+
+// eachInGraph is eachObject for what needs all objects.
+func eachInGraph[R postmortem.Result](do func(g *postmortem.Graph, value v8.Value) (R, error)) run {
+	return func(ctx context.Context, v *invocation) error {
+		g, err := v.graph(ctx)
+		if err != nil {
+			return err
+		}
+		return eachObject(func(_ *invocation, _ *v8.Heap, value v8.Value) (R, error) {
+			return do(g, value)
+		})(ctx, v)
+	}
+}
+
+// inGraph makes a run of what has one result and needs all objects.
+func inGraph[R postmortem.Result](do func(v *invocation, g *postmortem.Graph) (R, error)) run {
+	return once(func(ctx context.Context, v *invocation) (R, error) {
+		g, err := v.graph(ctx)
+		if err != nil {
+			var none R
+			return none, err
+		}
+		return do(v, g)
+	})
+}
+
+// nodeCommands look at Node.js.
+func nodeCommands() registry {
+	return registry{
+		{
+			name: "nodeinfo", usage: "[-e]",
+			short: "say what the process is, and how it was started",
+			bind: func(flags *pflag.FlagSet) run {
+				environment := flags.BoolP("environment", "e", false, "print its environment too, which may hold secrets")
+				return once(func(ctx context.Context, v *invocation) (*postmortem.NodeInfo, error) {
+					if v.dump.Heap() == nil {
+						return v.dump.NodeInfo(nil, *environment), nil
+					}
+					g, err := v.graph(ctx)
+					return v.dump.NodeInfo(g, *environment), err
+				})
+			},
+		},
+		{
+			name: "handles", short: "list what keeps the event loop waiting: sockets, signals ...",
+			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
+				return v.dump.Handles(g)
+			})),
+		},
+		{
+			name: "requests", short: "list what was asked of the system and has not come yet",
+			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
+				return v.dump.Requests(g)
+			})),
+		},
+		{
+			name: "timers", short: "list timers and immediates with their callbacks",
+			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.Timers, error) {
+				return v.dump.Timers(g), nil
+			})),
+		},
+	}
+}

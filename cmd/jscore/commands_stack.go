@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"ustack/cmd/internal/cli"
+	"ustack/symbolize/v8"
+	"ustack/tools/postmortem"
+)
+
+// stackCommands tell what the program was doing.
+func stackCommands() registry {
+	return registry{
+		{
+			name: "status", short: "say what happened: the reason, versions, threads, heap and stack",
+			bind: plain(once(func(_ context.Context, v *invocation) (*postmortem.Status, error) {
+				return v.dump.Status(), nil
+			})),
+		},
+		jsstack(),
+		{
+			name: "jsframe", usage: "[-v] FP...", input: required,
+			short: "print the frames at frame pointers",
+			bind: func(flags *pflag.FlagSet) run {
+				o := postmortem.StackOptions{All: true}
+				verboseFlags(flags, &o)
+				return each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.StackText, error) {
+					return v.dump.JSFrame(uint64(address), o)
+				})
+			},
+		},
+		{
+			name: "walk", usage: "[-t TID] jsframe", args: 1,
+			short:   "list the frame pointers of JavaScript functions",
+			example: "  walk jsframe | jsframe -v",
+			bind: func(flags *pflag.FlagSet) run {
+				tid := flags.IntP("thread", "t", 0, "of the thread `TID`; of the first one if 0")
+				return once(func(_ context.Context, v *invocation) (*postmortem.Values, error) {
+					if v.argument(0) != "jsframe" {
+						return nil, cli.Usagef("walks jsframe only")
+					}
+					thread, err := v.thread(*tid)
+					return v.dump.WalkJSFrame(thread), err
+				})
+			},
+		},
+		{
+			name: "suspended", short: "list where generators and async functions wait",
+			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.Suspended, error) {
+				return v.dump.WaitingText(g)
+			})),
+		},
+	}
+}
+
+func jsstack() *command {
+	return &command{
+		name: "jsstack", usage: "[-av] [-n LINES] [-f NAME] [-t TID | -A]",
+		short: "print a thread's stack: JavaScript and native frames",
+		long: `The line of a JavaScript frame is the one that runs. A pipeline goes on with the
+functions.`,
+		example: "  jsstack -v\n  jsstack -f handle | jssource\n  jsstack -A",
+		bind: func(flags *pflag.FlagSet) run {
+			var o postmortem.StackOptions
+			flags.BoolVarP(&o.All, "all", "a", false, "print V8's own frames too, and frame pointers and addresses")
+			verboseFlags(flags, &o)
+			flags.StringVarP(&o.Function, "function", "f", "", "print only JavaScript functions with `NAME` in their names")
+			tid := flags.IntP("thread", "t", 0, "print the stack of the thread `TID`")
+			everyone := flags.BoolP("all-threads", "A", false, "print the stacks of all threads")
+			return func(_ context.Context, v *invocation) error {
+				if *everyone {
+					return v.emit(v.dump.JSStacks(o))
+				}
+				thread, err := v.thread(*tid)
+				if err != nil {
+					return err
+				}
+				return v.emit(v.dump.JSStack(thread, o))
+			}
+		},
+	}
+}
+
+func verboseFlags(flags *pflag.FlagSet, o *postmortem.StackOptions) {
+	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "print arguments and source")
+	flags.IntVarP(&o.Lines, "lines", "n", 5, "with -v, print so many `LINES` before and after the one that runs")
+}
+
+// thread returns the thread of a TID, the first one for 0.
+func (v *invocation) thread(tid int) (postmortem.Thread, error) {
+	for _, t := range v.dump.Threads() {
+		if tid == 0 || t.TID == tid {
+			return t, nil
+		}
+	}
+	return postmortem.Thread{}, errors.New("no such thread")
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"ustack/symbolize/v8"
+	"ustack/tools/postmortem"
+)
+
+// valueCommands print JavaScript values.
+func valueCommands() registry {
+	return registry{
+		jsprint(),
+		{
+			name: "jsconstructor", usage: "[-v] ADDR...", input: required,
+			short: "print what made objects",
+			bind: func(flags *pflag.FlagSet) run {
+				verbose := flags.BoolP("verbose", "v", false, "print the function's address too")
+				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Constructor, error) {
+					return postmortem.JSConstructor(h, value, *verbose)
+				})
+			},
+		},
+		{
+			name: "jsfunction", usage: "ADDR...", input: required,
+			short: "say what functions are, and where they are defined",
+			bind:  table((*postmortem.Dump).JSFunction),
+		},
+		{
+			name: "jssource", usage: "[-n LINES] ADDR...", input: required,
+			short: "print the source of functions",
+			bind: func(flags *pflag.FlagSet) run {
+				around := flags.IntP("lines", "n", 5, "print so many `LINES` before and after it")
+				return eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*postmortem.FunctionSource, error) {
+					return v.dump.JSSource(value, *around)
+				})
+			},
+		},
+		{
+			name: "jsclosure", usage: "ADDR...", input: required,
+			short: "print the variables that functions have captured",
+			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Closure, error) {
+				return postmortem.JSClosure(h, value)
+			})),
+		},
+		{
+			name: "jsarray", usage: "[-i] ADDR...", input: required,
+			short: "list the elements of arrays",
+			bind: func(flags *pflag.FlagSet) run {
+				indices := flags.BoolP("indices", "i", false, "print the indices, and what the elements are")
+				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
+					return postmortem.JSArray(h, value, *indices)
+				})
+			},
+		},
+		{
+			name: "nodebuffer", usage: "[-b] ADDR...", input: required,
+			short: "find the bytes of Buffers, typed arrays and ArrayBuffers",
+			bind: func(flags *pflag.FlagSet) run {
+				bytes := flags.BoolP("bytes", "b", false, "print them")
+				return eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*postmortem.NodeBuffer, error) {
+					return v.dump.NodeBuffer(value, *bytes)
+				})
+			},
+		},
+		{
+			name: "dump", usage: "ADDR[,LEN]", input: required, counted: true,
+			short: "print memory as hexadecimal numbers and text",
+			long: `LEN is how many bytes, 64 if it is left out: decimal, or hexadecimal after 0x.
+The mark above the columns is where the first byte is.`,
+			example: "  dump 55d0c8a0,32\n  55d0c8a0,0t32::dump\n  1f3c9::nodebuffer | dump",
+			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.Bytes, error) {
+				return v.dump.Bytes(uint64(address), v.count)
+			})),
+		},
+		{
+			name: "whatis", usage: "ADDR...", input: required,
+			short: "say what is at addresses: mapping, symbol, object",
+			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.Whatis, error) {
+				return v.dump.Whatis(address)
+			})),
+		},
+	}
+}
+
+// jsprint binds jsprint.
+func jsprint() *command {
+	return &command{
+		name: "jsprint", usage: "[-a] [-b] [-d DEPTH] [-N COUNT] ADDR [MEMBER...]", input: required, args: -1,
+		short: "print JavaScript values",
+		long: `A MEMBER is a path such as url, list[3].name or options.headers.host: then that
+is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
+		example: "  jsprint -d 3 1f3c9\n  findjsobjects -c Session | jsprint id request.url",
+		bind: func(flags *pflag.FlagSet) run {
+			var o postmortem.PrintOptions
+			flags.BoolVarP(&o.Addresses, "addresses", "a", false, "print the address of each value")
+			flags.BoolVarP(&o.Base, "base", "b", false, "print the address of the object itself before each line")
+			flags.IntVarP(&o.Depth, "depth", "d", postmortem.DefaultDepth, "print so many levels of members")
+			flags.IntVarP(&o.Members, "members", "N", postmortem.DefaultMembers, "print so many members of one object; 0: all")
+			return eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*postmortem.Printed, error) {
+				o.Paths = v.args
+				return postmortem.Print(h, value, o)
+			})
+		},
+	}
+}
