@@ -44,18 +44,75 @@ func (c *Codes) Call(fp uint64) (Call, error) {
 	if c.code.countsReceiver {
 		count--
 	}
-	if count > 1<<16 {
-		return call, fmt.Errorf("read frame at %#x: %d arguments", fp, int64(count))
+	return call, c.arguments(&call, fp, slotReceiver, int64(count))
+}
+
+// Slots of the frame by which JavaScript calls a builtin that is C++. The receiver
+// comes later, then the arguments.
+const (
+	exitFirst = 16 // what "new" was applied to, the first that is counted
+	exitCount = 32 // a Smi
+)
+
+// Exit reads the call of a builtin in C++, by whose frame, at fp, JavaScript was
+// left. It was given undefined for what it declares and its caller left out.
+func (c *Codes) Exit(fp uint64) (Call, error) {
+	var call Call
+	function, err := c.slot(fp, int(c.layout.BuiltinExitFunction))
+	if err != nil {
+		return call, err
+	}
+	call.Function = Value(function)
+	receiver, err := c.slot(fp, c.code.exitReceiver)
+	if err != nil {
+		return call, err
+	}
+	call.This = Value(receiver)
+	count, err := c.slot(fp, exitCount)
+	if err != nil {
+		return call, err
+	}
+	n, _ := smi(count)
+	n -= (c.code.exitReceiver-exitFirst)/wordSize + 1
+	return call, c.arguments(&call, fp, c.code.exitReceiver, int64(n))
+}
+
+// Template reads the function that an embedder's C++ implements, by whose frame, at
+// fp, JavaScript was left. It has no more than a name.
+func (c *Codes) Template(fp uint64) (Function, error) {
+	l := &c.layout
+	tagged, err := c.slot(fp, int(l.APIExitFunction))
+	if err != nil {
+		return Function{}, err
+	}
+	o, err := c.object(tagged)
+	if err != nil {
+		return Function{}, err
+	}
+	if l.APIExitFunction == 0 || o.typ != l.FunctionTemplate {
+		return Function{}, fmt.Errorf("read function at %#x: it has type %d", o.address, o.typ)
+	}
+	shared, err := c.field(o, l.TemplateShared)
+	if err != nil {
+		return Function{}, err
+	}
+	return c.shared(shared)
+}
+
+// arguments reads count arguments, which are above the receiver's slot.
+func (c *Codes) arguments(call *Call, fp uint64, receiver int, count int64) error {
+	if count < 0 || count > 1<<16 {
+		return fmt.Errorf("read frame at %#x: %d arguments", fp, count)
 	}
 	call.Count = int(count)
 	for i := range min(call.Count, maxArguments) {
-		w, err := c.slot(fp, slotReceiver+(i+1)*wordSize)
+		w, err := c.slot(fp, receiver+(i+1)*wordSize)
 		if err != nil {
-			return call, err
+			return err
 		}
 		call.Arguments = append(call.Arguments, Value(w))
 	}
-	return call, nil
+	return nil
 }
 
 // slot reads the word at an offset from the frame pointer fp.

@@ -18,6 +18,7 @@ type codeLayout struct {
 	unsigned           bool   // steps in the code are unsigned in tables
 	kindInterpreted    uint32 // kind of code; the kinds below it are builtins
 	countsReceiver     bool   // a frame's count of arguments includes the receiver
+	exitReceiver       int    // slot from fp of the receiver, in the frame by which a builtin in C++ is called
 	streams            bool   // machine code is an InstructionStream with its Code after the map
 	sizes              bytecodeSizes
 	byteArrays         []uint16 // types of tables
@@ -51,6 +52,10 @@ func codeLayoutOf(f *elfsym.File, v Version) codeLayout {
 	}
 	if !before(13) {
 		l.literals, l.shared, l.inlinings, l.wrapped = 3, 7, 8, true
+	}
+	l.exitReceiver = 48
+	if v.Compare(Version{14, 6, 0, 0}) >= 0 { // the slot that only fills space is gone
+		l.exitReceiver = 40
 	}
 	l.read(f)
 	return l

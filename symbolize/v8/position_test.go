@@ -43,8 +43,11 @@ func encode(entries []entry, unsigned bool) []byte {
 }
 
 var entries = []entry{
-	{0, position(17, 0), true}, {5, position(300, 0), false}, {5, position(40, 2), true},
-	{130, position(20, 1), false}, {70000, position(1<<29, 65535), true},
+	{0, position(17, 0), true},
+	{5, position(300, 0), false},
+	{5, position(40, 2), true},
+	{130, position(20, 1), false},
+	{70000, position(1<<29, 65535), true},
 }
 
 func TestPositionIsTheLastEntryNotBehind(t *testing.T) {
@@ -185,6 +188,8 @@ func FuzzCode(f *testing.F) {
 		if len(call.Arguments) > maxArguments {
 			t.Errorf("arguments = %d, want %d at most", len(call.Arguments), maxArguments)
 		}
+		c.Exit(at)
+		c.Template(at)
 		c.Interpreted(at)
 		c.Baseline(found, at, at)
 		c.At(at, at-min(at, 1<<12))

@@ -116,16 +116,27 @@ func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
 	}
 	f.Kind, f.Name = symbolize.Typed, typedName(label, name)
 	w.push(f)
+	w.pushLeft(uint8(marker))
+}
+
+// pushLeft pushes the function in C++ that JavaScript was left by, if the frame is of
+// a type that has it.
+func (w *walker) pushLeft(frameType uint8) {
 	l := &w.binary.Layout
-	if uint8(marker) != l.FrameBuiltinExit || l.BuiltinExitFunction == 0 {
-		return
-	}
-	tagged, err := w.word(w.at.fp() + uint64(l.BuiltinExitFunction))
-	if err != nil {
-		return
-	}
-	if f, err := w.function(v8.Value(tagged)); err == nil {
-		w.pushNamed(f).Call.Function = v8.Value(tagged)
+	switch {
+	case w.codes == nil:
+	case frameType == l.FrameBuiltinExit:
+		call, err := w.codes.Exit(w.at.fp())
+		f, fnErr := w.function(call.Function)
+		if fnErr != nil {
+			return
+		}
+		frame := w.pushNamed(f)
+		frame.Call, frame.HasCall, frame.Trouble = call, err == nil, err
+	case frameType == l.FrameAPICallbackExit && frameType != 0:
+		if f, err := w.codes.Template(w.at.fp()); err == nil {
+			w.pushNamed(f)
+		}
 	}
 }
 
