@@ -82,33 +82,37 @@ func TestCoresOfAllMakersAreRead(t *testing.T) {
 	}
 }
 
-// TestKernelsCoreTellsWhy has a program abort and the kernel write its core.
-func TestKernelsCoreTellsWhy(t *testing.T) {
-	nodetest.Root(t)
+// died returns the kernel's core of a program that ends by a signal, and its PID.
+func died(t *testing.T, node string, args ...string) (d *Dump, pid int) {
+	t.Helper()
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
 	if err != nil || strings.ContainsAny(string(pattern), "|/%") {
 		nodetest.MustRun(t, "cores go elsewhere: "+strings.TrimSpace(string(pattern)))
 	}
 	folder := t.TempDir()
-	script := `function dies(a) { process.abort(a); }
-		console.log('ready');
-		dies(3);`
-	limited := exec.CommandContext(t.Context(), "bash", "-c", `ulimit -c unlimited; exec "$@"`, "-",
-		nodetest.Node(t, anyVersion), "-e", script)
+	limited := exec.CommandContext(t.Context(), "bash",
+		append([]string{"-c", `ulimit -c unlimited; exec "$@"`, "-", node}, args...)...)
 	limited.Dir = folder
 	limited.Env = append(os.Environ(), "OF_THE_TEST=1")
 	if err := limited.Run(); err == nil {
-		t.Fatal("the program did not abort")
+		t.Fatal("the program has ended by itself")
 	}
 	cores, _ := filepath.Glob(filepath.Join(folder, "core*"))
 	if len(cores) != 1 {
 		nodetest.MustRun(t, "no core was written")
 	}
-	d := opened(t, cores[0], Options{})
-	if s, ok := d.Signal(); !ok || s.Number != unix.SIGABRT || s.Sender != limited.Process.Pid {
-		t.Errorf("signal = %+v, %v, want SIGABRT by %d", s, ok, limited.Process.Pid)
+	return opened(t, cores[0], Options{}), limited.Process.Pid
+}
+
+// TestKernelsCoreTellsWhy has a program abort.
+func TestKernelsCoreTellsWhy(t *testing.T) {
+	script := `function dies(a) { process.abort(a); }
+		dies(3);`
+	d, pid := died(t, nodetest.Node(t, anyVersion), "-e", script)
+	if s, ok := d.Signal(); !ok || s.Number != unix.SIGABRT || s.Sender != pid {
+		t.Errorf("signal = %+v, %v, want SIGABRT by %d", s, ok, pid)
 	}
-	if got := named(d, d.Threads()[0]); len(got) == 0 || got[0] != "abort" && got[0] != "dies" || !slices.Contains(got, "dies") {
+	if got := named(d, d.Threads()[0]); !slices.Contains(got, "dies") {
 		t.Errorf("functions = %v, want dies among them", got)
 	}
 	arguments, err := d.Arguments()
@@ -118,6 +122,37 @@ func TestKernelsCoreTellsWhy(t *testing.T) {
 	environment, err := d.Environment()
 	if err != nil || !slices.Contains(environment, "OF_THE_TEST=1") {
 		t.Errorf("environment = %q, %v, want OF_THE_TEST=1 in it", environment, err)
+	}
+	if got := d.FatalError(); got != "" {
+		t.Errorf("fatal error = %q, want none", got)
+	}
+}
+
+// TestFatalErrorIsFound has V8 give programs up.
+func TestFatalErrorIsFound(t *testing.T) {
+	for i, version := range nodetest.Versions {
+		if !matrix() && i%4 != 3 {
+			continue
+		}
+		for _, tt := range []struct {
+			name string
+			args []string
+			want string
+		}{
+			{"memory", []string{"--max-old-space-size=12", "-e", "a = []; for (;;) a.push({ x: a.length });"},
+				"Allocation failed - JavaScript heap out of memory"},
+			{"check", []string{"--allow-natives-syntax", "-e", "%OptimizeFunctionOnNextCall()"}, "Check failed: "},
+		} {
+			t.Run(version+"/"+tt.name, func(t *testing.T) {
+				d, _ := died(t, nodetest.Node(t, version), tt.args...)
+				if got := d.FatalError(); !strings.Contains(got, tt.want) {
+					t.Errorf("fatal error = %q, want %q in it", got, tt.want)
+				}
+				if got := d.Stack(d.Threads()[0]); doubt(got) != "" {
+					t.Errorf("stack: %s\n%s", doubt(got), listing(got))
+				}
+			})
+		}
 	}
 }
 

@@ -148,7 +148,7 @@ func (w *walker) step() bool {
 	}
 	switch kind {
 	case codeNative:
-		w.push(w.native(p, w.at.pc))
+		w.push(w.called(p))
 		return w.leave(p)
 	case codeUnknown:
 		if !w.at.leaf {
@@ -163,7 +163,19 @@ func (w *walker) step() bool {
 }
 
 // native names the machine code at pc.
-func (d *Dump) native(p part, pc uint64) symbolize.Frame {
+func (d *Dump) native(p part, pc uint64) symbolize.Frame { return d.nativeIn(p, pc, pc) }
+
+// called is native for the cursor. A call may be the last instruction of a function
+// that ends the process: it would return to where the next one begins.
+func (w *walker) called(p part) symbolize.Frame {
+	if w.at.leaf {
+		return w.native(p, w.at.pc)
+	}
+	return w.nativeIn(p, w.at.pc, w.at.pc-1)
+}
+
+// nativeIn names pc by the function that within is in.
+func (d *Dump) nativeIn(p part, pc, within uint64) symbolize.Frame {
 	f := symbolize.Frame{Module: p.Path, Offset: pc - p.Start + p.Offset}
 	if p.module.elf == nil {
 		return f
@@ -174,7 +186,7 @@ func (d *Dump) native(p part, pc uint64) symbolize.Frame {
 		return f
 	}
 	f.Offset = address
-	if symbol, ok := p.module.elf.Lookup(address); ok {
+	if symbol, ok := p.module.elf.Lookup(address - (pc - within)); ok {
 		f.Name, f.Offset = symbol.Demangled(), address-symbol.Address
 	}
 	return f
@@ -244,7 +256,7 @@ func (w *walker) climb() bool {
 		}
 		w.at.setAll(pc, fp+16, next)
 		if kind == codeNative || kind == codeBuiltin {
-			w.push(w.native(p, pc))
+			w.push(w.called(p))
 		}
 		w.stack.Broken = kind != codeNative
 		return false

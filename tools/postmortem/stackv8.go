@@ -88,7 +88,7 @@ func (w *walker) giveUp(kind codeKind, p part) bool {
 func (w *walker) pushCode(kind codeKind, p part) {
 	f := symbolize.Frame{Name: "[code]", Module: jit, Offset: w.at.pc}
 	if kind == codeBuiltin {
-		f = w.native(p, w.at.pc)
+		f = w.called(p)
 		f.Name = strings.TrimPrefix(f.Name, builtinPrefix)
 	}
 	f.Kind = symbolize.Typed
@@ -104,7 +104,7 @@ func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
 	}
 	f := symbolize.Frame{Module: jit, Offset: w.at.pc}
 	if kind == codeBuiltin && w.at.pc != 0 {
-		f = w.native(p, w.at.pc)
+		f = w.called(p)
 	}
 	label, ok := w.binary.FrameTypes[uint8(marker)]
 	if !ok {
