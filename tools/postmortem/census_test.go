@@ -30,11 +30,11 @@ func censusVersions() []string {
 }
 
 // censusDump returns a core of a process that keeps and drops some objects of each
-// class, and what it says of them.
-func censusDump(t testing.TB, version string, keep, drop int) (*Dump, censusFacts) {
+// class, and what it says of them. More arguments go to census.js.
+func censusDump(t testing.TB, version string, keep, drop int, more ...string) (*Dump, censusFacts) {
 	t.Helper()
 	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
-		Script: "census.js", Args: []string{strconv.Itoa(keep), strconv.Itoa(drop)},
+		Script: "census.js", Args: append([]string{strconv.Itoa(keep), strconv.Itoa(drop)}, more...),
 	})
 	var facts censusFacts
 	target.Facts(&facts)
@@ -87,6 +87,7 @@ func TestHeap(t *testing.T) {
 				{"retained is of whole structures", retainedIsOfWholeStructures},
 				{"references are found", referencesAreFound},
 				{"a path leads from a root", pathLeadsFromARoot},
+				{"what is exported is a snapshot", exportedIsASnapshot},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, g, facts) })
 			}

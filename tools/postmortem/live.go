@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -61,8 +62,8 @@ type Graph struct {
 	links linkNames
 	live  bitSet
 	out   edges
-	in    *edges // nil until wanted
-	pairs []weakPair
+	in    *edges     // nil until wanted
+	pairs []weakPair // by key
 }
 
 // A weakPair is an entry of a WeakMap: while its table and its key live, so does its value.
@@ -118,6 +119,7 @@ func (g *Graph) mark() {
 	for _, r := range g.Roots {
 		add(r.Object)
 	}
+	slices.SortFunc(g.pairs, func(a, b weakPair) int { return cmp.Compare(a.key, b.key) })
 	waiting := slices.Clone(g.pairs)
 	for len(stack) > 0 {
 		for len(stack) > 0 {
@@ -133,6 +135,24 @@ func (g *Graph) mark() {
 			return ready
 		})
 	}
+}
+
+// pairsOf returns the pairs of a key.
+func (g *Graph) pairsOf(key ID) []weakPair {
+	first := g.firstPair(key)
+	last := first
+	for last < len(g.pairs) && g.pairs[last].key == key {
+		last++
+	}
+	return g.pairs[first:last]
+}
+
+// firstPair returns where the pairs of a key begin.
+func (g *Graph) firstPair(key ID) int {
+	if len(g.pairs) == 0 {
+		return 0
+	}
+	return sort.Search(len(g.pairs), func(i int) bool { return g.pairs[i].key >= key })
 }
 
 // A bitSet is a set of objects.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // edges are references from each object to others.
@@ -159,12 +160,14 @@ func (g *Graph) backward() *edges {
 		return g.in
 	}
 	n := g.Len()
-	in := &edges{first: make([]uint32, n+1), count: g.out.count + len(g.pairs)}
+	in := &edges{first: make([]uint32, n+1), count: g.out.count}
+	pairs := slices.DeleteFunc(slices.Clone(g.pairs), func(p weakPair) bool { return !g.IsLive(p.table) })
 	for i := range uint32(g.out.count) {
 		in.first[g.out.at(i)+1]++
 	}
-	for _, p := range g.pairs {
+	for _, p := range pairs {
 		in.first[p.value+1]++
+		in.count++
 	}
 	for id := range n {
 		in.first[id+1] += in.first[id]
@@ -182,7 +185,7 @@ func (g *Graph) backward() *edges {
 	for id := range ID(n) {
 		g.out.each(id, func(to ID) { put(id, to) })
 	}
-	for _, p := range g.pairs {
+	for _, p := range pairs {
 		put(p.key, p.value)
 	}
 	g.in = in

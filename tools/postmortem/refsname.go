@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -130,24 +131,42 @@ func (g *Graph) slotNames(o v8.Object) map[int]string {
 	return names
 }
 
-// maxLinked is how many words of one object are searched for a reference.
-const maxLinked = 1 << 20
-
 // offsets returns where in an object it refers to another.
 func (g *Graph) offsets(from, to ID) []int {
 	var offsets []int
-	target := uint64(v8.Ref(g.Address(to)))
-	address, size := g.Address(from), g.Size(from)
-	k := &g.kinds[g.kind[from]]
+	g.eachReference(from, func(offset int, id ID) {
+		if id == to {
+			offsets = append(offsets, offset)
+		}
+	})
+	return offsets
+}
+
+// eachReference visits the objects that an object refers to by strong references,
+// and where it does.
+func (g *Graph) eachReference(id ID, visit func(offset int, to ID)) {
+	k := &g.kinds[g.kind[id]]
+	size := g.Size(id)
 	if k.form.Tagged >= 0 {
 		size = min(size, uint64(k.form.Tagged))
 	}
-	buffer := make([]byte, min(size, pageAlign))
-	for at := uint64(0); at < min(size, maxLinked*wordSize); {
-		n, err := g.memory.ReadAt(buffer[:min(size-at, pageAlign)], address+at)
+	if k.weak.pairs {
+		size = min(size, wordSize)
+	}
+	var small [32 * wordSize]byte
+	buffer := small[:]
+	if size > uint64(len(small)) {
+		buffer = make([]byte, min(size, pageAlign))
+	}
+	address := g.Address(id)
+	for at := uint64(0); at < size; {
+		n, err := g.memory.ReadAt(buffer[:min(size-at, uint64(len(buffer)))], address+at)
 		for i := 0; i+wordSize <= n; i += wordSize {
-			if wordOf(buffer, i) == target {
-				offsets = append(offsets, int(at)+i)
+			offset := int(at) + i
+			if w := wordOf(buffer, i); w&3 == 1 && !slices.Contains(k.weak.fields, offset) {
+				if to, ok := g.Find(w - 1); ok {
+					visit(offset, to)
+				}
 			}
 		}
 		if err != nil {
@@ -155,7 +174,6 @@ func (g *Graph) offsets(from, to ID) []int {
 		}
 		at += uint64(n)
 	}
-	return offsets
 }
 
 // through returns what an owner of a store of V8's has at an offset of the store:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sort"
 
 	"ustack/symbolize/v8"
 )
@@ -58,9 +57,8 @@ func (d *Dominated) By(id ID) (by ID, ok bool) {
 // search; 0 stands for the roots.
 type dominators struct {
 	*Graph
-	pairs    []weakPair // by key
-	number   []uint32   // by ID
-	object   []ID       // by number, as all that follows
+	number   []uint32 // by ID
+	object   []ID     // by number, as all that follows
 	parent   []uint32
 	semi     []uint32
 	label    []uint32
@@ -70,17 +68,10 @@ type dominators struct {
 
 func newDominators(g *Graph) *dominators {
 	live := g.Live + 1
-	s := &dominators{
+	return &dominators{
 		Graph: g, number: make([]uint32, g.Len()),
 		object: make([]ID, 1, live), parent: make([]uint32, 1, live),
 	}
-	for _, p := range g.pairs {
-		if g.IsLive(p.table) {
-			s.pairs = append(s.pairs, p)
-		}
-	}
-	slices.SortFunc(s.pairs, func(a, b weakPair) int { return cmp.Compare(a.key, b.key) })
-	return s
 }
 
 // A visiting is an object whose references are being followed.
@@ -114,20 +105,14 @@ func (s *dominators) visit() {
 				enter(s.out.at(top.next-1), n)
 			case top.pair < len(s.pairs) && s.pairs[top.pair].key == id:
 				top.pair++
-				enter(s.pairs[top.pair-1].value, n)
+				if p := s.pairs[top.pair-1]; s.IsLive(p.table) {
+					enter(p.value, n)
+				}
 			default:
 				stack = stack[:len(stack)-1]
 			}
 		}
 	}
-}
-
-// firstPair returns where the pairs of a key begin.
-func (s *dominators) firstPair(key ID) int {
-	if len(s.pairs) == 0 {
-		return 0
-	}
-	return sort.Search(len(s.pairs), func(i int) bool { return s.pairs[i].key >= key })
 }
 
 // semidominate finds the semidominator of each number.

@@ -1,0 +1,142 @@
+package postmortem
+
+import (
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// nodeTypes are the snapshot's types of what is neither a string nor an object of a
+// program's, by V8's class; the rest is hidden.
+var nodeTypes = map[string]uint64{
+	"FixedArray": nodeArray, "FixedDoubleArray": nodeArray, "PropertyArray": nodeArray, "NameDictionary": nodeArray,
+	"NumberDictionary": nodeArray, "OrderedHashMap": nodeArray, "OrderedHashSet": nodeArray, "EphemeronHashTable": nodeArray,
+	"WeakFixedArray": nodeArray, "WeakArrayList": nodeArray, "ByteArray": nodeArray,
+	"SharedFunctionInfo": nodeCode, "Script": nodeCode, "Code": nodeCode, "InstructionStream": nodeCode,
+	"BytecodeArray": nodeCode, "ScopeInfo": nodeCode, "FeedbackVector": nodeCode, "FeedbackCell": nodeCode,
+	"FeedbackMetadata": nodeCode, "TrustedByteArray": nodeCode, "TrustedFixedArray": nodeCode, "PreparseData": nodeCode,
+	"UncompiledDataWithPreparseData": nodeCode, "UncompiledDataWithoutPreparseData": nodeCode, "CodeDataContainer": nodeCode,
+	"HeapNumber": nodeNumber, "BigInt": nodeBigInt, "Symbol": nodeSymbol,
+	"Map": nodeShape, "DescriptorArray": nodeShape, "TransitionArray": nodeShape,
+}
+
+// nodeNames are their names, as in V8's own snapshots; that of the others is their class.
+var nodeNames = map[string]string{
+	"FixedArray": "(array)", "FixedDoubleArray": "(array)", "PropertyArray": "(object properties)",
+	"NameDictionary": "(object properties)", "HeapNumber": "heap number", "BigInt": "bigint", "Symbol": "symbol",
+}
+
+// object adds an object's edges and its node.
+func (e *exporter) object(id ID) {
+	o := e.Object(id)
+	kind, name := e.describe(o)
+	e.references(id, o)
+	e.node(kind, name, uint64(o.Ref()), e.Size(id))
+}
+
+// describe returns the type and the name of an object's node.
+func (e *exporter) describe(o v8.Object) (kind uint64, name string) {
+	h := e.heap
+	switch {
+	case h.IsString(o):
+		return e.describeString(o)
+	case h.IsFunction(o):
+		f, _ := h.Function(o) // one that cannot be read has no name
+		return nodeClosure, f.Name
+	case o.Map.Kind == "JSRegExp":
+		r, _ := h.RegExp(o)
+		return nodeRegExp, r.Source
+	case h.IsReceiver(o):
+		class, err := h.Class(o)
+		if err != nil {
+			class = "<bad>"
+		}
+		return nodeObject, class
+	case strings.HasSuffix(o.Map.Kind, "Context"):
+		return nodeObject, "system / Context"
+	}
+	kind = nodeTypes[o.Map.Kind]
+	if name, ok := nodeNames[o.Map.Kind]; ok {
+		return kind, name
+	}
+	return kind, "system / " + kindName(o)
+}
+
+func (e *exporter) describeString(o v8.Object) (kind uint64, name string) {
+	switch o.Map.Kind {
+	case "ConsString":
+		return nodeCons, "(concatenated string)"
+	case "SlicedString":
+		return nodeSliced, "(sliced string)"
+	}
+	if e.size >= maxExportTexts {
+		return nodeString, "(string)"
+	}
+	text, _, err := e.heap.Text(o.Ref(), maxExportText)
+	if err != nil {
+		return nodeString, "<bad>"
+	}
+	return nodeString, text
+}
+
+// references adds an object's edges.
+func (e *exporter) references(id ID, o v8.Object) {
+	receiver := e.heap.IsReceiver(o)
+	e.eachReference(id, func(offset int, to ID) {
+		link := e.link(o, offset)
+		switch link.How {
+		case ByProperty:
+			e.edge(edgeProperty, e.text(link.Name), to)
+		case ByVariable:
+			e.edge(edgeContext, e.text(link.Name), to)
+		case ByElement:
+			e.edge(edgeHidden, uint64(offset/wordSize), to)
+		default:
+			e.edge(edgeInternal, e.text(link.Name), to)
+		}
+		if receiver && to != id {
+			e.stored(o, link, to)
+		}
+	})
+	for _, p := range e.pairsOf(id) {
+		e.edge(edgeInternal, e.text("value of this key in a weak map"), p.value)
+	}
+}
+
+// stored adds the edges of an object that V8 keeps in a store of its own.
+func (e *exporter) stored(owner v8.Object, link Link, store ID) {
+	if link.How != ByField {
+		return
+	}
+	o := e.Object(store)
+	switch o.Map.Kind {
+	case "PropertyArray":
+		names := map[int]string{}
+		fields, _ := e.heap.MapFields(owner.Map) // what cannot be read has no name
+		for _, f := range fields {
+			if f.Index >= 0 && f.Offset < 0 {
+				names[f.Index] = f.Name
+			}
+		}
+		e.eachReference(store, func(offset int, to ID) {
+			if name, ok := names[(offset-arrayHeader)/wordSize]; ok {
+				e.edge(edgeProperty, e.text(name), to)
+			}
+		})
+	case "NameDictionary":
+		properties, _ := e.heap.Properties(owner)
+		for _, p := range properties {
+			if to, ok := e.Find(p.Value.Address()); ok && p.Value.IsObject() {
+				e.edge(edgeProperty, e.text(p.Name), to)
+			}
+		}
+	case "FixedArray":
+		if strings.Contains(link.Name, "elements") {
+			e.eachReference(store, func(offset int, to ID) {
+				if offset >= arrayHeader {
+					e.edge(edgeElement, uint64((offset-arrayHeader)/wordSize), to)
+				}
+			})
+		}
+	}
+}
