@@ -36,12 +36,13 @@ type Dump struct {
 	parts   []part    // of modules, by address
 	missing []Missing
 
-	v8      *module // the one that holds V8; nil if none does, or it was not found
-	binary  *v8.Binary
-	heap    *v8.Heap
-	codes   *v8.Codes
-	threads []Thread
-	scripts map[scriptKey]script
+	v8        *module // the one that holds V8; nil if none does, or it was not found
+	binary    *v8.Binary
+	heap      *v8.Heap
+	codes     *v8.Codes
+	threads   []Thread
+	functions map[v8.Value]v8.Function
+	scripts   map[scriptKey]script
 }
 
 // Missing is something that the core needs and that is not there.
@@ -87,7 +88,7 @@ func open(path string, f finder) (*Dump, error) {
 	if c.Machine() != elf.EM_X86_64 {
 		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", path, c.Machine()), c.Close())
 	}
-	d := &Dump{core: c, scripts: make(map[scriptKey]script)}
+	d := &Dump{core: c, functions: make(map[v8.Value]v8.Function), scripts: make(map[scriptKey]script)}
 	d.describe(f)
 	d.findV8()
 	d.findThreads()

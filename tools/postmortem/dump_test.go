@@ -139,8 +139,11 @@ func TestFatalErrorIsFound(t *testing.T) {
 			args []string
 			want string
 		}{
-			{"memory", []string{"--max-old-space-size=12", "-e", "a = []; for (;;) a.push({ x: a.length });"},
-				"Allocation failed - JavaScript heap out of memory"},
+			{
+				"memory",
+				[]string{"--max-old-space-size=12", "-e", "a = []; for (;;) a.push({ x: a.length });"},
+				"Allocation failed - JavaScript heap out of memory",
+			},
 			{"check", []string{"--allow-natives-syntax", "-e", "%OptimizeFunctionOnNextCall()"}, "Check failed: "},
 		} {
 			t.Run(version+"/"+tt.name, func(t *testing.T) {

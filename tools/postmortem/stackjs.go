@@ -10,6 +10,10 @@ import (
 // maxScriptName bounds the characters of a script's name.
 const maxScriptName = 4 << 10
 
+// maxFunctions bounds the functions that are remembered: those of recursive calls
+// are many times on a stack.
+const maxFunctions = 1 << 14
+
 type scriptKey struct {
 	address v8.Value
 	id      int
@@ -25,7 +29,14 @@ func (d *Dump) function(function v8.Value) (v8.Function, error) {
 	if !function.IsObject() {
 		return v8.Function{}, errors.New("read frame: it has no function")
 	}
-	return v8.ReadFunction(d, d.binary.Layout, function.Address())
+	if f, ok := d.functions[function]; ok {
+		return f, nil
+	}
+	f, err := v8.ReadFunction(d, d.binary.Layout, function.Address())
+	if err == nil && len(d.functions) < maxFunctions {
+		d.functions[function] = f
+	}
+	return f, err
 }
 
 // script returns the name and lines of a function's script.
