@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"ustack/cmd/internal/clitest"
 	"ustack/tools/stopon"
@@ -43,7 +45,7 @@ func busy(t *testing.T) string {
 //
 //	contract FILE TRIGGER       each object in FILE is JSON as the manual page has it, of that trigger
 //	numbers FILE N...           the matches in FILE, JSON, have these numbers
-//	[!] stopped PID             the process is stopped by a signal
+//	[!] stopped PID             the process, a child of ours, is stopped by a signal
 func TestScripts(t *testing.T) {
 	clitest.Scripts{
 		Programs: programs,
@@ -155,10 +157,24 @@ func stopped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pid, err := strconv.Atoi(args[0])
 	ts.Check(err)
+	if !neg {
+		ts.Check(awaitStopped(pid))
+	}
 	got, err := stateOf(pid)
 	ts.Check(err)
 	if (got == "T") == neg {
 		ts.Fatalf("state of %d = %s, want it stopped: %v", pid, got, !neg)
+	}
+}
+
+// awaitStopped waits until a child of ours has taken the signal that stops it,
+// which it does once it has a CPU.
+func awaitStopped(pid int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ const fs = require('fs');
 const os = require('os');
 const path = require('path');
 const { execFileSync } = require('child_process');
+const { createHash } = require('crypto');
 const { say, ready } = require('./lib/ready');
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'trouble-'));
@@ -49,6 +50,16 @@ const cell = new Int32Array(new SharedArrayBuffer(4));
 function sleep(milliseconds) { Atomics.wait(cell, 0, 0, milliseconds); }
 
 function pause(milliseconds) { return new Promise((resolve) => setTimeout(resolve, milliseconds)); }
+
+// repeat calls f, which closes a descriptor, for some time, and says how many it
+// closed and in how many seconds of the process's CPU time.
+function repeat(f) {
+  const begun = process.cpuUsage();
+  let closed = 0;
+  for (const end = Date.now() + 300; Date.now() < end; closed += 100) for (let i = 0; i < 100; i++) f();
+  const { user, system } = process.cpuUsage(begun);
+  return { closed, seconds: (user + system) / 1e6 };
+}
 
 const needle = 'needle-42';
 
@@ -158,17 +169,21 @@ const scenarios = {
     return facts;
   },
 
-  // The event loop is blocked: on the CPU or waiting.
+  // The event loop is blocked: on the CPU or waiting. On a busy machine it may be
+  // so by having no CPU for long: starved is how many times.
   async stalls() {
-    const facts = { events: 50 };
-    function guilty(i) { return i % 5 ? busy(200) : sleep(200); }
-    for (let i = 0; i < facts.events; i++) {
+    const facts = { events: 50, starved: 0 };
+    async function turn(f, waits) {
       await pause(1);
-      guilty(i);
-      for (let k = 0; k < 3; k++) {
-        await pause(1);
-        busy(20);
-      }
+      const begun = Date.now();
+      const used = process.cpuUsage();
+      f();
+      const { user, system } = process.cpuUsage(used);
+      if (Date.now() - begun - (user + system) / 1e3 - waits > 50) facts.starved++;
+    }
+    for (let i = 0; i < facts.events; i++) {
+      await turn(function guilty() { return i % 5 ? busy(200) : sleep(200); }, i % 5 ? 0 : 200);
+      for (let k = 0; k < 3; k++) await turn(() => busy(20), 0);
     }
     await pause(1);
     return facts;
@@ -193,14 +208,23 @@ const scenarios = {
     guilty();
   },
 
-  // Descriptors are opened and closed as fast as can be, for a second.
+  // Descriptors are opened and closed as fast as can be, for a while.
   rush() {
-    const end = Date.now() + 1000;
-    let closed = 0;
-    for (; Date.now() < end; closed += 100) {
-      for (let i = 0; i < 100; i++) fs.closeSync(fs.openSync('/dev/null', 'r'));
-    }
-    return { closed };
+    return repeat(() => fs.closeSync(fs.openSync('/dev/null', 'r')));
+  },
+
+  // Files of 4 KB are read and made sense of, for a while: some work for each close.
+  files() {
+    const rows = Array.from({ length: 80 }, (_, i) => ({ id: i, name: `item ${i}`, price: i * 1.25 }));
+    fs.writeFileSync(path.join(folder, 'rows.json'), JSON.stringify(rows));
+    return repeat(() => {
+      const fd = fs.openSync(path.join(folder, 'rows.json'), 'r');
+      const bytes = Buffer.alloc(fs.fstatSync(fd).size);
+      fs.readSync(fd, bytes, 0, bytes.length, 0);
+      fs.closeSync(fd);
+      createHash('sha256').update(bytes).digest('hex');
+      if (JSON.parse(bytes).length !== rows.length) throw new Error('not what was written');
+    });
   },
 };
 

@@ -10,92 +10,171 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"ustack/bpf"
+	"ustack/loader"
 	"ustack/testdata/nodetest"
 )
 
-// BenchmarkWaiting measures what it costs that stopon waits for a call that does
-// not come: how many descriptors a program opens and closes in a second, with it
-// and without in turn; the same for a program that it does not watch; and its own
-// CPU time. It prints a table.
+// A waiting is something whose cost is measured: how begin starts it for a
+// process, and ends it.
+type waiting struct {
+	name  string
+	other bool   // it is for another process than the one that is measured
+	goal  string // for what a program keeps of its rate
+	begin func(b *testing.B, pid int) (end func())
+}
+
+// waitings are stopon's triggers, that never come, and what no program that sees
+// system calls can fall below: an empty one.
+func waitings() []waiting {
+	fails := stopon(Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}})
+	return []waiting{
+		{"nothing", false, "", func(*testing.B, int) func() { return func() {} }},
+		{"an empty program at sys_exit", false, "", beginEmpty},
+		{"close that fails", false, "≥ 0.95", fails},
+		{"another process's close", true, "", fails},
+		{"close that is slow", false, "", stopon(Options{Syscalls: []string{"close"}, Slower: time.Hour})},
+		{"stall", false, "", stopon(Options{Stall: time.Hour})},
+		{"signal", false, "", stopon(Options{Signals: []unix.Signal{unix.SIGHUP}})},
+	}
+}
+
+// BenchmarkWaiting measures what it costs that stopon waits for what does not
+// come: how many descriptors a program closes in a second of its CPU time, with
+// it and without in turn; and its own CPU time. One program does nothing but open
+// and close, as fast as can be: nothing is slowed down more by being watched. The
+// other one does some work for each close, as real ones do. It prints a table.
 func BenchmarkWaiting(b *testing.B) {
 	nodetest.Root(b)
 	rounds := 2
 	if os.Getenv("USTACK_BENCH") != "" {
-		rounds = 15
+		rounds = 41
 	}
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "measured\tin\tresult\tgoal")
-	for _, c := range []struct {
-		name, goal string
-		watched    bool
-		options    Options
-	}{
-		{"close that fails", "≥ 0.95", true, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}},
-		{"close that is slow", "", true, Options{Syscalls: []string{"close"}, Slower: time.Hour}},
-		{"stall", "", true, Options{Stall: time.Hour}},
-		{"another process's close", "", false, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}},
-		{"another process's openat", "", false, Options{Syscalls: []string{"unlink"}, Errnos: []unix.Errno{unix.EBADF}}},
+	fmt.Fprintln(table, "program\tcloses a second\twaiting for\tkeeps of that (quartiles)\tgoal\town CPU")
+	for _, program := range []struct{ scenario, name string }{
+		{"rush", "open and close /dev/null, nothing else"},
+		{"files", "open, stat, read, close, hash and parse 4 KB"},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			target := startRush(b)
-			watched := target.PID
-			if !c.watched {
-				watched = startRush(b).PID
-			}
-			var ratios, rates, shares []float64
+		b.Run(program.scenario, func(b *testing.B) {
+			all := waitings()
+			measured := make([]costs, len(all))
+			target, other := startScenario(b, program.scenario), startScenario(b, "idle")
 			for b.Loop() {
 				for range rounds {
-					before := rush(b, target)
-					with, share := waited(b, watched, c.options, func() float64 { return rush(b, target) })
-					after := rush(b, target)
-					ratios, rates, shares = append(ratios, 2*with/(before+after)), append(rates, before), append(shares, share)
+					before := rate(b, target)
+					for i, w := range all {
+						before = measured[i].add(b, w, target, other, before)
+					}
 				}
 			}
-			b.ReportMetric(middle(ratios), "x-rate")
-			fmt.Fprintf(table, "closes a second\t%s\t%.0f without; × %.3f (quartiles %.3f to %.3f of %d)\t%s\n", c.name,
-				middle(rates), middle(ratios), ratios[len(ratios)/4], ratios[len(ratios)*3/4], len(ratios), c.goal)
-			fmt.Fprintf(table, "own CPU\t%s\t%.2f %% of a core\t≈ 0\n", c.name, 100*middle(shares))
+			for i, w := range all {
+				c := &measured[i]
+				fmt.Fprintf(table, "%s\t%.0f\t%s\t× %.3f (%.3f to %.3f of %d)\t%s\t%.2f %%\n", program.name, middle(c.rates), w.name,
+					middle(c.ratios), c.ratios[len(c.ratios)/4], c.ratios[len(c.ratios)*3/4], len(c.ratios), w.goal, 100*middle(c.shares))
+			}
 		})
 	}
 	_ = table.Flush() // to memory
 	fmt.Printf("\n%s\n", &text)
 }
 
-func startRush(b *testing.B) *nodetest.Target {
-	b.Helper()
-	return nodetest.Start(b, nodetest.Node(b, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"rush"}})
+// costs are those of one waiting, in each round.
+type costs struct {
+	rates  []float64 // without it
+	ratios []float64 // of the rate with it to that
+	shares []float64 // of a core, that we took
 }
 
-// rush has the target open and close descriptors for a second, and returns how
-// many.
-func rush(b *testing.B, target *nodetest.Target) float64 {
+// add measures once, between the rate that was measured last and another one
+// without, which it returns.
+func (c *costs) add(b *testing.B, w waiting, target, other *nodetest.Target, before float64) (after float64) {
 	b.Helper()
-	return float64(perform(b, target).Closed)
+	watched := target.PID
+	if w.other {
+		watched = other.PID
+	}
+	end := w.begin(b, watched)
+	begun, used := time.Now(), ownCPU(b)
+	with := rate(b, target)
+	c.shares = append(c.shares, float64(ownCPU(b)-used)/float64(time.Since(begun)))
+	end()
+	after = rate(b, target)
+	c.rates, c.ratios = append(c.rates, before), append(c.ratios, 2*with/(before+after))
+	return after
 }
 
-// waited returns what measure does while a run waits, and the share of a core
-// that we took meanwhile.
-func waited(b *testing.B, pid int, o Options, measure func() float64) (result, share float64) {
+func startScenario(b *testing.B, scenario string) *nodetest.Target {
 	b.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, done := make(chan struct{}), make(chan error, 1)
-	o.PIDs, o.Started, o.Report = []int{pid}, func() { close(started) }, func(*Hit) error { return nil }
-	go func() {
-		_, err := Run(ctx, o)
-		done <- err
-	}()
-	<-started
-	begin, used := time.Now(), ownCPU(b)
-	result = measure()
-	share = float64(ownCPU(b)-used) / float64(time.Since(begin))
-	cancel()
-	if err := <-done; err != nil {
+	return nodetest.Start(b, nodetest.Node(b, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{scenario}})
+}
+
+// rate has the target do its scenario, and returns how many descriptors it
+// closed in a second of its CPU time: what else runs on the machine then takes
+// little from it.
+func rate(b *testing.B, target *nodetest.Target) float64 {
+	b.Helper()
+	f := perform(b, target)
+	return float64(f.Closed) / f.Seconds
+}
+
+// stopon returns what begins a run of stopon.
+func stopon(o Options) func(*testing.B, int) func() {
+	return func(b *testing.B, pid int) func() {
+		b.Helper()
+		ctx, cancel := context.WithCancel(context.Background())
+		started, done := make(chan struct{}), make(chan error, 1)
+		o := o
+		o.PIDs, o.Started, o.Report = []int{pid}, func() { close(started) }, func(*Hit) error { return nil }
+		go func() {
+			_, err := Run(ctx, o)
+			done <- err
+		}()
+		select {
+		case <-started:
+		case err := <-done:
+			b.Fatalf("run: %v", err)
+		}
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// beginEmpty has the kernel run a program that does nothing at each system
+// call's end.
+func beginEmpty(b *testing.B, _ int) func() {
+	b.Helper()
+	spec, err := bpf.LoadStopon()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return result, share
+	empty := spec.Programs[bpf.StoponProgOnSystemCallEnd]
+	empty.Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+	program, err := ebpf.NewProgram(empty)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := loader.TypedTracepoint(program)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		if err := l.Close(); err != nil {
+			b.Error(err)
+		}
+		if err := program.Close(); err != nil {
+			b.Error(err)
+		}
+	}
 }
 
 func ownCPU(b *testing.B) time.Duration {
