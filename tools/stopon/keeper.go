@@ -24,8 +24,8 @@ import (
 // stopped. It knows that from the kernel: the program that stops a process
 // writes it down first.
 
-// keeperName is the keeper's own, by which it knows itself; `pkill stopon`
-// does not find it.
+// keeperName is the keeper's own, by which it knows itself, and the kernel half
+// (bpf/hit.h) what it makes processes do; `pkill stopon` does not find it.
 const keeperName = "ustack-keeper"
 
 // An order is what the keeper is asked to do; nothing set: to give up the core
