@@ -18,6 +18,7 @@ import (
 // flags are the command's own.
 type flags struct {
 	pid     cli.PIDs
+	core    string
 	open    postmortem.Options
 	lines   []string
 	json    bool
@@ -96,7 +97,10 @@ func (f *flags) check(_ *cobra.Command, args []string) error {
 
 func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
 	messages := cli.NewMessages(cmd)
-	dump, args, err := f.load(cmd.Context(), args)
+	if args, err = f.target(cmd, args); err != nil {
+		return err
+	}
+	dump, err := f.load(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -109,14 +113,30 @@ func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
 	return f.session(cmd, s, args)
 }
 
-// load opens what is to be looked at, and returns the arguments after it.
-func (f *flags) load(ctx context.Context, args []string) (*postmortem.Dump, []string, error) {
+// target takes the core's name from the arguments, and flags that follow it.
+func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 	if len(f.pid) > 0 {
-		dump, err := postmortem.Attach(ctx, f.pid[0], f.open)
-		return dump, args, err
+		return args, nil
 	}
-	dump, err := postmortem.Open(args[0], f.open)
-	return dump, args[1:], err
+	f.core, args = args[0], args[1:]
+	if len(args) == 0 || !strings.HasPrefix(args[0], "-") {
+		return args, nil
+	}
+	if err := cmd.Flags().Parse(args); err != nil {
+		return nil, cli.Usagef("%v", err)
+	}
+	if len(f.pid) > 0 {
+		return nil, cli.Usagef("give either a core or -p PID")
+	}
+	return cmd.Flags().Args(), nil
+}
+
+// load opens what is to be looked at.
+func (f *flags) load(ctx context.Context) (*postmortem.Dump, error) {
+	if len(f.pid) > 0 {
+		return postmortem.Attach(ctx, f.pid[0], f.open)
+	}
+	return postmortem.Open(f.core, f.open)
 }
 
 func (f *flags) output(cmd *cobra.Command) output {

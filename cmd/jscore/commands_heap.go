@@ -31,7 +31,7 @@ func findjsobjects() *command {
 		short: "count objects by class and properties, or find those like one",
 		long: `Each line is about objects with the same class and properties, by the bytes that
 they take. In a pipeline each line stands for one object; given the address of
-an object, the command lists all that are like it, so "findjsobjects -c Session |
+an object, the command lists all that are like it: "findjsobjects -c Session |
 findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
 		example: "  findjsobjects\n  findjsobjects -c Session | jsprint\n  findjsobjects -i -p url | jsprint url ! sort | uniq -c",
 		bind: func(flags *pflag.FlagSet) run {

@@ -100,6 +100,11 @@ is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
 			flags.IntVarP(&o.Depth, "depth", "d", postmortem.DefaultDepth, "print so many levels of members")
 			flags.IntVarP(&o.Members, "members", "N", postmortem.DefaultMembers, "print so many members of one object; 0: all")
 			return eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*postmortem.Printed, error) {
+				if _, isSmi := value.Smi(); !isSmi {
+					if _, err := h.Object(value); err != nil {
+						return nil, err
+					}
+				}
 				o.Paths = v.args
 				return postmortem.Print(h, value, o)
 			})

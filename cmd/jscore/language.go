@@ -111,7 +111,7 @@ func (p *parser) call() (call, error) {
 		}
 		words = append(words, word)
 	}
-	if len(words) > 1 && strings.HasPrefix(words[1], "::") { // "ADDR ::name"
+	if len(words) > 1 && strings.HasPrefix(words[1], "::") && isAddress(words[0]) { // "ADDR ::name"
 		words = append([]string{words[0] + words[1]}, words[2:]...)
 	}
 	if len(words) == 0 {
@@ -125,6 +125,13 @@ func (p *parser) call() (call, error) {
 		return call{}, fmt.Errorf("no command in %q", words[0])
 	}
 	return c, nil
+}
+
+// isAddress reports whether a word is one, with a count or without.
+func isAddress(word string) bool {
+	address, _, _ := strings.Cut(word, ",")
+	_, err := parseAddress(address)
+	return err == nil
 }
 
 func (p *parser) word() (string, error) {

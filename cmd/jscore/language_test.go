@@ -24,6 +24,7 @@ func TestLanguage(t *testing.T) {
 		"jsprint -d 3 1f3c9":         one("", call{name: "jsprint", args: []string{"-d", "3", "1f3c9"}}),
 		"1f3c9::jsprint -d 3":        one("", call{"jsprint", "1f3c9", []string{"-d", "3"}}),
 		"1f3c9 ::jsprint":            one("", call{"jsprint", "1f3c9", nil}),
+		"help ::jsprint":             one("", call{name: "help", args: []string{"::jsprint"}}),
 		"8db8c08,0t64::dump":         one("", call{"dump", "8db8c08,0t64", nil}),
 		"jsprint 1f3c9 #secret":      one("", call{name: "jsprint", args: []string{"1f3c9", "#secret"}}),
 		"jsprint 1f3c9 #":            one("", call{name: "jsprint", args: []string{"1f3c9"}}),

@@ -159,7 +159,7 @@ func (r registry) names() []string {
 
 // nearest returns the name that is most like a name; empty if none is.
 func (r registry) nearest(name string) string {
-	nearest, least := "", max(2, len(name)/3)+1
+	nearest, least := "", min(max(2, len(name)/3)+1, len(name))
 	for _, candidate := range r.names() {
 		d := distance(name, candidate)
 		if len(name) > 2 && strings.HasPrefix(candidate, name) {

@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -265,15 +266,13 @@ func (f *FrameText) title() string {
 	}
 	switch f.frame.Kind {
 	case symbolize.JS:
-		if f.Line > 0 {
-			name += fmt.Sprintf(" at %s line %d", f.File, f.Line)
-		} else if f.File != "" {
-			name += " at " + f.File
+		file := cmp.Or(f.File, "evaluated code")
+		if name += " at " + file; f.Line > 0 {
+			name += fmt.Sprintf(" line %d", f.Line)
 		}
 	case symbolize.Builtin:
 		notes = append(notes, "builtin")
 	case symbolize.Typed:
-		name = "<" + name + ">"
 	default:
 		name = f.nativeName()
 	}

@@ -261,7 +261,7 @@ func (p *Part) write(w io.Writer, margin string) error {
 
 // Values are words of V8's in order, such as the elements of an array.
 type Values struct {
-	Address Address   `json:"address"` // of what holds them
+	Address Address   `json:"address,omitempty"` // of what holds them, if something does
 	Values  []Indexed `json:"values"`
 
 	indices bool

@@ -71,9 +71,12 @@ func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
 	return p, nil
 }
 
-// within reports whether o has room for a field that an object of its class may
-// lack, such as a function its prototype.
+// within reports whether o has a field that an object of its class may lack: a
+// function its prototype, and what is no embedder's its fields.
 func within(o v8.Object, f v8.ClassField) bool {
+	if f.Name == "internal_fields" && o.Map.Kind != "JSApiObject" {
+		return false
+	}
 	return o.Map.Size == 0 || f.Offset < o.Map.Size
 }
 
