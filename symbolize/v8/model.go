@@ -24,6 +24,7 @@ type Heap struct {
 	at       offsets
 	oddballs map[int]string
 	maps     map[uint64]*Map
+	known    map[[2]string]int // offsets that were asked for; below 0: not known
 	classes  map[uint64]string // constructors' names by prototype
 }
 
@@ -140,10 +141,23 @@ func oddballsOf(m metadata) map[int]string {
 // Offset returns where in an object of V8's class a field is, in bytes; by
 // metadata, or as measured where that omits it.
 func (h *Heap) Offset(class, field string) (offset int, ok bool) {
-	if v, ok := h.metadata.lookup("class_"+class+"__"+field+"__", "class_"+class+"__"+field+"_offset__"); ok && v >= 0 && v <= math.MaxUint16 {
-		return int(v), true
+	key := [2]string{class, field}
+	if found, ok := h.known[key]; ok {
+		return found, found >= 0
 	}
-	return fieldRow(h.version, class, field)
+	v, ok := h.metadata.lookup("class_"+class+"__"+field+"__", "class_"+class+"__"+field+"_offset__")
+	offset = int(v)
+	if !ok || v < 0 || v > math.MaxUint16 {
+		offset, ok = fieldRow(h.version, class, field)
+	}
+	if !ok {
+		offset = -1
+	}
+	if h.known == nil {
+		h.known = map[[2]string]int{}
+	}
+	h.known[key] = offset
+	return offset, ok
 }
 
 // Version is the V8 that made the heap.

@@ -53,7 +53,7 @@ var rows = []row{
 			FunctionProperties: 8, SharedData: 8, SharedID: 8, TemplateShared: 64,
 			ScriptLineOffset: 24, ScriptColumnOffset: 32, ScriptID: 64, ScriptSourceURL: 112, ExternalData: 8,
 			KindMembers: 24, KindStatic: 25,
-			ScopeMaxInlined: 75, ScopeFlagsSmi: 1, ScopeModule: 5 + 1, ScopePositionsOf: scopesWithPositions,
+			ScopeMaxInlined: 75, ScopeFlagsSmi: 1, ScopeModule: 3 + 1, ScopePositionsOf: scopesWithPositions,
 			CodeStartPointer: 1, KindMaglev: 11, KindTurbofan: 12,
 			BuiltinExitFunction: 24, APIExitFunction: 16,
 		},
@@ -76,8 +76,8 @@ var rows = []row{
 }
 
 // scopesWithPositions are the scope types that have positions after their names
-// in V8 10.1 to 12.4: script, class, eval, function, module and shadow realm.
-const scopesWithPositions = 1<<0 | 1<<2 | 1<<3 | 1<<4 | 1<<5 | 1<<9
+// in V8 10.1 to 12.4: class, eval, function, module, script and shadow realm.
+const scopesWithPositions = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<4 | 1<<8
 
 // with13 adds to l what is the same from V8 13.6 on.
 func with13(l Layout) Layout {
