@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/pflag"
 
+	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
 	"ustack/tools/postmortem"
 )
@@ -21,7 +23,70 @@ func heapCommands() registry {
 				return g.Path(value)
 			})),
 		},
+		jsretained(),
 		jsfunctions(),
+		{
+			name: "ugrep", usage: "ADDR...", input: required,
+			short: "find words of memory that refer to addresses, V8's or not",
+			bind: plain(each(func(ctx context.Context, v *invocation, address v8.Value) (*postmortem.Places, error) {
+				return v.dump.Ugrep(ctx, address)
+			})),
+		},
+		{
+			name: "export", usage: "FILE", args: 1,
+			short:   "write the live objects as a heap snapshot for Chrome DevTools",
+			example: "  export leaky.heapsnapshot",
+			bind:    plain(export),
+		},
+	}
+}
+
+// export writes a heap snapshot.
+func export(ctx context.Context, v *invocation) error {
+	if err := v.needs("a file"); err != nil {
+		return err
+	}
+	g, err := v.graph(ctx)
+	if err != nil {
+		return err
+	}
+	var result *postmortem.Exported
+	err = cli.WriteFile(v.args[0], func(w io.Writer) (err error) {
+		result, err = g.Export(ctx, w)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return v.emit(result)
+}
+
+func jsretained() *command {
+	return &command{
+		name: "jsretained", usage: "[-n COUNT] [-c CLASS] [ADDR...]", input: optional,
+		short: "show what keeps most memory alive",
+		long: `RETAINED is how many bytes would be free without the object: its own, and those of
+all that is reached only through it. Given addresses, it is told of these.`,
+		example: "  jsretained\n  findjsobjects -c Server | jsretained",
+		bind: func(flags *pflag.FlagSet) run {
+			count := flags.IntP("number", "n", 20, "show so many objects")
+			var o postmortem.CensusOptions
+			flags.StringVarP(&o.Class, "class", "c", "", "show objects of this `CLASS` only")
+			return func(ctx context.Context, v *invocation) error {
+				d, err := v.dominated(ctx)
+				switch {
+				case err != nil:
+					return err
+				case len(v.inputs) > 0 || v.piped:
+					return eachObject(func(_ *invocation, _ *v8.Heap, value v8.Value) (*postmortem.Retainers, error) {
+						return d.RetainedBy(value)
+					})(ctx, v)
+				case *count < 1:
+					return cli.Usagef("-n %d is not above 0", *count)
+				}
+				return v.emit(d.Retainers(o, *count))
+			}
+		},
 	}
 }
 

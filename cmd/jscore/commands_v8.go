@@ -124,6 +124,12 @@ TCP handle, say, in field 1.`,
 			})),
 		},
 		{
+			name: "v8spaces", short: "show how much memory V8 has for which objects",
+			bind: plain(once(func(_ context.Context, v *invocation) (postmortem.Spaces, error) {
+				return v.dump.V8Spaces()
+			})),
+		},
+		{
 			name: "v8isolates", short: "list the instances of V8: the main one and workers'",
 			bind: plain(once(func(_ context.Context, v *invocation) (postmortem.V8Isolates, error) {
 				return v.dump.V8Isolates(), nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"ustack/tools/postmortem"
 )
 
 // A completer completes what is typed at the prompt.
@@ -78,7 +80,18 @@ func files(path string) []string {
 	return found
 }
 
-// classes returns the names of classes that can be typed without quotes.
+// classes returns the names of classes that can be typed without quotes; none before
+// a command has looked at all objects, which takes its time.
 func (c *completer) classes() []string {
-	return nil
+	if c.objects == nil {
+		return nil
+	}
+	var names []string
+	for _, g := range c.objects.Census(postmortem.CensusOptions{ByClass: true}).Groups {
+		if quote(g.Class) == g.Class && !slices.Contains(names, g.Class) {
+			names = append(names, g.Class)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -22,7 +22,8 @@ type session struct {
 	status   int  // the worst exit status of a command so far
 	over     bool // by quit
 
-	objects *postmortem.Graph // nil until a command has asked for it
+	objects  *postmortem.Graph     // nil until a command has asked for it
+	retained *postmortem.Dominated // likewise
 }
 
 // heap returns the reader of JavaScript objects.
@@ -48,6 +49,20 @@ func (s *session) graph(ctx context.Context) (*postmortem.Graph, error) {
 		s.objects = g
 	}
 	return s.objects, nil
+}
+
+// dominated returns what each object keeps alive. It takes its time at first.
+func (s *session) dominated(ctx context.Context) (*postmortem.Dominated, error) {
+	g, err := s.graph(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.retained == nil {
+		s.messages.Progressf("finding out what each object keeps alive")
+		defer s.messages.Clear()
+		s.retained = g.Dominated()
+	}
+	return s.retained, nil
 }
 
 // line runs a line of commands. What goes wrong is said and noted in the status;

@@ -18,9 +18,10 @@ type Status struct {
 	V8          string     `json:"v8,omitempty"`
 	Reason      string     `json:"reason"` // why there is a core
 	Signal      string     `json:"signal,omitempty"`
+	Fatal       string     `json:"fatal_error,omitempty"` // what V8 or Node.js said as it gave the process up
 	Threads     int        `json:"threads"`
 	Isolates    V8Isolates `json:"isolates"`
-	Spaces      []Space    `json:"spaces"`
+	Spaces      Spaces     `json:"spaces"`
 	Missing     []string   `json:"missing,omitempty"`
 	Stack       *StackText `json:"stack,omitempty"` // of the thread that the core is about
 }
@@ -34,7 +35,7 @@ type Space struct {
 
 // Status tells what happened to the process.
 func (d *Dump) Status() *Status {
-	s := &Status{PID: d.Info().PID, Threads: len(d.Threads()), Isolates: d.V8Isolates(), CommandLine: []string{}, Spaces: []Space{}}
+	s := &Status{PID: d.Info().PID, Threads: len(d.Threads()), Isolates: d.V8Isolates(), CommandLine: []string{}, Spaces: Spaces{}}
 	if arguments, err := d.Arguments(); err == nil {
 		s.CommandLine = append(s.CommandLine, arguments...)
 	} else {
@@ -48,6 +49,7 @@ func (d *Dump) Status() *Status {
 	if signal, ok := d.Signal(); ok {
 		s.Signal, s.Reason = unix.SignalName(signal.Number), signal.reason(d.Info().PID)
 	}
+	s.Fatal = d.FatalError()
 	for _, missing := range d.Missing() {
 		s.Missing = append(s.Missing, missing.String())
 	}
@@ -72,8 +74,8 @@ func (s Signal) reason(pid int) string {
 }
 
 // spaces adds up V8's pages, the largest sum first.
-func (d *Dump) spaces() []Space {
-	spaces := []Space{}
+func (d *Dump) spaces() Spaces {
+	spaces := Spaces{}
 	for _, p := range FindPages(d, d.binary.Version) {
 		at := slices.IndexFunc(spaces, func(s Space) bool { return s.Name == p.Space })
 		if at < 0 {
@@ -93,6 +95,9 @@ func (s *Status) WriteText(w io.Writer) error {
 	line := func(name, text string) { fmt.Fprintf(&b, "%-9s %s\n", name+":", text) }
 	line("process", fmt.Sprintf("%d, %s", s.PID, shellWords(s.CommandLine)))
 	line("reason", s.Reason)
+	if s.Fatal != "" {
+		line("said", s.Fatal)
+	}
 	if s.V8 != "" {
 		line("version", strings.TrimSpace("Node.js "+s.Node+", V8 "+s.V8))
 	}
