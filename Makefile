@@ -108,6 +108,18 @@ demo-stopon: build ## catch a program as it closes a descriptor twice, with a co
 		echo "Now open demo/core in a debugger."; \
 	fi
 
+.PHONY: demo-postmortem
+demo-postmortem: build ## find what a server leaks by a core of it: demo/leaky.core
+	@mkdir -p demo; rm -f demo/leaky.core; \
+	exec 3< <(exec node testdata/programs/leaky.js); target=$$!; trap 'kill $$target' EXIT; \
+	read -r ready <&3; \
+	bin/stopon -p $$target --now --gcore=demo/leaky.core >/dev/null; \
+	for line in 'status' 'findjsobjects ! head -n 7' 'findjsobjects -c Session | jsprint' \
+		'findjsobjects -c Session | jsfindrefs -l 3' 'findjsobjects -c Session | jsconstructor | jssource -n 0'; do \
+		printf '\n> %s\n' "$$line"; bin/jscore --no-pager demo/leaky.core "$$line"; \
+	done; \
+	printf '\nNow look yourself: bin/jscore demo/leaky.core\nThe tutorial is in man cmd/jscore/jscore.1, under EXAMPLES.\n'
+
 .PHONY: lint
 lint: clang ## check style, imports and go.mod
 	@unformatted=$$(go tool gofumpt -l $(GO_DIRS)); \
