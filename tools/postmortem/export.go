@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+
+	"ustack/symbolize/v8"
 )
 
 // Exported says what a snapshot holds.
@@ -71,7 +73,10 @@ const syntheticNodes = 2
 // Until it is done, what goes into it is in files in the folder for temporary
 // files, which take as much room as the snapshot.
 func (g *Graph) Export(ctx context.Context, w io.Writer) (_ *Exported, err error) {
-	e := &exporter{Graph: g, ordinal: make([]uint32, g.Len()), texts: map[string]int{}}
+	e := &exporter{
+		Graph: g, ordinal: make([]uint32, g.Len()), texts: map[string]int{}, functions: map[v8.Value]string{},
+	}
+	e.shared, _ = g.heap.Offset("JSFunction", "shared") // no V8 lacks it
 	for _, part := range []**filePart{&e.nodes, &e.edges} {
 		if *part, err = newPart(); err != nil {
 			return nil, fmt.Errorf("export: %w", err)
@@ -135,11 +140,13 @@ func (p *filePart) copyTo(w io.Writer) error {
 type exporter struct {
 	*Graph
 	nodes, edges *filePart
-	ordinal      []uint32       // by ID: of its node
-	texts        map[string]int // numbers
-	order        []string       // texts by number
-	size         int            // bytes of texts
-	count        uint64         // edges of the node at hand
+	ordinal      []uint32            // by ID: of its node
+	texts        map[string]int      // numbers
+	order        []string            // texts by number
+	shared       int                 // where in a closure its definition is
+	functions    map[v8.Value]string // names by definition
+	size         int                 // bytes of texts
+	count        uint64              // edges of the node at hand
 	written      Exported
 }
 

@@ -41,8 +41,7 @@ func (e *exporter) describe(o v8.Object) (kind uint64, name string) {
 	case h.IsString(o):
 		return e.describeString(o)
 	case h.IsFunction(o):
-		f, _ := h.Function(o) // one that cannot be read has no name
-		return nodeClosure, f.Name
+		return nodeClosure, e.functionName(o)
 	case o.Map.Kind == "JSRegExp":
 		r, _ := h.RegExp(o)
 		return nodeRegExp, r.Source
@@ -60,6 +59,17 @@ func (e *exporter) describe(o v8.Object) (kind uint64, name string) {
 		return kind, name
 	}
 	return kind, "system / " + kindName(o)
+}
+
+// functionName returns the name of a closure, which is that of all of the same definition.
+func (e *exporter) functionName(o v8.Object) string {
+	shared, err := e.heap.Field(o, e.shared)
+	if name, ok := e.functions[shared]; ok && err == nil {
+		return name
+	}
+	f, _ := e.heap.Function(o) // one that cannot be read has no name
+	e.functions[shared] = f.Name
+	return f.Name
 }
 
 func (e *exporter) describeString(o v8.Object) (kind uint64, name string) {

@@ -35,6 +35,9 @@ func (l Link) String() string {
 	return strings.TrimSpace(l.How + " " + l.Name)
 }
 
+// maxParents bounds how deep V8's classes are: seven.
+const maxParents = 16
+
 // maxScopes bounds the scopes whose variables' names are remembered.
 const maxScopes = 1 << 16
 
@@ -73,12 +76,14 @@ func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
 		return links
 	}
 	links := map[int]Link{0: {ByField, "map"}}
-	for kind := m.Kind; kind != ""; kind = g.class(kind).Parent {
+	kind := m.Kind
+	for range maxParents {
 		for _, f := range g.class(kind).Fields {
 			if _, ok := links[f.Offset]; !ok && !f.Raw() {
 				links[f.Offset] = Link{ByField, f.Name}
 			}
 		}
+		kind = g.class(kind).Parent
 	}
 	properties, _ := g.heap.MapFields(m) // what cannot be read has no name
 	for _, p := range properties {
@@ -103,11 +108,7 @@ func (g *Graph) class(name string) v8.Class {
 			}
 		}
 	}
-	c := g.links.classes[name]
-	if c.Parent == name {
-		c.Parent = ""
-	}
-	return c
+	return g.links.classes[name]
 }
 
 // slotNames returns the names of a Context's variables by their slots.
@@ -189,7 +190,7 @@ func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
 			}
 		}
 	case "NameDictionary":
-		return g.throughDictionary(owner, store, offset)
+		return g.throughDictionary(store, offset)
 	case "OrderedHashMap", "OrderedHashSet", "EphemeronHashTable":
 		return Link{ByEntry, ""}, true
 	case "FixedArray":
@@ -201,17 +202,17 @@ func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
 	return Link{}, false
 }
 
-// throughDictionary returns the property whose entry in a dictionary an offset is in.
-func (g *Graph) throughDictionary(owner, store v8.Object, offset int) (Link, bool) {
-	value, err := g.heap.Field(store, offset)
-	if err != nil {
+// throughDictionary returns the property whose value a dictionary has at an offset:
+// an entry is its key, its value and a small integer of details.
+func (g *Graph) throughDictionary(store v8.Object, offset int) (Link, bool) {
+	key, err := g.heap.Field(store, offset-wordSize)
+	details, detailsErr := g.heap.Field(store, offset+wordSize)
+	if _, ok := details.Smi(); !ok || err != nil || detailsErr != nil {
 		return Link{}, false
 	}
-	properties, _ := g.heap.Properties(owner) // one that cannot be read is not the one
-	for _, p := range properties {
-		if p.Value == value || p.Getter == value || p.Setter == value {
-			return Link{ByProperty, p.Name}, true
-		}
+	o, err := g.heap.Object(key)
+	if err != nil || !g.heap.IsString(o) && o.Map.Kind != "Symbol" {
+		return Link{}, false
 	}
-	return Link{}, false
+	return Link{ByProperty, BriefOf(g.heap, key).Text}, true
 }
