@@ -28,7 +28,7 @@ type Frame struct {
 	ExecutingLine   int // in File, from 1; 0 if not known
 	ExecutingColumn int
 	Inlined         bool // by a compiler, in the function of the next frame that is not
-	Construct       bool // called by new, or by super
+	Construct       bool // called by new, or by super; not known of inlined functions, nor of what is no class and Maglev's code calls
 	HasCall         bool // Call was read: its arguments may be fewer than their count
 	Call            v8.Call
 	Shared          v8.Value // SharedFunctionInfo
@@ -54,7 +54,8 @@ func (d *Dump) Stack(t Thread) Stack {
 	return w.stack
 }
 
-// findConstructors marks the calls that V8's glue for "new" has made.
+// findConstructors marks the calls that V8's glue for "new" has made. Maglev's code
+// does without; but a class can be called in no other way.
 func (w *walker) findConstructors() {
 	if w.binary == nil {
 		return
@@ -64,7 +65,8 @@ func (w *walker) findConstructors() {
 	frames := w.stack.Frames
 	for i := range max(len(frames)-1, 0) {
 		f, caller := &frames[i], frames[i+1]
-		if !f.HasCall || caller.Kind != symbolize.Typed {
+		f.Construct = f.HasCall && w.isClass(f.Call.Function)
+		if !f.HasCall || f.Construct || caller.Kind != symbolize.Typed {
 			continue
 		}
 		construct := typedName(labels[l.FrameConstruct], "")
@@ -72,6 +74,20 @@ func (w *walker) findConstructors() {
 		label := labelOf(caller.Name)
 		f.Construct = label == construct || l.FrameFastConstruct != 0 && label == fast
 	}
+}
+
+// classTypes is the first V8 whose class constructors are of a type of their own,
+// the last of functions' types.
+const classTypes = 10
+
+// isClass reports whether a function is a class's constructor; false before
+// classTypes, which has no Maglev.
+func (d *Dump) isClass(function v8.Value) bool {
+	if d.heap == nil || d.binary.Version.Major < classTypes {
+		return false
+	}
+	o, err := d.heap.Object(function)
+	return err == nil && o.Map.Type == d.binary.Layout.LastJSFunction
 }
 
 // A walker goes up one thread's stack.
