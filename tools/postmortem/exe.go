@@ -229,12 +229,16 @@ func (f *finder) live(m *module) error {
 
 // try opens path as the file of m. It must have m's build ID, where that is known.
 func (f *finder) try(m *module, path string) error {
-	file, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(fmt.Errorf("open %s: not a regular file", path), err, file.Close())
+	if !info.Mode().IsRegular() { // to open another may take forever, or do things
+		return fmt.Errorf("open %s: not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
 	}
 	if err := m.use(file); err != nil {
 		return errors.Join(fmt.Errorf("open %s: %w", path, err), file.Close())
