@@ -65,8 +65,8 @@ func jsretained() *command {
 	return &command{
 		name: "jsretained", usage: "[-n COUNT] [-c CLASS] [ADDR...]", input: optional,
 		short: "show what keeps most memory alive",
-		long: `RETAINED is how many bytes would be free without the object: its own, and those of
-all that is reached only through it. Given addresses, it is told of these.`,
+		long: `RETAINED is how many bytes would be free without the object: its own, and those
+of all that is reached only through it. Given addresses, it is told of these.`,
 		example: "  jsretained\n  findjsobjects -c Server | jsretained",
 		bind: func(flags *pflag.FlagSet) run {
 			count := flags.IntP("number", "n", 20, "show so many objects")

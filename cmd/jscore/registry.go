@@ -177,7 +177,7 @@ func (r registry) nearest(name string) string {
 func distance(a, b string) int {
 	const longest = 64 // no command's name is
 	if len(a) > longest || len(b) > longest {
-		return longest
+		return max(len(a), len(b))
 	}
 	row := make([]int, len(b)+1)
 	for j := range row {
