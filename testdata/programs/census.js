@@ -3,6 +3,7 @@
 // many of each there are. Arguments: how many to keep of each class, how many
 // of each to drop, and a file for V8's own snapshot of what is kept, if wanted.
 
+const EventEmitter = require('events');
 const v8 = require('v8');
 
 class Point { constructor(i) { this.x = i; this.y = i + 0.5; } }
@@ -32,7 +33,12 @@ chain(kept.Holder);
 const keyed = new WeakMap();
 keyed.set(kept.Named[0], { onlyByKey: 'through a weak map' });
 for (let i = 0; i < 100; i++) keyed.set({}, { neverAgain: i });
+const bus = new EventEmitter();
+bus.setMaxListeners(0);
+for (let i = 0; i < 31; i++) bus.on('tick', () => i);
+const texts = Array.from({ length: 100 }, (_, i) => Buffer.from('again and again').toString());
 globalThis.kept = kept;
+globalThis.others = { bus, texts };
 globalThis.keyed = keyed;
 
 const counts = {};

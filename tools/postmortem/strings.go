@@ -1,0 +1,126 @@
+package postmortem
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// StringOptions say which strings are told of. The zero value tells of all.
+type StringOptions struct {
+	Contains string // only those with this in their first 1024 characters
+	Least    int    // only those of so many characters or more
+	Live     bool   // only those that are live
+	Limit    int    // of them; 100 if 0
+}
+
+const (
+	maxStringText = 1 << 10 // characters that tell one string from another
+	maxTexts      = 1 << 22 // different strings; those beyond are counted, no more
+	shownText     = 72      // characters
+)
+
+// A Text is strings that are the same: as far as that is looked at, in their first
+// 1024 characters and their lengths.
+type Text struct {
+	Text    string  `json:"text"`   // its beginning
+	Length  int     `json:"length"` // in UTF-16 code units
+	Count   int     `json:"count"`
+	Bytes   uint64  `json:"bytes"`   // of all these strings, without what they are parts of
+	Address Address `json:"address"` // tagged, of one of them
+
+	object ID
+}
+
+// Texts are a process's strings.
+type Texts struct {
+	Texts  []*Text `json:"texts"` // those that take most bytes first
+	Count  int     `json:"count"` // strings
+	Bytes  uint64  `json:"bytes"`
+	More   int     `json:"more"` // different strings that are not told
+	Doubts Doubts  `json:"doubts"`
+}
+
+// Strings tells which strings there are, and how often.
+func (g *Graph) Strings(o StringOptions) *Texts {
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	t := &Texts{Doubts: g.Doubts}
+	seed := maphash.MakeSeed()
+	type key struct {
+		hash   uint64
+		length int
+	}
+	found := map[key]*Text{}
+	for id := range ID(g.Len()) {
+		if !g.heap.IsString(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
+			continue
+		}
+		text, length, err := g.heap.Text(g.Object(id).Ref(), maxStringText)
+		if err != nil || length < o.Least || !strings.Contains(text, o.Contains) {
+			continue
+		}
+		t.Count++
+		t.Bytes += g.Size(id)
+		k := key{maphash.String(seed, text), length}
+		same, ok := found[k]
+		if !ok {
+			if len(found) >= maxTexts {
+				t.More++
+				continue
+			}
+			same = &Text{Length: length, object: id}
+			found[k] = same
+			t.Texts = append(t.Texts, same)
+		}
+		same.Count++
+		same.Bytes += g.Size(id)
+	}
+	slices.SortFunc(t.Texts, func(a, b *Text) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.object, b.object))
+	})
+	t.More += max(0, len(t.Texts)-o.Limit)
+	t.Texts = t.Texts[:min(len(t.Texts), o.Limit)]
+	for _, same := range t.Texts {
+		v := g.Object(same.object).Ref()
+		same.Address = Address(v)
+		same.Text, _, _ = g.heap.Text(v, shownText) // it could be read before
+	}
+	return t
+}
+
+// WriteText writes a table.
+func (t *Texts) WriteText(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "%16s %9s %12s %10s %s\n", "STRING", "#STRINGS", "BYTES", "LENGTH", "TEXT")
+	for _, s := range t.Texts {
+		text := strconv.Quote(s.Text)
+		if s.Length > shownText {
+			text += "…"
+		}
+		fmt.Fprintf(out, "%16s %9d %12d %10d %s\n", s.Address, s.Count, s.Bytes, s.Length, text)
+	}
+	fmt.Fprintf(out, "%16s %9d %12d\n", "total", t.Count, t.Bytes)
+	if t.More > 0 {
+		fmt.Fprintf(out, "and %d more texts\n", t.More)
+	}
+	t.Doubts.write(out)
+	return out.Flush()
+}
+
+// Addresses are those of one string of each text.
+func (t *Texts) Addresses() []v8.Value {
+	addresses := make([]v8.Value, len(t.Texts))
+	for i, s := range t.Texts {
+		addresses[i] = v8.Value(s.Address)
+	}
+	return addresses
+}
