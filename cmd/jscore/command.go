@@ -108,7 +108,7 @@ func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
 	for _, missing := range dump.Missing() {
 		messages.Notef("%s", printableLine(missing.String()))
 	}
-	s := &session{dump: dump, commands: commands(), messages: messages, output: f.output(cmd)}
+	s := &session{dump: dump, options: f.open, commands: commands(), messages: messages, output: f.output(cmd)}
 	defer func() { f.status = s.status }()
 	return f.session(cmd, s, args)
 }

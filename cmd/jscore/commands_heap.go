@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/spf13/pflag"
@@ -25,6 +26,8 @@ func heapCommands() registry {
 		},
 		jsretained(),
 		jsfunctions(),
+		stringsCommand(),
+		diff(),
 		{
 			name: "ugrep", usage: "ADDR...", input: required,
 			short: "find words of memory that refer to addresses, V8's or not",
@@ -171,6 +174,65 @@ func jsfunctions() *command {
 	}
 }
 
+func stringsCommand() *command {
+	return &command{
+		name: "strings", usage: "[-l] [-n LENGTH] [-N COUNT] [TEXT]", args: 1,
+		short: "list the strings that take most memory, with TEXT in them",
+		long: `Strings that are the same are told together. Looked at are the first 1024
+characters of each.`,
+		example: "  strings -n 1000\n  strings /orders/ | jsfindrefs",
+		bind: func(flags *pflag.FlagSet) run {
+			var o postmortem.StringOptions
+			flags.BoolVarP(&o.Live, "live", "l", false, "only live strings, no garbage")
+			flags.IntVarP(&o.Least, "length", "n", 0, "only strings of `LENGTH` characters or more")
+			flags.IntVarP(&o.Limit, "number", "N", 0, "tell so many strings (default 100)")
+			return inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Texts, error) {
+				o.Contains = v.argument(0)
+				return g.Strings(o), nil
+			})
+		},
+	}
+}
+
+func diff() *command {
+	return &command{
+		name: "diff", usage: "[-a] CORE", args: 1,
+		short:   "say of which classes there are more objects than in an earlier core",
+		example: "  jscore late.core diff early.core",
+		bind: func(flags *pflag.FlagSet) run {
+			all := flags.BoolP("all", "a", false, "count garbage too")
+			return inGraph(func(ctx context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Difference, error) {
+				if err := v.needs("a core"); err != nil {
+					return nil, err
+				}
+				o := postmortem.CensusOptions{ByClass: true, Live: !*all}
+				before, err := v.earlier(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				return postmortem.Diff(before, g.Census(o)), nil
+			})
+		},
+	}
+}
+
+// earlier counts the objects of another core.
+func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_ *postmortem.Census, err error) {
+	dump, err := postmortem.Open(v.args[0], v.options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dump.Close()) }()
+	for _, missing := range dump.Missing() {
+		v.messages.Notef("%s", printableLine(missing.String()))
+	}
+	g, err := dump.Graph(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.Census(o), nil
+}
+
 // eachInGraph is eachObject for what needs all objects.
 func eachInGraph[R postmortem.Result](do func(g *postmortem.Graph, value v8.Value) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
@@ -185,14 +247,14 @@ func eachInGraph[R postmortem.Result](do func(g *postmortem.Graph, value v8.Valu
 }
 
 // inGraph makes a run of what has one result and needs all objects.
-func inGraph[R postmortem.Result](do func(v *invocation, g *postmortem.Graph) (R, error)) run {
+func inGraph[R postmortem.Result](do func(ctx context.Context, v *invocation, g *postmortem.Graph) (R, error)) run {
 	return once(func(ctx context.Context, v *invocation) (R, error) {
 		g, err := v.graph(ctx)
 		if err != nil {
 			var none R
 			return none, err
 		}
-		return do(v, g)
+		return do(ctx, v, g)
 	})
 }
 
@@ -215,19 +277,19 @@ func nodeCommands() registry {
 		},
 		{
 			name: "handles", short: "list what keeps the event loop waiting: sockets, signals ...",
-			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
 				return v.dump.Handles(g)
 			})),
 		},
 		{
 			name: "requests", short: "list what was asked of the system and has not come yet",
-			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
 				return v.dump.Requests(g)
 			})),
 		},
 		{
 			name: "timers", short: "list timers and immediates with their callbacks",
-			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.Timers, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Timers, error) {
 				return v.dump.Timers(g), nil
 			})),
 		},

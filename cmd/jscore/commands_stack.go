@@ -49,7 +49,7 @@ func stackCommands() registry {
 		},
 		{
 			name: "suspended", short: "list where generators and async functions wait",
-			bind: plain(inGraph(func(v *invocation, g *postmortem.Graph) (*postmortem.Suspended, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Suspended, error) {
 				return v.dump.WaitingText(g)
 			})),
 		},

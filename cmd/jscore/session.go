@@ -16,6 +16,7 @@ import (
 // A session runs lines of commands on one dump.
 type session struct {
 	dump     *postmortem.Dump
+	options  postmortem.Options // by which other cores are opened
 	commands registry
 	messages *cli.Messages
 	output   output

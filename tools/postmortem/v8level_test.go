@@ -50,6 +50,9 @@ func TestLeakyProgramIsUnderstood(t *testing.T) {
 				{"arrays", testArrays},
 				{"buffers", testBuffers},
 				{"node", testNode},
+				{"lists", testLists},
+				{"references", testUgrep},
+				{"status", testStatus},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, leaky{d, t, graph}) })
 			}
