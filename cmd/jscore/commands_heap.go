@@ -24,6 +24,7 @@ func heapCommands() registry {
 				return g.Path(value)
 			})),
 		},
+		leaks(),
 		jsretained(),
 		jsfunctions(),
 		stringsCommand(),
@@ -62,6 +63,25 @@ func export(ctx context.Context, v *invocation) error {
 		return err
 	}
 	return v.emit(result)
+}
+
+func leaks() *command {
+	return &command{
+		name: "leaks", usage: "[-n COUNT] [-L LISTENERS]",
+		short: "suspect what may grow: classes, collections, closures, listeners",
+		bind: func(flags *pflag.FlagSet) run {
+			var o postmortem.LeakOptions
+			flags.IntVarP(&o.Limit, "number", "n", 0, "show so many suspects of each sort (default 10)")
+			flags.IntVarP(&o.Listeners, "listeners", "L", 0, "suspect so many for one event (default 11)")
+			return once(func(ctx context.Context, v *invocation) (*postmortem.Leaks, error) {
+				d, err := v.dominated(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return d.Leaks(o), nil
+			})
+		},
+	}
 }
 
 func jsretained() *command {
