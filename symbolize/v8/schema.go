@@ -2,6 +2,7 @@ package v8
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,9 @@ type FrameType struct {
 	Name   string // "EntryFrame"
 }
 
+// maxParents bounds how many classes one is derived from.
+const maxParents = 16
+
 // Classes returns the classes that are known of the binary's V8, by name.
 func (b *Binary) Classes() []Class {
 	found := map[string]*Class{}
@@ -84,8 +88,11 @@ func (b *Binary) Classes() []Class {
 		}
 	}
 	for _, kind := range kindsOf(b) {
-		for ; kind != ""; kind = b.parent(kind) {
-			class(kind)
+		class(kind)
+	}
+	for _, name := range slices.Collect(maps.Keys(found)) {
+		for depth := 0; name != "" && depth < maxParents; depth++ {
+			name = class(name).Parent
 		}
 	}
 	classes := make([]Class, 0, len(found))
