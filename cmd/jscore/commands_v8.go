@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -13,6 +14,11 @@ import (
 
 // v8Commands look at V8's own objects.
 func v8Commands() registry {
+	return slices.Concat(v8ObjectCommands(), v8CodeCommands(), v8SchemaCommands())
+}
+
+// v8ObjectCommands print objects as V8 sees them.
+func v8ObjectCommands() registry {
 	return registry{
 		{
 			name: "v8type", usage: "ADDR...", input: required,
@@ -41,6 +47,73 @@ What is known of a class depends on V8's version: v8field lists it.`,
 			},
 		},
 		{
+			name: "v8array", usage: "ADDR...", input: required,
+			short: "list the elements of V8's own arrays",
+			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
+				return postmortem.V8Array(h, value)
+			})),
+		},
+		{
+			name: "v8map", usage: "ADDR...", input: required,
+			short: "show how objects are laid out: Maps, or those of objects",
+			bind:  heapTable(postmortem.V8Map),
+		},
+		{
+			name: "v8internal", usage: "ADDR [INDEX]", input: required, args: 1,
+			short: "show an embedder's fields in an object",
+			long: `Node.js keeps the address of the C++ object behind a JavaScript one there: of a
+TCP handle, say, in field 1.`,
+			bind: plain(eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
+				index := -1
+				if text := v.argument(0); text != "" {
+					var err error
+					if index, err = strconv.Atoi(text); err != nil || index < 0 {
+						return nil, cli.Usagef("%q is no index", text)
+					}
+				}
+				return postmortem.V8Internal(h, value, index)
+			})),
+		},
+		{
+			name: "v8whatis", usage: "ADDR...", input: required,
+			short: "find the objects of V8's that addresses are in",
+			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.Whatis, error) {
+				return v.dump.V8Whatis(address)
+			})),
+		},
+	}
+}
+
+// v8CodeCommands look at what V8 keeps of functions.
+func v8CodeCommands() registry {
+	return registry{
+		{
+			name: "v8function", usage: "ADDR...", input: required,
+			short: "show what V8 keeps of functions",
+			bind:  table((*postmortem.Dump).V8Function),
+		},
+		{
+			name: "v8code", usage: "ADDR...", input: required,
+			short: "show where the machine code of functions is",
+			bind:  table((*postmortem.Dump).V8Code),
+		},
+		{
+			name: "v8context", usage: "ADDR...", input: required,
+			short: "print the variables in Contexts",
+			bind:  heapTable(postmortem.V8Context),
+		},
+		{
+			name: "v8scopeinfo", usage: "ADDR...", input: required,
+			short: "print what ScopeInfos say",
+			bind:  heapTable(postmortem.V8Scope),
+		},
+	}
+}
+
+// v8SchemaCommands tell of V8 as a whole.
+func v8SchemaCommands() registry {
+	return registry{
+		{
 			name: "v8classes", short: "list the C++ classes whose fields are known",
 			bind: plain(once(func(_ context.Context, v *invocation) (*postmortem.V8Classes, error) {
 				return v.dump.V8Classes("", "")
@@ -66,61 +139,6 @@ What is known of a class depends on V8's version: v8field lists it.`,
 			name: "v8frametypes", short: "list the types of V8's frames",
 			bind: plain(once(func(_ context.Context, v *invocation) (postmortem.Numbered, error) {
 				return v.dump.V8FrameTypes()
-			})),
-		},
-		{
-			name: "v8function", usage: "ADDR...", input: required,
-			short: "show what V8 keeps of functions",
-			bind:  table((*postmortem.Dump).V8Function),
-		},
-		{
-			name: "v8code", usage: "ADDR...", input: required,
-			short: "show where the machine code of functions is",
-			bind:  table((*postmortem.Dump).V8Code),
-		},
-		{
-			name: "v8context", usage: "ADDR...", input: required,
-			short: "print the variables in Contexts",
-			bind:  heapTable(postmortem.V8Context),
-		},
-		{
-			name: "v8scopeinfo", usage: "ADDR...", input: required,
-			short: "print what ScopeInfos say",
-			bind:  heapTable(postmortem.V8Scope),
-		},
-		{
-			name: "v8map", usage: "ADDR...", input: required,
-			short: "show how objects are laid out: Maps, or those of objects",
-			bind:  heapTable(postmortem.V8Map),
-		},
-		{
-			name: "v8array", usage: "ADDR...", input: required,
-			short: "list the elements of V8's own arrays",
-			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
-				return postmortem.V8Array(h, value)
-			})),
-		},
-		{
-			name: "v8internal", usage: "ADDR [INDEX]", input: required, args: 1,
-			short: "show an embedder's fields in an object",
-			long: `Node.js keeps the address of the C++ object behind a JavaScript one there: of a
-TCP handle, say, in field 1.`,
-			bind: plain(eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
-				index := -1
-				if text := v.argument(0); text != "" {
-					var err error
-					if index, err = strconv.Atoi(text); err != nil || index < 0 {
-						return nil, cli.Usagef("%q is no index", text)
-					}
-				}
-				return postmortem.V8Internal(h, value, index)
-			})),
-		},
-		{
-			name: "v8whatis", usage: "ADDR...", input: required,
-			short: "find the objects of V8's that addresses are in",
-			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.Whatis, error) {
-				return v.dump.V8Whatis(address)
 			})),
 		},
 		{
