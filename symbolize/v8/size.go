@@ -43,8 +43,9 @@ func (h *Heap) Form(m *Map) (f Form, ok bool) {
 		}
 		return f, true
 	}
-	f.shape, ok = h.shapeOf(m)
-	f.Tagged = f.shape.tagged
+	if f.shape, ok = h.shapeOf(m); ok {
+		f.Tagged = f.shape.tagged
+	}
 	return f, ok
 }
 
@@ -183,9 +184,9 @@ var shapeRows = []struct {
 	{Version{13, 6, 0, 0}, "FeedbackVector", shape{header: 48, unit: wordSize, count: int32At8, tagged: allTagged}},
 	{Version{12, 4, 0, 0}, "ObjectBoilerplateDescription", shape{header: 32, unit: wordSize, count: arrayCount, tagged: allTagged}},
 	{Version{12, 4, 0, 0}, "ScriptContextTable", shape{header: 32, unit: wordSize, count: arrayCount, tagged: allTagged}},
+	{Version{12, 4, 0, 0}, "InstructionStream", shape{header: 32, unit: 1, count: int32At24, tagged: 24, align: 64}},
 	{Version{13, 6, 0, 0}, "FeedbackMetadata", shape{header: 16, unit: 1, count: slotAndClosureBytes, tagged: wordSize}},
 	{Version{13, 6, 0, 0}, "FreeSpace", shape{unit: wordSize, count: arrayCount, tagged: wordSize}},
-	{Version{13, 6, 0, 0}, "InstructionStream", shape{header: 32, unit: 1, count: int32At24, tagged: 24, align: 64}},
 	{Version{14, 1, 0, 0}, "DescriptorArray", shape{header: 32, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}},
 	{Version{14, 1, 0, 0}, "StrongDescriptorArray", shape{header: 32, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}},
 }

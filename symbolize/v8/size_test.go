@@ -47,6 +47,7 @@ func TestSizeOfObjectIsCountedFromItsHead(t *testing.T) {
 		{"code, aligned to 32 bytes", node16, Map{Kind: "Code"}, head(0, 0, 0, 0, 4|4<<32), 128},
 		{"code, aligned to 64 bytes", node18, Map{Kind: "Code"}, head(0, 0, 0, 0, 60|8<<32), 256},
 		{"instructions", node26, Map{Kind: "InstructionStream"}, head(0, 0, 0x220), 576},
+		{"instructions", node22, Map{Kind: "InstructionStream"}, head(0, 0, 0xa10), 0xa40},
 		{"bytecode", node16, Map{Kind: "BytecodeArray"}, head(5 * smi), 64},
 		{"bytecode", node22, Map{Kind: "BytecodeArray"}, head(13 * smi), 80},
 		{"feedback", node18, Map{Kind: "FeedbackVector"}, head(1), 56},
@@ -84,8 +85,8 @@ func TestOnlyReferencesAreTagged(t *testing.T) {
 	if f, _ := h.Form(&Map{Kind: "HeapNumber", Size: 16}); f.Tagged != wordSize {
 		t.Errorf("tagged bytes of a number = %d, want none after its map", f.Tagged)
 	}
-	if _, ok := h.Form(&Map{Kind: "ScopeInfo"}); ok {
-		t.Error("form of ScopeInfo is known, want it to end where the next object begins")
+	if f, ok := h.Form(&Map{Kind: "ScopeInfo"}); ok || f.Tagged != allTagged {
+		t.Errorf("form of ScopeInfo = %+v, %v, want it to end where the next object begins, and all of it tagged", f, ok)
 	}
 }
 

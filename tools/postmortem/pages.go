@@ -30,7 +30,7 @@ type Page struct {
 const (
 	pageAlign   = 1 << 18 // where pages start
 	pageHead    = 80      // bytes of a header that are read
-	maxPageHead = 1 << 13 // bytes before the first object
+	maxPageHead = 1 << 15 // bytes before the first object; those of code follow a page that guards it
 	maxPage     = 1 << 31 // bytes; an array of 2^27 words, V8's longest, takes half of it
 	minPage     = 1 << 12 // bytes; sizes are multiples of it
 	maxPages    = 1 << 20 // 256 GiB of pages
@@ -119,7 +119,7 @@ func (f *pageFinder) read(at uint64) (Page, bool) {
 	}
 	owner := wordOf(data[:], f.row.owner)
 	switch {
-	case p.Size < minPage, p.Size > maxPage, p.Size%minPage != 0 && p.Size <= pageAlign:
+	case p.Size < minPage, p.Size > maxPage, p.Size%minPage != 0:
 		return Page{}, false
 	case p.Start <= at, p.Start > at+maxPageHead, p.Start%8 != 0:
 		return Page{}, false

@@ -53,7 +53,7 @@ func pagesAreInSpaces(t *testing.T, g *Graph, _ censusFacts) {
 		spaces[p.Space]++
 		heaps[p.Heap] = true
 	}
-	for _, want := range []string{"readonly", "new", "old", "large"} {
+	for _, want := range []string{"readonly", "new", "old", "large", "code"} {
 		if spaces[want] == 0 {
 			t.Errorf("pages by space = %v, want some of %s", spaces, want)
 		}
