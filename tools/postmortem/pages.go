@@ -50,10 +50,16 @@ type pageRow struct {
 var pageRows = []pageRow{
 	{v8.Version{}, false, 8, 0, 16, 24, 32, 64, "readonly old code map large code-large new-large new"},
 	{v8.Version{Major: 11}, false, 8, 0, 16, 24, 32, 64, "readonly new old code shared new-large large code-large shared-large"},
-	{v8.Version{Major: 12}, false, 0, 16, 24, 32, 40, 72,
-		"readonly new old code shared trusted new-large large code-large shared-large trusted-large"},
-	{v8.Version{Major: 13}, true, 0, 0x30, 0x40, 0x48, 0x38, 0x50,
-		"readonly new old code shared trusted shared-trusted new-large large code-large shared-large shared-trusted-large trusted-large"},
+	{
+		v8.Version{Major: 12},
+		false, 0, 16, 24, 32, 40, 72,
+		"readonly new old code shared trusted new-large large code-large shared-large trusted-large",
+	},
+	{
+		v8.Version{Major: 13},
+		true, 0, 0x30, 0x40, 0x48, 0x38, 0x50,
+		"readonly new old code shared trusted shared-trusted new-large large code-large shared-large shared-trusted-large trusted-large",
+	},
 }
 
 // ownerSpace is where the object that stands for a space has the space's number.
@@ -66,14 +72,19 @@ type pageFinder struct {
 	spaces []string
 }
 
-// FindPages returns the pages that V8's objects are in, by address.
-func FindPages(m Memory, version v8.Version) []Page {
-	f := pageFinder{memory: m}
+func newPageFinder(m Memory, version v8.Version) *pageFinder {
+	f := &pageFinder{memory: m}
 	for _, row := range pageRows {
 		if row.from.Compare(version) <= 0 {
 			f.row, f.spaces = row, strings.Fields(row.spaces)
 		}
 	}
+	return f
+}
+
+// FindPages returns the pages that V8's objects are in, by address.
+func FindPages(m Memory, version v8.Version) []Page {
+	f := newPageFinder(m, version)
 	var pages []Page
 	end := uint64(0)
 	for _, r := range m.Regions() {

@@ -38,17 +38,25 @@ func TestRender(t *testing.T) {
 		}}, "Point {\n    \"x\": 1,\n    [tag]: \"a \\\"b\\\"\\n\",\n    <of>: {\n        \"y\": 2,\n    },\n}"},
 		{"empty array", array(0), "[]"},
 		{"short array", array(2, element(0, number(1)), element(1, text)), `[ 1, "a \"b\"\n" ]`},
-		{"array with holes", array(9, element(1, number(1)), element(4, number(2))),
-			"[\n    <1 holes>,\n    1,\n    <2 holes>,\n    2,\n    <4 holes>,\n]"},
-		{"cut array", &Node{Type: "array", Class: "Array", Length: 3, More: 2, Members: []Member{element(0, number(1))}},
-			"[\n    1,\n    ... (2 more)\n]"},
+		{
+			"array with holes", array(9, element(1, number(1)), element(4, number(2))),
+			"[\n    <1 holes>,\n    1,\n    <2 holes>,\n    2,\n    <4 holes>,\n]",
+		},
+		{
+			"cut array", &Node{Type: "array", Class: "Array", Length: 3, More: 2, Members: []Member{element(0, number(1))}},
+			"[\n    1,\n    ... (2 more)\n]",
+		},
 		{"array of a class", &Node{Type: "array", Class: "List", Length: 1, Members: []Member{element(0, number(1))}}, "List(1) [ 1 ]"},
-		{"Map", &Node{Type: "object", Class: "Map", Length: 1, Members: []Member{{Kind: "entry", Key: text, Value: number(1)}}},
-			"Map(1) {\n    \"a \\\"b\\\"\\n\" => 1,\n}"},
+		{
+			"Map", &Node{Type: "object", Class: "Map", Length: 1, Members: []Member{{Kind: "entry", Key: text, Value: number(1)}}},
+			"Map(1) {\n    \"a \\\"b\\\"\\n\" => 1,\n}",
+		},
 		{"Set", &Node{Type: "object", Class: "Set", Length: 1, Members: []Member{{Kind: "entry", Value: number(1)}}}, "Set(1) {\n    1,\n}"},
 		{"function", &Node{Type: "function", Text: "function f"}, "function f"},
-		{"function with properties", &Node{Type: "function", Text: "function f", Members: []Member{{Name: "a", Value: number(1)}}},
-			"function f {\n    \"a\": 1,\n}"},
+		{
+			"function with properties", &Node{Type: "function", Text: "function f", Members: []Member{{Name: "a", Value: number(1)}}},
+			"function f {\n    \"a\": 1,\n}",
+		},
 		{"trouble", &Node{Type: "object", Class: "Object", Trouble: "no\nmemory"}, "{\n    <bad: no; memory>\n}"},
 	}
 	for _, tt := range tests {
