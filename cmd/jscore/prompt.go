@@ -24,6 +24,8 @@ func (s *session) prompt(ctx context.Context, in *os.File) error {
 		Prompt: "> ", Stdin: in, Stdout: s.output.stdout, Stderr: s.output.stderr,
 		HistoryFile:  historyFile(os.Getenv),
 		AutoComplete: &completer{s},
+		// Ctrl-D while a command runs comes as 0 with the next line.
+		FuncFilterInputRune: func(r rune) (rune, bool) { return r, r != 0 },
 	})
 	if err != nil {
 		return fmt.Errorf("open a prompt: %w", err)
