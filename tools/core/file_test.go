@@ -147,6 +147,12 @@ func TestReadAt(t *testing.T) {
 	if _, err := cut.ReadAt(make([]byte, 1), 112*pageSize()); !errors.Is(err, ErrCutShort) {
 		t.Errorf("read behind the end: %v, want %v", err, ErrCutShort)
 	}
+	if got := cut.Cut(); got < pageSize() || got > 8*pageSize() {
+		t.Errorf("bytes cut off = %d, want 1 to 8 pages", got)
+	}
+	if got := f.Cut(); got != 0 {
+		t.Errorf("bytes cut off of a whole core = %d, want 0", got)
+	}
 }
 
 func TestMoreSegmentsThanTheHeaderCounts(t *testing.T) {

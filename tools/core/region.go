@@ -18,3 +18,14 @@ func (f *File) Regions() []Region {
 	}
 	return regions
 }
+
+// Cut returns how many bytes of memory the core says it has, but ends before:
+// 0 for a whole one.
+func (f *File) Cut() uint64 {
+	var cut uint64
+	for _, s := range f.segments {
+		has := uint64(len(f.data)) - min(s.offset, uint64(len(f.data)))
+		cut += s.size - min(s.size, has)
+	}
+	return cut
+}

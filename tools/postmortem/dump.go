@@ -89,6 +89,9 @@ func open(path string, f finder) (*Dump, error) {
 		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", path, c.Machine()), c.Close())
 	}
 	d := &Dump{core: c, functions: make(map[v8.Value]v8.Function), scripts: make(map[scriptKey]script)}
+	if cut := c.Cut(); cut > 0 {
+		d.lacks(path, core.ErrCutShort, fmt.Sprintf("%d bytes of memory are not known", cut))
+	}
 	d.describe(f)
 	d.findV8()
 	d.findThreads()

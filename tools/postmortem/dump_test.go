@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -340,5 +341,30 @@ func TestSignalIsReadFromItsInfo(t *testing.T) {
 		if got, ok := signalOf(tt.thread); got != tt.want || ok != tt.ok {
 			t.Errorf("%s: %+v, %v, want %+v, %v", tt.name, got, ok, tt.want, tt.ok)
 		}
+	}
+}
+
+func TestCutShortCoreIsSaid(t *testing.T) {
+	c := startChain(t, anyVersion, nil)
+	path := filepath.Join(t.TempDir(), "core")
+	if _, err := core.Write(t.Context(), c.PID, path, core.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole := opened(t, path, Options{}); len(whole.Missing()) > 0 {
+		t.Errorf("missing of a whole core: %v", whole.Missing())
+	}
+	if err := os.Truncate(path, info.Size()*2/3); err != nil {
+		t.Fatal(err)
+	}
+	d := opened(t, path, Options{})
+	if !slices.ContainsFunc(d.Missing(), func(m Missing) bool { return errors.Is(m.Err, core.ErrCutShort) }) {
+		t.Errorf("missing = %v, want %v", d.Missing(), core.ErrCutShort)
+	}
+	for _, thread := range d.Threads() {
+		d.Stack(thread)
 	}
 }
