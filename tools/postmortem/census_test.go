@@ -88,6 +88,9 @@ func TestHeap(t *testing.T) {
 				{"references are found", referencesAreFound},
 				{"a path leads from a root", pathLeadsFromARoot},
 				{"what is exported is a snapshot", exportedIsASnapshot},
+				{"variables of closures are named", variablesOfClosuresAreNamed},
+				{"references are bounded", referencesAreBounded},
+				{"a census reads as mdb's", censusReadsAsMdbs},
 				{"leaks are suspected", leaksAreSuspected},
 				{"classes retain no more than all", classesRetainNoMoreThanAll},
 				{"strings are counted", stringsAreCounted},
@@ -140,8 +143,14 @@ func censusTellsShapes(t *testing.T, g *Graph, facts censusFacts) {
 
 func selectedAreThoseCounted(t *testing.T, g *Graph, facts censusFacts) {
 	for _, o := range []CensusOptions{
-		{Class: "Named"}, {Class: "Named", Live: true}, {Property: "z"}, {Kind: "array"}, {Kind: "string", Live: true},
-		{Kind: "FixedArray", Internal: true}, {}, {Internal: true},
+		{Class: "Named"},
+		{Class: "Named", Live: true},
+		{Property: "z"},
+		{Kind: "array"},
+		{Kind: "string", Live: true},
+		{Kind: "FixedArray", Internal: true},
+		{},
+		{Internal: true},
 	} {
 		want := g.Census(o).Count
 		got := 0

@@ -144,28 +144,75 @@ func freeMemory(m Memory, r addressRange) []addressRange {
 
 // walkChunks goes from chunk to chunk. It returns false if these are not chunks.
 func walkChunks(m Memory, at, end uint64) (free []addressRange, ok bool) {
-	count := 0
+	var cached []cachedChunk
 	before := addressRange{}
-	for at+minChunk <= end {
-		size, err := readWord(m, at+chunkSize)
-		if err != nil {
+	for count := 0; at+minChunk <= end; count++ {
+		var head [3 * wordSize]byte
+		if _, err := m.ReadAt(head[:], at+chunkSize); err != nil {
 			return nil, false
 		}
+		size := wordOf(head[:], 0)
 		length := size &^ chunkFlags
 		if size&previousInUse == 0 && count > 0 {
 			free = append(free, before)
 		}
 		if length <= fencepost && count >= manyChunks {
-			return free, true
+			return withCached(free, cached), true
 		}
 		if length < minChunk || length%chunkAlign != 0 || length > end-at {
 			return nil, false
 		}
 		before = addressRange{at, at + length}
-		at += length
-		count++
+		if c, ok := cachedOf(before, wordOf(head[:], wordSize), wordOf(head[:], 2*wordSize)); ok {
+			cached = append(cached, c)
+		}
+		if at += length; at+minChunk > end {
+			ok = count+1 >= manyChunks
+		}
 	}
-	return append(free, before), count >= manyChunks // the last is what is left to give
+	return withCached(append(free, before), cached), ok // the last is what is left to give
+}
+
+// A cachedChunk may be one that its thread has put aside for its next call of
+// malloc. Since glibc 2.34 such a chunk begins with the next one's address,
+// exclusive-ored with its own divided by 4096, and a random number that is the
+// process's own; its neighbour says that it is in use.
+type cachedChunk struct {
+	addressRange
+	key uint64
+}
+
+const (
+	maxCached   = 1<<10 + 16 // bytes
+	leastCached = 2          // chunks with the same key are no accident
+	maxAddress  = 1 << 47
+)
+
+func cachedOf(chunk addressRange, first, second uint64) (cachedChunk, bool) {
+	next := first ^ (chunk.start+chunkAlign)>>12
+	ok := chunk.end-chunk.start <= maxCached && second > maxAddress && next%chunkAlign == 0 && next < maxAddress
+	return cachedChunk{chunk, second}, ok
+}
+
+// withCached adds to what is free those chunks that have the process's key: the one
+// that most of them have.
+func withCached(free []addressRange, cached []cachedChunk) []addressRange {
+	counts, best := map[uint64]int{}, uint64(0)
+	for _, c := range cached {
+		if counts[c.key]++; counts[c.key] > counts[best] {
+			best = c.key
+		}
+	}
+	if counts[best] < leastCached {
+		return free
+	}
+	for _, c := range cached {
+		if c.key == best {
+			free = append(free, c.addressRange)
+		}
+	}
+	slices.SortFunc(free, func(a, b addressRange) int { return cmp.Compare(a.start, b.start) })
+	return free
 }
 
 func readWord(m Memory, address uint64) (uint64, error) {

@@ -84,17 +84,22 @@ func (g *Graph) Strings(o StringOptions) *Texts {
 		same.Count++
 		same.Bytes += g.Size(id)
 	}
+	t.keep(g, o.Limit)
+	return t
+}
+
+// keep keeps those texts that take most bytes, and says what they are.
+func (t *Texts) keep(g *Graph, limit int) {
 	slices.SortFunc(t.Texts, func(a, b *Text) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.object, b.object))
 	})
-	t.More += max(0, len(t.Texts)-o.Limit)
-	t.Texts = t.Texts[:min(len(t.Texts), o.Limit)]
+	t.More += max(0, len(t.Texts)-limit)
+	t.Texts = t.Texts[:min(len(t.Texts), limit)]
 	for _, same := range t.Texts {
 		v := g.Object(same.object).Ref()
 		same.Address = Address(v)
 		same.Text, _, _ = g.heap.Text(v, shownText) // it could be read before
 	}
-	return t
 }
 
 // WriteText writes a table.

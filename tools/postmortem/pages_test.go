@@ -1,0 +1,94 @@
+package postmortem
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"ustack/symbolize/v8"
+)
+
+// madePages returns memory with an old page, a large one and half of an emptied new
+// space, with headers as V8 12 has them, and what they own.
+func madePages() madeMemory {
+	const first, heap, owners = 1 << 30, 0x9000, 0x8000
+	m := madeMemory{first: make([]byte, 6*pageAlign), owners: make([]byte, 0x1000)}
+	header := func(at, flags, size, space uint64) {
+		owner := owners + space*0x40
+		m.put(owner, 0, heap, space)
+		m.put(at, flags, at, size, heap, at+0x1140, at+size)
+		m.put(at+72, owner)
+	}
+	header(first, 4, pageAlign, 2)
+	header(first+pageAlign, 0x84, 3*pageAlign, 7)
+	header(first+2*pageAlign, 4, pageAlign, 2) // in the large object
+	header(first+4*pageAlign, 1|fromPage, pageAlign, 1)
+	header(first+5*pageAlign, 4, pageAlign, 99) // of no space
+	return m
+}
+
+func TestPagesAreFoundByTheirHeaders(t *testing.T) {
+	const first, heap = 1 << 30, 0x9000
+	got := FindPages(madePages(), v8.Version{Major: 12, Minor: 4})
+	want := []Page{
+		{Address: first, Start: first + 0x1140, End: first + pageAlign, Size: pageAlign, Heap: heap, Space: "old"},
+		{Address: first + pageAlign, Start: first + pageAlign + 0x1140, End: first + 4*pageAlign, Size: 3 * pageAlign, Heap: heap, Space: "large"},
+		{Address: first + 4*pageAlign, Start: first + 4*pageAlign + 0x1140, End: first + 5*pageAlign, Size: pageAlign, Heap: heap, Space: "new"},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Page{})); diff != "" {
+		t.Errorf("pages (-want +got):\n%s", diff)
+	}
+	if !got[1].Large() || got[0].Large() || !got[2].stale || got[0].stale {
+		t.Errorf("pages = %+v, want the second large and the third stale", got)
+	}
+}
+
+func TestWhatIsNoPageIsNotTakenForOne(t *testing.T) {
+	const first = 1 << 30
+	for name, spoil := range map[string]func(m madeMemory){
+		"size not of whole pages": func(m madeMemory) { m.put(first+16, pageAlign+8) },
+		"size absurd":             func(m madeMemory) { m.put(first+16, 1<<60) },
+		"objects before it":       func(m madeMemory) { m.put(first+32, first-8) },
+		"objects far behind":      func(m madeMemory) { m.put(first+32, first+maxPageHead+8) },
+		"objects end before them": func(m madeMemory) { m.put(first+40, first+8) },
+		"objects end behind it":   func(m madeMemory) { m.put(first+40, first+pageAlign+8) },
+		"objects not aligned":     func(m madeMemory) { m.put(first+32, first+0x1141) },
+		"owner not there":         func(m madeMemory) { m.put(first+72, 1<<50) },
+		"owner not aligned":       func(m madeMemory) { m.put(first+72, 0x8001) },
+		"heap not aligned":        func(m madeMemory) { m.put(first+24, 0x9001) },
+	} {
+		m := madePages()
+		spoil(m)
+		pages := FindPages(m, v8.Version{Major: 12, Minor: 4})
+		if slices.ContainsFunc(pages, func(p Page) bool { return p.Address == first }) {
+			t.Errorf("%s: a page is found there, want none", name)
+		}
+	}
+}
+
+func TestSpacesHaveTheNamesOfTheVersion(t *testing.T) {
+	for _, test := range []struct {
+		version v8.Version
+		number  uint32
+		want    string
+	}{
+		{v8.Version{Major: 9, Minor: 4}, 7, "new"},
+		{v8.Version{Major: 10, Minor: 2}, 1, "old"},
+		{v8.Version{Major: 11, Minor: 3}, 1, "new"},
+		{v8.Version{Major: 12, Minor: 4}, 5, "trusted"},
+		{v8.Version{Major: 14, Minor: 6}, 8, "large"},
+		{v8.Version{Major: 14, Minor: 6}, 13, ""},
+	} {
+		m := madeMemory{0x8000: make([]byte, 64)}
+		m.put(0x8000, 0, 0, uint64(test.number))
+		f := newPageFinder(m, test.version)
+		if got := f.space(0x8000); got != test.want {
+			t.Errorf("space %d of V8 %v = %q, want %q", test.number, test.version, got, test.want)
+		}
+		if got := f.space(0); got != "readonly" {
+			t.Errorf("space of no owner = %q, want readonly", got)
+		}
+	}
+}
