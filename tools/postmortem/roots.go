@@ -3,7 +3,6 @@ package postmortem
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"slices"
 	"sort"
 )
@@ -213,12 +212,6 @@ func withCached(free []addressRange, cached []cachedChunk) []addressRange {
 	}
 	slices.SortFunc(free, func(a, b addressRange) int { return cmp.Compare(a.start, b.start) })
 	return free
-}
-
-func readWord(m Memory, address uint64) (uint64, error) {
-	var b [wordSize]byte
-	_, err := m.ReadAt(b[:], address)
-	return binary.LittleEndian.Uint64(b[:]), err
 }
 
 // inSpans returns the span that an address is in, and whether there is one. Where
