@@ -91,7 +91,7 @@ func open(o Options) (s *session, err error) {
 	})
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
 	s.closers = append(s.closers, s.detachAll, s.targets.Close)
-	s.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.take})
+	s.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.take, Wakes: true})
 	if err != nil {
 		return s, err
 	}
