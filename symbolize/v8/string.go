@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf16"
 )
 
@@ -42,8 +43,8 @@ type stringReader struct {
 	heap
 	visit func(units []uint16)
 	rest  []piece
-	bytes [chunkSize]byte
-	units [chunkSize]uint16
+	bytes []byte // room for a part's characters, as long as they need
+	units []uint16
 }
 
 // text returns the string's first maxName characters.
@@ -194,18 +195,19 @@ func (r *stringReader) characters(o object, data uint64, p piece) error {
 	}
 	for at := p.from; at < p.to; {
 		n := min(p.to-at, chunkSize/width)
-		b := r.bytes[:n*width]
+		r.bytes, r.units = slices.Grow(r.bytes[:0], n*width), slices.Grow(r.units[:0], n)
+		b, units := r.bytes[:n*width], r.units[:n]
 		if _, err := r.mem.ReadAt(b, data+uint64(at*width)); err != nil {
 			return fmt.Errorf("read string at %#x: %w", o.address, err)
 		}
 		for i := range n {
 			if width == 1 {
-				r.units[i] = uint16(b[i])
+				units[i] = uint16(b[i])
 			} else {
-				r.units[i] = binary.LittleEndian.Uint16(b[2*i:])
+				units[i] = binary.LittleEndian.Uint16(b[2*i:])
 			}
 		}
-		r.visit(r.units[:n])
+		r.visit(units)
 		at += n
 	}
 	return nil
