@@ -33,6 +33,7 @@ var (
 // Close. What they return is not to be changed.
 type File struct {
 	data     []byte    // the file, mapped
+	extents  []span    // of offsets at which the file has data: elsewhere are holes
 	segments []segment // by address
 	machine  elf.Machine
 
@@ -59,7 +60,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("open core: %w", err)
 	}
 	defer file.Close()
-	data, err := mapCore(file)
+	data, extents, err := mapCore(file)
 	if err != nil {
 		return nil, fmt.Errorf("open core %s: %w", path, err)
 	}
@@ -67,6 +68,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open core %s: %w", path, err), unix.Munmap(data))
 	}
+	f.extents = extents
 	return f, nil
 }
 
@@ -165,27 +167,28 @@ func within(s span, address uint64) int {
 	return 0
 }
 
-// mapCore maps the file, or what it unpacks to.
-func mapCore(file *os.File) ([]byte, error) {
+// mapCore maps the file, or what it unpacks to, and says where that has data.
+func mapCore(file *os.File) (data []byte, extents []span, err error) {
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+		return nil, nil, errors.New("not a regular file")
 	}
 	var magic [4]byte
 	if _, err := file.ReadAt(magic[:], 0); err != nil {
-		return nil, errors.New("not a core: too short")
+		return nil, nil, errors.New("not a core: too short")
 	}
 	size := info.Size()
 	if string(magic[:]) == "\x28\xb5\x2f\xfd" {
 		if file, size, err = unpack(file); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer file.Close()
 	}
-	return unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	data, err = unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	return data, dataOf(file, uint64(size)), err
 }
 
 // unpack decompresses from into a file without a name. Zeros become holes.
@@ -233,7 +236,7 @@ func unpackTo(file *os.File, from io.Reader) (int64, error) {
 
 // parse reads the headers and the notes of a core.
 func parse(data []byte) (*File, error) {
-	f := &File{data: data}
+	f := &File{data: data, extents: []span{{0, uint64(len(data))}}}
 	var header elf.Header64
 	if _, err := binary.Decode(data, binary.LittleEndian, &header); err != nil {
 		return nil, errors.New("not a core: too short")

@@ -29,6 +29,10 @@ type part struct {
 // Regions are the process's mappings, by address.
 func (d *Dump) Regions() []Region { return d.regions }
 
+// NextData returns the first address from address on whose memory the core may
+// hold something else than zeros at; ok is false if there is none.
+func (d *Dump) NextData(address uint64) (next uint64, ok bool) { return d.core.NextData(address) }
+
 // ReadAt fills p with the process's memory at address: the core's, or the file's
 // that was mapped there where the core leaves it out. The count is below len(p)
 // only with an error.

@@ -14,6 +14,9 @@ type Memory interface {
 	v8.Memory
 	// Regions are the process's mappings, by address.
 	Regions() []Region
+	// NextData returns the first address from address on whose memory may be
+	// something else than zeros; ok is false if there is none.
+	NextData(address uint64) (next uint64, ok bool)
 }
 
 // A Page is a piece of memory that V8 keeps objects in: many, or one large one.
@@ -92,6 +95,13 @@ func FindPages(m Memory, version v8.Version) []Page {
 			continue
 		}
 		for at := alignUp(max(r.Start, end), pageAlign); at < r.End && at >= r.Start && len(pages) < maxPages; at += pageAlign {
+			next, ok := m.NextData(at)
+			if !ok {
+				break
+			}
+			if at = max(at, next&^(pageAlign-1)); at >= r.End {
+				break
+			}
 			if at < end {
 				continue
 			}

@@ -114,6 +114,13 @@ func (d *Dump) Ugrep(ctx context.Context, v v8.Value) (*Places, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
+			next, ok := d.NextData(at)
+			if !ok {
+				break
+			}
+			if at = max(at, next&^(wordSize-1)); at >= r.End {
+				break
+			}
 			n, _ := d.ReadAt(block[:min(searchBlock, r.End-at)], at) // what is not there refers to nothing
 			for i := 0; i+wordSize <= n; i += wordSize {
 				if v8.Value(wordOf(block, i)).Address() == v.Address() {

@@ -73,6 +73,13 @@ func (s *rootScan) span(r addressRange) {
 	}
 	free := freeMemory(s.objects.memory, r)
 	for at := r.start; at < r.end; {
+		next, ok := s.objects.memory.NextData(at)
+		if !ok {
+			return
+		}
+		if at = max(at, next&^(wordSize-1)); at >= r.end {
+			return
+		}
 		if p := s.objects.pageAround(at); p != nil {
 			at = p.Address + p.Size
 			continue

@@ -182,3 +182,13 @@ func TestRootsAreWhereTheProcessLooks(t *testing.T) {
 		t.Errorf("roots = %x, want object 2 for a register, too", got)
 	}
 }
+
+// NextData finds data anywhere: zeros in made memory are as good as others.
+func (m madeMemory) NextData(address uint64) (uint64, bool) {
+	for _, r := range m.Regions() {
+		if address < r.End {
+			return max(address, r.Start), true
+		}
+	}
+	return 0, false
+}

@@ -77,6 +77,8 @@ type emptyMemory struct{ region Region }
 
 func (m emptyMemory) Regions() []Region { return []Region{m.region} }
 
+func (m emptyMemory) NextData(address uint64) (uint64, bool) { return address, true }
+
 func (m emptyMemory) ReadAt(p []byte, address uint64) (int, error) {
 	if address < m.region.Start || address+uint64(len(p)) > m.region.End {
 		return 0, core.ErrUnmapped
