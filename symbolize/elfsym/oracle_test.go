@@ -22,14 +22,19 @@ import (
 
 const addresses = 307 // asked for, of each sort
 
-// binaries are files of all sorts: every node, and a stripped library.
+// binaries are files of all sorts: the oldest node of gcc's and the newest of
+// clang's, or every one for `make test-matrix`, and a stripped library.
 func binaries(t testing.TB) []string {
 	t.Helper()
 	found, err := filepath.Glob("/lib/*-linux-gnu/libc.so.6")
 	if err != nil || found == nil {
 		t.Fatalf("no C library: %v", err)
 	}
-	for _, version := range nodetest.Versions {
+	versions := []string{nodetest.Versions[0], newest}
+	if os.Getenv("USTACK_MATRIX") == "1" {
+		versions = nodetest.Versions
+	}
+	for _, version := range versions {
 		found = append(found, nodetest.Node(t, version))
 	}
 	return found

@@ -26,7 +26,7 @@ func censusVersions() []string {
 	if matrix() {
 		return nodetest.Versions
 	}
-	return []string{"18.20.8", "20.20.2", "22.23.3", "24.21.0", "26.10.0"}
+	return []string{"18.20.8", "22.23.3", "26.10.0"}
 }
 
 // censusDump returns a core of a process that keeps and drops some objects of each
