@@ -12,9 +12,8 @@
 #include "submitter.h" /* first: it says how many walks there are */
 
 #include "exec.h"
+#include "jobs.h"
 
-#define MAX_JOBS 131072 /* in flight */
-#define MAX_SEATS 4096  /* of jobs that need no look-up; a power of two */
 #define MAX_KINDS 1024
 #define MAX_WORKS 65536   /* Node-API works with a resource name */
 #define SLOTS 496         /* tools/quantize: buckets of all u64 */
@@ -24,40 +23,8 @@ const volatile s64 linear_low = 0, linear_step = 0, linear_levels = 0; /* no ste
 
 volatile u64 unfollowed = 0; /* jobs that there was no room for */
 
-/* Whose struct uv__work it is: the attach cookie. */
+/* Whose struct uv__work it is: the place that a probe on its completion has. */
 enum work_kind { WORK_QUEUED, WORK_FS, WORK_ADDRINFO, WORK_NAMEINFO, WORK_RANDOM };
-
-struct job_key {
-	u64 generation; /* of the process */
-	u64 work;       /* address of its struct uv__work */
-};
-
-struct job {
-	u64 submitted, begun, ended; /* ns, CLOCK_MONOTONIC; 0: not seen */
-	u64 kind;                    /* hash of the stack */
-	u32 slow;                    /* by libuv's reckoning: may have half of the threads only */
-	u32 tid;                     /* that submitted it */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_JOBS);
-	__type(key, struct job_key);
-	__type(value, struct job);
-} jobs SEC(".maps");
-
-/* Where a job is, by its address: most find theirs free, and need no look-up among all. */
-struct seat {
-	struct job_key key; /* zero: free */
-	struct job job;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_SEATS);
-	__type(key, u32);
-	__type(value, struct seat);
-} seats SEC(".maps");
 
 struct kind_key {
 	u64 generation;
@@ -136,61 +103,6 @@ static __always_inline struct pool *pool_of(u64 cookie)
 const enum work_kind *work_kind_unused __attribute__((unused));
 
 #define add(counter, n) __sync_fetch_and_add(&(counter), n)
-
-/* Jobs in flight */
-
-static __always_inline struct seat *seat_of(const struct job_key *key)
-{
-	u32 at = mix(key->generation, key->work) >> 32 & (MAX_SEATS - 1);
-
-	return bpf_map_lookup_elem(&seats, &at);
-}
-
-static __always_inline bool has_seat(const struct seat *seat, const struct job_key *key)
-{
-	return seat && seat->key.work == key->work && seat->key.generation == key->generation;
-}
-
-static __always_inline struct job *find_job(const struct job_key *key)
-{
-	struct seat *seat = seat_of(key);
-
-	return has_seat(seat, key) ? &seat->job : bpf_map_lookup_elem(&jobs, key);
-}
-
-/* Keeps the job; false if there is no room. */
-static __always_inline bool put_job(const struct job_key *key, const struct job *job)
-{
-	struct seat *seat = seat_of(key);
-
-	if (has_seat(seat, key) ||
-	    (seat && !__sync_val_compare_and_swap(&seat->key.work, 0, key->work))) {
-		seat->job = *job;
-		seat->key.generation = key->generation;
-		return true;
-	}
-	return !bpf_map_update_elem(&jobs, key, job, BPF_ANY);
-}
-
-/* Takes the job away; false if it is not there. */
-static __always_inline bool take_job(const struct job_key *key, struct job *to)
-{
-	struct seat *seat = seat_of(key);
-	struct job *job;
-
-	if (has_seat(seat, key)) {
-		*to = seat->job;
-		seat->key.generation = 0; /* before another may have it */
-		__sync_lock_test_and_set(&seat->key.work, 0);
-		return true;
-	}
-	job = bpf_map_lookup_elem(&jobs, key);
-	if (!job)
-		return false;
-	*to = *job;
-	bpf_map_delete_elem(&jobs, key);
-	return true;
-}
 
 /* The moments */
 
