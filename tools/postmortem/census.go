@@ -29,10 +29,15 @@ type Group struct {
 	Kind       string   `json:"kind"`
 	Properties []string `json:"properties,omitempty"` // names, in order
 	Dictionary bool     `json:"dictionary,omitempty"` // properties are the objects' own: too many objects to look at each
-	Count      int      `json:"count"`
-	Live       int      `json:"live"`
-	Bytes      uint64   `json:"bytes"`   // that the objects themselves take
-	Address    Address  `json:"address"` // tagged, of one of them, a live one if there is one
+	Tally
+}
+
+// A Tally sums up objects.
+type Tally struct {
+	Count   int     `json:"count"`
+	Live    int     `json:"live"`
+	Bytes   uint64  `json:"bytes"`   // that the objects themselves take
+	Address Address `json:"address"` // tagged, of one of them, a live one if there is one
 
 	object ID
 }
@@ -77,15 +82,15 @@ func (g *Graph) Census(o CensusOptions) *Census {
 }
 
 // add counts an object.
-func (group *Group) add(g *Graph, id ID) {
+func (t *Tally) add(g *Graph, id ID) {
 	live := g.IsLive(id)
-	if group.Count == 0 || live && group.Live == 0 {
-		group.object = id
+	if t.Count == 0 || live && t.Live == 0 {
+		t.object = id
 	}
-	group.Count++
-	group.Bytes += g.Size(id)
+	t.Count++
+	t.Bytes += g.Size(id)
 	if live {
-		group.Live++
+		t.Live++
 	}
 }
 

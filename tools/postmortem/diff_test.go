@@ -9,15 +9,15 @@ import (
 
 func TestDiffTellsWhatGrew(t *testing.T) {
 	before := &Census{Groups: []*Group{
-		{Class: "Session", Count: 10, Bytes: 1000, Address: 1},
-		{Class: "Same", Count: 3, Bytes: 30, Address: 2},
-		{Class: "Gone", Count: 1, Bytes: 8, Address: 3},
+		{Class: "Session", Tally: Tally{Count: 10, Bytes: 1000, Address: 1}},
+		{Class: "Same", Tally: Tally{Count: 3, Bytes: 30, Address: 2}},
+		{Class: "Gone", Tally: Tally{Count: 1, Bytes: 8, Address: 3}},
 	}}
 	after := &Census{Groups: []*Group{
-		{Class: "Session", Count: 20, Bytes: 2500, Address: 0x21},
-		{Class: "Session", Count: 5, Bytes: 400, Address: 0x31},
-		{Class: "New", Count: 2, Bytes: 64, Address: 0x41},
-		{Class: "Same", Count: 3, Bytes: 30, Address: 0x51},
+		{Class: "Session", Tally: Tally{Count: 20, Bytes: 2500, Address: 0x21}},
+		{Class: "Session", Tally: Tally{Count: 5, Bytes: 400, Address: 0x31}},
+		{Class: "New", Tally: Tally{Count: 2, Bytes: 64, Address: 0x41}},
+		{Class: "Same", Tally: Tally{Count: 3, Bytes: 30, Address: 0x51}},
 	}}
 	got := Diff(before, after)
 	want := &Difference{[]Growth{

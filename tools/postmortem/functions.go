@@ -20,16 +20,11 @@ type FunctionOptions struct {
 
 // A Definition is a function in a program's text, of which there may be closures.
 type Definition struct {
-	Name    string  `json:"name"`
-	File    string  `json:"file,omitempty"` // empty for V8's own and an embedder's
-	Line    int     `json:"line,omitempty"`
-	Column  int     `json:"column,omitempty"`
-	Count   int     `json:"count"` // of closures
-	Live    int     `json:"live"`
-	Bytes   uint64  `json:"bytes"`   // that the closures themselves take
-	Address Address `json:"address"` // tagged, of one of them, a live one if there is one
-
-	object ID
+	Name   string `json:"name"`
+	File   string `json:"file,omitempty"` // empty for V8's own and an embedder's
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Tally         // of closures
 }
 
 // Functions are closures by where they are defined.
@@ -68,19 +63,6 @@ func (g *Graph) Functions(o FunctionOptions) *Functions {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Address, b.Address))
 	})
 	return f
-}
-
-// add counts a closure.
-func (d *Definition) add(g *Graph, id ID) {
-	live := g.IsLive(id)
-	if d.Count == 0 || live && d.Live == 0 {
-		d.object = id
-	}
-	d.Count++
-	d.Bytes += g.Size(id)
-	if live {
-		d.Live++
-	}
 }
 
 // define says what and where d's function is.
