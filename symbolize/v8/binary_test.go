@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ustack/symbolize/elfsym"
+	"ustack/testdata/nodetest"
 )
 
 // A patched file reads as another with one byte changed.
@@ -59,7 +60,7 @@ func TestOtherProgramsHaveNoV8(t *testing.T) {
 }
 
 func TestUnknownVersionIsNotGuessedAt(t *testing.T) {
-	file := openFile(t, nodePath(t, "26.10.0"))
+	file := openFile(t, nodetest.Node(t, "26.10.0"))
 	f := open(t, file)
 	major, ok := f.Symbol(versionSymbol + "6major_E")
 	if !ok {
@@ -86,14 +87,14 @@ func TestUnknownVersionIsNotGuessedAt(t *testing.T) {
 func TestStrippedBinarySaysWhatItLacks(t *testing.T) {
 	strip, err := exec.LookPath("strip")
 	if err != nil {
-		t.Skip("no strip (apt install binutils)")
+		nodetest.MustRun(t, "no strip (apt install binutils)")
 	}
 	for release, want := range map[string][]string{
 		"22.23.3": {blobCode, callsC},
 		"26.10.0": {blobCode, gcPrologue, callsC, tableAddress},
 	} {
 		t.Run(release, func(t *testing.T) {
-			path := nodePath(t, release)
+			path := nodetest.Node(t, release)
 			bare := filepath.Join(t.TempDir(), "node")
 			if out, err := exec.CommandContext(t.Context(), strip, "-o", bare, path).CombinedOutput(); err != nil {
 				t.Fatalf("strip: %v\n%s", err, out)

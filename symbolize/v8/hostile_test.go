@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"ustack/testdata/nodetest"
 )
 
 // A captured memory has what was read of a process, and can be damaged.
@@ -62,7 +64,7 @@ func (c *captured) put(address, word uint64) (undo func()) {
 // capture returns all that reading the values of values.js takes.
 func capture(t *testing.T) (c *captured, b *Binary, held map[string]Value) {
 	t.Helper()
-	path := nodePath(t, "24.21.0")
+	path := nodetest.Node(t, "24.21.0")
 	h, held, _ := values(t, path)
 	b = inspect(t, path)
 	c = &captured{live: h.mem, bytes: map[uint64][]byte{}}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"ustack/testdata/nodetest"
 )
 
 // threadPointer returns fs_base of the main thread of the process pid.
@@ -51,7 +53,7 @@ func isolateOf(t *testing.T, b *Binary, p *target) uint64 {
 func TestBinaryTellsItsVersions(t *testing.T) {
 	for _, r := range releases {
 		t.Run(r.node, func(t *testing.T) {
-			b := inspect(t, nodePath(t, r.node))
+			b := inspect(t, nodetest.Node(t, r.node))
 			if got, want := b.NodeVersion, "v"+r.node; got != want {
 				t.Errorf("NodeVersion = %q, want %q", got, want)
 			}

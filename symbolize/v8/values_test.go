@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/process"
+	"ustack/testdata/nodetest"
 )
 
 // values runs the program values.js and returns its heap, the values that it
@@ -120,7 +121,7 @@ func TestValuesAreWhatTheProgramSays(t *testing.T) {
 			if os.Getenv("USTACK_MATRIX") == "" && (release.node == "16.20.2" || release.node == "25.9.0") {
 				t.Skip("left to make test-matrix")
 			}
-			h, held, truths := values(t, nodePath(t, release.node))
+			h, held, truths := values(t, nodetest.Node(t, release.node))
 			r := &teller{h, map[uint64]string{}}
 			for name, v := range held {
 				if o, err := h.Object(v); err == nil && h.IsReceiver(o) {

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"ustack/testdata/nodetest"
 )
 
 // need returns the path of a program; without it the test is skipped, or fails
@@ -20,11 +22,8 @@ import (
 func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
-	if err != nil && os.Getenv("USTACK_MUST_RUN") == "1" {
-		t.Fatalf("find %s: %v", program, err)
-	}
 	if err != nil {
-		t.Skipf("needs %s: %v", program, err)
+		nodetest.MustRun(t, fmt.Sprintf("needs %s: %v", program, err))
 	}
 	return path
 }

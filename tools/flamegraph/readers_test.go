@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize"
+	"ustack/testdata/nodetest"
 )
 
 // packages are other people's readers of what this package writes.
@@ -47,10 +48,7 @@ func readers(t *testing.T) string {
 	defer os.RemoveAll(partial)
 	args := append([]string{"install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", partial}, packages...)
 	if out, err := exec.CommandContext(t.Context(), npm, args...).CombinedOutput(); err != nil {
-		if os.Getenv("USTACK_MUST_RUN") == "1" {
-			t.Fatalf("install %q: %v\n%s", packages, err, out)
-		}
-		t.Skipf("needs %q from npm: %v\n%s", packages, err, out)
+		nodetest.MustRun(t, fmt.Sprintf("needs %q from npm: %v\n%s", packages, err, out))
 	}
 	if err := os.Rename(partial, dir); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
