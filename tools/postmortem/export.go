@@ -75,6 +75,7 @@ const syntheticNodes = 2
 func (g *Graph) Export(ctx context.Context, w io.Writer) (_ *Exported, err error) {
 	e := &exporter{
 		Graph: g, ordinal: make([]uint32, g.Len()), texts: map[string]int{}, functions: map[v8.Value]string{},
+		slots: map[uint32]bool{},
 	}
 	e.shared, _ = g.heap.Offset("JSFunction", "shared") // no V8 lacks it
 	for _, part := range []**filePart{&e.nodes, &e.edges} {
@@ -145,6 +146,9 @@ type exporter struct {
 	order        []string            // texts by number
 	shared       int                 // where in a closure its definition is
 	functions    map[v8.Value]string // names by definition
+	slots        map[uint32]bool     // taken by pages, for their objects' numbers
+	page         uint64              // of the object at hand
+	slot         uint32              // the page's
 	size         int                 // bytes of texts
 	count        uint64              // edges of the node at hand
 	written      Exported

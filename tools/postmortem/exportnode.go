@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"slices"
 	"strings"
 
 	"ustack/symbolize/v8"
@@ -31,8 +32,33 @@ func (e *exporter) object(id ID) {
 	o := e.Object(id)
 	kind, name := e.describe(o)
 	e.references(id, o)
-	e.node(kind, name, uint64(o.Ref()), e.Size(id))
+	e.node(kind, name, e.nodeID(id, o.Address), e.Size(id))
 }
+
+// nodeID returns a number for an object that no other has, of 32 bits as Chrome
+// keeps of it, and which the same object has in a later snapshot of the process as
+// long as V8 does not move it: then Chrome can compare the two.
+func (e *exporter) nodeID(id ID, address uint64) uint64 {
+	page := e.pageOf(id)
+	if page.Address != e.page {
+		e.page, e.slot = page.Address, uint32(page.Address/pageAlign%idSlots)
+		for e.slots[e.slot] && len(e.slots) < idSlots {
+			e.slot = (e.slot + 1) % idSlots
+		}
+		e.slots[e.slot] = true
+	}
+	return uint64(e.slot)*idsInSlot + (address-page.Address)/wordSize
+}
+
+// Numbers of objects come in slots, one for each page.
+const (
+	idsInSlot = pageAlign / wordSize
+	idSlots   = 1 << 32 / idsInSlot // of 32 GiB; in a larger heap, numbers are not unique
+)
+
+// chromeGroups are the names by which Chrome sums up what is not of the type object.
+// Where objects have the same name, it loses the ones or the others.
+var chromeGroups = []string{"Function", "RegExp"}
 
 // describe returns the type and the name of an object's node.
 func (e *exporter) describe(o v8.Object) (kind uint64, name string) {
@@ -42,6 +68,8 @@ func (e *exporter) describe(o v8.Object) (kind uint64, name string) {
 		return e.describeString(o)
 	case h.IsFunction(o):
 		return nodeClosure, e.functionName(o)
+	case o.Map.Kind == "JSBoundFunction":
+		return nodeClosure, "native_bind"
 	case o.Map.Kind == "JSRegExp":
 		r, _ := h.RegExp(o)
 		return nodeRegExp, r.Source
@@ -50,7 +78,12 @@ func (e *exporter) describe(o v8.Object) (kind uint64, name string) {
 		if err != nil {
 			class = "<bad>"
 		}
+		if slices.Contains(chromeGroups, class) { // an object with its prototype
+			class += " (object)"
+		}
 		return nodeObject, class
+	case o.Map.Kind == "NativeContext":
+		return nodeHidden, "system / NativeContext"
 	case strings.HasSuffix(o.Map.Kind, "Context"):
 		return nodeObject, "system / Context"
 	}
