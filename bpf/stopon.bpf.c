@@ -90,14 +90,18 @@ int on_tick(void *ctx)
 	return 0;
 }
 
-/* System calls */
+/* System calls: all of them at the tracepoints; or a few, each at the beginning and the end of the
+ * function that the kernel calls for it (fentry, fexit). User space then loads these programs once
+ * for each: the context is alike, the registers and at the end the result, which the registers do
+ * not have yet there.
+ */
 
 SEC("tp_btf/sys_enter")
 int on_system_call(u64 *ctx)
 {
 	struct call_key key = { current_ids(), 0 };
 	struct call call = {};
-	u64 nr = ctx[1];
+	u64 nr = syscall_number((struct pt_regs *)ctx[0]);
 	u32 tgid = key.ids >> 32;
 
 	if (nr >= MAX_SYSCALLS)

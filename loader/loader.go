@@ -31,6 +31,22 @@ func Load(spec *ebpf.CollectionSpec, objects any) error {
 	return nil
 }
 
+// LoadAll is Load, but loads and returns by name also those programs of spec that
+// objects has no field for. The caller closes them, too.
+func LoadAll(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Program, err error) {
+	_ = rlimit.RemoveMemlock() // as in Load
+	loaded, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, fmt.Errorf("load BPF programs: %w", explain(err))
+	}
+	defer loaded.Close() // what is left in it
+	if err := loaded.Assign(objects); err != nil {
+		return nil, fmt.Errorf("assign BPF programs: %w", err)
+	}
+	others, loaded.Programs = loaded.Programs, nil
+	return others, nil
+}
+
 // NewMap makes a map that no program knows. The caller closes it.
 func NewMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(spec)
@@ -78,12 +94,13 @@ func RawTracepoint(name string, program *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
-// TypedTracepoint runs program at the kernel's tracepoint that it was compiled
-// for (tp_btf, Linux 5.5) until the link is closed.
-func TypedTracepoint(program *ebpf.Program) (link.Link, error) {
+// Trace runs program at the tracepoint or function of the kernel that it was
+// loaded for (tp_btf, fentry, fexit; Linux 5.5) until the link is closed. Many
+// kernels have no functions that programs can be attached to.
+func Trace(program *ebpf.Program) (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: program})
 	if err != nil {
-		return nil, fmt.Errorf("attach to a tracepoint: %w", explain(err))
+		return nil, fmt.Errorf("attach %v: %w", program, explain(err))
 	}
 	return l, nil
 }

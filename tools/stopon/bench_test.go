@@ -163,7 +163,7 @@ func beginEmpty(b *testing.B, _ int) func() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, err := loader.TypedTracepoint(program)
+	l, err := loader.Trace(program)
 	if err != nil {
 		b.Fatal(err)
 	}

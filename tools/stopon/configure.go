@@ -41,12 +41,12 @@ func configure(spec *ebpf.CollectionSpec, o *Options) error {
 	return nil
 }
 
-// prune empties the programs that the options have no need of, which then load
-// at once: to check one takes the kernel a tenth of a second.
-func prune(spec *ebpf.CollectionSpec, o *Options) {
+// programs says which programs the options have need of, by name.
+func (o *Options) programs() map[string]bool {
 	calls, stall, slower := len(o.Syscalls) > 0, o.Stall > 0, o.Slower > 0
 	entries := slices.ContainsFunc(o.Functions, func(f Function) bool { return !f.Return })
-	for name, needed := range map[string]bool{
+	return map[string]bool{
+		bpf.StoponProgOnExec:          true,
 		bpf.StoponProgOnSystemCall:    stall || calls && slower,
 		bpf.StoponProgOnSystemCallEnd: stall || calls,
 		bpf.StoponProgOnSignal:        len(o.Signals) > 0,
@@ -55,8 +55,14 @@ func prune(spec *ebpf.CollectionSpec, o *Options) {
 		bpf.StoponProgOnReturn:        o.hasReturns(),
 		bpf.StoponProgOnExit:          o.Exit != nil,
 		bpf.StoponProgOnTick:          o.samples(),
-	} {
-		if !needed {
+	}
+}
+
+// prune empties the programs that are not needed, which then load at once: to
+// check one takes the kernel a tenth of a second.
+func prune(spec *ebpf.CollectionSpec, needed map[string]bool) {
+	for name, is := range needed {
+		if !is {
 			spec.Programs[name].Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
 		}
 	}

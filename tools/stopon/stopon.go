@@ -3,6 +3,8 @@ package stopon
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,14 +49,18 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 type session struct {
 	o       Options
 	objects bpf.StoponObjects
-	table   *ustack.Table
-	targets *ustack.Targets
-	keeper  *keeper
-	hits    chan *Hit
-	over    chan struct{} // closed when no more hits are taken
-	acted   uint64
-	failed  uint64
-	closers []func() error // undone in reverse
+	needed  map[string]bool // of the objects' programs, by name
+	// inFunctions are copies of two of them that see system calls in the kernel's
+	// functions for these; none if they are seen at the tracepoints.
+	inFunctions map[string]*ebpf.Program
+	table       *ustack.Table
+	targets     *ustack.Targets
+	keeper      *keeper
+	hits        chan *Hit
+	over        chan struct{} // closed when no more hits are taken
+	acted       uint64
+	failed      uint64
+	closers     []func() error // undone in reverse
 
 	mutex   sync.Mutex
 	pending map[hitKey]*bpf.StoponHit // until their stacks come
@@ -67,7 +73,20 @@ type hitKey struct{ ids, hash uint64 }
 // those beyond.
 const maxWaiting = 64
 
-func open(o Options) (s *session, err error) {
+// open prepares a run. Where the kernel lets no programs be run in its functions,
+// they see system calls at the tracepoints.
+func open(o Options) (*session, error) {
+	if functions := o.kernelFunctions(); len(functions) > 0 {
+		if s, err := openIn(functions, o); err == nil {
+			return s, nil
+		}
+	}
+	return openIn(nil, o) // if it was something else, this says so
+}
+
+// openIn is open, to see system calls in these functions of the kernel, or at the
+// tracepoints if there are none.
+func openIn(functions []string, o Options) (s *session, err error) {
 	s = &session{
 		o: o, hits: make(chan *Hit, maxWaiting), over: make(chan struct{}),
 		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes),
@@ -77,7 +96,7 @@ func open(o Options) (s *session, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if err := s.load(); err != nil {
+	if err := s.load(functions); err != nil {
 		return s, err
 	}
 	if o.needsKeeper() { // before anything can be stopped
@@ -104,11 +123,11 @@ func open(o Options) (s *session, err error) {
 		close(s.over) // or a hit that nobody takes would hold the events up
 		return nil
 	})
-	return s, s.attachTracepoints()
+	return s, s.attachToKernel()
 }
 
 // load brings the programs into the kernel, set up as the options say.
-func (s *session) load() error {
+func (s *session) load(functions []string) error {
 	spec, err := bpf.LoadStopon()
 	if err != nil {
 		return err
@@ -116,36 +135,43 @@ func (s *session) load() error {
 	if err := configure(spec, &s.o); err != nil {
 		return err
 	}
-	prune(spec, &s.o)
+	s.needed = s.o.programs()
+	if len(functions) > 0 {
+		runInFunctions(spec, functions, s.needed)
+	}
+	prune(spec, s.needed)
 	loader.PrepareProbes(spec)
-	if err := loader.Load(spec, &s.objects); err != nil {
+	s.inFunctions, err = loader.LoadAll(spec, &s.objects)
+	if err != nil {
 		return err
 	}
 	s.closers = append(s.closers, s.objects.Close)
+	for _, p := range s.inFunctions {
+		s.closers = append(s.closers, p.Close)
+	}
 	return nil
 }
 
-// attachTracepoints attaches what is not of one process: each of these costs
-// all processes something, so only those that are needed.
-func (s *session) attachTracepoints() error {
+// attachToKernel attaches what is not of one process: most of it costs all
+// processes something, so only what is needed.
+func (s *session) attachToKernel() error {
 	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
 	if err != nil {
 		return err
 	}
 	s.closers = append(s.closers, exec.Close)
-	calls, stall := len(s.o.Syscalls) > 0, s.o.Stall > 0
-	for _, t := range []struct {
-		program *ebpf.Program
-		needed  bool
-	}{
-		{s.objects.OnSystemCall, stall || calls && s.o.Slower > 0},
-		{s.objects.OnSystemCallEnd, stall || calls},
-		{s.objects.OnSignal, len(s.o.Signals) > 0},
+	programs := slices.Collect(maps.Values(s.inFunctions))
+	for name, program := range map[string]*ebpf.Program{
+		bpf.StoponProgOnSystemCall:    s.objects.OnSystemCall,
+		bpf.StoponProgOnSystemCallEnd: s.objects.OnSystemCallEnd,
+		bpf.StoponProgOnSignal:        s.objects.OnSignal,
 	} {
-		if !t.needed {
-			continue
+		if s.needed[name] {
+			programs = append(programs, program)
 		}
-		l, err := loader.TypedTracepoint(t.program)
+	}
+	for _, p := range programs {
+		l, err := loader.Trace(p)
 		if err != nil {
 			return err
 		}
@@ -316,5 +342,6 @@ func (s *session) result() (*Result, error) {
 		errs = append(errs, c.variable.Get(&n))
 		*c.sum += n
 	}
+	errs = append(errs, s.checkUnseen())
 	return r, errors.Join(errs...)
 }

@@ -1,0 +1,157 @@
+package stopon
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"ustack/loader"
+	"ustack/testdata/nodetest"
+)
+
+func TestKernelFunctionsAreThoseOfTheCalls(t *testing.T) {
+	prefix := map[string]string{"amd64": "__x64_sys_", "arm64": "__arm64_sys_"}[runtime.GOARCH]
+	many := Syscalls()[:maxFunctions+1]
+	for _, test := range []struct {
+		name    string
+		options Options
+		want    []string
+	}{
+		{"one", Options{Syscalls: []string{"close"}}, []string{"close"}},
+		{"an error", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}, []string{"close"}},
+		{"a slow one", Options{Syscalls: []string{"close"}, Slower: time.Second}, []string{"close"}},
+		{"each once", Options{Syscalls: []string{"close", "openat", "close"}}, []string{"close", "openat"}},
+		{"of another name", Options{Syscalls: []string{"fstat", "umount2"}}, []string{"newfstat", "umount"}},
+		{"one that returns twice", Options{Syscalls: []string{"close", "clone"}}, nil},
+		{"a filter's error", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF, unix.EPERM}}, nil},
+		{"a stall beside", Options{Syscalls: []string{"close"}, Stall: time.Second}, nil},
+		{"too many", Options{Syscalls: many}, nil},
+		{"none", Options{Signals: []unix.Signal{unix.SIGHUP}}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var want []string
+			for _, name := range test.want {
+				want = append(want, prefix+name)
+			}
+			if diff := cmp.Diff(want, test.options.kernelFunctions()); diff != "" {
+				t.Errorf("functions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// runsInFunctions reports whether the kernel lets programs be run in its functions.
+func runsInFunctions(t testing.TB) bool {
+	t.Helper()
+	o := Options{Syscalls: []string{"close"}}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFExit, AttachTo: o.kernelFunctions()[0], License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
+	if err != nil {
+		return false
+	}
+	defer p.Close()
+	l, err := loader.Trace(p)
+	if err != nil {
+		return false
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	return true
+}
+
+// TestCallsAreSeenInOneWay opens sessions and looks at where their programs are:
+// in functions wherever that can be, and never there and at the tracepoints.
+func TestCallsAreSeenInOneWay(t *testing.T) {
+	nodetest.Root(t)
+	can := runsInFunctions(t)
+	t.Logf("the kernel lets programs be run in its functions: %v", can)
+	for _, test := range []struct {
+		name      string
+		options   Options
+		functions int // programs in them, if that can be
+	}{
+		{"one", Options{Syscalls: []string{"close"}}, 1},
+		{"two that are slow", Options{Syscalls: []string{"close", "fsync"}, Slower: time.Second}, 4},
+		{"a function that is not there", Options{Syscalls: []string{"close", "vserver"}}, 0},
+		{"a stall beside", Options{Syscalls: []string{"close"}, Stall: time.Second}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			nodetest.NothingLeft(t, programs...)
+			o, err := test.options.withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := test.functions
+			if !can {
+				want = 0
+			}
+			if got := len(s.inFunctions); got != want {
+				t.Errorf("programs in functions = %d, want %d", got, want)
+			}
+			if got, want := s.needed["on_system_call_end"], want == 0; got != want {
+				t.Errorf("a program is at sys_exit: %v, want %v", got, want)
+			}
+			if err := s.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestCallsAreSeenByTheirNames has this process make calls that fail, also such as
+// have functions of other names in the kernel.
+func TestCallsAreSeenByTheirNames(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	const noFile = 9999
+	o := Options{Errnos: []unix.Errno{unix.EBADF, unix.EFAULT}}
+	var calls []func()
+	var want []string
+	for _, call := range []struct {
+		name      string
+		arguments [4]uintptr
+		errno     string
+	}{
+		{"close", [4]uintptr{noFile}, "EBADF"},
+		{"stat", [4]uintptr{}, "EFAULT"},
+		{"fstat", [4]uintptr{noFile}, "EBADF"},
+		{"lstat", [4]uintptr{}, "EFAULT"},
+		{"uname", [4]uintptr{}, "EFAULT"},
+		{"sendfile", [4]uintptr{noFile, noFile, 0, 1}, "EBADF"},
+		{"umount2", [4]uintptr{}, "EFAULT"},
+	} {
+		known, ok := syscalls()[call.name]
+		if !ok { // on this architecture
+			continue
+		}
+		o.Syscalls = append(o.Syscalls, call.name)
+		a := call.arguments
+		calls = append(calls, func() { _, _, _ = unix.Syscall6(uintptr(known.number), a[0], a[1], a[2], a[3], 0, 0) })
+		want = append(want, call.name+" "+call.errno)
+	}
+	r := watch(t, &nodetest.Target{PID: os.Getpid()}, o)
+	for _, call := range calls {
+		call()
+	}
+	var got []string
+	for _, h := range r.end(len(want)) {
+		got = append(got, fmt.Sprintf("%s %s", h.Syscall, unix.ErrnoName(h.Errno)))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
