@@ -4,11 +4,10 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"slices"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
 	"ustack/symbolize/v8"
 )
@@ -37,6 +36,7 @@ type Text struct {
 	Address Address `json:"address"` // tagged, of one of them
 
 	object ID
+	part   ID // of it, in which its text is
 }
 
 // Texts are a process's strings.
@@ -54,7 +54,7 @@ func (g *Graph) Strings(o StringOptions) *Texts {
 		o.Limit = defaultLimit
 	}
 	t := &Texts{Doubts: g.Doubts}
-	seed := maphash.MakeSeed()
+	r := g.newTextReader(o.Contains)
 	type key struct {
 		hash   uint64
 		length int
@@ -64,20 +64,20 @@ func (g *Graph) Strings(o StringOptions) *Texts {
 		if !g.heap.IsString(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
 			continue
 		}
-		text, length, err := g.heap.Text(g.Object(id).Ref(), maxStringText)
-		if err != nil || length < o.Least || !strings.Contains(text, o.Contains) {
+		text := r.read(id)
+		if !text.wanted || text.length < o.Least {
 			continue
 		}
 		t.Count++
 		t.Bytes += g.Size(id)
-		k := key{maphash.String(seed, text), length}
+		k := key{text.hash, text.length}
 		same, ok := found[k]
 		if !ok {
 			if len(found) >= maxTexts {
 				t.More++
 				continue
 			}
-			same = &Text{Length: length, object: id}
+			same = &Text{Length: text.length, object: id, part: text.part}
 			found[k] = same
 			t.Texts = append(t.Texts, same)
 		}
@@ -96,9 +96,9 @@ func (t *Texts) keep(g *Graph, limit int) {
 	t.More += max(0, len(t.Texts)-limit)
 	t.Texts = t.Texts[:min(len(t.Texts), limit)]
 	for _, same := range t.Texts {
-		v := g.Object(same.object).Ref()
-		same.Address = Address(v)
-		same.Text, _, _ = g.heap.Text(v, shownText) // it could be read before
+		same.Address = Address(g.Object(same.object).Ref())
+		text, _, _ := g.heap.Text(g.Object(same.part).Ref(), maxStringText) // it could be read before
+		same.Text = string([]rune(text)[:min(shownText, utf8.RuneCountInString(text))])
 	}
 }
 
