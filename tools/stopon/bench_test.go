@@ -29,15 +29,22 @@ type waiting struct {
 }
 
 // waitings are stopon's triggers, that never come, and what no program that sees
-// system calls can fall below: an empty one.
-func waitings() []waiting {
+// all system calls can fall below: an empty one.
+func waitings(b *testing.B) []waiting {
 	fails := stopon(Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}})
+	filtered := []unix.Errno{unix.EBADF, unix.EPERM} // so that calls are seen at sys_exit
+	way := "sys_exit"
+	if runsInFunctions(b) {
+		way = "fexit"
+	}
 	return []waiting{
 		{"nothing", false, "", func(*testing.B, int) func() { return func() {} }},
 		{"an empty program at sys_exit", false, "", beginEmpty},
-		{"close that fails", false, "≥ 0.95", fails},
-		{"another process's close", true, "", fails},
-		{"close that is slow", false, "", stopon(Options{Syscalls: []string{"close"}, Slower: time.Hour})},
+		{"close that fails, at " + way, false, "≥ 0.95", fails},
+		{"close that fails, at sys_exit", false, "", stopon(Options{Syscalls: []string{"close"}, Errnos: filtered})},
+		{"another process's close, at " + way, true, "", fails},
+		{"close that is slow, at " + way, false, "", stopon(Options{Syscalls: []string{"close"}, Slower: time.Hour})},
+		{"close that is slow, at sys_exit", false, "", stopon(Options{Syscalls: []string{"close"}, Errnos: filtered, Slower: time.Hour})},
 		{"stall", false, "", stopon(Options{Stall: time.Hour})},
 		{"signal", false, "", stopon(Options{Signals: []unix.Signal{unix.SIGHUP}})},
 	}
@@ -62,7 +69,7 @@ func BenchmarkWaiting(b *testing.B) {
 		{"files", "open, stat, read, close, hash and parse 4 KB"},
 	} {
 		b.Run(program.scenario, func(b *testing.B) {
-			all := waitings()
+			all := waitings(b)
 			measured := make([]costs, len(all))
 			target, other := startScenario(b, program.scenario), startScenario(b, "idle")
 			for b.Loop() {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -154,4 +155,41 @@ func TestCallsAreSeenByTheirNames(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
+}
+
+// TestCallsThatAFilterRefusesAreSeen: their functions are not reached.
+func TestCallsThatAFilterRefusesAreSeen(t *testing.T) {
+	nodetest.Root(t)
+	r := watch(t, &nodetest.Target{PID: os.Getpid()}, Options{Syscalls: []string{"fsync"}, Errnos: []unix.Errno{unix.EPERM}})
+	refused := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlock: the thread ends, with its filter
+		if err := refuse(unix.SYS_FSYNC); err != nil {
+			refused <- err
+			return
+		}
+		refused <- unix.Fsync(-1)
+	}()
+	if err := <-refused; err != unix.EPERM {
+		t.Fatalf("fsync: %v, want %v", err, unix.EPERM)
+	}
+	if hits := r.end(1); len(hits) != 1 || hits[0].Syscall != "fsync" {
+		t.Errorf("hits = %v, want one of fsync", hits)
+	}
+}
+
+// refuse has this thread's calls of that number fail with EPERM from now on.
+func refuse(number uint32) error {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
