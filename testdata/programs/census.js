@@ -1,7 +1,7 @@
 'use strict';
-// Makes objects of five classes, keeps most and drops the rest, and says how
-// many of each there are. Arguments: how many to keep of each class, how many
-// of each to drop, and a file for V8's own snapshot of what is kept, if wanted.
+// Makes objects of five classes, keeps most and drops the rest, and says how many of each
+// there are. Arguments: how many to keep of each class, how many of each to drop, and a file
+// for V8's own snapshot of what is kept, if wanted; "-" for no snapshot, nor counts of V8's own.
 
 const EventEmitter = require('events');
 const v8 = require('v8');
@@ -43,9 +43,9 @@ globalThis.keyed = keyed;
 
 const counts = {};
 const [, , , , snapshot] = process.argv;
-if (snapshot) {
+if (snapshot && snapshot !== '-') {
   v8.writeHeapSnapshot(snapshot);
-} else if (v8.queryObjects) {
+} else if (!snapshot && v8.queryObjects) {
   for (const [name, Class] of Object.entries(classes)) {
     counts[name] = v8.queryObjects(Class, { format: 'count' });
   }

@@ -1,77 +1,228 @@
 package postmortem
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
-	"syscall"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
+	"time"
+
+	"ustack/testdata/nodetest"
+	"ustack/tools/core"
 )
 
-// BenchmarkMillion takes a core of a process with a million objects of five classes,
-// and as many again that these refer to, and looks at it in all ways. It is skipped
-// unless USTACK_BENCH is set, since it takes a minute.
-func BenchmarkMillion(b *testing.B) {
-	if os.Getenv("USTACK_BENCH") == "" {
-		b.Skip("USTACK_BENCH is not set")
-	}
-	const keep, drop = 200_000, 20_000
-	d, facts := censusDump(b, "22.23.3", keep, drop)
-	var g *Graph
-	b.Run("census", func(b *testing.B) {
-		for b.Loop() {
-			var err error
-			if g, err = d.Graph(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-			live := map[string]int{}
-			for _, group := range g.Census(CensusOptions{ByClass: true, Live: true}).Groups {
-				live[group.Class] = group.Count
-			}
-			for _, class := range facts.Classes {
-				if got := live[class]; got < keep || got > keep+stale {
-					b.Errorf("objects of %s = %d, want %d", class, got, keep)
-				}
-			}
-		}
-		b.ReportMetric(float64(g.Len()), "objects")
-		b.ReportMetric(resident(b), "peak-MB")
-	})
-	b.Run("shapes", func(b *testing.B) {
-		for b.Loop() {
-			g.Census(CensusOptions{})
-		}
-	})
-	b.Run("functions", func(b *testing.B) {
-		for b.Loop() {
-			g.Functions(FunctionOptions{})
-		}
-	})
-	b.Run("retained", func(b *testing.B) {
-		for b.Loop() {
-			g.in = nil
-			g.Dominated().Retainers(CensusOptions{}, 20)
-		}
-		b.ReportMetric(resident(b), "peak-MB")
-	})
-	b.Run("export", func(b *testing.B) {
-		for b.Loop() {
-			written, err := g.Export(b.Context(), io.Discard)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(written.Edges), "edges")
-		}
-		b.ReportMetric(resident(b), "peak-MB")
-	})
+// A measure is of one look at the heap of a core, by a process of its own: so its
+// memory is no other's.
+type measure struct {
+	Seconds float64
+	Objects int // of all kinds
+	Peak    int // KB: the most memory that the process had, what it has of the core's file included
 }
 
-// resident returns the most memory that the test has had, the core's pages in the
-// page cache included, in megabytes.
-func resident(b *testing.B) float64 {
-	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
+// A look is a way to look at a heap.
+type look struct {
+	name string
+	from stage // from which on it is measured
+	run  func(context.Context, *Graph, int) error
+}
+
+// A stage is what of a heap is known.
+type stage int
+
+const (
+	nothing stage = iota
+	objects       // their references, the roots and what is live are not
+	everything
+)
+
+var looks = []look{
+	{"live", objects, func(context.Context, *Graph, int) error { return nil }},
+	{"census", nothing, countMade},
+	{"retained", everything, func(_ context.Context, g *Graph, _ int) error {
+		g.Dominated().Retainers(CensusOptions{}, 20)
+		return nil
+	}},
+	{"refs", everything, func(_ context.Context, g *Graph, _ int) error {
+		last := ID(0)
+		for id := range g.Select(CensusOptions{Class: "Holder", Live: true}) {
+			last = id
+		}
+		_, err := g.References(g.Object(last).Ref(), RefOptions{Depth: 5})
+		return err
+	}},
+	{"strings", everything, func(_ context.Context, g *Graph, _ int) error {
+		g.Strings(StringOptions{})
+		return nil
+	}},
+	{"export", everything, func(ctx context.Context, g *Graph, _ int) error {
+		_, err := g.Export(ctx, io.Discard)
+		return err
+	}},
+}
+
+// countMade makes a census by class and checks it.
+func countMade(_ context.Context, g *Graph, keep int) error {
+	live := map[string]int{}
+	for _, group := range g.Census(CensusOptions{ByClass: true, Live: true}).Groups {
+		live[group.Class] = group.Count
 	}
-	return float64(usage.Maxrss) / 1024
+	for _, class := range []string{"Point", "Point3", "Named", "Holder", "Legacy"} {
+		if got, want := live[class], counted(class, keep); got != want {
+			return fmt.Errorf("objects of %s = %d, want %d", class, got, want)
+		}
+	}
+	return nil
+}
+
+// The environment of a process that measures.
+const (
+	measureLook = "USTACK_MEASURE_LOOK"
+	measureCore = "USTACK_MEASURE_CORE"
+	measureKeep = "USTACK_MEASURE_KEEP"
+)
+
+// TestMain makes the test binary a process that measures, where it is asked to.
+func TestMain(m *testing.M) {
+	name := os.Getenv(measureLook)
+	if name == "" {
+		os.Exit(m.Run())
+	}
+	measured, err := takeMeasure(context.Background(), name)
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(measured)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func takeMeasure(ctx context.Context, name string) (*measure, error) {
+	look := looks[slices.IndexFunc(looks, func(l look) bool { return l.name == name })]
+	keep, err := strconv.Atoi(os.Getenv(measureKeep))
+	if err != nil {
+		return nil, err
+	}
+	d, err := Open(os.Getenv(measureCore), Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	starts := map[stage]time.Time{nothing: time.Now()}
+	o, err := Walk(ctx, d, d.heap)
+	if err != nil {
+		return nil, err
+	}
+	starts[objects] = time.Now()
+	g, err := NewGraph(ctx, o, d.threads)
+	if err != nil {
+		return nil, err
+	}
+	g.dump = d
+	starts[everything] = time.Now()
+	if err := look.run(ctx, g, keep); err != nil {
+		return nil, err
+	}
+	seconds := time.Since(starts[look.from]).Seconds()
+	peak, err := peakMemory()
+	return &measure{seconds, o.Len(), peak}, err
+}
+
+// peakMemory returns the most memory that the process has had, in KB. What getrusage
+// tells begins with that of the process that started it.
+func peakMemory() (int, error) {
+	file, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	for s := bufio.NewScanner(file); s.Scan(); {
+		if kb, ok := bytes.CutPrefix(s.Bytes(), []byte("VmHWM:")); ok {
+			return strconv.Atoi(string(bytes.TrimSpace(bytes.TrimSuffix(kb, []byte("kB")))))
+		}
+	}
+	return 0, fmt.Errorf("find VmHWM in %s", file.Name())
+}
+
+// BenchmarkHeap tells how what a look at a heap takes grows with the heap: the best of
+// some runs in seconds, seconds for each million objects of all kinds, how many times
+// that is what it is in the smallest heap, and the peak of memory. With USTACK_BENCH
+// set, heaps are large: of 1 GB the largest, for which node is given 4 GB.
+func BenchmarkHeap(b *testing.B) {
+	sizes, runs := []int{10_000}, 1 // objects of five classes
+	if os.Getenv("USTACK_BENCH") != "" {
+		sizes, runs = []int{300_000, 1_000_000, 3_000_000, 8_000_000}, 3
+	}
+	smallest := map[string]float64{} // seconds for each object, by look
+	for _, size := range sizes {
+		b.Run(fmt.Sprintf("made=%d", size), func(b *testing.B) {
+			path, keep := heapCore(b, size)
+			for _, look := range looks {
+				b.Run(look.name, func(b *testing.B) {
+					var best *measure
+					for b.Loop() {
+						best = bestMeasure(b, runs, measureLook+"="+look.name, measureCore+"="+path, measureKeep+"="+strconv.Itoa(keep))
+					}
+					each := best.Seconds / float64(best.Objects)
+					if _, ok := smallest[look.name]; !ok {
+						smallest[look.name] = each
+					}
+					b.ReportMetric(0, "ns/op")
+					b.ReportMetric(best.Seconds, "s")
+					b.ReportMetric(each*1e6, "s/Mobject")
+					b.ReportMetric(each/smallest[look.name], "x-linear")
+					b.ReportMetric(float64(best.Objects), "objects")
+					b.ReportMetric(float64(best.Peak)/1024, "peak-MB")
+				})
+			}
+		})
+	}
+}
+
+// heapCore makes a core of a process with so many objects of five classes, and says
+// how many there are of each. They refer to as many again, and then some.
+func heapCore(b *testing.B, size int) (path string, keep int) {
+	b.Helper()
+	keep = size / 5
+	target := nodetest.Start(b, nodetest.Node(b, "22.23.3"), nodetest.Options{
+		Flags:  []string{"--max-old-space-size=4096"},
+		Script: "census.js", Args: []string{strconv.Itoa(keep), strconv.Itoa(keep / 10), "-"},
+	})
+	path = filepath.Join(b.TempDir(), "core")
+	if _, err := core.Write(b.Context(), target.PID, path, core.Options{}); err != nil {
+		b.Fatalf("core.Write: %v", err)
+	}
+	target.Stop()
+	return path, keep
+}
+
+// bestMeasure returns the quickest of some measures by processes with that environment.
+func bestMeasure(b *testing.B, runs int, environment ...string) *measure {
+	b.Helper()
+	var best *measure
+	for range runs {
+		cmd := exec.CommandContext(b.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), environment...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			b.Fatalf("%q: %v", environment, err)
+		}
+		var m measure
+		if err := json.Unmarshal(out, &m); err != nil {
+			b.Fatal(err)
+		}
+		if best == nil || m.Seconds < best.Seconds {
+			best = &m
+		}
+	}
+	return best
 }
