@@ -108,13 +108,13 @@ func censusCountsWhatTheProgramMade(t *testing.T, g *Graph, facts censusFacts) {
 		live[group.Class] += group.Count
 	}
 	for _, class := range facts.Classes {
-		if got := live[class]; got < facts.Keep || got > facts.Keep+stale {
-			t.Errorf("objects of %s = %d, want %d", class, got, facts.Keep)
+		if got, want := live[class], counted(class, facts.Keep); got != want {
+			t.Errorf("objects of %s = %d, want %d", class, got, want)
 		}
 	}
 	live["Point"] += live["Point3"] // which V8 counts, too
 	for class, want := range facts.Queried {
-		if got := live[class]; got < want || got > want+stale {
+		if got := live[class]; got != want {
 			t.Errorf("objects of %s = %d, want %d, as V8 counts", class, got, want)
 		}
 	}
@@ -177,7 +177,7 @@ func functionsAreCountedByDefinition(t *testing.T, g *Graph, facts censusFacts) 
 		t.Fatal("no functions of census.js")
 	}
 	arrow := f.Definitions[0]
-	if arrow.Count < facts.Keep || arrow.Count > facts.Keep+stale {
+	if arrow.Count != facts.Keep {
 		t.Errorf("closures of %s = %d, want %d", arrow.Name, arrow.Count, facts.Keep)
 	}
 	const line = 13 // of "this.call = () => i"

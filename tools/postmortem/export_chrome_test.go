@@ -232,9 +232,8 @@ func chromeSeesAllThatIsLive(t *testing.T, g *Graph, got chromeView) {
 func chromeCountsAsACensusDoes(t *testing.T, g *Graph, got chromeView, facts censusFacts) {
 	t.Helper()
 	for _, class := range facts.Classes {
-		count := got.Classes[class].Count
-		if count < facts.Keep || count > facts.Keep+stale {
-			t.Errorf("objects of %s = %d, want %d", class, count, facts.Keep)
+		if got, want := got.Classes[class].Count, counted(class, facts.Keep); got != want {
+			t.Errorf("objects of %s = %d, want %d", class, got, want)
 		}
 	}
 	for _, group := range g.Census(CensusOptions{ByClass: true, Live: true}).Groups {
@@ -256,7 +255,7 @@ func chromeFindsTheSameInV8sOwn(t *testing.T, got, want chromeView, facts census
 	t.Helper()
 	for _, class := range facts.Classes {
 		ours, theirs := got.Classes[class], want.Classes[class]
-		if ours.Count < theirs.Count || ours.Count > theirs.Count+stale ||
+		if ours.Count != theirs.Count ||
 			!near(ours.Bytes, theirs.Bytes, 0.01) || !near(ours.Retained, theirs.Retained, 0.01) {
 			t.Errorf("objects of %s with bytes, retained = %v, want %v, as V8 writes", class, ours, theirs)
 		}

@@ -4,20 +4,23 @@ import (
 	"testing"
 )
 
-// stale is how many dead objects of a class may look alive: most often none, but
-// V8 has blocks of memory in use whose words it has not overwritten yet, such as
-// a segment of its collector's work lists with some hundred references. It is a
-// part of those that census.js drops.
-const stale = 1000
+// counted is how many objects a class seems to have where the program keeps n of
+// each: a prototype that is a subclass's looks like one more.
+func counted(class string, n int) int {
+	if class == "Point" {
+		return n + 1
+	}
+	return n
+}
 
 func liveObjectsAreToldFromDeadOnes(t *testing.T, g *Graph, facts censusFacts) {
 	live, dead := countByClass(t, g)
 	for _, class := range facts.Classes {
-		if got := live[class]; got < facts.Keep || got > facts.Keep+stale {
-			t.Errorf("live objects of %s = %d, want %d", class, got, facts.Keep)
+		if got, want := live[class], counted(class, facts.Keep); got != want {
+			t.Errorf("live objects of %s = %d, want %d", class, got, want)
 		}
-		if got := dead[class]; got > facts.Drop+stale {
-			t.Errorf("dead objects of %s = %d, want little more than %d", class, got, facts.Drop)
+		if got := dead[class]; got > facts.Drop {
+			t.Errorf("dead objects of %s = %d, want at most %d", class, got, facts.Drop)
 		}
 	}
 }
@@ -55,8 +58,8 @@ func weakMapKeepsValuesOfLiveKeysOnly(t *testing.T, g *Graph, _ censusFacts) {
 	if got := live["onlyByKey"]; got != 1 {
 		t.Errorf("live values of the live key = %d, want 1", got)
 	}
-	if got := live["neverAgain"]; got > 50 {
-		t.Errorf("live values of 100 dead keys = %d, want few or none", got)
+	if got := live["neverAgain"]; got != 0 {
+		t.Errorf("live values of 100 dead keys = %d, want none", got)
 	}
 }
 

@@ -152,29 +152,31 @@ func (g *Graph) rootName(id ID) string {
 	if !ok {
 		return ""
 	}
-	if root.From == 0 {
-		return "a register"
-	}
-	name := "memory outside of the heap"
-	if g.dump != nil {
-		if r, ok := g.dump.region(root.From); ok {
-			name = g.dump.rootRegion(r)
+	switch root.By {
+	case ByRegister:
+		return root.By.String()
+	case ByStack, ByMemory:
+		if g.dump != nil {
+			return fmt.Sprintf("%s at %x", g.dump.rootRegion(root), root.From)
 		}
 	}
-	return fmt.Sprintf("%s at %x", name, root.From)
+	return fmt.Sprintf("%v at %x", root.By, root.From)
 }
 
-// rootRegion says what a region is that refers to objects.
-func (d *Dump) rootRegion(r Region) string {
-	if r.File != "" {
+// rootRegion says what memory a root is in.
+func (d *Dump) rootRegion(root Root) string {
+	r, ok := d.region(root.From)
+	switch {
+	case ok && r.File != "":
 		return r.File
-	}
-	for _, t := range d.threads {
-		if sp := t.Registers.SP; sp >= r.Start && sp < r.End {
-			return fmt.Sprintf("stack of thread %d", t.TID)
+	case root.By == ByStack:
+		for _, t := range d.threads {
+			if sp := t.Registers.SP; sp >= r.Start && sp < r.End {
+				return fmt.Sprintf("stack of thread %d", t.TID)
+			}
 		}
 	}
-	return "memory outside of the heap"
+	return root.By.String()
 }
 
 // WriteText writes the references as a tree.

@@ -1,0 +1,187 @@
+package postmortem
+
+import (
+	"maps"
+	"slices"
+)
+
+// What V8 keeps objects alive by is in its isolates, each one piece of memory that
+// malloc gave it, and in blocks of handles. All are told by their form.
+//
+// A block of local handles has words that are references, one after the other; how
+// many of them count the isolate says, and so does whatever else has handles of its
+// own (src/handles/handles.h, src/api/api.h, persistent-handles.h).
+//
+// A block of global handles has nodes that begin with a reference and their number
+// in the block; flags say whether they are in use, and weak (global-handles.cc).
+//
+// A queue of microtasks is a ring whose size is a power of two (microtask-queue.h).
+const (
+	handleBlock  = 1022 * wordSize // bytes
+	eternalBlock = 256 * wordSize
+	nodesInBlock = 256
+	maxNodeTail  = 128 // bytes of a block after its nodes
+	minRing      = 8   // microtasks
+	maxRing      = 1 << 24
+	maxList      = 1 << 24 // bytes
+	maxIsolate   = 1 << 18 // bytes; 50 to 70 thousand in Node.js 16 to 26
+	roundedUp    = 2 * chunkAlign
+)
+
+// A nodeForm is how the nodes in a block of handles look.
+type nodeForm struct {
+	head, stride int  // bytes
+	index        int  // offset of a node's number
+	wide         bool // the number has two bytes
+	flags        int  // offset of a byte
+	mask, held   byte // bits of it that say whether the node holds its object, and how
+}
+
+// nodeForms are those of V8 9.4 to 14.6: of global handles, which are in state 1
+// when they are neither free nor weak; and of the handles that objects of C++ have,
+// whose holders are taken to be alive, in V8 before 11.3 and since.
+var nodeForms = []nodeForm{
+	{0, 32, 10, false, 11, 3, 1},
+	{0, 24, 10, false, 11, 3, 1},
+	{48, 16, 10, true, 12, 1, 1},
+}
+
+// holders are what V8 keeps objects alive by.
+type holders struct {
+	objects  *Objects
+	heaps    []uint64       // addresses that are in isolates
+	areas    []addressRange // that malloc manages, by address
+	isolates []addressRange
+	owned    []addressRange // references that isolates have elsewhere
+	nodes    []nodeBlock
+	eternals []addressRange
+	handles  []handleBlockState // by address
+	rings    []addressRange     // of microtasks that wait
+}
+
+type nodeBlock struct {
+	start uint64
+	form  nodeForm
+}
+
+// A handleBlockState is what is known of a block of local handles.
+type handleBlockState struct {
+	start uint64
+	used  uint64   // up to where its handles count; 0: not known
+	next  []uint64 // blocks that some list has after this one
+}
+
+// findHolders looks for all of them in what malloc gave out. It returns false where
+// V8's isolates are not in there or have no handles of a known form.
+func findHolders(o *Objects, areas []addressRange) (h *holders, ok bool) {
+	h = &holders{objects: o, heaps: o.heaps(), areas: areas}
+	for _, r := range areas {
+		eachChunk(o.memory, r, h.chunk)
+	}
+	if len(h.heaps) == 0 || len(h.isolates) != len(h.heaps) || len(h.nodes) == 0 {
+		return nil, false
+	}
+	for _, r := range areas {
+		h.lookForUses(r)
+	}
+	h.spread()
+	return h, true
+}
+
+// heaps returns the addresses of what stands for the isolates' heaps.
+func (o *Objects) heaps() []uint64 {
+	heaps := map[uint64]bool{}
+	for _, p := range o.mapped {
+		if p.Heap != 0 {
+			heaps[p.Heap] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(heaps))
+}
+
+// chunk looks at a piece of memory that malloc gave out.
+func (h *holders) chunk(c addressRange) {
+	size := c.end - c.start
+	if size <= maxIsolate && slices.ContainsFunc(h.heaps, c.has) {
+		h.isolates = append(h.isolates, c)
+	}
+	switch {
+	case fits(size, handleBlock):
+		h.handles = append(h.handles, handleBlockState{start: c.start})
+	case fits(size, eternalBlock) && h.refersThroughout(c.start, eternalBlock):
+		h.eternals = append(h.eternals, addressRange{c.start, c.start + eternalBlock})
+	}
+	for _, f := range nodeForms {
+		length := uint64(f.head + nodesInBlock*f.stride)
+		if size >= length && size <= length+maxNodeTail && h.hasNodes(c.start, f) {
+			h.nodes = append(h.nodes, nodeBlock{c.start, f})
+		}
+	}
+}
+
+// fits reports whether malloc gives size bytes to who asks for want.
+func fits(size, want uint64) bool { return size >= want && size < want+roundedUp }
+
+// refersThroughout reports whether memory has references only.
+func (h *holders) refersThroughout(at uint64, size int) bool {
+	words := make([]byte, size)
+	if _, err := h.objects.memory.ReadAt(words, at); err != nil {
+		return false
+	}
+	for i := 0; i < size; i += wordSize {
+		if w := wordOf(words, i); w&3 != 1 || h.objects.at.page(w) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// hasNodes reports whether nodes of a form are where a block of them would begin:
+// each has its number.
+func (h *holders) hasNodes(start uint64, f nodeForm) bool {
+	nodes, ok := h.readNodes(nodeBlock{start, f})
+	for i := 0; ok && i < nodesInBlock; i++ {
+		node := nodes[i*f.stride:]
+		number := int(node[f.index])
+		if f.wide {
+			number |= int(node[f.index+1]) << 8
+		}
+		ok = number == i
+	}
+	return ok
+}
+
+func (h *holders) readNodes(b nodeBlock) (nodes []byte, ok bool) {
+	nodes = make([]byte, nodesInBlock*b.form.stride)
+	_, err := h.objects.memory.ReadAt(nodes, b.start+uint64(b.form.head))
+	return nodes, err == nil
+}
+
+// scan finds what the holders refer to.
+func (h *holders) scan(s *rootScan) {
+	for _, b := range h.nodes {
+		nodes, _ := h.readNodes(b)
+		for i := 0; i < len(nodes); i += b.form.stride {
+			if nodes[i+b.form.flags]&b.form.mask == b.form.held {
+				s.word(wordOf(nodes, i), b.start+uint64(b.form.head+i), ByGlobal)
+			}
+		}
+	}
+	for _, b := range h.handles {
+		if b.used > b.start {
+			s.scan(addressRange{b.start, b.used}, ByHandle)
+		}
+	}
+	for _, r := range h.rings {
+		s.scan(r, ByMicrotask)
+	}
+	for _, r := range h.eternals {
+		s.scan(r, ByEternal)
+	}
+	for _, r := range h.isolates {
+		h.listsOf(r)
+	}
+	for _, r := range slices.Concat(h.isolates, h.owned) {
+		s.scan(r, ByIsolate)
+	}
+}

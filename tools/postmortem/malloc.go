@@ -1,0 +1,166 @@
+package postmortem
+
+// glibc's malloc keeps a chunk's size before it, in a word of its own whose low
+// bits are flags; the bit of a chunk in use is in the next one (malloc/malloc.c).
+const (
+	chunkSize     = 8  // where in a chunk its size is
+	chunkFlags    = 7  // bits of it that are flags
+	previousInUse = 1  // flag
+	mappedAlone   = 2  // flag of a chunk in memory of its own
+	chunkHead     = 16 // bytes before what the program uses
+	minChunk      = 32 // bytes
+	chunkAlign    = 16
+	fencepost     = 16      // size of what marks an area's end
+	minMapped     = 1 << 17 // bytes of a chunk in memory of its own, at least
+	arenaAlign    = 1 << 26 // of the memory that threads other than the first allocate from
+	maxArenaHead  = 1 << 12 // bytes before its first chunk; 0x8b0 in glibc 2.36
+	manyChunks    = 16      // in a row are no accident
+)
+
+// An addressRange is a range of addresses.
+type addressRange struct{ start, end uint64 }
+
+func (r addressRange) has(address uint64) bool { return address >= r.start && address < r.end }
+
+// mallocArea returns the chunks that glibc's malloc manages, one after the other
+// from the start of a range or close to it; none if malloc does not manage it.
+func mallocArea(m Memory, r addressRange) addressRange {
+	first, last := r.start, r.start
+	if r.start%arenaAlign == 0 {
+		last = min(r.start+maxArenaHead, r.end)
+	}
+	for at := first; at <= last; at += chunkAlign {
+		if end := chunksEnd(m, addressRange{at, r.end}); end != 0 {
+			return addressRange{at, end}
+		}
+	}
+	return addressRange{}
+}
+
+// chunksEnd returns where chunks end that begin at the start of a range: on a page's
+// border. It is 0 if there are no chunks.
+func chunksEnd(m Memory, r addressRange) (end uint64) {
+	count := 0
+	for at := r.start; ; count++ {
+		if at%minPage == 0 && count >= manyChunks {
+			end = at
+		}
+		if at+minChunk > r.end {
+			return end
+		}
+		size, ok := chunkAt(m, at)
+		length := size &^ chunkFlags
+		if ok && length <= fencepost && end != at && count >= manyChunks {
+			return min(alignUp(at+2*fencepost, minPage), r.end)
+		}
+		if !ok || length < minChunk || length%chunkAlign != 0 || length > r.end-at {
+			return end
+		}
+		at += length
+	}
+}
+
+// eachChunk yields what the program has in use of an area, by address, without the
+// chunks' heads. What malloc has left to give out is the last, and is not in use.
+func eachChunk(m Memory, area addressRange, visit func(addressRange)) {
+	before := addressRange{}
+	for at := area.start; at+minChunk <= area.end; {
+		size, ok := chunkAt(m, at)
+		length := size &^ chunkFlags
+		if size&previousInUse != 0 && before.end != 0 {
+			visit(before)
+		}
+		if !ok || length <= fencepost {
+			return
+		}
+		// A chunk in use has the first word of the next, too.
+		before = addressRange{at + chunkHead, at + length + wordSize}
+		at += length
+	}
+}
+
+// chunkAt returns the word with the size and the flags of the chunk at an address.
+func chunkAt(m Memory, at uint64) (size uint64, ok bool) {
+	var word [wordSize]byte
+	if _, err := m.ReadAt(word[:], at+chunkSize); err != nil {
+		return 0, false
+	}
+	return wordOf(word[:], 0), true
+}
+
+// mappedChunk returns the size of a chunk that begins where a range does because
+// malloc has asked the kernel for it alone; 0 if there is none.
+func mappedChunk(m Memory, r addressRange) uint64 {
+	var head [2 * wordSize]byte
+	if _, err := m.ReadAt(head[:], r.start); err != nil {
+		return 0
+	}
+	before, size := wordOf(head[:], 0), wordOf(head[:], wordSize)
+	length := size &^ chunkFlags
+	if before != 0 || size&chunkFlags != mappedAlone || length%minPage != 0 || length < minMapped || length > r.end-r.start {
+		return 0
+	}
+	return length
+}
+
+// Writable memory that is not V8's heap, by address.
+type outside struct {
+	malloced []addressRange // areas that malloc manages
+	others   []addressRange
+}
+
+// outsideOf finds that memory. What malloc has asked the kernel for alone is left
+// out: V8 keeps no references in such large pieces, but weak ones.
+func outsideOf(o *Objects) outside {
+	var w outside
+	for _, r := range writable(o.memory.Regions()) {
+		for at := r.start; at < r.end; {
+			next, ok := o.memory.NextData(at)
+			if !ok {
+				break
+			}
+			if at = max(at, next&^(minPage-1)); at >= r.end {
+				break
+			}
+			at = w.add(o, addressRange{at, r.end})
+		}
+	}
+	return w
+}
+
+// add adds what is at the start of a range, and returns where that ends.
+func (w *outside) add(o *Objects, r addressRange) (end uint64) {
+	if p := o.pageAround(r.start); p != nil {
+		return p.Address + p.Size
+	}
+	if size := mappedChunk(o.memory, r); size != 0 {
+		return r.start + size
+	}
+	if area := mallocArea(o.memory, r); area.end != 0 {
+		w.malloced = append(w.malloced, area)
+		return area.end
+	}
+	end = min(r.start+minPage, r.end)
+	if last := len(w.others) - 1; last >= 0 && w.others[last].end == r.start {
+		w.others[last].end = end
+	} else {
+		w.others = append(w.others, addressRange{r.start, end})
+	}
+	return end
+}
+
+// writable returns the ranges that a process may write to, each as long as it is.
+func writable(regions []Region) []addressRange {
+	var spans []addressRange
+	for _, r := range regions {
+		last := len(spans) - 1
+		switch {
+		case !r.Write:
+		case last >= 0 && spans[last].end == r.Start:
+			spans[last].end = r.End
+		default:
+			spans = append(spans, addressRange{r.Start, r.End})
+		}
+	}
+	return spans
+}

@@ -1,0 +1,165 @@
+package postmortem
+
+import (
+	"slices"
+	"testing"
+)
+
+// A chunk is one of malloc's.
+type chunk struct {
+	size uint64
+	free bool
+}
+
+// chunks lays chunks out from an address on, as malloc does.
+func (m madeMemory) chunks(at uint64, chunks []chunk) {
+	flag := uint64(previousInUse)
+	for _, c := range chunks {
+		m.put(at, 0, c.size|flag)
+		flag = previousInUse
+		if c.free {
+			flag = 0
+		}
+		at += c.size
+	}
+}
+
+// used are chunks in use, as many as no accident makes.
+func used(n int) []chunk { return slices.Repeat([]chunk{{size: 64}}, n) }
+
+// inUse returns what eachChunk yields.
+func inUse(m Memory, area addressRange) []addressRange {
+	var chunks []addressRange
+	eachChunk(m, area, func(c addressRange) { chunks = append(chunks, c) })
+	return chunks
+}
+
+func TestChunksInUseAreToldFromFreeOnes(t *testing.T) {
+	const start, size = 0x10000, 0x4000
+	chunks := append(used(20), chunk{96, true}, chunk{64, false}, chunk{128, true}, chunk{64, false})
+	top := uint64(20*64 + 96 + 64 + 128 + 64)
+	chunks = append(chunks, chunk{size - top, false})
+	m := madeMemory{start: make([]byte, size)}
+	m.chunks(start, chunks)
+	area := mallocArea(m, addressRange{start, start + size})
+	if want := (addressRange{start, start + size}); area != want {
+		t.Fatalf("area = %x, want %x", area, want)
+	}
+	got := inUse(m, area)
+	if len(got) != 22 {
+		t.Fatalf("chunks in use = %d, want 22", len(got))
+	}
+	last := uint64(start) + 20*64 + 96
+	want := []addressRange{
+		{start + chunkHead, start + 64 + wordSize},
+		{last + chunkHead, last + 64 + wordSize},
+		{last + 64 + 128 + chunkHead, last + 64 + 128 + 64 + wordSize},
+	}
+	if got := []addressRange{got[0], got[20], got[21]}; !slices.Equal(got, want) {
+		t.Errorf("the first and the last two in use = %x, want %x", got, want)
+	}
+}
+
+func TestChunksOfAThreadsArenaBeginAfterItsHead(t *testing.T) {
+	const start, size, head = arenaAlign, 0x21000, 0x8b0
+	m := madeMemory{start: make([]byte, size)}
+	m.put(start, start+0x30, 0, size, size)
+	chunks := append(used(30), chunk{160, true}, chunk{size - head - 30*64 - 160, false})
+	m.chunks(start+head, chunks)
+	got := mallocArea(m, addressRange{start, start + size})
+	if want := (addressRange{start + head, start + size}); got != want {
+		t.Errorf("area = %x, want %x", got, want)
+	}
+}
+
+func TestAnAreaEndsWhereOtherMemoryBegins(t *testing.T) {
+	const start, size = 0x10000, 0x4000
+	m := madeMemory{start: make([]byte, size+0x2000)}
+	m.chunks(start, append(used(40), chunk{size - 40*64, false}))
+	m.put(start+size, 1, 2, 3)
+	whole := addressRange{start, start + size + 0x2000}
+	if got, want := mallocArea(m, whole), (addressRange{start, start + size}); got != want {
+		t.Errorf("area before other memory = %x, want %x", got, want)
+	}
+	m.chunks(start, append(used(40), chunk{fencepost, false}))
+	if got, want := mallocArea(m, whole), (addressRange{start, start + 0x1000}); got != want {
+		t.Errorf("area with an end = %x, want %x", got, want)
+	}
+}
+
+func TestOtherMemoryIsNotMallocs(t *testing.T) {
+	const start, size = 0x10000, 0x4000
+	for name, fill := range map[string]func(m madeMemory){
+		"zeros":               func(madeMemory) {},
+		"a chunk beyond":      func(m madeMemory) { m.chunks(start, append(used(20), chunk{size: size})) },
+		"a size not aligned":  func(m madeMemory) { m.chunks(start, append(used(20), chunk{size: 72}, chunk{size: 64})) },
+		"a few by accident":   func(m madeMemory) { m.chunks(start, []chunk{{size: 64}, {size: size - 64}}) },
+		"a size of all bits":  func(m madeMemory) { m.chunks(start, append(used(20), chunk{size: 1<<64 - 64})) },
+		"a size of no chunks": func(m madeMemory) { m.chunks(start, []chunk{{size: 8}}) },
+	} {
+		m := madeMemory{start: make([]byte, size)}
+		fill(m)
+		if got := mallocArea(m, addressRange{start, start + size}); got != (addressRange{}) {
+			t.Errorf("%s: area = %x, want none", name, got)
+		}
+	}
+}
+
+func TestLargeChunksAreKnownByTheirHead(t *testing.T) {
+	const start, size = 0x100000, minMapped + 0x1000
+	m := madeMemory{start: make([]byte, size)}
+	r := addressRange{start, start + size}
+	for _, test := range []struct {
+		before, size, want uint64
+	}{
+		{0, size | mappedAlone, size},
+		{0, minMapped | mappedAlone, minMapped},
+		{0, size, 0},
+		{1, size | mappedAlone, 0},
+		{0, (size + minPage) | mappedAlone, 0}, // more than there is
+		{0, minPage | mappedAlone, 0},          // malloc has room for so little
+		{0, (size - 16) | mappedAlone, 0},
+	} {
+		m.put(start, test.before, test.size)
+		if got := mappedChunk(m, r); got != test.want {
+			t.Errorf("a chunk with %x and %x at its head has %x bytes, want %x", test.before, test.size, got, test.want)
+		}
+	}
+}
+
+func TestMemoryOutsideOfTheHeapIsDivided(t *testing.T) {
+	const heap, area, alone, other = 1 << 20, 0x200000, 0x300000, 0x400000
+	o := &Objects{mapped: []Page{{Address: heap, Start: heap + 0x100, End: heap + 0x200, Size: pageAlign}}}
+	m := madeMemory{
+		heap: make([]byte, pageAlign+0x1000), area: make([]byte, 0x3000),
+		alone: make([]byte, minMapped+0x2000), other: make([]byte, 0x1000),
+	}
+	m.chunks(area, append(used(30), chunk{0x2000 - 30*64, false}))
+	m.put(alone, 0, minMapped|mappedAlone)
+	o.memory = m
+	got := outsideOf(o)
+	if want := []addressRange{{area, area + 0x2000}}; !slices.Equal(got.malloced, want) {
+		t.Errorf("malloc's areas = %x, want %x", got.malloced, want)
+	}
+	want := []addressRange{
+		{heap + pageAlign, heap + pageAlign + 0x1000},
+		{area + 0x2000, area + 0x3000},
+		{alone + minMapped, alone + minMapped + 0x2000},
+		{other, other + 0x1000},
+	}
+	if !slices.Equal(got.others, want) {
+		t.Errorf("other memory = %x, want %x", got.others, want)
+	}
+}
+
+func TestWritableMemoryIsTakenWhole(t *testing.T) {
+	got := writable([]Region{
+		{Start: 0x1000, End: 0x2000, Write: true},
+		{Start: 0x2000, End: 0x3000, Write: true},
+		{Start: 0x3000, End: 0x4000},
+		{Start: 0x5000, End: 0x6000, Write: true},
+	})
+	if want := []addressRange{{0x1000, 0x3000}, {0x5000, 0x6000}}; !slices.Equal(got, want) {
+		t.Errorf("writable = %x, want %x", got, want)
+	}
+}
