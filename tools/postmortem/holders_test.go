@@ -11,7 +11,7 @@ import (
 const (
 	madeHeap    = 1 << 20 // a page of V8's, with madeObjects of two words each
 	madeObjects = 64
-	madeString  = 60 // that object is a string whose text is elsewhere
+	madeString  = 60        // that object is a string whose text is elsewhere
 	madeArea    = 0x1000000 // memory of malloc's
 	madeSize    = 0x20000
 )

@@ -120,20 +120,28 @@ func (g *Graph) mark() {
 		add(r.Object)
 	}
 	slices.SortFunc(g.pairs, func(a, b weakPair) int { return cmp.Compare(a.key, b.key) })
-	waiting := slices.Clone(g.pairs)
+	keys := newBits(g.Len())
+	for _, p := range g.pairs {
+		keys.add(p.key)
+	}
+	waiting := map[ID][]ID{} // values of live keys, by the table that is not live yet
 	for len(stack) > 0 {
-		for len(stack) > 0 {
-			id := stack[len(stack)-1]
-			stack = stack[:len(stack)-1]
-			g.out.each(id, add)
-		}
-		waiting = slices.DeleteFunc(waiting, func(p weakPair) bool {
-			ready := g.live.has(p.table) && g.live.has(p.key)
-			if ready {
-				add(p.value)
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		g.out.each(id, add)
+		if keys.has(id) {
+			for _, p := range g.pairsOf(id) {
+				if g.live.has(p.table) {
+					add(p.value)
+				} else {
+					waiting[p.table] = append(waiting[p.table], p.value)
+				}
 			}
-			return ready
-		})
+		}
+		for _, value := range waiting[id] {
+			add(value)
+		}
+		delete(waiting, id)
 	}
 }
 
