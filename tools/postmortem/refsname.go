@@ -77,6 +77,9 @@ func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
 	}
 	links := map[int]Link{0: {ByField, "map"}}
 	kind := m.Kind
+	if g.class(kind).Name == "" && g.heap.IsReceiver(v8.Object{Map: m}) {
+		kind = "JSObject" // that an add-on or Node.js itself made
+	}
 	for range maxParents {
 		for _, f := range g.class(kind).Fields {
 			if _, ok := links[f.Offset]; !ok && !f.Raw() {

@@ -174,6 +174,14 @@ func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
 	if len(path.Steps) == 0 || path.Root == "" || path.Steps[len(path.Steps)-1].Brief.Address != c.Groups[0].Address {
 		t.Errorf("path = %+v, want one to %v", path, c.Groups[0].Address)
 	}
+	if last := len(path.Steps) - 1; last > 1 {
+		if got := path.Steps[last].Link; got.How != ByElement {
+			t.Errorf("last link = %v, want an element of an array", got)
+		}
+		if got, want := path.Steps[last-1].Link, (Link{ByProperty, "Point3"}); got != want {
+			t.Errorf("link to the array = %v, want %v", got, want)
+		}
+	}
 	if _, err := g.Path(v8.Ref(8)); err == nil {
 		t.Error("path to where no object is has no error")
 	}

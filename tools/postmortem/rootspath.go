@@ -49,19 +49,42 @@ func (g *Graph) Path(v v8.Value) (*Path, error) {
 	return &Path{}, nil
 }
 
-// path tells the way from a root.
+// path tells the way from a root. What V8 keeps an object's properties, elements or
+// entries in is no step of its own.
 func (g *Graph) path(from, to ID, toward []ID) *Path {
 	p := &Path{Root: g.rootName(from), Steps: []Step{{Brief: BriefOf(g.heap, g.Object(from).Ref())}}}
 	for from != to {
 		next := toward[from]
-		link := Link{ByEntry, "of a weak map"}
-		if offsets := g.offsets(from, next); len(offsets) > 0 {
-			link = g.link(g.Object(from), offsets[0])
+		link, ok := Link{}, false
+		if next != to {
+			link, ok = g.linkThrough(from, next, toward[next])
+		}
+		if ok {
+			next = toward[next]
+		} else {
+			link = g.linkBetween(from, next)
 		}
 		p.Steps = append(p.Steps, Step{link, BriefOf(g.heap, g.Object(next).Ref())})
 		from = next
 	}
 	return p
+}
+
+// linkBetween returns how an object refers to another.
+func (g *Graph) linkBetween(from, to ID) Link {
+	if offsets := g.offsets(from, to); len(offsets) > 0 {
+		return g.link(g.Object(from), offsets[0])
+	}
+	return Link{ByEntry, "of a weak map"}
+}
+
+// linkThrough returns what an object is to another that refers to it by a store.
+func (g *Graph) linkThrough(owner, store, to ID) (Link, bool) {
+	o, offsets := g.Object(owner), g.offsets(store, to)
+	if !g.heap.IsReceiver(o) || len(offsets) == 0 {
+		return Link{}, false
+	}
+	return g.through(o, g.Object(store), offsets[0])
 }
 
 // WriteText writes a line for each step.
