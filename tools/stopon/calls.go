@@ -14,8 +14,9 @@ import (
 // System calls can be seen in two ways. At the tracepoints sys_enter and sys_exit
 // all are, and while a program is there, each call of each process takes the
 // kernel's slow path. In the function that the kernel calls for a system call
-// only that one is, and nobody else pays anything; but many kernels let no
-// programs be run in functions. The same programs do both, one way at a time.
+// only that one is, and nobody else pays anything; but some kernels let no
+// programs be run in functions, and where threads are preempted there, some calls
+// go unseen. The same programs do both, one way at a time.
 
 // maxFunctions is how many functions may be used: for each the kernel checks the
 // programs anew and waits until they can be there, or are there no more.
@@ -82,8 +83,8 @@ func runInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[st
 	}
 }
 
-// checkUnseen warns of system calls that no program has seen: where kernels can
-// preempt a thread in a program, another one on the same CPU passes it by.
+// checkUnseen warns of system calls that no program has seen, should threads have
+// been preempted in one after all: it can be changed while the kernel runs.
 func (s *session) checkUnseen() error {
 	var unseen uint64
 	for _, p := range s.inFunctions {

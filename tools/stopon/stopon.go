@@ -74,9 +74,9 @@ type hitKey struct{ ids, hash uint64 }
 const maxWaiting = 64
 
 // open prepares a run. Where the kernel lets no programs be run in its functions,
-// they see system calls at the tracepoints.
+// or they would miss some calls there, they see system calls at the tracepoints.
 func open(o Options) (*session, error) {
-	if functions := o.kernelFunctions(); len(functions) > 0 {
+	if functions := o.kernelFunctions(); len(functions) > 0 && !loader.Preempts() {
 		if s, err := openIn(functions, o); err == nil {
 			return s, nil
 		}
