@@ -25,24 +25,46 @@ func (r addressRange) has(address uint64) bool { return address >= r.start && ad
 // mallocArea returns the chunks that glibc's malloc manages, one after the other
 // from the start of a range or close to it; none if malloc does not manage it.
 func mallocArea(m Memory, r addressRange) addressRange {
-	first, last := r.start, r.start
-	if r.start%arenaAlign == 0 {
-		last = min(r.start+maxArenaHead, r.end)
+	first, last, least := r.start, r.start, manyChunks
+	if size := arenaSize(m, r); size != 0 {
+		r.end = r.start + size
+		last, least = min(r.start+maxArenaHead, r.end), 1
 	}
 	for at := first; at <= last; at += chunkAlign {
-		if end := chunksEnd(m, addressRange{at, r.end}); end != 0 {
+		if end := chunksEnd(m, addressRange{at, r.end}, least); end != 0 {
 			return addressRange{at, end}
 		}
 	}
 	return addressRange{}
 }
 
+// arenaSize returns how long a piece of a thread's arena is that begins where a
+// range does: it says where the arena's own data is, close to the start of some
+// piece, and its size in whole pages (malloc/arena.c). It is 0 if there is none.
+func arenaSize(m Memory, r addressRange) uint64 {
+	var head [3 * wordSize]byte
+	if r.start%arenaAlign != 0 {
+		return 0
+	}
+	if _, err := m.ReadAt(head[:], r.start); err != nil {
+		return 0
+	}
+	arena, before, size := wordOf(head[:], 0), wordOf(head[:], wordSize), wordOf(head[:], 2*wordSize)
+	switch {
+	case arena == 0, arena%arenaAlign == 0, arena%arenaAlign > maxArenaHead, before%arenaAlign != 0:
+		return 0
+	case size == 0, size%minPage != 0, size > r.end-r.start, size > arenaAlign:
+		return 0
+	}
+	return size
+}
+
 // chunksEnd returns where chunks end that begin at the start of a range: on a page's
-// border. It is 0 if there are no chunks.
-func chunksEnd(m Memory, r addressRange) (end uint64) {
+// border. It is 0 if there are fewer than least.
+func chunksEnd(m Memory, r addressRange, least int) (end uint64) {
 	count := 0
 	for at := r.start; ; count++ {
-		if at%minPage == 0 && count >= manyChunks {
+		if at%minPage == 0 && count >= least {
 			end = at
 		}
 		if at+minChunk > r.end {
@@ -50,7 +72,7 @@ func chunksEnd(m Memory, r addressRange) (end uint64) {
 		}
 		size, ok := chunkAt(m, at)
 		length := size &^ chunkFlags
-		if ok && length <= fencepost && end != at && count >= manyChunks {
+		if ok && length <= fencepost && end != at && count >= least {
 			return min(alignUp(at+2*fencepost, minPage), r.end)
 		}
 		if !ok || length < minChunk || length%chunkAlign != 0 || length > r.end-at {

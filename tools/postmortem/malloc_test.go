@@ -62,13 +62,22 @@ func TestChunksInUseAreToldFromFreeOnes(t *testing.T) {
 
 func TestChunksOfAThreadsArenaBeginAfterItsHead(t *testing.T) {
 	const start, size, head = arenaAlign, 0x21000, 0x8b0
-	m := madeMemory{start: make([]byte, size)}
-	m.put(start, start+0x30, 0, size, size)
-	chunks := append(used(30), chunk{160, true}, chunk{size - head - 30*64 - 160, false})
-	m.chunks(start+head, chunks)
-	got := mallocArea(m, addressRange{start, start + size})
-	if want := (addressRange{start + head, start + size}); got != want {
-		t.Errorf("area = %x, want %x", got, want)
+	for name, test := range map[string]struct {
+		words []uint64 // at the start
+		want  addressRange
+	}{
+		"the first":      {[]uint64{start + 0x30, 0, size, size}, addressRange{start + head, start + size}},
+		"a later one":    {[]uint64{9*arenaAlign + 0x30, 4 * arenaAlign, size, size}, addressRange{start + head, start + size}},
+		"no arena":       {[]uint64{0, 0, size, size}, addressRange{}},
+		"no page's size": {[]uint64{start + 0x30, 0, size - 8, size}, addressRange{}},
+		"too long":       {[]uint64{start + 0x30, 0, size + 2*minPage, size}, addressRange{}},
+	} {
+		m := madeMemory{start: make([]byte, size+minPage)}
+		m.put(start, test.words...)
+		m.chunks(start+head, []chunk{{0x290, false}, {160, true}, {size - head - 0x290 - 160, false}})
+		if got := mallocArea(m, addressRange{start, start + size + minPage}); got != test.want {
+			t.Errorf("%s: area = %x, want %x", name, got, test.want)
+		}
 	}
 }
 

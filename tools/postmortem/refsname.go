@@ -124,6 +124,9 @@ func (g *Graph) slotNames(o v8.Object) map[int]string {
 		return names
 	}
 	names := map[int]string{0: "(scope)", 1: "(outer context)"}
+	if o.Map.Kind == "NativeContext" {
+		names[2] = "(global object)"
+	}
 	context, _ := g.heap.Context(o) // what cannot be read has no name
 	for _, v := range context.Variables {
 		names[v.Slot] = v.Name
@@ -194,6 +197,8 @@ func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
 		}
 	case "NameDictionary":
 		return g.throughDictionary(store, offset)
+	case "GlobalDictionary":
+		return g.throughCell(store, offset)
 	case "OrderedHashMap", "OrderedHashSet", "EphemeronHashTable":
 		return Link{ByEntry, ""}, true
 	case "FixedArray":
@@ -218,4 +223,19 @@ func (g *Graph) throughDictionary(store v8.Object, offset int) (Link, bool) {
 		return Link{}, false
 	}
 	return Link{ByProperty, BriefOf(g.heap, key).Text}, true
+}
+
+// throughCell returns the global variable whose cell a dictionary has at an offset.
+func (g *Graph) throughCell(store v8.Object, offset int) (Link, bool) {
+	cell, err := g.heap.Field(store, offset)
+	if err != nil {
+		return Link{}, false
+	}
+	o, err := g.heap.Object(cell)
+	at, ok := g.heap.Offset("PropertyCell", "name")
+	if err != nil || !ok {
+		return Link{}, false
+	}
+	name, err := g.heap.Field(o, at)
+	return Link{ByProperty, BriefOf(g.heap, name).Text}, err == nil
 }

@@ -182,6 +182,9 @@ func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
 			t.Errorf("link to the array = %v, want %v", got, want)
 		}
 	}
+	if !slices.ContainsFunc(path.Steps, func(s Step) bool { return s.Link == Link{ByProperty, "kept"} }) {
+		t.Errorf("path = %+v, want one by the global variable kept", path)
+	}
 	if _, err := g.Path(v8.Ref(8)); err == nil {
 		t.Error("path to where no object is has no error")
 	}
