@@ -19,8 +19,9 @@ func liveObjectsAreToldFromDeadOnes(t *testing.T, g *Graph, facts censusFacts) {
 		if got, want := live[class], counted(class, facts.Keep); got != want {
 			t.Errorf("live objects of %s = %d, want %d", class, got, want)
 		}
-		if got := dead[class]; got > facts.Drop {
-			t.Errorf("dead objects of %s = %d, want at most %d", class, got, facts.Drop)
+		// V8 may leave a copy behind where two of its threads have moved an object.
+		if got, most := dead[class], facts.Drop+facts.Drop/100; got > most {
+			t.Errorf("dead objects of %s = %d, want at most %d", class, got, most)
 		}
 	}
 }
