@@ -78,7 +78,7 @@ func leaks() *command {
 				if err != nil {
 					return nil, err
 				}
-				return d.Leaks(o), nil
+				return d.Leaks(ctx, o), nil
 			})
 		},
 	}
@@ -148,7 +148,7 @@ findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
 				case *instances:
 					return v.emit(g.Instances(o))
 				}
-				return v.emit(g.Census(o))
+				return v.emit(g.Census(ctx, o))
 			}
 		},
 	}
@@ -188,7 +188,7 @@ func jsfunctions() *command {
 				if err != nil {
 					return err
 				}
-				return v.emit(g.Functions(o))
+				return v.emit(g.Functions(ctx, o))
 			}
 		},
 	}
@@ -206,9 +206,9 @@ characters of each.`,
 			flags.BoolVarP(&o.Live, "live", "l", false, "only live strings, no garbage")
 			flags.IntVarP(&o.Least, "length", "n", 0, "only strings of `LENGTH` characters or more")
 			flags.IntVarP(&o.Limit, "number", "N", 0, "tell so many strings (default 100)")
-			return inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Texts, error) {
+			return inGraph(func(ctx context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Texts, error) {
 				o.Contains = v.argument(0)
-				return g.Strings(o), nil
+				return g.Strings(ctx, o), nil
 			})
 		},
 	}
@@ -230,7 +230,7 @@ func diff() *command {
 				if err != nil {
 					return nil, err
 				}
-				return postmortem.Diff(before, g.Census(o)), nil
+				return postmortem.Diff(before, g.Census(ctx, o)), nil
 			})
 		},
 	}
@@ -250,7 +250,7 @@ func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_
 	if err != nil {
 		return nil, err
 	}
-	return g.Census(o), nil
+	return g.Census(ctx, o), nil
 }
 
 // eachInGraph is eachObject for what needs all objects.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,7 +88,7 @@ func (c *completer) classes() []string {
 		return nil
 	}
 	var names []string
-	for _, g := range c.objects.Census(postmortem.CensusOptions{ByClass: true}).Groups {
+	for _, g := range c.objects.Census(context.Background(), postmortem.CensusOptions{ByClass: true}).Groups {
 		if quote(g.Class) == g.Class && !slices.Contains(names, g.Class) {
 			names = append(names, g.Class)
 		}

@@ -68,6 +68,10 @@ func (s *session) prompt(ctx context.Context, in *os.File) error {
 func (s *session) interruptible(ctx context.Context, text string, interrupts <-chan os.Signal) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	select { // what was pressed before this line was typed is not about it
+	case <-interrupts:
+	default:
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

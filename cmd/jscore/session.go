@@ -117,7 +117,13 @@ func (s *session) statement(ctx context.Context, st statement) error {
 func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) error {
 	var found []v8.Value
 	for i, st := range stages {
-		v := &invocation{session: s, inputs: st.addresses, count: st.count, args: st.args, emit: out.put}
+		v := &invocation{session: s, inputs: st.addresses, count: st.count, args: st.args}
+		v.emit = func(r postmortem.Result) error {
+			if err := ctx.Err(); err != nil {
+				return err // what was found until then may be a part only
+			}
+			return out.put(r)
+		}
 		if i > 0 {
 			v.inputs, v.piped = found, true
 		}

@@ -3,6 +3,7 @@ package postmortem
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -55,11 +56,12 @@ type Census struct {
 // for each of them: reading these takes some microseconds an object.
 const maxOwnShapes = 10_000
 
-// Census counts objects by class and properties.
-func (g *Graph) Census(o CensusOptions) *Census {
+// Census counts objects by class and properties. Once ctx has ended it returns at
+// once, with some of them.
+func (g *Graph) Census(ctx context.Context, o CensusOptions) *Census {
 	c := newClassifier(g, o)
 	census := &Census{Doubts: g.Doubts}
-	for id := range ID(g.Len()) {
+	for id := range g.each(ctx) {
 		if o.Live && !g.IsLive(id) {
 			continue
 		}

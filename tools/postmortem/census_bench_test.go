@@ -58,8 +58,8 @@ var looks = []look{
 		_, err := g.References(g.Object(last).Ref(), RefOptions{Depth: 5})
 		return err
 	}},
-	{"strings", everything, func(_ context.Context, g *Graph, _ int) error {
-		g.Strings(StringOptions{})
+	{"strings", everything, func(ctx context.Context, g *Graph, _ int) error {
+		g.Strings(ctx, StringOptions{})
 		return nil
 	}},
 	{"export", everything, func(ctx context.Context, g *Graph, _ int) error {
@@ -69,9 +69,9 @@ var looks = []look{
 }
 
 // countMade makes a census by class and checks it.
-func countMade(_ context.Context, g *Graph, keep int) error {
+func countMade(ctx context.Context, g *Graph, keep int) error {
 	live := map[string]int{}
-	for _, group := range g.Census(CensusOptions{ByClass: true, Live: true}).Groups {
+	for _, group := range g.Census(ctx, CensusOptions{ByClass: true, Live: true}).Groups {
 		live[group.Class] = group.Count
 	}
 	for _, class := range []string{"Point", "Point3", "Named", "Holder", "Legacy"} {

@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"context"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -84,6 +85,7 @@ func TestHeap(t *testing.T) {
 				{"a census tells shapes", censusTellsShapes},
 				{"what is selected is what is counted", selectedAreThoseCounted},
 				{"functions are counted by definition", functionsAreCountedByDefinition},
+				{"counting ends when it is told to", countingEndsWhenToldTo},
 				{"retained is of whole structures", retainedIsOfWholeStructures},
 				{"references are found", referencesAreFound},
 				{"a path leads from a root", pathLeadsFromARoot},
@@ -102,7 +104,7 @@ func TestHeap(t *testing.T) {
 }
 
 func censusCountsWhatTheProgramMade(t *testing.T, g *Graph, facts censusFacts) {
-	c := g.Census(CensusOptions{ByClass: true, Live: true})
+	c := g.Census(t.Context(), CensusOptions{ByClass: true, Live: true})
 	live := map[string]int{}
 	for _, group := range c.Groups {
 		live[group.Class] += group.Count
@@ -125,7 +127,7 @@ func censusTellsShapes(t *testing.T, g *Graph, facts censusFacts) {
 		"Point": {"x", "y"}, "Point3": {"x", "y", "z"}, "Named": {"name", "id"},
 		"Holder": {"list", "next"}, "Legacy": {"value", "call"},
 	} {
-		c := g.Census(CensusOptions{Class: class, Live: true})
+		c := g.Census(t.Context(), CensusOptions{Class: class, Live: true})
 		if len(c.Groups) == 0 {
 			t.Errorf("no objects of %s", class)
 			continue
@@ -152,7 +154,7 @@ func selectedAreThoseCounted(t *testing.T, g *Graph, facts censusFacts) {
 		{},
 		{Internal: true},
 	} {
-		want := g.Census(o).Count
+		want := g.Census(t.Context(), o).Count
 		got := 0
 		for range g.Select(o) {
 			got++
@@ -161,7 +163,7 @@ func selectedAreThoseCounted(t *testing.T, g *Graph, facts censusFacts) {
 			t.Errorf("%+v selects %d objects, want %d", o, got, want)
 		}
 	}
-	group := g.Census(CensusOptions{Class: "Holder"}).Groups[0]
+	group := g.Census(t.Context(), CensusOptions{Class: "Holder"}).Groups[0]
 	got := 0
 	for range g.Alike(group.object, CensusOptions{}) {
 		got++
@@ -172,7 +174,7 @@ func selectedAreThoseCounted(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func functionsAreCountedByDefinition(t *testing.T, g *Graph, facts censusFacts) {
-	f := g.Functions(FunctionOptions{File: "census.js", Live: true})
+	f := g.Functions(t.Context(), FunctionOptions{File: "census.js", Live: true})
 	if len(f.Definitions) == 0 {
 		t.Fatal("no functions of census.js")
 	}
@@ -184,9 +186,18 @@ func functionsAreCountedByDefinition(t *testing.T, g *Graph, facts censusFacts) 
 	if arrow.Name != "Legacy.call" && arrow.Name != "call" && arrow.Name != "Legacy" || arrow.Line != line {
 		t.Errorf("most closures are of %s in line %d, want Legacy.call in line %d", arrow.Name, arrow.Line, line)
 	}
-	for _, d := range g.Functions(FunctionOptions{Name: "make"}).Definitions {
+	for _, d := range g.Functions(t.Context(), FunctionOptions{Name: "make"}).Definitions {
 		if !strings.Contains(d.Name, "make") {
 			t.Errorf("functions with make in their names have %q", d.Name)
 		}
+	}
+}
+
+func countingEndsWhenToldTo(t *testing.T, g *Graph, _ censusFacts) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c, f, s := g.Census(ctx, CensusOptions{Internal: true}), g.Functions(ctx, FunctionOptions{}), g.Strings(ctx, StringOptions{})
+	if c.Count != 0 || len(f.Definitions) != 0 || s.Count != 0 {
+		t.Errorf("counted %d objects, %d functions, %d strings, want none", c.Count, len(f.Definitions), s.Count)
 	}
 }

@@ -45,7 +45,7 @@ func TestDiffOfTwoCores(t *testing.T) {
 	few, _ := censusGraph(t, "24.21.0", 100, 0)
 	many, _ := censusGraph(t, "24.21.0", 600, 0)
 	o := CensusOptions{ByClass: true, Live: true}
-	d := Diff(few.Census(o), many.Census(o))
+	d := Diff(few.Census(t.Context(), o), many.Census(t.Context(), o))
 	for _, g := range d.Classes {
 		if g.Class == "Named" && g.Count != 500 {
 			t.Errorf("objects of Named grew by %d, want 500", g.Count)

@@ -236,7 +236,7 @@ func chromeCountsAsACensusDoes(t *testing.T, g *Graph, got chromeView, facts cen
 			t.Errorf("objects of %s = %d, want %d", class, got, want)
 		}
 	}
-	for _, group := range g.Census(CensusOptions{ByClass: true, Live: true}).Groups {
+	for _, group := range g.Census(t.Context(), CensusOptions{ByClass: true, Live: true}).Groups {
 		if slices.Contains(summedUp, group.Class) || g.heap.IsFunction(g.Object(group.object)) {
 			continue
 		}

@@ -3,6 +3,7 @@ package postmortem
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -33,11 +34,12 @@ type Functions struct {
 	Doubts      Doubts        `json:"doubts"`
 }
 
-// Functions counts closures.
-func (g *Graph) Functions(o FunctionOptions) *Functions {
+// Functions counts closures. Once ctx has ended it returns at once, with some of
+// them.
+func (g *Graph) Functions(ctx context.Context, o FunctionOptions) *Functions {
 	at, _ := g.heap.Offset("JSFunction", "shared") // no V8 lacks it
 	byShared := make(map[v8.Value]*Definition)
-	for id := range ID(g.Len()) {
+	for id := range g.each(ctx) {
 		if !g.heap.IsFunction(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
 			continue
 		}

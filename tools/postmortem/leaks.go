@@ -3,6 +3,7 @@ package postmortem
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -45,8 +46,9 @@ type Listeners struct {
 	Count   int    `json:"count"`
 }
 
-// Leaks tells what may have grown without an end.
-func (d *Dominated) Leaks(o LeakOptions) *Leaks {
+// Leaks tells what may have grown without an end. Once ctx has ended it returns at
+// once, with some of it.
+func (d *Dominated) Leaks(ctx context.Context, o LeakOptions) *Leaks {
 	if o.Limit <= 0 {
 		o.Limit = defaultSuspects
 	}
@@ -60,7 +62,7 @@ func (d *Dominated) Leaks(o LeakOptions) *Leaks {
 	}
 	slices.SortStableFunc(l.Collections, func(a, b Retainer) int { return cmp.Compare(b.Retained, a.Retained) })
 	l.Collections = l.Collections[:min(o.Limit, len(l.Collections))]
-	l.Closures = d.graph.Functions(FunctionOptions{Live: true}).Definitions
+	l.Closures = d.graph.Functions(ctx, FunctionOptions{Live: true}).Definitions
 	l.Closures = l.Closures[:min(o.Limit, len(l.Closures))]
 	l.Listeners = d.graph.listeners(o.Listeners)
 	l.Listeners = l.Listeners[:min(o.Limit, len(l.Listeners))]

@@ -8,7 +8,7 @@ import (
 )
 
 func leaksAreSuspected(t *testing.T, g *Graph, facts censusFacts) {
-	l := g.Dominated().Leaks(LeakOptions{})
+	l := g.Dominated().Leaks(t.Context(), LeakOptions{})
 	if i := slices.IndexFunc(l.Classes, func(c ClassShare) bool { return c.Class == "Legacy" }); i < 0 || l.Classes[i].Count < facts.Keep {
 		t.Errorf("classes that keep most alive = %+v, want Legacy among them", l.Classes)
 	}

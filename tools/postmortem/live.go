@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sort"
 
@@ -100,6 +101,18 @@ func NewGraph(ctx context.Context, o *Objects, threads []Thread) (*Graph, error)
 	}
 	g.mark()
 	return g, nil
+}
+
+// each yields all objects until ctx has ended.
+func (g *Graph) each(ctx context.Context) iter.Seq[ID] {
+	const often = 1 << 12
+	return func(yield func(ID) bool) {
+		for id := range ID(g.Len()) {
+			if id%often == 0 && ctx.Err() != nil || !yield(id) {
+				return
+			}
+		}
+	}
 }
 
 // IsLive reports whether a program could still get at the object.

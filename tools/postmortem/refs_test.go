@@ -62,7 +62,7 @@ func TestLinksReadAsInAProgram(t *testing.T) {
 }
 
 func variablesOfClosuresAreNamed(t *testing.T, g *Graph, facts censusFacts) {
-	closures := g.Functions(FunctionOptions{Name: "Legacy.call", Live: true})
+	closures := g.Functions(t.Context(), FunctionOptions{Name: "Legacy.call", Live: true})
 	if len(closures.Definitions) != 1 {
 		t.Fatalf("definitions of Legacy.call = %d, want 1", len(closures.Definitions))
 	}
@@ -93,7 +93,7 @@ func variablesOfClosuresAreNamed(t *testing.T, g *Graph, facts censusFacts) {
 
 func referencesAreBounded(t *testing.T, g *Graph, facts censusFacts) {
 	// The map of many objects.
-	m := v8.Ref(g.Map(g.Census(CensusOptions{Class: "Point", Live: true}).Groups[0].object).Address)
+	m := v8.Ref(g.Map(g.Census(t.Context(), CensusOptions{Class: "Point", Live: true}).Groups[0].object).Address)
 	refs, err := g.References(m, RefOptions{Limit: 7, Depth: 2, Live: true})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func referencesAreBounded(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func censusReadsAsMdbs(t *testing.T, g *Graph, _ censusFacts) {
-	c := g.Census(CensusOptions{Class: "Point3", Live: true})
+	c := g.Census(t.Context(), CensusOptions{Class: "Point3", Live: true})
 	var text bytes.Buffer
 	if err := c.WriteText(&text); err != nil {
 		t.Fatal(err)

@@ -134,7 +134,7 @@ func retainedIsOfWholeStructures(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func referencesAreFound(t *testing.T, g *Graph, facts censusFacts) {
-	first := func(o CensusOptions) v8.Value { return v8.Value(g.Census(o).Groups[0].Address) }
+	first := func(o CensusOptions) v8.Value { return v8.Value(g.Census(t.Context(), o).Groups[0].Address) }
 	named := first(CensusOptions{Class: "Named", Live: true})
 	o, err := g.heap.Object(named)
 	if err != nil {
@@ -166,7 +166,7 @@ func referencesAreFound(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
-	c := g.Census(CensusOptions{Class: "Point3", Live: true})
+	c := g.Census(t.Context(), CensusOptions{Class: "Point3", Live: true})
 	path, err := g.Path(v8.Value(c.Groups[0].Address))
 	if err != nil {
 		t.Fatal(err)

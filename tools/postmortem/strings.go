@@ -3,6 +3,7 @@ package postmortem
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -48,8 +49,9 @@ type Texts struct {
 	Doubts Doubts  `json:"doubts"`
 }
 
-// Strings tells which strings there are, and how often.
-func (g *Graph) Strings(o StringOptions) *Texts {
+// Strings tells which strings there are, and how often. Once ctx has ended it
+// returns at once, with some of them.
+func (g *Graph) Strings(ctx context.Context, o StringOptions) *Texts {
 	if o.Limit <= 0 {
 		o.Limit = defaultLimit
 	}
@@ -60,7 +62,7 @@ func (g *Graph) Strings(o StringOptions) *Texts {
 		length int
 	}
 	found := map[key]*Text{}
-	for id := range ID(g.Len()) {
+	for id := range g.each(ctx) {
 		if !g.heap.IsString(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
 			continue
 		}

@@ -52,7 +52,7 @@ func TestStringsOfARowAreReadOnce(t *testing.T) {
 	}
 
 	start := time.Now()
-	texts := g.Strings(StringOptions{Contains: "the beginning of all and then some0", Live: true})
+	texts := g.Strings(t.Context(), StringOptions{Contains: "the beginning of all and then some0", Live: true})
 	if took := time.Since(start); took > limit {
 		t.Errorf("Strings took %v, want less than %v", took, limit)
 	}
@@ -64,7 +64,7 @@ func TestStringsOfARowAreReadOnce(t *testing.T) {
 			t.Fatalf("text = %+v, want one that begins as the row does", text)
 		}
 	}
-	if longest := g.Strings(StringOptions{Least: facts.Characters, Contains: "the beginning of all"}); longest.Count == 0 {
+	if longest := g.Strings(t.Context(), StringOptions{Least: facts.Characters, Contains: "the beginning of all"}); longest.Count == 0 {
 		t.Errorf("no string has %d characters", facts.Characters)
 	}
 }

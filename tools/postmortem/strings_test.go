@@ -7,7 +7,7 @@ import (
 )
 
 func stringsAreCounted(t *testing.T, g *Graph, facts censusFacts) {
-	found := g.Strings(StringOptions{Contains: "n", Least: 8, Live: true, Limit: 1 << 20})
+	found := g.Strings(t.Context(), StringOptions{Contains: "n", Least: 8, Live: true, Limit: 1 << 20})
 	names, same := 0, 0
 	for _, text := range found.Texts {
 		if !strings.Contains(text.Text, "n") && text.Length <= shownText || text.Length < 8 {

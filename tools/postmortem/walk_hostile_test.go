@@ -58,14 +58,14 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 			t.Fatalf("a byte in %d: NewGraph: %v", distance, err)
 		}
 		g.dump = d
-		census := g.Census(CensusOptions{Internal: true})
+		census := g.Census(t.Context(), CensusOptions{Internal: true})
 		if distance >= 1<<12 && (census.Count == 0 || g.Live == 0) {
 			t.Errorf("a byte in %d: %d objects, %d of them live, want most of them", distance, census.Count, g.Live)
 		}
 		if err := census.WriteText(io.Discard); err != nil {
 			t.Error(err)
 		}
-		g.Functions(FunctionOptions{})
+		g.Functions(t.Context(), FunctionOptions{})
 		g.Dominated().Retainers(CensusOptions{}, 10)
 		for i, group := range census.Groups {
 			if i%16 != 0 {
