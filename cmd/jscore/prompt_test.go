@@ -103,7 +103,9 @@ func TestPromptIsATerminals(t *testing.T) {
 	p.expect(" threads ")
 	p.press("nosuch\r")
 	p.expect(`unknown command "nosuch"`)
+	p.expect("> ")
 	p.press("half a line\x03")
+	p.expect("> ")
 	p.press("findjsobjects -c Session | jsconstructor\r")
 	p.expect("\x1b[KSession\r\n") // after the line of progress
 	p.press("findjsobjects -c Sess\t\r")
