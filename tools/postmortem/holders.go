@@ -57,6 +57,7 @@ type holders struct {
 	eternals []addressRange
 	handles  []handleBlockState // by address
 	rings    []addressRange     // of microtasks that wait
+	left     uint64             // bytes that may be added to owned and rings
 }
 
 type nodeBlock struct {
@@ -66,9 +67,9 @@ type nodeBlock struct {
 
 // A handleBlockState is what is known of a block of local handles.
 type handleBlockState struct {
-	start uint64
-	used  uint64   // up to where its handles count; 0: not known
-	next  []uint64 // blocks that some list has after this one
+	start  uint64
+	used   uint64   // up to where its handles count; 0: not known
+	before []uint64 // blocks that some list has before this one
 }
 
 // findHolders looks for all of them in what malloc gave out. It returns false where
@@ -80,6 +81,9 @@ func findHolders(o *Objects, areas []addressRange) (h *holders, ok bool) {
 	}
 	if len(h.heaps) == 0 || len(h.isolates) != len(h.heaps) || len(h.nodes) == 0 {
 		return nil, false
+	}
+	for _, r := range areas {
+		h.left += r.end - r.start
 	}
 	for _, r := range areas {
 		h.lookForUses(r)

@@ -34,7 +34,7 @@ func (h *holders) use(words []byte, at uint64) {
 		h.handleUse(first, wordOf(words, wordSize), at)
 	}
 	if len(words) >= 3*wordSize && slices.ContainsFunc(h.isolates, func(r addressRange) bool { return r.start == first }) {
-		h.owned = append(h.owned, addressRange{at + wordSize, at + 3*wordSize})
+		h.owned = h.with(h.owned, addressRange{at + wordSize, at + 3*wordSize})
 	}
 	if len(words) >= 4*wordSize && first <= maxRing {
 		h.ringUse(first, wordOf(words, wordSize), wordOf(words, 2*wordSize), wordOf(words, 3*wordSize))
@@ -62,7 +62,7 @@ func (h *holders) handleUse(first, second, at uint64) {
 		b.used = max(b.used, first)
 	case first == b.start && h.isManaged(second):
 		if next := h.blockAround(second); next != nil && next.start == second && next != b {
-			b.next = append(b.next, second)
+			next.before = append(next.before, first)
 		}
 	}
 }
@@ -80,20 +80,25 @@ func (h *holders) blockAround(address uint64) *handleBlockState {
 // spread finds the blocks that are full: a list has them before one that is in use.
 // Where no block is known to be in use all may be.
 func (h *holders) spread() {
-	known := slices.ContainsFunc(h.handles, func(b handleBlockState) bool { return b.used != 0 })
-	for changed := known; changed; {
-		changed = false
-		for i := range h.handles {
-			b := &h.handles[i]
-			full := slices.ContainsFunc(b.next, func(start uint64) bool { return h.blockAround(start).used != 0 })
-			if full && b.used == 0 {
-				b.used, changed = b.start+handleBlock, true
-			}
+	var used []*handleBlockState
+	for i := range h.handles {
+		if h.handles[i].used != 0 {
+			used = append(used, &h.handles[i])
 		}
 	}
-	for i := range h.handles {
-		if !known {
+	if len(used) == 0 {
+		for i := range h.handles {
 			h.handles[i].used = h.handles[i].start + handleBlock
+		}
+	}
+	for len(used) > 0 {
+		b := used[len(used)-1]
+		used = used[:len(used)-1]
+		for _, start := range b.before {
+			if before := h.blockAround(start); before.used == 0 {
+				before.used = start + handleBlock
+				used = append(used, before)
+			}
 		}
 	}
 }
@@ -112,9 +117,9 @@ func (h *holders) ringUse(size, capacity, first, ring uint64) {
 		return
 	}
 	end := first + size
-	h.rings = append(h.rings, addressRange{ring + first*wordSize, ring + min(end, capacity)*wordSize})
+	h.rings = h.with(h.rings, addressRange{ring + first*wordSize, ring + min(end, capacity)*wordSize})
 	if end > capacity {
-		h.rings = append(h.rings, addressRange{ring, ring + (end-capacity)*wordSize})
+		h.rings = h.with(h.rings, addressRange{ring, ring + (end-capacity)*wordSize})
 	}
 }
 
@@ -131,7 +136,7 @@ func (h *holders) listsOf(isolate addressRange) {
 		}
 		size, ok := chunkAt(h.objects.memory, start-chunkHead)
 		if ok && fits((size&^chunkFlags)-wordSize, room-start) && !h.isExternal(start) {
-			h.owned = append(h.owned, addressRange{start, end})
+			h.owned = h.with(h.owned, addressRange{start, end})
 		}
 	}
 }
@@ -144,4 +149,14 @@ func (h *holders) isExternal(at uint64) bool {
 	}
 	id, ok := h.objects.Find(wordOf(word[:], 0) - 1)
 	return ok && strings.HasPrefix(h.objects.Map(id).Kind, "External")
+}
+
+// with adds to what holds objects. Whatever a process says, it is no more than malloc
+// gave out.
+func (h *holders) with(ranges []addressRange, r addressRange) []addressRange {
+	if r.end-r.start > h.left {
+		return ranges
+	}
+	h.left -= r.end - r.start
+	return append(ranges, r)
 }

@@ -23,15 +23,16 @@ type addressRange struct{ start, end uint64 }
 func (r addressRange) has(address uint64) bool { return address >= r.start && address < r.end }
 
 // mallocArea returns the chunks that glibc's malloc manages, one after the other
-// from the start of a range or close to it; none if malloc does not manage it.
-func mallocArea(m Memory, r addressRange) addressRange {
+// from the start of a range or close to it; none if malloc does not manage it. Each
+// that is looked at takes one from left, which ends the search at 0.
+func mallocArea(m Memory, r addressRange, left *uint64) addressRange {
 	first, last, least := r.start, r.start, manyChunks
 	if size := arenaSize(m, r); size != 0 {
 		r.end = r.start + size
 		last, least = min(r.start+maxArenaHead, r.end), 1
 	}
 	for at := first; at <= last; at += chunkAlign {
-		if end := chunksEnd(m, addressRange{at, r.end}, least); end != 0 {
+		if end := chunksEnd(m, addressRange{at, r.end}, least, left); end != 0 {
 			return addressRange{at, end}
 		}
 	}
@@ -61,9 +62,10 @@ func arenaSize(m Memory, r addressRange) uint64 {
 
 // chunksEnd returns where chunks end that begin at the start of a range: on a page's
 // border. It is 0 if there are fewer than least.
-func chunksEnd(m Memory, r addressRange, least int) (end uint64) {
+func chunksEnd(m Memory, r addressRange, least int, left *uint64) (end uint64) {
 	count := 0
-	for at := r.start; ; count++ {
+	for at := r.start; *left > 0; count++ {
+		*left--
 		if at%minPage == 0 && count >= least {
 			end = at
 		}
@@ -80,6 +82,7 @@ func chunksEnd(m Memory, r addressRange, least int) (end uint64) {
 		}
 		at += length
 	}
+	return 0
 }
 
 // eachChunk yields what the program has in use of an area, by address, without the
@@ -129,13 +132,18 @@ func mappedChunk(m Memory, r addressRange) uint64 {
 type outside struct {
 	malloced []addressRange // areas that malloc manages
 	others   []addressRange
+	chunks   uint64 // of malloc's that may be looked at
 }
 
 // outsideOf finds that memory. What malloc has asked the kernel for alone is left
 // out: V8 keeps no references in such large pieces, but weak ones.
 func outsideOf(o *Objects) outside {
-	var w outside
-	for _, r := range writable(o.memory.Regions()) {
+	spans := writable(o.memory.Regions())
+	w := outside{chunks: maxArenaHead}
+	for _, r := range spans { // twice as many as there can be: what is none may look like some
+		w.chunks += 2 * (r.end - r.start) / minChunk
+	}
+	for _, r := range spans {
 		for at := r.start; at < r.end; {
 			next, ok := o.memory.NextData(at)
 			if !ok {
@@ -158,7 +166,7 @@ func (w *outside) add(o *Objects, r addressRange) (end uint64) {
 	if size := mappedChunk(o.memory, r); size != 0 {
 		return r.start + size
 	}
-	if area := mallocArea(o.memory, r); area.end != 0 {
+	if area := mallocArea(o.memory, r, &w.chunks); area.end != 0 {
 		w.malloced = append(w.malloced, area)
 		return area.end
 	}

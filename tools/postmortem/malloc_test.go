@@ -27,6 +27,12 @@ func (m madeMemory) chunks(at uint64, chunks []chunk) {
 // used are chunks in use, as many as no accident makes.
 func used(n int) []chunk { return slices.Repeat([]chunk{{size: 64}}, n) }
 
+// madeMallocArea is mallocArea with no more than enough to look at.
+func madeMallocArea(m Memory, r addressRange) addressRange {
+	left := (r.end-r.start)/minChunk + maxArenaHead
+	return mallocArea(m, r, &left)
+}
+
 // inUse returns what eachChunk yields.
 func inUse(m Memory, area addressRange) []addressRange {
 	var chunks []addressRange
@@ -41,7 +47,7 @@ func TestChunksInUseAreToldFromFreeOnes(t *testing.T) {
 	chunks = append(chunks, chunk{size - top, false})
 	m := madeMemory{start: make([]byte, size)}
 	m.chunks(start, chunks)
-	area := mallocArea(m, addressRange{start, start + size})
+	area := madeMallocArea(m, addressRange{start, start + size})
 	if want := (addressRange{start, start + size}); area != want {
 		t.Fatalf("area = %x, want %x", area, want)
 	}
@@ -75,7 +81,7 @@ func TestChunksOfAThreadsArenaBeginAfterItsHead(t *testing.T) {
 		m := madeMemory{start: make([]byte, size+minPage)}
 		m.put(start, test.words...)
 		m.chunks(start+head, []chunk{{0x290, false}, {160, true}, {size - head - 0x290 - 160, false}})
-		if got := mallocArea(m, addressRange{start, start + size + minPage}); got != test.want {
+		if got := madeMallocArea(m, addressRange{start, start + size + minPage}); got != test.want {
 			t.Errorf("%s: area = %x, want %x", name, got, test.want)
 		}
 	}
@@ -87,11 +93,11 @@ func TestAnAreaEndsWhereOtherMemoryBegins(t *testing.T) {
 	m.chunks(start, append(used(40), chunk{size - 40*64, false}))
 	m.put(start+size, 1, 2, 3)
 	whole := addressRange{start, start + size + 0x2000}
-	if got, want := mallocArea(m, whole), (addressRange{start, start + size}); got != want {
+	if got, want := madeMallocArea(m, whole), (addressRange{start, start + size}); got != want {
 		t.Errorf("area before other memory = %x, want %x", got, want)
 	}
 	m.chunks(start, append(used(40), chunk{fencepost, false}))
-	if got, want := mallocArea(m, whole), (addressRange{start, start + 0x1000}); got != want {
+	if got, want := madeMallocArea(m, whole), (addressRange{start, start + 0x1000}); got != want {
 		t.Errorf("area with an end = %x, want %x", got, want)
 	}
 }
@@ -108,7 +114,7 @@ func TestOtherMemoryIsNotMallocs(t *testing.T) {
 	} {
 		m := madeMemory{start: make([]byte, size)}
 		fill(m)
-		if got := mallocArea(m, addressRange{start, start + size}); got != (addressRange{}) {
+		if got := madeMallocArea(m, addressRange{start, start + size}); got != (addressRange{}) {
 			t.Errorf("%s: area = %x, want none", name, got)
 		}
 	}
@@ -170,5 +176,15 @@ func TestWritableMemoryIsTakenWhole(t *testing.T) {
 	})
 	if want := []addressRange{{0x1000, 0x3000}, {0x5000, 0x6000}}; !slices.Equal(got, want) {
 		t.Errorf("writable = %x, want %x", got, want)
+	}
+}
+
+func TestTheSearchForChunksEnds(t *testing.T) {
+	const start, size = 0x10000, 0x4000
+	m := madeMemory{start: make([]byte, size)}
+	m.chunks(start, append(used(100), chunk{size - 100*64, false}))
+	left := uint64(99)
+	if got := mallocArea(m, addressRange{start, start + size}, &left); got != (addressRange{}) || left != 0 {
+		t.Errorf("area = %x with %d left, want none with none", got, left)
 	}
 }
