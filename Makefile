@@ -53,6 +53,10 @@ test: nodes ## test everything (as root; USTACK_MUST_RUN=1 lets nothing be skipp
 test-matrix: nodes ## test every truth on every Node.js version and tier (an hour or two)
 	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon ./tools/postmortem ./symbolize/elfsym ./symbolize/v8 ./cmd/jscore
 
+.PHONY: test-kernels
+test-kernels: nodes ## test on the kernel of Debian's clouds, in qemu (a quarter of an hour)
+	testdata/kernels/run.sh
+
 .PHONY: soak
 soak: nodes ## take 500 snapshots of a server under load on each of three Node.js versions
 	USTACK_SOAK=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 40m -v -run '^TestServerUnderSnapshots$$' ./tools/core
