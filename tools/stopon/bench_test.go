@@ -31,23 +31,25 @@ type waiting struct {
 // waitings are stopon's triggers, that never come, and what no program that sees
 // all system calls can fall below: an empty one.
 func waitings(b *testing.B) []waiting {
-	fails := stopon(Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}})
-	filtered := []unix.Errno{unix.EBADF, unix.EPERM} // so that calls are seen at sys_exit
-	way := "sys_exit"
+	atTracepoint := []unix.Errno{unix.EBADF, unix.EPERM} // a filter may give the second before the function is reached
+	way, errnos := "sys_exit", atTracepoint
 	if runsInFunctions(b) {
-		way = "fexit"
+		way, errnos = "fexit", atTracepoint[:1]
 	}
-	return []waiting{
+	fails := stopon(Options{Syscalls: []string{"close"}, Errnos: errnos})
+	all := []waiting{
 		{"nothing", false, "", func(*testing.B, int) func() { return func() {} }},
 		{"an empty program at sys_exit", false, "", beginEmpty},
 		{"close that fails, at " + way, false, "≥ 0.95", fails},
-		{"close that fails, at sys_exit", false, "", stopon(Options{Syscalls: []string{"close"}, Errnos: filtered})},
 		{"another process's close, at " + way, true, "", fails},
-		{"close that is slow, at " + way, false, "", stopon(Options{Syscalls: []string{"close"}, Slower: time.Hour})},
-		{"close that is slow, at sys_exit", false, "", stopon(Options{Syscalls: []string{"close"}, Errnos: filtered, Slower: time.Hour})},
+		{"close that is slow, at " + way, false, "", stopon(Options{Syscalls: []string{"close"}, Errnos: errnos, Slower: time.Hour})},
 		{"stall", false, "", stopon(Options{Stall: time.Hour})},
 		{"signal", false, "", stopon(Options{Signals: []unix.Signal{unix.SIGHUP}})},
 	}
+	if way == "fexit" {
+		all = append(all, waiting{"close that fails, at sys_exit", false, "", stopon(Options{Syscalls: []string{"close"}, Errnos: atTracepoint})})
+	}
+	return all
 }
 
 // BenchmarkWaiting measures what it costs that stopon waits for what does not
@@ -59,11 +61,8 @@ func BenchmarkWaiting(b *testing.B) {
 	nodetest.Root(b)
 	rounds := 2
 	if os.Getenv("USTACK_BENCH") != "" {
-		rounds = 41
+		rounds = 15
 	}
-	var text bytes.Buffer
-	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "program\tcloses a second\twaiting for\tkeeps of that (quartiles)\tgoal\town CPU")
 	for _, program := range []struct{ scenario, name string }{
 		{"rush", "open and close /dev/null, nothing else"},
 		{"files", "open, stat, read, close, hash and parse 4 KB"},
@@ -80,12 +79,19 @@ func BenchmarkWaiting(b *testing.B) {
 					}
 				}
 			}
-			for i, w := range all {
-				c := &measured[i]
-				fmt.Fprintf(table, "%s\t%.0f\t%s\t× %.3f (%.3f to %.3f of %d)\t%s\t%.2f %%\n", program.name, middle(c.rates), w.name,
-					middle(c.ratios), c.ratios[len(c.ratios)/4], c.ratios[len(c.ratios)*3/4], len(c.ratios), w.goal, 100*middle(c.shares))
-			}
+			printCosts(program.name, all, measured)
 		})
+	}
+}
+
+func printCosts(program string, all []waiting, measured []costs) {
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "program\tcloses a second\twaiting for\tkeeps of that (quartiles)\tgoal\town CPU")
+	for i, w := range all {
+		c := &measured[i]
+		fmt.Fprintf(table, "%s\t%.0f\t%s\t× %.3f (%.3f to %.3f of %d)\t%s\t%.2f %%\n", program, middle(c.rates), w.name,
+			middle(c.ratios), c.ratios[len(c.ratios)/4], c.ratios[len(c.ratios)*3/4], len(c.ratios), w.goal, 100*middle(c.shares))
 	}
 	_ = table.Flush() // to memory
 	fmt.Printf("\n%s\n", &text)
