@@ -1,12 +1,10 @@
 package postmortem
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"ustack/testdata/nodetest"
-	"ustack/tools/core"
 )
 
 func TestStackCountsFromItsPointerOn(t *testing.T) {
@@ -83,22 +81,9 @@ func checkHeld(t *testing.T, version, mode string) {
 }
 
 // graphOf returns the objects of a process, by a core.
-func graphOf(t *testing.T, pid int) *Graph {
+func graphOf(t testing.TB, pid int) *Graph {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "core")
-	if _, err := core.Write(t.Context(), pid, path, core.Options{}); err != nil {
-		t.Fatalf("core.Write: %v", err)
-	}
-	d, err := Open(path, Options{})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	g, err := d.Graph(t.Context())
+	g, err := dumped(t, pid, Options{}).Graph(t.Context())
 	if err != nil {
 		t.Fatalf("Graph: %v", err)
 	}

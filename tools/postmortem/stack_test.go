@@ -40,7 +40,7 @@ func startChain(t *testing.T, version string, flags []string, args ...string) ch
 }
 
 // dumped returns a core of a live process, open.
-func dumped(t *testing.T, pid int, o Options) *Dump {
+func dumped(t testing.TB, pid int, o Options) *Dump {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "core")
 	if _, err := core.Write(t.Context(), pid, path, core.Options{}); err != nil {
