@@ -22,6 +22,7 @@ class ByImmediate { constructor(i) { this.i = i; } }
 class ByMicrotask { constructor(i) { this.i = i; } }
 class ByVariable { constructor(i) { this.i = i; } }
 class ByArgument { constructor(i) { this.i = i; } }
+class ByHandle { constructor(i) { this.i = this.index = i; this[0] = 'x'; this.length = 1; } }
 class ByWeakRef { constructor(i) { this.i = i; } }
 class ByNothing { constructor(i) { this.i = i; } }
 class ByWeakMap { constructor(i) { this.i = i; } }
@@ -43,7 +44,17 @@ function holdBeforehand() {
   hold(BySignal, 1, (o) => process.on('SIGUSR2', () => o));
 }
 
+// A replacement has V8 keep all matches in C++ before it asks for what replaces them.
+class Matches extends RegExp {
+  exec() { return this.lastIndex++ < held.ByHandle ? new ByHandle(this.lastIndex - 1) : null; }
+}
+
 function standStill(argument) {
+  held.ByHandle = 2003;
+  return 'x'.repeat(held.ByHandle).replace(new Matches('x', 'g'), () => standStillThere(argument));
+}
+
+function standStillThere(argument) {
   const variable = new ByVariable(1);
   hold(ByRequest, 13, (o) => fs.open('/dev/null', () => o));
   hold(ByImmediate, 17, (o) => setImmediate(() => o));

@@ -275,7 +275,7 @@ func (c *Census) Addresses() []v8.Value {
 // write says what is in doubt, if anything is.
 func (d Doubts) write(w io.Writer) {
 	if d.Loose {
-		fmt.Fprintln(w, "some garbage may pass for live: what V8 keeps objects alive by was not found (is malloc glibc's?)")
+		fmt.Fprintln(w, "some garbage may pass for live: not all that V8 keeps objects alive by was told (is malloc glibc's?)")
 	}
 	if d.Unreadable > 0 {
 		fmt.Fprintf(w, "not counted: what was in %d bytes that the core does not have\n", d.Unreadable)

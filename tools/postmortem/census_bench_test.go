@@ -122,7 +122,7 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 		return nil, err
 	}
 	starts[objects] = time.Now()
-	g, err := NewGraph(ctx, o, d.threads)
+	g, err := NewGraph(ctx, o, d.LiveStacks())
 	if err != nil {
 		return nil, err
 	}

@@ -232,7 +232,7 @@ func chromeSeesAllThatIsLive(t *testing.T, g *Graph, got chromeView) {
 func chromeCountsAsACensusDoes(t *testing.T, g *Graph, got chromeView, facts censusFacts) {
 	t.Helper()
 	for _, class := range facts.Classes {
-		if got, want := got.Classes[class].Count, counted(class, facts.Keep); !aFewMore(got, want) {
+		if got, want := got.Classes[class].Count, counted(class, facts.Keep); got != want {
 			t.Errorf("objects of %s = %d, want %d", class, got, want)
 		}
 	}
@@ -255,7 +255,7 @@ func chromeFindsTheSameInV8sOwn(t *testing.T, got, want chromeView, facts census
 	t.Helper()
 	for _, class := range facts.Classes {
 		ours, theirs := got.Classes[class], want.Classes[class]
-		if !aFewMore(ours.Count, theirs.Count) ||
+		if ours.Count != theirs.Count ||
 			!near(ours.Bytes, theirs.Bytes, 0.01) || !near(ours.Retained, theirs.Retained, 0.01) {
 			t.Errorf("objects of %s with bytes, retained = %v, want %v, as V8 writes", class, ours, theirs)
 		}

@@ -9,8 +9,7 @@ import (
 // malloc gave it, and in blocks of handles. All are told by their form.
 //
 // A block of local handles has words that are references, one after the other; how
-// many of them count the isolate says, and so does whatever else has handles of its
-// own (src/handles/handles.h, src/api/api.h, persistent-handles.h).
+// many of them count its owner says.
 //
 // A block of global handles has nodes that begin with a reference and their number
 // in the block; flags say whether they are in use, and weak (global-handles.cc).
@@ -26,6 +25,7 @@ const (
 	maxList      = 1 << 24 // bytes
 	maxIsolate   = 1 << 18 // bytes; 50 to 70 thousand in Node.js 16 to 26
 	roundedUp    = 2 * chunkAlign
+	cacheKind    = "HashTable" // of the tables in V8's caches of compiled code
 )
 
 // A nodeForm is how the nodes in a block of handles look.
@@ -55,21 +55,16 @@ type holders struct {
 	owned    []addressRange // references that isolates have elsewhere
 	nodes    []nodeBlock
 	eternals []addressRange
-	handles  []handleBlockState // by address
-	rings    []addressRange     // of microtasks that wait
-	left     uint64             // bytes that may be added to owned and rings
+	handles  []handleBlockState    // by address
+	lists    [][]*handleBlockState // that isolates have, none empty
+	current  []uint64              // where isolates put their next handles
+	rings    []addressRange        // of microtasks that wait
+	left     uint64                // bytes that may be added to owned and rings
 }
 
 type nodeBlock struct {
 	start uint64
 	form  nodeForm
-}
-
-// A handleBlockState is what is known of a block of local handles.
-type handleBlockState struct {
-	start  uint64
-	used   uint64   // up to where its handles count; 0: not known
-	before []uint64 // blocks that some list has before this one
 }
 
 // findHolders looks for all of them in what malloc gave out. It returns false where
@@ -88,7 +83,7 @@ func findHolders(o *Objects, areas []addressRange) (h *holders, ok bool) {
 	for _, r := range areas {
 		h.lookForUses(r)
 	}
-	h.spread()
+	h.fillIsolates()
 	return h, true
 }
 

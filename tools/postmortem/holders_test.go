@@ -12,6 +12,7 @@ const (
 	madeHeap    = 1 << 20 // a page of V8's, with madeObjects of two words each
 	madeObjects = 64
 	madeString  = 60        // that object is a string whose text is elsewhere
+	madeTable   = 61        // and that one a table
 	madeArea    = 0x1000000 // memory of malloc's
 	madeSize    = 0x20000
 )
@@ -35,8 +36,9 @@ func makeHolders(sizes ...uint64) *made {
 	h.o.kinds = []objectKind{
 		{form: v8.Form{Map: &v8.Map{Kind: "JSObject"}}},
 		{form: v8.Form{Map: &v8.Map{Kind: "ExternalOneByteString"}}},
+		{form: v8.Form{Map: &v8.Map{Kind: cacheKind}}},
 	}
-	h.o.kind[madeString] = 1
+	h.o.kind[madeString], h.o.kind[madeTable] = 1, 2
 	const each = uint64(0x5555_5555_5555_5555) // two words of the page have an object
 	h.o.pages = []pageObjects{{
 		Page: page, count: madeObjects, starts: []uint64{each &^ (1<<32 - 1), each, each >> 32}, ranks: []uint32{0, 16, 48},
@@ -105,32 +107,63 @@ func TestIsolateHolds(t *testing.T) {
 	h.m.put(h.at[0]+0x40, madeObject(1))
 	h.m.put(h.at[0]+0x80, h.at[2], h.at[2]+24, h.at[2]+256) // a list that has three
 	h.m.put(h.at[2], madeObject(2), madeObject(3), madeObject(4), madeObject(5))
-	h.m.put(h.at[3]+8, h.at[0], madeObject(6)) // part of V8 that the isolate has elsewhere
+	h.m.put(h.at[3], h.at[0], madeObject(6))
+	h.m.put(h.at[3]+16, h.at[0], 0, madeObject(madeTable)) // part of V8 that the isolate has elsewhere
 	h.m.put(h.at[4], madeObject(7))
 	h.m.put(h.at[0]+0xc0, h.at[5], h.at[5]+16, h.at[5]+128) // a list of strings
 	h.m.put(h.at[5], madeObject(madeString), madeObject(8))
-	h.check(t, map[int]Holder{1: ByIsolate, 2: ByIsolate, 3: ByIsolate, 4: ByIsolate, 6: ByIsolate})
+	h.check(t, map[int]Holder{1: ByIsolate, 2: ByIsolate, 3: ByIsolate, 4: ByIsolate, madeTable: ByIsolate})
 }
 
 func TestHandlesHoldUpToTheNext(t *testing.T) {
-	h := makeHolders(handleBlock, handleBlock, handleBlock, 64)
-	first, second, spare := h.at[2], h.at[3], h.at[4]
-	for i := range uint64(8) {
-		h.m.put(first+8*i, madeObject(int(i)))
-		h.m.put(second+8*i, madeObject(10+int(i)))
-		h.m.put(spare+8*i, madeObject(20+int(i)))
+	const next, limit = 3 * wordSize, handleBlock
+	for name, own := range map[string]func(h *made, list, owner uint64){
+		"an isolate's": func(h *made, list, owner uint64) {
+			h.m.put(h.at[0]+0x200, h.at[3]+next, h.at[3]+limit)
+			h.m.put(owner, h.at[0], list, 3, 2)
+		},
+		"an isolate's with the list": func(h *made, list, _ uint64) {
+			h.m.put(h.at[0]+0x200, h.at[3]+next, h.at[3]+limit)
+			h.m.put(h.at[0]+0x400, list, 3, 2)
+		},
+		"an isolate's that may make none": func(h *made, list, owner uint64) {
+			h.m.put(h.at[0]+0x200, h.at[3]+next, h.at[3]+next)
+			h.m.put(owner, h.at[0], list, 3, 2)
+		},
+		"a thread's": func(h *made, list, owner uint64) {
+			h.m.put(owner, h.at[3]+next, h.at[3]+limit, 1, list, list+16, list+24)
+		},
+		"a thread's in old V8": func(h *made, list, owner uint64) {
+			h.m.put(owner, h.at[3]+next, h.at[3]+limit, 1, 0, list, list+16, list+24)
+		},
+		"a compiler's": func(h *made, list, owner uint64) {
+			h.m.put(owner, list, list+16, list+24, h.at[3]+next, h.at[3]+limit)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := makeHolders(handleBlock, handleBlock, handleBlock, 24, 80, 80)
+			h.m.put(h.at[0]+0x300, h.at[4], h.at[4]+limit) // one that there is in any case
+			for i := range uint64(8) {
+				h.m.put(h.at[2]+8*i, madeObject(int(i)))
+				h.m.put(h.at[3]+8*i, madeObject(10+int(i)))
+				h.m.put(h.at[4]+8*i, madeObject(20+int(i)))
+			}
+			h.m.put(h.at[5], h.at[2], h.at[3], h.at[4]) // the list of blocks; the last is not in it any more
+			h.m.put(h.at[7], h.at[4]+next, h.at[4]+limit)
+			own(h, h.at[5], h.at[6])
+			want := map[int]Holder{10: ByHandle, 11: ByHandle, 12: ByHandle}
+			for i := range 8 {
+				want[i] = ByHandle
+			}
+			h.check(t, want)
+		})
 	}
-	h.m.put(h.at[5], first, second)                               // the list of blocks
-	h.m.put(h.at[0]+0x200, second+3*wordSize, second+handleBlock) // the next, the limit
-	want := map[int]Holder{10: ByHandle, 11: ByHandle, 12: ByHandle}
-	for i := range 8 {
-		want[i] = ByHandle
-	}
-	h.check(t, want)
+}
 
-	h.m.put(h.at[0]+0x200, second+2*wordSize, second+2*wordSize) // no more may be made
-	delete(want, 12)
-	h.check(t, want)
+func TestAllHandlesHoldWhereNoOwnerIsKnown(t *testing.T) {
+	h := makeHolders(handleBlock)
+	h.m.put(h.at[2], madeObject(1), madeObject(2))
+	h.check(t, map[int]Holder{1: ByHandle, 2: ByHandle})
 }
 
 func TestEternalHandlesHold(t *testing.T) {

@@ -1,15 +1,11 @@
 package postmortem
 
-import (
-	"slices"
-	"sort"
-	"strings"
-)
+import "strings"
 
 // lookForUses looks through memory that malloc manages for what says which handles
 // count and which microtasks wait.
 func (h *holders) lookForUses(r addressRange) {
-	const overlap = 3 * wordSize
+	const overlap = 6 * wordSize
 	buffer := make([]byte, pageAlign+overlap)
 	for at := r.start; at < r.end; {
 		next, ok := h.objects.memory.NextData(at)
@@ -27,14 +23,17 @@ func (h *holders) lookForUses(r addressRange) {
 	}
 }
 
-// use looks at words, which are at an address.
+// use looks at words, which are at an address. After an isolate's address may come
+// the one or two tables that a cache of compiled code has (compilation-cache.h).
 func (h *holders) use(words []byte, at uint64) {
 	first := wordOf(words, 0)
-	if len(words) >= 2*wordSize && h.isManaged(first) {
-		h.handleUse(first, wordOf(words, wordSize), at)
+	if h.isManaged(first) {
+		h.handleUse(words, at)
 	}
-	if len(words) >= 3*wordSize && slices.ContainsFunc(h.isolates, func(r addressRange) bool { return r.start == first }) {
-		h.owned = h.with(h.owned, addressRange{at + wordSize, at + 3*wordSize})
+	for i := wordSize; i <= 2*wordSize && i+wordSize <= len(words) && h.isIsolate(first); i += wordSize {
+		if h.kindOf(wordOf(words, i)) == cacheKind {
+			h.owned = h.with(h.owned, addressRange{at + uint64(i), at + uint64(i) + wordSize})
+		}
 	}
 	if len(words) >= 4*wordSize && first <= maxRing {
 		h.ringUse(first, wordOf(words, wordSize), wordOf(words, 2*wordSize), wordOf(words, 3*wordSize))
@@ -44,63 +43,6 @@ func (h *holders) use(words []byte, at uint64) {
 func (h *holders) isManaged(address uint64) bool {
 	last := len(h.areas) - 1
 	return address >= h.areas[0].start && address < h.areas[last].end
-}
-
-// handleUse looks at two words in a row. Whatever has handles of its own has there
-// where the next one is to be put, and where the block ends; that is the same place
-// while no handle may be made, as an isolate says of itself. A list of blocks has
-// one block after the other.
-func (h *holders) handleUse(first, second, at uint64) {
-	b := h.blockAround(first)
-	if b == nil {
-		return
-	}
-	end := b.start + handleBlock
-	closed := second == first && slices.ContainsFunc(h.isolates, func(r addressRange) bool { return r.has(at) })
-	switch {
-	case second == end || closed:
-		b.used = max(b.used, first)
-	case first == b.start && h.isManaged(second):
-		if next := h.blockAround(second); next != nil && next.start == second && next != b {
-			next.before = append(next.before, first)
-		}
-	}
-}
-
-// blockAround returns the block of local handles that an address is in, its end
-// included.
-func (h *holders) blockAround(address uint64) *handleBlockState {
-	i := sort.Search(len(h.handles), func(i int) bool { return h.handles[i].start > address }) - 1
-	if i < 0 || address > h.handles[i].start+handleBlock {
-		return nil
-	}
-	return &h.handles[i]
-}
-
-// spread finds the blocks that are full: a list has them before one that is in use.
-// Where no block is known to be in use all may be.
-func (h *holders) spread() {
-	var used []*handleBlockState
-	for i := range h.handles {
-		if h.handles[i].used != 0 {
-			used = append(used, &h.handles[i])
-		}
-	}
-	if len(used) == 0 {
-		for i := range h.handles {
-			h.handles[i].used = h.handles[i].start + handleBlock
-		}
-	}
-	for len(used) > 0 {
-		b := used[len(used)-1]
-		used = used[:len(used)-1]
-		for _, start := range b.before {
-			if before := h.blockAround(start); before.used == 0 {
-				before.used = start + handleBlock
-				used = append(used, before)
-			}
-		}
-	}
 }
 
 // ringUse looks at four words in a row: those with which a queue of microtasks
@@ -141,14 +83,21 @@ func (h *holders) listsOf(isolate addressRange) {
 	}
 }
 
-// isExternal reports whether a word refers to a string whose text is elsewhere.
+// isExternal reports whether the word at an address refers to a string whose text is
+// elsewhere.
 func (h *holders) isExternal(at uint64) bool {
 	var word [wordSize]byte
-	if _, err := h.objects.memory.ReadAt(word[:], at); err != nil {
-		return false
+	_, err := h.objects.memory.ReadAt(word[:], at)
+	return err == nil && strings.HasPrefix(h.kindOf(wordOf(word[:], 0)), "External")
+}
+
+// kindOf returns the kind of the object that a word refers to; none if it does not.
+func (h *holders) kindOf(word uint64) string {
+	id, ok := h.objects.Find(word - 1)
+	if !ok {
+		return ""
 	}
-	id, ok := h.objects.Find(wordOf(word[:], 0) - 1)
-	return ok && strings.HasPrefix(h.objects.Map(id).Kind, "External")
+	return h.objects.Map(id).Kind
 }
 
 // with adds to what holds objects. Whatever a process says, it is no more than malloc

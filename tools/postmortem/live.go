@@ -80,7 +80,7 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := NewGraph(ctx, o, d.threads)
+	g, err := NewGraph(ctx, o, d.LiveStacks())
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +88,15 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 	return g, nil
 }
 
-// NewGraph follows the references of all objects. The
-// threads' registers and stacks refer to some, too.
-func NewGraph(ctx context.Context, o *Objects, threads []Thread) (*Graph, error) {
+// NewGraph follows the references of all objects. The threads' registers and stacks
+// refer to some, too.
+func NewGraph(ctx context.Context, o *Objects, stacks []LiveStack) (*Graph, error) {
 	g := &Graph{Objects: o}
 	if err := g.connect(ctx); err != nil {
 		return nil, err
 	}
 	var err error
-	if g.Roots, err = o.roots(ctx, threads); err != nil {
+	if g.Roots, err = o.roots(ctx, stacks); err != nil {
 		return nil, err
 	}
 	g.mark()

@@ -4,13 +4,6 @@ import (
 	"testing"
 )
 
-// few is how many dead objects may look alive by a word that a function has left on
-// its stack: most often none.
-const few = 5
-
-// aFewMore reports whether got is want, or a few more.
-func aFewMore(got, want int) bool { return got >= want && got <= want+few }
-
 // counted is how many objects a class seems to have where the program keeps n of
 // each: a prototype that is a subclass's looks like one more.
 func counted(class string, n int) int {
@@ -23,7 +16,7 @@ func counted(class string, n int) int {
 func liveObjectsAreToldFromDeadOnes(t *testing.T, g *Graph, facts censusFacts) {
 	live, dead := countByClass(t, g)
 	for _, class := range facts.Classes {
-		if got, want := live[class], counted(class, facts.Keep); !aFewMore(got, want) {
+		if got, want := live[class], counted(class, facts.Keep); got != want {
 			t.Errorf("live objects of %s = %d, want %d", class, got, want)
 		}
 		// V8 may leave a copy behind where two of its threads have moved an object.

@@ -1,5 +1,7 @@
 package postmortem
 
+import "slices"
+
 // glibc's malloc keeps a chunk's size before it, in a word of its own whose low
 // bits are flags; the bit of a chunk in use is in the next one (malloc/malloc.c).
 const (
@@ -31,12 +33,13 @@ func mallocArea(m Memory, r addressRange, left *uint64) addressRange {
 		r.end = r.start + size
 		last, least = min(r.start+maxArenaHead, r.end), 1
 	}
-	for at := first; at <= last; at += chunkAlign {
-		if end := chunksEnd(m, addressRange{at, r.end}, least, left); end != 0 {
-			return addressRange{at, end}
+	longest := addressRange{}
+	for at := first; at <= last && longest.end < r.end; at += chunkAlign { // what is before the first may look like one
+		if end := chunksEnd(m, addressRange{at, r.end}, least, left); end > longest.end {
+			longest = addressRange{at, end}
 		}
 	}
-	return addressRange{}
+	return longest
 }
 
 // arenaSize returns how long a piece of a thread's arena is that begins where a
@@ -130,20 +133,24 @@ func mappedChunk(m Memory, r addressRange) uint64 {
 
 // Writable memory that is not V8's heap, by address.
 type outside struct {
+	spans    []addressRange // all of it, and V8's heap
 	malloced []addressRange // areas that malloc manages
 	others   []addressRange
-	chunks   uint64 // of malloc's that may be looked at
+	stacks   []addressRange // the threads'
+	chunks   uint64         // of malloc's that may be looked at
 }
 
 // outsideOf finds that memory. What malloc has asked the kernel for alone is left
 // out: V8 keeps no references in such large pieces, but weak ones.
-func outsideOf(o *Objects) outside {
-	spans := writable(o.memory.Regions())
-	w := outside{chunks: maxArenaHead}
-	for _, r := range spans { // twice as many as there can be: what is none may look like some
+func outsideOf(o *Objects, stacks []LiveStack) outside {
+	w := outside{spans: writable(o.memory.Regions()), chunks: maxArenaHead}
+	for _, t := range stacks {
+		w.stacks = append(w.stacks, t.within(w.spans))
+	}
+	for _, r := range w.spans { // twice as many as there can be: what is none may look like some
 		w.chunks += 2 * (r.end - r.start) / minChunk
 	}
-	for _, r := range spans {
+	for _, r := range w.spans {
 		for at := r.start; at < r.end; {
 			next, ok := o.memory.NextData(at)
 			if !ok {
@@ -158,10 +165,22 @@ func outsideOf(o *Objects) outside {
 	return w
 }
 
+// within returns what of a range is memory in a row.
+func (w *outside) within(r addressRange) addressRange {
+	i := slices.IndexFunc(w.spans, func(s addressRange) bool { return s.has(r.start) })
+	if i < 0 {
+		return addressRange{}
+	}
+	return addressRange{r.start, min(r.end, w.spans[i].end)}
+}
+
 // add adds what is at the start of a range, and returns where that ends.
 func (w *outside) add(o *Objects, r addressRange) (end uint64) {
 	if p := o.pageAround(r.start); p != nil {
 		return p.Address + p.Size
+	}
+	if i := slices.IndexFunc(w.stacks, func(s addressRange) bool { return s.has(r.start) }); i >= 0 {
+		return w.stacks[i].end
 	}
 	if size := mappedChunk(o.memory, r); size != 0 {
 		return r.start + size

@@ -80,6 +80,7 @@ func TestChunksOfAThreadsArenaBeginAfterItsHead(t *testing.T) {
 	} {
 		m := madeMemory{start: make([]byte, size+minPage)}
 		m.put(start, test.words...)
+		m.put(start+head-0x20, 0, 0x60|previousInUse) // of the head, like a chunk before an end
 		m.chunks(start+head, []chunk{{0x290, false}, {160, true}, {size - head - 0x290 - 160, false}})
 		if got := madeMallocArea(m, addressRange{start, start + size + minPage}); got != test.want {
 			t.Errorf("%s: area = %x, want %x", name, got, test.want)
@@ -152,7 +153,7 @@ func TestMemoryOutsideOfTheHeapIsDivided(t *testing.T) {
 	m.chunks(area, append(used(30), chunk{0x2000 - 30*64, false}))
 	m.put(alone, 0, minMapped|mappedAlone)
 	o.memory = m
-	got := outsideOf(o)
+	got := outsideOf(o, nil)
 	if want := []addressRange{{area, area + 0x2000}}; !slices.Equal(got.malloced, want) {
 		t.Errorf("malloc's areas = %x, want %x", got.malloced, want)
 	}

@@ -93,7 +93,7 @@ func variablesOfClosuresAreNamed(t *testing.T, g *Graph, facts censusFacts) {
 
 func referencesAreBounded(t *testing.T, g *Graph, facts censusFacts) {
 	// The map of many objects.
-	m := v8.Ref(g.Map(g.Census(t.Context(), CensusOptions{Class: "Point", Live: true}).Groups[0].object).Address)
+	m := v8.Ref(g.Map(mostOf(t, g, CensusOptions{Class: "Point", Live: true}).object).Address)
 	refs, err := g.References(m, RefOptions{Limit: 7, Depth: 2, Live: true})
 	if err != nil {
 		t.Fatal(err)

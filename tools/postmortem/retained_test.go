@@ -134,8 +134,7 @@ func retainedIsOfWholeStructures(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func referencesAreFound(t *testing.T, g *Graph, facts censusFacts) {
-	first := func(o CensusOptions) v8.Value { return v8.Value(g.Census(t.Context(), o).Groups[0].Address) }
-	named := first(CensusOptions{Class: "Named", Live: true})
+	named := v8.Value(mostOf(t, g, CensusOptions{Class: "Named", Live: true}).Address)
 	o, err := g.heap.Object(named)
 	if err != nil {
 		t.Fatal(err)
@@ -166,13 +165,13 @@ func referencesAreFound(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
-	c := g.Census(t.Context(), CensusOptions{Class: "Point3", Live: true})
-	path, err := g.Path(v8.Value(c.Groups[0].Address))
+	most := mostOf(t, g, CensusOptions{Class: "Point3", Live: true})
+	path, err := g.Path(v8.Value(most.Address))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(path.Steps) == 0 || path.Root == "" || path.Steps[len(path.Steps)-1].Brief.Address != c.Groups[0].Address {
-		t.Errorf("path = %+v, want one to %v", path, c.Groups[0].Address)
+	if len(path.Steps) == 0 || path.Root == "" || path.Steps[len(path.Steps)-1].Brief.Address != most.Address {
+		t.Errorf("path = %+v, want one to %v", path, most.Address)
 	}
 	if last := len(path.Steps) - 1; last > 1 {
 		if got := path.Steps[last].Link; got.How != ByElement {

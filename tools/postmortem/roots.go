@@ -36,32 +36,33 @@ var holderNames = [...]string{
 
 func (h Holder) String() string { return holderNames[h] }
 
-const (
-	redZone    = 128     // bytes below a thread's stack pointer that still count
-	threadData = 1 << 11 // bytes that the C library keeps for each; 0x900 in glibc 2.36
-)
-
 // A rootScan looks for references in memory that is not V8's heap. Of what malloc
 // gave the program only that counts of which V8 says that it keeps objects alive: of
 // its handles those in use, and not those that are weak. In other memory a word that
-// looks like a reference is taken for one, but below the threads' stack pointers.
+// looks like a reference is taken for one, but in the stacks.
 type rootScan struct {
 	objects *Objects
-	threads []Thread
 	seen    bitSet // by ID
 	roots   []Root
 	buffer  []byte
 }
 
 // roots returns the objects that something outside of the heaps refers to.
-func (o *Objects) roots(ctx context.Context, threads []Thread) ([]Root, error) {
-	s := &rootScan{objects: o, threads: threads, seen: newBits(o.Len()), buffer: make([]byte, pageAlign)}
-	for _, t := range threads {
-		for _, w := range t.Registers.General {
+func (o *Objects) roots(ctx context.Context, stacks []LiveStack) ([]Root, error) {
+	s := &rootScan{objects: o, seen: newBits(o.Len()), buffer: make([]byte, pageAlign)}
+	memory := outsideOf(o, stacks)
+	for i, t := range stacks {
+		for _, w := range t.registers {
 			s.word(w, 0, ByRegister)
 		}
+		if t.whole {
+			o.Doubts.Loose = true
+			s.scan(addressRange{t.start(), memory.stacks[i].end}, ByStack)
+		}
+		for _, r := range t.frames {
+			s.scan(memory.within(r), ByStack)
+		}
 	}
-	memory := outsideOf(o)
 	if h, ok := findHolders(o, memory.malloced); ok {
 		h.scan(s)
 	} else {
@@ -72,36 +73,10 @@ func (o *Objects) roots(ctx context.Context, threads []Thread) ([]Root, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		s.span(r)
+		s.scan(r, ByMemory)
 	}
 	slices.SortFunc(s.roots, func(a, b Root) int { return cmp.Compare(a.Object, b.Object) })
 	return s.roots, nil
-}
-
-// span looks through a range of memory.
-func (s *rootScan) span(r addressRange) {
-	stack := s.stackIn(r)
-	if stack.end != 0 {
-		s.scan(stack, ByStack)
-		r.start = stack.end
-	}
-	s.scan(r, ByMemory)
-}
-
-// stackIn returns the stack in a range of memory, from where it begins to count;
-// none if no thread has its stack there.
-func (s *rootScan) stackIn(r addressRange) addressRange {
-	for _, t := range s.threads {
-		start := (t.Registers.SP - redZone) &^ (wordSize - 1)
-		switch base := t.Registers.FSBase; {
-		case !r.has(start):
-		case base > start && r.has(base): // a thread's own data is at the top of its stack
-			return addressRange{start, min(r.end, alignUp(base+threadData, minPage))}
-		default:
-			return addressRange{start, r.end}
-		}
-	}
-	return addressRange{}
 }
 
 // scan looks through memory as far as the core has it.

@@ -24,7 +24,7 @@ func TestStackCountsFromItsPointerOn(t *testing.T) {
 		{base, Root{2, stack + 0x3000, ByMemory}},
 	} {
 		thread.Registers.FSBase = test.base
-		got, err := h.o.roots(t.Context(), []Thread{thread})
+		got, err := h.o.roots(t.Context(), []LiveStack{{Thread: thread, whole: true, registers: thread.Registers.General[:]}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,6 +32,34 @@ func TestStackCountsFromItsPointerOn(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("roots with a thread's data at %x = %x, want %x", test.base, got, want)
 		}
+	}
+}
+
+func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
+	const stack, size = 0x7000_0000, 0x4000
+	h := makeHolders()
+	h.m[stack] = make([]byte, size)
+	for i := range uint64(8) {
+		h.m.put(stack+0x400*i, madeObject(int(i)))
+	}
+	thread := Thread{Registers: Registers{SP: stack + 0x800}}
+	thread.Registers.General[regCX] = madeObject(10)
+	got, err := h.o.roots(t.Context(), []LiveStack{{
+		Thread:    thread,
+		registers: []uint64{madeObject(11)},
+		frames:    []addressRange{{stack + 0xc00, stack + 0x1400}, {stack + 0x1a00, 1 << 63}, {8, 1 << 63}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Root{
+		{3, stack + 0xc00, ByStack}, {4, stack + 0x1000, ByStack}, {7, stack + 0x1c00, ByStack}, {11, 0, ByRegister},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("roots = %x, want %x", got, want)
+	}
+	if h.o.Doubts.Loose {
+		t.Error("all memory counts, though the frames are known")
 	}
 }
 
@@ -57,7 +85,12 @@ func checkHeld(t *testing.T, version, mode string) {
 	target.Facts(&facts)
 	g := graphOf(t, target.PID)
 	if g.Doubts.Loose {
-		t.Error("what keeps objects alive was not found")
+		t.Error("not all that keeps objects alive was found")
+	}
+	for _, r := range g.Roots {
+		if r.By == ByMemory {
+			t.Errorf("object %d is held by %v at %x, which is not understood", r.Object, r.By, r.From)
+		}
 	}
 	live, dead := countByClass(t, g)
 	for class, want := range facts.Held {

@@ -40,6 +40,14 @@ type Frame struct {
 
 // Stack returns the calls that a thread is in.
 func (d *Dump) Stack(t Thread) Stack {
+	w := d.walk(t)
+	w.findConstructors()
+	w.findAwaiting()
+	return w.stack
+}
+
+// walk goes up a thread's stack.
+func (d *Dump) walk(t Thread) *walker {
 	w := &walker{Dump: d, thread: t, exit: d.exitFrame(t)}
 	w.at = cursor{pc: t.Registers.PC, regs: t.Registers.General, known: 1<<generalRegisters - 1, leaf: true}
 	w.reached = w.at.sp()
@@ -49,9 +57,7 @@ func (d *Dump) Stack(t Thread) Stack {
 			break
 		}
 	}
-	w.findConstructors()
-	w.findAwaiting()
-	return w.stack
+	return w
 }
 
 // findConstructors marks the calls that V8's glue for "new" has made. Maglev's code
@@ -102,6 +108,10 @@ type walker struct {
 	reached uint64 // how far up the stack the walk has come for certain
 	exit    uint64 // V8's newest exit frame, until the walk has met it; 0: none
 	stack   Stack
+
+	frames    []addressRange // V8's, newest first
+	inFrames  bool           // the last of them goes on
+	registers []uint64       // of V8's code that was running
 }
 
 // A codeKind says what runs at an address.
@@ -164,6 +174,7 @@ func (w *walker) step() bool {
 	}
 	switch kind {
 	case codeNative:
+		w.inFrames = false
 		w.push(w.called(p))
 		return w.leave(p)
 	case codeUnknown:
@@ -175,6 +186,7 @@ func (w *walker) step() bool {
 		w.push(symbolize.Frame{Name: symbolize.Unknown, Offset: w.at.pc})
 		return w.climb()
 	}
+	w.note()
 	return w.stepV8(kind, p)
 }
 

@@ -39,7 +39,7 @@ type Doubts struct {
 	Unreadable uint64 `json:"unreadable"` // bytes of pages that the core does not have
 	Lost       uint64 `json:"lost"`       // bytes of pages in which no object begins where one should
 	Guessed    int    `json:"guessed"`    // objects that end where the next begins: their size is not known
-	Loose      bool   `json:"loose"`      // what V8 keeps objects alive by was not found, so all memory counts
+	Loose      bool   `json:"loose"`      // not all that V8 keeps objects alive by was told, so what is around it counts, too
 }
 
 // An objectKind is what objects of the same map have in common.

@@ -53,7 +53,7 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a byte in %d: Walk: %v", distance, err)
 		}
-		g, err := NewGraph(t.Context(), o, d.Threads())
+		g, err := NewGraph(t.Context(), o, d.LiveStacks())
 		if err != nil {
 			t.Fatalf("a byte in %d: NewGraph: %v", distance, err)
 		}

@@ -1,0 +1,131 @@
+package postmortem
+
+import (
+	"slices"
+	"sort"
+)
+
+// V8 lists the blocks of handles that an owner has, oldest first, and keeps where in
+// the newest the next handle is to be put and where that block ends. All others are
+// full (src/handles/handles.h, local-handles.h, persistent-handles.h).
+//
+// Of an isolate that place is in itself; its list, an address and two counts, is
+// there, too, or comes after its address. Other owners have a std::vector close to
+// that place.
+const maxHandleBlocks = 1 << 20
+
+// A handleBlockState is a piece of memory that may be a block of local handles.
+type handleBlockState struct {
+	start uint64
+	used  uint64 // up to where its handles count; 0: none
+}
+
+// handleUse looks at words that are at an address: whether an owner is there.
+func (h *holders) handleUse(words []byte, at uint64) {
+	word := func(i int) uint64 {
+		if (i+1)*wordSize > len(words) {
+			return 0
+		}
+		return wordOf(words, i*wordSize)
+	}
+	first, second := word(0), word(1)
+	inIsolate := slices.ContainsFunc(h.isolates, func(r addressRange) bool { return r.has(at) })
+	if inIsolate || h.isIsolate(first) {
+		i := 0
+		if !inIsolate {
+			i = 1
+		}
+		if data, room, count := word(i), word(i+1), word(i+2); count <= room && room <= maxHandleBlocks {
+			if list := h.blockList(data, data+count*wordSize, data+room*wordSize); list != nil {
+				h.lists = append(h.lists, list)
+			}
+		}
+	}
+	switch b := h.blockAround(first); {
+	case inIsolate && b != nil && (second == b.start+handleBlock || second == first): // the same: none may be made
+		h.current = append(h.current, first)
+	case b != nil && second == b.start+handleBlock:
+		for _, i := range []int{3, 4} { // after how deep scopes are, and in V8 9.4 to 12 one more word
+			h.fill(h.blockList(word(i), word(i+1), word(i+2)), first)
+		}
+	case h.blockAround(word(3)) != nil && h.isManaged(first):
+		if list := h.blockList(first, second, word(2)); list != nil && word(4) == list[len(list)-1].start+handleBlock {
+			h.fill(list, word(3))
+		}
+	}
+}
+
+func (h *holders) isIsolate(address uint64) bool {
+	return slices.ContainsFunc(h.isolates, func(r addressRange) bool { return r.start == address })
+}
+
+// blockList returns the blocks that a list has from start to end, which may grow to
+// room. It is nil if there is none.
+func (h *holders) blockList(start, end, room uint64) []*handleBlockState {
+	if !h.isManaged(start) || start%chunkAlign != 0 || end <= start || room < end || (room-start)/wordSize > maxHandleBlocks || (end-start)%wordSize != 0 {
+		return nil
+	}
+	size, ok := chunkAt(h.objects.memory, start-chunkHead)
+	if !ok || !fits((size&^chunkFlags)-wordSize, room-start) {
+		return nil
+	}
+	words := make([]byte, end-start)
+	if _, err := h.objects.memory.ReadAt(words, start); err != nil {
+		return nil
+	}
+	var list []*handleBlockState
+	for i := 0; i < len(words); i += wordSize {
+		b := h.blockAround(wordOf(words, i))
+		if b == nil || b.start != wordOf(words, i) {
+			return nil
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// fill notes that the handles of an owner's blocks count up to the next, which is to
+// be put in the last of them.
+func (h *holders) fill(list []*handleBlockState, next uint64) {
+	if len(list) == 0 {
+		return
+	}
+	last := list[len(list)-1]
+	if next < last.start || next > last.start+handleBlock {
+		return
+	}
+	last.used = max(last.used, next)
+	for _, b := range list[:len(list)-1] {
+		b.used = b.start + handleBlock
+	}
+}
+
+// fillIsolates notes which handles of isolates count. Where nothing is known of any
+// all may.
+func (h *holders) fillIsolates() {
+	for _, next := range h.current {
+		b := h.blockAround(next)
+		list := []*handleBlockState{b}
+		for _, l := range h.lists {
+			if l[len(l)-1] == b {
+				list = l
+			}
+		}
+		h.fill(list, next)
+	}
+	for i := range h.handles {
+		if b := &h.handles[i]; len(h.current) == 0 {
+			b.used = b.start + handleBlock
+		}
+	}
+}
+
+// blockAround returns the block of local handles that an address is in, its end
+// included.
+func (h *holders) blockAround(address uint64) *handleBlockState {
+	i := sort.Search(len(h.handles), func(i int) bool { return h.handles[i].start > address }) - 1
+	if i < 0 || address > h.handles[i].start+handleBlock {
+		return nil
+	}
+	return &h.handles[i]
+}
