@@ -151,12 +151,15 @@ SEC("tp_btf/sys_exit")
 int on_system_call_end(u64 *ctx)
 {
 	struct pt_regs *regs = (struct pt_regs *)ctx[0];
-	u64 nr = syscall_number(regs), duration = 0;
 	struct call_key key = { 0, 0 };
+	u64 nr, duration = 0;
 	s64 result = ctx[1];
 	struct walk *w;
 	struct hit *hit;
 
+	if (!slower && !stall && !is_wanted_error(result))
+		return 0; /* as most calls of the machine */
+	nr = syscall_number(regs);
 	if (nr >= MAX_SYSCALLS)
 		return 0;
 	if (stall) {
