@@ -59,7 +59,7 @@ type holders struct {
 	lists    [][]*handleBlockState // that isolates have, none empty
 	current  []uint64              // where isolates put their next handles
 	rings    []addressRange        // of microtasks that wait
-	left     uint64                // bytes that may be added to owned and rings
+	left     uint64                // bytes that lists, owned and rings may still take
 }
 
 type nodeBlock struct {

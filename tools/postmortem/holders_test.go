@@ -166,6 +166,24 @@ func TestAllHandlesHoldWhereNoOwnerIsKnown(t *testing.T) {
 	h.check(t, map[int]Holder{1: ByHandle, 2: ByHandle})
 }
 
+func TestListsAreNoLongerThanMemoryInAll(t *testing.T) {
+	const blocks, lists = 1000, 20
+	h := makeHolders(handleBlock, blocks*wordSize, lists*4*wordSize)
+	for i := range uint64(blocks) {
+		h.m.put(h.at[3]+i*wordSize, h.at[2])
+	}
+	for i := range uint64(lists) {
+		h.m.put(h.at[4]+i*4*wordSize, h.at[0], h.at[3], blocks, blocks)
+	}
+	found, ok := findHolders(h.o, []addressRange{{madeArea, madeArea + madeSize}})
+	if !ok {
+		t.Fatal("no holders")
+	}
+	if got, want := len(found.lists), madeSize/(blocks*wordSize); got != want {
+		t.Errorf("lists of %d blocks = %d, want %d", blocks, got, want)
+	}
+}
+
 func TestEternalHandlesHold(t *testing.T) {
 	h := makeHolders(eternalBlock, eternalBlock)
 	for i := range uint64(eternalBlock / wordSize) {

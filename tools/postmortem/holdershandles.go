@@ -30,16 +30,11 @@ func (h *holders) handleUse(words []byte, at uint64) {
 	}
 	first, second := word(0), word(1)
 	inIsolate := slices.ContainsFunc(h.isolates, func(r addressRange) bool { return r.has(at) })
-	if inIsolate || h.isIsolate(first) {
-		i := 0
-		if !inIsolate {
-			i = 1
-		}
-		if data, room, count := word(i), word(i+1), word(i+2); count <= room && room <= maxHandleBlocks {
-			if list := h.blockList(data, data+count*wordSize, data+room*wordSize); list != nil {
-				h.lists = append(h.lists, list)
-			}
-		}
+	switch {
+	case inIsolate:
+		h.listUse(first, second, word(2))
+	case h.isIsolate(first):
+		h.listUse(second, word(2), word(3))
 	}
 	switch b := h.blockAround(first); {
 	case inIsolate && b != nil && (second == b.start+handleBlock || second == first): // the same: none may be made
@@ -48,10 +43,20 @@ func (h *holders) handleUse(words []byte, at uint64) {
 		for _, i := range []int{3, 4} { // after how deep scopes are, and in V8 9.4 to 12 one more word
 			h.fill(h.blockList(word(i), word(i+1), word(i+2)), first)
 		}
-	case h.blockAround(word(3)) != nil && h.isManaged(first):
+	case word(4)-word(3) <= handleBlock && h.blockAround(word(3)) != nil:
 		if list := h.blockList(first, second, word(2)); list != nil && word(4) == list[len(list)-1].start+handleBlock {
 			h.fill(list, word(3))
 		}
+	}
+}
+
+// listUse looks at what may be an isolate's list of blocks.
+func (h *holders) listUse(data, room, count uint64) {
+	if count > room || room > maxHandleBlocks {
+		return
+	}
+	if list := h.blockList(data, data+count*wordSize, data+room*wordSize); list != nil {
+		h.lists = append(h.lists, list)
 	}
 }
 
@@ -60,7 +65,8 @@ func (h *holders) isIsolate(address uint64) bool {
 }
 
 // blockList returns the blocks that a list has from start to end, which may grow to
-// room. It is nil if there is none.
+// room. It is nil if there is none. Whatever a process says, all lists together are no
+// longer than what malloc gave out.
 func (h *holders) blockList(start, end, room uint64) []*handleBlockState {
 	if !h.isManaged(start) || start%chunkAlign != 0 || end <= start || room < end || (room-start)/wordSize > maxHandleBlocks || (end-start)%wordSize != 0 {
 		return nil
@@ -69,6 +75,10 @@ func (h *holders) blockList(start, end, room uint64) []*handleBlockState {
 	if !ok || !fits((size&^chunkFlags)-wordSize, room-start) {
 		return nil
 	}
+	if end-start > h.left {
+		return nil
+	}
+	h.left -= end - start
 	words := make([]byte, end-start)
 	if _, err := h.objects.memory.ReadAt(words, start); err != nil {
 		return nil
