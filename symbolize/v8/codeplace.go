@@ -33,6 +33,27 @@ func (c *Codes) Interpreted(fp uint64) (int, error) {
 	return c.bytecodePosition(array, offset-int(c.code.bytecodes)+heapTag)
 }
 
+// IsBaseline reports whether the function at the frame pointer fp, which one of V8's
+// builtins works for, has machine code that was made of its bytecodes one by one: the
+// builtin builds its frame, or takes it down. Its frame has no bytecode's offset.
+func (c *Codes) IsBaseline(fp uint64) bool {
+	tagged, err := c.slot(fp, int(c.layout.FPBytecodeOffset))
+	if err != nil {
+		return false
+	}
+	_, err = c.object(tagged)
+	return err == nil
+}
+
+// Returning is Interpreted for a function that returns: V8 takes it to be at its end.
+func (c *Codes) Returning(fp uint64) (int, error) {
+	array, err := c.bytecodes(fp)
+	if err != nil {
+		return -1, err
+	}
+	return c.bytecodePosition(array, maxBytecodes)
+}
+
 // Baseline is Interpreted for the machine code that was made of the bytecodes one
 // by one. pc is the instruction, or where it returns to.
 func (c *Codes) Baseline(code Code, fp, pc uint64) (int, error) {

@@ -191,6 +191,8 @@ func FuzzCode(f *testing.F) {
 		c.Exit(at)
 		c.Template(at)
 		c.Interpreted(at)
+		c.IsBaseline(at)
+		c.Returning(at)
 		c.Baseline(found, at, at)
 		c.At(at, at-min(at, 1<<12))
 	})

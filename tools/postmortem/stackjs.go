@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"errors"
+	"strings"
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
@@ -131,6 +132,10 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 		return symbolize.NoTier, own(-1), nil
 	}
 	fp, pc := w.at.fp(), w.at.pc
+	if kind == codeBuiltin && w.codes.IsBaseline(fp) {
+		offset, err := w.atEdge(f)
+		return symbolize.Baseline, own(offset), err
+	}
 	if kind == codeBuiltin {
 		offset, err := w.codes.Interpreted(fp)
 		return symbolize.Interpreted, own(offset), err
@@ -160,6 +165,23 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 		places = own(-1)
 	}
 	return c.Tier, places, err
+}
+
+// atEdge returns where in its script a function is whose frame one of V8's builtins
+// builds or takes down: at its start, or at its end. It is -1 where it is not known
+// which builtin that is.
+func (w *walker) atEdge(f v8.Function) (int, error) {
+	kind, p := w.codeAt(w.at.pc)
+	if kind != codeBuiltin {
+		return -1, nil
+	}
+	switch strings.TrimPrefix(w.called(p).Name, builtinPrefix) {
+	case "BaselineOutOfLinePrologue":
+		return f.Start, nil
+	case "BaselineLeaveFrame":
+		return w.codes.Returning(w.at.fp())
+	}
+	return -1, nil
 }
 
 // sharedOf returns a function's SharedFunctionInfo, 0 if it cannot be read.

@@ -87,7 +87,7 @@ func (w *walker) giveUp(kind codeKind, p part) bool {
 // pushCode pushes V8's code that has no frame of its own, or none that can be told.
 func (w *walker) pushCode(kind codeKind, p part) {
 	f := symbolize.Frame{Name: "[code]", Module: jit, Offset: w.at.pc}
-	if kind == codeBuiltin {
+	if kind == codeBuiltin && w.at.pc != 0 {
 		f = w.called(p)
 		f.Name = strings.TrimPrefix(f.Name, builtinPrefix)
 	}

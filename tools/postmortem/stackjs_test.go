@@ -1,0 +1,84 @@
+package postmortem
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+)
+
+// TestBaselineFunctionsAreKnownAsTheyReturn stops a program where V8 looks, before
+// a function of the baseline compiler returns, whether to compile it better. gdb
+// does: it can stop a program on a function of V8's.
+func TestBaselineFunctionsAreKnownAsTheyReturn(t *testing.T) {
+	versions := []string{"24.21.0"}
+	if matrix() {
+		versions = []string{"20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0"}
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			nodetest.Root(t)
+			// Without loops V8 looks when functions return, and then only.
+			script := filepath.Join(t.TempDir(), "returns.js")
+			source := `
+function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+function again() { fib(20); setImmediate(again); }
+console.log('ready');
+again();`
+			if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+				Script: script, Flags: []string{"--sparkplug", "--no-opt", "--no-maglev"},
+			})
+			d := opened(t, gdbCore(t, target.PID, "_ZN2v88internal41Runtime_BytecodeBudgetInterrupt_SparkplugEiPmPNS0_7IsolateE"), Options{})
+			s := d.Stack(d.Threads()[0])
+			if reason := doubt(s); reason != "" {
+				t.Errorf("%s:\n%s", reason, listing(s))
+			}
+			if !isReturning(d, s) {
+				t.Errorf("no function is about to return:\n%s", listing(s))
+			}
+		})
+	}
+}
+
+// gdbCore takes a core of a process as it calls a function.
+func gdbCore(t *testing.T, pid int, function string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "core")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it may never be called
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "gdb", "-nx", "-batch", "-p", strconv.Itoa(pid),
+		"-ex", "break "+function, "-ex", "continue", "-ex", "gcore "+path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("gdb: %v\n%s", err, out)
+	}
+	return path
+}
+
+// isReturning reports whether the innermost JavaScript on a stack is code of the
+// baseline compiler that one of V8's builtins takes the frame down for.
+func isReturning(d *Dump, s Stack) bool {
+	for _, f := range s.Frames {
+		if f.Kind == symbolize.JS {
+			kind, _ := d.codeAt(f.PC)
+			return kind == codeBuiltin && f.Tier == symbolize.Baseline
+		}
+	}
+	return false
+}
+
+func TestCodeThatIsLostHasNoName(t *testing.T) {
+	w := &walker{Dump: &Dump{}}
+	w.pushCode(codeBuiltin, part{}) // V8's newest exit frame, that something else is written over
+	if got, want := w.stack.Frames[0].Name, "[code]"; got != want {
+		t.Errorf("name = %q, want %q", got, want)
+	}
+}
