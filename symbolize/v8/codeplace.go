@@ -159,7 +159,12 @@ func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
 		return []Place{outermost}, err
 	}
 	p, ok, err := positionAt(table, int(pc-code.Start), c.code.unsigned)
-	if err != nil || !ok {
+	if err != nil || len(table) == 0 {
+		return []Place{outermost}, err
+	}
+	if !ok { // the code that builds the frame
+		f, err := ReadShared(c.mem, c.layout, d.shared)
+		outermost.Offset = f.Start
 		return []Place{outermost}, err
 	}
 	var places []Place

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -25,18 +26,11 @@ func TestBaselineFunctionsAreKnownAsTheyReturn(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			nodetest.Root(t)
 			// Without loops V8 looks when functions return, and then only.
-			script := filepath.Join(t.TempDir(), "returns.js")
-			source := `
+			target := startSource(t, version, `
 function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 function again() { fib(20); setImmediate(again); }
 console.log('ready');
-again();`
-			if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
-				Script: script, Flags: []string{"--sparkplug", "--no-opt", "--no-maglev"},
-			})
+again();`, "--sparkplug", "--no-opt", "--no-maglev")
 			d := opened(t, gdbCore(t, target.PID, "_ZN2v88internal41Runtime_BytecodeBudgetInterrupt_SparkplugEiPmPNS0_7IsolateE"), Options{})
 			s := d.Stack(d.Threads()[0])
 			if reason := doubt(s); reason != "" {
@@ -47,6 +41,49 @@ again();`
 			}
 		})
 	}
+}
+
+// TestEndlessRegularExpressionIsSeen looks at a program that will not be done with a
+// text: the machine code for the expression is of no function.
+func TestEndlessRegularExpressionIsSeen(t *testing.T) {
+	versions := []string{"16.20.2", "24.21.0"}
+	if matrix() {
+		versions = nodetest.Versions
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			target := startSource(t, version, `
+function stuck(text) { return /^(?:a+)+$/.test(text); }
+console.log('ready');
+stuck('a'.repeat(64) + 'b');`, "--no-regexp-tier-up")
+			for range 50 {
+				d := dumped(t, target.PID, Options{})
+				s := d.Stack(d.Threads()[0])
+				if reason := doubt(s); reason != "" {
+					t.Errorf("%s:\n%s", reason, listing(s))
+				}
+				if kind, _ := d.codeAt(s.Frames[0].PC); kind != codeJIT {
+					continue // not there yet
+				}
+				caller := slices.IndexFunc(s.Frames, func(f Frame) bool { return f.Kind == symbolize.JS })
+				if got := s.Frames[0].Kind; got != symbolize.Typed || s.Frames[max(caller, 0)].Name != "stuck" {
+					t.Errorf("the expression's code is a frame of kind %v, want typed, called by stuck:\n%s", got, listing(s))
+				}
+				return
+			}
+			t.Error("the expression was not being matched")
+		})
+	}
+}
+
+// startSource starts a program whose text is source.
+func startSource(t *testing.T, version, source string, flags ...string) *nodetest.Target {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "source.js")
+	if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: script, Flags: flags})
 }
 
 // gdbCore takes a core of a process as it calls a function.

@@ -51,7 +51,11 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 	}
 	function := v8.Value(tagged)
 	f, err := w.function(function)
-	if err != nil {
+	switch {
+	case err != nil && kind == codeJIT && w.runsOwn():
+		w.pushCode(kind, p)
+		return w.climb()
+	case err != nil:
 		w.push(symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: w.at.pc}).Trouble = err
 		return w.climb()
 	}
@@ -163,6 +167,17 @@ func (w *walker) runs(function v8.Value) bool {
 	}
 	c, err := w.codes.OfFunction(function, w.thread.Isolate)
 	return err == nil && c.Holds(w.at.pc)
+}
+
+// runsOwn reports whether the code that V8 made at pc is of no function: a regular
+// expression's, whose frame has other things there.
+func (w *walker) runsOwn() bool {
+	r, ok := w.region(w.at.pc)
+	if !ok || w.codes == nil {
+		return false
+	}
+	c, err := w.codes.At(w.at.pc, r.Start)
+	return err == nil && c.Builtin
 }
 
 // pushCallee pushes the innermost function while its code is still building its
