@@ -131,6 +131,12 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	if f.Script == 0 || w.codes == nil {
 		return symbolize.NoTier, own(-1), nil
 	}
+	begun := func(offset int, err error) []v8.Place { // a function that has no position yet is at its start
+		if offset < 0 && err == nil {
+			offset = f.Start
+		}
+		return own(offset)
+	}
 	fp, pc := w.at.fp(), w.at.pc
 	if kind == codeBuiltin && w.codes.IsBaseline(fp) {
 		offset, err := w.atEdge(f)
@@ -138,7 +144,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	}
 	if kind == codeBuiltin {
 		offset, err := w.codes.Interpreted(fp)
-		return symbolize.Interpreted, own(offset), err
+		return symbolize.Interpreted, begun(offset, err), err
 	}
 	c, err := w.codes.OfFunction(function, w.thread.Isolate)
 	if err != nil || !c.Holds(pc) {
@@ -152,7 +158,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 			pc++ // of two bytecodes it is the one that begins there
 		}
 		offset, err := w.codes.Baseline(c, fp, pc)
-		return c.Tier, own(offset), err
+		return c.Tier, begun(offset, err), err
 	}
 	if c.Builtin {
 		return symbolize.NoTier, own(-1), nil

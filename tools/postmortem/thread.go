@@ -31,8 +31,6 @@ const (
 	regDI            = 5
 	regBP            = 6
 	regSP            = 7
-	regR9            = 9
-	regR12           = 12
 	regR13           = 13
 )
 
