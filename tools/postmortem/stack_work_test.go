@@ -43,7 +43,7 @@ func TestRunningStacksAreWhole(t *testing.T) {
 func doubt(s Stack) string {
 	last := s.Frames[len(s.Frames)-1].Name
 	if s.Broken && strings.HasPrefix(last, "DeoptimizationEntry") {
-		return "" // V8 has taken the frame apart that would come next
+		return "" // V8 has taken apart the frame that would come next
 	}
 	if s.Broken || s.Truncated {
 		return "it ends early"
@@ -57,7 +57,7 @@ func doubt(s Stack) string {
 			return f.Trouble.Error()
 		case f.Name == symbolize.Unknown || f.Name == symbolize.Broken:
 			return "it has a gap"
-		case f.Kind == symbolize.JS && f.ExecutingLine == 0:
+		case f.Kind == symbolize.JS && f.ExecutingLine == 0 && f.PC != 0:
 			return f.Name + " has no line"
 		}
 	}

@@ -34,6 +34,10 @@ func (w *walker) slots(fp uint64) (marker, function uint64, ok bool) {
 // stepV8 is step where the code is V8's.
 func (w *walker) stepV8(kind codeKind, p part) bool {
 	l := &w.binary.Layout
+	if kind == codeBuiltin && w.deoptimizes(p) {
+		w.pushCode(kind, p)
+		return w.leap()
+	}
 	fp := w.at.fp()
 	marker, tagged, ok := w.slots(fp)
 	if !ok {
@@ -169,6 +173,12 @@ func (w *walker) runs(function v8.Value) bool {
 	return err == nil && c.Holds(w.at.pc)
 }
 
+// deoptimizes reports whether V8 has taken a function's frame apart to replace it by
+// others: what the frame pointer points to is overwritten.
+func (w *walker) deoptimizes(p part) bool {
+	return !w.at.leaf && w.at.pc != 0 && strings.HasPrefix(w.called(p).Name, builtinPrefix+"DeoptimizationEntry")
+}
+
 // runsOwn reports whether the code that V8 made at pc is of no function: a regular
 // expression's, whose frame has other things there.
 func (w *walker) runsOwn() bool {
@@ -200,6 +210,7 @@ func (w *walker) pushCallee(kind codeKind) bool {
 		if kind == codeBuiltin {
 			frame.Tier = symbolize.Interpreted
 		}
+		w.execute(frame, f, f.Start)
 	}
 	return true
 }
