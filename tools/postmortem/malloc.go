@@ -179,9 +179,6 @@ func (w *outside) add(o *Objects, r addressRange) (end uint64) {
 	if p := o.pageAround(r.start); p != nil {
 		return p.Address + p.Size
 	}
-	if i := slices.IndexFunc(w.stacks, func(s addressRange) bool { return s.has(r.start) }); i >= 0 {
-		return w.stacks[i].end
-	}
 	if size := mappedChunk(o.memory, r); size != 0 {
 		return r.start + size
 	}
@@ -190,6 +187,9 @@ func (w *outside) add(o *Objects, r addressRange) (end uint64) {
 		return area.end
 	}
 	end = min(r.start+minPage, r.end)
+	if slices.ContainsFunc(w.stacks, func(s addressRange) bool { return s.has(r.start) }) {
+		return end // with what malloc has beside it: a signal's handler may have its stack there
+	}
 	if last := len(w.others) - 1; last >= 0 && w.others[last].end == r.start {
 		w.others[last].end = end
 	} else {

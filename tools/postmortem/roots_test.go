@@ -63,6 +63,18 @@ func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
 	}
 }
 
+func TestStackAmongChunksHidesNoHandles(t *testing.T) {
+	h := makeHolders(4096)
+	h.node(3, madeObject(1), 1)
+	got, err := h.o.roots(t.Context(), []LiveStack{{Thread: Thread{Registers: Registers{SP: h.at[2] + 2048}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0].Object != 1 || got[0].By != ByGlobal {
+		t.Errorf("roots = %+v, want object 1 by a global handle", got)
+	}
+}
+
 // TestWhatIsHeldFromOutsideIsLive looks at objects that handles, microtasks and
 // stacks alone refer to, and at some that nothing does.
 func TestWhatIsHeldFromOutsideIsLive(t *testing.T) {
