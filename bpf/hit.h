@@ -390,14 +390,13 @@ static __always_inline bool is_due(struct hit *hit)
 	hit->number = __sync_fetch_and_add(&matches, 1) + 1;
 	if (hit->number < nth)
 		return false;
-	if (interval && before && hit->time - before < interval) {
-		count(limited);
+	if (interval &&
+	    ((before && (s64)(hit->time - before) < (s64)interval) ||
+	        __sync_val_compare_and_swap(&last, before, hit->time) != before)) {
+		count(limited); /* also by one that is acted on now, on another CPU */
 		return false;
 	}
-	if (remaining <= 0 || __sync_fetch_and_add(&remaining, -1) <= 0)
-		return false;
-	last = hit->time;
-	return true;
+	return remaining > 0 && __sync_fetch_and_add(&remaining, -1) > 0;
 }
 
 /* The thread takes the signal before its next instruction in user mode. */

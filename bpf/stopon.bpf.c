@@ -31,17 +31,22 @@ struct {
 	__type(value, struct loop);
 } loops SEC(".maps");
 
-/* The loop goes to its poll (since 0), or comes back from it. */
+/* The loop goes to its poll (since 0), or comes back from it. A look at the thread can come at any
+ * instant of this: it finds the stall that was, or none.
+ */
 static __always_inline void turn(u64 ids, u64 since)
 {
 	struct loop *loop = bpf_map_lookup_elem(&loops, &ids), fresh = { .since = since };
 	u32 tgid = ids >> 32;
+	u64 before;
 
 	if (loop) {
-		if (loop->since && !loop->told && bpf_ktime_get_ns() - loop->since > stall)
+		before = __sync_lock_test_and_set(&loop->since, 0);
+		if (!__sync_lock_test_and_set(&loop->told, 0) && before &&
+		    bpf_ktime_get_ns() - before > stall)
 			count(missed);
-		loop->since = since;
-		loop->told = 0;
+		if (since)
+			__sync_lock_test_and_set(&loop->since, since);
 	} else if (bpf_map_lookup_elem(&processes, &tgid)) {
 		bpf_map_update_elem(&loops, &ids, &fresh, BPF_ANY);
 	}
@@ -62,12 +67,15 @@ static __always_inline void check_stall(void *ctx, u64 ids)
 	}
 	if (!loop->since || loop->told || now < loop->since + stall)
 		return;
+	if (__sync_lock_test_and_set(&loop->told, 1))
+		return; /* by a look that came at the end of a system call, just here */
 	w = take_walk(ids >> 32);
 	hit = begin_hit(w, ids, TRIGGER_STALL);
-	if (!hit)
+	if (!hit) {
+		loop->told = 0;
 		return;
-	loop->told = 1;
-	hit->duration = now - loop->since;
+	}
+	hit->duration = hit->time - loop->since;
 	finish_hit(ctx, w, hit, 0);
 }
 

@@ -197,6 +197,18 @@ const scenarios = {
     return facts;
   },
 
+  // The event loop waits for a moment, many times.
+  async naps() {
+    const facts = { events: 997 };
+    function guilty() { sleep(3); }
+    for (let i = 0; i < facts.events; i++) {
+      await pause(1);
+      guilty();
+    }
+    await pause(1);
+    return facts;
+  },
+
   // Nothing happens.
   async idle() {
     await pause(1);

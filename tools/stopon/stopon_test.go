@@ -305,6 +305,26 @@ func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 	}
 }
 
+// TestStallIsToldOnce: a stall is seen at the end of a system call and, at any
+// instant, even during that, by the look at what runs; it is told by one of them.
+func TestStallIsToldOnce(t *testing.T) {
+	nodetest.Root(t)
+	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"naps"}})
+	r := watch(t, target, Options{Stall: 2 * time.Millisecond})
+	done := perform(t, target)
+	hits := r.end(done.Events)
+	for i, h := range hits[1:] {
+		const resolution = time.Millisecond / 2
+		begun, before := h.Time.Add(-h.Duration), hits[i].Time.Add(-hits[i].Duration)
+		if begun.Sub(before).Abs() < resolution {
+			t.Errorf("stalls at %v and %v, want them apart: one is told twice", before, begun)
+		}
+	}
+	if seen := len(hits) + int(r.result.Missed+r.result.Lost); seen < done.Events {
+		t.Errorf("stalls = %d, missed or lost = %d, want all of %d", len(hits), seen-len(hits), done.Events)
+	}
+}
+
 func TestIdleLoopRaisesNoAlarm(t *testing.T) {
 	nodetest.Root(t)
 	idle := 3 * time.Second
