@@ -43,6 +43,38 @@ again();`, "--sparkplug", "--no-opt", "--no-maglev")
 	}
 }
 
+// TestStackIsWholeWhereALoopIsEntered stops a program where V8 goes on in the baseline
+// compiler's code, in the middle of a loop: a builtin has made a frame over the
+// accumulator, that has nothing to return to.
+func TestStackIsWholeWhereALoopIsEntered(t *testing.T) {
+	functions := map[string]string{
+		"20.20.2": "_ZN2v88internal12_GLOBAL__N_1L33BaselinePCForNextExecutedBytecodeEmim",
+		"24.21.0": "_ZN2v88internal12_GLOBAL__N_1L33BaselinePCForNextExecutedBytecodeEmim",
+		"26.10.0": "_ZN2v88internal12_GLOBAL__N_133BaselinePCForNextExecutedBytecodeEmim",
+	}
+	for version, function := range functions {
+		if !matrix() && version != "24.21.0" {
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			nodetest.Root(t)
+			target := startSource(t, version, `
+let text = 'function loop(n) { let x = 0; for (let i = 0; i < n; i++) x = (x + i) % 1000; return x; } loop(50000);';
+function again() { (0, eval)(text += ' '); setImmediate(again); }
+console.log('ready');
+again();`, "--sparkplug", "--no-opt", "--no-maglev")
+			d := opened(t, gdbCore(t, target.PID, function), Options{})
+			s := d.Stack(d.Threads()[0])
+			if reason := doubt(s); reason != "" {
+				t.Errorf("%s:\n%s", reason, listing(s))
+			}
+			if first := slices.IndexFunc(s.Frames, func(f Frame) bool { return f.Kind == symbolize.JS }); first < 0 || s.Frames[first].Name != "loop" {
+				t.Errorf("the innermost function is not loop:\n%s", listing(s))
+			}
+		})
+	}
+}
+
 // TestEndlessRegularExpressionIsSeen looks at a program that will not be done with a
 // text: the machine code for the expression is of no function.
 func TestEndlessRegularExpressionIsSeen(t *testing.T) {

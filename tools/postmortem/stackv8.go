@@ -51,7 +51,7 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 	}
 	if marker&1 == 0 {
 		w.pushTyped(marker>>1, kind, p)
-		return w.climb()
+		return w.climbGlue()
 	}
 	function := v8.Value(tagged)
 	f, err := w.function(function)
@@ -77,6 +77,28 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 	}
 	w.pushFunction(function, f, kind)
 	return w.climb()
+}
+
+// climbGlue is climb for a frame of V8's glue. A builtin that works within its caller's
+// frame may make one over whatever it has put on the stack, to call C++: then nothing
+// is there to return to, but the next frame is the caller's, a function's.
+func (w *walker) climbGlue() bool {
+	fp := w.at.fp()
+	next, err := w.word(fp)
+	if err != nil || next <= fp || next-fp > maxFrameBytes || w.exit != 0 && next >= w.exit {
+		return w.climb()
+	}
+	pc, err := w.word(fp + 8)
+	if kind, _ := w.codeAt(pc); err != nil || kind != codeUnknown {
+		return w.climb()
+	}
+	_, tagged, ok := w.slots(next)
+	if _, err := w.function(v8.Value(tagged)); !ok || err != nil {
+		return w.climb()
+	}
+	w.reached = fp
+	w.at.setAll(0, fp+16, next)
+	return true
 }
 
 // jit stands for the file of code that V8 made.
