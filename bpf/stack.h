@@ -268,7 +268,7 @@ __noinline int run(struct walk *w)
 		if (frame & KNOWN_BUILTIN)
 			frame &= ID_MASK;
 		else if (code == CODE_BUILTIN)
-			frame = (frame & ID_MASK) | (u64)TIER_INTERPRETED << 56;
+			frame = (frame & ID_MASK) | (u64)builtin_tier(w, fp) << 56;
 		frame |= (u64)FRAME_JS << 60;
 		mask_index(count, MAX_FRAMES - 1);
 		w->stack.frames[count++] = frame;

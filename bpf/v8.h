@@ -163,6 +163,16 @@ __noinline int name_function(struct walk *w)
 
 #define runs_at(w, pc) ((pc) - (w)->code_start < (w)->code_size)
 
+/* The tier of a function that runs builtins: the interpreter's, if its frame at fp has a bytecode's
+ * offset. Sparkplug's code has them build its frame and take it down, with something else there.
+ */
+static __always_inline u32 builtin_tier(struct walk *w, u64 fp)
+{
+	return is_heap_object(word(w, fp + w->process.layout.fp_bytecode_offset)) ?
+	    TIER_BASELINE :
+	    TIER_INTERPRETED;
+}
+
 #define chunk_of(pc) ((u32)((pc) >> 8) | 1u << 31) /* 256 bytes; never 0 */
 
 /* The tier of the code at pc, on whose behalf the frame at fp is. A loop that was entered in the
@@ -178,7 +188,7 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 	if (w->is_builtin)
 		return TIER_NONE;
 	if (code == CODE_BUILTIN)
-		return TIER_INTERPRETED;
+		return builtin_tier(w, w->fp);
 	if (runs_at(w, pc))
 		return w->tier;
 	if (w->stray != chunk_of(pc)) { /* it may have been compiled anew */

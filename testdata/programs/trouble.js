@@ -209,6 +209,14 @@ const scenarios = {
     return facts;
   },
 
+  // A function without loops returns, again and again: V8 looks then whether to
+  // compile it.
+  returns() {
+    function guilty(n) { return n < 2 ? n : guilty(n - 1) + guilty(n - 2); }
+    for (let i = 0; i < 100; i++) guilty(20);
+    return {};
+  },
+
   // Nothing happens.
   async idle() {
     await pause(1);

@@ -272,6 +272,32 @@ func TestStackIsTheProgramsOwn(t *testing.T) {
 // node's differ in how they are named.
 func trim(names []string) []string { return names[:min(2, len(names))] }
 
+// TestTierIsKnownAsAFunctionReturns stops at a builtin's call that takes down the
+// frame of a function that is the baseline compiler's.
+func TestTierIsKnownAsAFunctionReturns(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range []string{"20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0"} { // the function was another before
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+				Script: "trouble.js", Args: []string{"returns"}, Flags: []string{"--sparkplug", "--no-opt", "--no-maglev"},
+			})
+			const looks = "_ZN2v88internal41Runtime_BytecodeBudgetInterrupt_SparkplugEiPmPNS0_7IsolateE"
+			r := watch(t, target, Options{Functions: []Function{{Symbol: looks}}, JS: "guilty", Count: 1})
+			perform(t, target)
+			hits := r.end(1)
+			if len(hits) == 0 {
+				t.Fatal("V8 did not look")
+			}
+			for _, h := range hits {
+				first := slices.IndexFunc(h.Frames, func(f symbolize.Frame) bool { return f.Kind == symbolize.JS })
+				if f := h.Frames[first]; f.Name != "guilty" || f.Tier != symbolize.Baseline {
+					t.Errorf("innermost function = %s, %v, want guilty, baseline", f.Name, f.Tier)
+				}
+			}
+		})
+	}
+}
+
 func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 	nodetest.Root(t)
 	versions := []string{"22.23.3"}
