@@ -184,16 +184,21 @@ func (c *classifier) names(o v8.Object) []string {
 		return nil
 	}
 	var names []string
+	add := func(p v8.Property) {
+		if m, ok := propertyMember(h, p); ok {
+			names = append(names, m.name)
+		}
+	}
 	if o.Map.Dictionary {
 		properties, _ := h.Properties(o) // what cannot be read does not tell
 		for _, p := range properties {
-			names = append(names, p.Name)
+			add(p)
 		}
 		return names
 	}
 	fields, _ := h.MapFields(o.Map)
 	for _, f := range fields {
-		names = append(names, f.Name)
+		add(f.Property)
 	}
 	return names
 }

@@ -1,6 +1,7 @@
 package postmortem
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -125,7 +126,11 @@ func (l *Timers) WriteText(w io.Writer) error {
 		if t.Unref {
 			kind += ", unref"
 		}
-		fmt.Fprintf(&b, "%s %s: %s %s at %s\n", t.Object, kind, t.Callback.Address, t.Callback.Text, t.Place)
+		fmt.Fprintf(&b, "%s %s: %s %s", t.Object, kind, t.Callback.Address, cmp.Or(t.Callback.Text, t.Callback.Kind))
+		if t.Place != "" {
+			b.WriteString(" at " + t.Place)
+		}
+		b.WriteByte('\n')
 	}
 	if len(l.Timers) == 0 {
 		b.WriteString("no timers\n")

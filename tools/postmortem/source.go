@@ -58,10 +58,30 @@ func (d *Dump) JSSource(v v8.Value, around int) (*FunctionSource, error) {
 	return s, nil
 }
 
-// functionOf reads a JSFunction or a SharedFunctionInfo.
+// maxBinds bounds how often a function is bound again.
+const maxBinds = 16
+
+// unbound returns the function that v calls in the end, if bind() has made it; v
+// itself otherwise.
+func unbound(h *v8.Heap, v v8.Value) v8.Value {
+	for range maxBinds {
+		o, err := h.Object(v)
+		if err != nil {
+			return v
+		}
+		b, err := h.Bound(o)
+		if err != nil {
+			return v
+		}
+		v = b.Target
+	}
+	return v
+}
+
+// functionOf reads a JSFunction, a JSBoundFunction's or a SharedFunctionInfo.
 func (d *Dump) functionOf(v v8.Value) (v8.Function, error) {
 	h := d.Heap()
-	o, err := object(h, v, "JSFunction", "SharedFunctionInfo")
+	o, err := object(h, unbound(h, v), "JSFunction", "SharedFunctionInfo")
 	if err != nil {
 		return v8.Function{}, err
 	}
@@ -106,10 +126,12 @@ func (s *FunctionSource) WriteText(w io.Writer) error {
 // Addresses are the function's.
 func (s *FunctionSource) Addresses() []v8.Value { return []v8.Value{v8.Value(s.Address)} }
 
-// JSFunction tells what the function v is and where it is defined.
+// JSFunction tells what the function v is and where it is defined; if bind() has made
+// it, so is its target.
 func (d *Dump) JSFunction(v v8.Value) (*Table, error) {
 	h := d.Heap()
-	o, err := object(h, v, "JSFunction")
+	target := unbound(h, v)
+	o, err := object(h, target, "JSFunction")
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +140,10 @@ func (d *Dump) JSFunction(v v8.Value) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{Title: "function: " + c.String(), value: v}
+	if target != v {
+		t.Title = "bound " + t.Title
+		t.addValue(h, "target", target)
+	}
 	kind := c.Kind
 	if c.Static {
 		kind = "static " + kind
@@ -239,7 +265,7 @@ type CapturedVariable struct {
 
 // JSClosure returns what the function v has captured.
 func JSClosure(h *v8.Heap, v v8.Value) (*Closure, error) {
-	o, err := object(h, v, "JSFunction")
+	o, err := object(h, unbound(h, v), "JSFunction")
 	if err != nil {
 		return nil, err
 	}

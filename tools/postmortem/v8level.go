@@ -61,6 +61,11 @@ func (b *Brief) describe(h *v8.Heap, o v8.Object) {
 		if f, err := h.Function(o); err == nil {
 			b.Text = f.String()
 		}
+	case o.Map.Kind == "JSBoundFunction":
+		if target, err := h.Object(unbound(h, o.Ref())); err == nil && h.IsFunction(target) {
+			f, _ := h.Function(target) // what cannot be read has no name
+			b.Text = "bound " + f.String()
+		}
 	case h.IsReceiver(o):
 		b.Class, _ = h.Class(o) // what it cannot say is not said
 	default:
@@ -113,7 +118,7 @@ func (b Brief) String() string {
 	switch {
 	case b.Kind == "SMI":
 		return "SMI: value = " + b.Text
-	case b.Kind == "JSFunction", b.Kind == "HeapNumber", b.Kind == "SharedFunctionInfo":
+	case b.Kind == "JSFunction", b.Kind == "JSBoundFunction", b.Kind == "HeapNumber", b.Kind == "SharedFunctionInfo":
 		text += ": " + b.Text
 	case b.Kind == "Symbol", b.Kind == "Oddball", b.Kind == "Hole", strings.HasSuffix(b.Kind, "String"), b.Text != "":
 		text += ": " + strconv.Quote(b.Text)
