@@ -25,6 +25,7 @@ static __always_inline void note_name(struct walk *w);
 #define MAX_VECTORS 8                            /* of one write */
 #define MAX_CHUNKS 64                            /* of what is written at once: 8 KiB */
 #define CHUNK_STEP (MATCH_BYTES - PATTERN_BYTES) /* so that what is looked for is whole in one */
+#define TOP_WORDS 32 /* of a stack: what one function that keeps no frame may have there */
 #define SIGSTOP 19
 #define KEEPER "ustack-keeper" /* tools/stopon/keeper.go */
 
@@ -86,6 +87,8 @@ struct hit {
 	u64 duration;     /* ns: of the call, or of the stall; 0: not measured */
 	u64 arguments[6]; /* a signal's: its code, and the address at fault or who sent it */
 	s64 result;
+	u64 sp;             /* of the thread in user mode */
+	u64 top[TOP_WORDS]; /* from there up: what the innermost function has on the stack */
 	u32 what;   /* number of the system call or signal; the attach cookie of a function */
 	u32 raised; /* the signal, if it was */
 	struct match match; /* the path, or what was written */
@@ -415,6 +418,16 @@ static __always_inline void raise(struct hit *hit)
 		bpf_map_delete_elem(&stopped, &tgid);
 }
 
+/* A function that keeps no frame hides its caller: user space finds it by the file's tables. */
+static __always_inline void take_top(struct hit *hit)
+{
+	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+
+	hit->sp = user_sp(regs);
+	if (!read_user(hit->top, sizeof(hit->top), hit->sp))
+		hit->sp = 0;
+}
+
 /* Takes the stack of a match, tells user space and raises the signal. */
 static __always_inline void finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
 {
@@ -433,6 +446,7 @@ static __always_inline void finish_hit(void *ctx, struct walk *w, struct hit *hi
 	if (!javascript.length)
 		capture(w, ctx, hit->ids, with);
 	hit->hash = w->stack.hash;
+	take_top(hit);
 	if (!send_stack(w, w->stack.flags & STACK_NEW_CODE)) {
 		count(lost);
 		__sync_fetch_and_add(&remaining, 1);

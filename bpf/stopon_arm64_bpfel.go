@@ -50,6 +50,8 @@ type StoponHit struct {
 	Duration  uint64
 	Arguments [6]uint64
 	Result    int64
+	Sp        uint64
+	Top       [32]uint64
 	What      uint32
 	Raised    uint32
 	Match     StoponMatch

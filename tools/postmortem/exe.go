@@ -16,6 +16,7 @@ import (
 
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
+	"ustack/symbolize/unwind"
 	"ustack/tools/core"
 )
 
@@ -31,19 +32,19 @@ type module struct {
 	elf  *elfsym.File
 	bias uint64 // of addresses in the process above those in the file
 
-	unwind    *unwinder // nil until it was asked for
-	unwindErr error     // why there is none
+	unwind    *unwind.Table // nil until it was asked for
+	unwindErr error         // why there is none
 }
 
 func (m *module) close() error { return m.elf.Close() }
 
-// unwinder returns the file's unwind tables.
-func (m *module) unwinder() (*unwinder, error) {
+// unwindTable returns the file's unwind tables.
+func (m *module) unwindTable() (*unwind.Table, error) {
 	if m.file == nil {
 		return nil, m.err
 	}
 	if m.unwind == nil && m.unwindErr == nil {
-		m.unwind, m.unwindErr = newUnwinder(m.file)
+		m.unwind, m.unwindErr = unwind.New(m.file)
 	}
 	return m.unwind, m.unwindErr
 }

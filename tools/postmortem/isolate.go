@@ -2,6 +2,8 @@ package postmortem
 
 import (
 	"slices"
+
+	"ustack/symbolize/unwind"
 )
 
 // An Isolate is one instance of V8 in the process: the main thread's, or a
@@ -43,7 +45,7 @@ func (d *Dump) isolateOf(r Registers, slot int64) uint64 {
 	if kind, _ := d.codeAt(r.PC); kind < codeBuiltin {
 		return 0
 	}
-	if isolate := r.General[regR13] - rootBias; d.isIsolate(isolate) {
+	if isolate := r.General[unwind.R13] - rootBias; d.isIsolate(isolate) {
 		return isolate
 	}
 	return 0

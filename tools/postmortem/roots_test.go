@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"ustack/symbolize/unwind"
 	"ustack/testdata/nodetest"
 )
 
@@ -15,7 +16,7 @@ func TestStackCountsFromItsPointerOn(t *testing.T) {
 	h.m.put(stack+0x900, madeObject(1))
 	h.m.put(stack+0x3000, madeObject(2)) // beyond what the thread keeps at the top of its stack
 	thread := Thread{Registers: Registers{SP: stack + 0x800}}
-	thread.Registers.General[regCX] = madeObject(3)
+	thread.Registers.General[unwind.CX] = madeObject(3)
 	for _, test := range []struct {
 		base uint64
 		last Root
@@ -43,7 +44,7 @@ func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
 		h.m.put(stack+0x400*i, madeObject(int(i)))
 	}
 	thread := Thread{Registers: Registers{SP: stack + 0x800}}
-	thread.Registers.General[regCX] = madeObject(10)
+	thread.Registers.General[unwind.CX] = madeObject(10)
 	got, err := h.o.roots(t.Context(), []LiveStack{{
 		Thread:    thread,
 		registers: []uint64{madeObject(11)},

@@ -38,12 +38,12 @@ func (d *Dump) LiveStacks() []LiveStack {
 
 // note remembers where V8's frame at the cursor is. Those in a row are one range.
 func (w *walker) note() {
-	start, end := w.at.sp(), w.at.fp()+2*wordSize
+	start, end := w.at.SP(), w.at.FP()+2*wordSize
 	if start == 0 { // it was leapt to
-		start = w.at.fp() - maxExitFrame
+		start = w.at.FP() - maxExitFrame
 	}
-	if w.at.leaf {
-		w.registers = append(w.registers, w.at.regs[:]...)
+	if w.at.Leaf {
+		w.registers = append(w.registers, w.at.Regs[:]...)
 	}
 	if !w.inFrames {
 		w.frames = append(w.frames, addressRange{start, start})

@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"ustack/symbolize"
+	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 )
 
@@ -49,8 +50,8 @@ func (d *Dump) Stack(t Thread) Stack {
 // walk goes up a thread's stack.
 func (d *Dump) walk(t Thread) *walker {
 	w := &walker{Dump: d, thread: t, exit: d.exitFrame(t)}
-	w.at = cursor{pc: t.Registers.PC, regs: t.Registers.General, known: 1<<generalRegisters - 1, leaf: true}
-	w.reached = w.at.sp()
+	w.at = unwind.Cursor{PC: t.Registers.PC, Regs: t.Registers.General, Known: 1<<unwind.RegisterCount - 1, Leaf: true}
+	w.reached = w.at.SP()
 	for w.step() {
 		if len(w.stack.Frames) >= maxFrames {
 			w.stack.Truncated = true
@@ -104,7 +105,7 @@ func (d *Dump) isClass(function v8.Value) bool {
 type walker struct {
 	*Dump
 	thread  Thread
-	at      cursor
+	at      unwind.Cursor
 	reached uint64 // how far up the stack the walk has come for certain
 	exit    uint64 // V8's newest exit frame, until the walk has met it; 0: none
 	stack   Stack
@@ -155,21 +156,21 @@ func (d *Dump) isBuiltin(p part, pc uint64) bool {
 		return at-offset < size
 	}
 	address, ok := p.module.elf.Address(at)
-	unwind, err := p.module.unwinder()
-	return ok && err == nil && !unwind.covers(address)
+	table, err := p.module.unwindTable()
+	return ok && err == nil && !table.Covers(address)
 }
 
 // push adds a frame at the cursor.
 func (w *walker) push(f symbolize.Frame) *Frame {
-	w.stack.Frames = append(w.stack.Frames, Frame{Frame: f, PC: w.at.pc, FP: w.at.fp(), Offset: -1})
+	w.stack.Frames = append(w.stack.Frames, Frame{Frame: f, PC: w.at.PC, FP: w.at.FP(), Offset: -1})
 	return &w.stack.Frames[len(w.stack.Frames)-1]
 }
 
 // step pushes one frame, or those that were inlined in one, and goes on to its
 // caller; false when the walk has ended.
 func (w *walker) step() bool {
-	kind, p := w.codeAt(w.at.pc)
-	if w.at.pc == 0 && len(w.stack.Frames) > 0 { // the exit frame that was leapt to
+	kind, p := w.codeAt(w.at.PC)
+	if w.at.PC == 0 && len(w.stack.Frames) > 0 { // the exit frame that was leapt to
 		kind = codeBuiltin
 	}
 	switch kind {
@@ -178,12 +179,12 @@ func (w *walker) step() bool {
 		w.push(w.called(p))
 		return w.leave(p)
 	case codeUnknown:
-		if !w.at.leaf {
+		if !w.at.Leaf {
 			return w.leap()
 		}
 		fallthrough
 	case codeMade:
-		w.push(symbolize.Frame{Name: symbolize.Unknown, Offset: w.at.pc})
+		w.push(symbolize.Frame{Name: symbolize.Unknown, Offset: w.at.PC})
 		return w.climb()
 	}
 	w.note()
@@ -196,10 +197,10 @@ func (d *Dump) native(p part, pc uint64) symbolize.Frame { return d.nativeIn(p, 
 // called is native for the cursor. A call may be the last instruction of a function
 // that ends the process: it would return to where the next one begins.
 func (w *walker) called(p part) symbolize.Frame {
-	if w.at.leaf {
-		return w.native(p, w.at.pc)
+	if w.at.Leaf {
+		return w.native(p, w.at.PC)
 	}
-	return w.nativeIn(p, w.at.pc, w.at.pc-1)
+	return w.nativeIn(p, w.at.PC, w.at.PC-1)
 }
 
 // nativeIn names pc by the function that within is in.
@@ -224,36 +225,36 @@ func (d *Dump) nativeIn(p part, pc, within uint64) symbolize.Frame {
 // its frame pointer.
 func (w *walker) leave(p part) bool {
 	next, err := w.unwound(p)
-	if err == errOutermost {
+	if err == unwind.ErrOutermost {
 		return false
 	}
-	if err != nil || next.sp() <= w.at.sp() {
+	if err != nil || next.SP() <= w.at.SP() {
 		return w.climb()
 	}
-	if w.exit != 0 && next.sp() > w.exit && w.at.sp() < w.exit && next.fp() != w.exit {
+	if w.exit != 0 && next.SP() > w.exit && w.at.SP() < w.exit && next.FP() != w.exit {
 		return w.leap() // JavaScript's frames were passed over
 	}
-	if w.exit != 0 && next.fp() == w.exit {
+	if w.exit != 0 && next.FP() == w.exit {
 		w.exit = 0
 	}
-	w.reached = w.at.sp()
+	w.reached = w.at.SP()
 	w.at = next
-	if kind, _ := w.codeAt(next.pc); kind == codeUnknown {
+	if kind, _ := w.codeAt(next.PC); kind == codeUnknown {
 		return w.leap()
 	}
 	return true
 }
 
-func (w *walker) unwound(p part) (cursor, error) {
-	unwind, err := p.module.unwinder()
+func (w *walker) unwound(p part) (unwind.Cursor, error) {
+	table, err := p.module.unwindTable()
 	if err != nil {
-		return cursor{}, err
+		return unwind.Cursor{}, err
 	}
-	address, ok := p.module.elf.Address(w.at.pc - p.Start + p.Offset)
+	address, ok := p.module.elf.Address(w.at.PC - p.Start + p.Offset)
 	if !ok {
-		return cursor{}, errNoEntry
+		return unwind.Cursor{}, unwind.ErrNoEntry
 	}
-	return unwind.caller(w.at, address, w.word)
+	return table.Caller(w.at, address, w.word)
 }
 
 // maxFrameBytes bounds the bytes between two frames; threads' stacks are smaller.
@@ -261,7 +262,7 @@ const maxFrameBytes = 16 << 20
 
 // climb goes on to the caller by the frame pointer.
 func (w *walker) climb() bool {
-	fp, known := w.at.get(regBP)
+	fp, known := w.at.Get(unwind.BP)
 	if fp == w.exit {
 		w.exit = 0
 	}
@@ -282,7 +283,7 @@ func (w *walker) climb() bool {
 		if w.exit > w.reached {
 			return w.leap()
 		}
-		w.at.setAll(pc, fp+16, next)
+		w.at.Set(pc, fp+16, next)
 		if kind == codeNative || kind == codeBuiltin {
 			w.push(w.called(p))
 		}
@@ -299,7 +300,7 @@ func (w *walker) climb() bool {
 		return w.leap()
 	}
 	w.reached = fp
-	w.at.setAll(pc, fp+16, next)
+	w.at.Set(pc, fp+16, next)
 	return true
 }
 
@@ -312,6 +313,6 @@ func (w *walker) leap() bool {
 	}
 	w.exit = 0
 	w.push(symbolize.Frame{Name: symbolize.Broken})
-	w.at.setAll(0, 0, fp)
+	w.at.Set(0, 0, fp)
 	return true
 }

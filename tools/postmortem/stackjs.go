@@ -100,7 +100,7 @@ func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 		frame.Call.Function = function
 		return
 	}
-	call, err := w.codes.Call(w.at.fp())
+	call, err := w.codes.Call(w.at.FP())
 	frame.Call, frame.HasCall = call, err == nil
 	frame.Trouble = errors.Join(frame.Trouble, err)
 }
@@ -137,7 +137,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 		}
 		return own(offset)
 	}
-	fp, pc := w.at.fp(), w.at.pc
+	fp, pc := w.at.FP(), w.at.PC
 	if kind == codeBuiltin && w.codes.IsBaseline(fp) {
 		offset, err := w.atEdge(f)
 		return symbolize.Baseline, own(offset), err
@@ -154,7 +154,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 		}
 	}
 	if c.Tier == symbolize.Baseline {
-		if w.at.leaf {
+		if w.at.Leaf {
 			pc++ // of two bytecodes it is the one that begins there
 		}
 		offset, err := w.codes.Baseline(c, fp, pc)
@@ -163,7 +163,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	if c.Builtin {
 		return symbolize.NoTier, own(-1), nil
 	}
-	if !w.at.leaf {
+	if !w.at.Leaf {
 		pc-- // within the call
 	}
 	places, err := w.codes.Optimized(c, pc)
@@ -177,7 +177,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 // builds or takes down: at its start, or at its end. It is -1 where it is not known
 // which builtin that is.
 func (w *walker) atEdge(f v8.Function) (int, error) {
-	kind, p := w.codeAt(w.at.pc)
+	kind, p := w.codeAt(w.at.PC)
 	if kind != codeBuiltin {
 		return -1, nil
 	}
@@ -185,7 +185,7 @@ func (w *walker) atEdge(f v8.Function) (int, error) {
 	case "BaselineOutOfLinePrologue":
 		return f.Start, nil
 	case "BaselineLeaveFrame":
-		return w.codes.Returning(w.at.fp())
+		return w.codes.Returning(w.at.FP())
 	}
 	return -1, nil
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 )
 
@@ -38,12 +39,12 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 		w.pushCode(kind, p)
 		return w.leap()
 	}
-	fp := w.at.fp()
+	fp := w.at.FP()
 	marker, tagged, ok := w.slots(fp)
 	if !ok {
 		return w.giveUp(kind, p)
 	}
-	if w.at.leaf && w.at.sp() > fp+uint64(int64(l.FPFunction)) { // the slots are not its own yet
+	if w.at.Leaf && w.at.SP() > fp+uint64(int64(l.FPFunction)) { // the slots are not its own yet
 		if !w.pushCallee(kind) {
 			w.pushCode(kind, p)
 		}
@@ -60,10 +61,10 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 		w.pushCode(kind, p)
 		return w.climb()
 	case err != nil:
-		w.push(symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: w.at.pc}).Trouble = err
+		w.push(symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: w.at.PC}).Trouble = err
 		return w.climb()
 	}
-	leaf := w.at.leaf
+	leaf := w.at.Leaf
 	switch {
 	case leaf && kind == codeJIT && !w.runs(function):
 		if w.pushCallee(kind) { // the frame at fp is its caller's still
@@ -83,7 +84,7 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 // frame may make one over whatever it has put on the stack, to call C++: then nothing
 // is there to return to, but the next frame is the caller's, a function's.
 func (w *walker) climbGlue() bool {
-	fp := w.at.fp()
+	fp := w.at.FP()
 	next, err := w.word(fp)
 	if err != nil || next <= fp || next-fp > maxFrameBytes || w.exit != 0 && next >= w.exit {
 		return w.climb()
@@ -97,7 +98,7 @@ func (w *walker) climbGlue() bool {
 		return w.climb()
 	}
 	w.reached = fp
-	w.at.setAll(0, fp+16, next)
+	w.at.Set(0, fp+16, next)
 	return true
 }
 
@@ -107,7 +108,7 @@ const jit = "[jit]"
 // giveUp is for what is not V8's frame after all. The innermost pc is still a fact,
 // another one may be junk.
 func (w *walker) giveUp(kind codeKind, p part) bool {
-	if !w.at.leaf {
+	if !w.at.Leaf {
 		return w.leap()
 	}
 	w.pushCode(kind, p)
@@ -116,8 +117,8 @@ func (w *walker) giveUp(kind codeKind, p part) bool {
 
 // pushCode pushes V8's code that has no frame of its own, or none that can be told.
 func (w *walker) pushCode(kind codeKind, p part) {
-	f := symbolize.Frame{Name: "[code]", Module: jit, Offset: w.at.pc}
-	if kind == codeBuiltin && w.at.pc != 0 {
+	f := symbolize.Frame{Name: "[code]", Module: jit, Offset: w.at.PC}
+	if kind == codeBuiltin && w.at.PC != 0 {
 		f = w.called(p)
 		f.Name = strings.TrimPrefix(f.Name, builtinPrefix)
 	}
@@ -132,8 +133,8 @@ func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
 		w.pushCode(kind, p)
 		return
 	}
-	f := symbolize.Frame{Module: jit, Offset: w.at.pc}
-	if kind == codeBuiltin && w.at.pc != 0 {
+	f := symbolize.Frame{Module: jit, Offset: w.at.PC}
+	if kind == codeBuiltin && w.at.PC != 0 {
 		f = w.called(p)
 	}
 	label, ok := w.binary.FrameTypes[uint8(marker)]
@@ -156,7 +157,7 @@ func (w *walker) pushLeft(frameType uint8) {
 	switch {
 	case w.codes == nil:
 	case frameType == l.FrameBuiltinExit:
-		call, err := w.codes.Exit(w.at.fp())
+		call, err := w.codes.Exit(w.at.FP())
 		f, fnErr := w.function(call.Function)
 		if fnErr != nil {
 			return
@@ -164,7 +165,7 @@ func (w *walker) pushLeft(frameType uint8) {
 		frame := w.pushNamed(f)
 		frame.Call, frame.HasCall, frame.Trouble = call, err == nil, err
 	case frameType == l.FrameAPICallbackExit && frameType != 0:
-		if f, err := w.codes.Template(w.at.fp()); err == nil {
+		if f, err := w.codes.Template(w.at.FP()); err == nil {
 			w.pushNamed(f)
 		}
 	}
@@ -192,36 +193,36 @@ func (w *walker) runs(function v8.Value) bool {
 		return false
 	}
 	c, err := w.codes.OfFunction(function, w.thread.Isolate)
-	return err == nil && c.Holds(w.at.pc)
+	return err == nil && c.Holds(w.at.PC)
 }
 
 // deoptimizes reports whether V8 has taken a function's frame apart to replace it by
 // others: what the frame pointer points to is overwritten.
 func (w *walker) deoptimizes(p part) bool {
-	return !w.at.leaf && w.at.pc != 0 && strings.HasPrefix(w.called(p).Name, builtinPrefix+"DeoptimizationEntry")
+	return !w.at.Leaf && w.at.PC != 0 && strings.HasPrefix(w.called(p).Name, builtinPrefix+"DeoptimizationEntry")
 }
 
 // runsOwn reports whether the code that V8 made at pc is of no function: a regular
 // expression's, whose frame has other things there.
 func (w *walker) runsOwn() bool {
-	r, ok := w.region(w.at.pc)
+	r, ok := w.region(w.at.PC)
 	if !ok || w.codes == nil {
 		return false
 	}
-	c, err := w.codes.At(w.at.pc, r.Start)
+	c, err := w.codes.At(w.at.PC, r.Start)
 	return err == nil && c.Builtin
 }
 
 // pushCallee pushes the innermost function while its code is still building its
 // frame: rdi has it.
 func (w *walker) pushCallee(kind codeKind) bool {
-	function := v8.Value(w.thread.Registers.General[regDI])
+	function := v8.Value(w.thread.Registers.General[unwind.DI])
 	f, err := w.function(function)
 	if err != nil || w.codes == nil {
 		return false
 	}
 	c, err := w.codes.OfFunction(function, w.thread.Isolate)
-	if err != nil || !c.Holds(w.at.pc) || w.at.pc-c.Start > maxPrologue {
+	if err != nil || !c.Holds(w.at.PC) || w.at.PC-c.Start > maxPrologue {
 		return false
 	}
 	frame := w.pushNamed(f)
@@ -241,17 +242,17 @@ func (w *walker) pushCallee(kind codeKind) bool {
 // its own, returns to: on top of the stack, or under the frame pointer that was
 // just saved.
 func (w *walker) findReturn() codeKind {
-	w.at.leaf = false
+	w.at.Leaf = false
 	for i := range uint64(2) {
-		pc, err := w.word(w.at.sp() + 8*i)
+		pc, err := w.word(w.at.SP() + 8*i)
 		if err != nil {
 			break
 		}
 		if kind, _ := w.codeAt(pc); kind == codeJIT || kind == codeBuiltin {
-			w.at.pc = pc
+			w.at.PC = pc
 			return kind
 		}
 	}
-	w.at.pc = 0
+	w.at.PC = 0
 	return codeBuiltin
 }

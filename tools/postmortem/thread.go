@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/symbolize/unwind"
 	"ustack/tools/core"
 )
 
@@ -19,23 +20,12 @@ type Thread struct {
 // Registers are a thread's on x86-64.
 type Registers struct {
 	PC, SP, FP uint64
-	FSBase     uint64 // the thread pointer
-	General    [generalRegisters]uint64
+	FSBase     uint64                       // the thread pointer
+	General    [unwind.RegisterCount]uint64 // by their numbers in DWARF
 }
 
-// General has the registers by their numbers in DWARF: rax, rdx, rcx, rbx, rsi,
-// rdi, rbp, rsp, r8 to r15.
-const (
-	generalRegisters = 16
-	regCX            = 2
-	regDI            = 5
-	regBP            = 6
-	regSP            = 7
-	regR13           = 13
-)
-
 // Words of struct user_regs_struct: the general registers in DWARF's order, then others.
-var registerWords = [generalRegisters]int{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0}
+var registerWords = [unwind.RegisterCount]int{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0}
 
 const (
 	wordPC     = 16
@@ -53,7 +43,7 @@ func registersOf(general []byte) Registers {
 	for i, w := range registerWords {
 		r.General[i] = word(w)
 	}
-	r.SP, r.FP = r.General[regSP], r.General[regBP]
+	r.SP, r.FP = r.General[unwind.SP], r.General[unwind.BP]
 	return r
 }
 

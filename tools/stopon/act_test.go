@@ -479,3 +479,11 @@ func TestNow(t *testing.T) {
 		t.Errorf("error = %v, want no such process", err)
 	}
 }
+
+func TestKeeperIsNoWholeProgram(t *testing.T) {
+	keeps.Store(false)
+	defer keeps.Store(true)
+	if _, err := startKeeper(nil); err == nil || !strings.Contains(err.Error(), "has not called Keep") {
+		t.Errorf("error = %v, want that the program has not called Keep", err)
+	}
+}

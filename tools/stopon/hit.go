@@ -73,6 +73,7 @@ func (s *session) takeStack(raw []byte) {
 		Number: r.Number, Time: wall(r.Time), PID: stack.PID, TID: stack.TID,
 		Comm: stack.Thread, Thread: stack.Thread, Result: r.Result, Duration: time.Duration(r.Duration), Raised: unix.Signal(r.Raised),
 	}
+	s.table.Complete(&stack, r.Sp, r.Top[:])
 	h.Frames, _ = s.table.Frames(stack)
 	for len(h.Frames) > 0 && isOurs(h.Frames[0]) {
 		h.Frames = h.Frames[1:]

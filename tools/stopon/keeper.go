@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -65,8 +66,15 @@ type keeper struct {
 	pipe    io.Closer // of the orders
 }
 
+// keeps is set once Keep has been called: without it a keeper would do all that its
+// program does, and start another.
+var keeps atomic.Bool
+
 // startKeeper starts a keeper, which will look into stopped.
 func startKeeper(stopped *ebpf.Map) (*keeper, error) {
+	if !keeps.Load() {
+		return nil, errors.New("start keeper: the program has not called Keep")
+	}
 	fd, err := unix.FcntlInt(uintptr(stopped.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("start keeper: %w", err)
@@ -136,8 +144,9 @@ func (k *keeper) take(ctx context.Context, o coreOrder, progress func(done, tota
 }
 
 // Keep is the keeper's life, if this process is one; then it does not return.
-// Whatever runs sessions calls it first of all.
+// Whatever runs sessions calls it first of all: a keeper is the same program.
 func Keep() {
+	keeps.Store(true)
 	if len(os.Args) != 2 || os.Args[0] != keeperName {
 		return
 	}

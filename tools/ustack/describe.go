@@ -14,17 +14,21 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
+	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 )
 
 // A binary is one mapped ELF file, open for as long as the Table is: its names
 // outlive the processes that mapped it.
 type binary struct {
-	path    string
-	elf     *elfsym.File
-	vtables []elfsym.Symbol // by address, once one was asked for
-	v8      *v8.Binary      // nil where it holds no V8 whose layout is known
-	err     error           // why elf or v8 is nil where that is worth saying
+	path     string
+	file     io.ReaderAt
+	elf      *elfsym.File
+	unwind   *unwind.Table   // once it was asked for
+	noUnwind bool            // it cannot be read
+	vtables  []elfsym.Symbol // by address, once one was asked for
+	v8       *v8.Binary      // nil where it holds no V8 whose layout is known
+	err      error           // why elf or v8 is nil where that is worth saying
 }
 
 // fileID is what tells one file from another, whatever its path.
@@ -55,6 +59,7 @@ func (t *Table) load(p *process.Process, m process.Mapping) *binary {
 		b.err = err
 		return b
 	}
+	b.file = file
 	if b.elf, err = elfsym.Open(file); err != nil {
 		b.err = fmt.Errorf("read symbols of %s: %w", m.Path, err)
 		return b

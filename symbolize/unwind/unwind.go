@@ -1,4 +1,7 @@
-package postmortem
+// Package unwind goes from a function of machine code to its caller by the tables that
+// compilers write for exceptions (.eh_frame), on x86-64: where code keeps no frame
+// pointers, nothing else can.
+package unwind
 
 import (
 	"cmp"
@@ -18,12 +21,12 @@ const (
 	maxFrameEntry = 64 << 10 // bytes of one function's instructions
 )
 
-// An unwinder knows, for each instruction of one file, where its function's caller
+// A Table knows, for each instruction of one file, where its function's caller
 // goes on and what the registers were there.
-type unwinder struct{ entries frame.FrameDescriptionEntries }
+type Table struct{ entries frame.FrameDescriptionEntries }
 
-// newUnwinder reads the section .eh_frame of an ELF file.
-func newUnwinder(file io.ReaderAt) (*unwinder, error) {
+// New reads the section .eh_frame of an ELF file.
+func New(file io.ReaderAt) (*Table, error) {
 	f, err := elf.NewFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
@@ -39,11 +42,11 @@ func newUnwinder(file io.ReaderAt) (*unwinder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
-	return parseUnwinder(data, section.Addr)
+	return parse(data, section.Addr)
 }
 
-// parseUnwinder reads a table that is loaded at address.
-func parseUnwinder(data []byte, address uint64) (u *unwinder, err error) {
+// parse reads a table that is loaded at address.
+func parse(data []byte, address uint64) (u *Table, err error) {
 	defer func() {
 		if fault := recover(); fault != nil { // the library's way to say that a table is damaged
 			u, err = nil, fmt.Errorf("read unwind tables: %v", fault)
@@ -60,61 +63,73 @@ func parseUnwinder(data []byte, address uint64) (u *unwinder, err error) {
 	slices.SortFunc(entries, func(a, b *frame.FrameDescriptionEntry) int {
 		return cmp.Compare(a.Begin(), b.Begin())
 	})
-	return &unwinder{entries}, nil
+	return &Table{entries}, nil
 }
 
 var (
-	errNoEntry = errors.New("no unwind table covers it")
+	ErrNoEntry = errors.New("no unwind table covers it")
 	errNoRule  = errors.New("the unwind table's rule is not understood")
-	// errOutermost says that the function is a thread's first.
-	errOutermost = errors.New("the function has no caller")
+	// ErrOutermost says that the function is a thread's first.
+	ErrOutermost = errors.New("the function has no caller")
 )
 
-// A cursor is where a walk up a stack is: registers, and which of them are known.
-type cursor struct {
-	pc    uint64
-	regs  [generalRegisters]uint64
-	known uint32 // a bit for each
-	leaf  bool   // pc is the next instruction, not where a call returns to
+// A Cursor is where a walk up a stack is: registers, and which of them are known.
+type Cursor struct {
+	PC    uint64
+	Regs  [RegisterCount]uint64
+	Known uint32 // a bit for each
+	Leaf  bool   // PC is the next instruction, not where a call returns to
 }
 
-func (c *cursor) sp() uint64 { return c.regs[regSP] }
-func (c *cursor) fp() uint64 { return c.regs[regBP] }
+// Registers by their numbers in DWARF (System V ABI for x86-64, figure 3.36): rax, rdx,
+// rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15.
+const (
+	RegisterCount = 16
 
-// get returns a register, false if its value is not known any more.
-func (c *cursor) get(reg uint64) (uint64, bool) {
-	if reg >= generalRegisters || c.known>>reg&1 == 0 {
+	CX  = 2
+	DI  = 5
+	BP  = 6
+	SP  = 7
+	R13 = 13
+)
+
+func (c *Cursor) SP() uint64 { return c.Regs[SP] }
+func (c *Cursor) FP() uint64 { return c.Regs[BP] }
+
+// Get returns a register, false if its value is not known any more.
+func (c *Cursor) Get(reg uint64) (uint64, bool) {
+	if reg >= RegisterCount || c.Known>>reg&1 == 0 {
 		return 0, false
 	}
-	return c.regs[reg], true
+	return c.Regs[reg], true
 }
 
-// setAll makes the cursor's registers no more than these.
-func (c *cursor) setAll(pc, sp, fp uint64) {
-	*c = cursor{pc: pc, known: 1<<regSP | 1<<regBP}
-	c.regs[regSP], c.regs[regBP] = sp, fp
+// Set makes the cursor's registers no more than these.
+func (c *Cursor) Set(pc, sp, fp uint64) {
+	*c = Cursor{PC: pc, Known: 1<<SP | 1<<BP}
+	c.Regs[SP], c.Regs[BP] = sp, fp
 }
 
-// covers reports whether an address in the file is of a function with a table.
-func (u *unwinder) covers(address uint64) bool {
+// Covers reports whether an address in the file is of a function with a table.
+func (u *Table) Covers(address uint64) bool {
 	_, err := u.entries.FDEForPC(address)
 	return err == nil
 }
 
-// caller returns the cursor in the caller of the function at c, whose code is at
+// Caller returns the cursor in the caller of the function at c, whose code is at
 // address in the file.
-func (u *unwinder) caller(c cursor, address uint64, read func(uint64) (uint64, error)) (next cursor, err error) {
+func (u *Table) Caller(c Cursor, address uint64, read func(uint64) (uint64, error)) (next Cursor, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("unwind: %v", fault)
 		}
 	}()
-	if !c.leaf {
+	if !c.Leaf {
 		address-- // the call may be the function's last instruction
 	}
 	entry, err := u.entries.FDEForPC(address)
 	if err != nil {
-		return c, errNoEntry
+		return c, ErrNoEntry
 	}
 	if isSignal(entry) {
 		return signalCaller(c, read)
@@ -134,25 +149,25 @@ func (u *unwinder) caller(c cursor, address uint64, read func(uint64) (uint64, e
 	ret, ok := rules.Regs[rules.RetAddrReg]
 	switch {
 	case ok && ret.Rule == frame.RuleUndefined:
-		return c, errOutermost
+		return c, ErrOutermost
 	case !ok || ret.Rule != frame.RuleOffset:
 		return c, errNoRule
 	}
-	if next.pc, err = read(cfa + uint64(ret.Offset)); err != nil {
+	if next.PC, err = read(cfa + uint64(ret.Offset)); err != nil {
 		return c, err
 	}
-	next.regs[regSP] = cfa
-	next.known |= 1 << regSP
+	next.Regs[SP] = cfa
+	next.Known |= 1 << SP
 	return next, nil
 }
 
 // frameAddress returns where a function's frame begins, the stack pointer of its
 // caller.
-func (c *cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, error)) (uint64, error) {
+func (c *Cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, error)) (uint64, error) {
 	if rule.Rule == frame.RuleExpression {
 		return evaluate(rule.Expression, *c, read)
 	}
-	base, ok := c.get(rule.Reg)
+	base, ok := c.Get(rule.Reg)
 	if rule.Rule != frame.RuleCFA || !ok {
 		return 0, errNoRule
 	}
@@ -161,14 +176,14 @@ func (c *cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, erro
 
 // calleeSaved are the registers that a function leaves as they were unless its
 // table says otherwise: rbx, rbp, r12 to r15.
-const calleeSaved = 1<<3 | 1<<regBP | 1<<12 | 1<<13 | 1<<14 | 1<<15
+const calleeSaved = 1<<3 | 1<<BP | 1<<12 | 1<<13 | 1<<14 | 1<<15
 
 // restored returns the registers that the caller of the function at c has, whose
 // frame begins at cfa.
-func restored(rules *frame.FrameContext, c cursor, cfa uint64, read func(uint64) (uint64, error)) (cursor, error) {
-	next := cursor{known: c.known & calleeSaved, regs: c.regs}
+func restored(rules *frame.FrameContext, c Cursor, cfa uint64, read func(uint64) (uint64, error)) (Cursor, error) {
+	next := Cursor{Known: c.Known & calleeSaved, Regs: c.Regs}
 	for reg, rule := range rules.Regs {
-		if reg >= generalRegisters {
+		if reg >= RegisterCount {
 			continue
 		}
 		address := cfa + uint64(rule.Offset)
@@ -180,16 +195,16 @@ func restored(rules *frame.FrameContext, c cursor, cfa uint64, read func(uint64)
 			address, err = evaluate(rule.Expression, c, read)
 		case frame.RuleOffset:
 		default:
-			next.known &^= 1 << reg
+			next.Known &^= 1 << reg
 			continue
 		}
 		if err == nil {
-			next.regs[reg], err = read(address)
+			next.Regs[reg], err = read(address)
 		}
 		if err != nil {
 			return c, err
 		}
-		next.known |= 1 << reg
+		next.Known |= 1 << reg
 	}
 	return next, nil
 }
@@ -207,19 +222,19 @@ const (
 )
 
 // contextWords are where registers are in a ucontext, in DWARF's order.
-var contextWords = [generalRegisters]uint64{13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7}
+var contextWords = [RegisterCount]uint64{13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7}
 
 // signalCaller returns the cursor in what a signal interrupted. The stack pointer
 // is at the ucontext.
-func signalCaller(c cursor, read func(uint64) (uint64, error)) (cursor, error) {
-	next := cursor{known: 1<<generalRegisters - 1, leaf: true}
+func signalCaller(c Cursor, read func(uint64) (uint64, error)) (Cursor, error) {
+	next := Cursor{Known: 1<<RegisterCount - 1, Leaf: true}
 	var err error
-	at := c.sp() + contextRegisters
+	at := c.SP() + contextRegisters
 	for reg, word := range contextWords {
-		if next.regs[reg], err = read(at + 8*word); err != nil {
+		if next.Regs[reg], err = read(at + 8*word); err != nil {
 			return c, err
 		}
 	}
-	next.pc, err = read(at + 8*contextPC)
+	next.PC, err = read(at + 8*contextPC)
 	return next, err
 }

@@ -1,4 +1,4 @@
-package postmortem
+package unwind
 
 import (
 	"encoding/binary"
@@ -30,12 +30,12 @@ var errExpression = errors.New("the unwind table's expression is not understood"
 type expression struct {
 	rest     []byte
 	operands []uint64
-	at       cursor
+	at       Cursor
 	read     func(uint64) (uint64, error)
 }
 
 // evaluate returns the address that the operations stand for.
-func evaluate(operations []byte, at cursor, read func(uint64) (uint64, error)) (uint64, error) {
+func evaluate(operations []byte, at Cursor, read func(uint64) (uint64, error)) (uint64, error) {
 	e := expression{rest: operations, at: at, read: read}
 	for len(e.rest) > 0 {
 		op := e.rest[0]
@@ -83,9 +83,9 @@ func (e *expression) register(reg uint64) error {
 		return errExpression
 	}
 	e.rest = rest
-	value, known := e.at.get(reg)
+	value, known := e.at.Get(reg)
 	if reg == numberOfRIP {
-		value, known = e.at.pc, true
+		value, known = e.at.PC, true
 	}
 	if !known {
 		return errNoRule

@@ -1,4 +1,4 @@
-package postmortem
+package unwind
 
 import (
 	"debug/elf"
@@ -63,17 +63,17 @@ func words(address uint64) (uint64, error) {
 	return address + 1, nil
 }
 
-func at(pc, sp uint64) cursor {
-	c := cursor{pc: pc, known: 1<<generalRegisters - 1, leaf: true}
-	for i := range c.regs {
-		c.regs[i] = uint64(i)
+func at(pc, sp uint64) Cursor {
+	c := Cursor{PC: pc, Known: 1<<RegisterCount - 1, Leaf: true}
+	for i := range c.Regs {
+		c.Regs[i] = uint64(i)
 	}
-	c.regs[regSP] = sp
+	c.Regs[SP] = sp
 	return c
 }
 
 func TestCallerIsFoundByTable(t *testing.T) {
-	u, err := parseUnwinder(table("zR", pushes...), tableAddress)
+	u, err := parse(table("zR", pushes...), tableAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,38 +84,38 @@ func TestCallerIsFoundByTable(t *testing.T) {
 		rbp, rbx     uint64
 		returnedFrom bool
 	}{
-		{"at the entry", codeAddress, 8, regBP, rbx, false},
+		{"at the entry", codeAddress, 8, BP, rbx, false},
 		{"after one push", codeAddress + 1, 16, stackAddress + 1, rbx, false},
 		{"after two", codeAddress + 2, 24, stackAddress + 8 + 1, stackAddress + 1, false},
 		{"at the end", codeAddress + codeSize, 24, stackAddress + 8 + 1, stackAddress + 1, true},
 	} {
 		c := at(tt.pc, stackAddress)
-		c.leaf = !tt.returnedFrom
-		next, err := u.caller(c, tt.pc, words)
+		c.Leaf = !tt.returnedFrom
+		next, err := u.Caller(c, tt.pc, words)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if want := stackAddress + tt.frame; next.sp() != want || next.pc != want-8+1 {
-			t.Errorf("%s: sp = %#x, pc = %#x, want %#x, %#x", tt.name, next.sp(), next.pc, want, want-8+1)
+		if want := stackAddress + tt.frame; next.SP() != want || next.PC != want-8+1 {
+			t.Errorf("%s: sp = %#x, pc = %#x, want %#x, %#x", tt.name, next.SP(), next.PC, want, want-8+1)
 		}
-		if next.fp() != tt.rbp || next.regs[rbx] != tt.rbx || next.leaf {
-			t.Errorf("%s: rbp = %#x, rbx = %#x, want %#x, %#x", tt.name, next.fp(), next.regs[rbx], tt.rbp, tt.rbx)
+		if next.FP() != tt.rbp || next.Regs[rbx] != tt.rbx || next.Leaf {
+			t.Errorf("%s: rbp = %#x, rbx = %#x, want %#x, %#x", tt.name, next.FP(), next.Regs[rbx], tt.rbp, tt.rbx)
 		}
-		if _, known := next.get(0); known {
+		if _, known := next.Get(0); known {
 			t.Errorf("%s: rax is known, which a call does not keep", tt.name)
 		}
 	}
 }
 
 func TestRegisterMayBeWhereAnExpressionSays(t *testing.T) {
-	u, err := parseUnwinder(table("zR", 0x10, regBP, 2, 0x77, 24), tableAddress)
+	u, err := parse(table("zR", 0x10, BP, 2, 0x77, 24), tableAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := u.caller(at(codeAddress, stackAddress), codeAddress, words)
-	if want := uint64(stackAddress + 24 + 1); err != nil || next.fp() != want {
-		t.Errorf("rbp = %#x, %v, want %#x", next.fp(), err, want)
+	next, err := u.Caller(at(codeAddress, stackAddress), codeAddress, words)
+	if want := uint64(stackAddress + 24 + 1); err != nil || next.FP() != want {
+		t.Errorf("rbp = %#x, %v, want %#x", next.FP(), err, want)
 	}
 }
 
@@ -126,22 +126,22 @@ func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
 		pc           uint64
 		want         error
 	}{
-		{"elsewhere", pushes, codeAddress + codeSize, errNoEntry},
-		{"outermost", []byte{0x07, 16}, codeAddress, errOutermost},
+		{"elsewhere", pushes, codeAddress + codeSize, ErrNoEntry},
+		{"outermost", []byte{0x07, 16}, codeAddress, ErrOutermost},
 		{"an expression", []byte{0x0f, 1, 0}, codeAddress, errExpression},
 	} {
-		u, err := parseUnwinder(table("zR", tt.instructions...), tableAddress)
+		u, err := parse(table("zR", tt.instructions...), tableAddress)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := u.caller(at(tt.pc, stackAddress), tt.pc, words); !errors.Is(err, tt.want) {
+		if _, err := u.Caller(at(tt.pc, stackAddress), tt.pc, words); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
 	for _, damaged := range [][]byte{{1}, {5, 0, 0, 0, 9, 9, 9, 9}, table("zR", 0x0b), table("zQ")} {
-		u, err := parseUnwinder(damaged, tableAddress)
+		u, err := parse(damaged, tableAddress)
 		if err == nil {
-			_, err = u.caller(at(codeAddress, stackAddress), codeAddress, words)
+			_, err = u.Caller(at(codeAddress, stackAddress), codeAddress, words)
 		}
 		if err == nil {
 			t.Errorf("%x: no error", damaged)
@@ -150,24 +150,24 @@ func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
 }
 
 func TestSignalsFrameLeadsToWhatItInterrupted(t *testing.T) {
-	u, err := parseUnwinder(table("zRS"), tableAddress)
+	u, err := parse(table("zRS"), tableAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := u.caller(at(codeAddress, stackAddress), codeAddress, words)
+	next, err := u.Caller(at(codeAddress, stackAddress), codeAddress, words)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const first = stackAddress + contextRegisters
-	if next.pc != first+8*16+1 || next.sp() != first+8*15+1 || next.fp() != first+8*10+1 || !next.leaf {
-		t.Errorf("interrupted at %#x with sp %#x, rbp %#x (leaf %v)", next.pc, next.sp(), next.fp(), next.leaf)
+	if next.PC != first+8*16+1 || next.SP() != first+8*15+1 || next.FP() != first+8*10+1 || !next.Leaf {
+		t.Errorf("interrupted at %#x with sp %#x, rbp %#x (leaf %v)", next.PC, next.SP(), next.FP(), next.Leaf)
 	}
 }
 
 // TestLibrarysTableIsWhole looks up every function of the C library.
 func TestLibrarysTableIsWhole(t *testing.T) {
 	file := libc(t)
-	u, err := newUnwinder(file)
+	u, err := New(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +185,8 @@ func TestLibrarysTableIsWhole(t *testing.T) {
 			continue
 		}
 		all++
-		next, err := u.caller(at(s.Value, stackAddress), s.Value, words)
-		if err == nil && next.sp() == stackAddress+8 && next.pc == stackAddress+1 {
+		next, err := u.Caller(at(s.Value, stackAddress), s.Value, words)
+		if err == nil && next.SP() == stackAddress+8 && next.PC == stackAddress+1 {
 			found++
 		}
 	}
@@ -227,10 +227,10 @@ func FuzzUnwind(f *testing.F) {
 	f.Add(table("zR", 0x0f, 4, 0x77, 8, 6, 0x30), uint64(codeAddress))
 	f.Add(table("zPLR", 0x0a, 0x0b, 0x0b), uint64(codeAddress+2))
 	f.Fuzz(func(t *testing.T, data []byte, pc uint64) {
-		u, err := parseUnwinder(data, tableAddress)
+		u, err := parse(data, tableAddress)
 		if err != nil {
 			return
 		}
-		u.caller(at(pc, stackAddress), pc, words)
+		u.Caller(at(pc, stackAddress), pc, words)
 	})
 }
