@@ -144,6 +144,7 @@ const (
 	AddonlatVarPidNamespace        = "pid_namespace"
 	AddonlatVarStackFlagUnused     = "stack_flag_unused"
 	AddonlatVarTierUnused          = "tier_unused"
+	AddonlatVarTold                = "told"
 	AddonlatVarUnfollowed          = "unfollowed"
 	AddonlatVarUnreadableFunctions = "unreadable_functions"
 	AddonlatVarWorkKindUnused      = "work_kind_unused"
@@ -246,6 +247,7 @@ type AddonlatVariableSpecs struct {
 	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
+	Told                *ebpf.VariableSpec `ebpf:"told"`
 	Unfollowed          *ebpf.VariableSpec `ebpf:"unfollowed"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
 	WorkKindUnused      *ebpf.VariableSpec `ebpf:"work_kind_unused"`
@@ -331,6 +333,7 @@ type AddonlatVariables struct {
 	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
 	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
+	Told                *ebpf.Variable `ebpf:"told"`
 	Unfollowed          *ebpf.Variable `ebpf:"unfollowed"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
 	WorkKindUnused      *ebpf.Variable `ebpf:"work_kind_unused"`

@@ -45,6 +45,7 @@ struct {
 } events SEC(".maps");
 
 volatile u64 lost_events = 0; /* records there was no room for; sent again later */
+volatile u64 told = 0;        /* scripts that user space was told of */
 
 /* Sends an event. User space looks for events many times a second. To wake it costs more than the
  * walk of a stack does: only for what cannot wait.
@@ -258,8 +259,10 @@ static __always_inline void send_script(struct walk *w, u64 script)
 		w->name.length = 0; /* no name, or none that can be read */
 	w->name.id = script;
 	w->name.start = 0;
-	if (send_name(w, EVENT_SCRIPT))
-		bpf_map_update_elem(&scripts, &key, &sent, BPF_ANY);
+	if (!send_name(w, EVENT_SCRIPT))
+		return;
+	bpf_map_update_elem(&scripts, &key, &sent, BPF_ANY);
+	count(told);
 }
 
 static __always_inline void send_function(struct walk *w)

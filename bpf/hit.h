@@ -15,6 +15,7 @@ static __always_inline void note_name(struct walk *w);
 
 #include "busy.h" /* first of those that walk: it says how many walks there are */
 #include "exec.h"
+#include "linger.h"
 
 #define MAX_SYSCALLS 512 /* a power of two */
 #define MAX_CONDITIONS 8
@@ -428,9 +429,27 @@ static __always_inline void take_top(struct hit *hit)
 		hit->sp = 0;
 }
 
+/* Whether the process may end of this before user space has looked at it. Where timers and signals
+ * are told of, interrupts are off: no lingering there.
+ */
+static __always_inline bool may_end(struct hit *hit)
+{
+	switch (hit->trigger) {
+	case TRIGGER_EXIT:
+		return hit->raised != SIGSTOP;
+	case TRIGGER_SYSCALL:
+	case TRIGGER_ENTRY:
+	case TRIGGER_RETURN:
+		return hit->raised && hit->raised != SIGSTOP;
+	}
+	return false;
+}
+
 /* Takes the stack of a match, tells user space and raises the signal. */
 static __always_inline void finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
 {
+	bool ending;
+
 	with |= with_kernel ? WITH_KERNEL : 0;
 	if (javascript.length) {
 		capture(w, ctx, hit->ids, with);
@@ -454,8 +473,11 @@ static __always_inline void finish_hit(void *ctx, struct walk *w, struct hit *hi
 		return;
 	}
 	raise(hit);
+	ending = may_end(hit);
 	bpf_ringbuf_submit(hit, BPF_RB_FORCE_WAKEUP);
 	give_back(w);
+	if (ending)
+		linger();
 }
 
 #endif

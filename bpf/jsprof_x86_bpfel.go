@@ -231,6 +231,7 @@ const (
 	JsprofVarSamples             = "samples"
 	JsprofVarStackFlagUnused     = "stack_flag_unused"
 	JsprofVarTierUnused          = "tier_unused"
+	JsprofVarTold                = "told"
 	JsprofVarTruncated           = "truncated"
 	JsprofVarUnreadableFunctions = "unreadable_functions"
 	JsprofVarWithKernel          = "with_kernel"
@@ -313,6 +314,7 @@ type JsprofVariableSpecs struct {
 	Samples             *ebpf.VariableSpec `ebpf:"samples"`
 	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
+	Told                *ebpf.VariableSpec `ebpf:"told"`
 	Truncated           *ebpf.VariableSpec `ebpf:"truncated"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
 	WithKernel          *ebpf.VariableSpec `ebpf:"with_kernel"`
@@ -378,6 +380,7 @@ type JsprofVariables struct {
 	Samples             *ebpf.Variable `ebpf:"samples"`
 	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
+	Told                *ebpf.Variable `ebpf:"told"`
 	Truncated           *ebpf.Variable `ebpf:"truncated"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
 	WithKernel          *ebpf.Variable `ebpf:"with_kernel"`

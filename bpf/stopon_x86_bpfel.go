@@ -122,6 +122,7 @@ const (
 	StoponMapThreads             = "threads"
 	StoponMapWalks               = "walks"
 	StoponProgOnCall             = "on_call"
+	StoponProgOnEnd              = "on_end"
 	StoponProgOnEntry            = "on_entry"
 	StoponProgOnExec             = "on_exec"
 	StoponProgOnExit             = "on_exit"
@@ -145,6 +146,7 @@ const (
 	StoponVarExecs               = "execs"
 	StoponVarExitCode            = "exit_code"
 	StoponVarFrameKindUnused     = "frame_kind_unused"
+	StoponVarHeard               = "heard"
 	StoponVarHitUnused           = "hit_unused"
 	StoponVarInterval            = "interval"
 	StoponVarJavascript          = "javascript"
@@ -169,6 +171,7 @@ const (
 	StoponVarSyscallUnused       = "syscall_unused"
 	StoponVarSyscalls            = "syscalls"
 	StoponVarTierUnused          = "tier_unused"
+	StoponVarTold                = "told"
 	StoponVarTriggerUnused       = "trigger_unused"
 	StoponVarUnreadableFunctions = "unreadable_functions"
 	StoponVarUnsearched          = "unsearched"
@@ -218,6 +221,7 @@ type StoponSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponProgramSpecs struct {
 	OnCall          *ebpf.ProgramSpec `ebpf:"on_call"`
+	OnEnd           *ebpf.ProgramSpec `ebpf:"on_end"`
 	OnEntry         *ebpf.ProgramSpec `ebpf:"on_entry"`
 	OnExec          *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit          *ebpf.ProgramSpec `ebpf:"on_exit"`
@@ -265,6 +269,7 @@ type StoponVariableSpecs struct {
 	Execs               *ebpf.VariableSpec `ebpf:"execs"`
 	ExitCode            *ebpf.VariableSpec `ebpf:"exit_code"`
 	FrameKindUnused     *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
+	Heard               *ebpf.VariableSpec `ebpf:"heard"`
 	HitUnused           *ebpf.VariableSpec `ebpf:"hit_unused"`
 	Interval            *ebpf.VariableSpec `ebpf:"interval"`
 	Javascript          *ebpf.VariableSpec `ebpf:"javascript"`
@@ -289,6 +294,7 @@ type StoponVariableSpecs struct {
 	SyscallUnused       *ebpf.VariableSpec `ebpf:"syscall_unused"`
 	Syscalls            *ebpf.VariableSpec `ebpf:"syscalls"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
+	Told                *ebpf.VariableSpec `ebpf:"told"`
 	TriggerUnused       *ebpf.VariableSpec `ebpf:"trigger_unused"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
 	Unsearched          *ebpf.VariableSpec `ebpf:"unsearched"`
@@ -365,6 +371,7 @@ type StoponVariables struct {
 	Execs               *ebpf.Variable `ebpf:"execs"`
 	ExitCode            *ebpf.Variable `ebpf:"exit_code"`
 	FrameKindUnused     *ebpf.Variable `ebpf:"frame_kind_unused"`
+	Heard               *ebpf.Variable `ebpf:"heard"`
 	HitUnused           *ebpf.Variable `ebpf:"hit_unused"`
 	Interval            *ebpf.Variable `ebpf:"interval"`
 	Javascript          *ebpf.Variable `ebpf:"javascript"`
@@ -389,6 +396,7 @@ type StoponVariables struct {
 	SyscallUnused       *ebpf.Variable `ebpf:"syscall_unused"`
 	Syscalls            *ebpf.Variable `ebpf:"syscalls"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
+	Told                *ebpf.Variable `ebpf:"told"`
 	TriggerUnused       *ebpf.Variable `ebpf:"trigger_unused"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
 	Unsearched          *ebpf.Variable `ebpf:"unsearched"`
@@ -400,6 +408,7 @@ type StoponVariables struct {
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponPrograms struct {
 	OnCall          *ebpf.Program `ebpf:"on_call"`
+	OnEnd           *ebpf.Program `ebpf:"on_end"`
 	OnEntry         *ebpf.Program `ebpf:"on_entry"`
 	OnExec          *ebpf.Program `ebpf:"on_exec"`
 	OnExit          *ebpf.Program `ebpf:"on_exit"`
@@ -413,6 +422,7 @@ type StoponPrograms struct {
 func (p *StoponPrograms) Close() error {
 	return _StoponClose(
 		p.OnCall,
+		p.OnEnd,
 		p.OnEntry,
 		p.OnExec,
 		p.OnExit,

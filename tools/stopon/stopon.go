@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 	"ustack/loader"
@@ -108,6 +109,7 @@ func openIn(functions []string, o Options) (s *session, err error) {
 	s.closers = append(s.closers, s.releaseAll, s.detachAll) // nothing is stopped once nothing is probed
 	s.table = ustack.NewTable(ustack.Maps{
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
+		Heard: s.objects.Heard,
 	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = ustack.NewTargets(s.table, ustack.Selection{
@@ -160,6 +162,12 @@ func (s *session) attachToKernel() error {
 		return err
 	}
 	s.closers = append(s.closers, exec.Close)
+	end, err := loader.RawTracepoint("sched_process_exit", s.objects.OnEnd)
+	if err == nil {
+		s.closers = append(s.closers, end.Close)
+	} else if !errors.Is(err, unix.EINVAL) { // before Linux 6.16
+		return err
+	}
 	programs := slices.Collect(maps.Values(s.inFunctions))
 	for name, program := range map[string]*ebpf.Program{
 		bpf.StoponProgOnSystemCall:    s.objects.OnSystemCall,

@@ -28,6 +28,7 @@ type Maps struct {
 	Processes *ebpf.Map      // descriptions, by pid
 	Scripts   *ebpf.Map      // scripts the kernel has told of; deleting one has it told again
 	Described *ebpf.Variable // changes with Processes
+	Heard     *ebpf.Variable // counts the scripts that were read, or could not be; nil: nobody asks
 }
 
 // A Table knows the processes that are looked at. Its methods may be called
@@ -45,6 +46,7 @@ type Table struct {
 	troubles  []error
 	told      map[string]bool // troubles, by text
 	described uint32          // changes of descriptions
+	heard     uint64          // scripts that the kernel has told of
 }
 
 type function struct {
@@ -268,6 +270,13 @@ func (t *Table) Script(raw []byte) {
 		s.source = t.source(g, key, n.Id)
 	}
 	t.scripts[key] = s
+	if t.maps.Heard == nil {
+		return
+	}
+	t.heard++
+	if err := t.maps.Heard.Set(t.heard); err != nil {
+		t.trouble(fmt.Errorf("tell the kernel what was read: %w", err))
+	}
 }
 
 // source reads the lines of the script whose object was at address when the
