@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sort"
-	"unicode/utf8"
 )
 
 // maxLines bounds the lines of a source; each takes four bytes here.
@@ -105,27 +104,6 @@ func (h heap) source(script object) (Source, error) {
 		return Source{}, ErrNotScript // the text has moved while it was read
 	}
 	return lines.finish(s)
-}
-
-// SourceOf returns the lines of a script from its file's contents, for when the
-// process that ran it is gone. Node.js wraps CommonJS modules without moving
-// their text, and gives V8 a byte order mark as it is.
-func SourceOf(file []byte) (Source, error) {
-	var lines lineScanner
-	units := make([]uint16, 0, chunkSize)
-	for len(file) > 0 {
-		r, size := utf8.DecodeRune(file)
-		file = file[size:]
-		units = append(units, uint16(min(r, 0xffff)))
-		if r > 0xffff {
-			units = append(units, 0xffff) // the other half of a pair: neither ends a line
-		}
-		if len(units) >= chunkSize-1 || len(file) == 0 {
-			lines.scan(units)
-			units = units[:0]
-		}
-	}
-	return lines.finish(Source{})
 }
 
 // A lineScanner finds where lines start: after \n, \r\n, a lone \r, and the
