@@ -2,7 +2,6 @@ package postmortem
 
 import (
 	"errors"
-	"strings"
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
@@ -139,7 +138,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	}
 	fp, pc := w.at.FP(), w.at.PC
 	if kind == codeBuiltin && w.codes.IsBaseline(fp) {
-		offset, err := w.atEdge(f)
+		offset, err := w.atEnd()
 		return symbolize.Baseline, own(offset), err
 	}
 	if kind == codeBuiltin {
@@ -173,21 +172,14 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	return c.Tier, places, err
 }
 
-// atEdge returns where in its script a function is whose frame one of V8's builtins
-// builds or takes down: at its start, or at its end. It is -1 where it is not known
-// which builtin that is.
-func (w *walker) atEdge(f v8.Function) (int, error) {
+// atEnd returns where in its script a function is whose frame one of V8's builtins
+// takes down. It is -1 where it is not known which builtin runs.
+func (w *walker) atEnd() (int, error) {
 	kind, p := w.codeAt(w.at.PC)
-	if kind != codeBuiltin {
+	if kind != codeBuiltin || w.called(p).Name != builtinPrefix+"BaselineLeaveFrame" {
 		return -1, nil
 	}
-	switch strings.TrimPrefix(w.called(p).Name, builtinPrefix) {
-	case "BaselineOutOfLinePrologue":
-		return f.Start, nil
-	case "BaselineLeaveFrame":
-		return w.codes.Returning(w.at.FP())
-	}
-	return -1, nil
+	return w.codes.Returning(w.at.FP())
 }
 
 // sharedOf returns a function's SharedFunctionInfo, 0 if it cannot be read.

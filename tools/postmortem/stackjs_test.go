@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
@@ -75,6 +78,76 @@ again();`, "--sparkplug", "--no-opt", "--no-maglev")
 	}
 }
 
+// TestStackIsTheSameWhileAFrameIsBuilt goes through the builtin that builds the frames
+// of baseline code, one instruction after another: the functions are always the same.
+func TestStackIsTheSameWhileAFrameIsBuilt(t *testing.T) {
+	versions, stride := []string{"24.21.0"}, 7
+	if matrix() {
+		versions, stride = []string{"18.20.8", "20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0"}, 3
+	}
+	for _, version := range versions {
+		for _, caller := range []symbolize.Tier{symbolize.Baseline, symbolize.Turbofan} {
+			t.Run(fmt.Sprintf("%s/called from %v", version, caller), func(t *testing.T) {
+				testFrameBeingBuilt(t, version, caller, stride)
+			})
+		}
+	}
+}
+
+func testFrameBeingBuilt(t *testing.T, version string, caller symbolize.Tier, stride int) {
+	nodetest.Root(t)
+	// With short calls V8 runs copies of its builtins, where no symbols are.
+	flags := []string{
+		"--always-sparkplug", "--no-sparkplug-needs-short-builtins", "--no-short-builtin-calls", "--allow-natives-syntax", "--single-threaded",
+	}
+	if nodetest.Major(version) >= 20 {
+		flags = append(flags, "--no-maglev")
+	}
+	if caller == symbolize.Baseline {
+		flags = append(flags, "--no-opt")
+	}
+	target := startSource(t, version, `
+function inner(n) { return n + 1; }
+function outer(n) {
+  let last = 0;
+  for (let i = 0; i < n; i++) {
+    last = inner(i);
+  }
+  return last;
+}
+%NeverOptimizeFunction(inner);
+%PrepareFunctionForOptimization(outer);
+outer(1e4);
+%OptimizeFunctionOnNextCall(outer);
+outer(10);
+console.log('ready');
+for (;;) outer(1e6);`, flags...)
+	const instructions = 22 // of those until it returns
+	dir := t.TempDir()
+	commands := []string{"break *(&Builtins_BaselineOutOfLinePrologue)", "continue", "delete"}
+	var cores []string
+	for at := 0; at < instructions; at += stride {
+		cores = append(cores, filepath.Join(dir, strconv.Itoa(at)))
+		commands = append(commands, "gcore "+cores[len(cores)-1], "stepi "+strconv.Itoa(stride))
+	}
+	gdb(t, target.PID, commands...)
+	want := []call{{"inner", "source.js", 2, 15}, {"outer", "source.js", 6, 12}}
+	for _, path := range cores {
+		d := opened(t, path, Options{})
+		s := d.Stack(d.Threads()[0])
+		if reason := doubt(s); reason != "" {
+			t.Errorf("instruction %s: %s:\n%s", filepath.Base(path), reason, listing(s))
+		}
+		got, _ := executing(s.Frames)
+		for i := range got {
+			got[i].File = filepath.Base(got[i].File)
+		}
+		if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
+			t.Errorf("instruction %s (-want +got):\n%s\n%s", filepath.Base(path), diff, listing(s))
+		}
+	}
+}
+
 // TestEndlessRegularExpressionIsSeen looks at a program that will not be done with a
 // text: the machine code for the expression is of no function.
 func TestEndlessRegularExpressionIsSeen(t *testing.T) {
@@ -122,14 +195,22 @@ func startSource(t *testing.T, version, source string, flags ...string) *nodetes
 func gdbCore(t *testing.T, pid int, function string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "core")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it may never be called
+	gdb(t, pid, "break "+function, "continue", "gcore "+path)
+	return path
+}
+
+// gdb attaches to a process, carries out commands and lets it go on.
+func gdb(t *testing.T, pid int, commands ...string) {
+	t.Helper()
+	args := []string{"-nx", "-batch", "-p", strconv.Itoa(pid)}
+	for _, c := range commands {
+		args = append(args, "-ex", c)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // what it waits for may never come
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "gdb", "-nx", "-batch", "-p", strconv.Itoa(pid),
-		"-ex", "break "+function, "-ex", "continue", "-ex", "gcore "+path).CombinedOutput()
-	if err != nil {
+	if out, err := exec.CommandContext(ctx, "gdb", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gdb: %v\n%s", err, out)
 	}
-	return path
 }
 
 // isReturning reports whether the innermost JavaScript on a stack is code of the

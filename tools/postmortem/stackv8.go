@@ -39,6 +39,15 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 		w.pushCode(kind, p)
 		return w.leap()
 	}
+	if w.at.Leaf && kind == codeBuiltin && w.called(p).Name == builtinPrefix+"BaselineOutOfLinePrologue" {
+		switch w.pushBegun(p) {
+		case frameBuilt:
+			return w.climb()
+		case frameOfCaller:
+			kind = w.findReturn()
+			_, p = w.codeAt(w.at.PC)
+		}
+	}
 	fp := w.at.FP()
 	marker, tagged, ok := w.slots(fp)
 	if !ok {
@@ -236,6 +245,57 @@ func (w *walker) pushCallee(kind codeKind) bool {
 		w.execute(frame, f, f.Start)
 	}
 	return true
+}
+
+// maxBegun bounds the bytes that V8's builtin puts on the stack below the frame
+// pointer when it builds a frame for code of the baseline compiler: six slots and,
+// at its end, where it returns to and the frame pointer. No frame that has called a
+// function is as small.
+const maxBegun = 8 * 8
+
+// A frameState is whose frame the frame pointer is of while a builtin builds one.
+type frameState int
+
+const (
+	frameOther    frameState = iota // one of the builtin's own, above the function's, or not known
+	frameOfCaller                   // the caller's of the function
+	frameBuilt                      // the function's
+)
+
+// pushBegun pushes the innermost function while the builtin builds its frame, whose
+// slots cannot be relied on: rdi has the function. It pushes nothing for frameOther.
+func (w *walker) pushBegun(p part) frameState {
+	function := v8.Value(w.thread.Registers.General[unwind.DI])
+	f, err := w.function(function)
+	if err != nil || w.codes == nil {
+		return frameOther
+	}
+	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	if err != nil {
+		return frameOther
+	}
+	returnsTo := func(address uint64) bool {
+		pc, err := w.word(address)
+		return err == nil && c.Holds(pc)
+	}
+	fp, sp := w.at.FP(), w.at.SP()
+	_, tagged, _ := w.slots(fp)
+	hasSlot := fp-sp >= uint64(-int64(w.binary.Layout.FPFunction))
+	built := fp-sp <= maxBegun && (!hasSlot || v8.Value(tagged) == function)
+	if built && returnsTo(fp+8) {
+		return frameOther
+	}
+	w.pushCode(codeBuiltin, p)
+	frame := w.pushNamed(f)
+	frame.FP, frame.Tier, frame.Call.Function = 0, symbolize.Baseline, function
+	w.execute(frame, f, f.Start)
+	if built {
+		return frameBuilt
+	}
+	if returnsTo(sp) { // on top of where the function returns to
+		w.at.Set(w.at.PC, sp+8, fp)
+	}
+	return frameOfCaller
 }
 
 // findReturn moves the cursor to where the innermost code, which has no frame of
