@@ -1,0 +1,35 @@
+// Package contain keeps a fault in one unit of work, such as reading one file or
+// one process, from ending the program. Everything read of a target is hostile:
+// what our code or a library did not expect becomes an error about that unit.
+package contain
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// A Fault is a panic that was contained.
+type Fault struct {
+	Doing string // what was under way: "read symbols of /tmp/x.node"
+	Cause any    // what was panicked with
+	Stack []byte // of the goroutine at the panic
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("%s: internal error: %v (please report it with what --verbose prints)", f.Doing, f.Cause)
+}
+
+// Unwrap returns the cause if it is an error, nil if not.
+func (f *Fault) Unwrap() error {
+	err, _ := f.Cause.(error)
+	return err
+}
+
+// Panic makes a panic the error of the function that defers it:
+//
+//	defer contain.Panic(&err, "read symbols of %s", path)
+func Panic(err *error, format string, args ...any) {
+	if cause := recover(); cause != nil {
+		*err = &Fault{Doing: fmt.Sprintf(format, args...), Cause: cause, Stack: debug.Stack()}
+	}
+}
