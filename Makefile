@@ -14,6 +14,12 @@ GO_DIRS := . testdata/nodetest
 CLANG_FORMAT := clang-format-14
 CLANG_PACKAGES := clang-14 clang-format-14 llvm-14 libbpf-dev
 SECONDS_OF_DEMO := 5
+PREFIX ?= /usr/local
+DIST := dist
+VERSION = $(shell packaging/version.sh)
+LDFLAGS = -s -w -buildid= -E ustack_entry -X ustack/cmd/internal/cli.release=$(VERSION)
+# Where the completions of each shell go, below share.
+SHELLS := bash:bash-completion/completions/%s zsh:zsh/site-functions/_%s fish:fish/vendor_completions.d/%s.fish
 CACHE := $(or $(USTACK_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ustack)
 SQLITE := sqlite3@6.0.1
 
@@ -23,7 +29,34 @@ help: ## list the targets
 
 .PHONY: build
 build: ## static binaries into bin/
-	CGO_ENABLED=0 go build -trimpath -o bin/ $(COMMANDS:%=./cmd/%)
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ $(COMMANDS:%=./cmd/%)
+
+.PHONY: install
+install: $(if $(wildcard $(COMMANDS:%=bin/%)),,build) ## binaries, manuals and completions below $(DESTDIR)$(PREFIX), which is /usr/local
+	@root='$(DESTDIR)$(PREFIX)'; for tool in $(COMMANDS); do \
+		install -D -m 755 bin/$$tool "$$root/bin/$$tool"; \
+		install -D -m 644 cmd/$$tool/$$tool.1 "$$root/share/man/man1/$$tool.1"; \
+		for shell in $(SHELLS); do \
+			bin/$$tool --completion $${shell%%:*} | install -D -m 644 /dev/stdin "$$root/share/$$(printf "$${shell#*:}" $$tool)"; \
+		done; \
+	done; \
+	install -D -m 644 LICENSE "$$root/share/doc/ustack/LICENSE"
+
+.PHONY: uninstall
+uninstall: ## remove what install installs
+	@root='$(DESTDIR)$(PREFIX)'; for tool in $(COMMANDS); do \
+		rm -f "$$root/bin/$$tool" "$$root/share/man/man1/$$tool.1"; \
+		for shell in $(SHELLS); do rm -f "$$root/share/$$(printf "$${shell#*:}" $$tool)"; done; \
+	done; \
+	rm -rf "$$root/share/doc/ustack"
+
+.PHONY: dist
+dist: build ## an archive and a Debian package, with checksums, in $(DIST): the same bytes each time
+	packaging/dist.sh '$(abspath $(DIST))' '$(VERSION)'
+
+.PHONY: test-dist
+test-dist: ## try what dist and install make in an empty root (as root)
+	packaging/test.sh
 
 .PHONY: generate
 generate: clang ## compile the kernel half anew (what is committed needs no clang)
@@ -53,13 +86,21 @@ test: nodes ## test everything (as root; USTACK_MUST_RUN=1 lets nothing be skipp
 test-matrix: nodes ## test every truth on every Node.js version and tier (an hour or two)
 	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon ./tools/postmortem ./symbolize/elfsym ./symbolize/v8 ./cmd/jscore
 
+.PHONY: test-releases
+test-releases: ## test first, middle and newest release of each Node.js line (half an hour)
+	USTACK_RELEASES=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 90m -p 1 -run '^TestReleases' $(PACKAGES)
+
 .PHONY: test-kernels
 test-kernels: nodes ## test on the kernel of Debian's clouds, in qemu (a quarter of an hour)
 	testdata/kernels/run.sh
 
+.PHONY: chaos
+chaos: nodes ## kill, stop and starve every process of ours; hostile files, links and clients
+	USTACK_CHAOS=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 3h -p 1 -run '^TestChaos' $(PACKAGES)
+
 .PHONY: soak
-soak: nodes ## take 500 snapshots of a server under load on each of three Node.js versions
-	USTACK_SOAK=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 40m -v -run '^TestServerUnderSnapshots$$' ./tools/core
+soak: nodes ## take 500 cores of a server under load on each of three Node.js versions
+	USTACK_SOAK=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 40m -v -run '^TestServerUnderCores$$' ./tools/core
 
 .PHONY: bench
 bench: nodes ## measure what it costs, beside perf and bpftrace (USTACK_BENCH=full: on every Node.js)
@@ -142,4 +183,4 @@ fmt: clang ## format Go and C
 
 .PHONY: clean
 clean: ## remove what was built (not the cache of Node.js versions)
-	rm -rf bin demo
+	rm -rf bin demo dist

@@ -166,7 +166,7 @@ int on_submit(struct pt_regs *ctx)
 SEC("uprobe")
 int on_run(struct pt_regs *ctx)
 {
-	u64 cookie = bpf_get_attach_cookie(ctx), link = saved_register(ctx, place_of(cookie));
+	u64 cookie = bpf_get_attach_cookie(ctx), link = register_of(ctx, place_of(cookie));
 	struct pool *pool = pool_of(cookie);
 	struct job_key key = { 0, link - WORK_LINK };
 	struct job *job;
@@ -189,7 +189,7 @@ SEC("uprobe")
 int on_ran(struct pt_regs *ctx)
 {
 	u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
-	u64 link = saved_register(ctx, place_of(cookie));
+	u64 link = register_of(ctx, place_of(cookie));
 	struct pool *pool = pool_of(cookie);
 	struct job_key key = { 0, link - WORK_LINK };
 	struct job *job;
@@ -284,11 +284,20 @@ static __always_inline bool has_failed(struct kind_key *key, u64 work)
 	return false;
 }
 
+/* Where a job completes: the place's lowest bits are its enum work_kind. Where libuv calls no
+ * function for it, the others say which register has an address in the job, and where in it.
+ */
+#define PLACE_KIND 255
+#define PLACE_BY_REGISTER (1 << 8)
+#define PLACE_REGISTER(place) ((place) >> 9 & 15)
+#define PLACE_OFFSET(place) ((place) >> 16)
+
 /* uv__queue_done(w, status), uv__fs_done(w, status) ...: on the loop's thread. */
 SEC("uprobe")
 int on_done(struct pt_regs *ctx)
 {
 	u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
+	u64 place = place_of(cookie);
 	struct job_key key = { 0, argument0(ctx) };
 	bool cancelled = (s32)argument1(ctx) == UV_ECANCELED, failed;
 	struct pool *pool = pool_of(cookie);
@@ -299,7 +308,9 @@ int on_done(struct pt_regs *ctx)
 	if (!pool)
 		return 0;
 	key.generation = kind_key.generation = pool->generation;
-	kind_key.work = place_of(cookie);
+	if (place & PLACE_BY_REGISTER)
+		key.work = register_of(ctx, PLACE_REGISTER(place)) - PLACE_OFFSET(place);
+	kind_key.work = place & PLACE_KIND;
 	failed = has_failed(&kind_key, key.work) && !cancelled;
 	if (!take_job(&key, &job)) {
 		add(pool->before, 1);
@@ -341,6 +352,25 @@ int on_uring(struct pt_regs *ctx)
 
 	if (pool && (s32)returned(ctx) == 1)
 		add(pool->uring, 1);
+	return 0;
+}
+
+/* uv_check_init(): node calls it once V8 is set up, and has mapped its builtins a second time
+ * perhaps. User space looks at the mappings again.
+ */
+SEC("uprobe")
+int on_init(struct pt_regs *ctx)
+{
+	u64 ids = current_ids();
+	struct walk *w = take_walk(ids >> 32);
+
+	if (!w)
+		return 0;
+	begin_walk(w, user_regs((struct task_struct *)bpf_get_current_task_btf()), ids);
+	push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+	w->stack.flags |= STACK_NEW_CODE;
+	send_stack(w, true);
+	give_back(w);
 	return 0;
 }
 

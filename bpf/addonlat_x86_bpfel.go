@@ -105,6 +105,7 @@ const (
 	AddonlatMapEmpty               = "empty"
 	AddonlatMapEvents              = "events"
 	AddonlatMapFunctions           = "functions"
+	AddonlatMapInstances           = "instances"
 	AddonlatMapJobs                = "jobs"
 	AddonlatMapKinds               = "kinds"
 	AddonlatMapLately              = "lately"
@@ -115,12 +116,14 @@ const (
 	AddonlatMapScripts             = "scripts"
 	AddonlatMapSeats               = "seats"
 	AddonlatMapThreads             = "threads"
+	AddonlatMapUnwindRows          = "unwind_rows"
 	AddonlatMapWalks               = "walks"
 	AddonlatMapWorks               = "works"
 	AddonlatProgOnCreate           = "on_create"
 	AddonlatProgOnCreated          = "on_created"
 	AddonlatProgOnDone             = "on_done"
 	AddonlatProgOnExec             = "on_exec"
+	AddonlatProgOnInit             = "on_init"
 	AddonlatProgOnQueue            = "on_queue"
 	AddonlatProgOnQueueNamed       = "on_queue_named"
 	AddonlatProgOnRan              = "on_ran"
@@ -147,6 +150,8 @@ const (
 	AddonlatVarTold                = "told"
 	AddonlatVarUnfollowed          = "unfollowed"
 	AddonlatVarUnreadableFunctions = "unreadable_functions"
+	AddonlatVarUnwindBaseUnused    = "unwind_base_unused"
+	AddonlatVarWasmUnused          = "wasm_unused"
 	AddonlatVarWorkKindUnused      = "work_kind_unused"
 )
 
@@ -196,6 +201,7 @@ type AddonlatProgramSpecs struct {
 	OnCreated    *ebpf.ProgramSpec `ebpf:"on_created"`
 	OnDone       *ebpf.ProgramSpec `ebpf:"on_done"`
 	OnExec       *ebpf.ProgramSpec `ebpf:"on_exec"`
+	OnInit       *ebpf.ProgramSpec `ebpf:"on_init"`
 	OnQueue      *ebpf.ProgramSpec `ebpf:"on_queue"`
 	OnQueueNamed *ebpf.ProgramSpec `ebpf:"on_queue_named"`
 	OnRan        *ebpf.ProgramSpec `ebpf:"on_ran"`
@@ -208,22 +214,24 @@ type AddonlatProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type AddonlatMapSpecs struct {
-	Creating  *ebpf.MapSpec `ebpf:"creating"`
-	Empty     *ebpf.MapSpec `ebpf:"empty"`
-	Events    *ebpf.MapSpec `ebpf:"events"`
-	Functions *ebpf.MapSpec `ebpf:"functions"`
-	Jobs      *ebpf.MapSpec `ebpf:"jobs"`
-	Kinds     *ebpf.MapSpec `ebpf:"kinds"`
-	Lately    *ebpf.MapSpec `ebpf:"lately"`
-	Names     *ebpf.MapSpec `ebpf:"names"`
-	Pools     *ebpf.MapSpec `ebpf:"pools"`
-	Processes *ebpf.MapSpec `ebpf:"processes"`
-	Queueing  *ebpf.MapSpec `ebpf:"queueing"`
-	Scripts   *ebpf.MapSpec `ebpf:"scripts"`
-	Seats     *ebpf.MapSpec `ebpf:"seats"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
-	Walks     *ebpf.MapSpec `ebpf:"walks"`
-	Works     *ebpf.MapSpec `ebpf:"works"`
+	Creating   *ebpf.MapSpec `ebpf:"creating"`
+	Empty      *ebpf.MapSpec `ebpf:"empty"`
+	Events     *ebpf.MapSpec `ebpf:"events"`
+	Functions  *ebpf.MapSpec `ebpf:"functions"`
+	Instances  *ebpf.MapSpec `ebpf:"instances"`
+	Jobs       *ebpf.MapSpec `ebpf:"jobs"`
+	Kinds      *ebpf.MapSpec `ebpf:"kinds"`
+	Lately     *ebpf.MapSpec `ebpf:"lately"`
+	Names      *ebpf.MapSpec `ebpf:"names"`
+	Pools      *ebpf.MapSpec `ebpf:"pools"`
+	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Queueing   *ebpf.MapSpec `ebpf:"queueing"`
+	Scripts    *ebpf.MapSpec `ebpf:"scripts"`
+	Seats      *ebpf.MapSpec `ebpf:"seats"`
+	Threads    *ebpf.MapSpec `ebpf:"threads"`
+	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
+	Walks      *ebpf.MapSpec `ebpf:"walks"`
+	Works      *ebpf.MapSpec `ebpf:"works"`
 }
 
 // AddonlatVariableSpecs contains global variables before they are loaded into the kernel.
@@ -250,6 +258,8 @@ type AddonlatVariableSpecs struct {
 	Told                *ebpf.VariableSpec `ebpf:"told"`
 	Unfollowed          *ebpf.VariableSpec `ebpf:"unfollowed"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
+	UnwindBaseUnused    *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
+	WasmUnused          *ebpf.VariableSpec `ebpf:"wasm_unused"`
 	WorkKindUnused      *ebpf.VariableSpec `ebpf:"work_kind_unused"`
 }
 
@@ -273,22 +283,24 @@ func (o *AddonlatObjects) Close() error {
 //
 // It can be passed to LoadAddonlatObjects or ebpf.CollectionSpec.LoadAndAssign.
 type AddonlatMaps struct {
-	Creating  *ebpf.Map `ebpf:"creating"`
-	Empty     *ebpf.Map `ebpf:"empty"`
-	Events    *ebpf.Map `ebpf:"events"`
-	Functions *ebpf.Map `ebpf:"functions"`
-	Jobs      *ebpf.Map `ebpf:"jobs"`
-	Kinds     *ebpf.Map `ebpf:"kinds"`
-	Lately    *ebpf.Map `ebpf:"lately"`
-	Names     *ebpf.Map `ebpf:"names"`
-	Pools     *ebpf.Map `ebpf:"pools"`
-	Processes *ebpf.Map `ebpf:"processes"`
-	Queueing  *ebpf.Map `ebpf:"queueing"`
-	Scripts   *ebpf.Map `ebpf:"scripts"`
-	Seats     *ebpf.Map `ebpf:"seats"`
-	Threads   *ebpf.Map `ebpf:"threads"`
-	Walks     *ebpf.Map `ebpf:"walks"`
-	Works     *ebpf.Map `ebpf:"works"`
+	Creating   *ebpf.Map `ebpf:"creating"`
+	Empty      *ebpf.Map `ebpf:"empty"`
+	Events     *ebpf.Map `ebpf:"events"`
+	Functions  *ebpf.Map `ebpf:"functions"`
+	Instances  *ebpf.Map `ebpf:"instances"`
+	Jobs       *ebpf.Map `ebpf:"jobs"`
+	Kinds      *ebpf.Map `ebpf:"kinds"`
+	Lately     *ebpf.Map `ebpf:"lately"`
+	Names      *ebpf.Map `ebpf:"names"`
+	Pools      *ebpf.Map `ebpf:"pools"`
+	Processes  *ebpf.Map `ebpf:"processes"`
+	Queueing   *ebpf.Map `ebpf:"queueing"`
+	Scripts    *ebpf.Map `ebpf:"scripts"`
+	Seats      *ebpf.Map `ebpf:"seats"`
+	Threads    *ebpf.Map `ebpf:"threads"`
+	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
+	Walks      *ebpf.Map `ebpf:"walks"`
+	Works      *ebpf.Map `ebpf:"works"`
 }
 
 func (m *AddonlatMaps) Close() error {
@@ -297,6 +309,7 @@ func (m *AddonlatMaps) Close() error {
 		m.Empty,
 		m.Events,
 		m.Functions,
+		m.Instances,
 		m.Jobs,
 		m.Kinds,
 		m.Lately,
@@ -307,6 +320,7 @@ func (m *AddonlatMaps) Close() error {
 		m.Scripts,
 		m.Seats,
 		m.Threads,
+		m.UnwindRows,
 		m.Walks,
 		m.Works,
 	)
@@ -336,6 +350,8 @@ type AddonlatVariables struct {
 	Told                *ebpf.Variable `ebpf:"told"`
 	Unfollowed          *ebpf.Variable `ebpf:"unfollowed"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
+	UnwindBaseUnused    *ebpf.Variable `ebpf:"unwind_base_unused"`
+	WasmUnused          *ebpf.Variable `ebpf:"wasm_unused"`
 	WorkKindUnused      *ebpf.Variable `ebpf:"work_kind_unused"`
 }
 
@@ -347,6 +363,7 @@ type AddonlatPrograms struct {
 	OnCreated    *ebpf.Program `ebpf:"on_created"`
 	OnDone       *ebpf.Program `ebpf:"on_done"`
 	OnExec       *ebpf.Program `ebpf:"on_exec"`
+	OnInit       *ebpf.Program `ebpf:"on_init"`
 	OnQueue      *ebpf.Program `ebpf:"on_queue"`
 	OnQueueNamed *ebpf.Program `ebpf:"on_queue_named"`
 	OnRan        *ebpf.Program `ebpf:"on_ran"`
@@ -361,6 +378,7 @@ func (p *AddonlatPrograms) Close() error {
 		p.OnCreated,
 		p.OnDone,
 		p.OnExec,
+		p.OnInit,
 		p.OnQueue,
 		p.OnQueueNamed,
 		p.OnRan,

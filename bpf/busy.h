@@ -23,6 +23,7 @@ static __always_inline struct walk *take_walk(u32 tgid)
 		if (!w || __sync_lock_test_and_set(&w->taken, 1))
 			continue;
 		w->forgetful = i > 0;
+		w->number = i;
 		if (walk_of(tgid, i))
 			return w;
 		w->taken = 0;

@@ -241,6 +241,8 @@ __noinline u64 own_name(struct walk *w)
 	return 0;
 }
 
+#define SCRIPT_WASM (3ull << 32) /* Smi: Script::Type::kWasm, 9.4 to 14.6 */
+
 /* Reads the script's name and tells user space of it. */
 static __always_inline void send_script(struct walk *w, u64 script)
 {
@@ -257,6 +259,8 @@ static __always_inline void send_script(struct walk *w, u64 script)
 	read_text(w, name, TEXT_BYTES);
 	if (w->name.flags & NAME_PARTIAL)
 		w->name.length = 0; /* no name, or none that can be read */
+	if (field(w->script, l->script_type) == SCRIPT_WASM)
+		w->name.flags |= NAME_WASM;
 	w->name.id = script;
 	w->name.start = 0;
 	if (!send_name(w, EVENT_SCRIPT))

@@ -26,9 +26,14 @@ static __always_inline void note_name(struct walk *w);
 #define MAX_VECTORS 8                            /* of one write */
 #define MAX_CHUNKS 64                            /* of what is written at once: 8 KiB */
 #define CHUNK_STEP (MATCH_BYTES - PATTERN_BYTES) /* so that what is looked for is whole in one */
-#define TOP_WORDS 32 /* of a stack: what one function that keeps no frame may have there */
+#define UNIX_BYTES 108                           /* include/uapi/linux/un.h: UNIX_PATH_MAX */
+#define ADDRESS_BYTES 112                        /* of a struct sockaddr: a Unix socket's has 110 */
+#define CLASS_BYTES 64                           /* of an exception's class */
+#define CAPTURED 4 /* beside what a stack is taken with: it was taken already */
+#define SIGCONT 18
 #define SIGSTOP 19
-#define KEEPER "ustack-keeper" /* tools/stopon/keeper.go */
+#define SEND_SIG_PRIV 1                  /* include/linux/sched/signal.h: from the kernel */
+#define JOBCTL_STOP_PENDING (1ull << 17) /* include/linux/sched/jobctl.h */
 
 enum trigger {
 	TRIGGER_SYSCALL,
@@ -38,6 +43,9 @@ enum trigger {
 	TRIGGER_EXIT,
 	TRIGGER_STALL,
 	TRIGGER_JS,
+	TRIGGER_THROW,
+	TRIGGER_UNCAUGHT,
+	TRIGGER_STALL_END,
 };
 
 enum operand { ARGUMENT, RESULT = 6, DESCRIPTOR };
@@ -55,7 +63,13 @@ struct syscall {
 	u8 polls; /* an event loop waits in it */
 	s8 descriptor, path, data;
 	u8 data_kind;
-	u8 pad[2];
+	s8 address; /* the next argument is its length */
+	u8 flags;   /* enum call_flag */
+};
+
+enum call_flag {
+	CALL_LENGTH_AT = 1, /* the address's length is where its argument points */
+	CALL_ACCEPTS = 2,   /* the result is the descriptor of a socket */
 };
 
 enum data_kind { DATA_BUFFER, DATA_VECTORS, DATA_MESSAGE };
@@ -74,24 +88,46 @@ const volatile u32 with_kernel = 0;
 const volatile struct pattern path, data, javascript;
 
 volatile s64 remaining = 0; /* times to act */
-volatile u64 matches = 0, limited = 0, lost = 0, unsearched = 0, last = 0;
+volatile u64 matches = 0, limited = 0, unsearched = 0, last = 0;
+volatile u64 sent = 0;   /* matches that user space was sent */
+volatile u64 lost = 0;   /* matches there was no room for in events: nothing was done */
 volatile u64 missed = 0; /* stalls whose stack was not taken: the thread hardly ran */
 
-/* What has happened; its stack is sent after it. */
+/* What a socket is bound and connected to. */
+struct ends {
+	u32 family;      /* AF_…; 0: not a socket */
+	u32 name_length; /* of a Unix socket's name, or its peer's */
+	u32 local_port, peer_port;
+	u8 local[16], peer[16]; /* the first 4 of IPv4; all zero: none */
+	u8 name[UNIX_BYTES];
+	u8 pad[4];
+};
+
+/* What has happened; its stack is sent after it, but for the end of a stall. */
 struct hit {
 	u32 event; /* EVENT_HIT */
 	u32 trigger;
-	u64 ids;          /* tgid, tid */
-	u64 hash;         /* of the stack */
-	u64 time;         /* ns, CLOCK_MONOTONIC */
-	u64 number;       /* of the match, from 1 */
-	u64 duration;     /* ns: of the call, or of the stall; 0: not measured */
-	u64 arguments[6]; /* a signal's: its code, and the address at fault or who sent it */
+	u64 ids;      /* tgid, tid */
+	u64 hash;     /* of the stack */
+	u64 time;     /* ns, CLOCK_MONOTONIC */
+	u64 number;   /* of the match, from 1 */
+	u64 duration; /* ns: of the call, or of the stall; 0: not measured */
+	/* A signal's: its code, and the address at fault or who sent it. An exception's: whether it
+	 * comes from a promise, whether the stack is its thrower's, the value itself.
+	 */
+	u64 arguments[6];
 	s64 result;
-	u64 sp;             /* of the thread in user mode */
-	u64 top[TOP_WORDS]; /* from there up: what the innermost function has on the stack */
-	u32 what;   /* number of the system call or signal; the attach cookie of a function */
+	u32 what;   /* number of the system call or signal; the attach cookie of a function; an
+	             * exception's enum thrown_kind
+	             */
 	u32 raised; /* the signal, if it was */
+	u32 class_length;
+	u32 pad;
+	u8 class[CLASS_BYTES]; /* of an exception */
+	struct ends ends;      /* of the socket that a system call works on */
+	u32 address_length;
+	u8 address[ADDRESS_BYTES]; /* struct sockaddr that a system call was given, or gave */
+	u32 pad2;
 	struct match match; /* the path, or what was written */
 };
 
@@ -103,17 +139,33 @@ const struct pattern *pattern_unused __attribute__((unused));
 const enum trigger *trigger_unused __attribute__((unused));
 const enum operand *operand_unused __attribute__((unused));
 const enum comparison *comparison_unused __attribute__((unused));
+const enum call_flag *call_flag_unused __attribute__((unused));
 const enum data_kind *data_kind_unused __attribute__((unused));
 
-/* Processes that a signal of ours has stopped, and when: user space lets them go on, and whoever
- * outlives it.
+/* A process that we stopped by a signal. */
+struct stop {
+	u64 since;  /* ns, CLOCK_MONOTONIC */
+	u32 others; /* 1: somebody else stopped it too, so it stays stopped */
+	u32 pad;
+};
+
+/* Processes that we stopped, by tgid. User space resumes them; if it dies or is suspended, its
+ * supervisor does. While there is an entry 0, nothing is stopped.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_STOPPED);
 	__type(key, u32);
-	__type(value, u64);
+	__type(value, struct stop);
 } stopped SEC(".maps");
+
+/* The match at hand of each walk on this CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_WALKS);
+	__type(key, u32);
+	__type(value, struct hit);
+} hits SEC(".maps");
 
 /* A call that is under way: a system call is the thread's only one, a function's is told from its
  * caller's by its stack pointer.
@@ -327,47 +379,50 @@ static __always_inline bool writes_data(struct hit *hit, u32 kind)
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct task_struct___traced {
-	u32 ptrace;
-	struct task_struct___traced *parent; /* its tracer, if it has one */
-	struct task_struct___traced *group_leader;
-	char comm[COMM_BYTES];
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
+struct signal_struct {
+	struct sigpending shared_pending;
+};
+
+struct task_struct___signalled {
+	unsigned long jobctl;
+	struct sigpending pending;
+	struct signal_struct *signal;
 };
 
 #pragma clang attribute pop
 
-/* Whether a keeper has the thread: what it does then it is made to do, for a core. */
-static __always_inline bool is_kept(void)
+/* Whether somebody else is stopping the process: by a SIGSTOP that no thread has taken yet, or one
+ * that another thread has.
+ */
+static __always_inline bool is_stopping(void)
 {
-	struct task_struct___traced *task = (void *)bpf_get_current_task_btf();
-	char comm[COMM_BYTES] = {};
+	struct task_struct___signalled *task = (void *)bpf_get_current_task_btf();
+	unsigned long pending = BPF_CORE_READ(task, pending.signal.sig[0]) |
+	    BPF_CORE_READ(task, signal, shared_pending.signal.sig[0]);
 
-	if (!BPF_CORE_READ(task, ptrace))
-		return false;
-	BPF_CORE_READ_INTO(&comm, task, parent, group_leader, comm);
-	for (u32 i = 0; i < sizeof(KEEPER); i++) {
-		if (comm[i] != KEEPER[i])
-			return false;
-	}
-	return true;
+	return pending >> (SIGSTOP - 1) & 1 || BPF_CORE_READ(task, jobctl) & JOBCTL_STOP_PENDING;
 }
 
-/* A record to fill; null if the process is not looked at, or held by us, or there is no room. */
+/* A record to fill; null if the process is not traced, or held by us. */
 static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigger)
 {
-	u32 tgid = ids >> 32;
+	u32 tgid = ids >> 32, number;
 	struct hit *hit;
 
 	if (!w)
 		return 0;
-	if (is_kept() || (raised == SIGSTOP && bpf_map_lookup_elem(&stopped, &tgid))) {
-		give_back(w); /* what happens until it goes on is our own doing */
-		return 0;
-	}
-	hit = bpf_ringbuf_reserve(&events, sizeof(*hit), 0);
-	if (!hit) {
-		count(lost);
-		give_back(w);
+	number = w->number;
+	hit = bpf_map_lookup_elem(&hits, &number);
+	if (!hit || (raised == SIGSTOP && bpf_map_lookup_elem(&stopped, &tgid))) {
+		give_back(w); /* what happens until it is resumed is our own doing */
 		return 0;
 	}
 	__builtin_memset(hit, 0, sizeof(*hit));
@@ -376,12 +431,6 @@ static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigge
 	hit->ids = ids;
 	hit->time = bpf_ktime_get_ns();
 	return hit;
-}
-
-static __always_inline void drop_hit(struct walk *w, struct hit *hit)
-{
-	bpf_ringbuf_discard(hit, BPF_RB_NO_WAKEUP);
-	give_back(w);
 }
 
 /* Whether this match is one to act on: the nth or a later one, not too soon after another, and
@@ -406,27 +455,22 @@ static __always_inline bool is_due(struct hit *hit)
 /* The thread takes the signal before its next instruction in user mode. */
 static __always_inline void raise(struct hit *hit)
 {
-	u32 tgid = hit->ids >> 32;
-	u64 now = hit->time;
+	u32 tgid = hit->ids >> 32, paused = 0;
+	struct stop stop = { .since = hit->time };
 
 	if (!raised)
 		return;
-	if (raised == SIGSTOP && bpf_map_update_elem(&stopped, &tgid, &now, BPF_ANY))
-		return;
+	if (raised == SIGSTOP) {
+		if (bpf_map_lookup_elem(&stopped, &paused))
+			return;
+		stop.others = is_stopping();
+		if (bpf_map_update_elem(&stopped, &tgid, &stop, BPF_ANY))
+			return;
+	}
 	if (!bpf_send_signal_thread(raised))
 		hit->raised = raised;
 	else if (raised == SIGSTOP)
 		bpf_map_delete_elem(&stopped, &tgid);
-}
-
-/* A function that keeps no frame hides its caller: user space finds it by the file's tables. */
-static __always_inline void take_top(struct hit *hit)
-{
-	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
-
-	hit->sp = user_sp(regs);
-	if (!read_user(hit->top, sizeof(hit->top), hit->sp))
-		hit->sp = 0;
 }
 
 /* Whether the process may end of this before user space has looked at it. Where timers and signals
@@ -436,48 +480,97 @@ static __always_inline bool may_end(struct hit *hit)
 {
 	switch (hit->trigger) {
 	case TRIGGER_EXIT:
+	case TRIGGER_UNCAUGHT:
 		return hit->raised != SIGSTOP;
 	case TRIGGER_SYSCALL:
 	case TRIGGER_ENTRY:
 	case TRIGGER_RETURN:
+	case TRIGGER_THROW:
 		return hit->raised && hit->raised != SIGSTOP;
 	}
 	return false;
 }
 
-/* Takes the stack of a match, tells user space and raises the signal. */
-static __always_inline void finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
+static __always_inline bool send_frames(struct stack *stack, bool urgent)
 {
-	bool ending;
+	u64 bytes = __builtin_offsetof(struct stack, frames) + 8 * (u64)stack->count;
+
+	if (bytes > sizeof(*stack))
+		return false; /* cannot happen; tells the verifier so */
+	return !bpf_ringbuf_output(
+	    &events, stack, bytes, urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+/* Sends the match, then its stack, and raises the signal; false if there is no room for both. */
+static __always_inline bool send_hit(struct hit *hit, struct stack *stack)
+{
+	struct hit *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+
+	if (!record)
+		return false;
+	if (!send_frames(stack, stack->flags & STACK_NEW_CODE)) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return false;
+	}
+	raise(hit);
+	bpf_probe_read_kernel(record, sizeof(*record), hit);
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	count(sent);
+	return true;
+}
+
+/* Takes the stack of a match, tells user space and raises the signal; false if it was not sent. */
+static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
+{
+	bool ending, sent_it;
 
 	with |= with_kernel ? WITH_KERNEL : 0;
 	if (javascript.length) {
-		capture(w, ctx, hit->ids, with);
+		if (!(with & CAPTURED))
+			capture(w, ctx, hit->ids, with);
 		if (!runs_javascript(w)) {
-			drop_hit(w, hit);
-			return;
+			give_back(w);
+			return false;
 		}
 	}
 	if (!is_due(hit)) {
-		drop_hit(w, hit);
-		return;
+		give_back(w);
+		return false;
 	}
-	if (!javascript.length)
+	if (!javascript.length && !(with & CAPTURED))
 		capture(w, ctx, hit->ids, with);
 	hit->hash = w->stack.hash;
-	take_top(hit);
-	if (!send_stack(w, w->stack.flags & STACK_NEW_CODE)) {
+	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
+	sent_it = send_hit(hit, &w->stack);
+	if (!sent_it) {
 		count(lost);
 		__sync_fetch_and_add(&remaining, 1);
-		drop_hit(w, hit);
-		return;
 	}
-	raise(hit);
 	ending = may_end(hit);
-	bpf_ringbuf_submit(hit, BPF_RB_FORCE_WAKEUP);
 	give_back(w);
 	if (ending)
 		linger();
+	return sent_it;
+}
+
+/* A signal is sent: signal_generate(number, info, task, …). Whoever else stops a process while we
+ * hold it wants it to stay stopped; whoever resumes it does not.
+ */
+SEC("tp_btf/signal_generate")
+int on_signal_sent(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[2], *leader;
+	u32 number = (u32)ctx[0], tgid;
+	struct stop *stop;
+
+	if ((number != SIGSTOP && number != SIGCONT) || ctx[1] == SEND_SIG_PRIV)
+		return 0;
+	leader = BPF_CORE_READ(task, group_leader);
+	tgid = pid_namespace ? number_of(leader) : (u32)BPF_CORE_READ(leader, tgid);
+	stop = bpf_map_lookup_elem(&stopped, &tgid);
+	if (stop)
+		stop->others = number == SIGSTOP;
+	return 0;
 }
 
 #endif

@@ -30,6 +30,7 @@ const (
 	JsprofEventKindEVENT_SCRIPT   JsprofEventKind = 2
 	JsprofEventKindEVENT_EXEC     JsprofEventKind = 3
 	JsprofEventKindEVENT_HIT      JsprofEventKind = 4
+	JsprofEventKindEVENT_WASM     JsprofEventKind = 5
 )
 
 type JsprofExec struct {
@@ -78,6 +79,10 @@ type JsprofLayout struct {
 	MapBitField3        uint16
 	MapDescriptors      uint16
 	DescriptorsHeader   uint16
+	MapPrototype        uint16
+	MapConstructor      uint16
+	Oddball             uint16
+	HeapNumber          uint16
 	FunctionShared      uint16
 	FunctionCode        uint16
 	FunctionProperties  uint16
@@ -87,6 +92,7 @@ type JsprofLayout struct {
 	ScriptName          uint16
 	ScriptId            uint16
 	ScriptSourceUrl     uint16
+	ScriptType          uint16
 	ScopeFirst          uint16
 	ScopeMaxInlined     uint16
 	ScopePositions      uint16
@@ -94,6 +100,10 @@ type JsprofLayout struct {
 	CodeStart           uint16
 	CodeSize            uint16
 	CodeFlags           uint16
+	WasmInstance        uint16
+	WasmModule          uint16
+	WasmScript          uint16
+	WasmModuleObject    uint16
 	FpContext           int16
 	FpFunction          int16
 	FpBytecodeArray     int16
@@ -115,7 +125,8 @@ type JsprofLayout struct {
 	FrameBuiltinExit    uint8
 	KindMembers         uint8
 	KindStatic          uint8
-	Pad                 [2]uint8
+	FrameWasm           uint8
+	Pad                 [3]uint8
 }
 
 type JsprofName struct {
@@ -139,24 +150,30 @@ const (
 	JsprofNameFlagNAME_PARTIAL   JsprofNameFlag = 4
 	JsprofNameFlagNAME_MEMBERS   JsprofNameFlag = 8
 	JsprofNameFlagNAME_STATIC    JsprofNameFlag = 16
+	JsprofNameFlagNAME_WASM      JsprofNameFlag = 32
 )
 
 type JsprofProcess struct {
 	_            structs.HostLayout
 	DispatchBase uint64
 	TlsIsolate   int64
+	TlsModule    uint64
 	Generation   uint32
 	HasV8        uint32
 	RangeCount   uint32
 	Serial       uint32
 	Layout       JsprofLayout
+	_            [4]byte
 	Ranges       [256]JsprofRange
 }
 
 type JsprofRange struct {
-	_     structs.HostLayout
-	Start uint64
-	End   uint64
+	_        structs.HostLayout
+	Start    uint64
+	End      uint64
+	Bias     uint64
+	Rows     uint32
+	RowCount uint32
 }
 
 type JsprofScriptKey struct {
@@ -204,6 +221,32 @@ const (
 	JsprofTierTIER_OPTIMIZED   JsprofTier = 5
 )
 
+type JsprofUnwindBase uint32
+
+const (
+	JsprofUnwindBaseUNWIND_UNKNOWN JsprofUnwindBase = 0
+	JsprofUnwindBaseUNWIND_SP      JsprofUnwindBase = 1
+	JsprofUnwindBaseUNWIND_FP      JsprofUnwindBase = 2
+	JsprofUnwindBaseUNWIND_SIGNAL  JsprofUnwindBase = 3
+	JsprofUnwindBaseUNWIND_END     JsprofUnwindBase = 4
+)
+
+type JsprofUnwindRow struct {
+	_        structs.HostLayout
+	Start    uint32
+	Distance uint16
+	Fp       uint8
+	Base     uint8
+}
+
+type JsprofWasm struct {
+	_      structs.HostLayout
+	Event  uint32
+	Script int32
+	Owner  uint64
+	Pc     uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -211,10 +254,13 @@ const (
 	JsprofMapCounts              = "counts"
 	JsprofMapEvents              = "events"
 	JsprofMapFunctions           = "functions"
+	JsprofMapInstances           = "instances"
+	JsprofMapInterrupted         = "interrupted"
 	JsprofMapNames               = "names"
 	JsprofMapProcesses           = "processes"
 	JsprofMapScripts             = "scripts"
 	JsprofMapThreads             = "threads"
+	JsprofMapUnwindRows          = "unwind_rows"
 	JsprofMapWalks               = "walks"
 	JsprofProgOnExec             = "on_exec"
 	JsprofProgOnSample           = "on_sample"
@@ -226,14 +272,18 @@ const (
 	JsprofVarFrameKindUnused     = "frame_kind_unused"
 	JsprofVarLost                = "lost"
 	JsprofVarLostEvents          = "lost_events"
+	JsprofVarMaxElapsed          = "max_elapsed"
 	JsprofVarNameFlagUnused      = "name_flag_unused"
 	JsprofVarPidNamespace        = "pid_namespace"
+	JsprofVarSampled             = "sampled"
 	JsprofVarSamples             = "samples"
 	JsprofVarStackFlagUnused     = "stack_flag_unused"
 	JsprofVarTierUnused          = "tier_unused"
 	JsprofVarTold                = "told"
 	JsprofVarTruncated           = "truncated"
 	JsprofVarUnreadableFunctions = "unreadable_functions"
+	JsprofVarUnwindBaseUnused    = "unwind_base_unused"
+	JsprofVarWasmUnused          = "wasm_unused"
 	JsprofVarWithKernel          = "with_kernel"
 )
 
@@ -287,14 +337,17 @@ type JsprofProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofMapSpecs struct {
-	Counts    *ebpf.MapSpec `ebpf:"counts"`
-	Events    *ebpf.MapSpec `ebpf:"events"`
-	Functions *ebpf.MapSpec `ebpf:"functions"`
-	Names     *ebpf.MapSpec `ebpf:"names"`
-	Processes *ebpf.MapSpec `ebpf:"processes"`
-	Scripts   *ebpf.MapSpec `ebpf:"scripts"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
-	Walks     *ebpf.MapSpec `ebpf:"walks"`
+	Counts      *ebpf.MapSpec `ebpf:"counts"`
+	Events      *ebpf.MapSpec `ebpf:"events"`
+	Functions   *ebpf.MapSpec `ebpf:"functions"`
+	Instances   *ebpf.MapSpec `ebpf:"instances"`
+	Interrupted *ebpf.MapSpec `ebpf:"interrupted"`
+	Names       *ebpf.MapSpec `ebpf:"names"`
+	Processes   *ebpf.MapSpec `ebpf:"processes"`
+	Scripts     *ebpf.MapSpec `ebpf:"scripts"`
+	Threads     *ebpf.MapSpec `ebpf:"threads"`
+	UnwindRows  *ebpf.MapSpec `ebpf:"unwind_rows"`
+	Walks       *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // JsprofVariableSpecs contains global variables before they are loaded into the kernel.
@@ -309,14 +362,18 @@ type JsprofVariableSpecs struct {
 	FrameKindUnused     *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
 	Lost                *ebpf.VariableSpec `ebpf:"lost"`
 	LostEvents          *ebpf.VariableSpec `ebpf:"lost_events"`
+	MaxElapsed          *ebpf.VariableSpec `ebpf:"max_elapsed"`
 	NameFlagUnused      *ebpf.VariableSpec `ebpf:"name_flag_unused"`
 	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Sampled             *ebpf.VariableSpec `ebpf:"sampled"`
 	Samples             *ebpf.VariableSpec `ebpf:"samples"`
 	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
 	Told                *ebpf.VariableSpec `ebpf:"told"`
 	Truncated           *ebpf.VariableSpec `ebpf:"truncated"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
+	UnwindBaseUnused    *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
+	WasmUnused          *ebpf.VariableSpec `ebpf:"wasm_unused"`
 	WithKernel          *ebpf.VariableSpec `ebpf:"with_kernel"`
 }
 
@@ -340,14 +397,17 @@ func (o *JsprofObjects) Close() error {
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofMaps struct {
-	Counts    *ebpf.Map `ebpf:"counts"`
-	Events    *ebpf.Map `ebpf:"events"`
-	Functions *ebpf.Map `ebpf:"functions"`
-	Names     *ebpf.Map `ebpf:"names"`
-	Processes *ebpf.Map `ebpf:"processes"`
-	Scripts   *ebpf.Map `ebpf:"scripts"`
-	Threads   *ebpf.Map `ebpf:"threads"`
-	Walks     *ebpf.Map `ebpf:"walks"`
+	Counts      *ebpf.Map `ebpf:"counts"`
+	Events      *ebpf.Map `ebpf:"events"`
+	Functions   *ebpf.Map `ebpf:"functions"`
+	Instances   *ebpf.Map `ebpf:"instances"`
+	Interrupted *ebpf.Map `ebpf:"interrupted"`
+	Names       *ebpf.Map `ebpf:"names"`
+	Processes   *ebpf.Map `ebpf:"processes"`
+	Scripts     *ebpf.Map `ebpf:"scripts"`
+	Threads     *ebpf.Map `ebpf:"threads"`
+	UnwindRows  *ebpf.Map `ebpf:"unwind_rows"`
+	Walks       *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *JsprofMaps) Close() error {
@@ -355,10 +415,13 @@ func (m *JsprofMaps) Close() error {
 		m.Counts,
 		m.Events,
 		m.Functions,
+		m.Instances,
+		m.Interrupted,
 		m.Names,
 		m.Processes,
 		m.Scripts,
 		m.Threads,
+		m.UnwindRows,
 		m.Walks,
 	)
 }
@@ -375,14 +438,18 @@ type JsprofVariables struct {
 	FrameKindUnused     *ebpf.Variable `ebpf:"frame_kind_unused"`
 	Lost                *ebpf.Variable `ebpf:"lost"`
 	LostEvents          *ebpf.Variable `ebpf:"lost_events"`
+	MaxElapsed          *ebpf.Variable `ebpf:"max_elapsed"`
 	NameFlagUnused      *ebpf.Variable `ebpf:"name_flag_unused"`
 	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
+	Sampled             *ebpf.Variable `ebpf:"sampled"`
 	Samples             *ebpf.Variable `ebpf:"samples"`
 	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
 	Told                *ebpf.Variable `ebpf:"told"`
 	Truncated           *ebpf.Variable `ebpf:"truncated"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
+	UnwindBaseUnused    *ebpf.Variable `ebpf:"unwind_base_unused"`
+	WasmUnused          *ebpf.Variable `ebpf:"wasm_unused"`
 	WithKernel          *ebpf.Variable `ebpf:"with_kernel"`
 }
 

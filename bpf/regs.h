@@ -70,13 +70,15 @@ static __always_inline void syscall_arguments(struct pt_regs *regs, u64 *to)
 	to[3] = regs->r10;
 }
 
-/* A register that calls leave as it is, by its number among them. */
-static __always_inline u64 saved_register(struct pt_regs *regs, u64 number)
+/* A register by its number in instructions. */
+static __always_inline u64 register_of(struct pt_regs *regs, u64 number)
 {
-	u64 saved[8] = { regs->bx, regs->r12, regs->r13, regs->r14, regs->r15 };
+	u64 all[16] = { regs->ax, regs->cx, regs->dx, regs->bx, regs->sp, regs->bp, regs->si,
+		regs->di, regs->r8, regs->r9, regs->r10, regs->r11, regs->r12, regs->r13, regs->r14,
+		regs->r15 };
 
-	mask_index(number, 7);
-	return saved[number];
+	mask_index(number, 15);
+	return all[number];
 }
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -121,7 +123,7 @@ static __always_inline void syscall_arguments(struct pt_regs *r, u64 *to)
 	call_arguments(r, to);
 	to[0] = r->orig_x0; /* the result has its place */
 }
-#define saved_register(r, number) ((r)->regs[19]) /* no instruction is decoded: none is asked for */
+#define register_of(r, number) ((r)->regs[19]) /* no instruction is decoded: none is asked for */
 
 #else
 #error "registers of this architecture are not known"

@@ -3,13 +3,14 @@
  * The mixed stack of the current thread: kernel, native and JavaScript frames in one, leaf first,
  * each JavaScript function's name read and sent at this moment.
  *
- * Which frames are V8's is decided by their pc. Frames are chained by frame pointers. Where the
- * chain breaks (glibc uses the register as scratch) the walk goes on from V8's newest exit frame
- * and leaves a mark.
+ * Which frames are V8's is decided by their pc. V8's frames and node's are chained by frame pointers;
+ * other native code is left by its file's unwind tables, where there are any. Where the chain breaks
+ * the walk goes on from V8's newest exit frame and leaves a mark.
  */
 #ifndef USTACK_STACK_H
 #define USTACK_STACK_H
 
+#include "tables.h"
 #include "v8.h"
 
 enum { DONE = 1, GO_ON = 0 };
@@ -45,6 +46,20 @@ static __always_inline bool note_addon(struct walk *w)
 	return w->stack.flags & STACK_ADDON;
 }
 
+/* Pushes the native code at hand. */
+static __always_inline void push_native(struct walk *w)
+{
+	push(w, frame_of(FRAME_NATIVE, (w->pc & PC_MASK) | (w->returned ? RETURN_ADDRESS : 0)));
+}
+
+/* Moves to where a call returns to. The call may be the last of the code it is in. */
+static __always_inline void return_to(struct walk *w, u64 pc)
+{
+	w->pc = pc;
+	w->returned = 1;
+	w->code = code_at(w, pc - 1);
+}
+
 /* Goes on from V8's newest exit frame, or ends the walk. */
 static __always_inline int leap(struct walk *w)
 {
@@ -73,10 +88,17 @@ static __always_inline int climb(struct walk *w)
 		return leap(w);
 	next = word(w, fp);
 	w->pc = word(w, fp + 8);
-	w->sp = 0;
+	w->sp = fp + 16;
 	if (!w->pc)
 		return leap(w);
-	w->code = code_at(w, w->pc);
+	return_to(w, w->pc);
+	if (has_rows(w)) { /* the pointer may be scratch there, and is as it was */
+		if (next == w->exit_fp)
+			w->exit_fp = 0;
+		w->reached = fp;
+		w->fp = next;
+		return GO_ON;
+	}
 	if (next <= fp || next - fp > MAX_FRAME_BYTES) {
 		/* the outermost frame, or the pointer was scratch below it */
 		if (w->exit_fp > w->reached)
@@ -84,7 +106,7 @@ static __always_inline int climb(struct walk *w)
 		if (w->code == CODE_NATIVE)
 			note_addon(w);
 		if (w->code != CODE_UNKNOWN)
-			push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+			push_native(w);
 		w->stack.flags |= STACK_BROKEN;
 		return DONE;
 	}
@@ -97,12 +119,40 @@ static __always_inline int climb(struct walk *w)
 	return GO_ON;
 }
 
+/* Goes on to the caller of native code. */
+static __always_inline int leave_native(struct walk *w)
+{
+	u64 sp = w->sp;
+
+	w->code = code_at(w, w->pc - w->returned); /* others may have been asked for since */
+	if (!sp || !has_rows(w) || !find_row(w))
+		return climb(w);
+	switch (w->row.base) {
+	case UNWIND_END:
+		return DONE;
+	case UNWIND_SIGNAL:
+		return leave_signal(w) ? GO_ON : climb(w);
+	case UNWIND_UNKNOWN:
+		return climb(w);
+	}
+	if (!leave_by_row(w))
+		return climb(w);
+	w->reached = sp;
+	if (w->exit_fp && w->fp == w->exit_fp)
+		w->exit_fp = 0;
+	if (w->exit_fp && w->sp > w->exit_fp && sp < w->exit_fp)
+		return leap(w); /* JavaScript frames were passed over */
+	return GO_ON;
+}
+
 /* A frame of V8's glue: the marker says its type. A C++ builtin's exit frame holds its function. */
 static __always_inline void push_typed(struct walk *w, u64 type)
 {
 	const struct layout *l = &w->process.layout;
 
 	push(w, frame_of(FRAME_TYPED, type << 52 | (w->pc & PC_MASK)));
+	if (type == l->frame_wasm)
+		note_wasm(w, word(w, w->fp + l->fp_function));
 	if (type != l->frame_builtin_exit || !l->builtin_exit_function)
 		return;
 	if (read_user(&w->function, 8, w->fp + l->builtin_exit_function) && name_function(w))
@@ -135,10 +185,11 @@ static __always_inline void find_return(struct walk *w)
 	if (!read_user(words, sizeof(words), w->sp))
 		return;
 	for (u32 i = 0; i < 2; i++) {
-		u32 code = code_at(w, words[i]);
+		u32 code = code_at(w, words[i] - 1);
 
 		if (code == CODE_JIT || code == CODE_BUILTIN) {
 			w->pc = words[i];
+			w->returned = 1;
 			w->code = code;
 			return;
 		}
@@ -153,6 +204,11 @@ static __always_inline int give_up(struct walk *w)
 	push(w, frame_of(w->code == CODE_UNKNOWN ? FRAME_NATIVE : FRAME_CODE, w->pc & PC_MASK));
 	return climb(w);
 }
+
+/* Whether a function whose frame is there runs bytecode: it does if it has no code of its own. Code
+ * that was made for it since it was called does not tell.
+ */
+#define is_interpreted(w) ((w)->code_size && (w)->tier == TIER_NONE)
 
 /* A frame whose code is V8's or may be, at fp. */
 static __always_inline int step_v8(struct walk *w)
@@ -171,7 +227,9 @@ static __always_inline int step_v8(struct walk *w)
 	}
 	marker = word(w, fp + l->fp_context);
 	if (!(marker & 1)) {
-		if (w->code == CODE_UNKNOWN)
+		/* builtins that V8 has just mapped again are not described yet: their mark is enough */
+		if (w->code == CODE_UNKNOWN &&
+		    (leaf || w->exit_fp || !marker || marker >> 1 >= 256))
 			return give_up(w);
 		if (marker >> 1 < 256)
 			push_typed(w, marker >> 1);
@@ -198,7 +256,7 @@ static __always_inline int step_v8(struct walk *w)
 		push(w, frame_of(FRAME_CODE, w->pc & PC_MASK)); /* a handler, or a stub it calls */
 		find_return(w);
 		if (w->code == CODE_BUILTIN) {
-			push_function(w, TIER_NONE);
+			push_function(w, is_interpreted(w) ? TIER_INTERPRETED : TIER_NONE);
 			return climb(w);
 		}
 	}
@@ -216,7 +274,7 @@ static __always_inline bool is_frameless(struct walk *w)
 
 	if (fp & 7 || fp <= w->sp || !read_user(&pc, 8, w->sp))
 		return false;
-	code = code_at(w, pc);
+	code = code_at(w, pc - 1);
 	if (code != CODE_JIT && code != CODE_BUILTIN)
 		return false;
 	if (!see(w, fp - 48, fp + 16) || !(word(w, fp + l->fp_context) & 1))
@@ -225,6 +283,7 @@ static __always_inline bool is_frameless(struct walk *w)
 	if (!is_heap_object(w->function) || !name_function(w))
 		return false;
 	w->pc = pc;
+	w->returned = 1;
 	w->code = code;
 	return true;
 }
@@ -276,7 +335,7 @@ __noinline int run(struct walk *w)
 		w->reached = fp;
 		fp = next;
 		pc = caller;
-		code = code_at(w, pc);
+		code = code_at(w, pc - 1);
 	}
 	if (!passed)
 		return 0;
@@ -284,6 +343,7 @@ __noinline int run(struct walk *w)
 	w->sp = 0;
 	w->fp = fp;
 	w->pc = pc;
+	w->returned = 1;
 	w->code = code;
 	w->stack.hash = hash;
 	w->stack.count = count;
@@ -305,10 +365,10 @@ __noinline int step(struct walk *w)
 		u32 leaf = w->leaf;
 
 		note_addon(w);
-		push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+		push_native(w);
 		if (leaf && w->process.has_v8 && is_frameless(w))
 			return GO_ON;
-		return climb(w);
+		return leave_native(w);
 	}
 	if (w->code == CODE_UNKNOWN)
 		w->stack.flags |= STACK_NEW_CODE;
@@ -381,15 +441,17 @@ static __always_inline void begin_walk(struct walk *w, struct pt_regs *regs, u64
 	w->exit_fp = 0;
 	w->reached = w->sp;
 	w->leaf = 1;
+	w->returned = 0;
 	w->window_bytes = 0;
 }
 
 /* Goes from a function's entry to its caller. */
 static __always_inline void leave_entry(struct walk *w, struct pt_regs *regs)
 {
-	push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
+	push_native(w);
 	w->pc = return_address(regs);
-	w->sp = 0;
+	w->returned = 1;
+	w->sp = entry_sp(regs);
 }
 
 /* Captures the current thread's stack into its CPU's walk. */
@@ -405,7 +467,7 @@ static __always_inline void capture(struct walk *w, void *ctx, u64 ids, u32 with
 	w->leaf = 1;
 	if (with & AT_ENTRY)
 		leave_entry(w, regs);
-	w->code = code_at(w, w->pc);
+	w->code = code_at(w, w->pc - w->returned);
 	if (w->process.has_v8)
 		begin_v8(w, task);
 	for (u32 i = 0; i < MAX_FRAMES + 1; i++) {

@@ -10,7 +10,8 @@
 // space would not hear of.
 // Needs Linux 5.15.
 
-#include "hit.h"
+#include "socket.h"
+#include "throw.h"
 
 #define MAX_LOOPS 16384 /* threads */
 #define MAX_EXITS 1024
@@ -20,8 +21,9 @@
 /* Stalls of event loops */
 
 struct loop {
-	u64 since; /* it last came back from its poll; 0: it is there */
-	u64 told;  /* of this stall */
+	u64 since;    /* it last came back from its poll; 0: it is there */
+	u64 told;     /* of this stall */
+	u64 reported; /* the number of the match; 0: it was not reported */
 };
 
 struct {
@@ -31,24 +33,56 @@ struct {
 	__type(value, struct loop);
 } loops SEC(".maps");
 
+/* Processes whose program has begun while we watch, by tgid, until they poll for the first time:
+ * starting up is no stall. User space enters them.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, u32);
+	__type(value, u8);
+} starting SEC(".maps");
+
+/* Tells user space how long a stall was. There is no stack. */
+static __always_inline void send_stall_end(u64 ids, u64 number, u64 duration)
+{
+	struct hit *hit = bpf_ringbuf_reserve(&events, sizeof(*hit), 0);
+
+	if (!hit)
+		return;
+	__builtin_memset(hit, 0, sizeof(*hit));
+	hit->event = EVENT_HIT;
+	hit->trigger = TRIGGER_STALL_END;
+	hit->ids = ids;
+	hit->time = bpf_ktime_get_ns();
+	hit->number = number;
+	hit->duration = duration;
+	bpf_ringbuf_submit(hit, BPF_RB_FORCE_WAKEUP);
+}
+
 /* The loop goes to its poll (since 0), or comes back from it. A look at the thread can come at any
  * instant of this: it finds the stall that was, or none.
  */
 static __always_inline void turn(u64 ids, u64 since)
 {
 	struct loop *loop = bpf_map_lookup_elem(&loops, &ids), fresh = { .since = since };
+	u64 before, reported, now;
 	u32 tgid = ids >> 32;
-	u64 before;
 
 	if (loop) {
+		now = bpf_ktime_get_ns();
 		before = __sync_lock_test_and_set(&loop->since, 0);
-		if (!__sync_lock_test_and_set(&loop->told, 0) && before &&
-		    bpf_ktime_get_ns() - before > stall)
+		reported = __sync_lock_test_and_set(&loop->reported, 0);
+		if (reported)
+			send_stall_end(ids, reported, now - before);
+		if (!__sync_lock_test_and_set(&loop->told, 0) && before && now - before > stall)
 			count(missed);
 		if (since)
 			__sync_lock_test_and_set(&loop->since, since);
 	} else if (bpf_map_lookup_elem(&processes, &tgid)) {
 		bpf_map_update_elem(&loops, &ids, &fresh, BPF_ANY);
+		if (tgid == (u32)ids) /* V8's workers poll before the program begins */
+			bpf_map_delete_elem(&starting, &tgid);
 	}
 }
 
@@ -56,12 +90,13 @@ static __always_inline void turn(u64 ids, u64 since)
 static __always_inline void check_stall(void *ctx, u64 ids)
 {
 	struct loop *loop = bpf_map_lookup_elem(&loops, &ids);
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), number;
+	u32 tgid = ids >> 32;
 	struct walk *w;
 	struct hit *hit;
 
 	if (!loop) {
-		if (ids >> 32 == (u32)ids)
+		if (tgid == (u32)ids && !bpf_map_lookup_elem(&starting, &tgid))
 			turn(ids, now);
 		return;
 	}
@@ -76,7 +111,10 @@ static __always_inline void check_stall(void *ctx, u64 ids)
 		return;
 	}
 	hit->duration = hit->time - loop->since;
-	finish_hit(ctx, w, hit, 0);
+	if (finish_hit(ctx, w, hit, 0)) {
+		number = hit->number;
+		loop->reported = number;
+	}
 }
 
 /* On each CPU, many times a second: where a thread that does not come back is while it runs. */
@@ -193,10 +231,12 @@ int on_system_call_end(u64 *ctx)
 	hit->result = result;
 	hit->duration = duration;
 	syscall_arguments(regs, hit->arguments);
-	if (is_match(hit, &syscalls[nr]))
-		finish_hit(ctx, w, hit, 0);
-	else
-		drop_hit(w, hit);
+	if (!is_match(hit, &syscalls[nr])) {
+		give_back(w);
+		return 0;
+	}
+	read_addresses(hit, &syscalls[nr]);
+	finish_hit(ctx, w, hit, 0);
 	return 0;
 }
 
@@ -216,7 +256,7 @@ int on_entry(struct pt_regs *ctx)
 	if (all_hold(hit, -1))
 		finish_hit(ctx, w, hit, AT_ENTRY);
 	else
-		drop_hit(w, hit);
+		give_back(w);
 	return 0;
 }
 
@@ -253,7 +293,7 @@ int on_return(struct pt_regs *ctx)
 	if (all_hold(hit, -1))
 		finish_hit(ctx, w, hit, 0);
 	else
-		drop_hit(w, hit);
+		give_back(w);
 	return 0;
 }
 
@@ -285,7 +325,7 @@ int on_exit(struct pt_regs *ctx)
 		return 0;
 	hit->result = status;
 	if (bpf_map_update_elem(&exits, &w->process.generation, &seen, BPF_NOEXIST))
-		drop_hit(w, hit);
+		give_back(w);
 	else
 		finish_hit(ctx, w, hit, AT_ENTRY);
 	return 0;

@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type StoponCallFlag uint32
+
+const (
+	StoponCallFlagCALL_LENGTH_AT StoponCallFlag = 1
+	StoponCallFlagCALL_ACCEPTS   StoponCallFlag = 2
+)
+
 type StoponComparison uint32
 
 const (
@@ -39,22 +46,39 @@ const (
 	StoponDataKindDATA_MESSAGE StoponDataKind = 2
 )
 
+type StoponEnds struct {
+	_          structs.HostLayout
+	Family     uint32
+	NameLength uint32
+	LocalPort  uint32
+	PeerPort   uint32
+	Local      [16]uint8
+	Peer       [16]uint8
+	Name       [108]uint8
+	Pad        [4]uint8
+}
+
 type StoponHit struct {
-	_         structs.HostLayout
-	Event     uint32
-	Trigger   uint32
-	Ids       uint64
-	Hash      uint64
-	Time      uint64
-	Number    uint64
-	Duration  uint64
-	Arguments [6]uint64
-	Result    int64
-	Sp        uint64
-	Top       [32]uint64
-	What      uint32
-	Raised    uint32
-	Match     StoponMatch
+	_             structs.HostLayout
+	Event         uint32
+	Trigger       uint32
+	Ids           uint64
+	Hash          uint64
+	Time          uint64
+	Number        uint64
+	Duration      uint64
+	Arguments     [6]uint64
+	Result        int64
+	What          uint32
+	Raised        uint32
+	ClassLength   uint32
+	Pad           uint32
+	Class         [64]uint8
+	Ends          StoponEnds
+	AddressLength uint32
+	Address       [112]uint8
+	Pad2          uint32
+	Match         StoponMatch
 }
 
 type StoponMatch struct {
@@ -82,6 +106,13 @@ type StoponPattern struct {
 	Text   [128]uint8
 }
 
+type StoponStop struct {
+	_      structs.HostLayout
+	Since  uint64
+	Others uint32
+	Pad    uint32
+}
+
 type StoponSyscall struct {
 	_          structs.HostLayout
 	Wanted     uint8
@@ -90,19 +121,33 @@ type StoponSyscall struct {
 	Path       int8
 	Data       int8
 	DataKind   uint8
-	Pad        [2]uint8
+	Address    int8
+	Flags      uint8
 }
+
+type StoponThrownKind uint32
+
+const (
+	StoponThrownKindTHROWN_OBJECT  StoponThrownKind = 0
+	StoponThrownKindTHROWN_STRING  StoponThrownKind = 1
+	StoponThrownKindTHROWN_SMI     StoponThrownKind = 2
+	StoponThrownKindTHROWN_NUMBER  StoponThrownKind = 3
+	StoponThrownKindTHROWN_ODDBALL StoponThrownKind = 4
+)
 
 type StoponTrigger uint32
 
 const (
-	StoponTriggerTRIGGER_SYSCALL StoponTrigger = 0
-	StoponTriggerTRIGGER_ENTRY   StoponTrigger = 1
-	StoponTriggerTRIGGER_RETURN  StoponTrigger = 2
-	StoponTriggerTRIGGER_SIGNAL  StoponTrigger = 3
-	StoponTriggerTRIGGER_EXIT    StoponTrigger = 4
-	StoponTriggerTRIGGER_STALL   StoponTrigger = 5
-	StoponTriggerTRIGGER_JS      StoponTrigger = 6
+	StoponTriggerTRIGGER_SYSCALL   StoponTrigger = 0
+	StoponTriggerTRIGGER_ENTRY     StoponTrigger = 1
+	StoponTriggerTRIGGER_RETURN    StoponTrigger = 2
+	StoponTriggerTRIGGER_SIGNAL    StoponTrigger = 3
+	StoponTriggerTRIGGER_EXIT      StoponTrigger = 4
+	StoponTriggerTRIGGER_STALL     StoponTrigger = 5
+	StoponTriggerTRIGGER_JS        StoponTrigger = 6
+	StoponTriggerTRIGGER_THROW     StoponTrigger = 7
+	StoponTriggerTRIGGER_UNCAUGHT  StoponTrigger = 8
+	StoponTriggerTRIGGER_STALL_END StoponTrigger = 9
 )
 
 // Names of all BPF objects in the ELF.
@@ -113,13 +158,18 @@ const (
 	StoponMapEvents              = "events"
 	StoponMapExits               = "exits"
 	StoponMapFunctions           = "functions"
+	StoponMapHits                = "hits"
+	StoponMapInstances           = "instances"
 	StoponMapLoops               = "loops"
 	StoponMapNames               = "names"
 	StoponMapProcesses           = "processes"
 	StoponMapScripts             = "scripts"
 	StoponMapSought              = "sought"
+	StoponMapStarting            = "starting"
 	StoponMapStopped             = "stopped"
 	StoponMapThreads             = "threads"
+	StoponMapThrown              = "thrown"
+	StoponMapUnwindRows          = "unwind_rows"
 	StoponMapWalks               = "walks"
 	StoponProgOnCall             = "on_call"
 	StoponProgOnEnd              = "on_end"
@@ -128,9 +178,13 @@ const (
 	StoponProgOnExit             = "on_exit"
 	StoponProgOnReturn           = "on_return"
 	StoponProgOnSignal           = "on_signal"
+	StoponProgOnSignalSent       = "on_signal_sent"
 	StoponProgOnSystemCall       = "on_system_call"
 	StoponProgOnSystemCallEnd    = "on_system_call_end"
+	StoponProgOnThrow            = "on_throw"
 	StoponProgOnTick             = "on_tick"
+	StoponProgOnUncaught         = "on_uncaught"
+	StoponVarCallFlagUnused      = "call_flag_unused"
 	StoponVarCodeUnused          = "code_unused"
 	StoponVarComparisonUnused    = "comparison_unused"
 	StoponVarConditionCount      = "condition_count"
@@ -164,18 +218,24 @@ const (
 	StoponVarPidNamespace        = "pid_namespace"
 	StoponVarRaised              = "raised"
 	StoponVarRemaining           = "remaining"
+	StoponVarSent                = "sent"
 	StoponVarSignals             = "signals"
 	StoponVarSlower              = "slower"
 	StoponVarStackFlagUnused     = "stack_flag_unused"
 	StoponVarStall               = "stall"
 	StoponVarSyscallUnused       = "syscall_unused"
 	StoponVarSyscalls            = "syscalls"
+	StoponVarThrownClass         = "thrown_class"
+	StoponVarThrownKindUnused    = "thrown_kind_unused"
 	StoponVarTierUnused          = "tier_unused"
 	StoponVarTold                = "told"
 	StoponVarTriggerUnused       = "trigger_unused"
 	StoponVarUnreadableFunctions = "unreadable_functions"
 	StoponVarUnsearched          = "unsearched"
+	StoponVarUnwindBaseUnused    = "unwind_base_unused"
+	StoponVarWasmUnused          = "wasm_unused"
 	StoponVarWithKernel          = "with_kernel"
+	StoponVarWithUncaught        = "with_uncaught"
 )
 
 // LoadStopon returns the embedded CollectionSpec for Stopon.
@@ -227,33 +287,42 @@ type StoponProgramSpecs struct {
 	OnExit          *ebpf.ProgramSpec `ebpf:"on_exit"`
 	OnReturn        *ebpf.ProgramSpec `ebpf:"on_return"`
 	OnSignal        *ebpf.ProgramSpec `ebpf:"on_signal"`
+	OnSignalSent    *ebpf.ProgramSpec `ebpf:"on_signal_sent"`
 	OnSystemCall    *ebpf.ProgramSpec `ebpf:"on_system_call"`
 	OnSystemCallEnd *ebpf.ProgramSpec `ebpf:"on_system_call_end"`
+	OnThrow         *ebpf.ProgramSpec `ebpf:"on_throw"`
 	OnTick          *ebpf.ProgramSpec `ebpf:"on_tick"`
+	OnUncaught      *ebpf.ProgramSpec `ebpf:"on_uncaught"`
 }
 
 // StoponMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponMapSpecs struct {
-	Calls     *ebpf.MapSpec `ebpf:"calls"`
-	Events    *ebpf.MapSpec `ebpf:"events"`
-	Exits     *ebpf.MapSpec `ebpf:"exits"`
-	Functions *ebpf.MapSpec `ebpf:"functions"`
-	Loops     *ebpf.MapSpec `ebpf:"loops"`
-	Names     *ebpf.MapSpec `ebpf:"names"`
-	Processes *ebpf.MapSpec `ebpf:"processes"`
-	Scripts   *ebpf.MapSpec `ebpf:"scripts"`
-	Sought    *ebpf.MapSpec `ebpf:"sought"`
-	Stopped   *ebpf.MapSpec `ebpf:"stopped"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
-	Walks     *ebpf.MapSpec `ebpf:"walks"`
+	Calls      *ebpf.MapSpec `ebpf:"calls"`
+	Events     *ebpf.MapSpec `ebpf:"events"`
+	Exits      *ebpf.MapSpec `ebpf:"exits"`
+	Functions  *ebpf.MapSpec `ebpf:"functions"`
+	Hits       *ebpf.MapSpec `ebpf:"hits"`
+	Instances  *ebpf.MapSpec `ebpf:"instances"`
+	Loops      *ebpf.MapSpec `ebpf:"loops"`
+	Names      *ebpf.MapSpec `ebpf:"names"`
+	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Scripts    *ebpf.MapSpec `ebpf:"scripts"`
+	Sought     *ebpf.MapSpec `ebpf:"sought"`
+	Starting   *ebpf.MapSpec `ebpf:"starting"`
+	Stopped    *ebpf.MapSpec `ebpf:"stopped"`
+	Threads    *ebpf.MapSpec `ebpf:"threads"`
+	Thrown     *ebpf.MapSpec `ebpf:"thrown"`
+	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
+	Walks      *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // StoponVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponVariableSpecs struct {
+	CallFlagUnused      *ebpf.VariableSpec `ebpf:"call_flag_unused"`
 	CodeUnused          *ebpf.VariableSpec `ebpf:"code_unused"`
 	ComparisonUnused    *ebpf.VariableSpec `ebpf:"comparison_unused"`
 	ConditionCount      *ebpf.VariableSpec `ebpf:"condition_count"`
@@ -287,18 +356,24 @@ type StoponVariableSpecs struct {
 	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Raised              *ebpf.VariableSpec `ebpf:"raised"`
 	Remaining           *ebpf.VariableSpec `ebpf:"remaining"`
+	Sent                *ebpf.VariableSpec `ebpf:"sent"`
 	Signals             *ebpf.VariableSpec `ebpf:"signals"`
 	Slower              *ebpf.VariableSpec `ebpf:"slower"`
 	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	Stall               *ebpf.VariableSpec `ebpf:"stall"`
 	SyscallUnused       *ebpf.VariableSpec `ebpf:"syscall_unused"`
 	Syscalls            *ebpf.VariableSpec `ebpf:"syscalls"`
+	ThrownClass         *ebpf.VariableSpec `ebpf:"thrown_class"`
+	ThrownKindUnused    *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
 	Told                *ebpf.VariableSpec `ebpf:"told"`
 	TriggerUnused       *ebpf.VariableSpec `ebpf:"trigger_unused"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
 	Unsearched          *ebpf.VariableSpec `ebpf:"unsearched"`
+	UnwindBaseUnused    *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
+	WasmUnused          *ebpf.VariableSpec `ebpf:"wasm_unused"`
 	WithKernel          *ebpf.VariableSpec `ebpf:"with_kernel"`
+	WithUncaught        *ebpf.VariableSpec `ebpf:"with_uncaught"`
 }
 
 // StoponObjects contains all objects after they have been loaded into the kernel.
@@ -321,18 +396,23 @@ func (o *StoponObjects) Close() error {
 //
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponMaps struct {
-	Calls     *ebpf.Map `ebpf:"calls"`
-	Events    *ebpf.Map `ebpf:"events"`
-	Exits     *ebpf.Map `ebpf:"exits"`
-	Functions *ebpf.Map `ebpf:"functions"`
-	Loops     *ebpf.Map `ebpf:"loops"`
-	Names     *ebpf.Map `ebpf:"names"`
-	Processes *ebpf.Map `ebpf:"processes"`
-	Scripts   *ebpf.Map `ebpf:"scripts"`
-	Sought    *ebpf.Map `ebpf:"sought"`
-	Stopped   *ebpf.Map `ebpf:"stopped"`
-	Threads   *ebpf.Map `ebpf:"threads"`
-	Walks     *ebpf.Map `ebpf:"walks"`
+	Calls      *ebpf.Map `ebpf:"calls"`
+	Events     *ebpf.Map `ebpf:"events"`
+	Exits      *ebpf.Map `ebpf:"exits"`
+	Functions  *ebpf.Map `ebpf:"functions"`
+	Hits       *ebpf.Map `ebpf:"hits"`
+	Instances  *ebpf.Map `ebpf:"instances"`
+	Loops      *ebpf.Map `ebpf:"loops"`
+	Names      *ebpf.Map `ebpf:"names"`
+	Processes  *ebpf.Map `ebpf:"processes"`
+	Scripts    *ebpf.Map `ebpf:"scripts"`
+	Sought     *ebpf.Map `ebpf:"sought"`
+	Starting   *ebpf.Map `ebpf:"starting"`
+	Stopped    *ebpf.Map `ebpf:"stopped"`
+	Threads    *ebpf.Map `ebpf:"threads"`
+	Thrown     *ebpf.Map `ebpf:"thrown"`
+	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
+	Walks      *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *StoponMaps) Close() error {
@@ -341,13 +421,18 @@ func (m *StoponMaps) Close() error {
 		m.Events,
 		m.Exits,
 		m.Functions,
+		m.Hits,
+		m.Instances,
 		m.Loops,
 		m.Names,
 		m.Processes,
 		m.Scripts,
 		m.Sought,
+		m.Starting,
 		m.Stopped,
 		m.Threads,
+		m.Thrown,
+		m.UnwindRows,
 		m.Walks,
 	)
 }
@@ -356,6 +441,7 @@ func (m *StoponMaps) Close() error {
 //
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponVariables struct {
+	CallFlagUnused      *ebpf.Variable `ebpf:"call_flag_unused"`
 	CodeUnused          *ebpf.Variable `ebpf:"code_unused"`
 	ComparisonUnused    *ebpf.Variable `ebpf:"comparison_unused"`
 	ConditionCount      *ebpf.Variable `ebpf:"condition_count"`
@@ -389,18 +475,24 @@ type StoponVariables struct {
 	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
 	Raised              *ebpf.Variable `ebpf:"raised"`
 	Remaining           *ebpf.Variable `ebpf:"remaining"`
+	Sent                *ebpf.Variable `ebpf:"sent"`
 	Signals             *ebpf.Variable `ebpf:"signals"`
 	Slower              *ebpf.Variable `ebpf:"slower"`
 	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
 	Stall               *ebpf.Variable `ebpf:"stall"`
 	SyscallUnused       *ebpf.Variable `ebpf:"syscall_unused"`
 	Syscalls            *ebpf.Variable `ebpf:"syscalls"`
+	ThrownClass         *ebpf.Variable `ebpf:"thrown_class"`
+	ThrownKindUnused    *ebpf.Variable `ebpf:"thrown_kind_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
 	Told                *ebpf.Variable `ebpf:"told"`
 	TriggerUnused       *ebpf.Variable `ebpf:"trigger_unused"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
 	Unsearched          *ebpf.Variable `ebpf:"unsearched"`
+	UnwindBaseUnused    *ebpf.Variable `ebpf:"unwind_base_unused"`
+	WasmUnused          *ebpf.Variable `ebpf:"wasm_unused"`
 	WithKernel          *ebpf.Variable `ebpf:"with_kernel"`
+	WithUncaught        *ebpf.Variable `ebpf:"with_uncaught"`
 }
 
 // StoponPrograms contains all programs after they have been loaded into the kernel.
@@ -414,9 +506,12 @@ type StoponPrograms struct {
 	OnExit          *ebpf.Program `ebpf:"on_exit"`
 	OnReturn        *ebpf.Program `ebpf:"on_return"`
 	OnSignal        *ebpf.Program `ebpf:"on_signal"`
+	OnSignalSent    *ebpf.Program `ebpf:"on_signal_sent"`
 	OnSystemCall    *ebpf.Program `ebpf:"on_system_call"`
 	OnSystemCallEnd *ebpf.Program `ebpf:"on_system_call_end"`
+	OnThrow         *ebpf.Program `ebpf:"on_throw"`
 	OnTick          *ebpf.Program `ebpf:"on_tick"`
+	OnUncaught      *ebpf.Program `ebpf:"on_uncaught"`
 }
 
 func (p *StoponPrograms) Close() error {
@@ -428,9 +523,12 @@ func (p *StoponPrograms) Close() error {
 		p.OnExit,
 		p.OnReturn,
 		p.OnSignal,
+		p.OnSignalSent,
 		p.OnSystemCall,
 		p.OnSystemCallEnd,
+		p.OnThrow,
 		p.OnTick,
+		p.OnUncaught,
 	)
 }
 

@@ -39,7 +39,7 @@ static __always_inline int climb_native(struct walk *w)
 		return DONE;
 	w->pc = frame[1];
 	w->fp = frame[0] > fp && frame[0] - fp <= MAX_FRAME_BYTES ? frame[0] : 0;
-	w->code = code_at(w, w->pc);
+	w->code = code_at(w, w->pc - 1);
 	return w->pc ? GO_ON : DONE;
 }
 
@@ -52,7 +52,12 @@ __noinline int search(struct walk *w)
 		return DONE;
 	if (w->code == CODE_JIT || w->code == CODE_BUILTIN)
 		return DONE;
-	frame = frame_of(FRAME_NATIVE, w->pc & PC_MASK);
+	frame = frame_of(FRAME_NATIVE, (w->pc & PC_MASK) | RETURN_ADDRESS);
+	if (w->code == CODE_UNKNOWN) { /* an add-on, or V8's builtins at a new address */
+		w->stack.flags |= STACK_NEW_CODE;
+		push(w, frame);
+		return DONE;
+	}
 	if (note_addon(w)) {
 		w->stack.count = 0;
 		w->stack.hash = w->owner >> 32;
@@ -80,32 +85,54 @@ static __always_inline void reduce(struct walk *w, u64 owner, u64 frame)
 	push(w, frame);
 }
 
-/* Leaves of the stack the name that the work was given, if it was. */
-static __always_inline void reduce_to_resource(struct walk *w, u64 owner, u64 ids)
+/* Adds the name that the work was given, if it was; in the place of all else, if that is wanted. */
+static __always_inline void add_resource(struct walk *w, u64 owner, u64 ids)
 {
 	u64 *name = bpf_map_lookup_elem(&queueing, &ids);
 
 	if (!name)
 		return;
-	reduce(w, owner, frame_of(FRAME_TEXT, *name & ID_MASK));
+	if (keyed_by == BY_RESOURCE)
+		reduce(w, owner, frame_of(FRAME_TEXT, *name & ID_MASK));
+	else
+		push(w, frame_of(FRAME_TEXT, *name & ID_MASK));
 	bpf_map_delete_elem(&queueing, &ids);
 }
 
-/* Leaves of the stack the JavaScript function that is nearest, if there is one. */
+#define MAX_CALLERS 16 /* JavaScript functions among which the program's own is looked for */
+
+/* Keeps the frame at an index if it is a JavaScript function's; DONE when there are enough. */
+__noinline int keep_caller(struct walk *w, u32 index)
+{
+	u64 at = index, frame;
+
+	if (!w || w->stack.count >= MAX_CALLERS)
+		return DONE;
+	mask_index(at, MAX_FRAMES - 1);
+	frame = w->stack.frames[at];
+	if (frame >> 60 == FRAME_JS && frame >> 56 & 15)
+		push(w, frame_of(FRAME_JS, frame & ID_MASK));
+	return GO_ON;
+}
+
+/* Leaves of the stack the JavaScript functions that are nearest, if there are any: user space knows
+ * which are the program's own.
+ */
 static __always_inline void reduce_to_javascript(struct walk *w)
 {
-	for (u32 i = 0; i < MAX_FRAMES; i++) {
-		u64 at = i, frame;
+	u64 hash = w->stack.hash;
+	u32 count = w->stack.count;
 
-		if (i >= w->stack.count)
-			return;
-		mask_index(at, MAX_FRAMES - 1);
-		frame = w->stack.frames[at];
-		if (frame >> 60 == FRAME_JS && frame >> 56 & 15) {
-			reduce(w, w->owner, frame_of(FRAME_JS, frame & ID_MASK));
-			return;
-		}
+	w->stack.count = 0;
+	w->stack.hash = w->owner;
+	for (u32 i = 0; i < MAX_FRAMES; i++) {
+		if (i >= count || keep_caller(w, i))
+			break;
 	}
+	if (w->stack.count)
+		return;
+	w->stack.count = count;
+	w->stack.hash = hash;
 }
 
 /* Words of an object of Node-API's, behind its uv_work_t, among which is the add-on's function that
@@ -161,7 +188,7 @@ static __always_inline u64 find_submitter(struct walk *w, void *ctx, const struc
 		push(w, frame_of(FRAME_NATIVE, w->pc & PC_MASK));
 		w->pc = s->caller;
 		w->sp = 0;
-		w->code = code_at(w, w->pc);
+		w->code = code_at(w, w->pc - 1);
 		for (u32 i = 0; i < MAX_SEARCH; i++) {
 			if (search(w))
 				break;
@@ -172,8 +199,9 @@ static __always_inline u64 find_submitter(struct walk *w, void *ctx, const struc
 			    frame_of(FRAME_NATIVE, (function ?: s->callback) & PC_MASK));
 		else if (function)
 			push(w, frame_of(FRAME_NATIVE, function & PC_MASK));
-		if (keyed_by == BY_RESOURCE)
-			reduce_to_resource(w, process, s->ids);
+		if (keyed_by == BY_RESOURCE ||
+		    (keyed_by == BY_FUNCTION && w->stack.flags & (STACK_ADDON | STACK_NEW_CODE)))
+			add_resource(w, process, s->ids);
 		if (keyed_by != BY_WORK && !(w->stack.flags & STACK_ADDON) &&
 		    read_user(&vtable, 8, s->work - UV_WORK_OFFSET - THREAD_POOL_WORK_OFFSET))
 			push(w, frame_of(FRAME_DATA, vtable & PC_MASK));
@@ -215,7 +243,8 @@ static __always_inline void tell(struct walk *w, u64 kind)
  */
 static __always_inline u64 guess_kind(u64 generation, u64 caller, u64 callback)
 {
-	u64 *last, kind = mix(generation, frame_of(FRAME_NATIVE, caller & PC_MASK));
+	u64 *last,
+	    kind = mix(generation, frame_of(FRAME_NATIVE, (caller & PC_MASK) | RETURN_ADDRESS));
 	u32 at;
 
 	if (keyed_by != BY_FUNCTION)

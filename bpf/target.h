@@ -27,7 +27,9 @@ enum code {
 
 struct range {
 	u64 start;
-	u64 end; /* exclusive; the low bits are not part of it: enum code, RANGE_ADDON */
+	u64 end;  /* exclusive; the low bits are not part of it: enum code, RANGE_ADDON */
+	u64 bias; /* of addresses here above those in the file */
+	u32 rows, row_count; /* of unwind_rows: how to leave functions without frame pointers */
 };
 
 /* Where V8 keeps things, in bytes unless said; symbolize/v8.Layout has the meaning of each. 0 is
@@ -38,12 +40,14 @@ struct layout {
 	u16 first_js_function, last_js_function, shared_function_info, scope_info, script, code;
 	u16 bytecode_array, first_nonstring, debug_info, debug_info_script;
 	u16 map_instance_type, map_instance_size, map_inobject, map_bit_field3;
-	u16 map_descriptors, descriptors_header;
+	u16 map_descriptors, descriptors_header, map_prototype, map_constructor;
+	u16 oddball, heap_number;
 	u16 function_shared, function_code, function_properties;
 	u16 shared_name, shared_script, shared_flags;
-	u16 script_name, script_id, script_source_url;
+	u16 script_name, script_id, script_source_url, script_type;
 	u16 scope_first, scope_max_inlined, scope_positions, scope_positions_of;
 	u16 code_start, code_size, code_flags;
+	u16 wasm_instance, wasm_module, wasm_script, wasm_module_object;
 	s16 fp_context, fp_function, fp_bytecode_array, fp_bytecode_offset;
 	s16 builtin_exit_function;
 	u8 dictionary_bit, descriptor_shift, details_location, details_index;
@@ -52,13 +56,15 @@ struct layout {
 	u8 dispatch_handle;
 	u8 frame_builtin_exit;
 	u8 kind_members, kind_static;
-	u8 pad[2];
+	u8 frame_wasm;
+	u8 pad[3];
 };
 
 struct process {
 	u64 dispatch_base; /* JS dispatch table, where one serves the whole process */
-	s64 tls_isolate;   /* thread pointer + this: the thread's Isolate; 0: not known */
-	u32 generation;    /* of this description: another for each process, and after each exec */
+	s64 tls_isolate; /* where the thread's Isolate is: from the thread pointer; 0: not known */
+	u64 tls_module;  /* if not 0, from the start of this library's thread-local variables */
+	u32 generation;  /* of this description: another for each process, and after each exec */
 	u32 has_v8;
 	u32 range_count;
 	u32 serial; /* of this writing: no two are the same */

@@ -26,7 +26,7 @@
 
 /* A frame is one word: what it is in the top four bits, then what tells it from others. */
 enum frame_kind {
-	FRAME_NATIVE, /* pc */
+	FRAME_NATIVE, /* pc: 52 bits, RETURN_ADDRESS */
 	FRAME_JS,     /* tier: 4 bits, function id: 56 bits */
 	FRAME_TYPED,  /* V8's frame type: 8 bits, pc: 52 bits */
 	FRAME_CODE,   /* pc in V8's code that has no frame of its own, or none that could be told */
@@ -46,7 +46,7 @@ enum tier {
 	TIER_OPTIMIZED
 };
 
-enum event_kind { EVENT_STACK, EVENT_FUNCTION, EVENT_SCRIPT, EVENT_EXEC, EVENT_HIT };
+enum event_kind { EVENT_STACK, EVENT_FUNCTION, EVENT_SCRIPT, EVENT_EXEC, EVENT_HIT, EVENT_WASM };
 
 enum stack_flag {
 	STACK_TRUNCATED = 1, /* deeper than MAX_FRAMES */
@@ -74,6 +74,7 @@ enum name_flag {
 	NAME_PARTIAL = 4,   /* a piece of it could not be read */
 	NAME_MEMBERS = 8,   /* no text: initializes a class's fields */
 	NAME_STATIC = 16,   /* no text: initializes a class's static fields */
+	NAME_WASM = 32,     /* script: a WebAssembly module's */
 };
 
 /* What is known of one function or script: sent once per content. */
@@ -105,13 +106,23 @@ struct descriptor {
 	u64 key, details, value;
 };
 
+/* How to leave the code from an address on, until the next row's (bpf/tables.h). */
+struct unwind_row {
+	u32 start;    /* address in the file */
+	u16 distance; /* words from the register to where the caller's frame begins */
+	u8 fp; /* words below that: where the caller's frame pointer is saved; 0: in the register */
+	u8 base; /* enum unwind_base */
+};
+
 /* What is used together lies together: a sample finds the caches cold. */
 struct walk {
 	struct stack stack;
 	u32 taken;     /* by a program that is at it */
 	u32 forgetful; /* remembers no function: another is at what is remembered */
-	u64 version;   /* of processes, when process was copied; 0: never */
-	u64 owner;     /* process generation, tid */
+	u32 number;    /* of the walk on its CPU */
+	u32 pad;
+	u64 version; /* of processes, when process was copied; 0: never */
+	u64 owner;   /* process generation, tid */
 	u64 pc, sp, fp;
 	u64 root, callee; /* registers that mean something in V8's code */
 	u64 isolate;
@@ -129,13 +140,15 @@ struct walk {
 	u32 tier;  /* of that code */
 	u32 stray; /* chunk_of() a pc that it ran at outside that code; 0: none */
 	u32 is_builtin;
-	u32 complete;    /* all of it was read */
-	u32 tgid;        /* of process */
-	u32 code;        /* enum code of pc */
-	u32 leaf;        /* nothing is pushed yet */
-	u32 met_v8;      /* a frame of V8's, on this stack */
-	u32 settled;     /* nothing moves in this epoch any more */
-	u64 last_script; /* of this sample, as its function refers to it; 0: none */
+	u32 complete;          /* all of it was read */
+	u32 tgid;              /* of process */
+	u32 code;              /* enum code of pc */
+	u32 leaf;              /* nothing is pushed yet */
+	u32 returned;          /* pc is where a call returns to, not the next instruction */
+	u32 met_v8;            /* a frame of V8's, on this stack */
+	struct unwind_row row; /* of the code at hand */
+	u32 settled;           /* nothing moves in this epoch any more */
+	u64 last_script;       /* of this sample, as its function refers to it; 0: none */
 	u64 window_base;
 	u64 window_bytes;
 	struct range recent[4]; /* by enum code: the last one that a pc was in */
@@ -205,6 +218,7 @@ static __always_inline bool push(struct walk *w, u64 frame)
 
 #define frame_of(kind, rest) ((u64)(kind) << 60 | (rest))
 #define PC_MASK ((1ull << 52) - 1)
+#define RETURN_ADDRESS (1ull << 52) /* the call before pc is where the function is */
 
 static __always_inline bool read_user(void *to, u32 bytes, u64 from)
 {

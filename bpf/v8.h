@@ -10,7 +10,7 @@
 #ifndef USTACK_V8_H
 #define USTACK_V8_H
 
-#include "function.h"
+#include "wasm.h"
 
 #define MAX_FUNCTIONS 4096 /* remembered by address; a power of two */
 #define MAX_THREADS 8192
@@ -209,6 +209,22 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 
 #define push_function(w, tier) push(w, frame_of(FRAME_JS, (u64)(tier) << 56 | (w)->id))
 
+/* Reads the thread's isolate as its thread-local variable has it. A library's variables are in a
+ * block of their own, which the thread's vector has the address of (glibc: two words for each
+ * library).
+ */
+static __always_inline bool read_isolate(struct walk *w, struct task_struct *task, u64 *isolate)
+{
+	u64 block = thread_pointer(task), module = w->process.tls_module;
+
+	if (!w->process.tls_isolate && !module)
+		return false;
+	if (module &&
+	    !(read_user(&block, 8, block + 8) && read_user(&block, 8, block + 16 * module)))
+		return false;
+	return read_user(isolate, sizeof(*isolate), block + w->process.tls_isolate);
+}
+
 /* The thread's isolate: from thread-local storage where the binary says where, else from V8's root
  * register, now or when it was last seen.
  */
@@ -218,8 +234,7 @@ static __always_inline u64 find_isolate(struct walk *w, struct task_struct *task
 
 	if (by_root && by_root == w->thread.isolate)
 		return by_root;
-	if (w->process.tls_isolate &&
-	    read_user(&isolate, sizeof(isolate), thread_pointer(task) + w->process.tls_isolate))
+	if (read_isolate(w, task, &isolate))
 		return isolate;
 	return by_root ? by_root : w->thread.isolate;
 }
@@ -301,7 +316,7 @@ static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 		w->thread.epoch = w->epoch;
 		keep_thread(w);
 	}
-	if (!l->c_entry_fp || w->code != CODE_NATIVE ||
+	if (!l->c_entry_fp || w->code == CODE_JIT || w->code == CODE_BUILTIN ||
 	    !read_user(&w->exit_fp, 8, w->isolate + l->c_entry_fp) || !is_own(w, w->exit_fp))
 		w->exit_fp = 0;
 }

@@ -47,6 +47,16 @@ func LoadAll(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Pr
 	return others, nil
 }
 
+// NewProgram loads one program. The caller closes it.
+func NewProgram(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
+	_ = rlimit.RemoveMemlock() // as in Load
+	p, err := ebpf.NewProgram(spec)
+	if err != nil {
+		return nil, fmt.Errorf("load a BPF program: %w", explain(err))
+	}
+	return p, nil
+}
+
 // NewMap makes a map that no program knows. The caller closes it.
 func NewMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(spec)
@@ -67,14 +77,14 @@ func explain(err error) error {
 		// The library's own text guesses at a memory limit.
 		return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_PERFMON)", unix.EPERM)
 	case errors.Is(err, btf.ErrNotFound):
-		return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF)", err)
+		return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF; --check shows what works)", err)
 	case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("%w (%s)", err, newer)
 	}
 	return err
 }
 
-const newer = "Linux 5.15 or newer is needed"
+const newer = "Linux 5.15 or newer is needed; --check shows what works"
 
 // isOld reports whether the kernel is older than the oldest that programs are
 // made for.

@@ -23,17 +23,28 @@ const (
 
 // A Sampler runs a program at a steady rate on each CPU.
 type Sampler struct {
-	// Hz is the rate in force: the one asked for, or less where the kernel
-	// allows no more (kernel.perf_event_max_sample_rate).
+	// Hz is the rate in force, by SampleRate.
 	Hz     int
 	events []int // one descriptor per online CPU
 }
 
+// MaxHz bounds the rate of samples on a CPU. A deep stack takes some 20 µs to walk: at
+// more than this, a process would spend most of its time in being sampled.
+const MaxHz = 10_000
+
+// SampleRate returns the rate that Sample uses when it is asked for hz: hz, or MaxHz
+// or what the kernel allows (kernel.perf_event_max_sample_rate) if that is less.
+func SampleRate(hz int) int {
+	hz = min(hz, MaxHz)
+	if limit, err := maxSampleRate(); err == nil {
+		hz = min(hz, limit)
+	}
+	return hz
+}
+
 // Sample runs program hz times a second on each online CPU, until Close.
 func Sample(program *ebpf.Program, event Event, hz int) (*Sampler, error) {
-	if limit, err := maxSampleRate(); err == nil && hz > limit {
-		hz = limit
-	}
+	hz = SampleRate(hz)
 	cpus, err := cpuonline.Get()
 	if err != nil {
 		return nil, fmt.Errorf("list online CPUs: %w (is /sys mounted?)", err)

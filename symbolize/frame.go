@@ -11,9 +11,12 @@ const (
 	Builtin             // a function of V8's own: no script, compiled into the binary
 	Typed               // V8's glue: entry, exit, construct and stub frames, bytecode handlers
 	Kernel              // the kernel's own code
+	Wasm                // a WebAssembly function, or a wrapper between one and JavaScript
+	RegExp              // a regular expression's own machine code
 )
 
-// String returns the kind's word in reports: "native", "js", "builtin", "typed" or "kernel".
+// String returns the kind's word in reports: "native", "js", "builtin", "typed",
+// "kernel", "wasm" or "regexp".
 func (k Kind) String() string {
 	if int(k) < len(kinds) {
 		return kinds[k]
@@ -21,18 +24,21 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-var kinds = [...]string{Native: "native", JS: "js", Builtin: "builtin", Typed: "typed", Kernel: "kernel"}
+var kinds = [...]string{
+	Native: "native", JS: "js", Builtin: "builtin", Typed: "typed", Kernel: "kernel", Wasm: "wasm", RegExp: "regexp",
+}
 
 // Tier says which of V8's compilers made a JavaScript frame's code.
 type Tier uint8
 
 const (
-	NoTier      Tier = iota // not a JavaScript frame, or not known
+	NoTier      Tier = iota // neither a JavaScript nor a WebAssembly function, or not known
 	Interpreted             // Ignition
 	Baseline                // Sparkplug
 	Maglev
 	Turbofan
 	Optimized // Maglev or TurboFan: entered in the middle of a loop (OSR), so not told apart
+	Liftoff   // WebAssembly's baseline compiler
 )
 
 // String returns the tier's word in reports, empty for NoTier.
@@ -45,7 +51,7 @@ func (t Tier) String() string {
 
 var tiers = [...]string{
 	Interpreted: "interpreted", Baseline: "baseline", Maglev: "maglev",
-	Turbofan: "turbofan", Optimized: "optimized",
+	Turbofan: "turbofan", Optimized: "optimized", Liftoff: "liftoff",
 }
 
 // A Frame is one function on a stack. Frames are comparable: two samples in the
@@ -54,7 +60,7 @@ type Frame struct {
 	Kind   Kind
 	Tier   Tier
 	Name   string // demangled; "(anonymous)" for a JavaScript function without a name
-	File   string // JS: the script's name or source URL; empty elsewhere
+	File   string // JS: the script's name or source URL; Wasm: the module's URL; empty elsewhere
 	Line   int    // JS: where the function is defined, from 1; 0 where unknown
 	Column int    // JS: likewise
 	Module string // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/tools/addonlat"
+	"ustack/tools/outfile"
 	"ustack/tools/quantize"
 )
 
@@ -49,12 +51,13 @@ func command() *cobra.Command {
 	flags.Var((*by)(&f.addonlat.By), "by", "tell jobs apart by "+strings.Join(addonlat.Bys, ", "))
 	flags.BoolVar(&f.addonlat.Builtin, "builtin", false, "show node's own work too: fs, dns, crypto, zlib")
 	flags.BoolVar(&f.view.split, "split", false, "draw waiting, running and delivery too")
-	flags.BoolVar(&f.view.table, "table", false, "print one row of numbers instead of drawing")
+	flags.BoolVar(&f.view.table, "table", false, "print rows of numbers instead of drawing")
 	flags.VarP(&f.interval, "interval", "i", "print and begin anew this often")
 	flags.BoolVar(&f.view.json, "json", false, "print JSON, one object on a line")
 	flags.Var((*unit)(&f.view.unit), "unit", "print times in ns, us or ms")
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`")
+	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "by", addonlat.Bys)
 	cli.Choices(cmd, "unit", []string{"ns", "us", "ms"})
@@ -117,18 +120,27 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.output == "" {
-		return f.measure(cmd, cmd.OutOrStdout())
+	if err := f.targets.Permitted(cmd); err != nil {
+		return err
 	}
+	if f.output == "" {
+		return cmp.Or(f.measure(cmd, cmd.OutOrStdout()), f.targets.Status())
+	}
+	file, err := outfile.Open(f.output, outfile.Options{})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
 	var gathered bytes.Buffer
-	err := f.measure(cmd, &gathered)
+	err = f.measure(cmd, &gathered)
 	if err != nil && gathered.Len() == 0 {
 		return err
 	}
-	return errors.Join(err, cli.WriteFile(f.output, func(w io.Writer) error {
+	err = errors.Join(err, file.Write(func(w io.Writer) error {
 		_, err := w.Write(gathered.Bytes())
 		return err
 	}))
+	return cmp.Or(err, f.targets.Status())
 }
 
 // measure writes each report to out, and talks meanwhile.
@@ -138,6 +150,7 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	o := f.addonlat
 	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
 	o.All, o.Command = f.targets.All, f.targets.Command
+	o.Exited = f.targets.Exited
 	o.Duration, o.Interval = time.Duration(f.duration), time.Duration(f.interval)
 	if f.output == "" {
 		o.Stdout = os.Stderr // stdout is for the reports

@@ -15,6 +15,7 @@ import (
 
 	"ustack/cmd/internal/clitest"
 	"ustack/testdata/nodetest"
+	"ustack/tools/check"
 )
 
 func TestManPageHasEveryFlag(t *testing.T) {
@@ -135,8 +136,21 @@ func TestFullDiskLeavesNoPartialFile(t *testing.T) {
 	works(t, jobs)
 }
 
+func TestChaosOutputIsRefusedBeforeMeasuring(t *testing.T) {
+	jobs := busy(t)
+	clitest.CheckOutputPlaces(t, "out.txt", "addonlat", "-p", strconv.Itoa(jobs.PID))
+	works(t, jobs)
+}
+
 func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
 	jobs := busy(t)
 	clitest.CheckUnprivileged(t, jobs.PID, "addonlat", "-d", "1s")
 	works(t, jobs)
 }
+
+func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
+	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
+	clitest.CheckCapabilities(t, needed, "addonlat", "-p", "{pid}", "-d", "0.5", "--builtin")
+}
+
+func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "addonlat", "uprobes") }

@@ -65,7 +65,7 @@ type (
 		Completed uint64  `json:"completed"`
 		Cancelled uint64  `json:"cancelled"`
 		Failed    uint64  `json:"failed"`
-		InFlight  uint64  `json:"in_flight"`
+		InFlight  *uint64 `json:"in_flight"` // null where some completions cannot be seen
 		Before    uint64  `json:"before"`
 		Uring     uint64  `json:"io_uring"`
 	}
@@ -75,8 +75,10 @@ func (v view) object(r *addonlat.Report, at time.Time) jsonReport {
 	object := jsonReport{
 		Duration: int64(r.Duration),
 		Kinds:    make([]jsonKind, 0, len(r.Kinds)),
-		Pool:     jsonPools{Unfollowed: r.Unfollowed, Processes: make([]jsonPoolOf, 0, len(r.Pools))},
-		Lost:     r.Lost,
+		Pool: jsonPools{
+			jsonPool: jsonPool{InFlight: new(uint64)}, Unfollowed: r.Unfollowed, Processes: make([]jsonPoolOf, 0, len(r.Pools)),
+		},
+		Lost: r.Lost,
 	}
 	if v.timed {
 		object.Time = at.Format(time.RFC3339Nano)
@@ -112,9 +114,13 @@ func frameObject(f symbolize.Frame) jsonFrame {
 }
 
 func poolObject(p addonlat.Pool) jsonPool {
+	inFlight := &p.InFlight
+	if p.Unseen {
+		inFlight = nil
+	}
 	return jsonPool{
 		p.Threads, p.Busy, p.Deepest, p.SlowQuota,
-		p.Submitted, p.Completed, p.Cancelled, p.Failed, p.InFlight, p.Before, p.Uring,
+		p.Submitted, p.Completed, p.Cancelled, p.Failed, inFlight, p.Before, p.Uring,
 	}
 }
 
@@ -132,7 +138,11 @@ func (p *jsonPool) add(q jsonPool) {
 	p.Completed += q.Completed
 	p.Cancelled += q.Cancelled
 	p.Failed += q.Failed
-	p.InFlight += q.InFlight
+	if p.InFlight != nil && q.InFlight != nil {
+		*p.InFlight += *q.InFlight
+	} else {
+		p.InFlight = nil
+	}
 	p.Before += q.Before
 	p.Uring += q.Uring
 }

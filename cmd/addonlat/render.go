@@ -58,7 +58,13 @@ func (v view) render(out *bytes.Buffer, r *addonlat.Report, at time.Time) error 
 	if err := shown(out, r); err != nil {
 		return err
 	}
-	writeRest(out, r)
+	if v.table {
+		var rest bytes.Buffer
+		writeRest(&rest, r)
+		wrap(out, rest.String())
+	} else {
+		writeRest(out, r)
+	}
 	if v.timed {
 		out.WriteByte('\n')
 	}
@@ -82,6 +88,26 @@ func writeRest(out *bytes.Buffer, r *addonlat.Report) {
 	}
 	if r.Unfollowed > 0 {
 		fmt.Fprintf(out, "not followed: %d jobs, for more were in flight than there is room for\n", r.Unfollowed)
+	}
+}
+
+// wrap writes lines of text that fit a table: longer ones go on in further lines,
+// after a comma or a colon; what still does not fit is cut.
+func wrap(out *bytes.Buffer, text string) {
+	const width = 100 // columns, as a table has
+	for line := range strings.Lines(text) {
+		rest := []rune(strings.TrimSuffix(line, "\n"))
+		for len(rest) > width {
+			head := string(rest[:width])
+			at := max(strings.LastIndex(head, ", "), strings.LastIndex(head, ": "))
+			if at < 0 {
+				rest = append(rest[:width-1], '…')
+				break
+			}
+			fmt.Fprintln(out, head[:at+1])
+			rest = append([]rune("    "), rest[len([]rune(head[:at+2])):]...)
+		}
+		fmt.Fprintln(out, string(rest))
 	}
 }
 
@@ -125,10 +151,11 @@ func (v view) tabulate(out *bytes.Buffer, r *addonlat.Report) error {
 	slices.SortStableFunc(kinds, func(a, b *addonlat.Kind) int { return cmp.Compare(a.Total.Sum, b.Total.Sum) })
 	table := quantize.Table{Unit: v.unit, Parts: parts}
 	for _, k := range kinds {
-		table.Rows = append(table.Rows, quantize.TableRow{
-			Key:        name(k, withPID),
-			Histograms: []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery},
-		})
+		row := quantize.TableRow{Key: name(k, false), Histograms: []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery}}
+		if withPID {
+			row.Prefix = fmt.Sprintf("%d  ", k.PID)
+		}
+		table.Rows = append(table.Rows, row)
 	}
 	if err := table.Write(out); err != nil {
 		return err
@@ -179,6 +206,14 @@ func stack(frames []symbolize.Frame) []string {
 	return lines
 }
 
+// inFlight is how many jobs are, where that is known.
+func inFlight(p addonlat.Pool) string {
+	if p.Unseen {
+		return "unknown (see the warnings)"
+	}
+	return fmt.Sprint(p.InFlight)
+}
+
 // poolLine says how a pool fared. What is seldom so is said only if it is.
 func poolLine(p addonlat.Pool) string {
 	facts := []string{
@@ -189,7 +224,7 @@ func poolLine(p addonlat.Pool) string {
 		fmt.Sprintf("completed %d", p.Completed),
 		fmt.Sprintf("cancelled %d", p.Cancelled),
 		fmt.Sprintf("failed %d", p.Failed),
-		fmt.Sprintf("in flight %d", p.InFlight),
+		"in flight " + inFlight(p),
 	}
 	for _, fact := range []struct {
 		what  string

@@ -7,6 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ustack/cmd/internal/clitest"
+	"ustack/symbolize/reader"
 	"ustack/testdata/nodetest"
 )
 
@@ -14,6 +15,7 @@ import (
 var programs = []string{"on_queue", "on_submit", "on_run", "on_ran", "on_done", "on_uring"}
 
 func TestMain(m *testing.M) {
+	reader.Serve()
 	testscript.Main(m, map[string]func(){"addonlat": main})
 }
 

@@ -8,10 +8,13 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"ustack/cmd/internal/cli"
+	"ustack/tools/check"
+	"ustack/tools/core"
 	"ustack/tools/postmortem"
 )
 
@@ -24,6 +27,7 @@ type flags struct {
 	json    bool
 	color   choice
 	noPager bool
+	maxStop cli.Duration
 
 	status int // of the commands that were run
 }
@@ -55,12 +59,14 @@ func (f *flags) command() *cobra.Command {
 	flags.SetInterspersed(false) // what follows CORE is for its commands
 	flags.SortFlags = false
 	flags.VarP(&f.pid, "pid", "p", "take a snapshot of this running process")
+	flags.Var(&f.maxStop, "max-stop", "with -p: never stop the process for longer (default 10s)")
 	flags.StringArrayVarP(&f.lines, "execute", "e", nil, "run `LINE` of commands (may be given again)")
 	flags.StringVar(&f.open.Exe, "exe", "", "take `FILE` for the program that the process ran")
 	flags.StringArrayVar(&f.open.Folders, "symbols", nil, "look in `DIR` for programs and libraries, by build ID")
 	flags.BoolVar(&f.json, "json", false, "print JSON, one document for each command")
 	flags.Var(&f.color, "color", "color what goes to a terminal: auto, always or never")
 	flags.BoolVar(&f.noPager, "no-pager", false, "do not show long output by $PAGER")
+	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "color", choices)
 	return cmd
@@ -100,17 +106,37 @@ func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
 	if args, err = f.target(cmd, args); err != nil {
 		return err
 	}
+	for _, pid := range f.pid {
+		if err := check.Process(pid, check.Dump); err != nil {
+			return cli.SeeCheck(cmd, err)
+		}
+	}
 	dump, err := f.load(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dump.Close()) }()
+	if taken := dump.Taken(); taken != nil {
+		note(messages, taken)
+	}
 	for _, missing := range dump.Missing() {
-		messages.Notef("%s", printableLine(missing.String()))
+		messages.Notef("%s", missing)
 	}
 	s := &session{dump: dump, options: f.open, commands: commands(), messages: messages, output: f.output(cmd)}
 	defer func() { f.status = s.status }()
 	return f.session(cmd, s, args)
+}
+
+// note says what a snapshot took.
+func note(messages *cli.Messages, taken *core.Result) {
+	messages.Notef("snapshot: %.0f MB in %s, deleted at the end; the process was stopped for %.1f ms",
+		float64(taken.Disk)/1e6, os.TempDir(), float64(taken.Stopped)/float64(time.Millisecond))
+	if taken.Direct {
+		messages.Notef("written while the process was stopped: there was too little memory for a copy of it")
+	}
+	if taken.Unread > 0 {
+		messages.Notef("pages that could not be read are zero in it: %d", taken.Unread)
+	}
 }
 
 // target takes the core's name from the arguments, and flags that follow it.
@@ -134,9 +160,11 @@ func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 // load opens what is to be looked at.
 func (f *flags) load(ctx context.Context) (*postmortem.Dump, error) {
 	if len(f.pid) > 0 {
-		return postmortem.Attach(ctx, f.pid[0], f.open)
+		o := f.open
+		o.MaxStop = time.Duration(f.maxStop)
+		return postmortem.Attach(ctx, f.pid[0], o)
 	}
-	return postmortem.Open(f.core, f.open)
+	return postmortem.Open(ctx, f.core, f.open)
 }
 
 func (f *flags) output(cmd *cobra.Command) output {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ustack/cmd/internal/clitest"
+	"ustack/tools/check"
 )
 
 func TestManPageHasEveryFlag(t *testing.T) {
@@ -74,3 +75,10 @@ func TestHistoryIsKeptWhereStateIs(t *testing.T) {
 		}
 	}
 }
+
+func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
+	needed := []check.Capability{check.Ptrace, check.DACOverride}
+	clitest.CheckCapabilities(t, needed, "jscore", "-p", "{pid}", "status")
+}
+
+func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "jscore", "ptrace") }

@@ -9,6 +9,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
+	"ustack/tools/outfile"
 	"ustack/tools/postmortem"
 )
 
@@ -50,12 +51,17 @@ func export(ctx context.Context, v *invocation) error {
 	if err := v.needs("a file"); err != nil {
 		return err
 	}
+	file, err := outfile.Open(v.args[0], outfile.Options{Private: true}) // all strings of the program are in it
+	if err != nil {
+		return err
+	}
+	defer file.Close()
 	g, err := v.graph(ctx)
 	if err != nil {
 		return err
 	}
 	var result *postmortem.Exported
-	err = cli.WriteFile(v.args[0], func(w io.Writer) (err error) {
+	err = file.Write(func(w io.Writer) (err error) {
 		result, err = g.Export(ctx, w)
 		return err
 	})
@@ -107,7 +113,7 @@ of all that is reached only through it. Given addresses, it is told of these.`,
 				case *count < 1:
 					return cli.Usagef("-n %d is not above 0", *count)
 				}
-				return v.emit(d.Retainers(o, *count))
+				return v.emit(d.Retainers(ctx, o, *count))
 			}
 		},
 	}
@@ -143,10 +149,10 @@ findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
 					})(ctx, v)
 				case len(v.inputs) > 0 || v.piped:
 					return eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.Values, error) {
-						return g.AllAlike(value, o)
+						return g.AllAlike(ctx, value, o)
 					})(ctx, v)
 				case *instances:
-					return v.emit(g.Instances(o))
+					return v.emit(g.Instances(ctx, o))
 				}
 				return v.emit(g.Census(ctx, o))
 			}
@@ -238,13 +244,13 @@ func diff() *command {
 
 // earlier counts the objects of another core.
 func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_ *postmortem.Census, err error) {
-	dump, err := postmortem.Open(v.args[0], v.options)
+	dump, err := postmortem.Open(ctx, v.args[0], v.options)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dump.Close()) }()
 	for _, missing := range dump.Missing() {
-		v.messages.Notef("%s", printableLine(missing.String()))
+		v.messages.Notef("%s", missing)
 	}
 	g, err := dump.Graph(ctx)
 	if err != nil {

@@ -17,7 +17,11 @@ func stackCommands() registry {
 		{
 			name: "status", short: "say what happened: the reason, versions, threads, heap and stack",
 			bind: plain(once(func(_ context.Context, v *invocation) (*postmortem.Status, error) {
-				return v.dump.Status(), nil
+				status := v.dump.Status()
+				if v.objects != nil {
+					status.Doubts = &v.objects.Doubts
+				}
+				return status, nil
 			})),
 		},
 		jsstack(),

@@ -39,9 +39,9 @@ type sink struct {
 // pager, or standard output. The caller must close it.
 func (o *output) open(ctx context.Context, shell string) (*sink, error) {
 	s := &sink{json: o.json, ends: func() error { return nil }}
-	mark := printableLine
+	mark := cli.Printable
 	if o.color && !o.json {
-		mark = func(line string) string { return highlight(printableLine(line)) }
+		mark = func(line string) string { return highlight(cli.Printable(line)) }
 	}
 	switch file, ok := o.stdout.(*os.File); {
 	case shell != "":
@@ -50,7 +50,7 @@ func (o *output) open(ctx context.Context, shell string) (*sink, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.lines = &lineWriter{w: in, mark: printableLine}
+		s.lines = &lineWriter{w: in, mark: cli.Printable}
 		s.ends = func() error { return errors.Join(in.Close(), child.wait()) }
 	case ok && o.pager && cli.Terminal(file):
 		p := &pager{output: o, ctx: ctx, room: height(file) - 1}
@@ -122,7 +122,7 @@ func marshal(r postmortem.Result) ([]byte, error) {
 	if err := e.Encode(r); err != nil {
 		return nil, fmt.Errorf("write JSON: %w", err)
 	}
-	return escapeJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	return cli.PrintableJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
 // A child is a command that reads what we write.

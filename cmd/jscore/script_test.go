@@ -10,18 +10,20 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ustack/cmd/internal/clitest"
+	"ustack/symbolize/reader"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
 )
 
 func TestMain(m *testing.M) {
+	reader.Serve()
 	testscript.Main(m, map[string]func(){"jscore": main})
 }
 
 // coreOf returns a core of a program, taken once it is ready.
-func coreOf(t *testing.T, version, program string) string {
+func coreOf(t *testing.T, version, program string, args ...string) string {
 	t.Helper()
-	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: program})
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: program, Args: args})
 	path := filepath.Join(t.TempDir(), "core")
 	if _, err := core.Write(t.Context(), target.PID, path, core.Options{}); err != nil {
 		t.Fatal(err)

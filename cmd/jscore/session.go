@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"syscall"
 
 	"ustack/cmd/internal/cli"
+	"ustack/symbolize/contain"
 	"ustack/symbolize/v8"
 	"ustack/tools/postmortem"
 )
@@ -61,7 +61,9 @@ func (s *session) dominated(ctx context.Context) (*postmortem.Dominated, error) 
 	if s.retained == nil {
 		s.messages.Progressf("finding out what each object keeps alive")
 		defer s.messages.Clear()
-		s.retained = g.Dominated()
+		if s.retained, err = g.Dominated(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return s.retained, nil
 }
@@ -94,13 +96,12 @@ func (s *session) complain(err error) {
 	default:
 		s.status = max(s.status, cli.Failed)
 	}
-	s.messages.Notef("%s", printableLine(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	s.messages.Warn(err)
 }
 
-func (s *session) statement(ctx context.Context, st statement) error {
+func (s *session) statement(ctx context.Context, st statement) (err error) {
 	stages := make([]*stage, len(st.calls))
 	for i, c := range st.calls { // a slip in the last must not cost the time of the first
-		var err error
 		if stages[i], err = s.commands.prepare(c, i > 0); err != nil {
 			return err
 		}
@@ -145,12 +146,19 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 		} else if v.piped && st.input != noInput {
 			out.array()
 		}
-		if err := st.run(ctx, v); err != nil {
+		if err := st.contained(ctx, v); err != nil {
 			return fmt.Errorf("%s: %w", st.name, err)
 		}
 		found = next
 	}
 	return nil
+}
+
+// contained runs the command. A core can hold anything: a fault is an error of this
+// command, which ends like any other that fails.
+func (st *stage) contained(ctx context.Context, v *invocation) (err error) {
+	defer contain.Panic(&err, "read the process")
+	return st.run(ctx, v)
 }
 
 // isGone reports whether a write failed because its reader has ended, as a pager

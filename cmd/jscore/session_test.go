@@ -62,6 +62,10 @@ func fakes() registry {
 			bind: plain(once(func(_ context.Context, v *invocation) (nameList, error) { return v.args, nil })),
 		},
 		{
+			name: "break", short: "panic",
+			bind: plain(func(context.Context, *invocation) error { panic("broken") }),
+		},
+		{
 			name: "never", short: "do not end",
 			bind: plain(func(ctx context.Context, _ *invocation) error { <-ctx.Done(); return ctx.Err() }),
 		},
@@ -128,6 +132,15 @@ func TestCommandIsInterrupted(t *testing.T) {
 	s.line(ctx, "never; say more")
 	if out.Len() > 0 || said.Len() > 0 || s.status != 0 {
 		t.Errorf("printed %q, said %q with status %d, want nothing", out, said, s.status)
+	}
+}
+
+func TestPanicIsAnErrorOfItsCommand(t *testing.T) {
+	s, out, said := fakeSession(false)
+	s.line(t.Context(), "break; find -n 1")
+	const want = "jscore: break: read the process: internal error: broken "
+	if !strings.HasPrefix(said.String(), want) || out.String() != "10\n" || s.status != 1 {
+		t.Errorf("printed %q, said %q with status %d, want 10 and %q… with 1", out, said, s.status, want)
 	}
 }
 

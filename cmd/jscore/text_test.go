@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ustack/cmd/internal/cli"
 )
 
 func TestNoTextOfTheProgramsIsObeyed(t *testing.T) {
@@ -18,12 +20,12 @@ func TestNoTextOfTheProgramsIsObeyed(t *testing.T) {
 		"bidi \u202e\u2066":      `bidi \u202e\u2066`,
 		"far \U000e0001 private": `far \udb40\udc01 private`,
 	} {
-		if got := printableLine(line); got != want {
+		if got := cli.Printable(line); got != want {
 			t.Errorf("printable %q = %q, want %q", line, got, want)
 		}
 	}
 	const text = `{"a":"é` + "\u009b\u202e" + `"}`
-	if got, want := string(escapeJSON([]byte(text))), `{"a":"é\u009b\u202e"}`; got != want {
+	if got, want := string(cli.PrintableJSON([]byte(text))), `{"a":"é\u009b\u202e"}`; got != want {
 		t.Errorf("JSON = %s, want %s", got, want)
 	}
 }
@@ -51,7 +53,7 @@ func TestLinesAreMarkedWhole(t *testing.T) {
 		t.Errorf("text = %q, want %q", got, want)
 	}
 	broken := errors.New("broken")
-	l = &lineWriter{w: failing{broken}, mark: printableLine}
+	l = &lineWriter{w: failing{broken}, mark: cli.Printable}
 	if _, err := l.Write([]byte("a\n")); !errors.Is(err, broken) {
 		t.Errorf("error = %v, want %v", err, broken)
 	}

@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ustack/cmd/internal/cli"
+	"ustack/loader"
 	"ustack/tools/flamegraph"
 	"ustack/tools/jsprof"
+	"ustack/tools/outfile"
 )
 
 // flags are the command's own, beside those that are jsprof's options.
@@ -22,17 +24,9 @@ type flags struct {
 	duration cli.Duration
 	output   string
 	format   string
+	json     bool
 	http     string
 	present  presentation
-}
-
-// A presentation says what of a profile is shown.
-type presentation struct {
-	internal bool
-	jsOnly   bool
-	thread   string
-	filter   string
-	percent  float64
 }
 
 func command() *cobra.Command {
@@ -56,17 +50,22 @@ func command() *cobra.Command {
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its extension")
 	flags.StringVar(&f.format, "format", "", "write as `FORMAT`: "+strings.Join(formats(), ", "))
+	flags.BoolVar(&f.json, "json", false, "write as JSON: --format json")
 	flags.StringVar(&f.http, "http", "", "serve pprof's web pages at `ADDR` when done (:8080 is on loopback)")
 	flags.BoolVar(&f.jsprof.Kernel, "kernel", false, "take the kernel's frames too")
 	flags.BoolVar(&f.present.internal, "internal", false, "show V8's typed frames and builtin internals")
-	flags.BoolVar(&f.present.jsOnly, "js-only", false, "show JavaScript functions only")
+	flags.BoolVar(&f.present.jsOnly, "js-only", false, "show functions of JavaScript and WebAssembly only")
 	flags.StringVar(&f.present.thread, "thread", "", "show threads only whose name or number matches `GLOB`")
 	flags.StringVar(&f.present.filter, "filter", "", "show stacks only with a frame that matches `REGEXP`")
 	flags.Float64Var(&f.present.percent, "min", 0, "leave out what has less than this `PERCENT`")
+	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "format", formats())
 	return cmd
 }
+
+// jsonFormat is the name of the format that --json stands for.
+const jsonFormat = "json"
 
 func formats() []string {
 	var names []string
@@ -84,7 +83,9 @@ func (f *flags) check() (flamegraph.Format, error) {
 		return none, cli.Usagef("frequency %d is not above 0", f.jsprof.Hz)
 	case f.present.percent < 0 || f.present.percent > 100:
 		return none, cli.Usagef("--min %v is no percentage", f.present.percent)
-	case f.http != "" && (f.output != "" || f.format != ""):
+	case f.json && f.format != "" && f.format != jsonFormat:
+		return none, cli.Usagef("give only one of --json and --format %s", f.format)
+	case f.http != "" && (f.output != "" || f.format != "" || f.json):
 		return none, cli.Usagef("--http shows the profile itself (leave out -o and --format)")
 	}
 	if _, err := regexp.Compile(f.present.filter); err != nil {
@@ -100,6 +101,8 @@ func (f *flags) check() (flamegraph.Format, error) {
 func (f *flags) chosen() (flamegraph.Format, error) {
 	format, err := flamegraph.Formats[0], error(nil)
 	switch {
+	case f.json:
+		format, err = flamegraph.Lookup(jsonFormat)
 	case f.format != "":
 		format, err = flamegraph.Lookup(f.format)
 	case f.output != "":
@@ -116,24 +119,41 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	show := func(p *flamegraph.Profile) error { return f.write(cmd.OutOrStdout(), format, p) }
-	if f.http != "" {
-		listener, err := listen(f.http) // now: an address in use must not cost the profile
+	show := func(p *flamegraph.Profile) error { return f.print(cmd.OutOrStdout(), format, p) }
+	switch { // what cannot be done later is an error now: it must not cost the profile
+	case f.output != "":
+		file, err := outfile.Open(f.output, outfile.Options{})
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		show = func(p *flamegraph.Profile) error { return f.save(file, format, p) }
+	case f.http != "":
+		listener, err := listen(f.http)
 		if err != nil {
 			return err
 		}
 		defer listener.Close()
-		show = func(p *flamegraph.Profile) error { return serve(cmd.Context(), listener, p) }
+		show = func(p *flamegraph.Profile) error { return serve(cmd.Context(), listener, f.http, p) }
+	}
+	if err := f.targets.Permitted(cmd); err != nil {
+		return err
 	}
 	messages := f.targets.Messages(cmd)
+	if err := f.present.checkThread(f.targets.PIDs, messages); err != nil {
+		return err
+	}
 	profile, err := f.profile(cmd.Context(), messages)
 	if err != nil {
 		return err
 	}
 	if profile.Samples == 0 {
-		messages.Notef("no samples: the processes used no CPU time, or nothing matched")
+		messages.Notef("no samples: the processes used no CPU time")
 	}
-	return show(profile)
+	if err := show(profile); err != nil {
+		return err
+	}
+	return f.targets.Status()
 }
 
 // profile samples, talks meanwhile, and returns what is to be shown.
@@ -141,7 +161,7 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*flamegrap
 	o := f.jsprof
 	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
 	o.All, o.Command = f.targets.All, f.targets.Command
-	o.Duration = time.Duration(f.duration)
+	o.Exited, o.Duration = f.targets.Exited, time.Duration(f.duration)
 	if f.output == "" && f.http == "" {
 		o.Stdout = os.Stderr // stdout is for the profile
 	}
@@ -156,42 +176,27 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*flamegrap
 	if profile.V8 == "" {
 		messages.Release()
 	}
+	if profile.Throttled > 0 {
+		messages.Notef("reached %d Hz of %d: %d samples were throttled (a lower -F takes less of the machine)",
+			profile.Hz, profile.HzAsked, profile.Throttled)
+	}
 	return f.present.apply(profile)
 }
 
 // announce says that sampling has begun.
 func (f *flags) announce(messages *cli.Messages, hz int) {
 	if hz != f.jsprof.Hz {
-		messages.Notef("%d Hz is more than the kernel allows (kernel.perf_event_max_sample_rate)", f.jsprof.Hz)
+		messages.Notef("%d Hz is above the limit of %d Hz (%d, or kernel.perf_event_max_sample_rate if that is lower)",
+			f.jsprof.Hz, hz, loader.MaxHz)
 	}
 	messages.Started(f.duration, "Sampling %v at %d Hz.", &f.targets, hz)
 }
 
-// apply returns what is to be shown of p.
-func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) {
-	if !s.internal {
-		p = p.WithoutTyped()
-	}
-	if s.filter != "" {
-		p = p.Filter(regexp.MustCompile(s.filter))
-	}
-	if s.thread != "" {
-		var err error
-		if p, err = p.Thread(s.thread); err != nil {
-			return nil, err
-		}
-	}
-	if s.jsOnly {
-		p = p.JSOnly()
-	}
-	return p.Merge(), nil
+func (f *flags) print(stdout io.Writer, format flamegraph.Format, p *flamegraph.Profile) error {
+	return format.Write(stdout, p, flamegraph.Options{MinPercent: f.present.percent, Color: cli.Color(stdout)})
 }
 
-func (f *flags) write(stdout io.Writer, format flamegraph.Format, p *flamegraph.Profile) error {
+func (f *flags) save(file *outfile.File, format flamegraph.Format, p *flamegraph.Profile) error {
 	o := flamegraph.Options{MinPercent: f.present.percent}
-	if f.output == "" {
-		o.Color = cli.Color(stdout)
-		return format.Write(stdout, p, o)
-	}
-	return cli.WriteFile(f.output, func(w io.Writer) error { return format.Write(w, p, o) })
+	return file.Write(func(w io.Writer) error { return format.Write(w, p, o) })
 }

@@ -15,6 +15,7 @@ import (
 
 	"ustack/cmd/internal/clitest"
 	"ustack/testdata/nodetest"
+	"ustack/tools/check"
 )
 
 func TestManPageHasEveryFlag(t *testing.T) {
@@ -76,7 +77,7 @@ func TestKillLeavesKernelAndTargetAsTheyWere(t *testing.T) {
 func TestWebPagesAreServedUntilInterrupt(t *testing.T) {
 	target := spin(t)
 	p := clitest.Start(t, "jsprof", "-p", strconv.Itoa(target.PID), "-d", "1s", "--http", "127.0.0.1:0")
-	url := p.Line(`^Serving the profile at (http://127\.0\.0\.1:\d+/)\. Ctrl-C to end\.$`)
+	url := p.Line(`^Serving the profile at (http://127\.0\.0\.1:\d+/[A-Z0-9]{26}/)\. Ctrl-C to end\.$`)
 	for _, page := range []string{"top", "flamegraph", "peek?f=fib"} {
 		response, err := http.Get(url + page)
 		if err != nil {
@@ -119,8 +120,21 @@ func TestFullDiskLeavesNoPartialFile(t *testing.T) {
 	ticks(t, target)
 }
 
+func TestChaosOutputIsRefusedBeforeSampling(t *testing.T) {
+	target := spin(t)
+	clitest.CheckOutputPlaces(t, "out.svg", "jsprof", "-p", strconv.Itoa(target.PID))
+	ticks(t, target)
+}
+
 func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
 	target := spin(t)
 	clitest.CheckUnprivileged(t, target.PID, "jsprof", "-d", "1s")
 	ticks(t, target)
 }
+
+func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
+	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
+	clitest.CheckCapabilities(t, needed, "jsprof", "-p", "{pid}", "-d", "0.5", "-F", "499", "--filter", "setInterval|listOnTimeout")
+}
+
+func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "jsprof", "perf events") }

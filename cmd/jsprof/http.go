@@ -1,24 +1,35 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"strings"
 	"time"
-
-	"github.com/google/pprof/driver"
-	"github.com/google/pprof/profile"
 
 	"ustack/cmd/internal/cli"
 	"ustack/tools/flamegraph"
 )
 
+// Bounds on what one client may take, so that a slow or hostile one neither holds
+// a connection for ever nor has many pages made at once.
+const (
+	readLimit   = 10 * time.Second // for a whole request
+	writeLimit  = 2 * time.Minute  // for a page to be made and sent
+	idleLimit   = time.Minute      // between two requests on one connection
+	headerLimit = 1 << 16          // bytes of a request's header; pprof's filters are in it
+	pageLimit   = 4                // pages made at the same time
+)
+
 // listen opens addr for serve. An address without a host is on loopback: a
-// profile tells much of a program.
+// profile tells much about a program.
 func listen(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -34,76 +45,133 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// serve shows p in pprof's web pages to whom listener accepts, until ctx is
-// done.
-func serve(ctx context.Context, listener net.Listener, p *flamegraph.Profile) error {
-	server := http.Server{ReadHeaderTimeout: 10 * time.Second}
+// serve shows p in pprof's web pages until ctx is done. addr is the value of
+// --http that listener was opened for.
+func serve(ctx context.Context, listener net.Listener, addr string, p *flamegraph.Profile) error {
+	pages, err := pprofPages(p)
+	if err != nil {
+		return fmt.Errorf("serve the profile: %w", err)
+	}
+	host, _, _ := net.SplitHostPort(addr) // listen has parsed it
+	g := &guard{host: host, token: rand.Text(), pages: pages, slots: make(chan struct{}, pageLimit)}
+	server := http.Server{
+		Handler:     g,
+		ReadTimeout: readLimit, WriteTimeout: writeLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headerLimit,
+	}
 	if ctx.Err() == nil { // else Ctrl-C ended the sampling, and a second one ends the process
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 		defer stop()
 	}
-	err := driver.PProf(&driver.Options{
-		Flagset: &pprofFlags{args: []string{"-http=" + listener.Addr().String(), "-no_browser", "jsprof"}},
-		Fetch:   fetcher{p.Pprof()},
-		UI:      quiet{},
-		HTTPServer: func(args *driver.HTTPServerArgs) error {
-			mux := http.NewServeMux()
-			for pattern, handler := range args.Handlers {
-				mux.Handle(pattern, handler)
-			}
-			server.Handler = mux
-			fmt.Fprintf(os.Stderr, "Serving the profile at http://%s/. Ctrl-C to end.\n", listener.Addr())
-			err := server.Serve(listener)
-			if errors.Is(err, http.ErrServerClosed) {
-				return nil
-			}
-			return err
-		},
-	})
-	if err != nil {
+	fmt.Fprintf(os.Stderr, "Serving the profile at http://%s/%s/. Ctrl-C to end.\n", listener.Addr(), g.token)
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the profile: %w", err)
 	}
 	return nil
 }
 
-// A fetcher gives pprof the profile that is at hand, whatever it asks for.
-type fetcher struct{ profile *profile.Profile }
-
-func (f fetcher) Fetch(string, time.Duration, time.Duration) (*profile.Profile, string, error) {
-	return f.profile, "", nil
+// A guard lets only those at pages who know the token, by a GET, and whose
+// browser means this server: the check of the Host header stops other sites' pages
+// that resolve their own name to this address (DNS rebinding).
+type guard struct {
+	host  string // as the user named it; may be empty
+	token string // the first part of each page's path
+	pages map[string]http.Handler
+	slots chan struct{} // full when no more pages may be made at once
 }
 
-// quiet is pprof's user interface with nobody at it.
-type quiet struct{}
-
-func (quiet) ReadLine(string) (string, error)     { return "", errors.New("no terminal") }
-func (quiet) Print(...any)                        {}
-func (quiet) PrintErr(args ...any)                { fmt.Fprintln(os.Stderr, args...) }
-func (quiet) IsTerminal() bool                    { return false }
-func (quiet) WantBrowser() bool                   { return false }
-func (quiet) SetAutoComplete(func(string) string) {}
-
-// pprofFlags are pprof's flags, with arguments of ours.
-type pprofFlags struct {
-	flag.FlagSet
-	args []string
-}
-
-// StringList is String, as a list of one.
-func (f *pprofFlags) StringList(name, def, usage string) *[]*string {
-	return &[]*string{f.String(name, def, usage)}
-}
-
-// ExtraUsage is empty: nobody reads pprof's usage here.
-func (f *pprofFlags) ExtraUsage() string { return "" }
-
-// AddExtraUsage does nothing, likewise.
-func (f *pprofFlags) AddExtraUsage(string) {}
-
-// Parse sets the flags from our arguments and returns the rest of these.
-func (f *pprofFlags) Parse(func()) []string {
-	if err := f.FlagSet.Parse(f.args); err != nil {
-		return nil
+// ServeHTTP answers with a page, or with the reason why not.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range headers {
+		w.Header().Set(name, value)
 	}
-	return f.Args()
+	token, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	page := g.pages["/"+name]
+	switch {
+	case !g.named(r):
+		http.Error(w, "this server has another name", http.StatusForbidden)
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET is served", http.StatusMethodNotAllowed)
+	case !ok || subtle.ConstantTimeCompare([]byte(token), []byte(g.token)) != 1 || foreign(r):
+		http.Error(w, "open the address that jsprof printed", http.StatusForbidden)
+	case page == nil:
+		http.Error(w, "no such page (what reads or writes files is not served)", http.StatusNotFound)
+	default:
+		g.answer(w, r, page)
+	}
 }
+
+// headers keep what a page holds, and its address with the token, from others. A
+// profile's names come from hostile programs: should one ever end up in a page as
+// a script, the policy leaves it nobody to send the page to.
+var headers = map[string]string{
+	"Cache-Control":                "no-store",
+	"Content-Security-Policy":      "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Referrer-Policy":              "no-referrer",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+}
+
+// named reports whether r's Host header is the listener's: the name that the
+// user gave, the address that r came to, or localhost where that is loopback.
+// The port may be another, as through an ssh tunnel; no site can choose a name
+// by it.
+func (g *guard) named(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if local == nil {
+		return false
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap() == local.AddrPort().Addr().Unmap()
+	}
+	if g.host != "" && strings.EqualFold(host, g.host) {
+		return true
+	}
+	return strings.EqualFold(host, "localhost") && local.IP.IsLoopback()
+}
+
+// foreign reports whether a page of another site made r, as browsers tell.
+// Following a link is not its doing, but having our page in a frame is.
+func foreign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
+// answer sends a page once it is whole.
+func (g *guard) answer(w http.ResponseWriter, r *http.Request, page http.Handler) {
+	made := response{header: w.Header()}
+	select {
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }() // also after a panic
+		page.ServeHTTP(&made, r)
+	default:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many pages at once", http.StatusServiceUnavailable)
+		return
+	}
+	if made.status != 0 {
+		w.WriteHeader(made.status)
+	}
+	_, _ = w.Write(bytes.Replace(made.body.Bytes(), []byte("</head>"), []byte(hideUnserved+"</head>"), 1)) // the client may be gone
+}
+
+// A response is what a handler answers, before it is sent.
+type response struct {
+	header http.Header
+	status int // 0 for success
+	body   bytes.Buffer
+}
+
+func (r *response) Header() http.Header         { return r.header }
+func (r *response) WriteHeader(status int)      { r.status = status }
+func (r *response) Write(b []byte) (int, error) { return r.body.Write(b) }

@@ -8,12 +8,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ustack/cmd/internal/clitest"
+	"ustack/symbolize/reader"
 )
 
 // programs are the kernel's names of what must not stay behind.
 var programs = []string{"on_sample", "on_exec"}
 
 func TestMain(m *testing.M) {
+	reader.Serve()
 	testscript.Main(m, map[string]func(){"jsprof": main})
 }
 
@@ -38,11 +40,20 @@ type (
 		Node          *string `json:"node"`
 		V8            *string `json:"v8"`
 		Hz            *int    `json:"hz"`
+		HzAsked       *int    `json:"hz_asked"`
+		Throttled     *uint64 `json:"throttled"`
 		Samples       *uint64 `json:"samples"`
 		Lost          *uint64 `json:"lost"`
 		Truncated     *uint64 `json:"truncated"`
 		UnknownFrames *uint64 `json:"unknown_frames"`
-		Stacks        []stack `json:"stacks"`
+		Processes     []struct {
+			PID     int     `json:"pid"`
+			Title   *string `json:"title"`
+			Node    *string `json:"node"`
+			V8      *string `json:"v8"`
+			Samples uint64  `json:"samples"`
+		} `json:"processes"`
+		Stacks []stack `json:"stacks"`
 	}
 	stack struct {
 		Count  uint64  `json:"count"`

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -86,21 +84,4 @@ func (a actionFlag) profile() pflag.Value {
 		}})
 		return nil
 	}}
-}
-
-// ways are the values of --core-way, in the order of core.Way.
-var ways = []string{"stopped", "snapshot"}
-
-type way int
-
-func (w *way) String() string { return ways[*w] }
-func (w *way) Type() string   { return "WAY" }
-
-func (w *way) Set(name string) error {
-	i := slices.Index(ways, name)
-	if i < 0 {
-		return fmt.Errorf("not one of %v", ways)
-	}
-	*w = way(i)
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ustack/cmd/internal/cli"
+	"ustack/tools/check"
 	"ustack/tools/core"
 	"ustack/tools/flamegraph"
 	"ustack/tools/jsprof"
@@ -39,7 +41,6 @@ type flags struct {
 
 // coreFlags say how cores are taken.
 type coreFlags struct {
-	way  way
 	full bool
 	zstd bool
 }
@@ -62,6 +63,7 @@ func command() *cobra.Command {
 			"  stopon -p 4242 --func libc.so.6:malloc --return --ret ==0 --stop",
 			"  stopon -p 4242 --write-match 'out of memory' --gcore=/var/cores/",
 			"  stopon -p 4242 --exit '!=0' --exec 'mail -s {pid} root </dev/null'",
+			"  stopon -p 4242 --uncaught --gcore              who throws what nothing catches",
 			"  stopon -p 4242 --now --gcore                   a core, at once",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -74,8 +76,8 @@ func command() *cobra.Command {
 	f.registerTriggers(cmd)
 	f.registerActions(cmd)
 	f.registerLimits(cmd)
+	cli.AddCheck(cmd)
 	cli.Setup(cmd)
-	cli.Choices(cmd, "core-way", ways)
 	cli.Choices(cmd, "syscall", stopon.Syscalls())
 	cli.Choices(cmd, "errno", errnoNames())
 	cli.Choices(cmd, "signal", signalNames())
@@ -103,6 +105,9 @@ func (f *flags) registerTriggers(cmd *cobra.Command) {
 	flags.BoolVar(&t.returns, "return", false, "when the functions of --func return instead")
 	flags.StringSliceVar(&t.signals, "signal", nil, "when signal `SIG`[,...] is delivered")
 	flags.StringVar(&t.exit, "exit", "", "when it is about to exit with `CODE`, '!=0' or any")
+	flags.StringVar(&f.stopon.Throw, "throw", "", "when an exception is thrown: any, or of class `CLASS`")
+	flags.Lookup("throw").NoOptDefVal = anyClass
+	flags.BoolVar(&f.stopon.Uncaught, "uncaught", false, "when nothing catches an exception")
 	flags.Var(&t.stall, "stall", "when an event loop has not polled for so long")
 	flags.StringVar(&f.stopon.JS, "js", "", "when JavaScript function `GLOB` is on the stack")
 	flags.StringVar(&f.stopon.Written, "write-match", "", "when `TEXT` is in what is written")
@@ -127,11 +132,9 @@ func (f *flags) registerActions(cmd *cobra.Command) {
 	flags.Var(a.exec(), "exec", "run `CMD`, with {pid}, {tid} and {core} in it")
 	flags.Var(a.profile(), "profile", "profile it for so long, by jsprof")
 	flags.BoolVarP(&f.write, "write", "w", false, "allow actions where --all or --cgroup chooses")
-	f.core.way = way(core.DefaultWay)
-	flags.Var(&f.core.way, "core-way", "take cores of it stopped, or of a snapshot")
 	flags.BoolVar(&f.core.full, "full", false, "put the code of executables into cores too")
 	flags.BoolVar(&f.core.zstd, "zstd", false, "compress cores")
-	flags.Var(&f.maxStop, "max-stop", "let it go on after this long, come what may (default 10s)")
+	flags.Var(&f.maxStop, "max-stop", "resume it after this long in any case (default 10s)")
 }
 
 func (f *flags) registerLimits(cmd *cobra.Command) {
@@ -181,13 +184,14 @@ func (f *flags) apply() {
 	}
 	for i := range o.Actions {
 		a := &o.Actions[i]
-		a.Core = stopon.CoreOptions{Way: core.Way(f.core.way), Full: f.core.full}
+		a.Core = stopon.CoreOptions{Full: f.core.full}
 		if a.Do == stopon.Core && f.core.zstd && !strings.HasSuffix(a.Pattern, ".zst") {
 			a.Pattern = compressed(a.Pattern)
 		}
 	}
 	t := &f.targets
 	o.PIDs, o.Comm, o.Cgroup, o.All, o.Command = t.PIDs, t.Comm, t.Cgroup, t.All, t.Command
+	o.Exited = t.Exited
 	o.Duration, o.MaxStop = time.Duration(f.timeout), time.Duration(f.maxStop)
 }
 
@@ -223,6 +227,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	if err := f.permitted(cmd); err != nil {
+		return err
+	}
 	messages := f.targets.Messages(cmd)
 	o, run := f.hooked(cmd.OutOrStdout(), messages), stopon.Run
 	if f.now {
@@ -237,10 +244,36 @@ func (f *flags) run(cmd *cobra.Command) error {
 		f.tellResult(messages, result)
 	}
 	if err != nil {
-		return harmless{err}
+		return err
 	}
 	if result.Failed > 0 {
 		return fmt.Errorf("actions that failed: %d", result.Failed)
+	}
+	return f.targets.Status()
+}
+
+// permitted returns an error that names the capability which is missing: before
+// anything is stopped, for who may not resume it must not stop it.
+func (f *flags) permitted(cmd *cobra.Command) error {
+	if err := f.targets.Permitted(cmd); err != nil || len(f.stopon.Actions) == 0 || len(f.targets.Command) > 0 {
+		return err
+	}
+	dumps := slices.ContainsFunc(f.stopon.Actions, func(a stopon.Action) bool { return a.Do == stopon.Core })
+	if len(f.targets.PIDs) == 0 { // any user's
+		needed := []check.Capability{check.Kill}
+		if dumps {
+			needed = append(needed, check.DACOverride)
+		}
+		return cli.SeeCheck(cmd, check.Capabilities(needed...))
+	}
+	for _, pid := range f.targets.PIDs {
+		err := check.Signal(pid)
+		if err == nil && dumps {
+			err = check.Process(pid, check.Dump)
+		}
+		if err != nil {
+			return cli.SeeCheck(cmd, err)
+		}
 	}
 	return nil
 }
@@ -250,7 +283,7 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	o := f.stopon
 	f.view.color, f.view.written = cli.Color(out), o.Written
 	o.Stdout = os.Stderr // stdout is for what has happened
-	o.Warn = func(err error) { messages.Warn(harmless{err}) }
+	o.Warn = messages.Warn
 	o.Started = func() {
 		warnOfNoCore(messages, &o)
 		messages.Started(f.timeout, "Watching %v.", &f.targets)
@@ -263,6 +296,12 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 		messages.Clear()
 		if f.json {
 			return nil
+		}
+		return f.view.write(out, h)
+	}
+	o.Ended = func(h *stopon.Hit) error {
+		if f.json {
+			return writeJSON(out, h)
 		}
 		return f.view.write(out, h)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"ustack/cmd/internal/clitest"
 	"ustack/testdata/nodetest"
+	"ustack/tools/check"
 )
 
 func TestManPageHasEveryFlag(t *testing.T) {
@@ -138,7 +139,7 @@ func TestProcessInAContainer(t *testing.T) {
 	if err != nil {
 		t.Fatalf("stopon: %v\n%s", err, seen)
 	}
-	for _, want := range []string{"  node[" + pid + "]\n", "\n    guilty " + busy(t), "\nstopon: core: " + path} {
+	for _, want := range []string{"  node[" + pid + "]  (anonymous) ", "\n    guilty " + busy(t), "\nstopon: core: " + path} {
 		if !strings.Contains(string(seen), want) {
 			t.Errorf("output = %s, want %q in it", seen, want)
 		}
@@ -171,7 +172,7 @@ func TestProcessesOfACgroup(t *testing.T) {
 	if err != nil {
 		t.Fatalf("stopon: %v\n%s", err, out)
 	}
-	if got := bytes.Count(out, fmt.Appendf(nil, "[%d]\n", inside.PID)); got != 7 {
+	if got := bytes.Count(out, fmt.Appendf(nil, "[%d]  (anonymous) ", inside.PID)); got != 7 {
 		t.Errorf("hits in the group = %d, want 7, and none in %d\n%s", got, outside.PID, out)
 	}
 }
@@ -205,7 +206,7 @@ func TestEveryProcessOfAName(t *testing.T) {
 		t.Fatalf("stopon: %v\n%s", err, out)
 	}
 	for _, pid := range []int{first.PID, second.PID} {
-		if want := fmt.Sprintf("  %s[%d]\n", name, pid); !bytes.Contains(out, []byte(want)) {
+		if want := fmt.Sprintf("  %s[%d]  (anonymous) ", name, pid); !bytes.Contains(out, []byte(want)) {
 			t.Errorf("no hit of process %d among 100", pid)
 		}
 	}
@@ -234,3 +235,15 @@ func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
 	target := startBusy(t, clitest.Node(t, programs...))
 	clitest.CheckUnprivileged(t, target.PID, "stopon", "--syscall", "close", "--gcore")
 }
+
+func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
+	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
+	clitest.CheckCapabilities(t, needed, "stopon", "-p", "{pid}", "--syscall", "close", "--errno", "EBADF")
+}
+
+func TestCapabilitiesForACore(t *testing.T) {
+	needed := []check.Capability{check.BPF, check.Perfmon, check.Kill, check.Ptrace, check.DACOverride}
+	clitest.CheckCapabilities(t, needed, "stopon", "-p", "{pid}", "--syscall", "close", "--errno", "EBADF", "--gcore={dir}/")
+}
+
+func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "stopon", "typed tracepoints") }

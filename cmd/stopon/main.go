@@ -3,11 +3,13 @@
 package main
 
 import (
+	"os"
+
 	"ustack/cmd/internal/cli"
 	"ustack/tools/stopon"
 )
 
 func main() {
-	stopon.Keep()
-	cli.Main(command())
+	stopon.Supervise()
+	os.Exit(cli.Execute(command(), joinClass(os.Args[1:])))
 }

@@ -34,11 +34,17 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 	if h.TID != 0 && h.TID != h.PID {
 		fmt.Fprintf(&b, "  thread %d (%s)", h.TID, printable(h.Thread))
 	}
+	if f := h.UserFrame(); f != nil {
+		fmt.Fprintf(&b, "  %s", line(*f))
+	}
 	event := printable(h.Event)
 	if v.color {
 		event = bold + event + plain
 	}
 	fmt.Fprintf(&b, "\n%s\n", event)
+	if len(h.Command) > 0 {
+		fmt.Fprintf(&b, "command %s\n", commandLine(h))
+	}
 	if h.Written != "" {
 		fmt.Fprintf(&b, "writes %s\n", around(h.Written, v.written))
 	}
@@ -51,6 +57,20 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+const maxCommand = 100 // characters of a command line that are shown
+
+// commandLine is the process's, and the folder that it is in.
+func commandLine(h *stopon.Hit) string {
+	text := []rune(printable(strings.Join(h.Command, " ")))
+	if len(text) > maxCommand {
+		text = append(text[:maxCommand], '…')
+	}
+	if h.Directory == "" {
+		return string(text)
+	}
+	return string(text) + ", in " + printable(h.Directory)
 }
 
 // line is a frame as DTrace wrote it, file`function, and a JavaScript one with
@@ -85,20 +105,6 @@ func printable(text string) string {
 	quoted := strconv.Quote(text)
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
 }
-
-// A harmless error reads as the one that it wraps, made printable: paths and
-// names in it are a process's.
-type harmless struct{ error }
-
-func (h harmless) Error() string {
-	lines := strings.Split(h.error.Error(), "\n") // of errors that are joined
-	for i := range lines {
-		lines[i] = printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
-func (h harmless) Unwrap() error { return h.error }
 
 // writeJSON writes a hit on a line of its own, which may be a terminal's.
 func writeJSON(w io.Writer, h *stopon.Hit) error {

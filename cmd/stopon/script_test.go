@@ -16,16 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/cmd/internal/clitest"
+	"ustack/symbolize/reader"
 	"ustack/tools/stopon"
 )
 
 // programs are the kernel's names of what must not stay behind.
 var programs = []string{
-	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_end",
+	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_end", "on_signal_sent", "on_throw",
+	"on_uncaught",
 }
 
 func TestMain(m *testing.M) {
-	stopon.Keep()
+	reader.Serve()
+	stopon.Supervise()
 	testscript.Main(m, map[string]func(){"stopon": main})
 }
 
@@ -60,24 +63,34 @@ func TestScripts(t *testing.T) {
 // on purpose: a field that is renamed breaks other people's programs.
 type (
 	hit struct {
-		Time      string  `json:"time"`
-		Number    uint64  `json:"number"`
-		PID       int     `json:"pid"`
-		TID       int     `json:"tid"`
-		Comm      string  `json:"comm"`
-		Thread    string  `json:"thread"`
-		Trigger   string  `json:"trigger"`
-		Event     string  `json:"event"`
-		Syscall   string  `json:"syscall"`
-		Function  string  `json:"function"`
-		Signal    string  `json:"signal"`
-		Result    *int64  `json:"result"`
-		Errno     string  `json:"errno"`
-		Duration  int64   `json:"duration_ns"`
-		Path      string  `json:"path"`
-		Written   string  `json:"written"`
-		Raised    string  `json:"raised"`
-		Stack     []frame `json:"stack"`
+		Time      string   `json:"time"`
+		Number    uint64   `json:"number"`
+		PID       int      `json:"pid"`
+		TID       int      `json:"tid"`
+		Comm      string   `json:"comm"`
+		Thread    string   `json:"thread"`
+		Trigger   string   `json:"trigger"`
+		Event     string   `json:"event"`
+		Syscall   string   `json:"syscall"`
+		Function  string   `json:"function"`
+		Signal    string   `json:"signal"`
+		Result    *int64   `json:"result"`
+		Errno     string   `json:"errno"`
+		Duration  int64    `json:"duration_ns"`
+		Path      string   `json:"path"`
+		Written   string   `json:"written"`
+		Command   []string `json:"command"`
+		Directory string   `json:"directory"`
+		Address   string   `json:"address"`
+		Local     string   `json:"local"`
+		Peer      string   `json:"peer"`
+		User      *frame   `json:"user_frame"`
+		Class     string   `json:"class"`
+		Message   string   `json:"message"`
+		Rejection bool     `json:"rejection"`
+		Thrower   bool     `json:"thrower"`
+		Raised    string   `json:"raised"`
+		Stack     []frame  `json:"stack"`
 		Arguments []struct {
 			Name  string `json:"name"`
 			Value uint64 `json:"value"`
@@ -89,6 +102,7 @@ type (
 			Resident uint64 `json:"resident_bytes"`
 			Threads  int    `json:"threads"`
 			Stopped  int64  `json:"stopped_ns"`
+			Direct   *bool  `json:"direct"`
 			Unread   *int   `json:"unread_pages"`
 		} `json:"core"`
 		Errors []string `json:"errors"`
@@ -113,7 +127,7 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 		if h.Time == "" || h.PID == 0 || h.TID == 0 || h.Comm == "" || h.Event == "" || h.Trigger != args[1] || h.Stack == nil {
 			ts.Fatalf("a field is missing or wrong: %+v", h)
 		}
-		if c := h.Core; c != nil && (c.Disk == 0 || c.Resident == 0 || c.Threads == 0 || c.Stopped == 0 || c.Unread == nil) {
+		if c := h.Core; c != nil && (c.Disk == 0 || c.Resident == 0 || c.Threads == 0 || c.Stopped == 0 || c.Direct == nil || c.Unread == nil) {
 			ts.Fatalf("core with a field missing: %+v", c)
 		}
 		if h.Trigger != "now" {

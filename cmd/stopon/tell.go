@@ -25,8 +25,11 @@ func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
 		messages.Notef("%s sent to thread %d of process %d", signalName(a.Signal), h.TID, h.PID)
 	case a.Do == stopon.Core:
 		c := h.Core
-		messages.Notef("core: %s, %.0f MB on disk, %d threads; the process stood still for %.1f ms",
+		messages.Notef("core: %s, %.0f MB on disk, %d threads; the process was stopped for %.1f ms",
 			c.Path, float64(c.Disk)/1e6, c.Threads, float64(c.Stopped)/float64(time.Millisecond))
+		if c.Direct {
+			messages.Notef("written while the process was stopped: there was too little memory for a copy of it")
+		}
 		if c.Unread > 0 {
 			messages.Notef("pages that could not be read are zero in it: %d", c.Unread)
 		}
@@ -77,7 +80,9 @@ func (f *flags) tellResult(messages *cli.Messages, r *stopon.Result) {
 		times uint64
 	}{
 		{"matches that came too soon after another", r.Limited},
-		{"matches that could not be reported, so nothing was done", r.Lost},
+		{"matches lost, so nothing was done: they came faster than they were read", r.Lost},
+		{"matches not reported before the end", r.Unreported},
+		{"functions or scripts whose names were lost", r.Unnamed},
 		{"stalls that ended before their stack was taken", r.Missed},
 		{"writes that were not searched to their end", r.Unsearched},
 	} {

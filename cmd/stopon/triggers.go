@@ -13,6 +13,25 @@ import (
 	"ustack/tools/stopon"
 )
 
+// anyClass is the value of --throw without a class: any there is.
+const anyClass = "*"
+
+// joinClass returns the arguments with the class after --throw, which may be
+// missing, as its value: pflag takes an optional value after "=" only.
+func joinClass(args []string) (joined []string) {
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(joined, args[i:]...)
+		}
+		joined = append(joined, args[i])
+		if args[i] == "--throw" && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			i++
+			joined[len(joined)-1] += "=" + args[i]
+		}
+	}
+	return joined
+}
+
 // triggers are the flags that say what is waited for, as they were given.
 type triggers struct {
 	syscalls, signals, errnos     []string

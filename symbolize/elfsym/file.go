@@ -14,15 +14,18 @@ package elfsym
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/mikelolasagasti/xz"
 
+	"ustack/symbolize/contain"
 	"ustack/symbolize/internal/interval"
 )
 
@@ -39,9 +42,11 @@ type File struct {
 	r       io.ReaderAt
 	typ     elf.Type
 	machine elf.Machine
+	entry   uint64
 	loads   []elf.ProgHeader // PT_LOAD, in the file's order
 	tls     elf.ProgHeader
-	code    []region
+	unwind  elf.ProgHeader // PT_GNU_EH_FRAME
+	code    []region       // by start
 	buildID string
 
 	tables    []*table // .symtab, .dynsym and .gnu_debugdata's .symtab, those that exist
@@ -57,21 +62,21 @@ type region struct{ start, end uint64 }
 // Open reads r as an ELF file of 64 bits, little endian: a file, or a whole
 // image such as the vdso in a bytes.Reader. Close of the File closes r if r is
 // an io.Closer; if Open fails, r stays the caller's.
-func Open(r io.ReaderAt) (*File, error) {
-	e, err := elf.NewFile(r)
+func Open(r io.ReaderAt) (f *File, err error) {
+	defer contain.Panic(&err, "read ELF file")
+	e, err := Parse(r)
 	if err != nil {
-		return nil, fmt.Errorf("read ELF header: %w", err)
+		return nil, err
 	}
-	if e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB {
-		return nil, fmt.Errorf("read ELF header: %v %v (only 64 bits, little endian, are known)", e.Class, e.Data)
-	}
-	f := &File{r: r, typ: e.Type, machine: e.Machine}
+	f = &File{r: r, typ: e.Type, machine: e.Machine, entry: e.Entry}
 	for _, p := range e.Progs {
 		switch p.Type {
 		case elf.PT_LOAD:
 			f.loads = append(f.loads, p.ProgHeader)
 		case elf.PT_TLS:
 			f.tls = p.ProgHeader
+		case elf.PT_GNU_EH_FRAME:
+			f.unwind = p.ProgHeader
 		case elf.PT_NOTE:
 			f.readNotes(p)
 		}
@@ -98,6 +103,12 @@ func (f *File) Close() error {
 // for one that loads anywhere: libraries and position-independent programs.
 func (f *File) Type() elf.Type { return f.typ }
 
+// Machine is the architecture of the code.
+func (f *File) Machine() elf.Machine { return f.machine }
+
+// Entry is the address at which a program begins; 0 in most libraries.
+func (f *File) Entry() uint64 { return f.entry }
+
 // BuildID is the linker's identifier in hexadecimal, empty if there is none.
 func (f *File) BuildID() string { return f.buildID }
 
@@ -106,6 +117,20 @@ func (f *File) TLSSize() uint64 { return f.tls.Memsz }
 
 // TLSAlign is that block's alignment in bytes: 0 or 1 means none.
 func (f *File) TLSAlign() uint64 { return f.tls.Align }
+
+// UnwindHeader returns the address and size in bytes of the index of the unwind
+// tables (.eh_frame_hdr); size is 0 if there is none.
+func (f *File) UnwindHeader() (address, size uint64) { return f.unwind.Vaddr, f.unwind.Memsz }
+
+// CodeEnd returns where the section or segment of code ends that address is in.
+func (f *File) CodeEnd(address uint64) (end uint64, ok bool) {
+	for _, r := range f.code {
+		if address >= r.start && address < r.end {
+			return r.end, true
+		}
+	}
+	return 0, false
+}
 
 // Stripped reports whether only exported symbols are left: there is neither
 // .symtab nor .gnu_debugdata.
@@ -134,7 +159,7 @@ func (f *File) openTables(e *elf.File) {
 		return
 	}
 	r := bytes.NewReader(image)
-	inner, err := elf.NewFile(r)
+	inner, err := Parse(r)
 	if err != nil {
 		f.damaged(".gnu_debugdata", err)
 		return
@@ -161,12 +186,13 @@ func (f *File) damaged(section string, err error) {
 	f.partial = errors.Join(f.partial, fmt.Errorf("read symbols of %s: %w", section, err))
 }
 
-// unpack returns the ELF image that s holds, an xz file.
+// unpack returns the ELF image that s holds, an xz file. The section itself may be
+// compressed too; then it has no random access.
 func unpack(s *elf.Section) ([]byte, error) {
-	if s.FileSize > maxDebugData {
-		return nil, fmt.Errorf("%d bytes, more than %d", s.FileSize, maxDebugData)
+	if s.FileSize > maxDebugData || s.Size > maxDebugData {
+		return nil, fmt.Errorf("%d bytes, more than %d", max(s.FileSize, s.Size), maxDebugData)
 	}
-	r, err := xz.NewReader(io.NewSectionReader(s, 0, int64(s.FileSize)), maxDictionary)
+	r, err := xz.NewReader(io.LimitReader(s.Open(), int64(s.Size)), maxDictionary)
 	if err != nil {
 		return nil, err
 	}
@@ -189,14 +215,13 @@ func (f *File) findCode(e *elf.File) {
 			f.code = append(f.code, region{s.Addr, end(s.Addr, s.Size)})
 		}
 	}
-	if f.code != nil {
-		return
-	}
+	bySections := f.code != nil
 	for _, p := range f.loads {
-		if p.Flags&elf.PF_X != 0 {
+		if !bySections && p.Flags&elf.PF_X != 0 {
 			f.code = append(f.code, region{p.Vaddr, end(p.Vaddr, p.Memsz)})
 		}
 	}
+	slices.SortFunc(f.code, func(a, b region) int { return cmp.Compare(a.start, b.start) })
 }
 
 // readNotes looks for the build id in a note segment. Each note is three

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/symbolize/elfsym"
+	"ustack/testdata/nodetest"
 )
 
 // exercise uses all that a file may decide.
@@ -67,5 +68,8 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add(image)
 	f.Add(image[:100])
+	for _, hostile := range nodetest.HostileELFs(f) {
+		f.Add(hostile)
+	}
 	f.Fuzz(func(_ *testing.T, image []byte) { exercise(image) })
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"iter"
 	"slices"
@@ -11,8 +13,15 @@ import (
 	"ustack/symbolize/internal/interval"
 )
 
-// maxSameName bounds how many symbols of one name Symbol looks at.
-const maxSameName = 256
+const (
+	maxSameName  = 64      // symbols of one name that are looked at
+	maxSameStart = 64      // functions at one address whose names are compared; gcc's clones are fewer
+	maxMatches   = 1 << 16 // symbols of one table that have a prefix; node has some 3,000 of each that is asked for
+
+	// maxFunctions bounds the index behind Lookup, which takes 24 bytes a function
+	// at most, and 120 while it is made. The largest browsers have about a million.
+	maxFunctions = 1 << 21
+)
 
 // A reference is a table's number and an index in it.
 type reference uint32
@@ -84,7 +93,7 @@ func (f *File) Symbols(prefix string) iter.Seq[Symbol] {
 		for i, t := range f.tables {
 			var matches []uint32
 			_ = t.names(func(index uint32, name []byte) { // what is damaged is in Partial
-				if bytes.HasPrefix(name, start) {
+				if bytes.HasPrefix(name, start) && len(matches) < maxMatches {
 					matches = append(matches, index)
 				}
 			})
@@ -167,12 +176,21 @@ func (f *File) allFunctions() []function {
 	}
 	all := make([]function, 0, min(symbols, usual))
 	for i, t := range f.tables {
+		beyond := 0
 		err := t.entries(func(index uint32, e entry) {
-			if fn, ok := f.function(e); ok {
+			fn, ok := f.function(e)
+			switch {
+			case !ok:
+			case len(all) == maxFunctions:
+				beyond++
+			default:
 				fn.ref = refer(i, index)
 				all = append(all, fn)
 			}
 		})
+		if beyond > 0 {
+			err = errors.Join(err, fmt.Errorf("%d functions are beyond the first %d, and have no names", beyond, maxFunctions))
+		}
 		if err != nil {
 			f.damaged(t.section, err)
 		}
@@ -209,13 +227,18 @@ func (f *File) function(e entry) (function, bool) {
 }
 
 // codeEnd returns where the code that address is in ends, 0 if it is in none.
+// Sections do not overlap; where a damaged file says so, the last to start counts.
 func (f *File) codeEnd(address uint64) uint64 {
-	for _, r := range f.code {
-		if address >= r.start && address < r.end {
-			return r.end
+	after, _ := slices.BinarySearchFunc(f.code, address, func(r region, address uint64) int {
+		if r.start <= address {
+			return -1
 		}
+		return 1
+	})
+	if after == 0 || address >= f.code[after-1].end {
+		return 0
 	}
-	return 0
+	return f.code[after-1].end
 }
 
 // bestLast moves the best name of a group that starts at one address to its
@@ -225,7 +248,7 @@ func (f *File) bestLast(group []function) {
 	last := len(group) - 1
 	top := group[last]
 	best, fewest := last, -1
-	for i := last - 1; i >= 0 && group[i].rank == top.rank && group[i].ref.table() == top.ref.table(); i-- {
+	for i := last - 1; i >= max(0, last-maxSameStart) && group[i].rank == top.rank && group[i].ref.table() == top.ref.table(); i-- {
 		if fewest < 0 {
 			fewest = f.underscores(top)
 		}

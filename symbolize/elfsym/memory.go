@@ -26,6 +26,17 @@ func (f *File) Address(offset uint64) (address uint64, ok bool) {
 	return address, ok
 }
 
+// Bias returns what a process has loaded the file's code above the addresses in it,
+// of which it has mapped size bytes from offset on at start; false if there is none.
+func (f *File) Bias(start, offset, size uint64) (bias uint64, ok bool) {
+	for _, p := range f.loads {
+		if p.Flags&elf.PF_X != 0 && p.Off < end(offset, size) && offset < end(p.Off, p.Filesz) {
+			return start - offset + p.Off - p.Vaddr, true
+		}
+	}
+	return 0, false
+}
+
 // Offset returns where in the file the byte loaded at address is. It is false
 // for what no segment loads and for what the file does not hold, such as .bss.
 func (f *File) Offset(address uint64) (offset uint64, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -52,6 +53,9 @@ func newTable(e *elf.File, r io.ReaderAt, s *elf.Section) (*table, error) {
 		return nil, fmt.Errorf("section %d holds no strings", s.Link)
 	}
 	names := e.Sections[s.Link]
+	if (s.Flags|names.Flags)&elf.SHF_COMPRESSED != 0 {
+		return nil, errors.New("it is compressed, which symbol tables are not")
+	}
 	return &table{
 		section: s.Name,
 		r:       r,

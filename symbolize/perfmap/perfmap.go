@@ -26,13 +26,14 @@ const (
 	maxFile    = 256 << 20 // bytes
 	maxLine    = 4 << 10   // bytes; a longer line is skipped
 	maxEntries = 1 << 20
+	chunk      = 64 << 10 // bytes read at once
 	maxNames   = 64 << 20 // bytes of all names
 )
 
 // A Map is what a perf map said when it was read last. It must not be used
 // concurrently.
 type Map struct {
-	file *os.File // nil if the Map was made of a reader
+	file Source // nil if the Map was made of a reader
 	r    *bufio.Reader
 
 	size    int64  // bytes read so far
@@ -57,22 +58,44 @@ type Symbol struct {
 	Start, Size uint64
 }
 
-// Open reads the perf map of a process, which it names by its PID in its own
+// A Source is a file that grows while it is read.
+type Source interface {
+	ReadNew(p []byte, offset int64) (int, error) // as io.ReaderAt, but may read less
+	Size() (int64, error)
+	Close() error
+}
+
+// OpenFile opens the perf map of a process, which it names by its PID in its own
 // namespace, below the process's root folder. The file must belong to root or to
-// uid. An error that is os.ErrNotExist means that the process writes none. Close
-// the Map; root stays the caller's.
-func Open(root *os.File, pid, uid int) (*Map, error) {
+// uid. An error that is os.ErrNotExist means that the process writes none. The root
+// stays the caller's.
+func OpenFile(root *os.File, pid, uid int) (*os.File, error) {
 	path := fmt.Sprintf("tmp/perf-%d.map", pid)
 	f, err := open(root, path, uid)
 	if err != nil {
 		return nil, fmt.Errorf("open /%s of the process: %w", path, err)
 	}
-	m := New(f)
-	m.file = f
-	if err := m.Refresh(); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return m, nil
+	return f, nil
+}
+
+// Open reads a perf map. The Map's Close closes the file; if Open fails it stays
+// the caller's.
+func Open(file Source) (*Map, error) {
+	m := New(&cursor{file: file})
+	m.file = file
+	return m, m.Refresh()
+}
+
+// A cursor reads a source from its start.
+type cursor struct {
+	file Source
+	at   int64
+}
+
+func (c *cursor) Read(p []byte) (int, error) {
+	n, err := c.file.ReadNew(p, c.at)
+	c.at += int64(n)
+	return n, err
 }
 
 // open opens a regular file of root's or uid's. No link leads out of root, the
@@ -105,7 +128,7 @@ func open(root *os.File, path string, uid int) (*os.File, error) {
 
 // New returns a Map of what r has, empty until Refresh.
 func New(r io.Reader) *Map {
-	return &Map{r: bufio.NewReader(r)}
+	return &Map{r: bufio.NewReaderSize(r, chunk)}
 }
 
 // Close closes the file that Open opened. The Map can still be looked at.
@@ -157,14 +180,11 @@ func (m *Map) restart() error {
 	if m.file == nil {
 		return nil
 	}
-	info, err := m.file.Stat()
-	if err != nil || info.Size() >= m.size {
+	size, err := m.file.Size()
+	if err != nil || size >= m.size {
 		return err
 	}
-	if _, err := m.file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	m.r.Reset(m.file)
+	m.r.Reset(&cursor{file: m.file})
 	*m = Map{file: m.file, r: m.r, skipped: m.skipped}
 	return nil
 }

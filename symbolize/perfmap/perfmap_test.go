@@ -170,7 +170,7 @@ func write(t *testing.T, path, text string) {
 
 func TestOpenFollowsTheFile(t *testing.T) {
 	root, path := newRoot(t)
-	m, err := Open(root, 7, os.Getuid())
+	m, err := openMap(root, 7, os.Getuid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestOpenTakesOnlyWhatIsTheTargets(t *testing.T) {
 			if err := tt.prepare(path); err != nil {
 				t.Fatal(err)
 			}
-			m, err := Open(root, 7, user)
+			m, err := openMap(root, 7, user)
 			if err == nil {
 				defer m.Close()
 			}
@@ -284,7 +284,7 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	m, err := Open(root, 1, os.Getuid())
+	m, err := openMap(root, 1, os.Getuid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,4 +334,25 @@ func FuzzRefresh(f *testing.F) {
 			t.Errorf("%d entries and %d skipped of %q", len(m.entries), m.Skipped(), text)
 		}
 	})
+}
+
+// file is a perf map that is read by ourselves.
+type file struct{ *os.File }
+
+func (f file) ReadNew(p []byte, offset int64) (int, error) { return f.ReadAt(p, offset) }
+
+func (f file) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func openMap(root *os.File, pid, uid int) (*Map, error) {
+	f, err := OpenFile(root, pid, uid)
+	if err != nil {
+		return nil, err
+	}
+	return Open(file{f})
 }

@@ -52,23 +52,3 @@ func (l Listed) Runs(name string) bool {
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", l.PID))
 	return err == nil && path.Base(strings.TrimSuffix(exe, " (deleted)")) == name
 }
-
-// cgroupMount is where control groups of the second version are, as a rule.
-const cgroupMount = "/sys/fs/cgroup"
-
-// InCgroup reports whether process pid is in a control group (version 2) or in
-// one within it. The group goes by its path, with or without the mount point.
-func InCgroup(pid int, group string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return false // it ended meanwhile
-	}
-	group = path.Clean("/" + strings.TrimPrefix(group, cgroupMount))
-	for line := range strings.Lines(string(text)) {
-		// Its hierarchy 0 has no controllers listed: cgroups(7).
-		if in, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			return group == "/" || in == group || strings.HasPrefix(in, group+"/")
-		}
-	}
-	return false
-}

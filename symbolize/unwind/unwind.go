@@ -13,11 +13,14 @@ import (
 	"slices"
 
 	"github.com/go-delve/delve/pkg/dwarf/frame"
+
+	"ustack/symbolize/elfsym"
 )
 
-// Limits on tables for unwinding; those of node have 5 MiB.
+// Limits on tables for unwinding; those of node have 5 MiB. A table takes some ten
+// times its size in memory if it is made for that.
 const (
-	maxFrameTable = 64 << 20
+	maxFrameTable = 32 << 20
 	maxFrameEntry = 64 << 10 // bytes of one function's instructions
 )
 
@@ -27,7 +30,7 @@ type Table struct{ entries frame.FrameDescriptionEntries }
 
 // New reads the section .eh_frame of an ELF file.
 func New(file io.ReaderAt) (*Table, error) {
-	f, err := elf.NewFile(file)
+	f, err := elfsym.Parse(file)
 	if err != nil {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
@@ -35,8 +38,8 @@ func New(file io.ReaderAt) (*Table, error) {
 	if section == nil || section.Type == elf.SHT_NOBITS || section.Addr == 0 {
 		return nil, errors.New("read unwind tables: there are none")
 	}
-	if section.Size > maxFrameTable {
-		return nil, fmt.Errorf("read unwind tables: they have %d bytes", section.Size)
+	if section.Size > maxFrameTable || section.Flags&elf.SHF_COMPRESSED != 0 {
+		return nil, fmt.Errorf("read unwind tables: they have %d bytes, or are compressed", section.Size)
 	}
 	data, err := section.Data()
 	if err != nil {
@@ -108,12 +111,6 @@ func (c *Cursor) Get(reg uint64) (uint64, bool) {
 func (c *Cursor) Set(pc, sp, fp uint64) {
 	*c = Cursor{PC: pc, Known: 1<<SP | 1<<BP}
 	c.Regs[SP], c.Regs[BP] = sp, fp
-}
-
-// Covers reports whether an address in the file is of a function with a table.
-func (u *Table) Covers(address uint64) bool {
-	_, err := u.entries.FDEForPC(address)
-	return err == nil
 }
 
 // Caller returns the cursor in the caller of the function at c, whose code is at

@@ -1,7 +1,6 @@
 package v8
 
 import (
-	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,8 +31,12 @@ type Binary struct {
 
 	metadata             metadata
 	blobOffset, blobSize uint64
+	guessed              bool // the builtins are the code without unwind tables
+	words                blobWords
+	offset               func(address uint64) (offset uint64, ok bool) // in the file
 	isolate              slot
 	dispatch             dispatch
+	wasmState            uint64 // address of the pointer to the state of WebAssembly; 0: not found
 }
 
 // Symbols of V8's and of Node.js's.
@@ -56,7 +59,7 @@ func Inspect(f *elfsym.File) (*Binary, error) {
 	if len(m) == 0 {
 		return nil, ErrNotV8
 	}
-	b := &Binary{metadata: m, FrameTypes: m.frameTypes()}
+	b := &Binary{metadata: m, FrameTypes: m.frameTypes(), offset: f.Offset}
 	if b.Version, err = readVersion(f); err != nil {
 		return nil, err
 	}
@@ -71,6 +74,7 @@ func Inspect(f *elfsym.File) (*Binary, error) {
 	b.findBuiltins(f)
 	b.isolate = findIsolate(f)
 	b.findHeap(f, r)
+	b.wasmState = findWasm(f)
 	return b, nil
 }
 
@@ -97,19 +101,25 @@ func readVersion(f *elfsym.File) (Version, error) {
 	return v, nil
 }
 
+// findBuiltins finds the builtins by their symbols, else as the code that has no
+// unwind tables.
 func (b *Binary) findBuiltins(f *elfsym.File) {
 	s, ok := f.Symbol(blobData)
 	if !ok {
 		s, ok = f.Symbol(blobCode)
 	}
-	size, err := readUint32(f, blobSize)
+	length, err := readUint32(f, blobSize)
+	address, size := s.Address, uint64(length)
 	if !ok || err != nil {
+		address, size = uncovered(f)
+		b.guessed, b.words = true, findBlobWords(f)
+	}
+	offset, ok := f.Offset(address)
+	if !ok || size == 0 {
 		b.lacks(blobCode, "builtins look like native code, and interpreted functions are not found")
 		return
 	}
-	if offset, ok := f.Offset(s.Address); ok {
-		b.blobOffset, b.blobSize = offset, uint64(size)
-	}
+	b.blobOffset, b.blobSize = offset, size
 }
 
 // readUint32 reads the variable name from the file.
@@ -123,52 +133,4 @@ func readUint32(f *elfsym.File, name string) (uint32, error) {
 		return 0, fmt.Errorf("read %s: %w", name, err)
 	}
 	return binary.LittleEndian.Uint32(b[:]), nil
-}
-
-// A slot is where each thread keeps its current isolate.
-type slot struct {
-	offset int64  // from the thread pointer; 0: not known before the process runs
-	key    uint64 // address of the pthread key; 0: none
-}
-
-// glibc's struct pthread: the values of the first 32 keys, 16 bytes each, with
-// the value in the second word.
-const (
-	firstKeys   = 0x310
-	keySize     = 16
-	keyValue    = 8
-	maxFirstKey = 31
-)
-
-func findIsolate(f *elfsym.File) slot {
-	if s, ok := f.Symbol(isolateKey); ok {
-		return slot{key: s.Address}
-	}
-	s, ok := f.Symbol(currentIsolate)
-	if !ok || s.Type != elf.STT_TLS || f.Type() != elf.ET_EXEC {
-		return slot{}
-	}
-	align := max(f.TLSAlign(), 1)
-	block := (f.TLSSize() + align - 1) / align * align
-	return slot{offset: int64(s.Address) - int64(block)}
-}
-
-// TLSIsolate returns where, from a thread's thread pointer (fs_base), the
-// thread's current Isolate is, 0 where that is not known: in a shared library
-// or with a C library other than glibc the isolate is still in r13, less 0x80,
-// while V8's code runs. mem is the process, bias what its V8 is loaded above
-// the addresses in the file.
-func (b *Binary) TLSIsolate(mem Memory, bias uint64) (int64, error) {
-	if b.isolate.key == 0 {
-		return b.isolate.offset, nil
-	}
-	var word [4]byte
-	if _, err := mem.ReadAt(word[:], b.isolate.key+bias); err != nil {
-		return 0, fmt.Errorf("read the isolate's pthread key: %w", err)
-	}
-	key := binary.LittleEndian.Uint32(word[:])
-	if key > maxFirstKey {
-		return 0, nil
-	}
-	return firstKeys + keySize*int64(key) + keyValue, nil
 }

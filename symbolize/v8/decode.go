@@ -60,11 +60,20 @@ func function(f *elfsym.File, prefix string) (elfsym.Symbol, bool) {
 	return elfsym.Symbol{}, false
 }
 
-// findHeap finds the fields of the Isolate and the dispatch table. Collections
-// are only counted where the state that tells one is under way is known too.
+// findHeap finds the fields of the Isolate and the dispatch table: in the code of
+// functions, or by the row where the file does not say which code that is.
+// Collections are only counted where the state that tells one is under way is
+// known too.
 func (b *Binary) findHeap(f *elfsym.File, r row) {
 	l := &b.Layout
+	heap := heapOffset(f)
 	count, entry := gcCount(f), cEntryFP(f)
+	if count == 0 && heap != 0 {
+		count = heap + r.gcCount
+	}
+	if at := r.entryFP.in(heap); entry == 0 && at != 0 && b.storesFP(f, at) {
+		entry = at
+	}
 	if count <= r.gcState {
 		b.lacks(gcPrologue, "no function is remembered: each sample costs more")
 	}
@@ -81,6 +90,9 @@ func (b *Binary) findHeap(f *elfsym.File, r row) {
 	}
 	d, ok := findDispatch(f)
 	if !ok {
+		d.isolate = r.table.in(heap)
+	}
+	if d == (dispatch{}) {
 		b.lacks(tableAddress, "the tier of JavaScript frames is not known")
 	}
 	b.dispatch = d

@@ -65,6 +65,8 @@ func (d *derivation) types(l *Layout, r row) {
 	need(d, &l.PropertyArray, "type_PropertyArray__")
 	need(d, &l.JSBoundFunction, "type_JSBoundFunction__")
 	need(d, &l.FunctionTemplate, "type_FunctionTemplateInfo__")
+	need(d, &l.Oddball, "type_Oddball__")
+	need(d, &l.HeapNumber, "type_HeapNumber__")
 	if l.DebugInfoScript != 0 {
 		need(d, &l.DebugInfo, "type_DebugInfo__")
 	}
@@ -81,6 +83,8 @@ func (d *derivation) objects(l *Layout) {
 	need(d, &l.MapInobject, "class_Map__inobject_properties_start_or_constructor_function_index__")
 	need(d, &l.MapBitField3, "class_Map__bit_field3__")
 	need(d, &l.MapDescriptors, "class_Map__instance_descriptors__")
+	need(d, &l.MapPrototype, "class_Map__prototype__")
+	need(d, &l.MapConstructor, "class_Map__constructor_or_back_pointer__")
 	need(d, &l.DescriptorsHeader, "class_DescriptorArray__header_size__")
 	need(d, &l.DictionaryBit, "bit_field3_is_dictionary_map_shift")
 	need(d, &l.DescriptorShift, "bit_field3_number_of_own_descriptors_shift")
@@ -101,6 +105,7 @@ func (d *derivation) objects(l *Layout) {
 
 	need(d, &l.ScriptSource, "class_Script__source__")
 	need(d, &l.ScriptName, "class_Script__name__")
+	need(d, &l.ScriptType, "class_Script__type__")
 	need(d, &l.ScopeLocals, "scopeinfo_idx_ncontextlocals")
 	need(d, &l.ScopeFirst, "scopeinfo_idx_first_vars")
 }
@@ -128,4 +133,6 @@ func (d *derivation) frames(l *Layout) {
 	need(d, &l.FrameBuiltin, "frametype_BuiltinFrame")
 	need(d, &l.FrameBuiltinExit, "frametype_BuiltinExitFrame")
 	may(d, &l.FrameAPICallbackExit, "frametype_ApiCallbackExitFrame")
+	may(d, &l.FrameWasm, "frametype_WasmFrame")
+	may(d, &l.WasmModuleObject, "type_WasmModuleObject__")
 }

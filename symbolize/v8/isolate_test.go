@@ -4,6 +4,7 @@ package v8
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"testing"
 
@@ -39,11 +40,11 @@ func threadPointer(t *testing.T, pid int) uint64 {
 // isolateOf returns the address of the main thread's Isolate.
 func isolateOf(t *testing.T, b *Binary, p *target) uint64 {
 	t.Helper()
-	offset, err := b.TLSIsolate(p.mem, 0)
-	if err != nil || offset == 0 {
-		t.Fatalf("TLSIsolate() = %d, %v", offset, err)
+	tls, err := b.TLSIsolate(p.mem, 0)
+	if err != nil || !tls.Known() {
+		t.Fatalf("TLSIsolate() = %+v, %v", tls, err)
 	}
-	isolate, err := readWord(p.mem, threadPointer(t, p.pid)+uint64(offset))
+	isolate, err := tls.Isolate(p.mem, threadPointer(t, p.pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,4 +251,41 @@ func TestCodeIsFoundFromTheFunction(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestStrippedProcessTellsTheSame has a V8 that runs say where its builtins and
+// the isolate are.
+func TestStrippedProcessTellsTheSame(t *testing.T) {
+	versions := nodetest.Versions
+	if os.Getenv("USTACK_MATRIX") != "1" {
+		versions = []string{"20.20.2", "24.21.0"}
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			whole, path := inspect(t, nodetest.Node(t, version)), nodetest.StrippedNode(t, version)
+			b := inspect(t, path)
+			p := start(t, path, "--expose-gc", "testdata/collect.js")
+			if err := b.CheckBuiltins(p.mem, 0); err != nil || b.guessed {
+				t.Errorf("CheckBuiltins() = %v, guessed = %v, want it confirmed", err, b.guessed)
+			}
+			address, size := builtinsOf(t, nodetest.Node(t, version), whole)
+			if gotAddress, gotSize := builtinsOf(t, path, b); gotAddress != address || gotSize != size {
+				t.Errorf("builtins = %#x, %d bytes, want %#x, %d bytes", gotAddress, gotSize, address, size)
+			}
+			got, err := b.TLSIsolate(p.mem, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, _ := whole.TLSIsolate(p.mem, 0); got != want {
+				t.Errorf("isolates are at %+v, want %+v", got, want)
+			}
+			if whole.dispatch.group == 0 {
+				return
+			}
+			table, err := readWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable))
+			if want, _ := whole.DispatchBase(p.mem, 0); err != nil || table != want {
+				t.Errorf("dispatch table = %#x, %v, want %#x", table, err, want)
+			}
+		})
+	}
 }

@@ -37,6 +37,8 @@ type Layout struct {
 	FirstUncompiled    uint16 // types of UncompiledData: start and end of a function not yet compiled
 	LastUncompiled     uint16
 	FunctionTemplate   uint16 // FunctionTemplateInfo: a function that an embedder's C++ implements
+	Oddball            uint16 // undefined, null, true, false
+	HeapNumber         uint16
 
 	// Map.
 	MapInstanceType   uint16 // u16
@@ -44,6 +46,8 @@ type Layout struct {
 	MapInobject       uint16 // u8: word of the object at which in-object properties start
 	MapBitField3      uint16 // u32
 	MapDescriptors    uint16 // DescriptorArray
+	MapPrototype      uint16
+	MapConstructor    uint16 // JSFunction, or the Map that this one was derived from
 	DescriptorsHeader uint16 // DescriptorArray: its first entry; an entry is key, details (Smi), value
 
 	DictionaryBit   uint8 // bit field 3: set when properties are in a dictionary, not described by the map
@@ -80,6 +84,7 @@ type Layout struct {
 	ScriptColumnOffset uint16 // Smi
 	ScriptID           uint16 // Smi
 	ScriptSourceURL    uint16 // String or undefined
+	ScriptType         uint16 // Smi: 3 for a WebAssembly module's
 
 	// External strings.
 	ExternalData uint16 // of the resource: pointer to the characters, for strings that do not cache it
@@ -121,6 +126,15 @@ type Layout struct {
 	FrameBuiltin         uint8
 	FrameBuiltinExit     uint8
 	FrameAPICallbackExit uint8
+
+	FrameWasm uint8 // its slot FPFunction holds the instance: see WasmInstance
+
+	// WebAssembly: from a frame's instance to the script that is named by the module's URL.
+	WasmModuleObject uint16 // type
+	WasmInstance     uint16 // WasmTrustedInstanceData: its instance; 0: frames hold the instance itself
+	WasmModule       uint16 // WasmInstanceObject: its WasmModuleObject
+	WasmScript       uint16 // WasmModuleObject: its Script
+	WasmKindBits     uint8  // WasmCode: low bits of the flags that are its kind
 
 	BuiltinExitFunction int16 // slot from fp of a BuiltinExit frame: the JSFunction that C++ implements
 	APIExitFunction     int16 // slot from fp of an ApiCallbackExit frame: its FunctionTemplateInfo

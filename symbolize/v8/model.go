@@ -26,6 +26,7 @@ type Heap struct {
 	maps     map[uint64]*Map
 	known    map[[2]string]int // offsets that were asked for; below 0: not known
 	classes  map[uint64]string // constructors' names by prototype
+	lostMaps map[uint64]uint64 // by address of the object
 }
 
 // offsets are those in bytes that reading any object takes.
@@ -160,6 +161,10 @@ func (h *Heap) Offset(class, field string) (offset int, ok bool) {
 	return offset, ok
 }
 
+// UseMaps has Object take these words, by the objects' addresses, for references to
+// the objects' maps: a collection may keep them elsewhere for a while.
+func (h *Heap) UseMaps(lost map[uint64]uint64) { h.lostMaps = lost }
+
 // Version is the V8 that made the heap.
 func (h *Heap) Version() Version { return h.version }
 
@@ -173,7 +178,9 @@ func (h *Heap) Object(v Value) (Object, error) {
 	if err != nil {
 		return Object{}, fmt.Errorf("read object: %w", err)
 	}
-	if first&heapTag == 0 { // it is being moved, to there
+	if lost, ok := h.lostMaps[address]; ok {
+		first = lost
+	} else if first&heapTag == 0 { // it is being moved, to there
 		address = first
 		if first, err = h.word(address); err != nil {
 			return Object{}, fmt.Errorf("read moved object: %w", err)

@@ -186,7 +186,7 @@ var shapeRows = []struct {
 	{Version{12, 4, 0, 0}, "ScriptContextTable", shape{header: 32, unit: wordSize, count: arrayCount, tagged: allTagged}},
 	{Version{12, 4, 0, 0}, "InstructionStream", shape{header: 32, unit: 1, count: int32At24, tagged: 24, align: 64}},
 	{Version{13, 6, 0, 0}, "FeedbackMetadata", shape{header: 16, unit: 1, count: slotAndClosureBytes, tagged: wordSize}},
-	{Version{13, 6, 0, 0}, "FreeSpace", shape{unit: wordSize, count: arrayCount, tagged: wordSize}},
+	{Version{13, 6, 233, 11}, "FreeSpace", shape{unit: wordSize, count: arrayCount, tagged: wordSize}}, // bytes in .8 and .10: Node.js 24.0 to 24.11
 	{Version{14, 1, 0, 0}, "DescriptorArray", shape{header: 32, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}},
 	{Version{14, 1, 0, 0}, "StrongDescriptorArray", shape{header: 32, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}},
 }

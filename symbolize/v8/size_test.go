@@ -16,12 +16,13 @@ func head(words ...uint64) []byte {
 
 func TestSizeOfObjectIsCountedFromItsHead(t *testing.T) {
 	var (
-		node16 = Version{9, 4, 146, 26}
-		node18 = Version{10, 2, 154, 26}
-		node20 = Version{11, 3, 244, 8}
-		node22 = Version{12, 4, 254, 21}
-		node24 = Version{13, 6, 233, 17}
-		node26 = Version{14, 6, 202, 34}
+		node16  = Version{9, 4, 146, 26}
+		node18  = Version{10, 2, 154, 26}
+		node20  = Version{11, 3, 244, 8}
+		node22  = Version{12, 4, 254, 21}
+		first24 = Version{13, 6, 233, 10} // of Node.js 24.11
+		node24  = Version{13, 6, 233, 17}
+		node26  = Version{14, 6, 202, 34}
 	)
 	const smi = 1 << 32
 	for _, test := range []struct {
@@ -43,6 +44,7 @@ func TestSizeOfObjectIsCountedFromItsHead(t *testing.T) {
 		{"name of two bytes", node22, Map{Kind: "InternalizedString"}, head(9 * smi), 40},
 		{"negative integer of two digits", node22, Map{Kind: "BigInt"}, head(2<<1 | 1), 32},
 		{"free space in bytes", node22, Map{Kind: "FreeSpace"}, head(24 * smi), 24},
+		{"free space in bytes, still", first24, Map{Kind: "FreeSpace"}, head(24 * smi), 24},
 		{"free space in words", node24, Map{Kind: "FreeSpace"}, head(3 * smi), 24},
 		{"code, aligned to 32 bytes", node16, Map{Kind: "Code"}, head(0, 0, 0, 0, 4|4<<32), 128},
 		{"code, aligned to 64 bytes", node18, Map{Kind: "Code"}, head(0, 0, 0, 0, 60|8<<32), 256},

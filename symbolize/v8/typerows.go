@@ -179,6 +179,29 @@ var typeRows = []struct {
 	}},
 }
 
+// firstTypes18 are those of the V8 in Node.js 18.0 to 18.2, which is otherwise laid
+// out as that of 18.3 and later: it has no PromiseOnStack, and its Cell is in another place.
+var firstTypes18 = struct {
+	version Version
+	runs    []typeRun
+}{Version{10, 1, 0, 0}, []typeRun{
+	{129, "BigInt"},
+	{137, "LoadHandler StoreHandler"},
+	{179, hashTables10},
+	{204, "Foreign"},
+	{207, contexts},
+	{221, "WasmFunctionData"},
+	{225, "ExportedSubClassBase"},
+	{238, "TransitionArray"},
+	{243, "FeedbackMetadata"},
+	{245, "Filler"},
+	{1040, "JSSpecialApiObject"},
+	{2081, prototypes + " " + iterators + " JSGeneratorObject"},
+	{2108, "JSContextExtensionObject"},
+	{2142, "WasmInstanceObject"},
+	{2148, "WasmValueObject"},
+}}
+
 // Bits of a string's instance type besides its form: it is no name that V8 keeps
 // only once, and isolates share it.
 const (
@@ -204,7 +227,11 @@ func typeRow(v Version) map[uint16]string {
 			names[t] = form
 		}
 	}
-	for _, run := range typeRows[i].runs {
+	runs := typeRows[i].runs
+	if v.Major == firstTypes18.version.Major && v.Minor == firstTypes18.version.Minor {
+		runs = firstTypes18.runs
+	}
+	for _, run := range runs {
 		for k, name := range strings.Fields(run.names) {
 			names[run.first+uint16(k)] = name
 		}

@@ -2,59 +2,74 @@ package nodetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// debianPackages are Debian 12's nodejs and what of its dependencies not every
-// Debian has. Its parts are libraries, and all are stripped.
-var debianPackages = []string{
-	"nodejs", "libnode108", "libuv1", "libbrotli1", "libc-ares2", "libicu72", "libnghttp2-14", "libssl3",
-	"node-acorn", "node-busboy", "node-cjs-module-lexer", "node-minimatch", "node-undici", "node-xtend",
-}
+// Debians are the releases of Debian whose own Node.js can be fetched, oldest
+// first. Its parts are libraries, all stripped, and not all keep frame pointers.
+var Debians = []string{"bookworm", "trixie", "sid"}
 
-// DebianAddons is the version among Versions whose add-ons run in Debian's Node.js.
+// DebianAddons is the version among Versions whose add-ons run in the Node.js of
+// Debian 12.
 const DebianAddons = "18.20.8"
 
-// debianNode runs what is unpacked in the folder above it, in its own mount
-// namespace: Debian's Node.js reads parts of itself from /usr/share.
+// debianNode runs what is unpacked in the folder above it, with the libraries
+// and the loader that are there, in its own mount namespace: Debian's Node.js
+// reads parts of itself from /usr/share.
 const debianNode = `#!/bin/sh
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
 exec unshare --mount sh -c '
 	root=$1
 	shift
+	libraries=$root/usr/lib/x86_64-linux-gnu
 	mount --bind "$root/usr/share" /usr/share
-	LD_LIBRARY_PATH=$root/usr/lib/x86_64-linux-gnu exec "$root/usr/bin/node" "$@"
+	mount --bind "$libraries/ld-linux-x86-64.so.2" /lib64/ld-linux-x86-64.so.2
+	LD_LIBRARY_PATH=$libraries exec "$root/usr/bin/node" "$@"
 ' sh "$root" "$@"
 `
 
-// DebianNode returns the path of a script that becomes Debian 12's Node.js 18. It
-// is fetched by apt once, into the cache that Node uses, and not installed. The
-// test is skipped, or fails, as MustRun says, where that cannot be done.
+// DebianNode returns the path of a script that becomes Debian 12's Node.js 18.
 func DebianNode(t testing.TB) string {
+	t.Helper()
+	return Debian(t, Debians[0])
+}
+
+// Debian returns the path of a script that becomes the Node.js of a release of
+// Debian. It is fetched by apt once, into the cache that Node uses, and not
+// installed. The test is skipped, or fails, as MustRun says, where that cannot
+// be done.
+func Debian(t testing.TB, release string) string {
 	t.Helper()
 	Root(t)
 	ctx, cancel := context.WithTimeout(t.Context(), fetchLimit)
 	defer cancel()
-	dir, err := cached("debian-12-nodejs", func(temp string) error { return unpackDebian(ctx, temp) })
+	dir, err := cached("debian-"+release, func(temp string) error { return unpackDebian(ctx, temp, release) })
 	if err != nil {
-		MustRun(t, fmt.Sprintf("fetch Debian 12's nodejs: %v", err))
+		MustRun(t, fmt.Sprintf("fetch nodejs of Debian %s: %v", release, err))
 	}
 	return filepath.Join(dir, "bin", "node")
 }
 
-// unpackDebian fills dir.
-func unpackDebian(ctx context.Context, dir string) error {
-	if err := download(ctx, dir, debianPackages); err != nil {
+// unpackDebian fills dir with nodejs and all that it depends on.
+func unpackDebian(ctx context.Context, dir, release string) error {
+	apt := filepath.Join(dir, "apt")
+	if err := download(ctx, apt, release, "nodejs"); err != nil {
 		return err
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	for _, name := range []string{"lib", "lib64"} { // packages may have files in both
+		if err := os.MkdirAll(filepath.Join(dir, "usr", name), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink(filepath.Join("usr", name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	archives, err := filepath.Glob(filepath.Join(apt, "archives", "*.deb"))
 	if err != nil {
 		return err
 	}
@@ -62,9 +77,9 @@ func unpackDebian(ctx context.Context, dir string) error {
 		if err := run(exec.CommandContext(ctx, "dpkg", "-x", archive, dir)); err != nil {
 			return err
 		}
-		if err := os.Remove(archive); err != nil {
-			return err
-		}
+	}
+	if err := os.RemoveAll(apt); err != nil {
+		return err
 	}
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
 		return err
@@ -72,47 +87,64 @@ func unpackDebian(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "bin", "node"), []byte(debianNode), 0o755)
 }
 
-// download puts packages into dir, if need be after asking what there is.
-func download(ctx context.Context, dir string, packages []string) error {
-	get := func() error {
-		exact := slices.Clone(packages)
-		for i, name := range exact {
-			version, err := debianVersion(ctx, name)
-			if err != nil {
-				return err
-			}
-			exact[i] = name + "=" + version
+// aptConfig has apt work in a folder of its own, where no package is installed:
+// then all that a package depends on is fetched. The clock of a test machine may
+// be ahead of an archive's.
+const aptConfig = `
+Dir::Etc::sourcelist "%[1]s/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State "%[1]s";
+Dir::State::status "/dev/null";
+Dir::Cache "%[1]s";
+APT::Sandbox::User "root";
+Acquire::Check-Valid-Until "false";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+`
+
+// download puts a package of a release, and those it depends on, into archives
+// below dir.
+func download(ctx context.Context, dir, release, name string) error {
+	mirror, err := debianMirror(ctx)
+	if err != nil {
+		return err
+	}
+	for _, folder := range []string{"lists/partial", "archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			return err
 		}
-		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"download", "-q"}, exact...)...)
-		cmd.Dir = dir
-		return run(cmd)
 	}
-	err := get()
-	if err == nil {
-		return nil
+	source := fmt.Sprintf("deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] %s %s main\n", mirror, release)
+	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(source), 0o644); err != nil {
+		return err
 	}
-	if updateErr := run(exec.CommandContext(ctx, "apt-get", "update", "-q")); updateErr != nil {
-		return errors.Join(err, updateErr)
+	config := filepath.Join(dir, "apt.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, aptConfig, dir), 0o644); err != nil {
+		return err
 	}
-	return get()
+	for _, args := range [][]string{
+		{"update", "-q"},
+		{"install", "-qy", "--no-install-recommends", "--download-only", name},
+	} {
+		cmd := exec.CommandContext(ctx, "apt-get", args...)
+		cmd.Env = append(os.Environ(), "APT_CONFIG="+config)
+		if err := run(cmd); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// debianVersion returns the newest version of a package that can be fetched: of
-// nodejs that is Debian's own, whatever other archives the machine knows of.
-func debianVersion(ctx context.Context, name string) (string, error) {
-	out, err := exec.CommandContext(ctx, "apt-cache", "madison", name).Output()
+// debianMirror returns where this machine gets Debian from.
+func debianMirror(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)",
+		"Created-By: Packages", "Origin: Debian", "Label: Debian").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask apt for %s: %w", name, err)
+		return "", fmt.Errorf("ask apt for Debian's archive: %w", err)
 	}
-	for line := range strings.Lines(string(out)) { // name | version | archive, newest first
-		cells := strings.Split(line, "|")
-		if len(cells) != 3 || !strings.HasSuffix(strings.TrimSpace(cells[2]), "Packages") {
-			continue
-		}
-		version := strings.TrimSpace(cells[1])
-		if name != "nodejs" || strings.HasPrefix(version, "18.") && strings.Contains(version, "+dfsg") {
-			return version, nil
-		}
+	mirror, _, _ := strings.Cut(string(out), "\n")
+	if mirror == "" {
+		return "", fmt.Errorf("apt knows no archive of Debian (run apt-get update)")
 	}
-	return "", fmt.Errorf("apt knows no %s of Debian 12", name)
+	return mirror, nil
 }

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,34 @@ func TestDebiansNodeRunsAsItsOwnProcess(t *testing.T) {
 }
 
 func TestPackagesThatAreNotThereAreSaid(t *testing.T) {
-	if err := download(t.Context(), t.TempDir(), []string{"no-such-package"}); err == nil || !strings.Contains(err.Error(), "no-such-package") {
+	Root(t)
+	err := download(t.Context(), t.TempDir(), Debians[0], "no-such-package")
+	if err == nil || !strings.Contains(err.Error(), "no-such-package") {
 		t.Errorf("error = %v, want one that names the package", err)
+	}
+}
+
+// TestStrippedBuildsHaveNoSymbols but run, each of the version that it says.
+func TestStrippedBuildsHaveNoSymbols(t *testing.T) {
+	builds := StrippedFew
+	if os.Getenv("USTACK_MATRIX") == "1" {
+		builds = Stripped
+	}
+	for _, build := range builds {
+		t.Run(build.Name, func(t *testing.T) {
+			node, version := build.Node(t)
+			target := Start(t, node, Options{Script: "ticks.js"})
+			if Major(version) < 16 {
+				t.Errorf("version = %s, want 16 or newer", version)
+			}
+			exe, err := elf.Open(fmt.Sprintf("/proc/%d/exe", target.PID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exe.Close()
+			if s := exe.Section(".symtab"); s != nil {
+				t.Errorf("%s has %d bytes of symbols", node, s.Size)
+			}
+		})
 	}
 }

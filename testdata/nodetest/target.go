@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	lineLimit  = time.Minute // for a program's next line, on a machine busy with other tests
-	queueLimit = 1 << 12     // lines that a program may print before the test reads one
-	lineSize   = 1 << 22     // bytes of a line: a deep stack in JSON
+	lineLimit  = 3 * time.Minute // for a program's next line, on a machine busy with other tests
+	queueLimit = 1 << 12         // lines that a program may print before the test reads one
+	lineSize   = 1 << 22         // bytes of a line: a deep stack in JSON
 )
 
 // Options say how to run a program.

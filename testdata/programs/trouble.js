@@ -4,6 +4,7 @@
 'use strict';
 
 const fs = require('fs');
+const net = require('net');
 const os = require('os');
 const path = require('path');
 const { execFileSync } = require('child_process');
@@ -72,6 +73,7 @@ function repeat(f) {
 }
 
 const needle = 'needle-42';
+let continued = 0;
 
 const scenarios = {
   // A descriptor is closed twice; others are closed once, or bad ones are read.
@@ -88,6 +90,67 @@ const scenarios = {
       guilty(closed());
       facts.sum += i;
     }
+    return facts;
+  },
+
+  // A client talks to a server, by TCP and by a Unix socket.
+  async sockets() {
+    const talk = (to) => new Promise((resolve, reject) => {
+      const server = net.createServer((peer) => peer.end('answer')).on('error', reject);
+      server.listen(to, () => {
+        const { port } = server.address();
+        const client = net.connect(port ? { port, host: to.host } : to).on('error', reject).resume();
+        client.on('close', () => server.close(() => resolve(port)));
+      });
+    });
+    const unix = path.join(folder, 'socket');
+    return { port: await talk({ port: 0, host: '127.0.0.1' }), port6: await talk({ port: 0, host: '::1' }), path: unix, done: await talk({ path: unix }) };
+  },
+
+  // The event loop is blocked for 300 ms, once.
+  async stallend() {
+    function guilty() { busy(300); }
+    await pause(1);
+    guilty();
+    await pause(1);
+    return { events: 1 };
+  },
+
+  // Exceptions are thrown: some are caught, others are not, by nothing but a
+  // handler of uncaughtException. In between, a finally block runs, and memory is
+  // collected, so that they move.
+  async throws() {
+    const facts = { events: 7, caught: 19, uncaught: 0 };
+    class Trouble extends TypeError {}
+    const swallow = () => { facts.uncaught++; };
+    process.on('uncaughtException', swallow);
+    function guilty(i) { throw new Trouble(`trouble ${i} ☃`); }
+    function innocent(i) {
+      try { throw new RangeError(`harmless ${i}`); } catch { /* as it should be */ }
+    }
+    function cleanUp(i) {
+      try { guilty(i); } finally {
+        innocent(i);
+        for (let k = 0; k < 20; k++) innocent.garbage = new Array(50_000).fill({});
+      }
+    }
+    for (let i = 0; i < facts.caught; i++) innocent(i);
+    for (let i = 0; i < facts.events; i++) {
+      const before = facts.uncaught;
+      if (i % 2) setTimeout(() => cleanUp(i), 1);
+      else (async () => { await null; guilty(i); })();
+      while (facts.uncaught === before) await pause(1);
+    }
+    process.off('uncaughtException', swallow);
+    return { ...facts, caught: facts.caught + Math.floor(facts.events / 2) };
+  },
+
+  // A file that is not there is opened so many times, and the program ends.
+  storm() {
+    const facts = { events: Number(process.argv[3]) };
+    function guilty() { fails('ENOENT', () => fs.openSync('/none/storm.txt', 'r')); }
+    for (let i = 0; i < facts.events; i++) guilty();
+    setImmediate(() => process.exit(0));
     return facts;
   },
 
@@ -164,6 +227,9 @@ const scenarios = {
     process.off('SIGWINCH', handle);
     return facts;
   },
+
+  // Nothing happens but that it is resumed, by whoever does so: it counts that.
+  continued() { return { events: continued }; },
 
   // A function of node's own is called, and fails at times.
   functions() {
@@ -262,6 +328,7 @@ if (scenario === '--list') {
 } else {
   const run = scenarios[scenario];
   if (!run) throw new Error(`no scenario ${scenario} (--list prints them)`);
+  if (scenario === 'continued') process.on('SIGCONT', () => { continued++; });
   process.on('SIGUSR2', async () => say('done', await run()));
   setInterval(() => {}, 1 << 30);
   ready({ pid: process.pid, events: scenario });

@@ -27,6 +27,8 @@ type Options struct {
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and measure it and its children
 	Stdout  *os.File // of Command; ours if nil
+	// Exited is called if Command has exited, with its status as a shell has it; may be nil.
+	Exited func(status int)
 
 	By       By
 	Builtin  bool                // node's own work too
@@ -48,6 +50,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.table.Hurry(ctx)
 	report, err := s.run(ctx)
 	return report, errors.Join(err, s.close())
 }
@@ -83,11 +86,12 @@ func open(o Options) (s *session, err error) {
 		return s, err
 	}
 	s.table = ustack.NewTable(ustack.Maps{
-		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
+		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = ustack.NewTargets(s.table, ustack.Selection{
 		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
+		Exited: o.Exited,
 	})
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
 	s.closers = append(s.closers, s.detachAll, s.targets.Close)
@@ -168,10 +172,7 @@ func (s *session) take(raw []byte) {
 	hash, stack := s.table.Stack(raw)
 	by := submitter{stack: stack}
 	if stack.Addon && s.o.By <= Resource {
-		var err error
-		if by.jumped, err = jumpedFrom(s.table, stack); err != nil {
-			s.warn(err)
-		}
+		by.jumped = jumpedFrom(s.table, stack)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -180,6 +181,7 @@ func (s *session) take(raw []byte) {
 
 func (s *session) run(ctx context.Context) (*Report, error) {
 	if err := s.targets.Add(); err != nil {
+		s.warnOfTroubles()
 		return nil, err
 	}
 	s.begun = time.Now()
@@ -192,9 +194,10 @@ func (s *session) run(ctx context.Context) (*Report, error) {
 	err := s.wait(ctx)
 	end := time.Now()
 	s.stop()
-	if err := errors.Join(err, s.events.Flush()); err != nil {
+	if err := errors.Join(err, s.events.Flush(), s.targets.Missing()); err != nil {
 		return nil, err
 	}
+	s.warnOfTroubles()
 	return s.report(end)
 }
 
@@ -236,10 +239,14 @@ func (s *session) wait(ctx context.Context) error {
 	}
 }
 
-func (s *session) tick() {
+func (s *session) warnOfTroubles() {
 	for _, err := range s.table.Troubles() {
 		s.warn(err)
 	}
+}
+
+func (s *session) tick() {
+	s.warnOfTroubles()
 	var sum Pool
 	for _, p := range s.pools(time.Now()) { // which also asks libuv for its threads, while it can be asked
 		sum.Submitted += p.Submitted

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/arch/x86/x86asm"
 
 	"ustack/bpf"
 	"ustack/loader"
@@ -28,6 +29,7 @@ type target struct {
 	assumed    uint64         // the same as far as the environment says
 	libuv      *ustack.Module // open until the target is left
 	links      []link.Link
+	unseen     bool             // some completions are: what is in flight is not known
 	last       bpf.AddonlatPool // as of the last report
 	ended      time.Time        // zero until then
 	final      bpf.AddonlatPool // as of then
@@ -45,6 +47,7 @@ type place struct {
 
 const (
 	queueWork = "uv_queue_work"
+	checkInit = "uv_check_init" // exported wherever libuv is
 	worker    = "worker"
 	createAPI = "napi_create_async_work"
 )
@@ -52,6 +55,7 @@ const (
 func onQueue(o *bpf.AddonlatObjects) *ebpf.Program      { return o.OnQueue }
 func onSubmit(o *bpf.AddonlatObjects) *ebpf.Program     { return o.OnSubmit }
 func onDone(o *bpf.AddonlatObjects) *ebpf.Program       { return o.OnDone }
+func onInit(o *bpf.AddonlatObjects) *ebpf.Program       { return o.OnInit }
 func onUring(o *bpf.AddonlatObjects) *ebpf.Program      { return o.OnUring }
 func onCreate(o *bpf.AddonlatObjects) *ebpf.Program     { return o.OnCreate }
 func onCreated(o *bpf.AddonlatObjects) *ebpf.Program    { return o.OnCreated }
@@ -63,7 +67,7 @@ func onQueueNamed(o *bpf.AddonlatObjects) *ebpf.Program { return o.OnQueueNamed 
 // them without.
 var libuv = slices.Concat(
 	[]place{
-		{symbol: "uv__queue_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
+		{symbol: queueDone, program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
 		{symbol: "uv__fs_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_FS, missing: "when file system operations complete"},
 		{symbol: "uv__getaddrinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_ADDRINFO, missing: "when DNS look-ups complete"},
 		{symbol: "uv__getnameinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_NAMEINFO, missing: "when reverse DNS look-ups complete"},
@@ -71,6 +75,7 @@ var libuv = slices.Concat(
 	},
 	uring("close", "fsync_or_fdatasync", "ftruncate", "link", "mkdir", "open", "read_or_write", "rename", "statx", "symlink", "unlink"),
 	[]place{
+		{symbol: checkInit, program: onInit},
 		{symbol: workSubmit, program: onSubmit, arguments: 4, missing: "when file system and DNS work is submitted"},
 		{symbol: queueWork, program: onQueue, arguments: 4},
 	},
@@ -173,17 +178,24 @@ func (s *session) attachTo(t *target) error {
 	if err != nil {
 		return err
 	}
-	if missing = append(missing, more...); len(missing) > 0 {
-		s.warn(fmt.Errorf("process %d: libuv is stripped of symbols, or not built as usual, so it is not seen %s", t.pid, strings.Join(missing, ", ")))
-	}
-	if s.o.By != Resource {
-		return nil
-	}
-	node, err := s.module(t.pid, createAPI)
+	inlined, err := s.attachInlined(t, all)
 	if err != nil {
 		return err
 	}
-	defer node.Close()
+	missing = append(missing, inlined...)
+	if missing = append(missing, more...); len(missing) > 0 {
+		s.warn(fmt.Errorf("process %d: libuv is stripped of symbols, or not built as usual, so it is not seen %s", t.pid, strings.Join(missing, ", ")))
+	}
+	if s.o.By > Resource {
+		return nil
+	}
+	node, err := s.module(t.pid, createAPI)
+	if err != nil && s.o.By == Function { // the names serve where there are no others
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	_, err = s.attachAll(t, functions{Module: node}, nodeAPI)
 	return err
 }
@@ -209,12 +221,44 @@ func (s *session) attachWorker(t *target, all functions) (missing []string, err 
 		program *ebpf.Program
 		at      int
 	}{{s.objects.OnRan, c.after}, {s.objects.OnRun, c.before}} {
-		point := loader.Point{Offset: f.offset + uint64(p.at), Cookie: t.cookie(slices.Index(saved, c.register))}
+		point := loader.Point{Offset: f.offset + uint64(p.at), Cookie: t.cookie(registerNumber(c.register))}
 		if err := t.probe(all.Module, loader.Probes{Program: p.program, Name: worker, Points: []loader.Point{point}}); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
+}
+
+// registerNumber is the number by which the kernel half and the processor know a register.
+func registerNumber(r x86asm.Reg) int { return int(r - x86asm.RAX) }
+
+// Parts of a place's number in the cookie of a probe on a completion: what kind of work
+// it is of, and, where no function is called for it, which register has an address in
+// the job, and where in it.
+const (
+	byRegister    = 1 << 8
+	registerShift = 9
+	offsetShift   = 16
+)
+
+// attachInlined probes where queued work completes without a call, if libuv was
+// compiled so.
+func (s *session) attachInlined(t *target, all functions) (missing []string, err error) {
+	done, f := all.named(queueDone), all.named(deliver)
+	if done.code == nil || f.code == nil {
+		return nil, nil
+	}
+	c, found, mentioned := findCompletion(f.code, f.address, done.address)
+	switch {
+	case mentioned && !found:
+		t.unseen = true
+		return []string{fmt.Sprintf("%s (%s within %s)", libuv[0].missing, queueDone, deliver)}, nil
+	case !found:
+		return nil, nil
+	}
+	place := int(bpf.AddonlatWorkKindWORK_QUEUED) | byRegister | registerNumber(c.register)<<registerShift | int(c.offset)<<offsetShift
+	point := loader.Point{Offset: f.offset + uint64(c.at), Cookie: t.cookie(place)}
+	return nil, t.probe(all.Module, loader.Probes{Program: s.objects.OnDone, Name: deliver, Points: []loader.Point{point}})
 }
 
 // attachAll probes those places that the module has, and returns what is not
@@ -229,6 +273,7 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 			f := all.named(p.symbol)
 			if f.code == nil {
 				if p.missing != "" {
+					t.unseen = t.unseen || probes.Program == s.objects.OnDone
 					missing = append(missing, fmt.Sprintf("%s (%s)", p.missing, p.symbol))
 				}
 				continue
@@ -249,7 +294,11 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 }
 
 func (t *target) probe(m *ustack.Module, p loader.Probes) error {
-	p.Path, p.PID = m.Path(), t.pid
+	path, err := m.Path()
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", p.Name, err)
+	}
+	p.Path, p.PID = path, t.pid
 	links, err := loader.AttachProbes(p)
 	t.links = append(t.links, links...)
 	return err
@@ -262,10 +311,8 @@ func (t *target) close() error {
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
-	if t.threads(); t.libuv != nil {
-		errs = append(errs, t.libuv.Close())
-		t.libuv = nil
-	}
+	t.threads()
+	t.libuv = nil
 	return errors.Join(errs...)
 }
 

@@ -142,6 +142,5 @@ func jumps(code []byte) map[int]bool {
 	return places
 }
 
-// saved are the registers that a called function leaves as they are, in the
-// order in which the kernel half numbers them (bpf/regs.h).
+// saved are the registers that a called function leaves as they are.
 var saved = []x86asm.Reg{x86asm.RBX, x86asm.R12, x86asm.R13, x86asm.R14, x86asm.R15}

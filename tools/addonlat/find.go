@@ -15,8 +15,9 @@ import (
 
 // A part is a function's machine code.
 type part struct {
-	code   []byte
-	offset uint64 // in the file
+	code    []byte
+	offset  uint64 // in the file
+	address uint64
 }
 
 // functions are those of a module: by symbol, or as they were found.
@@ -28,7 +29,8 @@ type functions struct {
 // named returns the function of that name; without code if there is none.
 func (f functions) named(name string) part {
 	if code, offset := f.Code(name); code != nil {
-		return part{code, offset}
+		address, _ := f.Address(name) // it has code
+		return part{code, offset, address}
 	}
 	return f.found[name]
 }
@@ -40,14 +42,13 @@ func functionsOf(m *ustack.Module) functions {
 	if f.named(worker).code != nil {
 		return f
 	}
-	im, err := openImage(m.Path(), m.Pointer)
+	im, err := openImage(m, m.Pointer)
 	if err != nil { // what is not found will be said
 		return f
 	}
-	defer im.close()
 	for name, address := range findLibuv(im, m.Address) {
 		offset, _ := im.offset(address) // all that has code has one
-		f.found[name] = part{im.code(address), offset}
+		f.found[name] = part{im.code(address), offset, address}
 	}
 	return f
 }
@@ -76,6 +77,8 @@ var uringOperations = map[string]string{
 
 const (
 	workSubmit = "uv__work_submit"
+	queueDone  = "uv__queue_done"
+	deliver    = "uv__work_done"
 	slowIO     = 2  // UV__WORK_SLOW_IO, the greatest kind
 	queuedDone = 96 // uv_work_t.work_req.done (include/uv.h)
 )
@@ -95,6 +98,7 @@ func findLibuv(im *image, exported func(string) (uint64, bool)) map[string]uint6
 	}
 	f.findQueued()
 	f.findWorker()
+	f.findDelivery()
 	for operation, symbol := range uringOperations {
 		f.findUring("uv__iou_fs_"+operation, symbol)
 	}
@@ -170,7 +174,23 @@ func (f *finder) findQueued() {
 		}
 	}
 	if len(done) == 1 {
-		f.found["uv__queue_done"] = done[0]
+		f.found[queueDone] = done[0]
+	}
+}
+
+// findDelivery finds uv__work_done, which uv_loop_init gives to uv_async_init, if it
+// speaks of uv__queue_done: else it calls what each job has for that.
+func (f *finder) findDelivery() {
+	found := make(map[uint64]bool)
+	for _, c := range f.traceOf("uv_loop_init").calls {
+		if to := c.arguments[2]; f.isFunction(to) && f.mentions(to.n)[f.found[queueDone]] {
+			found[to.n] = true
+		}
+	}
+	for address := range found {
+		if len(found) == 1 {
+			f.found[deliver] = address
+		}
 	}
 }
 

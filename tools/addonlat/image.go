@@ -5,7 +5,10 @@ import (
 	"debug/elf"
 	enc "encoding/binary"
 	"errors"
+	"io"
 	"sort"
+
+	"ustack/symbolize/elfsym"
 )
 
 // An image is the code of an ELF file, function by function. Where functions
@@ -33,26 +36,24 @@ var header = []byte{1, 0x1b, 0x03, 0x3b}
 
 var errNoFunctions = errors.New("find functions: there is no usual .eh_frame_hdr")
 
-// openImage opens the ELF file at path. What is relocated in it, pointer reads in a
-// process, with addresses as they are in the file.
-func openImage(path string, pointer func(at uint64) (uint64, bool)) (*image, error) {
-	file, err := elf.Open(path)
+// openImage reads an ELF file, which must stay open. What is relocated in it, pointer
+// reads in a process, with addresses as they are in the file.
+func openImage(r io.ReaderAt, pointer func(at uint64) (uint64, bool)) (*image, error) {
+	file, err := elfsym.Parse(r)
 	if err != nil {
 		return nil, err
 	}
 	im := &image{file: file, pointer: pointer}
-	for _, p := range file.Progs {
+	for _, p := range im.file.Progs {
 		if p.Type == elf.PT_GNU_EH_FRAME {
 			im.base, im.rows = p.Vaddr, readRows(p)
 		}
 	}
 	if len(im.rows) == 0 {
-		return nil, errors.Join(errNoFunctions, im.close())
+		return nil, errNoFunctions
 	}
 	return im, nil
 }
-
-func (im *image) close() error { return im.file.Close() }
 
 // readRows returns the rows of .eh_frame_hdr; none if it is not as usual.
 func readRows(p *elf.Prog) []byte {

@@ -83,7 +83,7 @@ func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 		Failed:    now.Failed - t.last.Failed,
 		Before:    now.Before - t.last.Before,
 		Uring:     now.Uring - t.last.Uring,
-		InFlight:  now.Submitted - now.Completed,
+		InFlight:  now.Submitted - now.Completed, Unseen: t.unseen,
 	}
 	if p.Threads == 0 && now.Submitted > 0 { // it ended before libuv was asked
 		p.Threads = t.assumed
@@ -197,26 +197,57 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 		frames, _ = s.table.Frames(by.stack)
 	}
 	work := bpf.AddonlatWorkKind(key.Work)
-	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !by.stack.Addon
+	addon := by.stack.Addon
+	if by.stack.NewCode { // only now is known what it was
+		addon = slices.ContainsFunc(frames, isAddon)
+	}
+	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !addon
 	switch {
 	case s.o.By <= Resource && work != bpf.AddonlatWorkKindWORK_QUEUED:
 		k.Key = operation(work, int32(key.Operation))
 	case len(frames) == 0:
 		k.Key = "(unknown)" // its record was lost, which is counted
 	case s.o.By == JS:
-		k.Key = javascript(frames[0])
+		k.Key = javascript(caller(frames))
+		if k.Key == noJavaScript && by.stack.NewCode {
+			k.Key = tooEarly
+		}
 	case s.o.By == Stack:
 		k.Stack = frames
 		k.Key = text(frames)
 	case k.Builtin && s.o.By <= Resource:
 		k.Key = nodesOwn(frames)
 	default:
+		submitter := frames[max(0, slices.IndexFunc(frames, isAddon))]
 		if by.jumped != "" {
-			frames[0].Name = by.jumped
+			submitter.Name = by.jumped
 		}
-		k.Key = function(frames[0])
+		k.Key = s.named(submitter, frames[len(frames)-1])
 	}
 	return k
+}
+
+// isAddon reports whether a frame is an add-on's.
+func isAddon(f symbolize.Frame) bool { return path.Ext(f.Module) == ".node" }
+
+// named is an add-on's function, or in an add-on without symbols the name that the work
+// was given, which is the last frame.
+func (s *session) named(submitter, last symbolize.Frame) string {
+	if s.o.By == Function && isAddon(submitter) && isNameless(submitter) && last.Module == "" && last.Kind == symbolize.Native && last.Name != "" {
+		return last.Name
+	}
+	return function(submitter)
+}
+
+func isNameless(f symbolize.Frame) bool { return f.Name == "" || f.Name == symbolize.Unknown }
+
+// caller is the program's own function that is nearest among the frames; where there is
+// none, the nearest of node's.
+func caller(frames []symbolize.Frame) symbolize.Frame {
+	own := func(f symbolize.Frame) bool {
+		return f.Kind == symbolize.JS && f.File != "" && !strings.HasPrefix(f.File, "node:")
+	}
+	return frames[max(0, slices.IndexFunc(frames, own))]
 }
 
 // text tells one stack from another.
@@ -237,17 +268,24 @@ func function(f symbolize.Frame) string {
 	if f.Module == "" { // a name of Node-API's
 		return name
 	}
-	if name == "" || name == symbolize.Unknown {
+	if isNameless(f) {
 		name = fmt.Sprintf("%#x", f.Offset)
 	}
 	return path.Base(f.Module) + "`" + name
 }
 
+// Keys of jobs whose caller in JavaScript has no name: there is none, or V8 had put its
+// code where it was not looked for yet.
+const (
+	noJavaScript = "(no JavaScript)"
+	tooEarly     = "(submitted before V8's code was known)"
+)
+
 // javascript is the function with its place.
 func javascript(f symbolize.Frame) string {
 	switch {
 	case f.Kind != symbolize.JS:
-		return "(no JavaScript)"
+		return noJavaScript
 	case f.Line == 0:
 		return strings.TrimSpace(f.Name + " " + f.File)
 	}
@@ -277,7 +315,7 @@ func nodesOwn(frames []symbolize.Frame) string {
 		return class
 	}
 	for _, f := range frames[:len(frames)-1] {
-		if !strings.HasPrefix(f.Name, "uv_") {
+		if !strings.HasPrefix(f.Name, "uv_") && !strings.HasPrefix(f.Name, "Builtins_") {
 			return function(f)
 		}
 	}

@@ -66,6 +66,7 @@ type Pool struct {
 	Cancelled uint64
 	Failed    uint64
 	InFlight  uint64 // submitted, not completed
+	Unseen    bool   // some completions cannot be seen: InFlight says nothing
 	Before    uint64 // completed that were submitted before measuring began
 	Uring     uint64 // file system operations that io_uring did, without the pool
 }

@@ -24,24 +24,16 @@ const (
 // jumpedFrom returns the name of the function that was left by a jump before the
 // stack's first frame, empty if none was or if it is not known for certain. The
 // second frame is the job's work.
-func jumpedFrom(t *ustack.Table, stack ustack.Stack) (string, error) {
-	m, addresses, err := t.Leaf(stack)
-	if m == nil || err != nil {
-		return "", err
+func jumpedFrom(t *ustack.Table, stack ustack.Stack) string {
+	m, addresses := t.Leaf(stack)
+	if m == nil || len(addresses) < 2 {
+		return ""
 	}
-	defer m.Close()
-	if len(addresses) < 2 {
-		return "", nil
+	im, err := openImage(m, m.Pointer)
+	if err != nil || !im.callsWithin(addresses[0]) {
+		return "" // its frames are all that is known
 	}
-	im, err := openImage(m.Path(), m.Pointer)
-	if err != nil {
-		return "", nil // its frames are all that is known
-	}
-	defer im.close()
-	if !im.callsWithin(addresses[0]) {
-		return "", nil
-	}
-	return m.Name(im.submitterOf(addresses[1])), nil
+	return m.Name(im.submitterOf(addresses[1]))
 }
 
 // callsWithin reports whether the call that returns to address is of a function of

@@ -1,85 +1,94 @@
 package core
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	arenaSpare = 64 << 20  // bytes that the process may grow by until it is stopped,
-	arenaShare = 8         // and this part of its size
-	arenaLeave = 128 << 20 // bytes of the machine's memory that a copy leaves free
-	touchBatch = 64 << 20  // bytes touched between two looks at whether to give up
+	arenaSpare = 64 << 20 // bytes that the process may grow by until it is stopped,
+	arenaShare = 8        // and this part of its size
+	touchBatch = 16 << 20 // bytes that one CPU touches before it checks whether to give up
 )
 
-// An arena is memory to copy a stopped process into. All that is expected to be
-// used is there before the process stops.
-type arena struct{ memory []byte }
+// errShort is why memory for a copy was not allocated.
+var errShort = errors.New("not enough memory for a copy of the process")
 
-// newArena returns an arena for size bytes, which may turn out to be some more.
+// killFirst is the highest oom_score_adj.
+const killFirst = "1000"
+
+const scoreFile = "/proc/self/oom_score_adj"
+
+// An arena is memory to copy a stopped process into. All of it is allocated before
+// the process is stopped. While there is an arena, this process is the first that
+// the kernel kills for want of memory: the target must not be.
+type arena struct {
+	memory []byte
+	score  []byte // oom_score_adj as it was; empty if it is not known
+}
+
+// newArena returns an arena for size bytes and some more. The error is errShort if
+// the machine or a control group of ours has too little memory for it.
 func newArena(ctx context.Context, size uint64) (*arena, error) {
-	available, err := memAvailable()
+	size += arenaSpare + size/arenaShare
+	free, err := freeMemory()
 	if err != nil {
 		return nil, err
 	}
-	size += arenaSpare + size/arenaShare
-	if size+arenaLeave > available {
-		return nil, fmt.Errorf("copy memory: %w: %d MiB needed, %d MiB available (take a snapshot instead)",
-			unix.ENOMEM, (size+arenaLeave)>>20, available>>20)
+	if size > free.bytes {
+		return nil, fmt.Errorf("%w: %d MiB needed, %d MiB available %s", errShort, size>>20, free.bytes>>20, free.where)
 	}
 	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return nil, fmt.Errorf("allocate %d MiB to copy to: %w", size>>20, err)
+		return nil, fmt.Errorf("%w: allocate %d MiB: %w", errShort, size>>20, err)
 	}
-	a := &arena{memory}
-	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // it is only faster
+	a := &arena{memory: memory}
+	a.score, _ = os.ReadFile(scoreFile)
+	_ = os.WriteFile(scoreFile, []byte(killFirst), 0) // it is only a wish
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)      // it is only faster
 	if err := a.touch(ctx); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
 
-// touch makes all pages be there.
+// touch has the kernel allocate all pages, on all CPUs.
 func (a *arena) touch(ctx context.Context) error {
-	for at := 0; at < len(a.memory); at += os.Getpagesize() {
-		if at%touchBatch == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		a.memory[at] = 0
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				start := int(next.Add(touchBatch)) - touchBatch
+				if start >= len(a.memory) {
+					return
+				}
+				for at := start; at < min(start+touchBatch, len(a.memory)); at += os.Getpagesize() {
+					a.memory[at] = 0
+				}
+			}
+		})
 	}
-	return nil
+	group.Wait()
+	return context.Cause(ctx)
 }
 
 // take returns size bytes.
 func (a *arena) take(size uint64) ([]byte, error) {
 	if size > uint64(len(a.memory)) {
-		return nil, fmt.Errorf("copy memory: %w: it grew to %d MiB meanwhile (try again, or take a snapshot)",
-			unix.ENOMEM, size>>20)
+		return nil, fmt.Errorf("%w: it grew to %d MiB meanwhile (try again)", errShort, size>>20)
 	}
 	return a.memory[:size], nil
 }
 
-func (a *arena) Close() error { return unix.Munmap(a.memory) }
-
-// memAvailable is how many bytes the kernel holds to be free for programs
-// without swapping.
-func memAvailable() (uint64, error) {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, fmt.Errorf("find the free memory: %w", err)
-	}
-	_, rest, _ := bytes.Cut(text, []byte("MemAvailable:"))
-	number, _, _ := strings.Cut(strings.TrimSpace(string(rest)), " ")
-	kib, err := strconv.ParseUint(number, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("find the free memory: %w", err)
-	}
-	return kib << 10, nil
+func (a *arena) Close() error {
+	_ = os.WriteFile(scoreFile, a.score, 0) // as it was: the kernel allows that
+	return unix.Munmap(a.memory)
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"unsafe"
@@ -29,19 +30,14 @@ func TestMemoryIsThereBeforeItIsUsed(t *testing.T) {
 	if b, err := a.take(size + arenaSpare); err != nil || len(b) != size+arenaSpare {
 		t.Errorf("take = %d bytes, %v, want all", len(b), err)
 	}
-	if _, err := a.take(uint64(len(a.memory)) + 1); !errors.Is(err, unix.ENOMEM) {
-		t.Errorf("take of too much = %v, want %v", err, unix.ENOMEM)
+	if _, err := a.take(uint64(len(a.memory)) + 1); !errors.Is(err, errShort) {
+		t.Errorf("take of too much = %v, want %v", err, errShort)
 	}
 }
 
 func TestCopyLargerThanTheMachineIsRefused(t *testing.T) {
-	available, err := memAvailable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = newArena(t.Context(), available)
-	if !errors.Is(err, unix.ENOMEM) || !strings.Contains(err.Error(), "snapshot") {
-		t.Errorf("newArena = %v, want %v and what to do instead", err, unix.ENOMEM)
+	if _, err := newArena(t.Context(), 1<<46); !errors.Is(err, errShort) || !strings.Contains(err.Error(), "MiB available") {
+		t.Errorf("newArena = %v, want %v and how much there is", err, errShort)
 	}
 }
 
@@ -61,4 +57,29 @@ func mincore(memory, pages []byte) error {
 		return errno
 	}
 	return nil
+}
+
+func TestWhoCopiesIsKilledFirst(t *testing.T) {
+	score := func() string {
+		t.Helper()
+		text, err := os.ReadFile("/proc/self/oom_score_adj")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	before := score()
+	a, err := newArena(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := score(); got != killFirst {
+		t.Errorf("oom_score_adj = %s, want %s", got, killFirst)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := score(); got != before {
+		t.Errorf("oom_score_adj afterwards = %s, want %s", got, before)
+	}
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,14 +50,7 @@ func (d *dump) run(ctx context.Context) error {
 	if err := d.prepare(); err != nil {
 		return err
 	}
-	take := d.copyStopped
-	if d.options.Way == Snapshot {
-		take = d.takeSnapshot
-	}
-	if err := take(ctx); err != nil {
-		return err
-	}
-	if err := d.write(ctx); err != nil {
+	if err := d.take(ctx); err != nil {
 		return err
 	}
 	disk, err := d.out.commit(d.layout.size)
@@ -76,52 +70,93 @@ func (d *dump) prepare() error {
 	if err != nil {
 		return fault(pid, "read smaps of", err)
 	}
-	pagemap, err := openProc(pid, "pagemap")
+	pages, err := openScanner(pid)
 	if err != nil {
 		return err
 	}
-	d.closes = append(d.closes, pagemap.Close)
-	d.planner = planner{source: d.target, full: d.options.Full, known: known, own: pagemap, shared: pagemap}
+	d.closes = append(d.closes, pages.Close)
+	mounts, err := readProc(pid, "mountinfo")
+	if err != nil {
+		return err
+	}
+	d.planner = planner{
+		source: d.target, full: d.options.Full, known: known, remote: remoteDevices(string(mounts)), pages: pages,
+	}
 	mappings, err := d.target.Maps()
 	if err != nil {
 		return err
 	}
-	regions, err := d.planner.plan(mappings)
-	if err != nil {
+	if d.regions, err = d.planner.plan(mappings); err != nil {
 		return err
 	}
-	d.estimate = bytesHeld(regions)
+	d.estimate = bytesHeld(d.regions)
 	return d.out.room(d.estimate)
 }
 
-// whileStopped stops the threads, reads what cannot be read but then, and calls
-// do. Should the time be over or ctx be done, the process runs on at once, and
-// there is an error whatever do returns.
-func (d *dump) whileStopped(ctx context.Context, do func(context.Context, *tracee) error) error {
-	limit := d.options.MaxStop
-	if limit == 0 {
-		limit = DefaultMaxStop
-	}
-	began := time.Now()
-	stopped, err := stopThreads(d.target.PID())
+// take takes the core in the way that memory allows.
+func (d *dump) take(ctx context.Context) error {
+	from, err := openCopier(d.target.PID())
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, began.Add(limit), errTooLong)
+	d.closes = append(d.closes, from.Close)
+	var room *arena
+	err = errShort
+	if !d.options.direct {
+		room, err = newArena(ctx, d.estimate)
+	}
+	if errors.Is(err, errShort) {
+		d.result.Direct = true
+		return d.takeDirect(ctx, from, err)
+	}
+	if err != nil {
+		return err
+	}
+	d.closes = append(d.closes, room.Close)
+	if err := d.copyStopped(ctx, from, room); err != nil {
+		return err
+	}
+	return d.write(ctx)
+}
+
+// limit is how long the process may be stopped.
+func (d *dump) limit() time.Duration { return cmp.Or(d.options.MaxStop, DefaultMaxStop) }
+
+// whileStopped stops the threads, reads what can be read only then, and calls do.
+// When the time is over or ctx is done, the process is resumed at once, and the
+// result is an error whatever do returns. Should this process be unable to resume
+// it, because it is stopped itself or hangs, the kernel kills this process, which
+// resumes the threads.
+func (d *dump) whileStopped(ctx context.Context, do func(context.Context) error) error {
+	defer holdJobControl()()
+	began := time.Now()
+	timer, err := killAfter(d.limit() + killGrace)
+	if err != nil {
+		return err
+	}
+	stopped, err := stopThreads(d.target.PID(), min(d.limit(), stopLimit))
+	if err != nil {
+		timer.disarm()
+		if errors.Is(err, errTimeout) && d.limit() < stopLimit {
+			err = fmt.Errorf("%w: %w", errTooLong, err)
+		}
+		return err
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, began.Add(d.limit()), errTooLong)
 	defer cancel()
 	release := sync.OnceValue(func() error {
-		defer func() {
-			d.result.Stopped = time.Since(began)
-			if d.options.Resumed != nil {
-				d.options.Resumed()
-			}
-		}()
-		return stopped.resume()
+		err := stopped.resume()
+		timer.disarm()
+		d.result.Stopped = time.Since(began)
+		if d.options.Resumed != nil {
+			d.options.Resumed()
+		}
+		return err
 	})
 	defer context.AfterFunc(ctx, func() { release() })()
 	err = d.readStopped(stopped)
 	if err == nil {
-		err = do(ctx, stopped)
+		err = do(ctx)
 	}
 	resumeErr := release()
 	if ctx.Err() != nil {
@@ -156,27 +191,20 @@ func (d *dump) inOrder(threads []Thread) []Thread {
 	return slices.Concat(threads[first:first+1], threads[:first], threads[first+1:])
 }
 
-// copyStopped copies all memory while the process is stopped.
-func (d *dump) copyStopped(ctx context.Context) error {
-	room, err := newArena(ctx, d.estimate)
-	if err != nil {
-		return err
-	}
-	d.closes = append(d.closes, room.Close)
-	from, err := openCopier(d.target.PID())
-	if err != nil {
-		return err
-	}
-	defer from.Close()
+// copyStopped copies all memory into room while the process is stopped.
+func (d *dump) copyStopped(ctx context.Context, from *copier, room *arena) error {
 	var copied []byte
-	err = d.whileStopped(ctx, func(ctx context.Context, _ *tracee) error {
-		if d.regions, err = d.planner.plan(d.mappings); err != nil {
+	err := d.whileStopped(ctx, func(ctx context.Context) (err error) {
+		h := startHurry()
+		d.regions, err = d.planner.plan(d.mappings)
+		h.end()
+		if err != nil {
 			return err
 		}
 		if copied, err = room.take(bytesHeld(d.regions)); err != nil {
 			return err
 		}
-		d.result.Unread, err = from.copy(ctx, copied, spansHeld(d.regions))
+		d.result.Unread, err = from.copy(ctx, d.pieces(copied))
 		return err
 	})
 	d.read = func(_ context.Context, s span) ([]byte, error) {
@@ -185,6 +213,19 @@ func (d *dump) copyStopped(ctx context.Context) error {
 		return b, nil
 	}
 	return err
+}
+
+// pieces returns the pieces that fill dst with all that the regions hold.
+func (d *dump) pieces(dst []byte) []piece {
+	var all []piece
+	for _, r := range d.regions {
+		pin := d.planner.known.at(r.Start).unshared()
+		for _, s := range r.held {
+			all = append(all, divide(dst[:s.size()], s, pin)...)
+			dst = dst[s.size():]
+		}
+	}
+	return all
 }
 
 // spansHeld returns all that the regions hold.

@@ -25,37 +25,35 @@ const oneVersion = "22.23.3" // where the version makes no difference
 
 // eachWay runs test as a subtest for either way, on a node of its own. The test
 // ends with nothing but the files of the returned names in the folder.
-func eachWay(t *testing.T, test func(t *testing.T, h heap, dir string, way Way) []string) {
+func eachWay(t *testing.T, test func(t *testing.T, h heap, dir string, direct bool) []string) {
 	t.Helper()
 	nodetest.Root(t)
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			h, dir := startHeap(t, oneVersion, "20"), t.TempDir()
-			want := test(t, h, dir, way.Way)
+			want := test(t, h, dir, way.direct)
 			checkOnly(t, dir, want...)
 		})
 	}
 }
 
 func TestExistingFileStays(t *testing.T) {
-	eachWay(t, func(t *testing.T, h heap, dir string, way Way) []string {
+	eachWay(t, func(t *testing.T, h heap, dir string, direct bool) []string {
 		path := filepath.Join(dir, "core")
-		for _, name := range []string{path, path + partial} {
-			if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := Write(t.Context(), h.PID, path, Options{Way: way}); !errors.Is(err, fs.ErrExist) {
-				t.Errorf("Write = %v, want %v", err, fs.ErrExist)
-			}
-			if got, err := os.ReadFile(name); string(got) != "old" {
-				t.Errorf("the file holds %q, %v", got, err)
-			}
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Write(t.Context(), h.PID, path, Options{direct: direct, MaxStop: 60e9}); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("Write = %v, want %v", err, fs.ErrExist)
+		}
+		if got, err := os.ReadFile(path); string(got) != "old" {
+			t.Errorf("the file holds %q, %v", got, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
 		}
 		// One that comes while the core is being written.
-		_, err := Write(t.Context(), h.PID, path, Options{Way: way, Resumed: func() {
+		_, err := Write(t.Context(), h.PID, path, Options{direct: direct, Resumed: func() {
 			if err := os.WriteFile(path, []byte("new"), 0o600); err != nil {
 				t.Error(err)
 			}
@@ -69,7 +67,7 @@ func TestExistingFileStays(t *testing.T) {
 }
 
 func TestCanceledCoreLeavesNothing(t *testing.T) {
-	eachWay(t, func(t *testing.T, h heap, dir string, way Way) []string {
+	eachWay(t, func(t *testing.T, h heap, dir string, direct bool) []string {
 		path := filepath.Join(dir, "core")
 		for name, options := range map[string]func(cancel func()) Options{
 			"at once":     func(cancel func()) Options { cancel(); return Options{} },
@@ -78,7 +76,7 @@ func TestCanceledCoreLeavesNothing(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			o := options(cancel)
-			o.Way = way
+			o.direct = direct
 			if _, err := Write(ctx, h.PID, path, o); !errors.Is(err, context.Canceled) {
 				t.Errorf("canceled %s: %v, want %v", name, err, context.Canceled)
 			}
@@ -90,8 +88,8 @@ func TestCanceledCoreLeavesNothing(t *testing.T) {
 }
 
 func TestStopIsLimited(t *testing.T) {
-	eachWay(t, func(t *testing.T, h heap, dir string, way Way) []string {
-		_, err := Write(t.Context(), h.PID, filepath.Join(dir, "core"), Options{Way: way, MaxStop: 1})
+	eachWay(t, func(t *testing.T, h heap, dir string, direct bool) []string {
+		_, err := Write(t.Context(), h.PID, filepath.Join(dir, "core"), Options{direct: direct, MaxStop: 1})
 		if !errors.Is(err, errTooLong) {
 			t.Errorf("Write = %v, want %v", err, errTooLong)
 		}
@@ -106,7 +104,7 @@ func TestProcessRunsOnWhenTheLimitIsOver(t *testing.T) {
 	h := startHeap(t, oneVersion, "1")
 	resumed := make(chan struct{})
 	d := newDump(t, h.PID, Options{MaxStop: 50 * time.Millisecond, Resumed: func() { close(resumed) }})
-	err := d.whileStopped(t.Context(), func(context.Context, *tracee) error {
+	err := d.whileStopped(t.Context(), func(context.Context) error {
 		<-resumed
 		h.checkRunsOn(t)
 		return nil
@@ -159,15 +157,16 @@ func TestDyingProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer from.Close()
-		err = d.whileStopped(t.Context(), func(ctx context.Context, _ *tracee) error {
+		err = d.whileStopped(t.Context(), func(ctx context.Context) error {
 			regions, err := d.planner.plan(d.mappings)
 			if err != nil {
 				return err
 			}
 			h.Signal(syscall.SIGKILL)
-			all := make([]byte, bytesHeld(regions))
+			d.regions = regions
+			pieces := d.pieces(make([]byte, bytesHeld(regions)))
 			for err == nil {
-				_, err = from.copy(ctx, all, spansHeld(regions))
+				_, err = from.copy(ctx, pieces)
 			}
 			return err
 		})
@@ -178,7 +177,7 @@ func TestDyingProcess(t *testing.T) {
 	for _, way := range ways {
 		t.Run("resumed/"+way.name, func(t *testing.T) {
 			h, dir := startHeap(t, oneVersion, "20"), t.TempDir()
-			result, err := Write(t.Context(), h.PID, filepath.Join(dir, "core"), Options{Way: way.Way, Resumed: h.Stop})
+			result, err := Write(t.Context(), h.PID, filepath.Join(dir, "core"), Options{direct: way.direct, Resumed: h.Stop})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +192,7 @@ func TestDyingProcess(t *testing.T) {
 // TestFullDisk takes cores where there is no room: what is found first, and
 // what only writing finds.
 func TestFullDisk(t *testing.T) {
-	eachWay(t, func(t *testing.T, h heap, _ string, way Way) []string {
+	eachWay(t, func(t *testing.T, h heap, _ string, direct bool) []string {
 		small := filepath.Join(t.TempDir(), "small")
 		if err := os.Mkdir(small, 0o700); err != nil {
 			t.Fatal(err)
@@ -207,7 +206,7 @@ func TestFullDisk(t *testing.T) {
 			}
 		}()
 		stopped := false
-		o := Options{Way: way, Resumed: func() { stopped = true }}
+		o := Options{direct: direct, Resumed: func() { stopped = true }}
 		_, err := Write(t.Context(), h.PID, filepath.Join(small, "core"), o)
 		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "1 MiB free") || stopped {
 			t.Errorf("Write = %v, stopped %v, want %v, false", err, stopped, unix.ENOSPC)
@@ -295,7 +294,7 @@ func TestOwnerGetsTheCore(t *testing.T) {
 
 // TestTracedProcessIsLeftToItsTracer has gdb attached.
 func TestTracedProcessIsLeftToItsTracer(t *testing.T) {
-	eachWay(t, func(t *testing.T, h heap, dir string, way Way) []string {
+	eachWay(t, func(t *testing.T, h heap, dir string, direct bool) []string {
 		gdb := exec.Command("gdb", "-nx", "-q", "-p", strconv.Itoa(h.PID), "-ex", "echo attached\\n")
 		stdin, err := gdb.StdinPipe()
 		if err != nil {
@@ -316,7 +315,7 @@ func TestTracedProcessIsLeftToItsTracer(t *testing.T) {
 				t.Fatalf("gdb: %v\n%s", err, said.String())
 			}
 		}
-		_, err = Write(t.Context(), h.PID, filepath.Join(dir, "core"), Options{Way: way})
+		_, err = Write(t.Context(), h.PID, filepath.Join(dir, "core"), Options{direct: direct, MaxStop: 60e9})
 		if want := strconv.Itoa(gdb.Process.Pid); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Write = %v, want an error that names process %s", err, want)
 		}

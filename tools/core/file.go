@@ -60,13 +60,22 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("open core: %w", err)
 	}
 	defer file.Close()
-	data, extents, err := mapCore(file)
+	f, err := openFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("open core %s: %w", path, err)
 	}
+	return f, nil
+}
+
+// openFile opens the core in file, which may be closed then.
+func openFile(file *os.File) (*File, error) {
+	data, extents, err := mapCore(file)
+	if err != nil {
+		return nil, err
+	}
 	f, err := parse(data)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open core %s: %w", path, err), unix.Munmap(data))
+		return nil, errors.Join(err, unix.Munmap(data))
 	}
 	f.extents = extents
 	return f, nil

@@ -128,9 +128,9 @@ func kernelCore(t *testing.T, dir string, pid int) string {
 }
 
 func TestCompressedCoreOfNode(t *testing.T) {
-	eachWay(t, func(t *testing.T, h heap, dir string, way Way) []string {
+	eachWay(t, func(t *testing.T, h heap, dir string, direct bool) []string {
 		h.freeze(t)
-		result, err := Write(t.Context(), h.PID, filepath.Join(dir, "core.zst"), Options{Way: way})
+		result, err := Write(t.Context(), h.PID, filepath.Join(dir, "core.zst"), Options{direct: direct, MaxStop: 60e9})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,52 +10,124 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
+
+	"ustack/tools/outfile"
 )
 
 const (
-	partial    = ".partial" // ends the path until the core is whole
+	partial    = ".partial" // ends the name until the core is whole, where a file cannot be without one
 	compressed = ".zst"     // ends the path of a core that is compressed
+	mode       = 0o600
 )
 
 // An output is the file that a core is written to, from its start to its end.
-// Holes cost it nothing.
+// Holes cost it nothing. It has no name until the core is whole, so that nothing is
+// left of it if this process dies; on file systems that have no such files (no
+// O_TMPFILE) it has path's name and ".partial" until then.
 type output struct {
-	path string
-	file *os.File
-	at   uint64        // how far the core is written
-	zstd *zstd.Encoder // nil if it is not compressed
+	path   string   // for messages
+	folder *os.File // that the file gets its name in; nil if it gets none
+	name   string
+	file   *os.File
+	named  bool          // as the partial file
+	at     uint64        // how far the core is written
+	zstd   *zstd.Encoder // nil if it is not compressed
 }
 
-// create opens path's partial file for a core of the process pid, readable by
-// the process's owner alone.
-func create(path string, pid int) (out *output, err error) {
-	if _, err := os.Lstat(path); err == nil {
-		return nil, fmt.Errorf("write core %s: %w (remove it, or give another name)", path, fs.ErrExist)
-	}
-	file, err := os.OpenFile(path+partial, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("write core: %w (is another being written? if not, remove it)", err)
-	}
+// create opens a file for a core of the process pid, which commit names path. It is
+// readable by the process's owner alone.
+func create(path string, pid int) (*output, error) {
+	folder, name, err := outfile.Locate(path)
 	if err != nil {
-		return nil, fmt.Errorf("write core: %w", err)
-	}
-	o := &output{path: path, file: file}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, o.discard())
-		}
-	}()
-	if err := o.give(pid); err != nil {
 		return nil, fmt.Errorf("write core %s: %w", path, err)
 	}
-	if strings.HasSuffix(path, compressed) {
-		o.zstd, err = zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedFastest))
-		if err != nil {
-			return nil, fmt.Errorf("write core %s: %w", path, err)
-		}
+	o := &output{path: path, folder: folder, name: name}
+	err = o.open(pid)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write core %s: %w", path, err), o.discard())
 	}
 	return o, nil
 }
+
+// open makes the file.
+func (o *output) open(pid int) error {
+	var there unix.Stat_t
+	err := unix.Fstatat(o.in(), o.name, &there, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err == nil && there.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%w, and is no regular file (give another name)", fs.ErrExist)
+	case err == nil:
+		return fmt.Errorf("%w (remove it, or give another name)", fs.ErrExist)
+	case !errors.Is(err, unix.ENOENT):
+		return err
+	}
+	o.file, err = createWithoutName(o.in(), 0)
+	if errors.Is(err, errNoTmpfile) {
+		o.file, err = o.createPartial()
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.give(pid); err != nil {
+		return err
+	}
+	if strings.HasSuffix(o.path, compressed) {
+		o.zstd, err = zstd.NewWriter(o.file, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	}
+	return err
+}
+
+// createTemporary opens a file that never has a name, in the folder for temporary
+// files.
+func createTemporary() (*output, error) {
+	path := os.TempDir()
+	folder, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	file, err := createWithoutName(int(folder.Fd()), unix.O_EXCL)
+	if errors.Is(err, errNoTmpfile) {
+		if file, err = os.CreateTemp(path, "core-*"); err == nil {
+			err = os.Remove(file.Name())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create a temporary file in %s: %w", path, err)
+	}
+	return &output{path: path, file: file}, nil
+}
+
+var errNoTmpfile = errors.New("the file system has no files without a name")
+
+// createWithoutName opens a new file in the folder; with O_EXCL it can get no name
+// later.
+func createWithoutName(folder, exclusive int) (*os.File, error) {
+	fd, err := unix.Openat(folder, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC|exclusive, mode)
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.EINVAL):
+		return nil, errNoTmpfile
+	case err != nil:
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "core"), nil
+}
+
+// createPartial opens the file with a name that says that it is not whole.
+func (o *output) createPartial() (*os.File, error) {
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(o.in(), o.name+partial, flags, mode)
+	if errors.Is(err, unix.EEXIST) {
+		return nil, fmt.Errorf("%s%s: %w (is another being written? if not, remove it)", o.path, partial, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.named = true
+	return os.NewFile(uintptr(fd), "core"), nil
+}
+
+func (o *output) in() int { return int(o.folder.Fd()) }
 
 // give makes the file the process's owner's. That is root for a process that
 // has secrets from its user, such as a set-user-ID program.
@@ -117,8 +189,28 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// commit ends the file at size and gives it its name. It returns how many bytes
-// the file takes on disk.
+// rewind empties the file, once all that was put has reached the disk.
+func (o *output) rewind() error {
+	var err error
+	if o.zstd != nil {
+		err = o.zstd.Flush()
+	}
+	err = errors.Join(err, unix.Fdatasync(int(o.file.Fd())), o.file.Truncate(0))
+	if _, seekErr := o.file.Seek(0, io.SeekStart); err == nil {
+		err = seekErr
+	}
+	if o.zstd != nil {
+		o.zstd.Reset(o.file)
+	}
+	o.at = 0
+	if err != nil {
+		return fmt.Errorf("write core %s: %w", o.path, err)
+	}
+	return nil
+}
+
+// commit ends the file at size and gives it its name, if it is to have one. It
+// returns how many bytes the file takes on disk.
 func (o *output) commit(size uint64) (disk int64, err error) {
 	if o.zstd == nil {
 		err = o.file.Truncate(int64(size))
@@ -127,9 +219,9 @@ func (o *output) commit(size uint64) (disk int64, err error) {
 		o.zstd = nil
 	}
 	var stat unix.Stat_t
-	err = errors.Join(err, unix.Fstat(int(o.file.Fd()), &stat), o.file.Close())
-	if err == nil {
-		err = rename(o.path+partial, o.path)
+	err = errors.Join(err, unix.Fstat(int(o.file.Fd()), &stat))
+	if err == nil && o.folder != nil {
+		err = o.link()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write core %s: %w", o.path, err)
@@ -138,25 +230,36 @@ func (o *output) commit(size uint64) (disk int64, err error) {
 	return stat.Blocks * block, nil
 }
 
-// rename gives a file a name that no other has.
-func rename(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+// link gives the file a name that no other has.
+func (o *output) link() error {
+	if !o.named {
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", o.file.Fd()), o.in(), o.name, unix.AT_SYMLINK_FOLLOW)
+	}
+	from := o.name + partial
+	err := unix.Renameat2(o.in(), from, o.in(), o.name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not every file system knows the flag
-		if err = os.Link(from, to); err == nil {
-			err = os.Remove(from)
+		if err = unix.Linkat(o.in(), from, o.in(), o.name, 0); err == nil {
+			err = unix.Unlinkat(o.in(), from, 0)
 		}
 	}
+	o.named = err != nil
 	return err
 }
 
-// discard removes what was written, unless it was committed.
+// discard closes the file, and removes it unless it was committed.
 func (o *output) discard() error {
+	var err error
 	if o.zstd != nil {
 		_ = o.zstd.Close() // what it says is of the same file
 	}
-	err := o.file.Close()
-	if errors.Is(err, fs.ErrClosed) {
-		err = nil
+	if o.file != nil {
+		err = o.file.Close()
 	}
-	return errors.Join(err, os.Remove(o.path+partial))
+	if o.named {
+		err = errors.Join(err, unix.Unlinkat(o.in(), o.name+partial, 0))
+	}
+	if o.folder != nil {
+		err = errors.Join(err, o.folder.Close())
+	}
+	return err
 }

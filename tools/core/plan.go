@@ -1,29 +1,22 @@
 package core
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"ustack/symbolize/process"
 )
 
-// Bits of an entry of pagemap (Linux 4.2 and newer, for any reader).
-const (
-	pagePresent = 1 << 63
-	pageSwapped = 1 << 62 // or under migration
-	pageOfFile  = 1 << 61 // of a file or shared: not the mapping's own
-)
+// kernelHalf is where the addresses begin that are not the process's own.
+const kernelHalf = 1 << 63
 
-const (
-	entrySize    = 8       // bytes of pagemap for a page
-	pagemapBatch = 1 << 19 // bytes of pagemap read at once: 256 MiB of memory
-	kernelHalf   = 1 << 63 // addresses from here on are not the process's own
-)
+// special are mappings that the kernel makes for itself. They hold nothing of the
+// process, and most cannot be read; gdb leaves them out, too.
+var special = []string{"[vvar]", "[vvar_vclock]", "[vsyscall]", "[uprobes]", "[uprobes-trampoline]"}
 
 // A region is a mapping and the pages of it that a core holds.
 type region struct {
@@ -33,11 +26,11 @@ type region struct {
 
 // A planner decides which pages of a process a core holds.
 type planner struct {
-	source *process.Process // whose memory will be read: the target, or its snapshot
+	source *process.Process
 	full   bool
-	known  details  // of the target, before it was stopped
-	own    *os.File // pagemap of the source
-	shared *os.File // pagemap of the target: the snapshot finds shared pages only as it touches them
+	known  details         // before the process was stopped
+	remote map[uint64]bool // devices of files that are not to be read: only pages in memory are held
+	pages  *scanner
 }
 
 // plan returns the regions of the mappings, in their order.
@@ -60,6 +53,8 @@ func (p *planner) plan(mappings []process.Mapping) ([]region, error) {
 func (p *planner) held(m process.Mapping) ([]span, error) {
 	known := p.known.at(m.Start)
 	switch {
+	case slices.Contains(special, m.Path):
+		return nil, nil
 	case known.has("io", "pf"): // a device: to read one may do things
 		return nil, nil
 	case known.has("dd"): // the program asked for it, as OpenSSL does for its keys
@@ -69,24 +64,28 @@ func (p *planner) held(m process.Mapping) ([]span, error) {
 	case m.Path == "[vdso]":
 		return whole(m), nil
 	case known.has("ht"): // to read a huge page that is not there takes one of the pool's
-		return pages(p.pagemap(m), m, resident)
+		return p.pages.pages(span{m.Start, m.End}, false)
 	case m.Perms.Shared():
 		return p.heldShared(m)
 	case m.File():
 		return p.heldFile(m)
 	}
-	return pages(p.own, m, resident)
+	return p.pages.pages(span{m.Start, m.End}, false)
 }
 
 // heldFile is for private mappings of files. Pages that were never written are
 // left out where the file has them still. Data that was written to is held
 // whole, as the kernel does; code only where it was, as by breakpoints.
 func (p *planner) heldFile(m process.Mapping) ([]span, error) {
-	written, err := pages(p.own, m, func(entry uint64) bool { return resident(entry) && entry&pageOfFile == 0 })
+	written, err := p.pages.pages(span{m.Start, m.End}, true)
 	if err != nil || !m.Perms.Read() {
 		return written, err
 	}
-	if p.full || m.Deleted || len(written) > 0 && !m.Perms.Exec() {
+	all := p.full || m.Deleted || len(written) > 0 && !m.Perms.Exec()
+	if p.remote[m.Dev] {
+		return p.pages.pages(span{m.Start, m.End}, !all)
+	}
+	if all {
 		return whole(m), nil
 	}
 	if m.Offset != 0 {
@@ -106,45 +105,18 @@ func (p *planner) heldShared(m process.Mapping) ([]span, error) {
 	if !m.Deleted && !p.full {
 		return nil, nil
 	}
+	if p.remote[m.Dev] {
+		return p.pages.pages(span{m.Start, m.End}, false)
+	}
 	f, err := p.source.OpenFile(m)
 	if err != nil { // no right to, or no regular file
-		return pages(p.shared, m, resident)
+		return p.pages.pages(span{m.Start, m.End}, false)
 	}
 	defer f.Close()
 	return data(f, m)
 }
 
-// pagemap is the one that shows the pages of m.
-func (p *planner) pagemap(m process.Mapping) *os.File {
-	if m.Perms.Shared() {
-		return p.shared
-	}
-	return p.own
-}
-
 func whole(m process.Mapping) []span { return []span{{m.Start, m.End}} }
-
-func resident(entry uint64) bool { return entry&(pagePresent|pageSwapped) != 0 }
-
-// pages returns the pages of m whose entries in pagemap are wanted.
-func pages(pagemap io.ReaderAt, m process.Mapping, wanted func(entry uint64) bool) ([]span, error) {
-	var found []span
-	size := pageSize()
-	entries := make([]byte, min((m.End-m.Start)/size*entrySize, pagemapBatch))
-	for at := m.Start; at < m.End; {
-		batch := entries[:min((m.End-at)/size*entrySize, pagemapBatch)]
-		if _, err := pagemap.ReadAt(batch, int64(at/size*entrySize)); err != nil {
-			return nil, err
-		}
-		for len(batch) > 0 {
-			if wanted(binary.NativeEndian.Uint64(batch)) {
-				found = add(found, span{at, at + size})
-			}
-			batch, at = batch[entrySize:], at+size
-		}
-	}
-	return found, nil
-}
 
 // data returns the pages of m for which f has data, in memory or swapped out.
 func data(f *os.File, m process.Mapping) ([]span, error) {
@@ -170,48 +142,4 @@ func data(f *os.File, m process.Mapping) ([]span, error) {
 		at = max(to, at+1)
 	}
 	return found, nil
-}
-
-// missing returns what all maps and some does not. Both ascend.
-func missing(all, some []process.Mapping) []process.Mapping {
-	var left []process.Mapping
-	for _, m := range all {
-		for len(some) > 0 && some[0].End <= m.Start {
-			some = some[1:]
-		}
-		for _, has := range some {
-			if has.Start >= m.End {
-				break
-			}
-			if m.Start < has.Start {
-				left = append(left, part(m, m.Start, has.Start))
-			}
-			m = part(m, min(has.End, m.End), m.End)
-		}
-		if m.Start < m.End {
-			left = append(left, m)
-		}
-	}
-	return left
-}
-
-// lost returns how many pages of the mappings a core should hold, going by what
-// was known before the process was stopped.
-func (p *planner) lost(mappings []process.Mapping) int {
-	pages := uint64(0)
-	for _, m := range mappings {
-		known := p.known.at(m.Start)
-		if known.has("io", "pf", "dd") || m.File() && !m.Deleted {
-			continue
-		}
-		pages += min(m.End-m.Start, known.resident) / pageSize()
-	}
-	return int(pages)
-}
-
-// part is the part of m from start to end.
-func part(m process.Mapping, start, end uint64) process.Mapping {
-	m.Offset += start - m.Start
-	m.Start, m.End = start, end
-	return m
 }

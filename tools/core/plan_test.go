@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 	"os"
 	"path/filepath"
@@ -48,14 +47,26 @@ func TestDetailsOfMappings(t *testing.T) {
 		address uint64
 		want    detail
 	}{
-		{0x400000, detail{span{0x400000, 0x401000}, 4096, []string{"rd", "ex", "mr", "mw", "me"}}},
+		{0x400000, detail{span{0x400000, 0x401000}, 4096, 0, []string{"rd", "ex", "mr", "mw", "me"}}},
 		{0x401000, detail{}},
-		{0x7f00000fffff, detail{span{0x7f0000000000, 0x7f0000100000}, 0, []string{"mr", "mw", "me", "nr", "dd"}}},
-		{0x7f0000100000, detail{span{0x7f0000100000, 0x7f0000300000}, 2 << 20, []string{"rd", "wr", "ht"}}},
+		{0x7f00000fffff, detail{span{0x7f0000000000, 0x7f0000100000}, 0, 0, []string{"mr", "mw", "me", "nr", "dd"}}},
+		{0x7f0000100000, detail{span{0x7f0000100000, 0x7f0000300000}, 2 << 20, 0, []string{"rd", "wr", "ht"}}},
 		{math.MaxUint64, detail{}},
 	} {
 		if diff := cmp.Diff(test.want, known.at(test.address), compareAll); diff != "" {
 			t.Errorf("at %#x (-want +got):\n%s", test.address, diff)
+		}
+	}
+	for text, want := range map[string]bool{
+		"Shared_Clean: 0 kB\nShared_Dirty: 0 kB\nVmFlags: rd wr dc \n": true,
+		"Shared_Clean: 0 kB\nShared_Dirty: 4 kB\nVmFlags: rd wr dc \n": false,
+		"Shared_Clean: 0 kB\nShared_Dirty: 0 kB\nVmFlags: rd wr \n":    false,
+		"VmFlags: rd wr dc mg \n":                                      false,
+		"VmFlags: rd wr sh dc \n":                                      false,
+	} {
+		some, err := readDetails(strings.NewReader("10-20 rw-p 00000000 00:00 0\n" + text))
+		if err != nil || some.at(0x10).unshared() != want {
+			t.Errorf("%q: unshared = %v, %v, want %v", text, !want, err, want)
 		}
 	}
 	if !known[1].has("io", "dd") || known[0].has("dd") {
@@ -65,28 +76,6 @@ func TestDetailsOfMappings(t *testing.T) {
 		if got, err := readDetails(strings.NewReader(bad)); err == nil {
 			t.Errorf("readDetails(%.20q) = %v, want an error", bad, got)
 		}
-	}
-}
-
-func TestPagesAreFoundAcrossBatches(t *testing.T) {
-	const count = pagemapBatch/entrySize + 10
-	entries := make([]byte, (count+5)*entrySize)
-	set := func(page int, entry uint64) { binary.NativeEndian.PutUint64(entries[page*entrySize:], entry) }
-	last := uint64(pagemapBatch/entrySize + 5) // the second batch's first, since the mapping begins at 5
-	set(4, pagePresent)                        // before the mapping
-	set(5, pagePresent)
-	set(6, pageSwapped)
-	set(8, pageOfFile)
-	set(int(last)-1, pagePresent|pageOfFile)
-	set(int(last), pagePresent)
-	set(count+4, pagePresent)
-	got, err := pages(bytes.NewReader(entries), mapping(5, count+5), resident)
-	want := []span{paged(5, 7), paged(last-1, last+1), paged(count+4, count+5)}
-	if diff := cmp.Diff(want, got, compareAll); diff != "" || err != nil {
-		t.Errorf("pages: %v (-want +got):\n%s", err, diff)
-	}
-	if got, err := pages(bytes.NewReader(nil), mapping(5, 6), resident); err == nil {
-		t.Errorf("pages of a process that is gone = %v, want an error", got)
 	}
 }
 
@@ -111,22 +100,6 @@ func TestDataOfASparseFile(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, compareAll); diff != "" || err != nil {
 		t.Errorf("data: %v (-want +got):\n%s", err, diff)
-	}
-}
-
-func TestMissingMappings(t *testing.T) {
-	all := []process.Mapping{mapping(1, 5), mapping(5, 10), mapping(20, 30), mapping(40, 41)}
-	some := []process.Mapping{mapping(1, 2), mapping(3, 7), mapping(15, 21), mapping(22, 25), mapping(40, 50)}
-	var got []span
-	for _, m := range missing(all, some) {
-		got = append(got, span{m.Start, m.End})
-	}
-	want := []span{paged(2, 3), paged(7, 10), paged(21, 22), paged(25, 30)}
-	if diff := cmp.Diff(want, got, compareAll); diff != "" {
-		t.Errorf("missing (-want +got):\n%s", diff)
-	}
-	if got := missing(all, all); len(got) > 0 {
-		t.Errorf("missing of the same = %v", got)
 	}
 }
 

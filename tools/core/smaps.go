@@ -16,6 +16,7 @@ const maxSmapsLine = 1 << 16 // bytes; a path is at most 4 KiB, four times that 
 type detail struct {
 	span
 	resident uint64   // bytes that it had, in memory or swapped out
+	shared   uint64   // bytes of it that other processes had, too
 	flags    []string // VmFlags: two letters each
 }
 
@@ -47,6 +48,11 @@ func (d detail) has(flags ...string) bool {
 	return slices.ContainsFunc(flags, func(flag string) bool { return slices.Contains(d.flags, flag) })
 }
 
+// unshared reports whether no other process can have the mapping's pages. That is so
+// of what is not copied to children (dc), as V8's heap, and whose pages the kernel
+// does not merge with equal ones (mg).
+func (d detail) unshared() bool { return d.has("dc") && !d.has("mg", "sh", "ms") && d.shared == 0 }
+
 // readDetails reads an smaps file.
 func readDetails(smaps io.Reader) (details, error) {
 	var all details
@@ -69,12 +75,16 @@ func readDetails(smaps io.Reader) (details, error) {
 		}
 		last := &all[len(all)-1]
 		switch name {
-		case "Rss", "Swap", "Shared_Hugetlb", "Private_Hugetlb":
+		case "Rss", "Swap", "Shared_Hugetlb", "Private_Hugetlb", "Shared_Clean", "Shared_Dirty":
 			kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 54)
 			if err != nil {
 				return nil, fmt.Errorf("read mapping %x-%x: %s: %w", last.start, last.end, name, err)
 			}
-			last.resident += kib << 10
+			if name == "Shared_Clean" || name == "Shared_Dirty" {
+				last.shared += kib << 10
+			} else {
+				last.resident += kib << 10
+			}
 		case "VmFlags":
 			last.flags = strings.Fields(value)
 		}

@@ -23,12 +23,6 @@ type mapped struct {
 	cmd *exec.Cmd
 }
 
-// kill ends the process and waits for it.
-func (m mapped) kill() {
-	m.cmd.Process.Kill()
-	m.cmd.Wait()
-}
-
 // startMapped runs testdata/mappings.c until the test ends.
 func startMapped(t *testing.T) mapped {
 	t.Helper()
@@ -80,12 +74,18 @@ type heap struct{ *nodetest.Target }
 // startHeap runs testdata/heap.js with a heap of that size, and two workers.
 func startHeap(t testing.TB, version, megabytes string) heap {
 	t.Helper()
+	return startHeapBy(t, nodetest.Node(t, version), megabytes)
+}
+
+// startHeapBy runs it by a program that is or becomes node.
+func startHeapBy(t testing.TB, node, megabytes string) heap {
+	t.Helper()
 	script, err := filepath.Abs("testdata/heap.js")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return heap{nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
-		Flags: []string{"--max-old-space-size=3000"}, Script: script, Args: []string{megabytes, "2"},
+	return heap{nodetest.Start(t, node, nodetest.Options{
+		Flags: []string{"--max-old-space-size=8000"}, Script: script, Args: []string{megabytes, "2"},
 	})}
 }
 

@@ -18,16 +18,14 @@ import (
 const (
 	stopLimit   = 2 * time.Second        // for all threads of a process to stop; one in an uninterruptible sleep may never
 	turn        = 100 * time.Millisecond // for one thread to stop, where others wait for the same tracer
+	settle      = time.Second            // for threads to be let go of that did not stop in time; they run
 	look        = time.Millisecond       // how often to look if a thread is free that another tracer of ours has
 	maxPasses   = 1 << 6                 // over a process's threads; each stops all that the last one found running
 	maxRefusals = 3                      // to be traced, that nothing explains
 	maxThreads  = 1 << 16                // of a process; the kernel's usual limit for the whole machine is below
 )
 
-var (
-	errOver = errors.New("it runs on already")
-	errOurs = errors.New("it is stopped already, by another part of this program")
-)
+var errOurs = errors.New("it is stopped already, by another part of this program")
 
 // A Thread is a thread as it was when its process was stopped.
 type Thread struct {
@@ -45,7 +43,7 @@ type Thread struct {
 // resume. Its process may have been stopped by a signal before and then stays so.
 //
 // Should our process die, the kernel detaches the threads and they run on, with
-// no register changed: see snapshot for the one exception.
+// no register changed and no signal lost.
 type tracee struct {
 	pid     int
 	tracer  *tracer
@@ -53,7 +51,6 @@ type tracee struct {
 	running []int // threads that were told to stop and did not yet
 	resumed sync.Once
 	err     error // of resuming
-	over    bool  // known to the tracer's thread alone
 }
 
 // stopThreads stops all threads of the process pid and reads their registers.
@@ -65,10 +62,10 @@ type tracee struct {
 //
 // It fails with process.ErrGone if there is no such process or it has ended, and
 // with process.ErrPermission; also if another process traces this one already,
-// or if a thread does not stop within 2 s. Nothing is stopped then.
-func stopThreads(pid int) (*tracee, error) {
+// or if a thread does not stop within limit. Nothing is stopped then.
+func stopThreads(pid int, limit time.Duration) (*tracee, error) {
 	t := &tracee{pid: pid, tracer: startTracer()}
-	if err := t.tracer.do(t.stop); err != nil {
+	if err := t.tracer.do(func() error { return t.stop(time.Now().Add(limit)) }); err != nil {
 		return nil, errors.Join(err, t.resume())
 	}
 	return t, nil
@@ -78,15 +75,20 @@ func stopThreads(pid int) (*tracee, error) {
 // first if it has not ended.
 func (t *tracee) threads() []Thread { return t.stopped }
 
-// resume lets the threads run on. It may be called again, to no effect.
+// resume lets the threads run on. It may be called again, to no effect. Threads that
+// did not stop in time it waits for a moment only: they are let go of as they stop.
 func (t *tracee) resume() error {
 	t.resumed.Do(func() {
 		t.err = t.tracer.do(t.detachStopped)
-		if len(t.running) > 0 {
-			go t.letGo()
-			return
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			t.letGo()
+		}()
+		select {
+		case <-done:
+		case <-time.After(settle):
 		}
-		t.tracer.release()
 	})
 	return t.err
 }
@@ -95,7 +97,6 @@ func (t *tracee) resume() error {
 // more was killed, and with it all others: they run, to their end.
 func (t *tracee) detachStopped() error {
 	var all error
-	t.over = true
 	for _, thread := range t.stopped {
 		err := ptrace(unix.PTRACE_DETACH, thread.TID, 0, 0)
 		if errors.Is(err, unix.ESRCH) {
@@ -107,35 +108,39 @@ func (t *tracee) detachStopped() error {
 	return all
 }
 
-// letGo waits for the threads that did not stop in time, since only a thread
-// that stands still can be detached, and for those that end. They are not held
-// up by that. The first thread comes last: it ends when there is no other.
+// letGo waits for the threads that did not stop in time, since only a stopped
+// thread can be detached, and for those that end. They run meanwhile. None waits for
+// another that does not stop. The first thread comes last: it ends when there is no
+// other.
 func (t *tracee) letGo() {
-	defer t.tracer.release()
-	for _, tid := range slices.Backward(t.running) {
-		for errors.Is(t.tracer.do(func() error { return t.letGoOf(tid) }), errTimeout) {
-		}
+	defer t.tracer.close()
+	slices.Reverse(t.running)
+	for wait := time.Duration(0); len(t.running) > 0; wait = turn {
+		t.running = slices.DeleteFunc(t.running, func(tid int) bool {
+			err := t.tracer.do(func() error { return t.letGoOf(tid, wait) })
+			return !errors.Is(err, errTimeout)
+		})
 	}
 }
 
-// letGoOf detaches a running thread if it stops soon, or buries it: else
-// errTimeout, since others want the tracer, too.
-func (t *tracee) letGoOf(tid int) error {
-	_, err := t.tracer.awaitStop(tid, time.Now().Add(turn))
+// letGoOf detaches a thread if it stops soon, or reaps it if it ended: else
+// errTimeout.
+func (t *tracee) letGoOf(tid int, wait time.Duration) error {
+	_, err := t.tracer.awaitStop(tid, time.Now().Add(wait))
 	switch {
 	case errors.Is(err, errTimeout):
 		return err
 	case err != nil:
-		t.bury(tid)
+		t.reap(tid)
 	default:
 		ptrace(unix.PTRACE_DETACH, tid, 0, 0)
 	}
 	return nil
 }
 
-// bury waits for a thread that has ended. Its process has not until this was
-// done. The first one of our own child is left to who waits for that child.
-func (t *tracee) bury(tid int) {
+// reap waits for an exited thread: the process is not gone until all its threads
+// are reaped. The first thread of our own child is left to its waiter.
+func (t *tracee) reap(tid int) {
 	if tid == t.pid && parent(t.pid) == os.Getpid() {
 		return
 	}
@@ -144,8 +149,7 @@ func (t *tracee) bury(tid int) {
 }
 
 // stop stops all threads, also those that others make meanwhile.
-func (t *tracee) stop() error {
-	deadline := time.Now().Add(stopLimit)
+func (t *tracee) stop(deadline time.Time) error {
 	known := make(map[int]bool)
 	for range maxPasses {
 		fresh, err := t.seize(known, deadline)
@@ -246,7 +250,7 @@ func (t *tracee) awaitStops(deadline time.Time) error {
 		stop, err := t.tracer.awaitStop(tid, deadline)
 		switch {
 		case errors.Is(err, unix.ECHILD):
-			t.bury(tid)
+			t.reap(tid)
 		case err != nil:
 			return t.stuck(tid, err)
 		default:

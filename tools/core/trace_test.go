@@ -37,19 +37,19 @@ type traceeProgram struct {
 // startTracee compiles and starts the program and waits for its ready line.
 func startTracee(t *testing.T, mode string) *traceeProgram {
 	t.Helper()
-	return startTraceeIn(t, mode, 0)
+	return startTraceeBy(t, mode, func(program string) string { return program })
 }
 
-// startTraceeIn starts it in new namespaces, as the CLONE_NEW... flags say.
-func startTraceeIn(t *testing.T, mode string, namespaces uintptr) *traceeProgram {
+// startTraceeBy starts it by the program that by returns, which becomes it.
+func startTraceeBy(t *testing.T, mode string, by func(program string) string) *traceeProgram {
 	t.Helper()
 	nodetest.Root(t)
 	binary := filepath.Join(t.TempDir(), "tracee")
 	if out, err := exec.Command("cc", "-O1", "-pthread", "-o", binary, "testdata/tracee.c").CombinedOutput(); err != nil {
 		t.Fatalf("compile: %v\n%s", err, out)
 	}
-	p := &traceeProgram{t: t, cmd: exec.Command(binary, mode)}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: namespaces}
+	p := &traceeProgram{t: t, cmd: exec.Command(by(binary), mode)}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func (p *traceeProgram) end() string {
 // stopped stops the process, for as long as f takes.
 func stopped(t *testing.T, pid int, f func(*tracee)) {
 	t.Helper()
-	tracee, err := stopThreads(pid)
+	tracee, err := stopThreads(pid, stopLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,6 +258,16 @@ func TestWaitsAreNotCutShort(t *testing.T) {
 	}
 }
 
+// TestWaitsThatAreCutShort is what stopon's manual says under CORES.
+func TestWaitsThatAreCutShort(t *testing.T) {
+	p := startTracee(t, "cut")
+	awaitStates(t, p.pid(), func(states string) bool { return states == "SSSSSSSSS" })
+	stopped(t, p.pid(), func(*tracee) {})
+	if got, want := p.end(), "epoll_wait semtimedop sigtimedwait recv io_getevents done\n"; got != want {
+		t.Errorf("calls that are cut short: %q, want %q", got, want)
+	}
+}
+
 func TestGroupStopOutlivesOurs(t *testing.T) {
 	p := startTracee(t, "storm")
 	if err := unix.Kill(p.pid(), unix.SIGSTOP); err != nil {
@@ -331,7 +341,7 @@ func TestFirstThreadHasEnded(t *testing.T) {
 func TestUninterruptibleThreadIsGivenUp(t *testing.T) {
 	p := startTracee(t, "vfork")
 	start := time.Now()
-	tracee, err := stopThreads(p.pid())
+	tracee, err := stopThreads(p.pid(), stopLimit)
 	if err == nil {
 		tracee.resume()
 		t.Fatal("stopThreads = nil, want an error")
@@ -343,6 +353,29 @@ func TestUninterruptibleThreadIsGivenUp(t *testing.T) {
 		t.Errorf("error = %v, want %q in it", err, want)
 	}
 	if got := p.end(); got != "done\n" { // not stopped, not traced
+		t.Errorf("program says %q", got)
+	}
+}
+
+// TestStuckThreadsHoldUpNoOther has threads that stop and threads that do not.
+func TestStuckThreadsHoldUpNoOther(t *testing.T) {
+	p := startTracee(t, "later")
+	const stuck = 2
+	for i := range 2*stuck - 1 { // each says that it waits, and that it is stuck
+		if i >= stuck-1 {
+			if err := unix.Kill(p.pid(), unix.SIGUSR2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if line, err := p.stdout.ReadString('\n'); line != "ready\n" {
+			t.Fatalf("line = %q, %v, want ready", line, err)
+		}
+	}
+	if _, err := stopThreads(p.pid(), 100*time.Millisecond); !errors.Is(err, errTimeout) {
+		t.Errorf("stopThreads = %v, want %v", err, errTimeout)
+	}
+	awaitStates(t, p.pid(), func(states string) bool { return states == "SDSD" })
+	if got := p.end(); got != "done\n" {
 		t.Errorf("program says %q", got)
 	}
 }
@@ -374,7 +407,7 @@ func TestStopsWaitForTheirTurn(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for range 20 {
-				tracee, err := stopThreads(p.pid())
+				tracee, err := stopThreads(p.pid(), stopLimit)
 				if err != nil {
 					t.Error(err)
 					return
@@ -394,7 +427,7 @@ func TestStopsWaitForTheirTurn(t *testing.T) {
 func TestStopDuringOursIsRefused(t *testing.T) {
 	p := startTracee(t, "count")
 	stopped(t, p.pid(), func(*tracee) {
-		if _, err := stopThreads(p.pid()); !errors.Is(err, errOurs) {
+		if _, err := stopThreads(p.pid(), stopLimit); !errors.Is(err, errOurs) {
 			t.Errorf("stopThreads = %v, want %v", err, errOurs)
 		}
 	})
@@ -422,7 +455,7 @@ func TestTracedAlready(t *testing.T) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() && lines.Text() != "attached" {
 	}
-	_, err = stopThreads(p.pid())
+	_, err = stopThreads(p.pid(), stopLimit)
 	if want := fmt.Sprintf("process %d traces it already", gdb.Process.Pid); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error = %v, want %q in it", err, want)
 	}
@@ -459,7 +492,7 @@ func TestNothingToStop(t *testing.T) {
 		{2, nil, "thread of the kernel"},
 		{os.Getpid(), nil, "it is this one"},
 	} {
-		_, err := stopThreads(test.pid)
+		_, err := stopThreads(test.pid, stopLimit)
 		if err == nil || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("stopThreads(%d) = %v, want %q", test.pid, err, test.text)
 		}

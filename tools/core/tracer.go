@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -30,37 +29,19 @@ var errTimeout = errors.New("it does not stop")
 type tracer struct {
 	calls   chan func()
 	changed chan os.Signal // a tracee may have stopped or ended
-	holders atomic.Int32
 }
 
-// startTracer returns a tracer with one holder.
 func startTracer() *tracer {
 	t := &tracer{calls: make(chan func()), changed: make(chan os.Signal, 1)}
-	t.holders.Store(1)
 	signal.Notify(t.changed, unix.SIGCHLD)
 	go t.run()
 	return t
 }
 
-// hold keeps the tracer for one release more. It reports false if it has ended.
-func (t *tracer) hold() bool {
-	for {
-		n := t.holders.Load()
-		if n == 0 {
-			return false
-		}
-		if t.holders.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-// release ends the tracer if nobody else holds it.
-func (t *tracer) release() {
-	if t.holders.Add(-1) == 0 {
-		signal.Stop(t.changed)
-		close(t.calls)
-	}
+// close ends the tracer.
+func (t *tracer) close() {
+	signal.Stop(t.changed)
+	close(t.calls)
 }
 
 // do runs f on the tracer's thread.
@@ -126,15 +107,10 @@ func (t *tracer) awaitStop(tid int, deadline time.Time) (stop, error) {
 	}
 }
 
-// awaitEnd waits until a traced process that was killed has ended. Its parent is
-// told only then.
-func (t *tracer) awaitEnd(pid int) {
-	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WALL, nil), unix.EINTR) {
-	}
-}
-
-// poll returns tid's stop if it has one that was not returned yet: else EAGAIN,
-// or ECHILD if the thread has ended, which is left to be waited for.
+// poll returns tid's stop if it is stopped: else EAGAIN, or ECHILD if the thread has
+// ended, which is left to be waited for. It leaves the stop's status where it is
+// (WNOWAIT): a signal on its way to the thread is in it, and would be lost if this
+// process died before it passed the signal on.
 func poll(tid int) (stop, error) {
 	var info struct { // the part of siginfo_t that waitid fills in
 		_      [16]byte
@@ -144,7 +120,7 @@ func poll(tid int) (stop, error) {
 		_      [signalInfo - 28]byte
 	}
 	for {
-		err := unix.Waitid(unix.P_PID, tid, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WSTOPPED|unix.WNOHANG|unix.WALL, nil)
+		err := unix.Waitid(unix.P_PID, tid, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WSTOPPED|unix.WNOHANG|unix.WALL|unix.WNOWAIT, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:

@@ -24,9 +24,9 @@ import (
 
 // ways are the ways to take a core, by name.
 var ways = []struct {
-	name string
-	Way
-}{{"stopped", Stopped}, {"snapshot", Snapshot}}
+	name   string
+	direct bool
+}{{"copied", false}, {"direct", true}}
 
 // Where struct user_regs_struct has them, in words.
 const (
@@ -49,7 +49,7 @@ func TestCoreIsTheProcess(t *testing.T) {
 				tids := h.tids(t)
 				about := tids[len(tids)-1]
 				result, err := Write(t.Context(), h.PID, filepath.Join(dir, "core"), Options{
-					Way: way.Way, Thread: about, Note: []byte(`{"event":"test"}`),
+					direct: way.direct, Thread: about, Note: []byte(`{"event":"test"}`),
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -207,7 +207,7 @@ func TestOtherToolsReadCores(t *testing.T) {
 			h := startHeap(t, version, "20")
 			h.freeze(t)
 			path := filepath.Join(t.TempDir(), "core")
-			if _, err := Write(t.Context(), h.PID, path, Options{Way: way.Way}); err != nil {
+			if _, err := Write(t.Context(), h.PID, path, Options{direct: way.direct, MaxStop: 60e9}); err != nil {
 				t.Fatal(err)
 			}
 			out := runTool(t, "gdb", "-nx", "-batch", "-ex", "thread apply all -q p/x $pc",

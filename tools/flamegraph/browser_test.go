@@ -1,20 +1,11 @@
 package flamegraph
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/url"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"testing"
 
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/webdriver"
 )
 
 // need returns the path of a program; without it the test is skipped, or fails
@@ -23,196 +14,27 @@ func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
-		nodetest.MustRun(t, fmt.Sprintf("needs %s: %v", program, err))
+		nodetest.MustRun(t, "needs "+program+": "+err.Error())
 	}
 	return path
 }
 
-// A browser is one headless Chromium with one page, driven by WebDriver.
+// A browser shows one of our pages.
 type browser struct {
-	t       *testing.T
-	session string // URL
+	*webdriver.Browser
+	t *testing.T
 }
-
-// chromeFlags keep Chromium off the screen and off the network.
-var chromeFlags = []string{
-	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-	"--disable-background-networking", "--disable-component-update", "--disable-sync",
-	"--hide-scrollbars", "--force-color-profile=srgb", "--window-size=1280,800",
-}
-
-var driverPort = regexp.MustCompile(`started successfully on port (\d+)`)
 
 // open starts a browser on a page with that content.
 func open(t *testing.T, file, content string) *browser {
 	t.Helper()
-	chromium := need(t, "chromium")
-	driver := exec.Command(need(t, "chromedriver"), "--port=0")
-	out, err := driver.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := driver.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		driver.Process.Kill()
-		driver.Wait()
-	})
-	b := &browser{t: t}
-	for s := bufio.NewScanner(out); b.session == "" && s.Scan(); {
-		if m := driverPort.FindStringSubmatch(s.Text()); m != nil {
-			b.session = "http://127.0.0.1:" + m[1] + "/session"
-		}
-	}
-	args := append([]string{"--user-data-dir=" + t.TempDir()}, chromeFlags...)
-	var created struct{ SessionID string }
-	b.call("POST", "", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
-		"goog:chromeOptions": map[string]any{"binary": chromium, "args": args},
-		"goog:loggingPrefs":  map[string]any{"browser": "ALL"},
-	}}}, &created)
-	b.session += "/" + created.SessionID
-	t.Cleanup(func() { b.call("DELETE", "", nil, nil) })
-
-	page := filepath.Join(t.TempDir(), file)
-	if err := os.WriteFile(page, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	b.call("POST", "/url", map[string]string{"url": (&url.URL{Scheme: "file", Path: page}).String()}, nil)
+	b := &browser{webdriver.Open(t), t}
+	b.Show(file, content)
 	return b
-}
-
-// call makes one WebDriver request and reads the value of its answer into value.
-func (b *browser) call(method, path string, body, value any) {
-	b.t.Helper()
-	data, err := json.Marshal(body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if body == nil {
-		data = nil
-	}
-	req, err := http.NewRequest(method, b.session+path, bytes.NewReader(data))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var answer struct{ Value json.RawMessage }
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		b.t.Fatalf("read answer to %s %s: %v", method, path, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		b.t.Fatalf("%s %s: %.600s", method, path, answer.Value)
-	}
-	if value != nil {
-		if err := json.Unmarshal(answer.Value, value); err != nil {
-			b.t.Fatalf("read answer to %s %s: %v", method, path, err)
-		}
-	}
 }
 
 // eval returns the value of a JavaScript expression in the page.
 func eval[T any](b *browser, expression string, args ...any) T {
 	b.t.Helper()
-	if args == nil {
-		args = []any{}
-	}
-	var value T
-	b.call("POST", "/execute/sync", map[string]any{"script": "return (" + expression + ");", "args": args}, &value)
-	return value
-}
-
-// A point is a place in the window, in pixels.
-type point struct{ X, Y float64 }
-
-// middle returns the middle of the element that a JavaScript expression gives.
-func (b *browser) middle(element string) point {
-	b.t.Helper()
-	return eval[point](b, fmt.Sprintf(
-		"(r => ({X: r.x + r.width / 2, Y: r.y + r.height / 2}))((%s).getBoundingClientRect())", element))
-}
-
-// pointer moves the mouse to p, and clicks if click is set.
-func (b *browser) pointer(p point, click bool) {
-	b.t.Helper()
-	actions := []map[string]any{{"type": "pointerMove", "duration": 0, "x": int(p.X), "y": int(p.Y)}}
-	if click {
-		actions = append(actions, map[string]any{"type": "pointerDown", "button": 0}, map[string]any{"type": "pointerUp", "button": 0})
-	}
-	b.call("POST", "/actions", map[string]any{"actions": []any{map[string]any{
-		"type": "pointer", "id": "mouse", "parameters": map[string]string{"pointerType": "mouse"}, "actions": actions,
-	}}}, nil)
-}
-
-func (b *browser) click(p point) { b.t.Helper(); b.pointer(p, true) }
-func (b *browser) hover(p point) { b.t.Helper(); b.pointer(p, false) }
-
-// Keys of WebDriver.
-const (
-	escapeKey = "\ue00c"
-	enterKey  = "\ue007"
-	ctrlKey   = "\ue009"
-	upKey     = "\ue013"
-	downKey   = "\ue015"
-)
-
-// keys types text; a key in held is held down meanwhile.
-func (b *browser) keys(text, held string) {
-	b.t.Helper()
-	var actions []map[string]any
-	if held != "" {
-		actions = append(actions, map[string]any{"type": "keyDown", "value": held})
-	}
-	for _, r := range text {
-		actions = append(actions, map[string]any{"type": "keyDown", "value": string(r)}, map[string]any{"type": "keyUp", "value": string(r)})
-	}
-	if held != "" {
-		actions = append(actions, map[string]any{"type": "keyUp", "value": held})
-	}
-	b.call("POST", "/actions", map[string]any{"actions": []any{map[string]any{"type": "key", "id": "keys", "actions": actions}}}, nil)
-}
-
-// screenshot writes the page to DIR/name.png where USTACK_SCREENSHOTS names a
-// folder, for a person to look at.
-func (b *browser) screenshot(name string) {
-	b.t.Helper()
-	dir := os.Getenv("USTACK_SCREENSHOTS")
-	if dir == "" {
-		return
-	}
-	var data string
-	b.call("GET", "/screenshot", nil, &data)
-	png, err := base64.StdEncoding.DecodeString(data)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// quiet fails the test if the page wrote errors or asked for anything else than itself.
-func (b *browser) quiet() {
-	b.t.Helper()
-	var logs []struct{ Level, Message string }
-	b.call("POST", "/se/log", map[string]string{"type": "browser"}, &logs)
-	for _, l := range logs {
-		b.t.Errorf("page says %s: %s", l.Level, l.Message)
-	}
-	if got := eval[[]string](b, "performance.getEntriesByType('resource').map(e => e.name)"); len(got) > 0 {
-		b.t.Errorf("page fetched %q, want nothing", got)
-	}
-}
-
-// wait returns once a JavaScript condition holds.
-func (b *browser) wait(condition string) {
-	b.t.Helper()
-	var held bool
-	b.call("POST", "/execute/async", map[string]any{"args": []any{}, "script": fmt.Sprintf(`const done = arguments[0];
-		const check = () => (%s) ? done(true) : requestAnimationFrame(check);
-		check();`, condition)}, &held)
+	return webdriver.Eval[T](b.Browser, expression, args...)
 }

@@ -29,7 +29,7 @@ type folding struct{ separator, instead string }
 
 func collapse(w io.Writer, p *Profile, fold folding) error {
 	counts := map[string]uint64{}
-	for _, s := range p.Stacks {
+	for _, s := range p.rooted().Stacks {
 		var labels []string
 		for _, f := range slices.Backward(s.frames()) {
 			labels = append(labels, strings.ReplaceAll(foldedLabel(f), fold.separator, fold.instead))

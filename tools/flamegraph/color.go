@@ -18,6 +18,8 @@ var kindHues = map[symbolize.Kind]hue{
 	symbolize.Native:  {204, 18, 0.58},
 	symbolize.Kernel:  {272, 24, 0.48},
 	symbolize.Typed:   {60, 10, 0.14},
+	symbolize.Wasm:    {318, 22, 0.52},
+	symbolize.RegExp:  {2, 12, 0.6},
 }
 
 // fill returns the colour of a function's box as "#rrggbb": the hue says the

@@ -107,7 +107,7 @@ func (b *cpuBuilder) times(period int64) {
 // one, -1 for a line that is not known.
 func (b *cpuBuilder) callFrame(f symbolize.Frame) cpuFrame {
 	frame := cpuFrame{FunctionName: name(f), ScriptID: "0", URL: place(f), LineNumber: -1, ColumnNumber: -1}
-	if f.Kind != symbolize.JS {
+	if !scripted(f) {
 		return frame
 	}
 	if frame.FunctionName == anonymous {

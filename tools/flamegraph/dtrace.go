@@ -23,6 +23,7 @@ const dtraceIndent = 14
 // Stacks are in order of their counts, the most frequent last, frames leaf first:
 //
 //	JavaScript     name at file line 12
+//	WebAssembly    name at url
 //	native         module`name+0x1c
 //	without name   module`0x7a1c
 //	typed          << entry >>
@@ -55,7 +56,7 @@ func writeDTrace(w io.Writer, p *Profile, _ Options) error {
 func dtraceFrame(f symbolize.Frame) string {
 	module := strings.Trim(clean(path.Base(f.Module)), "[]")
 	switch {
-	case f.Kind == symbolize.JS:
+	case f.Kind == symbolize.JS, f.Kind == symbolize.Wasm && f.File != "":
 		return uncut(name(f) + " at " + dtracePlace(f))
 	case f.Kind == symbolize.Typed:
 		return "<< " + strings.Trim(name(f), "<> ") + " >>"

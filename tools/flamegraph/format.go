@@ -87,15 +87,22 @@ func (o Options) title(p *Profile) string {
 // empty if nothing was lost.
 func (p *Profile) summary() string {
 	var parts []string
-	if p.Node != "" {
+	processes := len(p.processes())
+	if processes > 1 { // each of a version of its own
+		parts = append(parts, fmt.Sprintf("%d processes", processes))
+	}
+	if p.Node != "" && processes < 2 {
 		parts = append(parts, "Node.js "+clean(p.Node))
 	}
-	if p.V8 != "" {
+	if p.V8 != "" && processes < 2 {
 		parts = append(parts, "V8 "+clean(p.V8))
 	}
 	s := plural(p.Samples, "sample")
 	if p.Hz > 0 {
 		s += fmt.Sprintf(" at %d Hz", p.Hz)
+	}
+	if p.HzAsked > p.Hz {
+		s += fmt.Sprintf(" (of %d)", p.HzAsked)
 	}
 	if p.Duration > 0 {
 		s += fmt.Sprintf(" in %.1f s", p.Duration.Seconds())
@@ -109,6 +116,9 @@ func (p *Profile) summary() string {
 
 func (p *Profile) losses() string {
 	var parts []string
+	if p.Throttled > 0 {
+		parts = append(parts, plural(p.Throttled, "sample")+" throttled")
+	}
 	if p.Lost > 0 {
 		parts = append(parts, plural(p.Lost, "sample")+" lost")
 	}

@@ -147,3 +147,10 @@ func TestPprofIsGzipped(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestProgramIsPprofsFirstMapping(t *testing.T) {
+	p := server()
+	if got := p.Pprof().Mapping[0].File; got != nodeBinary {
+		t.Errorf("first mapping = %s, want %s", got, nodeBinary)
+	}
+}

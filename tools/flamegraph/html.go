@@ -72,13 +72,13 @@ func newHTMLData(p *Profile, o Options) htmlData {
 		htmlData: htmlData{Files: []string{}, Modules: []string{}, Names: []string{}, Frames: []int{}, Threads: []htmlThread{}, Min: o.MinPercent},
 		frames:   map[symbolize.Frame]uint64{}, files: map[string]int{}, modules: map[string]int{},
 	}
-	for k := symbolize.Native; k <= symbolize.Kernel; k++ {
+	for k := symbolize.Native; k <= symbolize.RegExp; k++ {
 		d.Kinds = append(d.Kinds, k.String())
 	}
-	for t := symbolize.NoTier; t <= symbolize.Optimized; t++ {
+	for t := symbolize.NoTier; t <= symbolize.Liftoff; t++ {
 		d.Tiers = append(d.Tiers, t.String())
 	}
-	for _, t := range p.threads() {
+	for _, t := range p.rooted().threads() {
 		thread := htmlThread{PID: t.PID, TID: t.TID, Name: t.Name, Nodes: []uint64{}, Tiers: []uint64{}}
 		for _, c := range newTree(t.Stacks).children {
 			d.add(&thread, c, 0)
@@ -99,7 +99,7 @@ type htmlBuilder struct {
 func (b *htmlBuilder) add(t *htmlThread, n *node, level uint64) {
 	id := uint64(len(t.Nodes) / 3)
 	t.Nodes = append(t.Nodes, b.frame(n.frame), level, n.self)
-	for tier := symbolize.Interpreted; tier <= symbolize.Optimized; tier++ {
+	for tier := symbolize.Interpreted; tier <= symbolize.Liftoff; tier++ {
 		if count := n.tiers[tier]; count > 0 {
 			t.Tiers = append(t.Tiers, id, uint64(tier), count)
 		}

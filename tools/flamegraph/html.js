@@ -23,7 +23,7 @@
 
   // group names the module, or the package of JavaScript, that a function is of.
   function group(f) {
-    if (f.kind !== "js") return f.mark ? "" : f.module.slice(f.module.lastIndexOf("/") + 1) || "unknown";
+    if (f.kind !== "js" && f.kind !== "wasm") return f.mark ? "" : f.module.slice(f.module.lastIndexOf("/") + 1) || "unknown";
     if (f.file.startsWith("node:")) return "Node.js library";
     const packaged = f.file.match(/.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/);
     return packaged ? packaged[1] : "application";
@@ -148,9 +148,9 @@
     select.hidden = data.threads.length < 2;
   }
 
-  const hues = { js: [26, 22, 86], builtin: [152, 22, 42], native: [204, 18, 58], kernel: [272, 24, 48], typed: [60, 10, 14] };
-  const kindLabels = { js: "JavaScript", builtin: "V8 builtin", native: "native", kernel: "kernel" };
-  const tierColors = { interpreted: "#e8a0a0", baseline: "#f2c48d", maglev: "#ecdf8f", turbofan: "#9fd3a4", optimized: "#9cc7d8" };
+  const hues = { js: [26, 22, 86], builtin: [152, 22, 42], native: [204, 18, 58], kernel: [272, 24, 48], typed: [60, 10, 14], wasm: [318, 22, 52], regexp: [2, 12, 60] };
+  const kindLabels = { js: "JavaScript", wasm: "WebAssembly", regexp: "RegExp", builtin: "V8 builtin", native: "native", kernel: "kernel" };
+  const tierColors = { interpreted: "#e8a0a0", baseline: "#f2c48d", maglev: "#ecdf8f", turbofan: "#9fd3a4", optimized: "#9cc7d8", liftoff: "#c3a6dd" };
   const gray = "#d5d8dc", hit = "#e64bbf";
   const hsl = (h, s, l) => "hsl(" + h.toFixed(0) + " " + s.toFixed(0) + "% " + l.toFixed(1) + "%)";
 
@@ -193,7 +193,7 @@
     depth: () => [["root", hsl(8, 82, 70)], ["leaf", hsl(55, 82, 70)]],
     share: () => [0.1, 0.5, 1].map((share) => [100 * share + "%", shareColor(share)]),
     module: () => [...groupHues].filter(([name]) => name).slice(0, 7).map(([name, hue]) => [name, hsl(hue, 52, 75)]),
-    tier: () => [...Object.entries(tierColors), ["not JavaScript", gray]],
+    tier: () => [...Object.entries(tierColors), ["neither JavaScript nor WebAssembly", gray]],
   };
 
   function drawLegend() {
@@ -243,7 +243,8 @@
   function drawBox(node, charWidth) {
     const b = box(node);
     if (!b || b.w < 0.3 || (node !== root && 100 * node.total < data.min * root.total)) return;
-    context.globalAlpha = above(node) ? 0.45 : 1;
+    const dimmed = state.pattern && !node.hit;
+    context.globalAlpha = dimmed ? 0.25 : above(node) ? 0.45 : 1;
     context.fillStyle = node.hit ? hit : colors[state.color](node);
     context.beginPath();
     context.roundRect(b.x, b.y, Math.max(b.w - 0.5, 0.3), rowHeight - 1, Math.min(2, b.w / 2));
@@ -254,7 +255,8 @@
     }
     const label = fit(node.f.name, Math.floor((b.w - 2 * pad) / charWidth));
     if (!label) return;
-    context.fillStyle = "#10151c";
+    context.globalAlpha = dimmed ? 0.6 : context.globalAlpha;
+    context.fillStyle = dimmed ? getComputedStyle(document.body).color : "#10151c";
     context.fillText(label, b.x + pad, b.y + 12.5);
   }
 
@@ -484,6 +486,7 @@
   byId("color").addEventListener("change", (e) => { state.color = e.target.value; drawLegend(); draw(); });
   window.addEventListener("keydown", onKey);
   window.addEventListener("resize", () => { resize(); draw(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   offerThreads();
   build();
   show();

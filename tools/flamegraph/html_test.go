@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"ustack/symbolize"
+	"ustack/testdata/nodetest/webdriver"
 )
 
 // at returns the place in the window of what is at a fraction of the graph's
 // width and a level above its root.
-func (b *browser) at(fraction float64, level int) point {
+func (b *browser) at(fraction float64, level int) webdriver.Point {
 	b.t.Helper()
-	return eval[point](b, `(r => ({
+	return eval[webdriver.Point](b, `(r => ({
 		X: r.left + arguments[0] * r.width,
 		Y: document.getElementById("invert").getAttribute("aria-pressed") === "true"
 			? r.top + (arguments[1] + 0.5) * 18 : r.bottom - (arguments[1] + 0.5) * 18,
@@ -27,9 +28,9 @@ func (b *browser) told(label string) string {
 		([...document.querySelectorAll("#details tr")].find(tr => tr.textContent.startsWith(arguments[0]))?.cells[1].textContent ?? "")`, label)
 }
 
-func (b *browser) element(id string) point {
+func (b *browser) element(id string) webdriver.Point {
 	b.t.Helper()
-	return b.middle(fmt.Sprintf("document.getElementById(%q)", id))
+	return b.Middle(fmt.Sprintf("document.getElementById(%q)", id))
 }
 
 // choose picks an option of a select element.
@@ -49,86 +50,86 @@ func simple() *Profile {
 
 func TestHTMLZooms(t *testing.T) {
 	b := open(t, "graph.html", write(t, "html", fixtures()["server"], Options{}))
-	b.screenshot("html")
-	b.quiet()
+	b.Screenshot("html")
+	b.Quiet()
 
 	b = open(t, "graph.html", write(t, "html", simple(), Options{}))
-	b.hover(b.at(0.75*100/117, 2))
+	b.Hover(b.at(0.75*100/117, 2))
 	if got, want := b.told("samples"), "c: 50 · 42.74%"; got != want {
 		t.Fatalf("under the pointer: %q, want %q", got, want)
 	}
-	b.click(b.at(0.75*100/117, 2))
-	b.screenshot("html-zoomed")
+	b.Click(b.at(0.75*100/117, 2))
+	b.Screenshot("html-zoomed")
 	for _, tt := range []struct {
 		fraction float64
 		level    int
 		want     string
 	}{{0.79, 3, "d: 40 · 34.19%"}, {0.01, 2, "c: 50 · 42.74%"}, {0.99, 1, "main: 100 · 85.47%"}, {0.81, 3, "c: 50 · 42.74%"}} {
-		b.hover(b.at(tt.fraction, tt.level))
+		b.Hover(b.at(tt.fraction, tt.level))
 		if got := b.told("samples"); got != tt.want {
 			t.Errorf("zoomed, at %g of level %d: %q, want %q", tt.fraction, tt.level, got, tt.want)
 		}
 	}
-	b.click(b.element("reset"))
-	b.hover(b.at(0.1, 2))
+	b.Click(b.element("reset"))
+	b.Hover(b.at(0.1, 2))
 	if got, want := b.told("samples"), "a: 20 · 17.09%"; got != want {
 		t.Errorf("after reset: %q, want %q", got, want)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestHTMLSearches(t *testing.T) {
 	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
-	b.keys("f", ctrlKey)
-	b.keys("^[cd] ?", "")
+	b.Keys("f", webdriver.CtrlKey)
+	b.Keys("^[cd] ?", "")
 	if got, want := b.text("matched"), "57.3% matched"; got != want { // c with d in it, and the pool's d
 		t.Errorf("matched = %q, want %q", got, want)
 	}
-	b.screenshot("html-searched")
-	b.click(b.at(0.75*100/117, 2))
+	b.Screenshot("html-searched")
+	b.Click(b.at(0.75*100/117, 2))
 	if got, want := b.text("matched"), "100.0% matched"; got != want {
 		t.Errorf("zoomed into c: matched = %q, want %q", got, want)
 	}
-	b.keys(escapeKey, "")
+	b.Keys(webdriver.EscapeKey, "")
 	if got := b.text("matched"); got != "" {
 		t.Errorf("after Esc: matched = %q, want nothing", got)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestHTMLTurnsOver(t *testing.T) {
 	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
-	top := func() point {
-		return eval[point](b, `(r => ({X: r.left + 5, Y: r.top + 9}))(document.getElementById("canvas").getBoundingClientRect())`)
+	top := func() webdriver.Point {
+		return eval[webdriver.Point](b, `(r => ({X: r.left + 5, Y: r.top + 9}))(document.getElementById("canvas").getBoundingClientRect())`)
 	}
-	b.click(b.element("invert"))
-	b.hover(top())
+	b.Click(b.element("invert"))
+	b.Hover(top())
 	if got, want := b.told("samples"), "all samples: 117 · 100.00%"; got != want {
 		t.Errorf("icicle, at the top: %q, want %q", got, want)
 	}
-	b.screenshot("html-icicle")
-	b.keys("i", "")
-	b.hover(top())
+	b.Screenshot("html-icicle")
+	b.Keys("i", "")
+	b.Hover(top())
 	if got := b.told("samples"); got == "all samples: 117 · 100.00%" && eval[string](b, `document.getElementById("invert").getAttribute("aria-pressed")`) == "true" {
 		t.Error("i does not turn the graph back")
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestHTMLMergesFromTheLeaf(t *testing.T) {
 	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
-	b.click(b.element("reverse"))
-	b.screenshot("html-reversed")
+	b.Click(b.element("reverse"))
+	b.Screenshot("html-reversed")
 	// Leaves by name: a (20), b (30), c (10), d (57).
-	b.hover(b.at(80.0/117, 1))
+	b.Hover(b.at(80.0/117, 1))
 	if got, want := b.told("samples"), "d: 57 · 48.72%"; got != want {
 		t.Errorf("by callee: %q, want %q", got, want)
 	}
-	b.hover(b.at(62.0/117, 2))
+	b.Hover(b.at(62.0/117, 2))
 	if got, want := b.told("samples"), "c: 40 · 34.19%"; got != want {
 		t.Errorf("d's caller: %q, want %q", got, want)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestHTMLShowsOneThread(t *testing.T) {
@@ -138,36 +139,36 @@ func TestHTMLShowsOneThread(t *testing.T) {
 		t.Errorf("the pool's thread: %q, want %q", got, want)
 	}
 	b.choose("thread", "thread 0")
-	b.hover(b.at(0.75, 2))
+	b.Hover(b.at(0.75, 2))
 	if got, want := b.told("samples"), "c: 50 · 50.00%"; got != want {
 		t.Errorf("the main thread: %q, want %q", got, want)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestHTMLObeysTheKeyboard(t *testing.T) {
 	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
-	b.keys(upKey+upKey, "") // main, its widest callee
+	b.Keys(webdriver.UpKey+webdriver.UpKey, "") // main, its widest callee
 	if got, want := b.told("samples"), "c: 50 · 42.74%"; got != want {
 		t.Fatalf("up, up: %q, want %q", got, want)
 	}
-	b.keys(enterKey, "")
+	b.Keys(webdriver.EnterKey, "")
 	if !eval[bool](b, `!document.getElementById("reset").hidden`) {
 		t.Error("Enter does not zoom")
 	}
-	b.keys(downKey, "")
+	b.Keys(webdriver.DownKey, "")
 	if got, want := b.told("samples"), "main: 100 · 85.47%"; got != want {
 		t.Errorf("down: %q, want %q", got, want)
 	}
-	b.keys(escapeKey, "")
+	b.Keys(webdriver.EscapeKey, "")
 	if eval[bool](b, `!document.getElementById("reset").hidden`) {
 		t.Error("Esc does not zoom out")
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 // pixel returns the colour of the canvas at a point of the window.
-func (b *browser) pixel(p point) []float64 {
+func (b *browser) pixel(p webdriver.Point) []float64 {
 	b.t.Helper()
 	return eval[[]float64](b, `((c, r) => [...c.getContext("2d").getImageData(
 		(arguments[0] - r.left) * devicePixelRatio, (arguments[1] - r.top) * devicePixelRatio, 1, 1).data])(
@@ -179,7 +180,7 @@ func TestHTMLColors(t *testing.T) {
 	seen := map[string]string{}
 	for _, mode := range []string{"kind", "depth", "share", "module", "tier"} {
 		b.choose("color", mode)
-		b.screenshot("html-" + mode)
+		b.Screenshot("html-" + mode)
 		key := fmt.Sprint(b.pixel(b.at(0.5, 3)), b.pixel(b.at(0.5, 8)), b.pixel(b.at(0.5, 12)))
 		if was, ok := seen[key]; ok {
 			t.Errorf("colours %s and %s look alike: %s", was, mode, key)
@@ -197,7 +198,7 @@ func TestHTMLIsSafeFromNames(t *testing.T) {
 		t.Errorf("page ends %d scripts, want its own 2", n)
 	}
 	b := open(t, "awkward.html", page)
-	b.screenshot("html-awkward")
+	b.Screenshot("html-awkward")
 	want := map[string]bool{}
 	for _, s := range awkward().Stacks {
 		want[name(s.Frames[0])] = true
@@ -208,26 +209,26 @@ func TestHTMLIsSafeFromNames(t *testing.T) {
 	for n := range want {
 		t.Errorf("no function %.80q in the page", n)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestHTMLShowsEmptyAndDeepProfiles(t *testing.T) {
 	b := open(t, "empty.html", write(t, "html", &Profile{}, Options{}))
-	b.screenshot("html-empty")
+	b.Screenshot("html-empty")
 	if got, want := b.told("samples"), "all samples: 0 · 0.00%"; got != want {
 		t.Errorf("empty: %q, want %q", got, want)
 	}
-	b.quiet()
+	b.Quiet()
 
 	b = open(t, "deep.html", write(t, "html", deep(), Options{}))
 	for range 300 {
-		b.keys(upKey, "")
+		b.Keys(webdriver.UpKey, "")
 	}
 	if got, want := b.told("samples"), "level299: 5 · 100.00%"; got != want {
 		t.Errorf("300 keys up: %q, want %q", got, want)
 	}
-	b.screenshot("html-deep")
-	b.quiet()
+	b.Screenshot("html-deep")
+	b.Quiet()
 }
 
 // wide has n distinct functions, each on a stack of its own.
@@ -249,13 +250,13 @@ func TestHTMLCopesWith50000Functions(t *testing.T) {
 	if redraw > 2000 {
 		t.Errorf("a redraw takes %.0f ms, want at most 2000", redraw)
 	}
-	b.keys("/", "")
-	b.keys("^f49999 ", "")
+	b.Keys("/", "")
+	b.Keys("^f49999 ", "")
 	if got, want := b.text("matched"), "0.0% matched"; got != want {
 		t.Errorf("matched = %q, want %q", got, want)
 	}
-	b.screenshot("html-wide")
-	b.quiet()
+	b.Screenshot("html-wide")
+	b.Quiet()
 }
 
 func TestHTMLDataAddsUp(t *testing.T) {
@@ -269,4 +270,26 @@ func TestHTMLDataAddsUp(t *testing.T) {
 	if want := server().total(); total != want || math.Mod(float64(len(d.Frames)), 5) != 0 {
 		t.Errorf("nodes hold %d samples and %d numbers of frames, want %d and a multiple of 5", total, len(d.Frames), want)
 	}
+}
+
+func TestHTMLSearchDimsWhatDoesNotMatch(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	alpha := func(fraction float64) float64 { // of c, which matches, or of b, which does not
+		p := b.at(fraction, 2)
+		p.Y -= 7 // above the label
+		return b.pixel(p)[3]
+	}
+	const ofB, ofC = 0.4 * 100 / 117, 0.75 * 100 / 117
+	b.Keys("/", "")
+	b.Keys("^c ", "")
+	if hit, other := alpha(ofC), alpha(ofB); hit != 255 || other > 100 {
+		t.Errorf("alpha = %v of what matches, %v of what does not, want 255 and 64 or so", hit, other)
+	}
+	b.Prefer("dark")
+	b.Screenshot("html-dark-searched")
+	b.Keys(webdriver.EscapeKey, "")
+	if got := alpha(ofB); got != 255 {
+		t.Errorf("without a search, alpha = %v, want 255", got)
+	}
+	b.Screenshot("html-dark")
 }

@@ -9,14 +9,24 @@ import (
 // The JSON format: a contract with other programs. Names only ever get added.
 type (
 	jsonProfile struct {
-		Node          string      `json:"node"`
-		V8            string      `json:"v8"`
-		Hz            int         `json:"hz"`
-		Samples       uint64      `json:"samples"`
-		Lost          uint64      `json:"lost"`
-		Truncated     uint64      `json:"truncated"`
-		UnknownFrames uint64      `json:"unknown_frames"`
-		Stacks        []jsonStack `json:"stacks"`
+		Node          string        `json:"node"`
+		V8            string        `json:"v8"`
+		Hz            int           `json:"hz"`
+		HzAsked       int           `json:"hz_asked"`
+		Throttled     uint64        `json:"throttled"`
+		Samples       uint64        `json:"samples"`
+		Lost          uint64        `json:"lost"`
+		Truncated     uint64        `json:"truncated"`
+		UnknownFrames uint64        `json:"unknown_frames"`
+		Processes     []jsonProcess `json:"processes"`
+		Stacks        []jsonStack   `json:"stacks"`
+	}
+	jsonProcess struct {
+		PID     int    `json:"pid"`
+		Title   string `json:"title"`
+		Node    string `json:"node"`
+		V8      string `json:"v8"`
+		Samples uint64 `json:"samples"`
 	}
 	jsonStack struct {
 		Count  uint64      `json:"count"`
@@ -42,9 +52,12 @@ type (
 func writeJSON(w io.Writer, p *Profile, _ Options) error {
 	p = p.Merge()
 	out := jsonProfile{
-		Node: p.Node, V8: p.V8, Hz: p.Hz, Samples: p.Samples,
+		Node: p.Node, V8: p.V8, Hz: p.Hz, HzAsked: max(p.Hz, p.HzAsked), Throttled: p.Throttled, Samples: p.Samples,
 		Lost: p.Lost, Truncated: p.Truncated, UnknownFrames: p.UnknownFrames,
-		Stacks: make([]jsonStack, 0, len(p.Stacks)),
+		Processes: []jsonProcess{}, Stacks: make([]jsonStack, 0, len(p.Stacks)),
+	}
+	for _, part := range p.processes() {
+		out.Processes = append(out.Processes, jsonProcess{part.PID, part.Title, part.Node, part.V8, part.samples})
 	}
 	for _, s := range p.Stacks {
 		stack := jsonStack{s.Count, s.PID, s.TID, s.Thread, make([]jsonFrame, 0, len(s.Frames))}

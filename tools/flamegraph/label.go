@@ -13,18 +13,23 @@ import (
 // Label is how a frame reads in a line of text:
 //
 //	JavaScript     name file:line:column   as far as they are known
+//	WebAssembly    name url                likewise
 //	without name   module+0xoffset         the module's base name
 //	all others     name
 //
 // A Label is valid UTF-8 on one line: see clean.
 func Label(f symbolize.Frame) string {
-	if f.Kind == symbolize.JS {
+	if scripted(f) {
 		if at := place(f); at != "" {
 			return name(f) + " " + at
 		}
 	}
 	return name(f)
 }
+
+// scripted reports whether f is a function of a script or of a WebAssembly
+// module, which its File names.
+func scripted(f symbolize.Frame) bool { return f.Kind == symbolize.JS || f.Kind == symbolize.Wasm }
 
 // anonymous is the name of a JavaScript function that has none.
 const anonymous = "(anonymous)"
@@ -45,9 +50,9 @@ func name(f symbolize.Frame) string {
 }
 
 // place is where a function is: file:line:column of a JavaScript one, the
-// module of any other. It may be empty.
+// URL of a WebAssembly function's module, the mapped file of any other. It may be empty.
 func place(f symbolize.Frame) string {
-	if f.Kind != symbolize.JS {
+	if !scripted(f) {
 		return clean(f.Module)
 	}
 	return clean(f.File) + position(f)
@@ -56,9 +61,9 @@ func place(f symbolize.Frame) string {
 // shortPlace is place without the folders.
 func shortPlace(f symbolize.Frame) string {
 	switch {
-	case f.Kind != symbolize.JS && f.Module != "":
+	case !scripted(f) && f.Module != "":
 		return clean(path.Base(f.Module))
-	case f.Kind == symbolize.JS && f.File != "":
+	case scripted(f) && f.File != "":
 		return clean(path.Base(f.File)) + position(f)
 	}
 	return ""
@@ -103,6 +108,19 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// cutFront shortens s to at most limit characters, the first of them then "…": the
+// ends of names and paths tell them apart.
+func cutFront(s string, limit int) string {
+	all := []rune(s)
+	switch {
+	case len(all) <= limit:
+		return s
+	case limit < 1:
+		return ""
+	}
+	return "…" + string(all[len(all)-limit+1:])
 }
 
 // cut shortens s to at most limit characters, the last of them then "…".

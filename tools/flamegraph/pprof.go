@@ -1,7 +1,9 @@
 package flamegraph
 
 import (
+	"cmp"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,10 +48,35 @@ func (p *Profile) Pprof() *profile.Profile {
 		b.out.SampleType = b.out.SampleType[:1]
 		b.out.DefaultSampleType = "samples"
 	}
-	for _, s := range p.Merge().Stacks {
+	merged := p.Merge()
+	if program := program(merged.Stacks); program != "" {
+		b.mapping(symbolize.Frame{Module: program}) // a reader takes the first mapping for the program
+	}
+	for _, s := range merged.Stacks {
 		b.sample(s)
 	}
 	return b.out
+}
+
+// program returns the file of the program that most stacks are of: that of main
+// or _start, or else that of V8; empty if it cannot be told.
+func program(stacks []Stack) string {
+	for _, is := range []func(symbolize.Frame) bool{
+		func(f symbolize.Frame) bool { return f.Name == "_start" || f.Name == "main" },
+		func(f symbolize.Frame) bool { return f.Kind == symbolize.Builtin },
+	} {
+		samples := map[string]uint64{}
+		for _, s := range stacks {
+			if i := slices.IndexFunc(s.Frames, is); i >= 0 {
+				samples[s.Frames[i].Module] += s.Count
+			}
+		}
+		delete(samples, "")
+		if len(samples) > 0 {
+			return slices.MaxFunc(slices.Sorted(maps.Keys(samples)), func(a, b string) int { return cmp.Compare(samples[a], samples[b]) })
+		}
+	}
+	return ""
 }
 
 // period is the CPU time that one sample stands for; 0 if it is not known.
@@ -77,11 +104,9 @@ func (b *pprofBuilder) sample(s Stack) {
 	if s.Thread != "" {
 		sample.Label = map[string][]string{"thread": {clean(s.Thread)}}
 	}
-	// From the root: the first mapping of a profile counts as its program.
-	for _, f := range slices.Backward(s.frames()) {
+	for _, f := range s.frames() {
 		sample.Location = append(sample.Location, b.location(function(f)))
 	}
-	slices.Reverse(sample.Location)
 	b.out.Sample = append(b.out.Sample, sample)
 }
 

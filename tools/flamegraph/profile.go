@@ -13,16 +13,21 @@ import (
 type Profile struct {
 	Node     string // version of the first process's Node.js, as "v22.23.3"; may be empty
 	V8       string // likewise V8's, as "12.4.254.21"
-	Hz       int    // samples a second on each CPU
+	Hz       int    // samples a second on each CPU, as many as were taken
+	HzAsked  int    // as many as were asked for; 0 if that is not known
 	Start    time.Time
 	Duration time.Duration
 	Samples  uint64 // the sum of the stacks' counts
 
+	Throttled     uint64 // samples not taken: the machine could not keep up with HzAsked
 	Lost          uint64 // samples taken but not recorded
 	Truncated     uint64 // samples whose stack was deeper than is recorded
 	UnknownFrames uint64 // frames, by count, that nothing explains
 
-	Stacks []Stack
+	Processes []Process // that it is of; what is not known of them is missing
+	Stacks    []Stack
+
+	jsOnly bool // other frames were taken out
 }
 
 // A Stack is one distinct stack of one thread and how often it was seen.

@@ -37,7 +37,7 @@ const maxTold = 400
 // browser it fills the window, zooms on a click, searches, and shows details;
 // it fetches nothing.
 func writeSVG(w io.Writer, p *Profile, o Options) error {
-	root := newTree(p.Stacks)
+	root := newTree(p.rooted().Stacks)
 	return lines(w, func(b *bufio.Writer) {
 		d := drawing{Writer: b, width: max(cmp.Or(o.Width, svgWidth), 4*svgMargin), total: root.total}
 		d.least = max(float64(root.total)*o.MinPercent/100, svgLeast/d.scale())
@@ -98,7 +98,7 @@ func (d *drawing) head(p *Profile, o Options) {
 <title>%[3]s</title>
 <style>
 %[4]s</style>
-<rect width="100%%" height="100%%" fill="#fff"/>
+<rect id="page" width="100%%" height="100%%" fill="#fff"/>
 <text id="title" x="%[5]d" y="32">%[3]s</text>
 <text id="summary" x="%[5]d" y="53">%[6]s<tspan id="losses" dx="10">%[7]s</tspan></text>
 `, d.width, d.height(), escape(o.title(p)), svgStyle, svgMargin, escape(p.summary()), escape(warning))
@@ -113,7 +113,14 @@ func (d *drawing) legend() {
 	for _, entry := range []struct {
 		kind  symbolize.Kind
 		label string
-	}{{symbolize.JS, "JavaScript"}, {symbolize.Builtin, "V8 builtin"}, {symbolize.Native, "native"}, {symbolize.Kernel, "kernel"}} {
+	}{
+		{symbolize.JS, "JavaScript"},
+		{symbolize.Wasm, "WebAssembly"},
+		{symbolize.RegExp, "RegExp"},
+		{symbolize.Builtin, "V8 builtin"},
+		{symbolize.Native, "native"},
+		{symbolize.Kernel, "kernel"},
+	} {
 		h := kindHues[entry.kind]
 		fmt.Fprintf(d, `<rect x="%d" y="66" width="11" height="11" rx="2" fill="%s"/><text x="%d" y="76">%s</text>`,
 			x, hsl(h.from+h.span/2, h.saturation, 0.72), x+17, entry.label)

@@ -65,6 +65,7 @@
 
   function search(term) {
     const re = term && pattern(term);
+    layer.classList.toggle("searched", Boolean(re));
     for (const f of frames) {
       f.hit = f !== root && Boolean(re) && re.test(f.details.slice(0, f.details.lastIndexOf(": ")));
       f.g.classList.toggle("hit", f.hit);
@@ -125,4 +126,5 @@
   });
   resize();
   tellMatched();
+  if (window.top === window) root.g.scrollIntoView({ block: "center" });
 })();

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"ustack/testdata/nodetest/webdriver"
 )
 
 // frame is the JavaScript for the box of the function of that name in an SVG.
@@ -95,58 +97,58 @@ func TestColorsAreOfTheKind(t *testing.T) {
 
 func TestSVGZoomsOnClick(t *testing.T) {
 	b := open(t, "graph.svg", write(t, "svg", fixtures()["server"], Options{}))
-	b.screenshot("svg")
+	b.Screenshot("svg")
 	if got, want := b.share("renderPage"), 463.0/882; math.Abs(got-want) > 0.005 {
 		t.Errorf("renderPage has %.3f of the width, want %.3f", got, want)
 	}
-	b.click(b.middle(frame("renderPage")))
-	b.screenshot("svg-zoomed")
+	b.Click(b.Middle(frame("renderPage")))
+	b.Screenshot("svg-zoomed")
 	if got := b.share("renderPage"); math.Abs(got-1) > 0.005 {
 		t.Errorf("zoomed, renderPage has %.3f of the width, want all", got)
 	}
 	if b.shown("Catalog.find") || !b.shown("escapeHtml") || !b.shown("uv_run") {
 		t.Error("zoomed, callers and callees must show, others not")
 	}
-	b.click(b.middle("document.getElementById('reset')"))
+	b.Click(b.Middle("document.getElementById('reset')"))
 	if got, want := b.share("renderPage"), 463.0/882; math.Abs(got-want) > 0.005 {
 		t.Errorf("reset, renderPage has %.3f of the width, want %.3f", got, want)
 	}
-	b.click(b.middle(frame("Catalog.find")))
-	b.keys(escapeKey, "")
+	b.Click(b.Middle(frame("Catalog.find")))
+	b.Keys(webdriver.EscapeKey, "")
 	if !b.shown("renderPage") {
 		t.Error("Esc does not zoom out")
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestSVGSearches(t *testing.T) {
 	b := open(t, "graph.svg", write(t, "svg", fixtures()["server"], Options{}))
-	b.keys("f", ctrlKey)
-	b.keys("render|expand", "")
+	b.Keys("f", webdriver.CtrlKey)
+	b.Keys("render|expand", "")
 	if got, want := b.text("matched"), "52.5% matched"; got != want { // nested matches count once
 		t.Errorf("matched = %q, want %q", got, want)
 	}
-	b.screenshot("svg-searched")
-	b.click(b.middle(frame("Catalog.find")))
+	b.Screenshot("svg-searched")
+	b.Click(b.Middle(frame("Catalog.find")))
 	if got := b.text("matched"); got != "0.0% matched" {
 		t.Errorf("zoomed to Catalog.find: matched = %q, want 0.0%% matched", got)
 	}
-	b.keys(escapeKey, "") // forgets the search
+	b.Keys(webdriver.EscapeKey, "") // forgets the search
 	if got := b.text("matched"); got != "" {
 		t.Errorf("after Esc, matched = %q, want nothing", got)
 	}
-	b.keys(escapeKey, "") // zooms out
-	b.keys("/", "")
-	b.keys("(unbalanced", "")
+	b.Keys(webdriver.EscapeKey, "") // zooms out
+	b.Keys("/", "")
+	b.Keys("(unbalanced", "")
 	if got := b.text("matched"); got != "no match" {
 		t.Errorf("matched = %q, want no match", got)
 	}
-	b.quiet()
+	b.Quiet()
 }
 
 func TestSVGTellsDetailsUnderThePointer(t *testing.T) {
 	b := open(t, "graph.svg", write(t, "svg", fixtures()["server"], Options{}))
-	b.hover(b.middle(frame("escapeHtml")))
+	b.Hover(b.Middle(frame("escapeHtml")))
 	want := "escapeHtml /srv/shop/lib/escape.js:3:21, turbofan: 355 samples, 40.25%; 294 in itself"
 	if got := b.text("details"); got != want {
 		t.Errorf("details = %q, want %q", got, want)
@@ -155,7 +157,7 @@ func TestSVGTellsDetailsUnderThePointer(t *testing.T) {
 
 func TestSVGShowsAwkwardNames(t *testing.T) {
 	b := open(t, "graph.svg", write(t, "svg", awkward(), Options{}))
-	b.screenshot("svg-awkward")
+	b.Screenshot("svg-awkward")
 	got := eval[[]string](b, "[...document.querySelectorAll('#frames g')].map(g => g.dataset.name)")
 	has := map[string]bool{}
 	for _, name := range got {
@@ -169,7 +171,54 @@ func TestSVGShowsAwkwardNames(t *testing.T) {
 			t.Errorf("name has %d characters, want at most %d", n, maxTold)
 		}
 	}
-	b.quiet()
+	b.Quiet()
+}
+
+// inSight reports whether all of the box of the function of that name is in the window.
+func (b *browser) inSight(name string) bool {
+	b.t.Helper()
+	return eval[bool](b, fmt.Sprintf("(r => r.top >= 0 && r.bottom <= innerHeight)((%s).getBoundingClientRect())", frame(name)))
+}
+
+func TestSVGOpensAtItsRoot(t *testing.T) {
+	b := open(t, "graph.svg", write(t, "svg", deep(), Options{}))
+	if !b.inSight("all") || !b.inSight("level0") || b.inSight("level299") {
+		t.Error("of 300 levels, those at the root are not in sight")
+	}
+	b.Screenshot("svg-deep")
+}
+
+func TestSVGIsDarkWhereTheUserWantsIt(t *testing.T) {
+	b := open(t, "graph.svg", write(t, "svg", fixtures()["server"], Options{}))
+	for scheme, want := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(22, 25, 31)"} {
+		b.Prefer(scheme)
+		b.Screenshot("svg-" + scheme)
+		page := eval[string](b, "getComputedStyle(document.getElementById('page')).fill")
+		ink := eval[string](b, "getComputedStyle(document.getElementById('title')).fill")
+		if page != want || ink == page {
+			t.Errorf("%s: page is %s with text in %s, want the page in %s", scheme, page, ink, want)
+		}
+	}
+	b.Keys("/", "")
+	b.Keys("escape", "")
+	b.Screenshot("svg-dark-searched")
+	b.Quiet()
+}
+
+func TestSVGSearchDimsWhatDoesNotMatch(t *testing.T) {
+	b := open(t, "graph.svg", write(t, "svg", fixtures()["server"], Options{}))
+	opacity := func(name string) string {
+		return eval[string](b, fmt.Sprintf("getComputedStyle((%s).querySelector('rect')).opacity", frame(name)))
+	}
+	b.Keys("/", "")
+	b.Keys("escapeHtml", "")
+	if hit, other := opacity("escapeHtml"), opacity("Catalog.find"); hit != "1" || other != "0.25" {
+		t.Errorf("opacity = %s of what matches, %s of what does not, want 1 and 0.25", hit, other)
+	}
+	b.Keys(webdriver.EscapeKey, "")
+	if got := opacity("Catalog.find"); got != "1" {
+		t.Errorf("without a search, opacity = %s, want 1", got)
+	}
 }
 
 func TestSVGShowsDeepStacks(t *testing.T) {
@@ -177,5 +226,5 @@ func TestSVGShowsDeepStacks(t *testing.T) {
 	if !b.shown("level299") {
 		t.Error("the leaf of 300 frames does not show")
 	}
-	b.quiet()
+	b.Quiet()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"ustack/symbolize"
@@ -13,6 +14,7 @@ import (
 
 const (
 	topRows    = 30
+	leastRows  = 5 // of each of several processes
 	topColumns = 80
 	topNumbers = 34 // columns before a function's name
 	topName    = 16 // columns that a name keeps beside a long place
@@ -25,21 +27,31 @@ type row struct {
 }
 
 // writeTop writes a table of functions, the one with most samples of its own first.
+// Each of several processes has a table of its own.
 func writeTop(w io.Writer, p *Profile, o Options) error {
-	rows, total := functions(p.Stacks), p.total()
-	shown := slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
-		return percent(r.total, total) < o.MinPercent
-	})
-	if limit := cmp.Or(o.Rows, topRows); limit > 0 && len(shown) > limit {
-		shown = shown[:limit]
+	parts := p.processes()
+	if len(parts) < 2 {
+		return lines(w, func(b *bufio.Writer) {
+			t := newTable(b, p, o)
+			t.heading(p)
+			t.functions(p)
+		})
+	}
+	if limit := cmp.Or(o.Rows, topRows); limit > 0 {
+		o.Rows = max(leastRows, limit/len(parts))
 	}
 	return lines(w, func(b *bufio.Writer) {
-		t := table{b, o, total}
-		t.heading(p)
-		for _, r := range shown {
-			t.row(r)
+		whole := newTable(b, p, o)
+		whole.heading(p)
+		for _, part := range parts {
+			alone := *p
+			alone.Stacks, alone.UnknownFrames, alone.Truncated, alone.Throttled, alone.Lost = part.stacks, 0, 0, 0, 0
+			fmt.Fprintf(b, "\n%s\n", whole.paint(bold, fmt.Sprintf("%.1f%%  %v", percent(part.samples, whole.total), part.Process)))
+			newTable(b, &alone, o).functions(&alone)
 		}
-		t.footing(p, rows, shown)
+		if losses := p.losses(); losses != "" {
+			fmt.Fprintf(b, "\n%s\n", whole.paint(warn, losses))
+		}
 	})
 }
 
@@ -72,37 +84,103 @@ func functions(stacks []Stack) []row {
 	return rows
 }
 
+// shortFiles returns the end of each file's path that tells it from all others. An
+// index.js alone would say nothing.
+func shortFiles(rows []row) map[string]string {
+	short, names := map[string]string{}, map[string]int{}
+	for parts := 1; ; parts++ {
+		clear(names)
+		for _, r := range rows {
+			if file := r.frame.File; file != "" && short[file] == "" {
+				short[file] = lastParts(file, parts)
+				names[short[file]]++
+			}
+		}
+		if len(names) == 0 {
+			return short
+		}
+		for file, name := range short { // longer ones for those that share it
+			if (names[name] > 1 || strings.HasPrefix(name, "index.")) && name != file {
+				delete(short, file)
+			}
+		}
+	}
+}
+
+// lastParts returns the last parts of a path; all of a URL's and of what Node.js
+// has built in, as of every path with no more parts.
+func lastParts(path string, parts int) string {
+	at := len(path)
+	for range parts {
+		if at = strings.LastIndexByte(path[:at], '/'); at < 0 || strings.Contains(path, ":") {
+			return path
+		}
+	}
+	return path[at+1:]
+}
+
 // A table draws rows; total is what shares are of.
 type table struct {
 	*bufio.Writer
 	o     Options
+	rows  []row
 	total uint64
+	files map[string]string // as they are shown
+}
+
+func newTable(b *bufio.Writer, p *Profile, o Options) table {
+	rows := functions(p.Stacks)
+	return table{b, o, rows, p.total(), shortFiles(rows)}
+}
+
+// functions draws the rows of p's functions.
+func (t table) functions(p *Profile) {
+	shown := slices.DeleteFunc(slices.Clone(t.rows), func(r row) bool {
+		return percent(r.total, t.total) < t.o.MinPercent
+	})
+	if limit := cmp.Or(t.o.Rows, topRows); limit > 0 && len(shown) > limit {
+		shown = shown[:limit]
+	}
+	fmt.Fprintln(t)
+	fmt.Fprintln(t, t.paint(dim, fmt.Sprintf("%8s %6s %9s %6s  %s", "SELF", "", "TOTAL", "", "FUNCTION")))
+	for _, r := range shown {
+		t.row(r)
+	}
+	t.footing(p, t.rows, shown)
 }
 
 func (t table) heading(p *Profile) {
 	fmt.Fprintln(t, t.paint(bold, p.summary()))
-	fmt.Fprintln(t)
-	fmt.Fprintln(t, t.paint(dim, fmt.Sprintf("%8s %6s %9s %6s  %s", "SELF", "", "TOTAL", "", "FUNCTION")))
+	if !p.jsOnly {
+		fmt.Fprintln(t, byCategory(p))
+	}
 }
 
 func (t table) row(r row) {
 	fmt.Fprintf(t, "%8d %5.1f%% %9d %5.1f%%  ",
 		r.self, percent(r.self, t.total), r.total, percent(r.total, t.total))
 	width := max(topName, cmp.Or(t.o.Width, topColumns)-topNumbers)
-	name, place := name(r.frame), shortPlace(r.frame)
-	if r.frame.Kind == symbolize.Builtin {
-		place = "builtin"
-	}
-	if r.frame.Name == "" && r.frame.Kind != symbolize.JS {
-		place = "" // the name is the module and an address in it
-	}
-	beside := utf8.RuneCountInString(place) + 2
-	if place != "" && beside+min(utf8.RuneCountInString(name), topName) <= width {
-		name = cut(name, width-beside)
+	name, place := name(r.frame), t.place(r.frame)
+	if room := width - 2 - min(utf8.RuneCountInString(name), topName); place != "" && room > 0 {
+		place = cutFront(place, room)
+		name = cutFront(name, width-2-utf8.RuneCountInString(place))
 		fmt.Fprintf(t, "%s  %s\n", t.paint(kindColors[r.frame.Kind], name), t.paint(dim, place))
 		return
 	}
-	fmt.Fprintln(t, t.paint(kindColors[r.frame.Kind], cut(name, width)))
+	fmt.Fprintln(t, t.paint(kindColors[r.frame.Kind], cutFront(name, width)))
+}
+
+// place says where a function is, as shortly as does not confuse it with another.
+func (t table) place(f symbolize.Frame) string {
+	switch {
+	case f.Kind == symbolize.Builtin:
+		return "builtin"
+	case f.Kind == symbolize.JS && f.File != "":
+		return clean(t.files[f.File]) + position(f)
+	case f.Kind == symbolize.JS || f.Name == "": // without a name it is the module and an address in it
+		return ""
+	}
+	return shortPlace(f)
 }
 
 func (t table) footing(p *Profile, rows, shown []row) {
@@ -132,6 +210,7 @@ const (
 
 var kindColors = map[symbolize.Kind]string{
 	symbolize.JS: "36", symbolize.Builtin: "32", symbolize.Typed: "2", symbolize.Kernel: "35",
+	symbolize.Wasm: "95", symbolize.RegExp: "31",
 }
 
 func (t table) paint(attribute, text string) string {

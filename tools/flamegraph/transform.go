@@ -80,17 +80,19 @@ func (p *Profile) WithoutTyped() *Profile {
 	})
 }
 
-// JSOnly returns p with only JavaScript functions on the stacks, and
-// NoJavaScript on those that have none: a function's self count then holds
-// what it spent in native code that it called.
+// JSOnly returns p with only JavaScript and WebAssembly functions and regular
+// expressions on the stacks, and NoJavaScript on those that have none: a
+// function's self count then holds what it spent in native code that it called.
 func (p *Profile) JSOnly() *Profile {
-	return p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
-		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return f.Kind != symbolize.JS })
+	only := p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
+		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return !scripted(f) && f.Kind != symbolize.RegExp })
 		if len(kept) == 0 {
 			return []symbolize.Frame{{Name: NoJavaScript}}
 		}
 		return kept
 	})
+	only.jsOnly = true
+	return only
 }
 
 // Filter returns p with only the stacks that have a frame whose Label or module

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"ustack/bpf"
+	"ustack/symbolize"
 	"ustack/tools/flamegraph"
 	"ustack/tools/ustack"
 )
@@ -20,8 +21,13 @@ type collector struct {
 
 	mutex  sync.Mutex
 	stacks map[bpf.JsprofStackKey]*counted
-	fresh  int // stacks announced since the counts were last taken out
+	other  uint64 // samples of stacks beyond maxStacks
+	fresh  int    // stacks announced since the counts were last taken out
 }
+
+// maxStacks bounds the distinct stacks that are kept, of up to 1 kB each: a program that
+// makes functions without end has as many as samples.
+const maxStacks = 1 << 16
 
 type counted struct {
 	ustack.Stack
@@ -41,7 +47,7 @@ func (c *collector) take(raw []byte) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.fresh++
-	if _, ok := c.stacks[key]; !ok {
+	if _, ok := c.stacks[key]; !ok && len(c.stacks) < maxStacks {
 		c.stacks[key] = &counted{Stack: stack}
 	}
 }
@@ -81,10 +87,14 @@ func (c *collector) drain() error {
 			}
 			return fmt.Errorf("take out the kernel's counts: %w", err)
 		}
-		if c.stacks[key] == nil {
-			c.stacks[key] = &counted{}
+		switch {
+		case c.stacks[key] != nil:
+			c.stacks[key].count += count
+		case len(c.stacks) < maxStacks:
+			c.stacks[key] = &counted{count: count}
+		default:
+			c.other += count
 		}
-		c.stacks[key].count += count
 	}
 	return nil
 }
@@ -98,6 +108,16 @@ func (c *collector) profile() (*flamegraph.Profile, error) {
 	p := &flamegraph.Profile{
 		Lost:      c.count(objects.Lost),
 		Truncated: c.count(objects.Truncated),
+	}
+	for _, id := range c.session.table.Identities() {
+		p.Processes = append(p.Processes, flamegraph.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
+	}
+	if c.other > 0 {
+		p.Samples += c.other
+		p.Stacks = append(p.Stacks, flamegraph.Stack{Count: c.other, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
+		if c.session.o.Warn != nil {
+			c.session.o.Warn(fmt.Errorf("more than %d distinct stacks: %d samples of others are together as [other stacks]", maxStacks, c.other))
+		}
 	}
 	for _, s := range c.stacks {
 		if s.count == 0 {

@@ -72,7 +72,7 @@ func TestStoppedTargetTakesNoSamples(t *testing.T) {
 		t.Errorf("samples of a stopped process = %d, want none", p.Samples)
 	}
 	target.Signal(syscall.SIGCONT)
-	p = profile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
+	p = profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute}, 20)
 	if p.Samples < 20 {
 		t.Errorf("samples once it runs = %d, want 20 or more", p.Samples)
 	}
@@ -82,7 +82,7 @@ func TestExecIsFollowed(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	node := nodetest.Node(t, anyVersion)
-	script := fmt.Sprintf("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec timeout 2 %s %s", node, nodetest.Program("purecpu.js"))
+	script := fmt.Sprintf("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; ulimit -t 2; exec %s %s", node, nodetest.Program("purecpu.js"))
 	p, err := Run(t.Context(), Options{Command: []string{"sh", "-c", script}, Stdout: devNull(t)})
 	if err != nil {
 		t.Fatalf("Run: %v", err)
@@ -122,12 +122,20 @@ func TestWrongPIDIsSaid(t *testing.T) {
 	}
 }
 
-// warnings runs jsprof for a second and returns what it warns of.
+// warnings runs jsprof for some samples and returns what it warns of.
 func warnings(t *testing.T, pid int) (*flamegraph.Profile, []error) {
 	t.Helper()
+	const enough = 100
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	var warned []error
-	p, err := Run(t.Context(), Options{
-		PIDs: []int{pid}, Duration: time.Second, Warn: func(err error) { warned = append(warned, err) },
+	p, err := Run(ctx, Options{
+		PIDs: []int{pid}, Warn: func(err error) { warned = append(warned, err) },
+		Sampled: func(count uint64) {
+			if count >= enough {
+				cancel()
+			}
+		},
 	})
 	if err != nil {
 		t.Fatalf("Run: %v", err)
@@ -174,7 +182,7 @@ func TestDeepStackIsMarkedTruncated(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "deep.js", Args: []string{"1000"}})
-	p := profile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
+	p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute}, 100)
 	main := p.Samples - named(p, symbolize.Truncated)
 	if p.Samples < 20 || p.Truncated < p.Samples-main || main*10 > p.Samples {
 		t.Errorf("truncated = %d of %d samples, want almost all", p.Truncated, p.Samples)
@@ -190,7 +198,7 @@ func TestWorkersAreNamedApart(t *testing.T) {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			nodetest.NothingLeft(t, programs...)
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "workers.js", Args: []string{"3"}})
-			p := profile(t, Options{PIDs: []int{target.PID}, Duration: 2 * time.Second})
+			p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute}, 300)
 			threads := make(map[string]map[int]bool)
 			for _, s := range p.Stacks {
 				for _, f := range s.Frames {
@@ -233,11 +241,17 @@ func TestEverySampleIsCounted(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
-	s, err := open(Options{PIDs: []int{target.PID}, Hz: 997, Duration: 2 * time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := open(Options{PIDs: []int{target.PID}, Hz: 997, Sampled: func(count uint64) {
+		if count > 500 {
+			cancel()
+		}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.run(t.Context())
+	p, err := s.run(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

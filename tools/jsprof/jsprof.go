@@ -31,6 +31,7 @@ type Options struct {
 	Duration time.Duration // until the context or the targets end if zero
 
 	Stdout  *os.File           // of Command; ours if nil
+	Exited  func(status int)   // called if Command has exited, with its status as a shell has it; may be nil
 	Started func(hz int)       // called once sampling runs; may be nil
 	Sampled func(count uint64) // called now and then with the samples so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
@@ -48,6 +49,7 @@ func Run(ctx context.Context, o Options) (*flamegraph.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.table.Hurry(ctx)
 	profile, err := s.run(ctx)
 	return profile, errors.Join(err, s.close())
 }
@@ -61,6 +63,10 @@ type session struct {
 	targets   *ustack.Targets
 	closers   []func() error // undone in reverse
 }
+
+// longestTick is how long a throttled perf event may wait for the tick of a busy CPU:
+// the kernel's HZ is 100 at least.
+const longestTick = 10 * time.Millisecond
 
 func open(o Options) (s *session, err error) {
 	s = &session{o: o}
@@ -83,6 +89,7 @@ func open(o Options) (s *session, err error) {
 	}
 	err = errors.Join(
 		spec.Variables[bpf.JsprofVarPidNamespace].Set(namespace),
+		spec.Variables[bpf.JsprofVarMaxElapsed].Set(uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz))+longestTick)),
 		spec.Variables[bpf.JsprofVarWithKernel].Set(kernel))
 	if err != nil {
 		return s, fmt.Errorf("configure BPF programs: %w", err)
@@ -92,11 +99,12 @@ func open(o Options) (s *session, err error) {
 	}
 	s.closers = append(s.closers, s.objects.Close)
 	s.table = ustack.NewTable(ustack.Maps{
-		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
+		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = ustack.NewTargets(s.table, ustack.Selection{
 		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
+		Exited: o.Exited,
 	})
 	if o.Warn != nil {
 		s.targets.Warn = o.Warn
@@ -147,6 +155,9 @@ func (s *session) run(ctx context.Context) (*flamegraph.Profile, error) {
 	if err := sampler.Close(); err != nil {
 		return nil, fmt.Errorf("stop sampling: %w", err)
 	}
+	if err := s.targets.Missing(); err != nil {
+		return nil, err
+	}
 	duration := time.Since(start)
 	profile, err := s.collector.profile()
 	if err != nil {
@@ -154,8 +165,28 @@ func (s *session) run(ctx context.Context) (*flamegraph.Profile, error) {
 	}
 	s.warn()
 	profile.Node, profile.V8 = s.table.Versions()
-	profile.Hz, profile.Start, profile.Duration = sampler.Hz, start, duration
+	profile.Start, profile.Duration = start, duration
+	profile.HzAsked = s.o.Hz
+	profile.Hz, profile.Throttled = s.rate(sampler.Hz)
 	return profile, nil
+}
+
+// rate returns the rate at which samples were taken while the targets ran, in Hz,
+// and how many fewer they are than the rate asked for makes: 0 where it was kept. hz is
+// the rate that was set.
+func (s *session) rate(hz int) (reached int, throttled uint64) {
+	taken := s.collector.count(s.objects.Samples)
+	seconds := float64(s.collector.count(s.objects.Sampled)) / float64(time.Second)
+	expected := uint64(seconds * float64(s.o.Hz))
+	// The rate of cycles is the kernel's to keep: a CPU that is idle counts none.
+	if s.o.Cycles || taken == 0 {
+		return hz, 0
+	}
+	const usual = 0.95 // a few per cent come late on any machine
+	if float64(taken) >= usual*float64(expected) {
+		return s.o.Hz, 0
+	}
+	return max(1, int(float64(taken)/seconds+0.5)), expected - taken
 }
 
 // tick is how often progress is told and the kernel's counts are looked at.

@@ -10,6 +10,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
+	"ustack/tools/flamegraph"
 )
 
 // matrix reports whether everything is to be tested with everything: that is
@@ -30,11 +31,11 @@ func TestAwkwardNames(t *testing.T) {
 			if len(truth.Kinds) < 25 {
 				t.Fatalf("kinds = %d, want 25 or more", len(truth.Kinds))
 			}
-			p := profile(t, Options{PIDs: []int{target.PID}, Duration: 5 * time.Second, Hz: 997})
+			stacks := stacksOfKinds(t, target.PID, truth.Kinds)
 			for _, kind := range truth.Kinds {
 				t.Run(kind.Kind, func(t *testing.T) {
 					var samples uint64
-					for _, s := range p.Stacks {
+					for _, s := range stacks {
 						samples += s.Count * checkName(t, kind, s.Frames)
 					}
 					if samples == 0 {
@@ -44,6 +45,30 @@ func TestAwkwardNames(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stacksOfKinds profiles names.js until each kind is on a stack, for some minutes
+// at most.
+func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []flamegraph.Stack {
+	t.Helper()
+	missing := make(map[string]bool)
+	for _, kind := range kinds {
+		missing[kind.Wrapper] = true
+	}
+	var stacks []flamegraph.Stack
+	for deadline := time.Now().Add(3 * time.Minute); len(missing) > 0 && time.Now().Before(deadline); {
+		p := profile(t, Options{PIDs: []int{pid}, Duration: 5 * time.Second, Hz: 997})
+		stacks = append(stacks, p.Stacks...)
+		for _, s := range p.Stacks {
+			if !slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool { return f.Name == "spin" }) {
+				continue
+			}
+			for _, f := range s.Frames {
+				delete(missing, f.Name)
+			}
+		}
+	}
+	return stacks
 }
 
 // inDictionary are the kinds whose property "name" V8 keeps in a dictionary,
@@ -101,7 +126,7 @@ func TestStacksAreWhole(t *testing.T) {
 			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), tt.program), func(t *testing.T) {
 				nodetest.NothingLeft(t, programs...)
 				target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: tt.program})
-				p := profile(t, Options{PIDs: []int{target.PID}, Duration: 4 * time.Second, Hz: 499})
+				p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute, Hz: 499}, 2000)
 				var all, whole uint64
 				broken := make(map[string]uint64)
 				for _, s := range p.Stacks {

@@ -101,7 +101,7 @@ func TestCollectorMovesNoNames(t *testing.T) {
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
 				Flags: []string{"--max-semi-space-size=1"}, Script: "gcstress.js",
 			})
-			p := profile(t, Options{PIDs: []int{target.PID}, Duration: gcSeconds(), Hz: 997})
+			p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute, Hz: 997}, gcSamples())
 			var right uint64
 			for _, s := range p.Stacks {
 				if wrong := mixed(s.Frames); wrong != "" {
@@ -117,11 +117,12 @@ func TestCollectorMovesNoNames(t *testing.T) {
 	}
 }
 
-func gcSeconds() time.Duration {
+// gcSamples is how many samples to take, or as many as a minute has.
+func gcSamples() uint64 {
 	if matrix() {
-		return time.Minute
+		return math.MaxUint64
 	}
-	return 5 * time.Second
+	return 5000
 }
 
 // mixed says what is wrong with a stack of gcstress.js, empty if nothing is:

@@ -37,7 +37,8 @@ type Group struct {
 type Tally struct {
 	Count   int     `json:"count"`
 	Live    int     `json:"live"`
-	Bytes   uint64  `json:"bytes"`   // that the objects themselves take
+	Bytes   uint64  `json:"bytes"`   // that the objects themselves take, outside of V8's heap too
+	Outside uint64  `json:"outside"` // of these bytes, those outside of V8's heap
 	Address Address `json:"address"` // tagged, of one of them, a live one if there is one
 
 	object ID
@@ -45,11 +46,12 @@ type Tally struct {
 
 // A Census counts objects.
 type Census struct {
-	Groups []*Group `json:"groups"` // those with most bytes first
-	Count  int      `json:"count"`
-	Live   int      `json:"live"`
-	Bytes  uint64   `json:"bytes"`
-	Doubts Doubts   `json:"doubts"`
+	Groups  []*Group `json:"groups"` // those with most bytes first
+	Count   int      `json:"count"`
+	Live    int      `json:"live"`
+	Bytes   uint64   `json:"bytes"`
+	Outside uint64   `json:"outside"`
+	Doubts  Doubts   `json:"doubts"`
 }
 
 // maxOwnShapes is how many objects of a map are told by properties that V8 keeps
@@ -78,6 +80,7 @@ func (g *Graph) Census(ctx context.Context, o CensusOptions) *Census {
 		census.Count += group.Count
 		census.Live += group.Live
 		census.Bytes += group.Bytes
+		census.Outside += group.Outside
 	}
 	slices.SortStableFunc(census.Groups, func(a, b *Group) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return census
@@ -90,17 +93,19 @@ func (t *Tally) add(g *Graph, id ID) {
 		t.object = id
 	}
 	t.Count++
-	t.Bytes += g.Size(id)
+	t.Bytes += g.Bytes(id)
+	t.Outside += g.outside[id]
 	if live {
 		t.Live++
 	}
 }
 
-// Select yields the objects that a census with these options counts, by address.
-func (g *Graph) Select(o CensusOptions) iter.Seq[ID] {
+// Select yields the objects that a census with these options counts, by address,
+// until ctx ends.
+func (g *Graph) Select(ctx context.Context, o CensusOptions) iter.Seq[ID] {
 	return func(yield func(ID) bool) {
 		c := newClassifier(g, o)
-		for id := range ID(g.Len()) {
+		for id := range g.each(ctx) {
 			if o.Live && !g.IsLive(id) || c.group(id) == nil {
 				continue
 			}
@@ -111,13 +116,13 @@ func (g *Graph) Select(o CensusOptions) iter.Seq[ID] {
 	}
 }
 
-// Alike yields the objects that a census counts together with id.
-func (g *Graph) Alike(id ID, o CensusOptions) iter.Seq[ID] {
+// Alike yields the objects that a census counts together with id, until ctx ends.
+func (g *Graph) Alike(ctx context.Context, id ID, o CensusOptions) iter.Seq[ID] {
 	return func(yield func(ID) bool) {
 		o.Internal = true
 		c := newClassifier(g, o)
 		group := c.group(id)
-		for other := range ID(g.Len()) {
+		for other := range g.each(ctx) {
 			if o.Live && !g.IsLive(other) || c.group(other) != group {
 				continue
 			}
@@ -264,6 +269,9 @@ func (c *Census) WriteText(w io.Writer) error {
 		out.WriteByte('\n')
 	}
 	fmt.Fprintf(out, "%16s %9d %9d %12d\n", "total", c.Count, c.Live, c.Bytes)
+	if c.Outside > 0 {
+		fmt.Fprintf(out, "outside of V8's heap: %d of these bytes\n", c.Outside)
+	}
 	c.Doubts.write(out)
 	return out.Flush()
 }
@@ -277,16 +285,27 @@ func (c *Census) Addresses() []v8.Value {
 	return addresses
 }
 
-// write says what is in doubt, if anything is.
+// write prints what is in doubt, if anything is.
 func (d Doubts) write(w io.Writer) {
+	if d.Collecting {
+		fmt.Fprintln(w, "a garbage collection was moving objects: live ones count once, wherever they were; garbage may count twice, or not")
+	}
 	if d.Loose {
-		fmt.Fprintln(w, "some garbage may pass for live: not all that V8 keeps objects alive by was told (is malloc glibc's?)")
+		fmt.Fprintln(w, "some garbage may pass for live: not all that V8 keeps objects alive by was found (is malloc glibc's?)")
 	}
-	if d.Unreadable > 0 {
-		fmt.Fprintf(w, "not counted: what was in %d bytes that the core does not have\n", d.Unreadable)
-	}
-	if d.Lost > 0 {
-		fmt.Fprintf(w, "not counted: what may have been in %d bytes that no object accounts for\n", d.Lost)
+	for _, doubt := range []struct {
+		count uint64
+		text  string
+	}{
+		{d.Unreadable, "not counted: what was in %d bytes that the core does not have\n"},
+		{d.Lost, "not counted: what may have been in %d bytes that no object accounts for\n"},
+		{uint64(d.Overlong), "not counted: %d objects that reach beyond the end of their page\n"},
+		{uint64(d.Overlapping), "not counted: %d objects, already replaced in part by live ones\n"},
+		{uint64(d.Dangling), "not counted: what was at %d addresses that live objects refer to\n"},
+	} {
+		if doubt.count > 0 {
+			fmt.Fprintf(w, doubt.text, doubt.count)
+		}
 	}
 }
 

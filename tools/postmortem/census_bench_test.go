@@ -46,13 +46,16 @@ const (
 var looks = []look{
 	{"live", objects, func(context.Context, *Graph, int) error { return nil }},
 	{"census", nothing, countMade},
-	{"retained", everything, func(_ context.Context, g *Graph, _ int) error {
-		g.Dominated().Retainers(CensusOptions{}, 20)
-		return nil
+	{"retained", everything, func(ctx context.Context, g *Graph, _ int) error {
+		d, err := g.Dominated(ctx)
+		if err == nil {
+			d.Retainers(ctx, CensusOptions{}, 20)
+		}
+		return err
 	}},
-	{"refs", everything, func(_ context.Context, g *Graph, _ int) error {
+	{"refs", everything, func(ctx context.Context, g *Graph, _ int) error {
 		last := ID(0)
-		for id := range g.Select(CensusOptions{Class: "Holder", Live: true}) {
+		for id := range g.Select(ctx, CensusOptions{Class: "Holder", Live: true}) {
 			last = id
 		}
 		_, err := g.References(g.Object(last).Ref(), RefOptions{Depth: 5})
@@ -111,7 +114,7 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := Open(os.Getenv(measureCore), Options{})
+	d, err := Open(context.Background(), os.Getenv(measureCore), Options{})
 	if err != nil {
 		return nil, err
 	}

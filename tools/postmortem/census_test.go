@@ -147,7 +147,7 @@ func selectedAreThoseCounted(t *testing.T, g *Graph, facts censusFacts) {
 	} {
 		want := g.Census(t.Context(), o).Count
 		got := 0
-		for range g.Select(o) {
+		for range g.Select(t.Context(), o) {
 			got++
 		}
 		if got != want || got == 0 {
@@ -156,7 +156,7 @@ func selectedAreThoseCounted(t *testing.T, g *Graph, facts censusFacts) {
 	}
 	group := mostOf(t, g, CensusOptions{Class: "Holder"})
 	got := 0
-	for range g.Alike(group.object, CensusOptions{}) {
+	for range g.Alike(t.Context(), group.object, CensusOptions{}) {
 		got++
 	}
 	if got != group.Count {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"ustack/symbolize/v8"
 )
@@ -47,14 +48,19 @@ type Member struct {
 	Value *Node  `json:"value"`
 }
 
-// A Slot is a place in an object: a value, or a number that V8 keeps there
-// without an object of its own.
+// A Slot is a place in an object: a value, or what V8 has no object for yet: a
+// number, or a text that it makes when a program asks for it.
 type Slot struct {
 	Value    v8.Value
 	Number   float64
 	IsNumber bool
 	BigInt   string // in decimal; empty if it is none
+	Text     string
+	IsText   bool
 }
+
+// hasValue reports whether the slot has an object of its own, or a small integer.
+func (s Slot) hasValue() bool { return !s.IsNumber && !s.IsText && s.BigInt == "" }
 
 // Describe describes a value.
 func Describe(h *v8.Heap, s Slot, o DescribeOptions) *Node {
@@ -76,6 +82,9 @@ func (d *describer) slot(s Slot, depth, text int) *Node {
 	d.left--
 	if s.BigInt != "" {
 		return &Node{Type: "bigint", Text: s.BigInt + "n"}
+	}
+	if s.IsText {
+		return &Node{Type: "string", Text: s.Text, Length: len(utf16.Encode([]rune(s.Text)))}
 	}
 	if s.IsNumber {
 		return &Node{Type: "number", Text: formatNumber(s.Number)}

@@ -11,20 +11,22 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
+	"time"
 
+	"ustack/symbolize/contain"
 	"ustack/symbolize/process"
+	"ustack/symbolize/reader"
 	"ustack/symbolize/v8"
 	"ustack/tools/core"
 )
 
 // Options say how to open a core. The zero value is useful.
 type Options struct {
-	Exe     string   // the program that the process ran; found by its path in the core, or in Folders, if empty
-	Folders []string // where programs and libraries are looked for by build ID, then by name
-	Thread  int      // Attach: TID of the thread that comes first; the main thread if 0
+	Exe     string        // the program that the process ran; found by its path in the core, or in Folders, if empty
+	Folders []string      // where programs and libraries are looked for by build ID, then by name
+	Thread  int           // Attach: TID of the thread that comes first; the main thread if 0
+	MaxStop time.Duration // Attach: the process is never stopped for longer; core.DefaultMaxStop if 0
 }
 
 // A Dump is an open core with the files that its process had mapped. It is not for
@@ -35,7 +37,9 @@ type Dump struct {
 	modules []*module // that run code, by address; the program first
 	parts   []part    // of modules, by address
 	missing []Missing
+	taken   *core.Result // nil for a core that was there
 
+	files     reader.Reader
 	v8        *module // the one that holds V8; nil if none does, or it was not found
 	binary    *v8.Binary
 	heap      *v8.Heap
@@ -55,47 +59,70 @@ type Missing struct {
 func (m Missing) String() string { return fmt.Sprintf("%s: %v: %s", m.What, m.Err, m.Then) }
 
 // Open opens a core: the kernel's, gdb's or ours, compressed or not. A file that is
-// not found, or an unknown version of V8, is no error: see Missing. Close closes it.
-func Open(path string, o Options) (*Dump, error) {
-	return open(path, finder{exe: o.Exe, folders: o.Folders})
+// not found, or an unknown version of V8, is no error: see Missing. Once ctx ends, files
+// whose file systems do not answer are given up. Close closes the dump.
+func Open(ctx context.Context, path string, o Options) (*Dump, error) {
+	return open(ctx, path, finder{exe: o.Exe, folders: o.Folders})
 }
 
-// Attach takes a snapshot of the process pid, which runs on, and opens that. It
-// needs room for the process's memory in the folder for temporary files.
+// Attach takes a snapshot of the process pid, which runs on, and opens that: see
+// core.Snapshot. It needs room for the process's memory in the folder for temporary
+// files.
 func Attach(ctx context.Context, pid int, o Options) (*Dump, error) {
 	p, err := process.Open(pid)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
-	folder, err := os.MkdirTemp("", "snapshot-*")
+	c, result, err := core.Snapshot(ctx, pid, core.Options{Thread: o.Thread, MaxStop: o.MaxStop})
 	if err != nil {
-		return nil, fmt.Errorf("take a snapshot of process %d: %w", pid, err)
+		return nil, err
 	}
-	path := filepath.Join(folder, "core")
-	if _, err := core.Write(ctx, pid, path, core.Options{Way: core.DefaultWay, Thread: o.Thread}); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
+	d, err := newDump(ctx, fmt.Sprintf("of process %d", pid), c, finder{exe: o.Exe, folders: o.Folders, process: p})
+	if err != nil {
+		return nil, err
 	}
-	d, err := open(path, finder{exe: o.Exe, folders: o.Folders, process: p})
-	return d, errors.Join(err, os.RemoveAll(folder)) // what is open stays
+	d.taken = result
+	return d, nil
 }
 
-func open(path string, f finder) (*Dump, error) {
+func open(ctx context.Context, path string, f finder) (*Dump, error) {
 	c, err := core.Open(path)
 	if err != nil {
 		return nil, err
 	}
+	return newDump(ctx, path, c, f)
+}
+
+// newDump returns the dump of an open core, which it closes on an error.
+func newDump(ctx context.Context, name string, c *core.File, f finder) (*Dump, error) {
 	if c.Machine() != elf.EM_X86_64 {
-		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", path, c.Machine()), c.Close())
+		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", name, c.Machine()), c.Close())
 	}
 	d := &Dump{core: c, functions: make(map[v8.Value]v8.Function), scripts: make(map[scriptKey]script)}
 	if cut := c.Cut(); cut > 0 {
-		d.lacks(path, core.ErrCutShort, fmt.Sprintf("%d bytes of memory are not known", cut))
+		d.lacks(name, core.ErrCutShort, fmt.Sprintf("%d bytes of memory are not known", cut))
 	}
+	d.files.Hurry(ctx)
+	f.files = &d.files
 	d.describe(f)
-	d.findV8()
-	d.findThreads()
+	for _, part := range []struct {
+		what string
+		find func()
+		then string
+	}{{"V8", d.findV8, noJS}, {"threads", d.findThreads, "no stack is understood"}} {
+		if err := contained(part.what, part.find); err != nil {
+			d.lacks(part.what, err, part.then)
+		}
+	}
 	return d, nil
+}
+
+// contained runs find, which reads what the process holds.
+func contained(what string, find func()) (err error) {
+	defer contain.Panic(&err, "find %s", what)
+	find()
+	return nil
 }
 
 // Close lets go of the core and of the files.
@@ -104,11 +131,14 @@ func (d *Dump) Close() error {
 	for _, m := range d.modules {
 		err = errors.Join(err, m.close())
 	}
-	return errors.Join(err, d.core.Close())
+	return errors.Join(err, d.files.Close(), d.core.Close())
 }
 
 // Missing returns what was not found, and what does not work for that.
 func (d *Dump) Missing() []Missing { return d.missing }
+
+// Taken describes the snapshot that Attach took; nil for a core that was there.
+func (d *Dump) Taken() *core.Result { return d.taken }
 
 // Info is what the core says of its process as a whole.
 func (d *Dump) Info() core.Info { return d.core.Info() }
@@ -134,6 +164,8 @@ func (d *Dump) Bias() uint64 {
 
 var errStripped = errors.New("V8's file was built or stripped without it")
 
+const noJS = "no JavaScript is understood: native frames are named, nothing else"
+
 // findV8 finds the file that holds V8, the program or a library.
 func (d *Dump) findV8() {
 	var err error
@@ -148,7 +180,6 @@ func (d *Dump) findV8() {
 		d.v8 = m
 		break
 	}
-	const noJS = "no JavaScript is understood: native frames are named, nothing else"
 	switch {
 	case d.v8 == nil:
 		d.lacks("V8", v8.ErrNotV8, noJS)
@@ -156,6 +187,9 @@ func (d *Dump) findV8() {
 	case err != nil:
 		d.lacks("V8 in "+d.v8.path, err, noJS)
 		return
+	}
+	if err := d.binary.CheckBuiltins(d, d.v8.bias); err != nil {
+		d.lacks("V8's builtins", err, "interpreted functions are not found on stacks")
 	}
 	for _, missing := range d.binary.Missing {
 		symbol, _, _ := strings.Cut(missing, " ")

@@ -25,7 +25,7 @@ const anyVersion = "22.23.3"
 // opened opens a core, and closes it when the test ends.
 func opened(t *testing.T, path string, o Options) *Dump {
 	t.Helper()
-	d, err := Open(path, o)
+	d, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestCoresOfAllMakersAreRead(t *testing.T) {
 			return err
 		}},
 		{"ours.zst", func(path string) error {
-			_, err := core.Write(t.Context(), c.PID, path, core.Options{Way: core.DefaultWay})
+			_, err := core.Write(t.Context(), c.PID, path, core.Options{})
 			return err
 		}},
 		{"gdb", func(path string) error {

@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/symbolize/contain"
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
+	"ustack/symbolize/reader"
 	"ustack/symbolize/unwind"
 	"ustack/tools/core"
 )
@@ -81,7 +83,8 @@ func (m *module) order(entry uint64) int {
 }
 
 // use reads r as the module's file.
-func (m *module) use(r io.ReaderAt) error {
+func (m *module) use(r io.ReaderAt) (err error) {
+	defer contain.Panic(&err, "read %s", m.path)
 	file, err := elfsym.Open(r)
 	if err != nil {
 		return err
@@ -172,6 +175,7 @@ type finder struct {
 	exe     string
 	folders []string
 	process *process.Process // the live one; nil for a core
+	files   *reader.Reader
 
 	ids map[string][]string // files of folders by build ID; nil until they were searched
 }
@@ -220,7 +224,7 @@ func (f *finder) live(m *module) error {
 	if at < 0 {
 		return process.ErrGone
 	}
-	file, err := f.process.OpenFile(all[at])
+	file, err := f.files.Mapped(f.process, all[at])
 	if err != nil {
 		return err
 	}
@@ -230,14 +234,7 @@ func (f *finder) live(m *module) error {
 
 // try opens path as the file of m. It must have m's build ID, where that is known.
 func (f *finder) try(m *module, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() { // to open another may take forever, or do things
-		return fmt.Errorf("open %s: not a regular file", path)
-	}
-	file, err := os.Open(path)
+	file, err := f.files.Open(path)
 	if err != nil {
 		return err
 	}
@@ -317,11 +314,15 @@ func fileBuildID(path string) (id string, ok bool) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return "", false
 	}
-	file, err := elf.Open(path)
+	opened, err := os.Open(path)
 	if err != nil {
 		return "", false
 	}
-	defer file.Close()
+	defer opened.Close()
+	file, err := elfsym.Parse(opened)
+	if err != nil {
+		return "", false
+	}
 	note, text := file.Section(".note.gnu.build-id"), file.Section(".text")
 	if note == nil || note.Size > maxNote || text != nil && text.Type == elf.SHT_NOBITS {
 		return "", false

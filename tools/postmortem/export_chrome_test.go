@@ -221,7 +221,7 @@ func chromeSeesAllThatIsLive(t *testing.T, g *Graph, got chromeView) {
 	bytes := uint64(0)
 	for id := range ID(g.Len()) {
 		if g.IsLive(id) {
-			bytes += g.Size(id)
+			bytes += g.Bytes(id)
 		}
 	}
 	if got.Total != bytes {

@@ -32,7 +32,7 @@ func (e *exporter) object(id ID) {
 	o := e.Object(id)
 	kind, name := e.describe(o)
 	e.references(id, o)
-	e.node(kind, name, e.nodeID(id, o.Address), e.Size(id))
+	e.node(kind, name, e.nodeID(id, o.Address), e.Bytes(id))
 }
 
 // nodeID returns a number for an object that no other has, of 32 bits as Chrome

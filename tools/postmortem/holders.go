@@ -1,6 +1,8 @@
 package postmortem
 
 import (
+	"cmp"
+	"context"
 	"maps"
 	"slices"
 )
@@ -69,29 +71,34 @@ type nodeBlock struct {
 
 // findHolders looks for all of them in what malloc gave out. It returns false where
 // V8's isolates are not in there or have no handles of a known form.
-func findHolders(o *Objects, areas []addressRange) (h *holders, ok bool) {
+func findHolders(ctx context.Context, o *Objects, areas []addressRange) (h *holders, ok bool, err error) {
 	h = &holders{objects: o, heaps: o.heaps(), areas: areas}
 	for _, r := range areas {
+		if err := ctx.Err(); err != nil {
+			return nil, false, err
+		}
 		eachChunk(o.memory, r, h.chunk)
 	}
 	if len(h.heaps) == 0 || len(h.isolates) != len(h.heaps) || len(h.nodes) == 0 {
-		return nil, false
+		return nil, false, nil
 	}
 	for _, r := range areas {
 		h.left += r.end - r.start
 	}
 	for _, r := range areas {
-		h.lookForUses(r)
+		if err := h.lookForUses(ctx, r); err != nil {
+			return nil, false, err
+		}
 	}
 	h.fillIsolates()
-	return h, true
+	return h, true, nil
 }
 
 // heaps returns the addresses of what stands for the isolates' heaps.
 func (o *Objects) heaps() []uint64 {
 	heaps := map[uint64]bool{}
 	for _, p := range o.mapped {
-		if p.Heap != 0 {
+		if p.Heap != 0 && !p.freed {
 			heaps[p.Heap] = true
 		}
 	}
@@ -157,7 +164,9 @@ func (h *holders) readNodes(b nodeBlock) (nodes []byte, ok bool) {
 }
 
 // scan finds what the holders refer to.
-func (h *holders) scan(s *rootScan) {
+func (h *holders) scan(ctx context.Context, s *rootScan) error {
+	var err error
+	scan := func(r addressRange, by Holder) { err = cmp.Or(err, s.scan(ctx, r, by)) }
 	for _, b := range h.nodes {
 		nodes, _ := h.readNodes(b)
 		for i := 0; i < len(nodes); i += b.form.stride {
@@ -168,19 +177,20 @@ func (h *holders) scan(s *rootScan) {
 	}
 	for _, b := range h.handles {
 		if b.used > b.start {
-			s.scan(addressRange{b.start, b.used}, ByHandle)
+			scan(addressRange{b.start, b.used}, ByHandle)
 		}
 	}
 	for _, r := range h.rings {
-		s.scan(r, ByMicrotask)
+		scan(r, ByMicrotask)
 	}
 	for _, r := range h.eternals {
-		s.scan(r, ByEternal)
+		scan(r, ByEternal)
 	}
 	for _, r := range h.isolates {
 		h.listsOf(r)
 	}
 	for _, r := range slices.Concat(h.isolates, h.owned) {
-		s.scan(r, ByIsolate)
+		scan(r, ByIsolate)
 	}
+	return err
 }

@@ -69,7 +69,7 @@ func (h *made) node(i, object uint64, flags byte) {
 // roots returns the objects that are held, by what.
 func (h *made) roots(t *testing.T) map[int]Holder {
 	t.Helper()
-	roots, err := h.o.roots(t.Context(), nil)
+	roots, _, err := h.o.roots(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestListsAreNoLongerThanMemoryInAll(t *testing.T) {
 	for i := range uint64(lists) {
 		h.m.put(h.at[4]+i*4*wordSize, h.at[0], h.at[3], blocks, blocks)
 	}
-	found, ok := findHolders(h.o, []addressRange{{madeArea, madeArea + madeSize}})
+	found, ok, _ := findHolders(t.Context(), h.o, []addressRange{{madeArea, madeArea + madeSize}})
 	if !ok {
 		t.Fatal("no holders")
 	}

@@ -1,19 +1,25 @@
 package postmortem
 
-import "strings"
+import (
+	"context"
+	"strings"
+)
 
 // lookForUses looks through memory that malloc manages for what says which handles
 // count and which microtasks wait.
-func (h *holders) lookForUses(r addressRange) {
+func (h *holders) lookForUses(ctx context.Context, r addressRange) error {
 	const overlap = 6 * wordSize
 	buffer := make([]byte, pageAlign+overlap)
 	for at := r.start; at < r.end; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		next, ok := h.objects.memory.NextData(at)
 		if !ok {
-			return
+			return nil
 		}
 		if at = max(at, next&^(pageAlign-1)); at >= r.end {
-			return
+			return nil
 		}
 		n, _ := h.objects.memory.ReadAt(buffer[:min(uint64(len(buffer)), r.end-at)], at)
 		for i := 0; i+wordSize <= n && i < pageAlign; i += wordSize {
@@ -21,6 +27,7 @@ func (h *holders) lookForUses(r addressRange) {
 		}
 		at += pageAlign
 	}
+	return nil
 }
 
 // use looks at words, which are at an address. After an isolate's address may come

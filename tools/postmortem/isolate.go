@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ustack/symbolize/unwind"
+	"ustack/symbolize/v8"
 )
 
 // An Isolate is one instance of V8 in the process: the main thread's, or a
@@ -16,11 +17,10 @@ type Isolate struct {
 // rootBias is what V8's root register, r13, is above the isolate.
 const rootBias = 0x80
 
-// isolateSlot returns where, from its thread pointer, a thread's isolate is; 0 if
-// that is not known.
-func (d *Dump) isolateSlot() int64 {
+// isolateSlot returns where threads keep their isolate, if that is known.
+func (d *Dump) isolateSlot() v8.TLS {
 	if d.binary == nil {
-		return 0
+		return v8.TLS{}
 	}
 	slot, err := d.binary.TLSIsolate(d, d.v8.bias)
 	if err != nil {
@@ -31,12 +31,12 @@ func (d *Dump) isolateSlot() int64 {
 
 // isolateOf returns the isolate that a thread has entered, 0 if none: by what the
 // thread keeps of its own, or by V8's root register.
-func (d *Dump) isolateOf(r Registers, slot int64) uint64 {
+func (d *Dump) isolateOf(r Registers, slot v8.TLS) uint64 {
 	if d.binary == nil {
 		return 0
 	}
-	if slot != 0 {
-		isolate, err := d.word(r.FSBase + uint64(slot))
+	if slot.Known() {
+		isolate, err := slot.Isolate(d, r.FSBase)
 		if err == nil && d.isIsolate(isolate) {
 			return isolate
 		}

@@ -58,13 +58,13 @@ func (d *Dominated) Leaks(ctx context.Context, o LeakOptions) *Leaks {
 	l := &Leaks{Live: d.retained[0], Classes: d.Classes()}
 	l.Classes = l.Classes[:min(o.Limit, len(l.Classes))]
 	for _, kind := range []string{"JSArray", "JSMap", "JSSet", "JSWeakMap"} {
-		l.Collections = append(l.Collections, d.Retainers(CensusOptions{Kind: kind}, o.Limit).Objects...)
+		l.Collections = append(l.Collections, d.Retainers(ctx, CensusOptions{Kind: kind}, o.Limit).Objects...)
 	}
 	slices.SortStableFunc(l.Collections, func(a, b Retainer) int { return cmp.Compare(b.Retained, a.Retained) })
 	l.Collections = l.Collections[:min(o.Limit, len(l.Collections))]
 	l.Closures = d.graph.Functions(ctx, FunctionOptions{Live: true}).Definitions
 	l.Closures = l.Closures[:min(o.Limit, len(l.Closures))]
-	l.Listeners = d.graph.listeners(o.Listeners)
+	l.Listeners = d.graph.listeners(ctx, o.Listeners)
 	l.Listeners = l.Listeners[:min(o.Limit, len(l.Listeners))]
 	return l
 }
@@ -180,9 +180,9 @@ func (t *dominatorTree) visit(enter, leave func(n uint32)) {
 }
 
 // listeners returns the live objects whose events have so many listeners or more.
-func (g *Graph) listeners(least int) []Listeners {
+func (g *Graph) listeners(ctx context.Context, least int) []Listeners {
 	var found []Listeners
-	for id := range g.Select(CensusOptions{Property: "_events", Live: true}) {
+	for id := range g.Select(ctx, CensusOptions{Property: "_events", Live: true}) {
 		emitter := g.Object(id)
 		events, ok, err := g.heap.Own(emitter, "_events")
 		if err != nil || !ok {

@@ -8,7 +8,7 @@ import (
 )
 
 func leaksAreSuspected(t *testing.T, g *Graph, facts censusFacts) {
-	l := g.Dominated().Leaks(t.Context(), LeakOptions{})
+	l := dominated(t, g).Leaks(t.Context(), LeakOptions{})
 	if i := slices.IndexFunc(l.Classes, func(c ClassShare) bool { return c.Class == "Legacy" }); i < 0 || l.Classes[i].Count < facts.Keep {
 		t.Errorf("classes that keep most alive = %+v, want Legacy among them", l.Classes)
 	}
@@ -30,7 +30,7 @@ func leaksAreSuspected(t *testing.T, g *Graph, facts censusFacts) {
 func TestDominatorTreeIsVisitedInOrder(t *testing.T) {
 	// 0 → 1 → 2 → 3.
 	g := madeGraph([][]ID{{1}, {2}, {3}, nil}, []ID{0}, nil)
-	d := g.Dominated()
+	d := dominated(t, g)
 	var entered, left []uint32
 	d.tree().visit(func(n uint32) { entered = append(entered, n) }, func(n uint32) { left = append(left, n) })
 	if !slices.Equal(entered, []uint32{1, 2, 3, 4}) || !slices.Equal(left, []uint32{4, 3, 2, 1}) {
@@ -39,7 +39,7 @@ func TestDominatorTreeIsVisitedInOrder(t *testing.T) {
 }
 
 func classesRetainNoMoreThanAll(t *testing.T, g *Graph, facts censusFacts) {
-	d := g.Dominated()
+	d := dominated(t, g)
 	for _, c := range d.Classes() {
 		if c.Retained > d.retained[0] {
 			t.Errorf("objects of %s retain %d bytes, want no more than the %d of all", c.Class, c.Retained, d.retained[0])

@@ -65,6 +65,10 @@ type Graph struct {
 	out   edges
 	in    *edges     // nil until wanted
 	pairs []weakPair // by key
+
+	outside   map[ID]uint64 // bytes that objects have outside of the heap
+	dangling  []danglingRef
+	lostRoots []uint64 // addresses that roots refer to and where no object was found
 }
 
 // A weakPair is an entry of a WeakMap: while its table and its key live, so does its value.
@@ -89,23 +93,38 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 }
 
 // NewGraph follows the references of all objects. The threads' registers and stacks
-// refer to some, too.
+// refer to some, too. It walks the heap again where live objects refer to others that
+// no walk has found so far: see collection.go.
 func NewGraph(ctx context.Context, o *Objects, stacks []LiveStack) (*Graph, error) {
-	g := &Graph{Objects: o}
+	for repairs := 0; ; repairs++ {
+		g := &Graph{Objects: o}
+		if err := g.follow(ctx, stacks); err != nil {
+			return nil, err
+		}
+		again, err := g.repair(ctx, repairs < maxRepairs)
+		if err != nil {
+			return nil, err
+		}
+		if !again {
+			g.dangling, g.lostRoots = nil, nil
+			return g, g.findOutside(ctx)
+		}
+	}
+}
+
+// follow finds what refers to what, and what is live.
+func (g *Graph) follow(ctx context.Context, stacks []LiveStack) (err error) {
 	if err := g.connect(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	var err error
-	if g.Roots, err = o.roots(ctx, stacks); err != nil {
-		return nil, err
+	if g.Roots, g.lostRoots, err = g.roots(ctx, stacks); err != nil {
+		return err
 	}
-	g.mark()
-	return g, nil
+	return g.mark(ctx)
 }
 
 // each yields all objects until ctx has ended.
 func (g *Graph) each(ctx context.Context) iter.Seq[ID] {
-	const often = 1 << 12
 	return func(yield func(ID) bool) {
 		for id := range ID(g.Len()) {
 			if id%often == 0 && ctx.Err() != nil || !yield(id) {
@@ -118,8 +137,11 @@ func (g *Graph) each(ctx context.Context) iter.Seq[ID] {
 // IsLive reports whether a program could still get at the object.
 func (g *Graph) IsLive(id ID) bool { return g.live.has(id) }
 
+// often is how many objects are looked at between two looks at whether to go on.
+const often = 1 << 12
+
 // mark finds the objects that are live.
-func (g *Graph) mark() {
+func (g *Graph) mark(ctx context.Context) error {
 	g.live = newBits(g.Len())
 	var stack []ID
 	add := func(id ID) {
@@ -138,7 +160,10 @@ func (g *Graph) mark() {
 		keys.add(p.key)
 	}
 	waiting := map[ID][]ID{} // values of live keys, by the table that is not live yet
-	for len(stack) > 0 {
+	for step := 0; len(stack) > 0; step++ {
+		if step%often == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		id := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		g.out.each(id, add)
@@ -156,6 +181,7 @@ func (g *Graph) mark() {
 		}
 		delete(waiting, id)
 	}
+	return nil
 }
 
 // pairsOf returns the pairs of a key.

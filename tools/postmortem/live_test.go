@@ -69,7 +69,9 @@ func TestMarkFollowsPairsToTheEnd(t *testing.T) {
 	g := &Graph{Objects: &Objects{kind: make([]uint32, 7)}, Roots: []Root{{Object: 0}, {Object: 1}}}
 	g.out.first = make([]uint32, 8)
 	g.pairs = []weakPair{{0, 2, 3}, {0, 1, 2}, {0, 5, 6}}
-	g.mark()
+	if err := g.mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for id, want := range []bool{true, true, true, true, false, false, false} {
 		if got := g.IsLive(ID(id)); got != want {
 			t.Errorf("object %d is live = %v, want %v", id, got, want)

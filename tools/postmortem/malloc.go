@@ -1,6 +1,9 @@
 package postmortem
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // glibc's malloc keeps a chunk's size before it, in a word of its own whose low
 // bits are flags; the bit of a chunk in use is in the next one (malloc/malloc.c).
@@ -142,7 +145,7 @@ type outside struct {
 
 // outsideOf finds that memory. What malloc has asked the kernel for alone is left
 // out: V8 keeps no references in such large pieces, but weak ones.
-func outsideOf(o *Objects, stacks []LiveStack) outside {
+func outsideOf(ctx context.Context, o *Objects, stacks []LiveStack) (outside, error) {
 	w := outside{spans: writable(o.memory.Regions()), chunks: maxArenaHead}
 	for _, t := range stacks {
 		w.stacks = append(w.stacks, t.within(w.spans))
@@ -152,6 +155,9 @@ func outsideOf(o *Objects, stacks []LiveStack) outside {
 	}
 	for _, r := range w.spans {
 		for at := r.start; at < r.end; {
+			if err := ctx.Err(); err != nil {
+				return w, err
+			}
 			next, ok := o.memory.NextData(at)
 			if !ok {
 				break
@@ -162,7 +168,7 @@ func outsideOf(o *Objects, stacks []LiveStack) outside {
 			at = w.add(o, addressRange{at, r.end})
 		}
 	}
-	return w
+	return w, nil
 }
 
 // within returns what of a range is memory in a row.

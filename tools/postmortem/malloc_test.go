@@ -153,7 +153,7 @@ func TestMemoryOutsideOfTheHeapIsDivided(t *testing.T) {
 	m.chunks(area, append(used(30), chunk{0x2000 - 30*64, false}))
 	m.put(alone, 0, minMapped|mappedAlone)
 	o.memory = m
-	got := outsideOf(o, nil)
+	got, _ := outsideOf(t.Context(), o, nil)
 	if want := []addressRange{{area, area + 0x2000}}; !slices.Equal(got.malloced, want) {
 		t.Errorf("malloc's areas = %x, want %x", got.malloced, want)
 	}

@@ -59,9 +59,14 @@ func members(h *v8.Heap, o v8.Object) contents {
 			if p.Hidden && isBuiltinProperty(h, o, p, isArray) {
 				continue
 			}
-			if m, ok := propertyMember(h, p); ok {
-				c.addMember(m)
+			m, ok := propertyMember(h, p)
+			if !ok {
+				continue
 			}
+			if m.getter && p.Name == "stack" && !p.Symbol {
+				m = stackMember(h, o, m)
+			}
+			c.addMember(m)
 		}
 		err = h.Elements(o, func(e v8.Element) bool {
 			c.addMember(member{
@@ -99,6 +104,16 @@ func propertyMember(h *v8.Heap, p v8.Property) (member, bool) {
 	return m, true
 }
 
+// stackMember returns the accessor m of an error's stack as the text that it would
+// give the program, if o has one: V8 keeps the calls, and makes the text of them when
+// it is asked for.
+func stackMember(h *v8.Heap, o v8.Object, m member) member {
+	if e, err := h.Error(o); err == nil && e.Stack != "" {
+		m.slot, m.getter = Slot{Text: e.Stack, IsText: true}, false
+	}
+	return m
+}
+
 // isBuiltinProperty reports whether each object of o's kind has a property like
 // p, so that it says nothing.
 func isBuiltinProperty(h *v8.Heap, o v8.Object, p v8.Property, isArray bool) bool {
@@ -117,8 +132,8 @@ func isBuiltinProperty(h *v8.Heap, o v8.Object, p v8.Property, isArray bool) boo
 // An empty one leads to the value itself.
 func Lookup(h *v8.Heap, s Slot, path string) (Slot, error) {
 	for _, name := range splitPath(path) {
-		if s.IsNumber || s.BigInt != "" || !s.Value.IsObject() {
-			return Slot{}, fmt.Errorf("find %s: a number has no members", name)
+		if !s.hasValue() || !s.Value.IsObject() {
+			return Slot{}, fmt.Errorf("find %s: what it would be in has no members", name)
 		}
 		o, err := h.Object(s.Value)
 		if err != nil {

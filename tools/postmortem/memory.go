@@ -81,14 +81,16 @@ func (d *Dump) partAt(address uint64) (part, bool) {
 }
 
 // region returns the region that address lies in.
-func (d *Dump) region(address uint64) (Region, bool) {
-	at, found := slices.BinarySearchFunc(d.regions, address, func(r Region, address uint64) int {
+func (d *Dump) region(address uint64) (Region, bool) { return regionAt(d.regions, address) }
+
+func regionAt(regions []Region, address uint64) (Region, bool) {
+	at, found := slices.BinarySearchFunc(regions, address, func(r Region, address uint64) int {
 		return compareRange(r.Start, r.End, address)
 	})
 	if !found {
 		return Region{}, false
 	}
-	return d.regions[at], true
+	return regions[at], true
 }
 
 // compareRange is 0 if address is from start up to end, and tells where the range
@@ -149,6 +151,9 @@ func (d *Dump) describe(f finder) {
 	for i, m := range d.modules {
 		m.buildID = d.buildID(m)
 		f.open(m, i == 0)
+		if m.elf != nil && m.elf.Partial() != nil {
+			d.lacks(m.path, m.elf.Partial(), "some of its functions have no names")
+		}
 		if m.err != nil {
 			d.lacks(m.path, m.err, "its code has no names, and frames that it left no pointer for are not found")
 		}

@@ -27,7 +27,8 @@ type Page struct {
 	Size    uint64 `json:"size"`    // in bytes, with the header
 	Heap    uint64 `json:"heap"`    // that of an isolate; 0: all isolates share it
 	Space   string `json:"space"`   // "new", "old", "code", "large" …
-	stale   bool   // a half of the new space that the last collection emptied
+	freed   bool   // V8 has given it up, and only its memory is still there
+	from    bool   // of the half of the new space that collections move objects from: empty between them
 }
 
 const (
@@ -87,6 +88,11 @@ func newPageFinder(m Memory, version v8.Version) *pageFinder {
 
 // FindPages returns the pages that V8's objects are in, by address.
 func FindPages(m Memory, version v8.Version) []Page {
+	return slices.DeleteFunc(findPages(m, version), func(p Page) bool { return p.freed })
+}
+
+// findPages returns all pages, those included that V8 has given up.
+func findPages(m Memory, version v8.Version) []Page {
 	f := newPageFinder(m, version)
 	var pages []Page
 	end := uint64(0)
@@ -148,12 +154,15 @@ func (f *pageFinder) read(at uint64) (Page, bool) {
 		return Page{}, false
 	}
 	p.Space = f.space(owner)
-	p.stale = p.Space == "new" && flags&fromPage != 0
-	return p, p.Space != ""
+	p.from = p.Space == "new" && flags&fromPage != 0
+	// From V8 10.2 on, pages that isolates share have neither an owner nor a heap.
+	p.freed = owner == 0 && (p.Heap != 0 || p.Size > pageAlign)
+	return p, p.Space != "" && (p.freed || p.Large() || p.Size <= pageAlign)
 }
 
-// space returns the name of the space that the object at an address stands for; no
-// object does for what isolates share. It is "" if there is no such space.
+// space returns the name of the space that the object at an address stands for.
+// Pages that all isolates share have no such object. It is "" if there is no such
+// space.
 func (f *pageFinder) space(owner uint64) string {
 	if owner == 0 {
 		return f.spaces[0]

@@ -40,8 +40,8 @@ func TestPagesAreFoundByTheirHeaders(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Page{})); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
-	if !got[1].Large() || got[0].Large() || !got[2].stale || got[0].stale {
-		t.Errorf("pages = %+v, want the second large and the third stale", got)
+	if !got[1].Large() || got[0].Large() || !got[2].from || got[0].from {
+		t.Errorf("pages = %+v, want the second large and the third one that objects are moved from", got)
 	}
 }
 

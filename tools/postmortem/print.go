@@ -51,7 +51,7 @@ func Print(h *v8.Heap, v v8.Value, o PrintOptions) (*Printed, error) {
 			continue
 		}
 		value := PrintedValue{Path: path, Node: Describe(h, slot, o.DescribeOptions)}
-		if !slot.IsNumber && slot.BigInt == "" {
+		if slot.hasValue() {
 			value.value = slot.Value
 		}
 		p.Values = append(p.Values, value)

@@ -51,9 +51,11 @@ func (g *Graph) connect(ctx context.Context) error {
 			return err
 		}
 		p := &g.pages[i]
-		if p.Large() {
+		switch {
+		case p.count == 0:
+		case p.Large():
 			p.each(c.large)
-		} else {
+		default:
 			n, _ := g.memory.ReadAt(c.buffer[:p.End-p.Start], p.Start) // Walk has counted what the core lacks
 			c.start, c.data = p.Start, c.buffer[:n]
 			p.each(c.small)
@@ -120,8 +122,17 @@ func (c *connector) words(id ID, k *objectKind, offset uint64, data []byte) {
 		if w := wordOf(data, i); w&3 == 1 {
 			if to, ok := c.Find(w - 1); ok {
 				c.out.append(to)
+			} else if c.Objects.at.page(w-1) != nil {
+				c.dangle(id, w-1)
 			}
 		}
+	}
+}
+
+// dangle notes that an object refers to an address where no object was found.
+func (c *connector) dangle(from ID, to uint64) {
+	if len(c.dangling) < maxDangling {
+		c.dangling = append(c.dangling, danglingRef{from, to})
 	}
 }
 

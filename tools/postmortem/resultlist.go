@@ -13,9 +13,9 @@ import (
 const maxInstances = 1 << 24
 
 // Instances lists the objects that a census with these options counts.
-func (g *Graph) Instances(o CensusOptions) *Values {
+func (g *Graph) Instances(ctx context.Context, o CensusOptions) *Values {
 	list := &Values{Values: []Indexed{}}
-	for id := range g.Select(o) {
+	for id := range g.Select(ctx, o) {
 		if !g.list(list, id) {
 			break
 		}
@@ -24,13 +24,13 @@ func (g *Graph) Instances(o CensusOptions) *Values {
 }
 
 // AllAlike lists the objects that a census counts together with the object v.
-func (g *Graph) AllAlike(v v8.Value, o CensusOptions) (*Values, error) {
+func (g *Graph) AllAlike(ctx context.Context, v v8.Value, o CensusOptions) (*Values, error) {
 	id, ok := g.Find(v.Address())
 	if !ok {
 		return nil, errors.New("no object begins there (whatis says what does)")
 	}
 	list := &Values{Address: Address(v), Values: []Indexed{}}
-	for other := range g.Alike(id, o) {
+	for other := range g.Alike(ctx, id, o) {
 		if !g.list(list, other) {
 			break
 		}

@@ -12,17 +12,17 @@ import (
 // testLists checks what commands list of the heap of leaky.js.
 func testLists(t *testing.T, l leaky) {
 	sessions := l.of("Session")
-	alike, err := l.objects.AllAlike(sessions[0], CensusOptions{})
+	alike, err := l.objects.AllAlike(t.Context(), sessions[0], CensusOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := alike.Addresses(); !slices.Equal(got, sessions) {
 		t.Errorf("alike = %d objects, want the %d sessions", len(got), len(sessions))
 	}
-	if _, err := l.objects.AllAlike(8, CensusOptions{}); err == nil {
+	if _, err := l.objects.AllAlike(t.Context(), 8, CensusOptions{}); err == nil {
 		t.Error("objects like none have no error, want one")
 	}
-	all := l.objects.Instances(CensusOptions{Class: "Session"}).Addresses()
+	all := l.objects.Instances(t.Context(), CensusOptions{Class: "Session"}).Addresses()
 	for _, session := range sessions {
 		if !slices.Contains(all, session) {
 			t.Errorf("instances lack %x", uint64(session))
@@ -30,7 +30,7 @@ func testLists(t *testing.T, l leaky) {
 	}
 	spaces, err := l.V8Spaces()
 	like(t, textOf(t, spaces, err), "SPACE +PAGES +BYTES\n.*old +[0-9]+ +[0-9]+\n.*")
-	dominated := l.objects.Dominated()
+	dominated := dominated(t, l.objects)
 	server, err := dominated.RetainedBy(l.at(""))
 	if err != nil {
 		t.Fatal(err)

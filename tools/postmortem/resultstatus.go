@@ -22,6 +22,8 @@ type Status struct {
 	Threads     int        `json:"threads"`
 	Isolates    V8Isolates `json:"isolates"`
 	Spaces      Spaces     `json:"spaces"`
+	Collections []string   `json:"collections,omitempty"` // sorts of garbage collections that isolates were in
+	Doubts      *Doubts    `json:"doubts,omitempty"`      // about the heap, where it has been walked
 	Missing     []string   `json:"missing,omitempty"`
 	Stack       *StackText `json:"stack,omitempty"` // of the thread that the core is about
 }
@@ -50,6 +52,7 @@ func (d *Dump) Status() *Status {
 		s.Signal, s.Reason = unix.SignalName(signal.Number), signal.reason(d.Info().PID)
 	}
 	s.Fatal = d.FatalError()
+	s.Collections = d.collections()
 	for _, missing := range d.Missing() {
 		s.Missing = append(s.Missing, missing.String())
 	}
@@ -57,6 +60,25 @@ func (d *Dump) Status() *Status {
 		s.Stack = d.JSStack(threads[0], StackOptions{})
 	}
 	return s
+}
+
+// collectionNames are what V8 9.4 to 14.6 does while its heap is in a state other than
+// 0 (Heap::HeapState in src/heap/heap.h).
+var collectionNames = map[uint32]string{1: "scavenge", 2: "mark-compact", 3: "minor mark-sweep"}
+
+// collections returns the sorts of collections that isolates were in.
+func (d *Dump) collections() []string {
+	var names []string
+	for _, isolate := range d.Isolates() {
+		if d.binary.Layout.GCState == 0 {
+			continue
+		}
+		word, err := d.word(isolate.Address + uint64(d.binary.Layout.GCState))
+		if name := collectionNames[uint32(word)]; err == nil && name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // reason says what the signal means for a process.
@@ -114,8 +136,14 @@ func (s *Status) WriteText(w io.Writer) error {
 	if total > 0 {
 		line("heap", fmt.Sprintf("%s: %s", megabytes(total), strings.Join(spaces, ", ")))
 	}
+	for _, collection := range s.Collections {
+		line("within", "a garbage collection: "+collection)
+	}
 	for _, missing := range s.Missing {
 		line("missing", missing)
+	}
+	if s.Doubts != nil {
+		s.Doubts.write(&b)
 	}
 	if s.Stack != nil {
 		fmt.Fprintf(&b, "stack of thread %d:\n", s.Stack.TID)

@@ -3,6 +3,7 @@ package postmortem
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -22,21 +23,23 @@ type Dominated struct {
 
 // Dominated finds out what each live object keeps alive. It takes some 60 bytes for
 // each, and a few seconds for ten million.
-func (g *Graph) Dominated() *Dominated {
+func (g *Graph) Dominated(ctx context.Context) (*Dominated, error) {
 	s := newDominators(g)
-	s.visit()
-	s.semidominate()
+	s.visit(ctx)
+	if s.semidominate(ctx); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	d := &Dominated{graph: g, number: s.number, object: s.object, by: s.dominate()}
 	d.retained = make([]uint64, len(d.object))
 	for n := len(d.object) - 1; n > 0; n-- {
-		d.retained[n] += g.Size(d.object[n])
+		d.retained[n] += g.Bytes(d.object[n])
 		d.retained[d.by[n]] += d.retained[n]
 	}
-	return d
+	return d, nil
 }
 
-// Retained returns how many bytes would be free without an object, its own
-// included; 0 for a dead one.
+// Retained returns how many bytes would be free without an object, its own and those
+// outside of V8's heap included; 0 for a dead one.
 func (d *Dominated) Retained(id ID) uint64 {
 	if n := d.number[id]; n != 0 {
 		return d.retained[n]
@@ -81,8 +84,8 @@ type visiting struct {
 	pair   int    // after the edges
 }
 
-// visit numbers all live objects.
-func (s *dominators) visit() {
+// visit numbers all live objects, until ctx ends.
+func (s *dominators) visit(ctx context.Context) {
 	var stack []visiting
 	enter := func(id ID, parent uint32) {
 		if s.number[id] != 0 {
@@ -96,7 +99,10 @@ func (s *dominators) visit() {
 	}
 	for _, root := range s.Roots {
 		enter(root.Object, 0)
-		for len(stack) > 0 {
+		for step := 0; len(stack) > 0; step++ {
+			if step%often == 0 && ctx.Err() != nil {
+				return
+			}
 			top := &stack[len(stack)-1]
 			id, n := s.object[top.number], top.number
 			switch {
@@ -115,8 +121,8 @@ func (s *dominators) visit() {
 	}
 }
 
-// semidominate finds the semidominator of each number.
-func (s *dominators) semidominate() {
+// semidominate finds the semidominator of each number, until ctx ends.
+func (s *dominators) semidominate(ctx context.Context) {
 	count := len(s.object)
 	s.semi, s.label, s.ancestor = make([]uint32, count), make([]uint32, count), make([]uint32, count)
 	for n := range uint32(count) {
@@ -128,6 +134,9 @@ func (s *dominators) semidominate() {
 	}
 	in := s.backward()
 	for n := uint32(count) - 1; n > 0; n-- {
+		if n%often == 0 && ctx.Err() != nil {
+			return
+		}
 		id := s.object[n]
 		if rooted.has(id) {
 			s.semi[n] = 0
@@ -176,9 +185,11 @@ func (s *dominators) dominate() []uint32 {
 // A Retainer is an object with what it keeps alive.
 type Retainer struct {
 	Brief
-	Size     uint64   `json:"size"`         // bytes of its own
-	Retained uint64   `json:"retained"`     // bytes, its own included
-	By       *Address `json:"by,omitempty"` // tagged: the object that keeps it alive all by itself, if one does
+	Size     uint64   `json:"size"`              // bytes of its own, outside of V8's heap too
+	Outside  uint64   `json:"outside,omitempty"` // of these, bytes outside of V8's heap
+	Shared   bool     `json:"shared,omitempty"`  // with other threads: what is outside is not the object's alone
+	Retained uint64   `json:"retained"`          // bytes, its own included
+	By       *Address `json:"by,omitempty"`      // tagged: the object that keeps it alive all by itself, if one does
 }
 
 // Retainers are objects that keep most alive.
@@ -188,14 +199,14 @@ type Retainers struct {
 }
 
 // Retainers returns the objects that keep most alive among those that o is about;
-// limit of them.
-func (d *Dominated) Retainers(o CensusOptions, limit int) *Retainers {
+// limit of them. Once ctx has ended it returns at once, with some of them.
+func (d *Dominated) Retainers(ctx context.Context, o CensusOptions, limit int) *Retainers {
 	o.Live = true
 	var best []ID
 	less := func(a, b ID) int {
 		return cmp.Or(cmp.Compare(d.Retained(b), d.Retained(a)), cmp.Compare(a, b))
 	}
-	for id := range d.graph.Select(o) {
+	for id := range d.graph.Select(ctx, o) {
 		if best = append(best, id); len(best) >= 2*limit {
 			slices.SortFunc(best, less)
 			best = best[:limit]
@@ -211,7 +222,10 @@ func (d *Dominated) Retainers(o CensusOptions, limit int) *Retainers {
 
 func (d *Dominated) retainer(id ID) Retainer {
 	g := d.graph
-	r := Retainer{Brief: BriefOf(g.heap, g.Object(id).Ref()), Size: g.Size(id), Retained: d.Retained(id)}
+	r := Retainer{Brief: BriefOf(g.heap, g.Object(id).Ref()), Size: g.Bytes(id), Outside: g.outside[id], Retained: d.Retained(id)}
+	if b, err := g.heap.Buffer(g.Object(id)); err == nil {
+		r.Shared = b.Shared
+	}
 	if by, ok := d.By(id); ok {
 		address := Address(g.Object(by).Ref())
 		r.By = &address
@@ -225,7 +239,11 @@ func (r *Retainers) WriteText(w io.Writer) error {
 	fmt.Fprintf(out, "%12s %6s %12s %s\n", "RETAINED", "%LIVE", "BYTES", "OBJECT")
 	for _, o := range r.Objects {
 		share := 100 * float64(o.Retained) / float64(max(r.Live, 1))
-		fmt.Fprintf(out, "%12d %5.1f%% %12d %v\n", o.Retained, share, o.Size, o.Brief)
+		fmt.Fprintf(out, "%12d %5.1f%% %12d %v", o.Retained, share, o.Size, o.Brief)
+		if o.Shared {
+			fmt.Fprint(out, " (shared with other threads)")
+		}
+		fmt.Fprintln(out)
 	}
 	return out.Flush()
 }

@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -24,7 +25,9 @@ func madeGraph(out [][]ID, roots []ID, pairs []weakPair) *Graph {
 	for _, id := range roots {
 		g.Roots = append(g.Roots, Root{Object: id})
 	}
-	g.mark()
+	if err := g.mark(context.Background()); err != nil {
+		panic(err) // no end of the context can be its cause
+	}
 	return g
 }
 
@@ -73,7 +76,7 @@ func TestRetainedIsWhatOnlyTheObjectReaches(t *testing.T) {
 		}
 		pairs := []weakPair{{0, ID(random.IntN(n)), ID(random.IntN(n))}, {0, ID(random.IntN(n)), ID(random.IntN(n))}}
 		g := madeGraph(out, roots, pairs)
-		d := g.Dominated()
+		d := dominated(t, g)
 		for id := range ID(n) {
 			want := uint64(0)
 			if g.IsLive(id) {
@@ -92,7 +95,7 @@ func TestDominatorsOfALongChain(t *testing.T) {
 	for i := range n - 1 {
 		out[i] = []ID{ID(i + 1)}
 	}
-	d := madeGraph(out, []ID{0}, nil).Dominated()
+	d := dominated(t, madeGraph(out, []ID{0}, nil))
 	if got := d.Retained(0); got != n*wordSize {
 		t.Errorf("the first of %d objects retains %d bytes, want %d", n, got, n*wordSize)
 	}
@@ -105,11 +108,11 @@ func TestDominatorsOfALongChain(t *testing.T) {
 }
 
 func retainedIsOfWholeStructures(t *testing.T, g *Graph, facts censusFacts) {
-	d := g.Dominated()
+	d := dominated(t, g)
 	total := uint64(0)
 	for id := range ID(g.Len()) {
 		if g.IsLive(id) {
-			total += g.Size(id)
+			total += g.Bytes(id)
 		}
 	}
 	if d.retained[0] != total {
@@ -117,7 +120,7 @@ func retainedIsOfWholeStructures(t *testing.T, g *Graph, facts censusFacts) {
 	}
 	// Each but the last of the holders has the next one, so the first has all of
 	// them, with their lists, unless the array that they are also in is there.
-	holders := d.Retainers(CensusOptions{Class: "Legacy"}, 10)
+	holders := d.Retainers(t.Context(), CensusOptions{Class: "Legacy"}, 10)
 	if len(holders.Objects) != 10 {
 		t.Fatalf("retainers = %d, want 10", len(holders.Objects))
 	}
@@ -187,7 +190,7 @@ func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
 	if _, err := g.Path(v8.Ref(8)); err == nil {
 		t.Error("path to where no object is has no error")
 	}
-	for id := range g.Select(CensusOptions{Class: "Named"}) {
+	for id := range g.Select(t.Context(), CensusOptions{Class: "Named"}) {
 		if g.IsLive(id) {
 			continue
 		}
@@ -197,4 +200,14 @@ func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
 		}
 		break
 	}
+}
+
+// dominated returns what each object of a graph keeps alive.
+func dominated(t testing.TB, g *Graph) *Dominated {
+	t.Helper()
+	d, err := g.Dominated(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

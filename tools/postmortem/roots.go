@@ -3,6 +3,7 @@ package postmortem
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 )
 
@@ -37,65 +38,98 @@ var holderNames = [...]string{
 func (h Holder) String() string { return holderNames[h] }
 
 // A rootScan looks for references in memory that is not V8's heap. Of what malloc
-// gave the program only that counts of which V8 says that it keeps objects alive: of
-// its handles those in use, and not those that are weak. In other memory a word that
-// looks like a reference is taken for one, but in the stacks.
+// gave the program, only what V8 says keeps objects alive counts: handles that are in
+// use and not weak. In other memory, except stacks, a word that looks like a reference
+// is taken for one.
 type rootScan struct {
 	objects *Objects
 	seen    bitSet // by ID
 	roots   []Root
+	lost    []uint64 // addresses that are referred to where no object was found
 	buffer  []byte
 }
 
-// roots returns the objects that something outside of the heaps refers to.
-func (o *Objects) roots(ctx context.Context, stacks []LiveStack) ([]Root, error) {
+// roots returns the objects that something outside of the heaps refers to, and the
+// addresses in the heaps that handles and frames refer to and where no object was
+// found. An isolate has caches beside its roots, whose references V8 never updates.
+func (o *Objects) roots(ctx context.Context, stacks []LiveStack) (roots []Root, lost []uint64, err error) {
 	s := &rootScan{objects: o, seen: newBits(o.Len()), buffer: make([]byte, pageAlign)}
-	memory := outsideOf(o, stacks)
+	memory, err := outsideOf(ctx, o, stacks)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, t := range stacks {
 		for _, w := range t.registers {
 			s.word(w, 0, ByRegister)
 		}
 		if t.whole {
 			o.Doubts.Loose = true
-			s.scan(addressRange{t.start(), memory.stacks[i].end}, ByStack)
+			err = errors.Join(err, s.scan(ctx, addressRange{t.start(), memory.stacks[i].end}, ByStack))
 		}
 		for _, r := range t.frames {
-			s.scan(memory.within(r), ByStack)
+			err = errors.Join(err, s.scan(ctx, memory.within(r), ByStack))
 		}
 	}
-	if h, ok := findHolders(o, memory.malloced); ok {
-		h.scan(s)
+	h, ok, failed := findHolders(ctx, o, memory.malloced)
+	err = errors.Join(err, failed)
+	if ok {
+		err = errors.Join(err, h.scan(ctx, s))
 	} else {
 		o.Doubts.Loose = true
 		memory.others = append(memory.others, memory.malloced...)
 	}
 	for _, r := range memory.others {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s.scan(r, ByMemory)
+		err = errors.Join(err, s.scan(ctx, r, ByMemory))
+	}
+	if err != nil {
+		return nil, nil, cmp.Or(ctx.Err(), err)
 	}
 	slices.SortFunc(s.roots, func(a, b Root) int { return cmp.Compare(a.Object, b.Object) })
-	return s.roots, nil
+	return s.roots, s.lost, nil
 }
 
-// scan looks through memory as far as the core has it.
-func (s *rootScan) scan(r addressRange, by Holder) {
-	for at := r.start; at < r.end; at += uint64(len(s.buffer)) {
-		n, _ := s.objects.memory.ReadAt(s.buffer[:min(uint64(len(s.buffer)), r.end-at)], at) // what is not there refers to nothing
-		for i := 0; i+wordSize <= n; i += wordSize {
-			s.word(wordOf(s.buffer, i), at+uint64(i), by)
+// scan looks through memory as far as the core has it: a process, or who made the
+// core, may claim any amount.
+func (s *rootScan) scan(ctx context.Context, r addressRange, by Holder) error {
+	return eachData(ctx, s.objects.memory, r, s.buffer, func(data []byte, at uint64) {
+		for i := 0; i+wordSize <= len(data); i += wordSize {
+			s.word(wordOf(data, i), at+uint64(i), by)
 		}
+	})
+}
+
+// eachData visits the memory of a range that the core has, but for what it leaves out
+// as zeros, in pieces that fit into buffer. It fails only when ctx ends.
+func eachData(ctx context.Context, m Memory, r addressRange, buffer []byte, visit func(data []byte, at uint64)) error {
+	for at := r.start; at < r.end; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		next, ok := m.NextData(at)
+		if !ok || next >= r.end {
+			return nil
+		}
+		if next > at {
+			at = next &^ (wordSize - 1)
+		}
+		n, _ := m.ReadAt(buffer[:min(uint64(len(buffer)), r.end-at)], at) // what is not there refers to nothing
+		visit(buffer[:n], at)
+		at += uint64(len(buffer))
 	}
+	return nil
 }
 
 func (s *rootScan) word(w, from uint64, by Holder) {
 	if w&3 != 1 {
 		return
 	}
-	if id, ok := s.objects.Find(w - 1); ok && !s.seen.has(id) {
+	id, ok := s.objects.Find(w - 1)
+	switch {
+	case ok && !s.seen.has(id):
 		s.seen.add(id)
 		s.roots = append(s.roots, Root{id, from, by})
+	case !ok && by != ByMemory && by != ByIsolate && s.objects.at.page(w-1) != nil && len(s.lost) < maxDangling:
+		s.lost = append(s.lost, w-1)
 	}
 }
 

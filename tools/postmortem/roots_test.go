@@ -1,6 +1,8 @@
 package postmortem
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -25,7 +27,7 @@ func TestStackCountsFromItsPointerOn(t *testing.T) {
 		{base, Root{2, stack + 0x3000, ByMemory}},
 	} {
 		thread.Registers.FSBase = test.base
-		got, err := h.o.roots(t.Context(), []LiveStack{{Thread: thread, whole: true, registers: thread.Registers.General[:]}})
+		got, _, err := h.o.roots(t.Context(), []LiveStack{{Thread: thread, whole: true, registers: thread.Registers.General[:]}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +47,7 @@ func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
 	}
 	thread := Thread{Registers: Registers{SP: stack + 0x800}}
 	thread.Registers.General[unwind.CX] = madeObject(10)
-	got, err := h.o.roots(t.Context(), []LiveStack{{
+	got, _, err := h.o.roots(t.Context(), []LiveStack{{
 		Thread:    thread,
 		registers: []uint64{madeObject(11)},
 		frames:    []addressRange{{stack + 0xc00, stack + 0x1400}, {stack + 0x1a00, 1 << 63}, {8, 1 << 63}},
@@ -67,7 +69,7 @@ func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
 func TestStackAmongChunksHidesNoHandles(t *testing.T) {
 	h := makeHolders(4096)
 	h.node(3, madeObject(1), 1)
-	got, err := h.o.roots(t.Context(), []LiveStack{{Thread: Thread{Registers: Registers{SP: h.at[2] + 2048}}}})
+	got, _, err := h.o.roots(t.Context(), []LiveStack{{Thread: Thread{Registers: Registers{SP: h.at[2] + 2048}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,4 +136,21 @@ func graphOf(t testing.TB, pid int) *Graph {
 		t.Fatalf("Graph: %v", err)
 	}
 	return g
+}
+
+func TestScanEndsWhereTheCoreDoes(t *testing.T) {
+	const stack, size = 0x7000_0000, 0x4000
+	h := makeHolders()
+	h.m[stack] = make([]byte, size)
+	h.m.put(stack+0x800, madeObject(2))
+	s := &rootScan{objects: h.o, seen: newBits(h.o.Len()), buffer: make([]byte, pageAlign)}
+	absurd := addressRange{stack, 1 << 63} // as a damaged header may claim
+	if err := s.scan(t.Context(), absurd, ByStack); err != nil || len(s.roots) != 1 || s.roots[0].Object != 2 {
+		t.Errorf("roots = %+v, %v, want object 2", s.roots, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.scan(ended, absurd, ByStack); !errors.Is(err, context.Canceled) {
+		t.Errorf("scan after its end = %v, want %v", err, context.Canceled)
+	}
 }

@@ -147,17 +147,10 @@ func (d *Dump) codeAt(pc uint64) (codeKind, part) {
 	return codeJIT, part{}
 }
 
-// isBuiltin reports whether pc, in V8's file, is in a builtin of V8's. Where the
-// file was stripped of where these are, they are the code that has no unwind table.
+// isBuiltin reports whether pc, in V8's file, is in a builtin of V8's.
 func (d *Dump) isBuiltin(p part, pc uint64) bool {
 	offset, size := d.binary.Builtins()
-	at := pc - p.Start + p.Offset
-	if size > 0 {
-		return at-offset < size
-	}
-	address, ok := p.module.elf.Address(at)
-	table, err := p.module.unwindTable()
-	return ok && err == nil && !table.Covers(address)
+	return pc-p.Start+p.Offset-offset < size
 }
 
 // push adds a frame at the cursor.

@@ -118,7 +118,12 @@ func compare(t *testing.T, pid int, want []symbolize.Frame) {
 	if len(want) < 10 {
 		t.Fatalf("the kernel has seen %d frames, want 10 or more", len(want))
 	}
-	const outermost = 2 // __libc_start_main and _start, to which no frame pointer leads
+	// Of the C library's functions between main and _start no frame pointer leads on.
+	want, started := want[:len(want)-1], want[len(want)-1]
+	if last := got[len(got)-1]; started.Name != "_start" || last.Name != started.Name {
+		t.Errorf("stacks end in %v and %v, want _start", started, last)
+	}
+	const outermost = 3 // __libc_start_call_main, __libc_start_main and _start
 	if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" || len(got) > len(want)+outermost {
 		t.Errorf("stack (-kernel's +core's):\n%s", diff)
 	}

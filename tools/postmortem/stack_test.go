@@ -46,7 +46,7 @@ func dumped(t testing.TB, pid int, o Options) *Dump {
 	if _, err := core.Write(t.Context(), pid, path, core.Options{}); err != nil {
 		t.Fatalf("core.Write: %v", err)
 	}
-	d, err := Open(path, o)
+	d, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

@@ -90,7 +90,7 @@ func TestDamagedCoreIsSurvived(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
-		d, err := Open(path, Options{})
+		d, err := Open(t.Context(), path, Options{})
 		if err != nil {
 			break // of its headers, too
 		}

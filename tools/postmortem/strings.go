@@ -71,7 +71,7 @@ func (g *Graph) Strings(ctx context.Context, o StringOptions) *Texts {
 			continue
 		}
 		t.Count++
-		t.Bytes += g.Size(id)
+		t.Bytes += g.Bytes(id)
 		k := key{text.hash, text.length}
 		same, ok := found[k]
 		if !ok {
@@ -84,7 +84,7 @@ func (g *Graph) Strings(ctx context.Context, o StringOptions) *Texts {
 			t.Texts = append(t.Texts, same)
 		}
 		same.Count++
-		same.Bytes += g.Size(id)
+		same.Bytes += g.Bytes(id)
 	}
 	t.keep(g, o.Limit)
 	return t

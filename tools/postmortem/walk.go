@@ -2,7 +2,6 @@ package postmortem
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"sort"
 
@@ -27,19 +26,29 @@ type Objects struct {
 	pages  []pageObjects
 	at     pageTable
 	kinds  []objectKind
-	kind   []uint32 // by ID: index of kinds
-	words  []uint32 // by ID: size
+	known  map[uint64]int32 // index of kinds by the word that refers to a map; below zero: it refers to none
+	kind   []uint32         // by ID: index of kinds
+	words  []uint32         // by ID: size
+
+	moving   bool                // a collection was moving objects: see collection.go
+	anchors  map[uint64][]uint64 // addresses where objects are known to begin, in order, by their page's
+	lostMaps map[uint64]uint64   // words that referred to maps, by the address of the object that lost it
 
 	// Doubts say what of the heaps is not understood.
 	Doubts Doubts
 }
 
-// Doubts are what of the heaps is not understood.
+// Doubts count by cause what a walk of the heaps did not understand.
 type Doubts struct {
-	Unreadable uint64 `json:"unreadable"` // bytes of pages that the core does not have
-	Lost       uint64 `json:"lost"`       // bytes of pages in which no object begins where one should
-	Guessed    int    `json:"guessed"`    // objects that end where the next begins: their size is not known
-	Loose      bool   `json:"loose"`      // not all that V8 keeps objects alive by was told, so what is around it counts, too
+	Unreadable  uint64 `json:"unreadable"`  // bytes of pages that the core does not have
+	Lost        uint64 `json:"lost"`        // bytes of pages in which no object begins where one should
+	LeftOver    uint64 `json:"left_over"`   // bytes of young pages that hold only what the last collection moved away
+	Overlong    int    `json:"overlong"`    // objects that would reach beyond the end of their page
+	Overlapping int    `json:"overlapping"` // what looks like objects, but reaches into one that a live object refers to
+	Dangling    int    `json:"dangling"`    // addresses that live objects refer to and where no object was found
+	Guessed     int    `json:"guessed"`     // objects that end where the next begins: their size is not known
+	Collecting  bool   `json:"collecting"`  // a collection was moving objects
+	Loose       bool   `json:"loose"`       // not all roots were identified, so memory around them counts too
 }
 
 // An objectKind is what objects of the same map have in common.
@@ -61,24 +70,32 @@ type pageObjects struct {
 
 // Walk finds all objects in a process's memory.
 func Walk(ctx context.Context, m Memory, h *v8.Heap) (*Objects, error) {
-	o := &Objects{memory: m, heap: h}
-	o.mapped = FindPages(m, h.Version())
+	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
+	o.mapped = findPages(m, h.Version())
+	return o, o.walk(ctx)
+}
+
+// walk finds all objects anew. Where a collection was moving objects, those count
+// that it had not moved yet.
+func (o *Objects) walk(ctx context.Context) error {
+	o.pages, o.kind, o.words = nil, nil, nil
+	o.Doubts = Doubts{Collecting: o.moving}
 	for _, p := range o.mapped {
-		if !p.stale {
+		if !p.freed {
 			o.pages = append(o.pages, pageObjects{Page: p})
 		}
 	}
 	o.at.fill(o.pages)
-	w := &pageWalker{Objects: o, known: make(map[uint64]int32)}
+	w := &pageWalker{Objects: o}
 	for i := range o.pages {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		if err := w.page(&o.pages[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // Len is how many objects there are.
@@ -86,20 +103,27 @@ func (o *Objects) Len() int { return len(o.kind) }
 
 // Pages are those that objects are in, by address.
 func (o *Objects) Pages() []Page {
-	pages := make([]Page, len(o.pages))
-	for i, p := range o.pages {
-		pages[i] = p.Page
+	var pages []Page
+	for _, p := range o.pages {
+		if !p.from || o.moving {
+			pages = append(pages, p.Page)
+		}
 	}
 	return pages
 }
 
-// Find returns the object that begins at an address.
+// Find returns the object that begins at an address, or that a collection has moved
+// from there.
 func (o *Objects) Find(address uint64) (ID, bool) {
 	p := o.at.page(address)
 	if p == nil {
 		return 0, false
 	}
-	return p.find(address)
+	id, ok := p.find(address)
+	if !ok && o.moving {
+		return o.findMoved(address)
+	}
+	return id, ok
 }
 
 // Around returns the object that an address lies in.
@@ -186,7 +210,7 @@ type pageTable struct {
 }
 
 func (t *pageTable) fill(pages []pageObjects) {
-	t.pages = make(map[uint64]*pageObjects, len(pages))
+	*t = pageTable{pages: make(map[uint64]*pageObjects, len(pages))}
 	for i := range pages {
 		t.pages[pages[i].Address/pageAlign] = &pages[i]
 	}
@@ -200,132 +224,4 @@ func (t *pageTable) page(address uint64) *pageObjects {
 		c.number, c.page = number, t.pages[number]
 	}
 	return c.page
-}
-
-// A pageWalker goes through pages from object to object.
-type pageWalker struct {
-	*Objects
-	known  map[uint64]int32 // index of kinds by the word that refers to a map; below zero: it refers to none
-	buffer []byte
-}
-
-// page finds the page's objects.
-func (w *pageWalker) page(p *pageObjects) error {
-	p.first = ID(len(w.kind))
-	data := w.read(p)
-	blocks := (p.Start-p.Address+uint64(len(data)))/wordSize/64 + 1
-	p.starts, p.ranks = make([]uint64, blocks), make([]uint32, blocks)
-	for at := 0; at+wordSize <= len(data); {
-		first := wordOf(data, at)
-		index, ok := w.kindOf(first)
-		size := 0
-		if ok {
-			size = w.sizeOf(p, data[at:], index)
-		}
-		if size == 0 && p.Space == "new" && forwards(first) {
-			break
-		}
-		if size == 0 {
-			if first != 0 {
-				w.Doubts.Lost += wordSize
-			}
-			at += wordSize
-			continue
-		}
-		if !w.kinds[index].free {
-			word := (p.Start - p.Address + uint64(at)) / wordSize
-			p.starts[word/64] |= 1 << (word % 64)
-			w.kind = append(w.kind, uint32(index))
-			w.words = append(w.words, uint32(size/wordSize))
-			p.count++
-		}
-		at += size
-	}
-	rank := uint32(0)
-	for i, block := range p.starts {
-		p.ranks[i] = rank
-		rank += uint32(bits.OnesCount64(block))
-	}
-	if len(w.kind) > maxObjects {
-		return fmt.Errorf("walk the heap: more than %d objects", maxObjects)
-	}
-	return nil
-}
-
-// forwards reports whether an object's first word says where it has moved to. In
-// the new space that is what the last collection left where no object has been
-// put since, nor further on in the page.
-func forwards(word uint64) bool {
-	return word%wordSize == 0 && word != 0
-}
-
-// read returns the page's objects as far as they can be read; of a large one, its head.
-func (w *pageWalker) read(p *pageObjects) []byte {
-	size := p.End - p.Start
-	if p.Large() || size > pageAlign {
-		size = min(size, v8.FormHead)
-	}
-	if w.buffer == nil {
-		w.buffer = make([]byte, pageAlign)
-	}
-	n, err := w.memory.ReadAt(w.buffer[:size], p.Start)
-	if err != nil {
-		w.Doubts.Unreadable += size - uint64(n)
-	}
-	return w.buffer[:n]
-}
-
-// kindOf returns the kind of the objects whose first word is word; ok is false if
-// that refers to no map.
-func (w *pageWalker) kindOf(word uint64) (index int32, ok bool) {
-	if word&3 != 1 {
-		return 0, false
-	}
-	if index, ok = w.known[word]; ok {
-		return index, index >= 0
-	}
-	if w.at.page(word) == nil {
-		return 0, false
-	}
-	m, err := w.heap.MapAt(word - 1)
-	if err != nil {
-		if len(w.known)-len(w.kinds) < maxStrange {
-			w.known[word] = -1
-		}
-		return 0, false
-	}
-	k := objectKind{weak: weaknessOf(w.heap, m)}
-	k.form, k.sized = w.heap.Form(m)
-	k.free = m.Kind == "FreeSpace" || m.Kind == "Filler"
-	index = int32(len(w.kinds))
-	w.known[word] = index
-	w.kinds = append(w.kinds, k)
-	return index, true
-}
-
-// sizeOf returns the size in bytes of the object that begins with data; 0 if there
-// is no such object.
-func (w *pageWalker) sizeOf(p *pageObjects, data []byte, index int32) int {
-	k := &w.kinds[index]
-	size := 0
-	if k.sized {
-		size = k.form.Size(data)
-	} else {
-		w.Doubts.Guessed++
-		size = wordSize
-		for size+wordSize <= len(data) {
-			if _, ok := w.kindOf(wordOf(data, size)); ok {
-				break
-			}
-			size += wordSize
-		}
-	}
-	room := uint64(len(data))
-	if p.Large() {
-		room = p.End - p.Start
-	}
-	if size%wordSize != 0 || uint64(size) > room {
-		return 0
-	}
-	return size
 }

@@ -66,7 +66,7 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 			t.Error(err)
 		}
 		g.Functions(t.Context(), FunctionOptions{})
-		g.Dominated().Retainers(CensusOptions{}, 10)
+		dominated(t, g).Retainers(t.Context(), CensusOptions{}, 10)
 		for i, group := range census.Groups {
 			if i%16 != 0 {
 				continue

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -202,8 +203,8 @@ func TestTable(t *testing.T) {
 		Unit:  Milliseconds,
 		Parts: []string{"wait", "total"},
 		Rows: []TableRow{
-			{"addon.node`Begin(int)", []*Histogram{new(Histogram), histogram(5_000_000)}},
-			{"addon.node`Other", []*Histogram{histogram(1000, 2000), histogram(50_000_000, 250_000_000)}},
+			{Key: "addon.node`Begin(int)", Histograms: []*Histogram{new(Histogram), histogram(5_000_000)}},
+			{Key: "addon.node`Other", Histograms: []*Histogram{histogram(1000, 2000), histogram(50_000_000, 250_000_000)}},
 		},
 	}
 	var out bytes.Buffer
@@ -211,12 +212,34 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`
-   wait                                     total
-  count   mean    p50    p90    p99    max  count     mean     p50      p90      p99      max  ms
-      0  0.000  0.000  0.000  0.000  0.000      1    5.000   5.000    5.000    5.000    5.000  addon.node`+"`"+`Begin(int)
-      2  0.002  0.001  0.002  0.002  0.002      2  150.000  50.000  243.270  243.270  250.000  addon.node`+"`"+`Other
+KEY                           count     mean     p50      p90      p99      max  ms
+addon.node§Begin(int)  wait       0    0.000   0.000    0.000    0.000    0.000
+addon.node§Begin(int)  total      1    5.000   5.000    5.000    5.000    5.000
+addon.node§Other       wait       2    0.002   0.001    0.002    0.002    0.002
+addon.node§Other       total      2  150.000  50.000  243.270  243.270  250.000
 `, "\n")
+	want = strings.ReplaceAll(want, "§", "`")
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestTableFitsAHundredColumns(t *testing.T) {
+	const hour = 3_600_000_000_000
+	key := "addon.node`" + strings.Repeat("Namespace::", 20) + "Begin()"
+	for _, unit := range []Unit{Nanoseconds, Microseconds, Milliseconds} {
+		var out bytes.Buffer
+		table := &Table{Unit: unit, Parts: []string{"delivery"}, Rows: []TableRow{{Key: key, Histograms: []*Histogram{histogram(1, 100, hour)}}}}
+		if err := table.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+			if n := utf8.RuneCountInString(line); n > 100 {
+				t.Errorf("line of %d columns, want 100 at most: %s", n, line)
+			}
+		}
+		if !strings.Contains(out.String(), ":Begin()  delivery") {
+			t.Errorf("the key's end is not there:\n%s", out.String())
+		}
 	}
 }

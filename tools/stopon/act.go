@@ -17,20 +17,20 @@ import (
 	"ustack/tools/core"
 )
 
-// A Deed is what an Action does.
-type Deed int
+// An ActionKind is what an Action does.
+type ActionKind int
 
 const (
-	Stop Deed = iota // leave the process stopped
-	Core             // take a core
-	Kill             // send the thread a signal
-	Exec             // run a command
-	Call             // call a function
+	Stop ActionKind = iota // leave the process stopped
+	Core                   // take a core
+	Kill                   // send the thread a signal
+	Exec                   // run a command
+	Call                   // call a function
 )
 
 // An Action is something to do about a hit, after it was reported.
 type Action struct {
-	Do       Deed
+	Do       ActionKind
 	Signal   unix.Signal // of Kill
 	Pattern  string      // of Core: see core.Name
 	Core     CoreOptions // of Core
@@ -38,7 +38,7 @@ type Action struct {
 	Function func(context.Context, *Hit) error
 }
 
-// holds reports whether the process must stand still for the action.
+// holds reports whether the process is held for the action.
 func (a Action) holds() bool { return a.Do == Stop || a.Do == Core }
 
 func (o *Options) checkActions() error {
@@ -50,16 +50,23 @@ func (o *Options) checkActions() error {
 	return nil
 }
 
-// needsKeeper reports whether somebody must outlive us for the processes' sake.
-func (o *Options) needsKeeper() bool { return slices.ContainsFunc(o.Actions, Action.holds) }
+// needsSupervisor reports whether an action holds processes, which somebody must
+// resume if we die.
+func (o *Options) needsSupervisor() bool { return slices.ContainsFunc(o.Actions, Action.holds) }
 
-// act reports a hit, does what is to be done, and lets the process go on as soon
-// as nothing is left that needs it stopped.
+// act reports a hit and carries out the actions. The process is resumed as soon
+// as no action is left that needs it stopped.
 func (s *session) act(ctx context.Context, h *Hit) (err error) {
+	if h.Trigger == stallEnd {
+		return s.endStall(h)
+	}
 	s.acted++
+	if h.Trigger == "stall" {
+		s.stalled = h.Number
+	}
 	defer func() {
 		if !h.Stays {
-			err = errors.Join(err, s.release(h.PID))
+			err = errors.Join(err, s.stopped.release(h.PID))
 		}
 	}()
 	if err := s.o.Report(h); err != nil {
@@ -67,7 +74,7 @@ func (s *session) act(ctx context.Context, h *Hit) (err error) {
 	}
 	for i := range s.o.Actions {
 		if !slices.ContainsFunc(s.o.Actions[i:], Action.holds) {
-			if err := s.release(h.PID); err != nil {
+			if err := s.stopped.release(h.PID); err != nil {
 				return err
 			}
 		}
@@ -75,6 +82,43 @@ func (s *session) act(ctx context.Context, h *Hit) (err error) {
 	}
 	if s.o.Done != nil {
 		return s.o.Done(h)
+	}
+	return nil
+}
+
+func (s *session) endStall(h *Hit) error {
+	if h.Number == s.stalled {
+		s.stalled = 0
+	}
+	if s.o.Ended == nil {
+		return nil
+	}
+	return s.o.Ended(h)
+}
+
+// endWait is how long the end of the last stall to be reported is waited for: a
+// loop without end has none.
+const endWait = time.Second
+
+// awaitStallEnd waits until the last stall that was reported is over.
+func (s *session) awaitStallEnd(ctx context.Context) error {
+	late := time.After(endWait)
+	for s.stalled != 0 && s.o.Ended != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-late:
+			return nil
+		case <-s.targets.Gone():
+			return nil
+		case h := <-s.hits:
+			if h.Trigger != stallEnd {
+				continue
+			}
+			if err := s.endStall(h); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -100,8 +144,11 @@ func (s *session) try(ctx context.Context, h *Hit, a *Action) error {
 		if h.Raised != unix.SIGSTOP {
 			return fmt.Errorf("process %d was not stopped", h.PID)
 		}
+		if !isStopped(h.PID) && !s.stopped.has(h.PID) {
+			return fmt.Errorf("process %d was resumed after --max-stop", h.PID)
+		}
 		h.Stays = true
-		return s.forget(h.PID)
+		return s.stopped.forget(h.PID)
 	case Core:
 		return s.takeCore(ctx, h, a)
 	case Kill:
@@ -137,67 +184,8 @@ func runHook(ctx context.Context, command string, h *Hit) error {
 	return nil
 }
 
-// release lets a process that we have stopped go on.
-func (s *session) release(pid int) error {
-	key := uint32(pid)
-	var since, now uint64
-	if s.objects.Stopped.Lookup(&key, &since) != nil {
-		return nil // it is not
-	}
-	err := resume(pid)
-	if s.objects.Stopped.Lookup(&key, &now) == nil && now == since { // not stopped anew
-		err = errors.Join(err, s.forget(pid))
-	}
-	return err
-}
-
-// forget leaves a stopped process as it is.
-func (s *session) forget(pid int) error {
-	key := uint32(pid)
-	if err := s.objects.Stopped.Delete(&key); err != nil {
-		return fmt.Errorf("forget that process %d is stopped: %w", pid, err)
-	}
-	return nil
-}
-
-// resume lets a stopped process go on; it may have ended meanwhile.
-func resume(pid int) error {
-	if err := unix.Kill(pid, unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("resume process %d: %w (kill -CONT %d)", pid, err, pid)
-	}
-	return nil
-}
-
-// releaseAll lets all processes go on that we have stopped.
-func (s *session) releaseAll() error { return s.releaseSince(func(time.Duration) bool { return true }) }
-
-// releaseLate lets those go on that have been stopped for too long.
-func (s *session) releaseLate() error {
-	return s.releaseSince(func(age time.Duration) bool { return age > s.o.MaxStop })
-}
-
-func (s *session) releaseSince(over func(age time.Duration) bool) error {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return fmt.Errorf("read the clock: %w", err)
-	}
-	var pids []int
-	var pid uint32
-	var since uint64
-	for entries := s.objects.Stopped.Iterate(); entries.Next(&pid, &since); {
-		if over(time.Duration(now.Nano() - int64(since))) {
-			pids = append(pids, int(pid))
-		}
-	}
-	var errs []error
-	for _, pid := range pids {
-		errs = append(errs, s.release(pid))
-	}
-	return errors.Join(errs...)
-}
-
-// takeCore takes a core of the hit's process, which goes on as soon as it may,
-// unless another action needs it stopped.
+// takeCore takes a core of the hit's process. The process is resumed as soon as
+// it has been copied, unless another action needs it stopped.
 func (s *session) takeCore(ctx context.Context, h *Hit, a *Action) error {
 	path, err := core.Name(a.Pattern, core.Facts{Comm: h.Comm, PID: h.PID, TID: h.TID, Time: h.Time})
 	if err != nil {
@@ -211,7 +199,7 @@ func (s *session) takeCore(ctx context.Context, h *Hit, a *Action) error {
 		return err
 	}
 	last := a == &s.o.Actions[len(s.o.Actions)-1]
-	h.Core, err = s.keeper.take(ctx, coreOrder{
+	h.Core, err = s.supervisor.take(ctx, coreOrder{
 		PID: h.PID, TID: h.TID, Path: path, Note: note, MaxStop: s.o.MaxStop, Resume: last, CoreOptions: a.Core,
 	}, func(done, total uint64) {
 		if s.o.Progress != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,32 +109,25 @@ func checkCore(t *testing.T, h *Hit) {
 }
 
 // TestSeedCase stops a program that closes a descriptor twice just there, takes a
-// core and lets it run on, in both ways to take one.
+// core and lets it run on.
 func TestSeedCase(t *testing.T) {
 	nodetest.Root(t)
-	for i, version := range nodetest.Versions {
-		for _, way := range []core.Way{core.Stopped, core.Snapshot} {
-			if !matrix() && i%2 != int(way) && version != "22.23.3" {
-				continue
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, programs...)
+			target := startTrouble(t, version, "badclose")
+			r := watch(t, target, badClose(Action{Do: Core, Pattern: filepath.Join(t.TempDir(), "core.{pid}")}))
+			done := perform(t, target)
+			if want := 78; done.Sum != want { // of 0 to 12
+				t.Errorf("answer = %d, want %d", done.Sum, want)
 			}
-			t.Run(fmt.Sprintf("node%d/%d", nodetest.Major(version), way), func(t *testing.T) {
-				nodetest.NothingLeft(t, programs...)
-				target := startTrouble(t, version, "badclose")
-				r := watch(t, target, badClose(Action{
-					Do: Core, Pattern: filepath.Join(t.TempDir(), "core.{pid}"), Core: CoreOptions{Way: way},
-				}))
-				done := perform(t, target)
-				if want := 78; done.Sum != want { // of 0 to 12
-					t.Errorf("answer = %d, want %d", done.Sum, want)
-				}
-				<-r.done
-				if r.err != nil || len(r.hits) != 1 || r.hits[0].Core == nil {
-					t.Fatalf("hits = %+v (%v), want one with a core", r.hits, r.err)
-				}
-				checkCore(t, r.hits[0])
-				checkFree(t, target.PID)
-			})
-		}
+			<-r.done
+			if r.err != nil || len(r.hits) != 1 || r.hits[0].Core == nil {
+				t.Fatalf("hits = %+v (%v), want one with a core", r.hits, r.err)
+			}
+			checkCore(t, r.hits[0])
+			checkFree(t, target.PID)
+		})
 	}
 }
 
@@ -327,8 +319,7 @@ func TestStopHasALimit(t *testing.T) {
 	}
 }
 
-// TestTakingACoreIsNoHit takes cores of a process that is not stopped for them,
-// for which it is made to wait for a child: what it is watched for, too.
+// TestTakingACoreIsNoHit takes cores of a process that is not stopped for them.
 func TestTakingACoreIsNoHit(t *testing.T) {
 	nodetest.Root(t)
 	const events = 7 // of the program's own
@@ -338,7 +329,7 @@ func TestTakingACoreIsNoHit(t *testing.T) {
 		Conditions: []Condition{{OfResult, Comparison{bpf.StoponComparisonNOT_EQUAL, 0}}},
 		Actions: []Action{
 			{Do: Kill, Signal: unix.SIGWINCH},
-			{Do: Core, Pattern: t.TempDir() + "/core", Core: CoreOptions{Way: core.Snapshot}},
+			{Do: Core, Pattern: t.TempDir() + "/core"},
 			{Do: Exec, Command: "rm {core}"},
 		},
 		Count: events,
@@ -351,92 +342,6 @@ func TestTakingACoreIsNoHit(t *testing.T) {
 		t.Errorf("result = %+v (%v), want %d matches and nothing failed", r.result, r.err, events)
 	}
 	checkFree(t, target.PID)
-}
-
-// TestKilledStoponLeavesNothingStopped kills stopon at random moments while it
-// stops a process and takes cores without end.
-func TestKilledStoponLeavesNothingStopped(t *testing.T) {
-	nodetest.Root(t)
-	nodetest.NothingLeft(t, programs...)
-	rounds := 6
-	if matrix() {
-		rounds = 200
-	}
-	target := startTrouble(t, "22.23.3", "badclose")
-	for i := range rounds {
-		dir := t.TempDir()
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %d", childVariable, target.PID, dir, i%2))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Read(make([]byte, 1)); err != nil { // it has begun to watch
-			t.Fatalf("read what the child says: %v", err)
-		}
-		target.Signal(unix.SIGUSR2)
-		time.Sleep(time.Duration(i*37%211) * time.Millisecond) // a moment like any other
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait() // killed
-		if line := target.Line(); !strings.HasPrefix(line, "done ") {
-			t.Fatalf("round %d: line = %q, want done", i, line)
-		}
-		awaitNoKeeper(t)
-		checkFree(t, target.PID)
-		checkNoPartial(t, dir)
-	}
-}
-
-// childVariable makes the test binary a stopon that is to be killed.
-const childVariable = "STOPON_TEST_CHILD"
-
-// beChild is the life of such a one.
-func beChild(what string) {
-	var pid, way int
-	var dir string
-	if _, err := fmt.Sscanf(what, "%d %s %d", &pid, &dir, &way); err != nil {
-		panic(err)
-	}
-	o := badClose(Action{Do: Core, Pattern: dir + "/core.{time}", Core: CoreOptions{Way: core.Way(way)}})
-	o.PIDs, o.Count = []int{pid}, 0
-	o.Started = func() { fmt.Println("ready") }
-	o.Report = func(*Hit) error { return nil }
-	if _, err := Run(context.Background(), o); err != nil {
-		panic(err)
-	}
-}
-
-// awaitNoKeeper waits until the keeper of one that was killed has ended, too.
-func awaitNoKeeper(t *testing.T) {
-	t.Helper()
-	deadline := time.Now().Add(hitLimit)
-	for {
-		left := exec.Command("pgrep", "-x", keeperName).Run() == nil
-		if !left {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the keeper is still there")
-		}
-		time.Sleep(look)
-	}
-}
-
-func checkNoPartial(t *testing.T, dir string) {
-	t.Helper()
-	left, err := filepath.Glob(dir + "/*partial*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(left) > 0 {
-		t.Errorf("left on disk: %q", left)
-	}
 }
 
 func TestTwoAtOnce(t *testing.T) {
@@ -480,10 +385,10 @@ func TestNow(t *testing.T) {
 	}
 }
 
-func TestKeeperIsNoWholeProgram(t *testing.T) {
-	keeps.Store(false)
-	defer keeps.Store(true)
-	if _, err := startKeeper(nil); err == nil || !strings.Contains(err.Error(), "has not called Keep") {
-		t.Errorf("error = %v, want that the program has not called Keep", err)
+func TestSupervisorNeedsItsOwnMain(t *testing.T) {
+	canSupervise.Store(false)
+	defer canSupervise.Store(true)
+	if _, err := startSupervisor(nil, time.Second); !errors.Is(err, errNotSupervised) {
+		t.Errorf("error = %v, want that the program has not called Supervise", err)
 	}
 }

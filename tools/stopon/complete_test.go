@@ -28,7 +28,7 @@ func TestHitHasTheCoresStack(t *testing.T) {
 			if r.err != nil || len(r.hits) != 1 || r.hits[0].Core == nil {
 				t.Fatalf("hits = %+v (%v), want one with a core", r.hits, r.err)
 			}
-			d, err := postmortem.Open(r.hits[0].Core.Path, postmortem.Options{})
+			d, err := postmortem.Open(t.Context(), r.hits[0].Core.Path, postmortem.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 	"ustack/loader"
@@ -35,6 +36,10 @@ func configure(spec *ebpf.CollectionSpec, o *Options) error {
 	v.set(bpf.StoponVarPath, pattern(o.Path))
 	v.set(bpf.StoponVarData, pattern(o.Written))
 	v.set(bpf.StoponVarJavascript, pattern(o.JS))
+	v.set(bpf.StoponVarThrownClass, pattern(o.Throw))
+	if o.Uncaught {
+		v.set(bpf.StoponVarWithUncaught, uint32(1))
+	}
 	if err := errors.Join(v.errs...); err != nil {
 		return fmt.Errorf("configure BPF programs: %w", err)
 	}
@@ -56,6 +61,9 @@ func (o *Options) programs() map[string]bool {
 		bpf.StoponProgOnReturn:        o.hasReturns(),
 		bpf.StoponProgOnExit:          o.Exit != nil,
 		bpf.StoponProgOnTick:          o.samples(),
+		bpf.StoponProgOnThrow:         o.throws(),
+		bpf.StoponProgOnUncaught:      o.Uncaught,
+		bpf.StoponProgOnSignalSent:    o.raised() == unix.SIGSTOP,
 	}
 }
 
@@ -113,7 +121,7 @@ func (v *variables) setSignals(o *Options) {
 // table is what the kernel half is told of all system calls.
 func (o *Options) table() (rows [maxSyscalls]bpf.StoponSyscall) {
 	for i := range rows {
-		rows[i] = bpf.StoponSyscall{Descriptor: -1, Path: -1, Data: -1}
+		rows[i] = bpf.StoponSyscall{Descriptor: -1, Path: -1, Data: -1, Address: -1}
 	}
 	for _, s := range syscalls() {
 		if s.number < maxSyscalls {

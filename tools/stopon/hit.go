@@ -2,8 +2,10 @@ package stopon
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,15 +19,19 @@ import (
 
 // A Hit is one time that a trigger's conditions all held.
 type Hit struct {
-	Number  uint64 // of the match, from 1
-	Time    time.Time
-	PID     int
-	TID     int
-	Comm    string // the process's name
-	Thread  string
-	Trigger string // "syscall", "function", "return", "signal", "exit", "stall", "js"
-	Event   string // what happened, in one line
-	Frames  []symbolize.Frame
+	Number uint64 // of the match, from 1
+	Time   time.Time
+	PID    int
+	TID    int
+	Comm   string // the process's name
+	Thread string
+	// The command line that the process was started with, and its working folder;
+	// empty where they could not be read.
+	Command   []string
+	Directory string
+	Trigger   string // "syscall", "function", "return", "signal", "exit", "stall", "js", "throw", "uncaught", "stall-end"
+	Event     string // what happened, in one line
+	Frames    []symbolize.Frame
 
 	Syscall   string
 	Function  string
@@ -36,6 +42,13 @@ type Hit struct {
 	Duration  time.Duration // of the call or the stall; 0 where it was not measured
 	Path      string        // that the system call was given
 	Written   string        // around what was looked for
+	Address   string        // that the system call was given or returned, as in Socket
+	Socket    *Socket       // that the system call worked on, or accepted; nil if none
+
+	Class     string // of an exception: the name of its constructor, or the type of a primitive value
+	Message   string // of an exception
+	Rejection bool   // the uncaught exception is what a promise was rejected with
+	Thrower   bool   // Frames are those of the function that threw the uncaught exception
 
 	Raised unix.Signal // that the kernel sent the thread; 0: none
 	Core   *core.Result
@@ -53,9 +66,41 @@ type Argument struct {
 // takeHit keeps a record until its stack comes.
 func (s *session) takeHit(raw []byte) {
 	r := ustack.Decode[bpf.StoponHit](raw)
+	if bpf.StoponTrigger(r.Trigger) == bpf.StoponTriggerTRIGGER_STALL_END {
+		s.takeStallEnd(r)
+		return
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.pending[hitKey{r.Ids, r.Hash}] = r
+}
+
+// stallEnd is the trigger of a Hit that only says how long the stall with its
+// number was.
+const stallEnd = "stall-end"
+
+func (s *session) takeStallEnd(r *bpf.StoponHit) {
+	h := &Hit{
+		Number: r.Number, Time: wall(r.Time), PID: int(r.Ids >> 32), TID: int(uint32(r.Ids)),
+		Trigger: stallEnd, Duration: time.Duration(r.Duration),
+	}
+	h.Event = fmt.Sprintf("event loop polls again: it was stalled for %v", h.Duration.Round(time.Millisecond))
+	h.Comm = comm(h.PID)
+	s.describe(h)
+	s.deliver(h)
+}
+
+func (s *session) deliver(h *Hit) {
+	select {
+	case s.hits <- h:
+	case <-s.over:
+	}
+}
+
+// comm returns a process's name; empty if it has ended.
+func comm(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSuffix(string(text), "\n")
 }
 
 // takeStack makes a Hit of a stack and the record that came before it.
@@ -73,19 +118,14 @@ func (s *session) takeStack(raw []byte) {
 		Number: r.Number, Time: wall(r.Time), PID: stack.PID, TID: stack.TID,
 		Comm: stack.Thread, Thread: stack.Thread, Result: r.Result, Duration: time.Duration(r.Duration), Raised: unix.Signal(r.Raised),
 	}
-	s.table.Complete(&stack, r.Sp, r.Top[:])
 	h.Frames, _ = s.table.Frames(stack)
 	for len(h.Frames) > 0 && isOurs(h.Frames[0]) {
 		h.Frames = h.Frames[1:]
 	}
-	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", h.PID)); err == nil {
-		h.Comm = strings.TrimSuffix(string(comm), "\n")
-	}
+	h.Comm = cmp.Or(comm(h.PID), h.Comm)
+	s.describe(h)
 	s.explain(h, r)
-	select {
-	case s.hits <- h:
-	case <-s.over:
-	}
+	s.deliver(h)
 }
 
 // isOurs reports whether a frame is of the kernel running our own program.
@@ -130,6 +170,17 @@ func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 		h.Event = fmt.Sprintf("event loop stalled: %v since its last poll", h.Duration.Round(time.Millisecond))
 	case bpf.StoponTriggerTRIGGER_JS:
 		h.Trigger, h.Event = "js", s.o.JS+" is running"
+	case bpf.StoponTriggerTRIGGER_THROW:
+		h.Trigger = "throw"
+		h.explainException(r)
+		h.Event = "throw " + h.exception()
+	case bpf.StoponTriggerTRIGGER_UNCAUGHT:
+		h.Trigger = "uncaught"
+		h.explainException(r)
+		h.Event = "uncaught " + h.exception()
+		if h.Rejection {
+			h.Event = "uncaught rejection of a promise: " + h.exception()
+		}
 	}
 }
 
@@ -146,24 +197,57 @@ func (h *Hit) explainCall(r *bpf.StoponHit) {
 	} else if text != "" {
 		h.Written = text
 	}
-	at := call.first(kindPath)
-	for i, p := range call.parameters[:min(len(call.parameters), len(r.Arguments))] {
-		a := Argument{Name: p.name, Value: r.Arguments[i], Text: p.text(r.Arguments[i])}
-		if i == int(at) {
-			a.Text = fmt.Sprintf("%q", h.Path)
-		}
-		if p.kind == kindDescriptor {
-			a.Text += h.opened(int32(a.Value))
-		}
-		h.Arguments = append(h.Arguments, a)
-	}
+	h.Address = sockaddr(r.Address[:min(int(r.AddressLength), len(r.Address))])
+	h.Socket = socketOf(&r.Ends)
+	h.Arguments = call.arguments(h, r)
 	result := fmt.Sprint(r.Result)
 	const lastErrno = 4095 // include/linux/err.h: MAX_ERRNO
 	if r.Result < 0 && r.Result >= -lastErrno {
 		h.Errno = unix.Errno(-r.Result)
 		result = fmt.Sprintf("-1 %s (%v)", errnoName(h.Errno), h.Errno)
 	}
-	h.Event = fmt.Sprintf("%s(%s) = %s%s", call.name, list(h.Arguments), result, h.took())
+	if a := addresses[call.name]; a.flags&bpf.StoponCallFlagCALL_ACCEPTS != 0 && r.Result >= 0 {
+		result += h.Socket.shown()
+	}
+	h.Event = fmt.Sprintf("%s(%s) = %s%s", call.name, list(call.shown(h)), result, h.took())
+}
+
+// arguments returns a call's arguments, all of them.
+func (s *systemCall) arguments(h *Hit, r *bpf.StoponHit) (all []Argument) {
+	path, address := int(s.first(kindPath)), -1
+	a, addressed := addresses[s.name]
+	if addressed {
+		address = int(a.argument)
+	}
+	for i, p := range s.parameters[:min(len(s.parameters), len(r.Arguments))] {
+		a := Argument{Name: p.name, Value: r.Arguments[i], Text: p.text(r.Arguments[i])}
+		switch {
+		case i == path:
+			a.Text = fmt.Sprintf("%q", h.Path)
+		case i == address && h.Address != "":
+			a.Text = quotedName(h.Address)
+		case p.kind == kindDescriptor && addressed: // the address says it
+		case p.kind == kindDescriptor && h.Socket != nil && i == int(s.first(kindDescriptor)):
+			a.Text += h.Socket.shown()
+		case p.kind == kindDescriptor:
+			a.Text += h.opened(int32(a.Value))
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// shown returns the arguments of an event's line: of an address that was decoded,
+// neither its name nor its length.
+func (s *systemCall) shown(h *Hit) []Argument {
+	a, ok := addresses[s.name]
+	if !ok || h.Address == "" || int(a.argument)+1 >= len(h.Arguments) {
+		return h.Arguments
+	}
+	at := int(a.argument)
+	shown := slices.Clone(h.Arguments)
+	shown[at].Name = ""
+	return slices.Delete(shown, at+1, at+2)
 }
 
 func errnoName(e unix.Errno) string {
@@ -227,7 +311,10 @@ func list(arguments []Argument) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s=%s", a.Name, a.Text)
+		if a.Name != "" {
+			b.WriteString(a.Name + "=")
+		}
+		b.WriteString(a.Text)
 	}
 	return b.String()
 }

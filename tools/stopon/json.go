@@ -17,6 +17,8 @@ type record struct {
 	TID       int            `json:"tid,omitempty"`
 	Comm      string         `json:"comm"`
 	Thread    string         `json:"thread,omitempty"`
+	Command   []string       `json:"command,omitempty"`
+	Directory string         `json:"directory,omitempty"`
 	Trigger   string         `json:"trigger"`
 	Event     string         `json:"event"`
 	Syscall   string         `json:"syscall,omitempty"`
@@ -28,7 +30,15 @@ type record struct {
 	Duration  int64          `json:"duration_ns,omitempty"`
 	Path      string         `json:"path,omitempty"`
 	Written   string         `json:"written,omitempty"`
+	Address   string         `json:"address,omitempty"`
+	Local     string         `json:"local,omitempty"`
+	Peer      string         `json:"peer,omitempty"`
+	Class     string         `json:"class,omitempty"`
+	Message   string         `json:"message,omitempty"`
+	Rejection bool           `json:"rejection,omitempty"`
+	Thrower   bool           `json:"thrower,omitempty"`
 	Raised    string         `json:"raised,omitempty"`
+	User      *frameJSON     `json:"user_frame,omitempty"`
 	Stack     []frameJSON    `json:"stack"`
 	Core      *coreJSON      `json:"core,omitempty"`
 	Errors    []string       `json:"errors,omitempty"`
@@ -57,6 +67,7 @@ type coreJSON struct {
 	Resident uint64 `json:"resident_bytes"`
 	Threads  int    `json:"threads"`
 	Stopped  int64  `json:"stopped_ns"`
+	Direct   bool   `json:"direct"`
 	Unread   int    `json:"unread_pages"`
 }
 
@@ -67,10 +78,18 @@ func (h *Hit) MarshalJSON() ([]byte, error) {
 		Time: h.Time, Number: h.Number, PID: h.PID, TID: h.TID, Comm: h.Comm, Thread: h.Thread,
 		Trigger: h.Trigger, Event: h.Event, Syscall: h.Syscall, Function: h.Function,
 		Duration: h.Duration.Nanoseconds(), Path: h.Path, Written: h.Written,
+		Class: h.Class, Message: h.Message, Rejection: h.Rejection, Thrower: h.Thrower,
 		Signal: signalName(h.Signal), Raised: signalName(h.Raised), Stack: frames(h.Frames),
 	}
 	for _, a := range h.Arguments {
 		r.Arguments = append(r.Arguments, argumentJSON(a))
+	}
+	r.Command, r.Directory, r.Address = h.Command, h.Directory, h.Address
+	if f := h.UserFrame(); f != nil {
+		r.User = &frames([]symbolize.Frame{*f})[0]
+	}
+	if h.Socket != nil {
+		r.Local, r.Peer = h.Socket.Local, h.Socket.Peer
 	}
 	if h.Errno != 0 {
 		r.Errno = errnoName(h.Errno)
@@ -79,7 +98,7 @@ func (h *Hit) MarshalJSON() ([]byte, error) {
 		r.Result = &h.Result
 	}
 	if c := h.Core; c != nil {
-		r.Core = &coreJSON{c.Path, c.Disk, c.Resident, c.Threads, c.Stopped.Nanoseconds(), c.Unread}
+		r.Core = &coreJSON{c.Path, c.Disk, c.Resident, c.Threads, c.Stopped.Nanoseconds(), c.Direct, c.Unread}
 	}
 	for _, err := range h.Errors {
 		r.Errors = append(r.Errors, err.Error())

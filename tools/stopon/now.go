@@ -27,14 +27,14 @@ func Now(ctx context.Context, o Options) (result *Result, err error) {
 		return nil, err
 	}
 	s := &session{o: o}
-	if s.objects.Stopped, err = loader.NewMap(spec.Maps["stopped"]); err != nil {
+	if s.stopped.Map, err = loader.NewMap(spec.Maps["stopped"]); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.objects.Stopped.Close()) }()
-	if s.keeper, err = startKeeper(s.objects.Stopped); err != nil {
+	defer func() { err = errors.Join(err, s.stopped.Close()) }()
+	if s.supervisor, err = startSupervisor(s.stopped.Map, o.MaxStop); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.releaseAll(), s.keeper.close()) }()
+	defer func() { err = errors.Join(err, s.stopped.releaseAfter(everything), s.supervisor.close()) }()
 	if o.Started != nil {
 		o.Started()
 	}
@@ -47,7 +47,7 @@ func Now(ctx context.Context, o Options) (result *Result, err error) {
 	return &Result{Acted: s.acted, Failed: s.failed}, nil
 }
 
-// actNow acts on a process that is stopped first if an action needs that.
+// actNow acts on a process, which is stopped first if an action needs that.
 func (s *session) actNow(ctx context.Context, pid int) error {
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
@@ -57,8 +57,10 @@ func (s *session) actNow(ctx context.Context, pid int) error {
 		Time: time.Now(), PID: pid, TID: pid, Comm: strings.TrimSuffix(string(comm), "\n"),
 		Trigger: "now", Event: "asked for",
 	}
+	f := readFacts(pid)
+	h.Command, h.Directory = f.command, f.directory
 	if s.o.stops() {
-		if err := s.stop(pid); err != nil {
+		if err := s.stopped.stop(pid); err != nil {
 			return err
 		}
 		h.Raised = unix.SIGSTOP
@@ -70,19 +72,4 @@ func (s *session) actNow(ctx context.Context, pid int) error {
 // threads by itself.
 func (o *Options) stops() bool {
 	return len(o.Actions) > 0 && o.Actions[len(o.Actions)-1].Do == Stop
-}
-
-// stop stops a process, and lets the keeper know before.
-func (s *session) stop(pid int) error {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return fmt.Errorf("read the clock: %w", err)
-	}
-	if err := s.objects.Stopped.Put(uint32(pid), uint64(now.Nano())); err != nil {
-		return fmt.Errorf("keep in mind that process %d is stopped: %w", pid, err)
-	}
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		return errors.Join(fmt.Errorf("stop process %d: %w", pid, err), s.forget(pid))
-	}
-	return nil
 }

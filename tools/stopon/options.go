@@ -22,17 +22,20 @@ import (
 // PIDs, Comm, Cgroup, All and Command is needed, and one trigger.
 type Options struct {
 	PIDs    []int
-	Comm    string   // every process of this name, new ones too
-	Cgroup  string   // every process in this control group or one within, new ones too
-	All     bool     // every process that holds V8, new ones too
-	Command []string // start it, and wait in it and its children
-	Stdout  *os.File // of Command; ours if nil
+	Comm    string           // every process of this name, new ones too
+	Cgroup  string           // every process in this control group or one within, new ones too
+	All     bool             // every process that holds V8, new ones too
+	Command []string         // start it, and wait in it and its children
+	Exited  func(status int) // called if Command has exited, with its status as a shell has it; may be nil
+	Stdout  *os.File         // of Command; ours if nil
 
 	// Triggers: any of them.
 	Syscalls  []string // by name
 	Functions []Function
 	Signals   []unix.Signal // delivered to the process
 	Exit      *Comparison   // of the status with which the process is about to exit
+	Throw     string        // class of an exception that JavaScript or V8 throws, caught or not; like JS
+	Uncaught  bool          // an exception that nothing in JavaScript has caught
 	Stall     time.Duration // since an event loop was last at its poll; 0: none
 	// JS is the name of a JavaScript function that is on the stack, as stacks
 	// show it; * stands for any text, ? for one byte. Beside other triggers it
@@ -59,6 +62,9 @@ type Options struct {
 	Report  func(*Hit) error    // called with each hit, before the actions
 	Acted   func(*Hit, *Action) // called after each action; may be nil
 	Done    func(*Hit) error    // called after the last action; may be nil
+	// Ended is called when a stall that was reported is over, with a Hit of its
+	// number and whole length that has no stack; may be nil.
+	Ended func(*Hit) error
 	// Progress of a core, in bytes; may be nil.
 	Progress func(hit *Hit, done, total uint64)
 	Warn     func(error) // called with what keeps something from being seen; may be nil
@@ -129,17 +135,20 @@ func (o Options) Check() error {
 
 // samples reports whether running threads are looked at now and then.
 func (o *Options) samples() bool {
-	others := len(o.Syscalls)+len(o.Functions)+len(o.Signals) > 0 || o.Exit != nil
+	others := len(o.Syscalls)+len(o.Functions)+len(o.Signals) > 0 || o.Exit != nil || o.throws()
 	return o.Stall > 0 || o.JS != "" && !others
 }
+
+// throws reports whether exceptions are watched as they are thrown.
+func (o *Options) throws() bool { return o.Throw != "" || o.Uncaught }
 
 func (o *Options) hasReturns() bool {
 	return slices.ContainsFunc(o.Functions, func(f Function) bool { return f.Return })
 }
 
 func (o *Options) checkTriggers() error {
-	if len(o.Syscalls) == 0 && len(o.Functions) == 0 && len(o.Signals) == 0 && o.Exit == nil && o.Stall == 0 && o.JS == "" {
-		return errors.New("nothing to wait for (name a system call, a function, a signal, an exit status, a stall or a JavaScript function)")
+	if len(o.Syscalls) == 0 && len(o.Functions) == 0 && len(o.Signals) == 0 && o.Exit == nil && o.Stall == 0 && o.JS == "" && !o.throws() {
+		return errors.New("nothing to wait for (name a system call, a function, a signal, an exit status, an exception, a stall or a JavaScript function)")
 	}
 	for _, name := range o.Syscalls {
 		if _, ok := syscalls()[name]; !ok {
@@ -177,7 +186,7 @@ func (o *Options) checkConditions() error {
 		return errors.New("paths are of system calls only")
 	case o.Slower > 0 && !calls && !o.hasReturns():
 		return errors.New("only system calls and functions that return take time")
-	case max(len(o.Path), len(o.Written), len(o.JS)) > maxPattern:
+	case max(len(o.Path), len(o.Written), len(o.JS), len(o.Throw)) > maxPattern:
 		return fmt.Errorf("a pattern of more than %d bytes", maxPattern)
 	}
 	return nil

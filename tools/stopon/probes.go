@@ -16,7 +16,7 @@ import (
 type probes struct {
 	links   []link.Link
 	pending []int         // of the options' functions: not found yet
-	noExit  bool          // the C library's exit is wanted and not found yet
+	places  []place       // not found yet
 	wait    time.Duration // between two looks for them
 	next    time.Time     // to look
 	settled time.Time     // from when on it has most of its code
@@ -33,7 +33,13 @@ const (
 // attach puts the probes into process pid, which the table has begun to look at.
 func (s *session) attach(pid int) error {
 	s.detach(pid) // if it has a new program
-	p := &probes{noExit: s.o.Exit != nil, wait: firstWait}
+	s.learn(pid)
+	if s.started.Load() || len(s.o.Command) > 0 {
+		if err := s.expectStart(pid); err != nil {
+			return err
+		}
+	}
+	p := &probes{places: s.places(), wait: firstWait}
 	for i := range s.o.Functions {
 		p.pending = append(p.pending, i)
 	}
@@ -46,8 +52,8 @@ func (s *session) attach(pid int) error {
 		for _, i := range p.pending {
 			s.warn(fmt.Errorf("process %d has no %s yet: waiting for it to be loaded", pid, s.o.Functions[i]))
 		}
-		if p.noExit {
-			s.warn(fmt.Errorf("process %d has no C library with %s, so its exit is not seen", pid, exits[0]))
+		for _, place := range p.places {
+			s.warn(fmt.Errorf("process %d: %s", pid, place.missing))
 		}
 	}
 	s.mutex.Lock()
@@ -56,12 +62,27 @@ func (s *session) attach(pid int) error {
 	return nil
 }
 
+// expectStart has a program that has just begun not taken for one that stalls
+// before it has polled for the first time.
+func (s *session) expectStart(pid int) error {
+	if s.o.Stall == 0 {
+		return nil
+	}
+	main := uint64(pid)<<32 | uint64(pid)
+	err := s.objects.Loops.Delete(main) // of the program before
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget the event loop of process %d: %w", pid, err)
+	}
+	if err := s.objects.Starting.Put(uint32(pid), uint8(1)); err != nil {
+		return fmt.Errorf("record that process %d starts: %w", pid, err)
+	}
+	return nil
+}
+
 // attachFunctions probes those functions that are there.
 func (s *session) attachFunctions(pid int, p *probes) error {
-	if p.noExit {
-		if err := s.attachExit(pid, p); err != nil {
-			return err
-		}
+	if err := s.attachPlaces(pid, p); err != nil {
+		return err
 	}
 	var missing []int
 	for _, i := range p.pending {
@@ -109,31 +130,83 @@ func (s *session) probe(pid int, f Function, cookie int, program *ebpf.Program, 
 	if err != nil || m == nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
 	code, offset := m.Code(f.Symbol)
 	if code == nil {
 		return false, nil
 	}
+	path, err := m.Path()
+	if err != nil {
+		return false, fmt.Errorf("probe %v: %w", f, err)
+	}
 	links, err := loader.AttachProbes(loader.Probes{
-		Program: program, Path: m.Path(), Name: f.String(), PID: pid, Return: returns,
+		Program: program, Path: path, Name: f.String(), PID: pid, Return: returns,
 		Points: []loader.Point{{Offset: offset, Cookie: uint64(cookie)}},
 	})
 	p.links = append(p.links, links...)
 	return true, err
 }
 
-// exits are what ends a process in its C library. The first that it passes
-// counts: at exit all is there still, and some programs call only _exit.
+// A place is one that triggers other than Options.Functions have in a process.
+type place struct {
+	symbols []string // all that a process has of these are probed
+	program *ebpf.Program
+	missing string // the warning where a process has none
+}
+
+// exits end a process in its C library. The first that it passes counts: at exit
+// everything is still there, and some programs call only _exit.
 var exits = []string{"exit", "_exit"}
 
-func (s *session) attachExit(pid int, p *probes) error {
-	for _, symbol := range exits {
-		found, err := s.probe(pid, Function{Symbol: symbol}, 0, s.objects.OnExit, false, p)
-		if err != nil {
-			return err
-		}
-		p.noExit = p.noExit && !found
+// throws are v8::internal::Isolate::Throw(Object, MessageLocation*), which all
+// exceptions pass before anything is unwound: V8 12 and later, then before that.
+var throws = []string{
+	"_ZN2v88internal7Isolate5ThrowENS0_6TaggedINS0_6ObjectEEEPNS0_15MessageLocationE",
+	"_ZN2v88internal7Isolate13ThrowInternalENS0_6ObjectEPNS0_15MessageLocationE",
+}
+
+// uncaught is node::errors::TriggerUncaughtException(Isolate*, Local<Value>,
+// Local<Message>, bool), which runs before any handler of uncaughtException.
+var uncaught = []string{
+	"_ZN4node6errors24TriggerUncaughtExceptionEPN2v87IsolateENS1_5LocalINS1_5ValueEEENS4_INS1_7MessageEEEb",
+}
+
+// places returns the places that the options need.
+func (s *session) places() (all []place) {
+	if s.o.Exit != nil {
+		all = append(all, place{exits, s.objects.OnExit, "no C library with exit, so its exit is not seen"})
 	}
+	if s.o.throws() {
+		all = append(all, place{
+			throws, s.objects.OnThrow,
+			"the symbol of V8's Isolate::Throw is missing, so throws are not seen (is its node stripped?)",
+		})
+	}
+	if s.o.Uncaught {
+		all = append(all, place{
+			uncaught, s.objects.OnUncaught,
+			"the symbol of Node.js's TriggerUncaughtException is missing, so uncaught exceptions are not seen (is its node stripped?)",
+		})
+	}
+	return all
+}
+
+// attachPlaces probes those places that are there.
+func (s *session) attachPlaces(pid int, p *probes) error {
+	var missing []place
+	for _, place := range p.places {
+		any := false
+		for _, symbol := range place.symbols {
+			found, err := s.probe(pid, Function{Symbol: symbol}, 0, place.program, false, p)
+			if err != nil {
+				return err
+			}
+			any = any || found
+		}
+		if !any {
+			missing = append(missing, place)
+		}
+	}
+	p.places = missing
 	return nil
 }
 
@@ -143,7 +216,7 @@ func (s *session) attachLate() int {
 	s.mutex.Lock()
 	waiting := make(map[int]*probes)
 	for pid, p := range s.probes {
-		if len(p.pending) > 0 || p.noExit || time.Now().Before(p.settled) {
+		if len(p.pending) > 0 || len(p.places) > 0 || time.Now().Before(p.settled) {
 			waiting[pid] = p
 		}
 	}

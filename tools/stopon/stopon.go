@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -22,8 +23,12 @@ type Result struct {
 	Acted   uint64 // of those, reported and acted on
 	Failed  uint64 // actions that did
 	Limited uint64 // came too soon after another
-	Lost    uint64 // could not be reported, so they were not acted on
-	Missed  uint64 // stalls that ended before a stack was taken
+	Lost    uint64 // the kernel had no room for them: neither reported nor acted on
+	// Taken by the kernel, but not reported before the run ended: it ended by its
+	// context, its duration or an error.
+	Unreported uint64
+	Unnamed    uint64 // records of functions and scripts that the kernel had no room for
+	Missed     uint64 // stalls that ended before a stack was taken
 	// Writes whose end was not searched: they are longer than the bound, or could
 	// not be read.
 	Unsearched uint64
@@ -42,6 +47,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.table.Hurry(ctx)
 	result, err := s.run(ctx)
 	return result, errors.Join(err, s.close())
 }
@@ -56,16 +62,22 @@ type session struct {
 	inFunctions map[string]*ebpf.Program
 	table       *ustack.Table
 	targets     *ustack.Targets
-	keeper      *keeper
+	stopped     stoppedMap  // those that we have stopped
+	supervisor  *supervisor // nil if no action holds processes
+	events      *ustack.Events
 	hits        chan *Hit
 	over        chan struct{} // closed when no more hits are taken
 	acted       uint64
+	stalled     uint64 // the number of the last stall that was reported, until it is over
 	failed      uint64
 	closers     []func() error // undone in reverse
+	resources   int            // how many of closers come before what is attached to the kernel
 
 	mutex   sync.Mutex
 	pending map[hitKey]*bpf.StoponHit // until their stacks come
 	probes  map[int]*probes           // by pid
+	facts   map[int]processFacts      // by pid
+	started atomic.Bool               // what is there was added: other processes are new
 }
 
 type hitKey struct{ ids, hash uint64 }
@@ -90,7 +102,7 @@ func open(o Options) (*session, error) {
 func openIn(functions []string, o Options) (s *session, err error) {
 	s = &session{
 		o: o, hits: make(chan *Hit, maxWaiting), over: make(chan struct{}),
-		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes),
+		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes), facts: make(map[int]processFacts),
 	}
 	defer func() {
 		if err != nil {
@@ -100,31 +112,35 @@ func openIn(functions []string, o Options) (s *session, err error) {
 	if err := s.load(functions); err != nil {
 		return s, err
 	}
-	if o.needsKeeper() { // before anything can be stopped
-		if s.keeper, err = startKeeper(s.objects.Stopped); err != nil {
+	s.stopped.Map = s.objects.Stopped
+	if o.needsSupervisor() { // before anything can be stopped
+		if s.supervisor, err = startSupervisor(s.stopped.Map, o.MaxStop); err != nil {
 			return s, err
 		}
-		s.closers = append(s.closers, s.keeper.close)
+		s.closers = append(s.closers, s.supervisor.close)
 	}
-	s.closers = append(s.closers, s.releaseAll, s.detachAll) // nothing is stopped once nothing is probed
+	s.closers = append(s.closers,
+		func() error { return s.stopped.releaseAfter(everything) }, s.detachAll) // nothing is stopped once nothing is probed
 	s.table = ustack.NewTable(ustack.Maps{
-		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Described: s.objects.Described,
+		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 		Heard: s.objects.Heard,
 	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = ustack.NewTargets(s.table, ustack.Selection{
 		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
+		Exited: o.Exited,
 	})
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
 	s.closers = append(s.closers, s.targets.Close)
-	events, err := ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})
+	s.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})
 	if err != nil {
 		return s, err
 	}
-	s.closers = append(s.closers, events.Close, func() error {
+	s.closers = append(s.closers, s.events.Close, func() error {
 		close(s.over) // or a hit that nobody takes would hold the events up
 		return nil
 	})
+	s.resources = len(s.closers)
 	return s, s.attachToKernel()
 }
 
@@ -173,6 +189,7 @@ func (s *session) attachToKernel() error {
 		bpf.StoponProgOnSystemCall:    s.objects.OnSystemCall,
 		bpf.StoponProgOnSystemCallEnd: s.objects.OnSystemCallEnd,
 		bpf.StoponProgOnSignal:        s.objects.OnSignal,
+		bpf.StoponProgOnSignalSent:    s.objects.OnSignalSent,
 	} {
 		if s.needed[name] {
 			programs = append(programs, program)
@@ -222,6 +239,17 @@ func (s *session) close() error {
 	return errors.Join(errs...)
 }
 
+// stopMatching takes all programs out of the kernel, so that its counters are
+// final.
+func (s *session) stopMatching() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= s.resources; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	s.closers = s.closers[:s.resources]
+	return errors.Join(append(errs, s.detachAll())...)
+}
+
 func (s *session) warn(err error) {
 	if s.o.Warn != nil {
 		s.o.Warn(err)
@@ -232,6 +260,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if err := s.targets.Add(); err != nil {
 		return nil, err
 	}
+	s.started.Store(true)
 	if err := s.sample(); err != nil {
 		return nil, err
 	}
@@ -241,12 +270,12 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if err := s.targets.Start(); err != nil {
 		return nil, err
 	}
-	if s.keeper != nil {
+	if s.supervisor != nil {
 		defer s.guard()()
 	}
-	err := s.wait(ctx)
+	err := errors.Join(s.wait(ctx), s.stopMatching())
 	result, countErr := s.result()
-	return result, errors.Join(err, countErr)
+	return result, errors.Join(err, countErr, s.targets.Missing())
 }
 
 // tick is how often is looked for functions that have been loaded since, and for
@@ -268,6 +297,8 @@ func (s *session) wait(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-s.supervisorEnded():
+			return nil // close has the error
 		case <-s.targets.Gone():
 			return s.rest(ctx)
 		case hit := <-s.hits:
@@ -282,20 +313,30 @@ func (s *session) wait(ctx context.Context) error {
 			s.tick()
 		}
 	}
-	return nil
+	return s.awaitStallEnd(ctx)
 }
 
-// rest acts on what was sent before the last target ended.
+// rest acts on all that was sent before the last target ended, in order, however
+// long its reader takes.
 func (s *session) rest(ctx context.Context) error {
-	deadline := time.After(tick)
-	for s.o.Count == 0 || s.acted < s.o.Count {
+	flushed := make(chan error, 1)
+	go func() { flushed <- s.events.Flush() }()
+	for all := false; !all || len(s.hits) > 0; {
+		if s.o.Count > 0 && s.acted >= s.o.Count {
+			return nil // closing the session ends the flush
+		}
 		select {
+		case <-ctx.Done():
+			return nil
 		case hit := <-s.hits:
 			if err := s.act(ctx, hit); err != nil {
 				return err
 			}
-		case <-deadline:
-			return nil
+		case err := <-flushed:
+			if err != nil {
+				return err
+			}
+			all, flushed = true, nil
 		}
 	}
 	return nil
@@ -304,30 +345,6 @@ func (s *session) rest(ctx context.Context) error {
 func (s *session) tick() {
 	for _, err := range s.table.Troubles() {
 		s.warn(err)
-	}
-}
-
-// guard lets go on, now and then, what has been stopped for too long: whatever
-// else we are at. It returns a function that ends it.
-func (s *session) guard() (end func()) {
-	ticker, done, over := time.NewTicker(tick), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(over)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				if err := s.releaseLate(); err != nil {
-					s.warn(err)
-				}
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-over
 	}
 }
 
@@ -342,7 +359,8 @@ func (s *session) result() (*Result, error) {
 		{s.objects.Matches, &r.Matches},
 		{s.objects.Limited, &r.Limited},
 		{s.objects.Lost, &r.Lost},
-		{s.objects.LostEvents, &r.Lost},
+		{s.objects.LostEvents, &r.Unnamed},
+		{s.objects.Sent, &r.Unreported},
 		{s.objects.Missed, &r.Missed},
 		{s.objects.Unsearched, &r.Unsearched},
 	} {
@@ -350,6 +368,7 @@ func (s *session) result() (*Result, error) {
 		errs = append(errs, c.variable.Get(&n))
 		*c.sum += n
 	}
+	r.Unreported -= min(r.Unreported, r.Acted)
 	errs = append(errs, s.checkUnseen())
 	return r, errors.Join(errs...)
 }

@@ -18,9 +18,10 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestMain makes the test binary a keeper when it is started as one.
+// TestMain makes the test binary a supervisor, or a stopon that is attacked, when
+// it is started as one.
 func TestMain(m *testing.M) {
-	Keep()
+	Supervise()
 	if what := os.Getenv(childVariable); what != "" {
 		beChild(what)
 		return
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 
 // programs are the kernel's names of ours.
 var programs = []string{
-	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_end",
+	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_end", "on_signal_sent", "on_throw",
+	"on_uncaught",
 }
 
 // A run is stopon at work in a test.
@@ -94,8 +96,14 @@ func watchWarned(t *testing.T, target *nodetest.Target, o Options, warn func(err
 // end ends the run, once it has taken in so many hits, and returns these.
 func (r *run) end(want int) []*Hit {
 	r.t.Helper()
+	return r.endWhen(func(hits []*Hit) bool { return len(hits) >= want })
+}
+
+// endWhen is end for hits of which enough have come.
+func (r *run) endWhen(enough func([]*Hit) bool) []*Hit {
+	r.t.Helper()
 	deadline := time.After(hitLimit)
-	for late := false; r.count() < want && !late; {
+	for late := false; !r.have(enough) && !late; {
 		select {
 		case <-r.seen:
 		case <-deadline:
@@ -115,10 +123,10 @@ const (
 	look     = 10 * time.Millisecond // between two looks for what tells nobody that it ends
 )
 
-func (r *run) count() int {
+func (r *run) have(enough func([]*Hit) bool) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return len(r.hits)
+	return enough(r.hits)
 }
 
 // facts are what trouble.js says of a scenario.
@@ -127,6 +135,10 @@ type facts struct {
 	Sum     int
 	Starved int
 	Closed  int
+	Caught  int
+	Port    int
+	Port6   int
+	Path    string
 	Seconds float64
 	Stack   []*string
 }
@@ -245,26 +257,37 @@ func check(t *testing.T, h *Hit, event string) {
 func TestStackIsTheProgramsOwn(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range nodetest.Versions {
-		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
-			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{"badclose"}})
-			r := watch(t, target, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}})
-			done := perform(t, target)
-			var want []string
-			for _, name := range done.Stack {
-				if name == nil {
-					want = append(want, "(anonymous)")
-				} else {
-					want = append(want, *name)
-				}
-			}
-			for _, h := range r.end(done.Events) {
-				names := javascript(h)
-				at := slices.Index(names, "guilty")
-				if at < 0 || !slices.Equal(trim(names[at:]), trim(want)) {
-					t.Errorf("stack = %q, want %q", names, want)
-				}
-			}
-		})
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) { checkBadClose(t, version) })
+	}
+}
+
+// TestReleasesStack does so in releases between which V8 has changed.
+func TestReleasesStack(t *testing.T) {
+	nodetest.Root(t)
+	for _, release := range nodetest.ReleasesOr("24.0.0") {
+		t.Run(release, func(t *testing.T) { checkBadClose(t, release) })
+	}
+}
+
+func checkBadClose(t *testing.T, version string) {
+	t.Helper()
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{"badclose"}})
+	r := watch(t, target, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}})
+	done := perform(t, target)
+	var want []string
+	for _, name := range done.Stack {
+		if name == nil {
+			want = append(want, "(anonymous)")
+		} else {
+			want = append(want, *name)
+		}
+	}
+	for _, h := range r.end(done.Events) {
+		names := javascript(h)
+		at := slices.Index(names, "guilty")
+		if at < 0 || !slices.Equal(trim(names[at:]), trim(want)) {
+			t.Errorf("stack = %q, want %q", names, want)
+		}
 	}
 }
 

@@ -106,11 +106,31 @@ func writing() []string {
 // polls are the system calls that an event loop waits in (libuv's src/unix/linux.c).
 var polls = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2"}
 
+// addresses are the system calls with a struct sockaddr: which argument it is,
+// and how its length is given.
+var addresses = map[string]struct {
+	argument int8
+	flags    bpf.StoponCallFlag
+}{
+	"bind":        {1, 0},
+	"connect":     {1, 0},
+	"sendto":      {4, 0},
+	"accept":      {1, bpf.StoponCallFlagCALL_LENGTH_AT | bpf.StoponCallFlagCALL_ACCEPTS},
+	"accept4":     {1, bpf.StoponCallFlagCALL_LENGTH_AT | bpf.StoponCallFlagCALL_ACCEPTS},
+	"getsockname": {1, bpf.StoponCallFlagCALL_LENGTH_AT},
+	"getpeername": {1, bpf.StoponCallFlagCALL_LENGTH_AT},
+	"recvfrom":    {4, bpf.StoponCallFlagCALL_LENGTH_AT},
+}
+
 // row is what the kernel half is told of a system call.
 func (s *systemCall) row() bpf.StoponSyscall {
 	r := bpf.StoponSyscall{Descriptor: s.first(kindDescriptor), Path: s.first(kindPath), Data: -1}
 	if kind, ok := written[s.name]; ok {
 		r.Data, r.DataKind = 1, uint8(kind)
+	}
+	r.Address = -1
+	if a, ok := addresses[s.name]; ok {
+		r.Address, r.Flags = a.argument, uint8(a.flags)
 	}
 	if slices.Contains(polls, s.name) {
 		r.Polls = 1

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"ustack/bpf"
+	"ustack/symbolize/contain"
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
+	"ustack/symbolize/reader"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 )
@@ -21,14 +23,15 @@ import (
 // A binary is one mapped ELF file, open for as long as the Table is: its names
 // outlive the processes that mapped it.
 type binary struct {
-	path     string
-	file     io.ReaderAt
-	elf      *elfsym.File
-	unwind   *unwind.Table   // once it was asked for
-	noUnwind bool            // it cannot be read
-	vtables  []elfsym.Symbol // by address, once one was asked for
-	v8       *v8.Binary      // nil where it holds no V8 whose layout is known
-	err      error           // why elf or v8 is nil where that is worth saying
+	path    string
+	file    io.ReaderAt
+	elf     *elfsym.File
+	vtables []elfsym.Symbol // by address, once one was asked for
+	v8      *v8.Binary      // nil where it holds no V8 whose layout is known
+	err     error           // why elf or v8 is nil where that is worth saying
+
+	table []unwind.Row // its unwind tables, until the kernel has them
+	rows  rowRange     // in the kernel
 }
 
 // fileID is what tells one file from another, whatever its path.
@@ -42,33 +45,146 @@ type mapping struct {
 	binary *binary // nil for anonymous memory
 }
 
-// load opens the file of m, or returns it if it is open already.
-func (t *Table) load(p *process.Process, m process.Mapping) *binary {
-	id := fileID{m.Dev, m.Inode}
-	if b, ok := t.binaries[id]; ok {
-		return b
-	}
-	b := &binary{path: m.Path}
-	file, err := openMapped(p, m)
-	if errors.Is(err, process.ErrGone) { // which says nothing of the file: another process may have it
-		b.err = err
-		return b
-	}
-	t.binaries[id] = b
+// maxBinaries bounds the files that are open at one time. A busy machine runs a few
+// hundred programs and libraries.
+const maxBinaries = 1 << 10
+
+// preload opens the files whose code p runs, as far as they are not open. The table
+// is not locked meanwhile: it may take long.
+func (t *Table) preload(p *process.Process) {
+	all, err := p.Maps()
 	if err != nil {
-		b.err = err
+		return // describe will say so
+	}
+	for _, m := range all {
+		if !hasCode(m) {
+			continue
+		}
+		t.mutex.Lock()
+		_, known := t.binaries[fileOf(m)]
+		t.mutex.Unlock()
+		if !known {
+			b := t.openBinary(p, m)
+			b.parse()
+			b.table = b.unwindRows()
+			t.mutex.Lock()
+			t.keep(m, b)
+			t.mutex.Unlock()
+		}
+	}
+}
+
+// load returns the file of m, and reads it if it is among those just opened.
+func (t *Table) load(m process.Mapping, opened map[fileID]*binary) *binary {
+	if b, ok := t.binaries[fileOf(m)]; ok {
 		return b
 	}
-	b.file = file
-	if b.elf, err = elfsym.Open(file); err != nil {
-		b.err = fmt.Errorf("read symbols of %s: %w", m.Path, err)
-		return b
+	b := opened[fileOf(m)]
+	b.parse()
+	t.keep(m, b)
+	if t.binaries[fileOf(m)] == b {
+		t.fresh = append(t.fresh, b)
+	}
+	return b
+}
+
+// readFresh reads the unwind tables of the files that were loaded last, in the
+// background: names are waited for, and the process may end soon. Then it describes
+// the process again.
+func (t *Table) readFresh(p *target) {
+	fresh := t.fresh
+	t.fresh = nil
+	if len(fresh) == 0 {
+		return
+	}
+	t.reads.Go(func() {
+		for _, b := range fresh {
+			rows := b.unwindRows()
+			t.mutex.Lock()
+			b.table = rows
+			t.mutex.Unlock()
+		}
+		t.mutex.Lock()
+		defer t.mutex.Unlock()
+		if t.closed || !p.alive() {
+			return
+		}
+		if err := t.describe(p); err != nil && p.alive() {
+			t.trouble(err)
+		}
+	})
+}
+
+// openAll opens the files of code among the mappings that are not known yet: all of
+// them before any is read, which may take longer than the process lives.
+func (t *Table) openAll(p *process.Process, all []process.Mapping) map[fileID]*binary {
+	opened := make(map[fileID]*binary)
+	for _, m := range all {
+		id := fileOf(m)
+		if _, known := t.binaries[id]; !known && opened[id] == nil && hasCode(m) {
+			opened[id] = t.openBinary(p, m)
+		}
+	}
+	return opened
+}
+
+// hasCode reports whether m shows code of a file, or the kernel's own.
+func hasCode(m process.Mapping) bool { return m.Perms.Exec() && (m.File() || m.Path == vdso) }
+
+func fileOf(m process.Mapping) fileID { return fileID{m.Dev, m.Inode} }
+
+// openBinary opens the file of m.
+func (t *Table) openBinary(p *process.Process, m process.Mapping) *binary {
+	b := &binary{path: m.Path}
+	b.file, b.err = t.open(p, m)
+	return b
+}
+
+// parse reads the names of an open file.
+func (b *binary) parse() {
+	if b.err == nil {
+		b.err = b.read()
+	}
+}
+
+// keep makes b the file of m, unless it says nothing of the file, or there is one.
+func (t *Table) keep(m process.Mapping, b *binary) {
+	_, known := t.binaries[fileOf(m)]
+	switch {
+	case known || errors.Is(b.err, process.ErrGone): // another process may have the file
+		b.close()
+		return
+	case len(t.binaries) >= maxBinaries:
+		b.close()
+		*b = binary{path: b.path, err: fmt.Errorf("%s: more than %d files run code, and no more are read", b.path, maxBinaries)}
+		t.trouble(b.err)
+		return
+	case errors.Is(b.err, reader.ErrUnresponsive):
+		t.trouble(b.err)
+	case b.elf != nil && b.elf.Partial() != nil:
+		t.trouble(fmt.Errorf("%s: %w (some of its functions have no names)", m.Path, b.elf.Partial()))
+	}
+	t.binaries[fileOf(m)] = b
+}
+
+// close lets go of the file.
+func (b *binary) close() {
+	if c, ok := b.file.(io.Closer); ok {
+		_ = c.Close() // it was only read
+	}
+}
+
+// read reads the symbols of the binary's file and what it says of V8, if it has any.
+func (b *binary) read() (err error) {
+	defer contain.Panic(&err, "read %s", b.path)
+	if b.elf, err = elfsym.Open(b.file); err != nil {
+		return fmt.Errorf("read symbols of %s: %w", b.path, err)
 	}
 	b.v8, err = v8.Inspect(b.elf)
 	if err != nil && !errors.Is(err, v8.ErrNotV8) {
-		b.err = fmt.Errorf("%s: %w", m.Path, err)
+		return fmt.Errorf("%s: %w", b.path, err)
 	}
-	return b
+	return nil
 }
 
 // mappings returns the executable mappings of p by address, and all of them.
@@ -77,13 +193,15 @@ func (t *Table) mappings(p *process.Process) (code []mapping, all []process.Mapp
 	if err != nil {
 		return nil, nil, err
 	}
+	opened := t.openAll(p, all)
 	for _, m := range all {
 		if !m.Perms.Exec() {
 			continue
 		}
 		c := mapping{Mapping: m}
-		if m.File() || m.Path == vdso {
-			c.binary = t.load(p, m)
+		if hasCode(m) {
+			c.binary = t.load(m, opened)
+			t.giveRows(c.binary)
 		}
 		code = append(code, c)
 	}
@@ -97,6 +215,9 @@ func (t *Table) describe(p *target) error {
 		return err
 	}
 	p.code = code
+	if exe, err := p.process.Exe(); err == nil { // else it is ending, and may have been read before
+		p.exe = exe
+	}
 	p.described = time.Now()
 	d := bpf.JsprofProcess{Generation: p.generation, Serial: t.serial()}
 	for _, m := range code {
@@ -114,6 +235,7 @@ func (t *Table) describe(p *target) error {
 		ranges = ranges[:len(d.Ranges)]
 	}
 	d.RangeCount = uint32(copy(d.Ranges[:], ranges))
+	t.readFresh(p)
 	err = t.maps.Processes.Put(uint32(p.process.PID()), &d)
 	if err != nil {
 		return fmt.Errorf("tell the kernel of process %d: %w (at most %d processes)", p.process.PID(), err, t.maps.Processes.MaxEntries())
@@ -138,6 +260,9 @@ func (t *Table) serial() uint32 {
 // d8 fills in what the kernel must know of the V8 in p.
 func d8(d *bpf.JsprofProcess, p *target) error {
 	b := p.binary.v8
+	if err := b.CheckBuiltins(p.process, p.bias()); err != nil {
+		return fmt.Errorf("find V8's builtins: %w", err)
+	}
 	tls, err := b.TLSIsolate(p.process, p.bias())
 	if err != nil {
 		return fmt.Errorf("find the isolates: %w", err)
@@ -146,8 +271,11 @@ func d8(d *bpf.JsprofProcess, p *target) error {
 	if err != nil {
 		return fmt.Errorf("find the dispatch table: %w", err)
 	}
-	d.TlsIsolate, d.DispatchBase = tls, base
+	d.TlsIsolate, d.TlsModule, d.DispatchBase = tls.Offset, tls.Module, base
 	d.Layout = layout(&b.Layout)
+	if p.wasm == nil {
+		p.wasm = b.Wasm(p.process, p.bias())
+	}
 	d.HasV8 = 1
 	return nil
 }
@@ -162,9 +290,10 @@ func layout(l *v8.Layout) bpf.JsprofLayout {
 		DebugInfo: l.DebugInfo, DebugInfoScript: l.DebugInfoScript,
 		MapInstanceType: l.MapInstanceType, MapInstanceSize: l.MapInstanceSize, MapInobject: l.MapInobject,
 		MapBitField3: l.MapBitField3, MapDescriptors: l.MapDescriptors, DescriptorsHeader: l.DescriptorsHeader,
+		MapPrototype: l.MapPrototype, MapConstructor: l.MapConstructor, Oddball: l.Oddball, HeapNumber: l.HeapNumber,
 		FunctionShared: l.FunctionShared, FunctionCode: l.FunctionCode, FunctionProperties: l.FunctionProperties,
 		SharedName: l.SharedName, SharedScript: l.SharedScript, SharedFlags: l.SharedFlags,
-		ScriptName: l.ScriptName, ScriptId: l.ScriptID, ScriptSourceUrl: l.ScriptSourceURL,
+		ScriptName: l.ScriptName, ScriptId: l.ScriptID, ScriptSourceUrl: l.ScriptSourceURL, ScriptType: l.ScriptType,
 		ScopeFirst: l.ScopeFirst, ScopeMaxInlined: l.ScopeMaxInlined,
 		ScopePositions: l.ScopePositions, ScopePositionsOf: l.ScopePositionsOf,
 		CodeStart: l.CodeStart, CodeSize: l.CodeSize, CodeFlags: l.CodeFlags,
@@ -178,6 +307,8 @@ func layout(l *v8.Layout) bpf.JsprofLayout {
 		KindBaseline: l.KindBaseline, KindMaglev: l.KindMaglev, KindTurbofan: l.KindTurbofan,
 		DispatchHandle: l.DispatchHandle, FrameBuiltinExit: l.FrameBuiltinExit,
 		KindMembers: l.KindMembers, KindStatic: l.KindStatic,
+		FrameWasm: l.FrameWasm, WasmModuleObject: l.WasmModuleObject,
+		WasmInstance: l.WasmInstance, WasmModule: l.WasmModule, WasmScript: l.WasmScript,
 	}
 }
 
@@ -199,11 +330,23 @@ func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 			return
 		}
 		last := len(ranges) - 1
-		if last >= 0 && ranges[last].End == start|uint64(code) {
+		if last >= 0 && ranges[last].End == start|uint64(code) && ranges[last].RowCount == 0 {
 			ranges[last].End = end | uint64(code)
 			return
 		}
 		ranges = append(ranges, bpf.JsprofRange{Start: start, End: end | uint64(code)})
+	}
+	addWithRows := func(m mapping, code bpf.JsprofCode) {
+		bias, ok := uint64(0), false
+		if m.binary != nil && m.binary.rows.count > 0 {
+			bias, ok = m.binary.elf.Bias(m.Start, m.Offset, m.End-m.Start)
+		}
+		if !ok {
+			add(m.Start, m.End, code)
+			return
+		}
+		ranges = append(ranges, bpf.JsprofRange{Start: m.Start, End: m.End | uint64(code)})
+		setRows(&ranges[len(ranges)-1], m, bias)
 	}
 	for _, m := range p.code {
 		switch {
@@ -217,10 +360,13 @@ func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 			add(start, end, bpf.JsprofCodeCODE_BUILTIN)
 			add(end, m.End, bpf.JsprofCodeCODE_NATIVE)
 		case path.Ext(m.Path) == addon:
-			add(m.Start, m.End, bpf.JsprofCodeCODE_NATIVE|rangeAddon)
+			addWithRows(m, bpf.JsprofCodeCODE_NATIVE|rangeAddon)
 		default:
-			add(m.Start, m.End, bpf.JsprofCodeCODE_NATIVE)
+			addWithRows(m, bpf.JsprofCodeCODE_NATIVE)
 		}
+	}
+	if at := slices.IndexFunc(p.code, func(m mapping) bool { return m.binary != nil && m.binary == p.binary }); at >= 0 {
+		ranges = carve(ranges, p.code[at], p.bias())
 	}
 	slices.SortFunc(ranges, func(a, b bpf.JsprofRange) int { return cmp.Compare(a.Start, b.Start) })
 	return ranges
@@ -262,10 +408,10 @@ const vdso = "[vdso]"
 // maxVDSO bounds the vdso's image: it takes two or three pages.
 const maxVDSO = 1 << 20
 
-// openMapped opens the file behind m, or reads the vdso's image from memory.
-func openMapped(p *process.Process, m process.Mapping) (io.ReaderAt, error) {
+// open opens the file behind m, or reads the vdso's image from memory.
+func (t *Table) open(p *process.Process, m process.Mapping) (io.ReaderAt, error) {
 	if m.Path != vdso {
-		return p.OpenFile(m)
+		return t.files.Mapped(p, m)
 	}
 	image := make([]byte, min(m.End-m.Start, maxVDSO))
 	if _, err := p.ReadAt(image, m.Start); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 
 	"ustack/bpf"
+	"ustack/symbolize/contain"
 )
 
 // lookAfter is how long events may wait that the kernel does not wake us for.
@@ -81,20 +82,26 @@ func (e *Events) read() {
 			e.err = fmt.Errorf("read the kernel's events: %w", err)
 			return
 		}
-		e.take(record.RawSample)
+		if err := e.take(record.RawSample); err != nil {
+			e.table.Trouble(err)
+		}
 	}
 }
 
-func (e *Events) take(raw []byte) {
+// take takes in one record. What goes wrong in one, the next does not suffer from.
+func (e *Events) take(raw []byte) (err error) {
+	defer contain.Panic(&err, "take in what the kernel sent")
 	const kindBytes = 4
 	if len(raw) < kindBytes {
-		return
+		return nil
 	}
 	switch bpf.JsprofEventKind(enc.NativeEndian.Uint32(raw)) {
 	case bpf.JsprofEventKindEVENT_FUNCTION:
 		e.table.Function(raw)
 	case bpf.JsprofEventKindEVENT_SCRIPT:
 		e.table.Script(raw)
+	case bpf.JsprofEventKindEVENT_WASM:
+		e.table.Wasm(raw)
 	case bpf.JsprofEventKindEVENT_EXEC:
 		e.targets.Exec(raw)
 	case bpf.JsprofEventKindEVENT_STACK:
@@ -102,4 +109,5 @@ func (e *Events) take(raw []byte) {
 	case bpf.JsprofEventKindEVENT_HIT:
 		e.to.Hit(raw)
 	}
+	return nil
 }

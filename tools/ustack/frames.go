@@ -9,6 +9,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/symbolize"
+	"ustack/symbolize/contain"
 	"ustack/symbolize/kallsyms"
 )
 
@@ -20,6 +21,7 @@ const (
 	typeShift = 52
 	idMask    = 1<<tierShift - 1
 	pcMask    = 1<<typeShift - 1
+	isReturn  = 1 << typeShift // of native code: the address is where a call returns to
 )
 
 // patience is the least time between two looks at a process's mappings, after
@@ -33,7 +35,8 @@ type Stack struct {
 	PID, TID  int
 	Thread    string // the thread's name at the time
 	Truncated bool   // deeper than the kernel records
-	Addon     bool   // an add-on's code is on it
+	Addon     bool   // an add-on's code is on it, or code that was not described yet
+	NewCode   bool   // it runs through code that was not described yet
 	broken    bool
 	owner     *target
 	words     []uint64
@@ -50,11 +53,13 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 		Thread:    string(r.Comm[:slices.Index(append(r.Comm[:], 0), 0)]),
 		Truncated: r.Flags&uint32(bpf.JsprofStackFlagSTACK_TRUNCATED) != 0,
 		Addon:     r.Flags&uint32(bpf.JsprofStackFlagSTACK_ADDON) != 0,
+		NewCode:   r.Flags&uint32(bpf.JsprofStackFlagSTACK_NEW_CODE) != 0,
 		broken:    r.Flags&uint32(bpf.JsprofStackFlagSTACK_BROKEN) != 0,
 		owner:     t.owners[uint32(r.Owner>>32)],
 		words:     slices.Clone(r.Frames[:min(int(r.Count), len(r.Frames))]),
 	}
 	if s.owner != nil {
+		s.words = t.nameWasm(s.owner, s.words)
 		t.settle(s.owner, s.words, r.Flags&uint32(bpf.JsprofStackFlagSTACK_NEW_CODE) != 0)
 	}
 	return r.Hash, s
@@ -73,17 +78,42 @@ func (t *Table) settle(g *target, words []uint64, rescan bool) {
 			g.patience = patience
 		}
 	}
-	for _, word := range words {
+	for i, word := range words {
 		if hasPC(word) {
-			t.native(g, word&pcMask)
+			t.native(g, placeOf(words, i))
 		}
 	}
 }
 
+// A place is where a frame is in machine code.
+type place struct {
+	pc     uint64 // the next instruction, or the one that a call returns to
+	within uint64 // an address of the same function: a call may be a function's last instruction
+}
+
+// placeOf returns the place in the i-th of a stack's words.
+func placeOf(words []uint64, i int) place {
+	word := words[i]
+	p := place{pc: word & pcMask, within: word & pcMask}
+	returned := word&isReturn != 0
+	switch kindOf(word) {
+	case bpf.JsprofFrameKindFRAME_NATIVE:
+	case bpf.JsprofFrameKindFRAME_KERNEL:
+		p = place{pc: word, within: word}
+		returned = i > 0
+	default:
+		returned = i > 0 && kindOf(words[i-1]) != bpf.JsprofFrameKindFRAME_KERNEL
+	}
+	if returned {
+		p.within--
+	}
+	return p
+}
+
 // finds reports whether all addresses among words are in mappings.
 func (g *target) finds(words []uint64) bool {
-	for _, word := range words {
-		if hasPC(word) && g.find(word&pcMask) == nil {
+	for i, word := range words {
+		if hasPC(word) && g.find(placeOf(words, i).within) == nil {
 			return false
 		}
 	}
@@ -113,55 +143,56 @@ func (g *target) find(pc uint64) *mapping {
 	return &g.code[at]
 }
 
-// native names the machine code at pc, from memory once it has a mapping.
-func (t *Table) native(g *target, pc uint64) symbolize.Frame {
-	f, ok := g.natives[pc]
+// native names the machine code at a place, from memory once it has a mapping.
+func (t *Table) native(g *target, at place) symbolize.Frame {
+	f, ok := g.natives[at]
 	if !ok {
-		f = t.resolve(g, pc)
-		if f.Name != symbolize.Unknown {
-			g.natives[pc] = f
+		f = t.resolve(g, at)
+		if f.Name != symbolize.Unknown && len(g.natives) < maxNatives {
+			g.natives[at] = f
 		}
 	}
 	return f
 }
 
-func (t *Table) resolve(g *target, pc uint64) symbolize.Frame {
-	m := g.find(pc)
+func (t *Table) resolve(g *target, at place) symbolize.Frame {
+	m := g.find(at.within)
 	if m == nil {
-		return symbolize.Frame{Name: symbolize.Unknown, Offset: pc}
+		return symbolize.Frame{Name: symbolize.Unknown, Offset: at.pc}
 	}
 	if m.Anonymous() {
-		return t.jitted(g, pc)
+		return t.jitted(g, at)
 	}
-	f := symbolize.Frame{Module: m.Path}
+	f := symbolize.Frame{Module: m.Path, Offset: at.pc - m.Start + m.Offset}
 	if m.binary == nil || m.binary.elf == nil {
-		f.Offset = pc - m.Start + m.Offset
 		return f
 	}
-	address, ok := m.binary.elf.Address(pc - m.Start + m.Offset)
+	within, ok := m.binary.elf.Address(at.within - m.Start + m.Offset)
 	if !ok {
-		return symbolize.Frame{Name: symbolize.Unknown, Module: m.Path, Offset: pc - m.Start + m.Offset}
+		f.Name = symbolize.Unknown
+		return f
 	}
-	f.Offset = address
-	if symbol, ok := m.binary.elf.Lookup(address); ok {
-		f.Name, f.Offset = symbol.Demangled(), address-symbol.Address
+	f.Offset = within + (at.pc - at.within)
+	if symbol, ok := m.binary.elf.Lookup(within); ok {
+		f.Name, f.Offset = symbol.Demangled(), f.Offset-symbol.Address
 	}
 	return f
 }
 
 // jitted names code that no file holds: by the perf map, if the process writes one.
-func (t *Table) jitted(g *target, pc uint64) symbolize.Frame {
+func (t *Table) jitted(g *target, at place) symbolize.Frame {
 	var f symbolize.Frame
 	ok, err := false, error(nil)
 	if !g.closed {
-		f, ok, err = g.perf.lookup(g.process, pc)
+		f, ok, err = g.perf.lookup(&t.files, g.process, at.within)
 	}
 	if err != nil && g.alive() {
 		t.trouble(err)
 	}
 	if !ok {
-		return symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: pc}
+		return symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: at.pc}
 	}
+	f.Offset += at.pc - at.within
 	return f
 }
 
@@ -170,19 +201,40 @@ func (t *Table) jitted(g *target, pc uint64) symbolize.Frame {
 func (t *Table) Frames(s Stack) (frames []symbolize.Frame, unknown int) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	frames, unknown, err := t.name(s)
+	if err != nil {
+		t.trouble(err)
+		return []symbolize.Frame{{Name: symbolize.Unknown}}, 1
+	}
+	return frames, unknown
+}
+
+func (t *Table) name(s Stack) (frames []symbolize.Frame, unknown int, err error) {
+	defer contain.Panic(&err, "name a stack of process %d", s.PID)
 	if s.owner != nil { // a library may have been loaded since
 		t.settle(s.owner, s.words, false)
 	}
 	frames = make([]symbolize.Frame, 0, len(s.words)+1)
 	for i, word := range s.words {
-		f := t.frame(s.owner, word)
-		if f.Kind == symbolize.JS && f.Tier == symbolize.NoTier && i > 0 && inHandler(frames[i-1]) {
+		f := t.frame(s.owner, word, placeOf(s.words, i))
+		last := len(frames) - 1
+		if f.Kind == symbolize.JS && f.Tier == symbolize.NoTier && last >= 0 && inHandler(frames[last]) {
 			f.Tier = symbolize.Interpreted
 		}
-		if f.Name == symbolize.Unknown {
+		if f.Name == symbolize.Unknown || f == unknownWasm {
 			unknown++
 		}
+		if last >= 0 && isWrapper(f) && frames[last] == f {
+			continue // the wrapper's code, and the function that it is called as
+		}
 		frames = append(frames, f)
+	}
+	nameRegExps(frames)
+	if s.owner != nil && !s.Truncated {
+		var started bool
+		if frames, started = s.owner.nameStart(s.words, frames); started {
+			return frames, unknown, nil
+		}
 	}
 	switch {
 	case s.Truncated:
@@ -190,13 +242,13 @@ func (t *Table) Frames(s Stack) (frames []symbolize.Frame, unknown int) {
 	case s.broken && !isOutermost(frames):
 		frames = append(frames, symbolize.Frame{Name: symbolize.Broken})
 	}
-	return frames, unknown
+	return frames, unknown, nil
 }
 
-func (t *Table) frame(g *target, word uint64) symbolize.Frame {
+func (t *Table) frame(g *target, word uint64, at place) symbolize.Frame {
 	switch kindOf(word) {
 	case bpf.JsprofFrameKindFRAME_KERNEL:
-		return t.kernelFrame(word)
+		return t.kernelFrame(at)
 	case bpf.JsprofFrameKindFRAME_GAP:
 		return symbolize.Frame{Name: symbolize.Broken}
 	case bpf.JsprofFrameKindFRAME_JS:
@@ -205,15 +257,20 @@ func (t *Table) frame(g *target, word uint64) symbolize.Frame {
 		return symbolize.Frame{Name: g.class(word & pcMask)}
 	case bpf.JsprofFrameKindFRAME_TEXT:
 		return symbolize.Frame{Name: t.functions[word&idMask].name}
+	case kindNamed:
+		return t.named[word&idMask].full()
 	}
 	if g == nil {
 		return symbolize.Frame{Name: symbolize.Unknown, Offset: word & pcMask}
 	}
-	f := t.native(g, word&pcMask)
+	f := t.native(g, at)
 	switch kindOf(word) {
 	case bpf.JsprofFrameKindFRAME_TYPED:
 		f.Kind = symbolize.Typed
 		f.Name = g.label(word, f)
+		if name, ok := wrapperOf(f.Name); ok {
+			f = symbolize.Frame{Kind: symbolize.Wasm, Name: name}
+		}
 	case bpf.JsprofFrameKindFRAME_CODE:
 		f.Kind = symbolize.Typed
 		f.Name = strings.TrimPrefix(f.Name, builtinPrefix)
@@ -261,6 +318,9 @@ func (t *Table) jsFrame(g *target, word uint64) symbolize.Frame {
 		return f
 	}
 	s := t.scripts[fn.script]
+	if s.wasm {
+		return symbolize.Frame{Kind: symbolize.Wasm, Name: toWasm}
+	}
 	f.File = s.name
 	if s.source != nil && fn.start >= 0 {
 		f.Line, f.Column = s.source.Position(fn.start)
@@ -293,16 +353,16 @@ func isLibc(f symbolize.Frame) bool {
 	return strings.HasPrefix(name, "libc.") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "ld-")
 }
 
-func (t *Table) kernelFrame(pc uint64) symbolize.Frame {
+func (t *Table) kernelFrame(at place) symbolize.Frame {
 	if t.kernel == nil && t.kernelErr == nil {
 		if t.kernel, t.kernelErr = kallsyms.Open(); t.kernelErr != nil {
 			t.trouble(t.kernelErr)
 		}
 	}
 	if t.kernel != nil {
-		if name, module, offset, ok := t.kernel.Lookup(pc); ok {
-			return symbolize.Frame{Kind: symbolize.Kernel, Name: name, Module: cmp.Or(module, "[kernel]"), Offset: offset}
+		if name, module, offset, ok := t.kernel.Lookup(at.within); ok {
+			return symbolize.Frame{Kind: symbolize.Kernel, Name: name, Module: cmp.Or(module, "[kernel]"), Offset: offset + (at.pc - at.within)}
 		}
 	}
-	return symbolize.Frame{Kind: symbolize.Kernel, Name: symbolize.Unknown, Module: "[kernel]", Offset: pc}
+	return symbolize.Frame{Kind: symbolize.Kernel, Name: symbolize.Unknown, Module: "[kernel]", Offset: at.pc}
 }

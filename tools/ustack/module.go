@@ -8,18 +8,19 @@ import (
 
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
+	"ustack/symbolize/reader"
 )
 
 // A Module is a file that a process has mapped and runs code of.
 type Module struct {
-	file    *os.File
+	file    *reader.File // the table closes it
 	elf     *elfsym.File
 	process *process.Process
 	bias    uint64 // of addresses in the process above those in the file
 }
 
 // Module returns the file that defines symbol in process pid, which is looked
-// at; nil if none does. The caller closes it.
+// at; nil if none does. It serves until the table is closed.
 func (t *Table) Module(pid int, symbol string) (*Module, error) {
 	return t.Object(pid, "", symbol)
 }
@@ -34,7 +35,8 @@ func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 		return nil, nil
 	}
 	for _, m := range g.code {
-		if m.binary == nil || m.binary.elf == nil || !m.File() {
+		file, ok := m.code()
+		if !ok {
 			continue
 		}
 		if object != "" && object != m.Path && object != path.Base(m.Path) {
@@ -42,10 +44,6 @@ func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 		}
 		if _, ok := m.binary.elf.Symbol(symbol); !ok {
 			continue
-		}
-		file, err := g.process.OpenFile(m.Mapping)
-		if err != nil {
-			return nil, err
 		}
 		// The first page may begin with the end of another segment.
 		last := uint64(os.Getpagesize()) - 1
@@ -55,8 +53,21 @@ func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 	return nil, nil
 }
 
-// Path is a path by which this process, and the kernel for it, finds the file.
-func (m *Module) Path() string { return fmt.Sprintf("/proc/self/fd/%d", m.file.Fd()) }
+// code returns the file whose code m maps, false if there is none that can be read.
+func (m *mapping) code() (*reader.File, bool) {
+	if m.binary == nil || m.binary.elf == nil || !m.File() {
+		return nil, false
+	}
+	file, ok := m.binary.file.(*reader.File)
+	return file, ok
+}
+
+// Path is a path by which the kernel finds the file. It is an error if the file's
+// server does not answer: whoever opened it then could not be ended.
+func (m *Module) Path() (string, error) { return m.file.Path(), m.file.Alive() }
+
+// ReadAt reads the file.
+func (m *Module) ReadAt(p []byte, offset int64) (int, error) { return m.file.ReadAt(p, offset) }
 
 // Address returns where a symbol is, as an address of the file.
 func (m *Module) Address(symbol string) (address uint64, ok bool) {
@@ -84,9 +95,6 @@ func (m *Module) Int(symbol string) (int, error) {
 	}
 	return int(int32(enc.NativeEndian.Uint32(value[:]))), nil
 }
-
-// Close lets go of the file.
-func (m *Module) Close() error { return m.file.Close() }
 
 // Generation returns what the kernel knows the program in process pid by; 0 if
 // the process is not looked at. No two programs have the same.
@@ -120,24 +128,21 @@ func (m *Module) Code(symbol string) (code []byte, offset uint64) {
 }
 
 // Leaf returns the file that the first frame of a stack is in, with the addresses
-// in it of all its native frames; nil if it is in none, or its process has gone. The
-// caller closes it.
-func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64, err error) {
+// in it of all its native frames; nil if it is in none, or its process has gone. It
+// serves until the table is closed.
+func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if s.owner == nil || !s.owner.alive() || len(s.words) == 0 || !hasPC(s.words[0]) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	at := s.owner.find(s.words[0] & pcMask)
-	if at == nil || at.binary == nil || at.binary.elf == nil || !at.File() {
-		return nil, nil, nil
+	if at == nil {
+		return nil, nil
 	}
-	file, err := s.owner.process.OpenFile(at.Mapping)
-	if err != nil {
-		if !s.owner.alive() {
-			err = nil
-		}
-		return nil, nil, err
+	file, ok := at.code()
+	if !ok {
+		return nil, nil
 	}
 	pc := s.words[0] & pcMask
 	address, _ := at.binary.elf.Address(pc - at.Start + at.Offset)
@@ -147,7 +152,7 @@ func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64, err error) {
 			addresses = append(addresses, word&pcMask-m.bias)
 		}
 	}
-	return m, addresses, nil
+	return m, addresses
 }
 
 // Name returns the name of the function at an address of the file, empty if it has none.

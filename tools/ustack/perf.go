@@ -9,6 +9,7 @@ import (
 	"ustack/symbolize"
 	"ustack/symbolize/perfmap"
 	"ustack/symbolize/process"
+	"ustack/symbolize/reader"
 )
 
 // A perfNames is what a process says in its perf map of code that it compiles,
@@ -20,10 +21,10 @@ type perfNames struct {
 }
 
 // lookup names the code at pc. A map in which it is not is read on, now and then.
-func (n *perfNames) lookup(p *process.Process, pc uint64) (f symbolize.Frame, ok bool, err error) {
+func (n *perfNames) lookup(files *reader.Reader, p *process.Process, pc uint64) (f symbolize.Frame, ok bool, err error) {
 	if !n.opened {
 		n.opened = true
-		if n.file, err = openPerfMap(p); err != nil {
+		if n.file, err = openPerfMap(files, p); err != nil {
 			return f, false, err
 		}
 	}
@@ -43,26 +44,17 @@ func (n *perfNames) lookup(p *process.Process, pc uint64) (f symbolize.Frame, ok
 const jit = "[jit]"
 
 // openPerfMap opens p's perf map; nil if it writes none.
-func openPerfMap(p *process.Process) (*perfmap.Map, error) {
-	pid, err := p.NamespacePID()
-	if err != nil {
-		return nil, err
-	}
-	uid, err := p.UID()
-	if err != nil {
-		return nil, err
-	}
-	root, err := p.Root()
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	m, err := perfmap.Open(root, pid, uid)
+func openPerfMap(files *reader.Reader, p *process.Process) (*perfmap.Map, error) {
+	file, err := files.PerfMap(p)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the perf map of process %d: %w", p.PID(), err)
+	}
+	m, err := perfmap.Open(file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("process %d: %w", p.PID(), err), file.Close())
 	}
 	return m, nil
 }

@@ -7,6 +7,7 @@ package ustack
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"ustack/symbolize"
 	"ustack/symbolize/kallsyms"
 	"ustack/symbolize/process"
+	"ustack/symbolize/reader"
 	"ustack/symbolize/v8"
 )
 
@@ -27,6 +29,7 @@ import (
 type Maps struct {
 	Processes *ebpf.Map      // descriptions, by pid
 	Scripts   *ebpf.Map      // scripts the kernel has told of; deleting one has it told again
+	Rows      *ebpf.Map      // unwind tables of all files
 	Described *ebpf.Variable // changes with Processes
 	Heard     *ebpf.Variable // counts the scripts that were read, or could not be; nil: nobody asks
 }
@@ -35,18 +38,26 @@ type Maps struct {
 // concurrently.
 type Table struct {
 	mutex     sync.Mutex
+	files     reader.Reader
+	interrupt context.Context
 	maps      Maps
 	targets   map[int]*target    // by pid: those described now
 	owners    map[uint32]*target // by generation: all that ever were
 	binaries  map[fileID]*binary
 	functions map[uint64]function
 	scripts   map[scriptKey]script
+	named     []namedFrame
+	numbers   map[namedFrame]uint64
 	kernel    *kallsyms.Table
 	kernelErr error
 	troubles  []error
 	told      map[string]bool // troubles, by text
 	described uint32          // changes of descriptions
 	heard     uint64          // scripts that the kernel has told of
+	rows      uint32          // of unwind tables that the kernel has
+	fresh     []*binary       // files whose unwind tables are to be read
+	reads     sync.WaitGroup  // of those
+	closed    bool
 }
 
 type function struct {
@@ -62,32 +73,40 @@ type scriptKey struct {
 
 type script struct {
 	name   string
+	wasm   bool       // a WebAssembly module's: its functions in JavaScript are wrappers
 	source *v8.Source // nil where it could not be read
 }
 
 // A target is one program in one process, from exec to exec or exit.
 type target struct {
 	process    *process.Process
-	closed     bool // process is: it is asked no more
+	title      string // for people
+	closed     bool   // process is: it is asked no more
 	generation uint32
+	exe        string    // the program's path, as the process sees it
 	code       []mapping // executable, by address
 	binary     *binary   // the one that holds V8; nil if none does
 	err        error     // why its JavaScript has no names although binary is there
-	natives    map[uint64]symbolize.Frame
+	natives    map[place]symbolize.Frame
 	perf       perfNames
-	described  time.Time     // when the mappings were last read
-	patience   time.Duration // until they may be read again
+	wasm       *v8.Wasm               // nil if V8's binary does not say where modules are
+	modules    map[uint64]*wasmModule // by WasmCode.Module
+	urls       []wasmURL              // of modules that were not found yet
+	described  time.Time              // when the mappings were last read
+	patience   time.Duration          // until they may be read again
 }
 
 // NewTable returns a Table without processes. Close frees what it opens.
 func NewTable(maps Maps) *Table {
 	return &Table{
+		interrupt: context.Background(),
 		maps:      maps,
 		targets:   make(map[int]*target),
 		owners:    make(map[uint32]*target),
 		binaries:  make(map[fileID]*binary),
 		functions: make(map[uint64]function),
 		scripts:   make(map[scriptKey]script),
+		numbers:   make(map[namedFrame]uint64),
 		told:      make(map[string]bool),
 	}
 }
@@ -95,20 +114,35 @@ func NewTable(maps Maps) *Table {
 // Add has the kernel look at process pid from now on. A process that was added
 // before is described afresh: it has a new program. What keeps its JavaScript
 // from being named is a trouble, not an error.
-func (t *Table) Add(pid int) error {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
+func (t *Table) Add(pid int) error { return t.add(pid, nil) }
+
+// AddV8 is Add for a process that holds V8. Of any other it returns why there is
+// no JavaScript to be named: an error that wraps v8.ErrNotV8 if it holds none.
+func (t *Table) AddV8(pid int) error { return t.add(pid, (*target).unfit) }
+
+// add adds process pid, unless reject has a reason against it.
+func (t *Table) add(pid int, reject func(*target) error) error {
 	p, err := process.Open(pid)
 	if err != nil {
 		return err
 	}
+	t.preload(p)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
 	g := &target{
 		process:    p,
+		title:      p.Title(),
 		generation: uint32(len(t.owners) + 1),
-		natives:    make(map[uint64]symbolize.Frame),
+		natives:    make(map[place]symbolize.Frame),
+		modules:    make(map[uint64]*wasmModule),
 	}
 	if err := t.describe(g); err != nil {
 		return errors.Join(err, p.Close())
+	}
+	if reject != nil {
+		if err := reject(g); err != nil {
+			return errors.Join(err, t.maps.Processes.Delete(uint32(pid)), t.changed(), p.Close())
+		}
 	}
 	if err := g.trouble(); err != nil {
 		t.trouble(err)
@@ -165,15 +199,6 @@ func (t *Table) Has(pid int) bool {
 	return ok
 }
 
-// HasV8 reports whether process pid is looked at and its V8 is one whose
-// JavaScript can be named.
-func (t *Table) HasV8(pid int) bool {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	g, ok := t.targets[pid]
-	return ok && g.binary != nil && g.binary.err == nil && g.err == nil
-}
-
 // Versions returns the versions of Node.js and V8 in the first process that
 // has them; both empty where none has.
 func (t *Table) Versions() (node, v8 string) {
@@ -187,6 +212,30 @@ func (t *Table) Versions() (node, v8 string) {
 	return "", ""
 }
 
+// An Identity says which process is which.
+type Identity struct {
+	PID      int
+	Title    string // as "node 4242 server.js"
+	Node, V8 string // versions; empty where it has none
+}
+
+// Identities returns all processes that were ever looked at, one that has run
+// several programs as often.
+func (t *Table) Identities() []Identity {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	var all []Identity
+	for generation := uint32(1); generation <= uint32(len(t.owners)); generation++ {
+		g := t.owners[generation]
+		id := Identity{PID: g.process.PID(), Title: g.title}
+		if g.binary != nil && g.binary.v8 != nil {
+			id.Node, id.V8 = g.binary.v8.NodeVersion, g.binary.v8.Version.String()
+		}
+		all = append(all, id)
+	}
+	return all
+}
+
 // Troubles returns, once, what has kept names from being found since the last
 // call, each with its remedy where there is one.
 func (t *Table) Troubles() []error {
@@ -197,11 +246,29 @@ func (t *Table) Troubles() []error {
 	return troubles
 }
 
+// Trouble adds to what Troubles returns.
+func (t *Table) Trouble(err error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.trouble(err)
+}
+
 func (t *Table) trouble(err error) {
 	if !t.told[err.Error()] {
 		t.told[err.Error()] = true
 		t.troubles = append(t.troubles, err)
 	}
+}
+
+// unfit says why the target's JavaScript cannot be named, nil if it can.
+func (g *target) unfit() error {
+	if len(g.code) == 0 { // a thread of the kernel's, or a process that has exited
+		return process.ErrGone
+	}
+	if g.binary == nil || g.binary.err != nil || g.err != nil {
+		return g.trouble()
+	}
+	return nil
 }
 
 // trouble says why the target's JavaScript will have no names, nil if it will.
@@ -212,7 +279,10 @@ func (g *target) trouble() error {
 			return ofProcess(pid, fmt.Errorf("%w (only native frames are named)", err))
 		}
 		if missing := g.binary.v8.Missing; len(missing) > 0 {
-			return fmt.Errorf("process %d: %s is stripped of symbols, so some names will be missing: %s", pid, g.binary.path, strings.Join(missing, ", "))
+			return fmt.Errorf("process %d: %s lacks %s", pid, g.binary.path, strings.Join(missing, ", "))
+		}
+		if g.binary.elf.Stripped() {
+			return fmt.Errorf("process %d: %s is stripped of symbols, so some names will be missing: those of V8's builtins and internal functions", pid, g.binary.path)
 		}
 		return nil
 	}
@@ -235,22 +305,45 @@ func ofProcess(pid int, err error) error {
 // Close lets go of all processes and files.
 func (t *Table) Close() error {
 	t.mutex.Lock()
+	t.closed = true
+	t.mutex.Unlock()
+	t.reads.Wait()
+	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	var errs []error
 	for _, g := range t.targets {
 		errs = append(errs, g.close())
 	}
 	for _, b := range t.binaries {
-		errs = append(errs, b.elf.Close())
+		b.close()
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, t.files.Close())...)
 }
+
+// Hurry makes files that do not answer be given up soon once ctx ends. It comes
+// before the first process.
+func (t *Table) Hurry(ctx context.Context) {
+	t.interrupt = ctx
+	t.files.Hurry(ctx)
+}
+
+// Limits on what is kept for programs that make functions without end. Large
+// programs run some 10,000.
+const (
+	maxFunctions = 1 << 17
+	maxScripts   = 1 << 15
+	maxNatives   = 1 << 17 // places in machine code, of one process
+)
 
 // Function takes in a record of the kernel's about a function.
 func (t *Table) Function(raw []byte) {
 	n := Decode[bpf.JsprofName](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	if _, known := t.functions[n.Id]; !known && len(t.functions) >= maxFunctions {
+		t.trouble(fmt.Errorf("more than %d functions: the others have no names", maxFunctions))
+		return
+	}
 	t.functions[n.Id] = function{
 		name:   text(n),
 		script: scriptKey{n.Owner, n.Script},
@@ -265,11 +358,15 @@ func (t *Table) Script(raw []byte) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	key := scriptKey{n.Owner, n.Script}
-	s := script{name: text(n)}
-	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil {
+	s := script{name: text(n), wasm: n.Flags&uint32(bpf.JsprofNameFlagNAME_WASM) != 0}
+	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil && !s.wasm {
 		s.source = t.source(g, key, n.Id)
 	}
-	t.scripts[key] = s
+	if _, known := t.scripts[key]; known || len(t.scripts) < maxScripts {
+		t.scripts[key] = s
+	} else {
+		t.trouble(fmt.Errorf("more than %d scripts: functions of the others have no lines", maxScripts))
+	}
 	if t.maps.Heard == nil {
 		return
 	}
@@ -315,7 +412,7 @@ func text(n *bpf.JsprofName) string {
 
 // Decode returns the record in raw, which may end before T does: a record's
 // last field is an array of which the kernel sends what is in use.
-func Decode[T bpf.JsprofName | bpf.JsprofStack | bpf.JsprofExec | bpf.StoponHit](raw []byte) *T {
+func Decode[T bpf.JsprofName | bpf.JsprofStack | bpf.JsprofExec | bpf.JsprofWasm | bpf.StoponHit](raw []byte) *T {
 	record := new(T)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
 	return record

@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
+	"ustack/symbolize/contain"
 	"ustack/symbolize/process"
+	"ustack/symbolize/v8"
 )
 
 // A Selection says which processes to look at. One of PIDs, Comm, Cgroup, All
@@ -26,7 +28,13 @@ type Selection struct {
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and look at it and its children
 	Stdout  *os.File // of Command; ours if nil
+	// Exited is called by Close if the command has exited, with its status as a
+	// shell has it: 128 and the signal's number if a signal has killed it. May be nil.
+	Exited func(status int)
 }
+
+// ErrNotFound says that no process was ever selected.
+var ErrNotFound = errors.New("no process found")
 
 // errNoTarget is the answer to a Selection that names no process.
 var errNoTarget = errors.New("no process to look at (name one: -p, --comm, --all, or a command)")
@@ -50,6 +58,7 @@ type Targets struct {
 	command *command
 	mutex   sync.Mutex
 	watched map[int]func() // stops watching
+	found   bool           // a process was ever selected
 	waits   sync.WaitGroup
 	closed  bool
 }
@@ -82,17 +91,52 @@ func (t *Targets) Add() error {
 	if len(t.s.PIDs) == 0 && !t.s.goesOn() {
 		return errNoTarget
 	}
+	if t.s.Cgroup != "" {
+		var err error
+		if t.s.Cgroup, err = process.FindCgroup(t.s.Cgroup); err != nil {
+			return err
+		}
+	}
 	pids, err := t.s.list()
 	if err != nil {
 		return err
 	}
+	others := 0
 	for _, pid := range pids {
+		if t.table.interrupt.Err() != nil {
+			return nil // it is to end: what is missing then is not looked for
+		}
 		err := t.watch(pid)
-		if len(t.s.PIDs) > 0 && err != nil {
+		switch {
+		case err == nil, errors.Is(err, process.ErrGone) && len(t.s.PIDs) == 0:
+		case t.s.All && errors.Is(err, v8.ErrNotV8):
+			others++
+		case len(t.s.PIDs) > 0:
 			return err
+		default:
+			t.Warn(err)
 		}
 	}
+	if others > 0 {
+		t.Warn(fmt.Errorf("processes that are not Node.js, and are left out: %d", others))
+	}
 	return nil
+}
+
+// Missing returns an error that wraps ErrNotFound if no process was ever selected,
+// nil if one was.
+func (t *Targets) Missing() error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	switch {
+	case t.found:
+		return nil
+	case t.s.Cgroup != "":
+		return fmt.Errorf("%w in control group %s", ErrNotFound, t.s.Cgroup)
+	case t.s.Comm != "":
+		return fmt.Errorf("%w that is named, or runs a file named, %s", ErrNotFound, t.s.Comm)
+	}
+	return fmt.Errorf("%w that holds V8", ErrNotFound)
 }
 
 // Start lets the command run.
@@ -104,12 +148,14 @@ func (t *Targets) Start() error {
 }
 
 // watch adds process pid, until it ends.
-func (t *Targets) watch(pid int) error {
-	if err := t.table.Add(pid); err != nil {
-		return err
+func (t *Targets) watch(pid int) (err error) {
+	defer contain.Panic(&err, "read process %d", pid)
+	add := t.table.Add
+	if t.s.All {
+		add = t.table.AddV8
 	}
-	if t.s.All && !t.table.HasV8(pid) {
-		return t.table.Remove(pid)
+	if err := add(pid); err != nil {
+		return err
 	}
 	if t.Added != nil {
 		if err := t.Added(pid); err != nil {
@@ -118,6 +164,7 @@ func (t *Targets) watch(pid int) error {
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	t.found = true
 	if t.watched[pid] != nil || t.closed {
 		return nil
 	}
@@ -170,9 +217,11 @@ func (t *Targets) Exec(raw []byte) {
 	if !wanted {
 		return
 	}
-	if err := t.watch(pid); err != nil && !errors.Is(err, process.ErrGone) {
-		t.Warn(err)
+	err := t.watch(pid)
+	if err == nil || errors.Is(err, process.ErrGone) || t.s.All && errors.Is(err, v8.ErrNotV8) {
+		return
 	}
+	t.Warn(err)
 }
 
 // Close watches no more, and leaves a command to itself.
@@ -184,10 +233,14 @@ func (t *Targets) Close() error {
 	}
 	t.mutex.Unlock()
 	t.waits.Wait()
-	if t.command != nil {
-		return t.command.close()
+	if t.command == nil {
+		return nil
 	}
-	return nil
+	status, err := t.command.close()
+	if status >= 0 && t.s.Exited != nil {
+		t.s.Exited(status)
+	}
+	return err
 }
 
 // list returns the processes that are selected now.
@@ -279,12 +332,20 @@ func (c *command) resume() (err error) {
 	return err
 }
 
-// close leaves the command to itself: running, or reaped if it has ended.
-func (c *command) close() error {
-	err := c.resume()
-	var status unix.WaitStatus
-	if _, waitErr := unix.Wait4(c.pid(), &status, unix.WNOHANG, nil); waitErr != nil {
-		err = errors.Join(err, fmt.Errorf("reap %s: %w", c.cmd.Path, waitErr))
+// close leaves the command to itself: running, or reaped if it has exited. It
+// returns the command's status as a shell has it, -1 if it still runs.
+func (c *command) close() (status int, err error) {
+	err = c.resume()
+	var ws unix.WaitStatus
+	pid, waitErr := unix.Wait4(c.pid(), &ws, unix.WNOHANG, nil)
+	switch {
+	case waitErr != nil:
+		return -1, errors.Join(err, fmt.Errorf("reap %s: %w", c.cmd.Path, waitErr))
+	case pid == 0:
+		return -1, err
+	case ws.Signaled():
+		const bySignal = 128
+		return bySignal + int(ws.Signal()), err
 	}
-	return err
+	return ws.ExitStatus(), err
 }

@@ -4,8 +4,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -13,6 +15,10 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"ustack/cmd/internal/stdio"
+	"ustack/symbolize/reader"
+	"ustack/tools/check"
 )
 
 // Exit statuses.
@@ -21,6 +27,12 @@ const (
 	Failed = 1 // it did not do what was asked
 	Usage  = 2 // what was asked makes no sense
 )
+
+// An ExitStatus is the error of a command that did what was asked, and whose status
+// is the answer or that of a program which it has started. Nothing is said of it.
+type ExitStatus int
+
+func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // ErrUsage is what a command's error wraps when its arguments are at fault.
 var ErrUsage = errors.New("usage")
@@ -37,12 +49,17 @@ func (e *usageError) Unwrap() error        { return e.error }
 
 // Main runs cmd with the process's arguments and ends the process.
 func Main(cmd *cobra.Command) {
+	reader.Serve()
+	if name := stdio.Closed(); name != "" {
+		NewMessages(cmd).Notef("%s is closed (to discard it, send it to /dev/null)", name)
+		os.Exit(Failed)
+	}
 	os.Exit(Execute(cmd, os.Args[1:]))
 }
 
 // Execute runs cmd with args and returns its exit status. The context of the
 // command is cancelled by SIGINT or SIGTERM, and to end early because of that
-// is success. A second signal ends the process at once.
+// is success. A second signal ends the process at once. An ExitStatus is the status.
 func Execute(cmd *cobra.Command, args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -59,14 +76,19 @@ func Execute(cmd *cobra.Command, args []string) int {
 	}
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
+	var status ExitStatus
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return OK
+	case errors.As(err, &status) && ctx.Err() != nil: // the signal is likely why
+		return OK
+	case errors.As(err, &status):
+		return int(status)
 	case !started, errors.Is(err, ErrUsage):
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v (%s --help explains)\n", cmd.Name(), err, cmd.Name())
+		NewMessages(cmd).Notef("%s (%s --help explains)", oneLine(err), cmd.Name())
 		return Usage
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.Name(), err)
+	NewMessages(cmd).Warn(err)
 	return Failed
 }
 
@@ -90,6 +112,9 @@ func Setup(cmd *cobra.Command) {
 	cmd.Version = version()
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	cmd.SetUsageTemplate(usage)
+	if cmd.Flags().Lookup(verboseFlag) == nil {
+		cmd.Flags().BoolP(verboseFlag, "v", false, "print where an internal error happened")
+	}
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
 	cmd.Flags().Lookup("help").Usage = "print this help"
@@ -100,13 +125,49 @@ func Setup(cmd *cobra.Command) {
 	}
 }
 
+const verboseFlag = "verbose"
+
+// verbose reports whether the causes of internal errors are wished for.
+func verbose(cmd *cobra.Command) bool {
+	flag := cmd.Flags().Lookup(verboseFlag)
+	return flag != nil && flag.Value.String() == "true"
+}
+
 // addCompletion adds --completion, which stands in for the whole command.
 func addCompletion(cmd *cobra.Command) {
 	cmd.Flags().Var(new(shell), "completion", "print a completion script for bash, zsh or fish")
 	Choices(cmd, "completion", shells)
+	standIn(cmd, "completion", func(cmd *cobra.Command) error {
+		return complete(cmd.Flags().Lookup("completion").Value.String(), cmd)
+	})
+}
+
+// AddCheck adds --check, which stands in for the whole command: it prints what of
+// the command works on this machine.
+func AddCheck(cmd *cobra.Command) {
+	cmd.Flags().Bool("check", false, "say what works on this machine, and why not")
+	standIn(cmd, "check", func(cmd *cobra.Command) error {
+		report := check.Tool(cmd.Name())
+		report.Version = version()
+		print := report.Print
+		if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
+			print = func(w io.Writer) error { return json.NewEncoder(w).Encode(report) }
+		}
+		if err := print(cmd.OutOrStdout()); err != nil {
+			return fmt.Errorf("print what works: %w", err)
+		}
+		if !report.Works {
+			return ExitStatus(Failed)
+		}
+		return nil
+	})
+}
+
+// standIn has act stand in for the whole command where the flag is given.
+func standIn(cmd *cobra.Command, flag string, act func(*cobra.Command) error) {
 	run := cmd.RunE
 	validate := cmd.Args
-	asked := func(cmd *cobra.Command) bool { return cmd.Flags().Changed("completion") }
+	asked := func(cmd *cobra.Command) bool { return cmd.Flags().Changed(flag) }
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if asked(cmd) || validate == nil {
 			return nil
@@ -115,7 +176,7 @@ func addCompletion(cmd *cobra.Command) {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if asked(cmd) {
-			return complete(cmd.Flags().Lookup("completion").Value.String(), cmd)
+			return act(cmd)
 		}
 		return run(cmd, args)
 	}
@@ -156,8 +217,15 @@ func complete(name string, cmd *cobra.Command) error {
 	return cmd.GenFishCompletion(out, true)
 }
 
-// version is that of the module, or of its commit where it is built from a checkout.
+// release is the version that make sets when it builds.
+var release string
+
+// version is the one that make has set, or that of the module, or of its commit
+// where it is built from a checkout.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

@@ -68,6 +68,7 @@ func TestExitStatus(t *testing.T) {
 	}{
 		{"success", nil, nil, OK, ""},
 		{"failure", errors.New("no room"), nil, Failed, "small: no room\n"},
+		{"of what it started", ExitStatus(143), nil, 143, ""},
 		{"usage found late", Usagef("%d is odd", 3), nil, Usage, "small: 3 is odd (small --help explains)\n"},
 		{"wrapped usage", fmt.Errorf("start: %w", Usagef("odd")), nil, Usage, "small: start: odd (small --help explains)\n"},
 		{"unknown flag", nil, []string{"--none"}, Usage, "small: unknown flag: --none (small --help explains)\n"},

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"ustack/symbolize/contain"
 )
 
 // Messages are what a command says on stderr while it works: lines, and on a
@@ -18,6 +21,7 @@ type Messages struct {
 	w        io.Writer
 	name     string // of the command
 	terminal bool
+	verbose  bool
 	shown    bool  // a line of progress is
 	reason   error // why to hold a warning back
 	held     error // the first of those
@@ -27,7 +31,7 @@ type Messages struct {
 // NewMessages returns those of cmd.
 func NewMessages(cmd *cobra.Command) *Messages {
 	w := cmd.ErrOrStderr()
-	return &Messages{w: w, name: cmd.Name(), terminal: Terminal(w)}
+	return &Messages{w: w, name: cmd.Name(), terminal: Terminal(w), verbose: verbose(cmd)}
 }
 
 // Started says that the work has begun, in the words of the format, and what ends
@@ -40,15 +44,29 @@ func (m *Messages) Started(d Duration, format string, args ...any) {
 	m.line(fmt.Sprintf(format, args...) + " " + end)
 }
 
-// Notef writes a line that begins with the command's name.
+// Notef writes a line that begins with the command's name, safe for a terminal
+// whatever the arguments hold.
 func (m *Messages) Notef(format string, args ...any) {
-	m.line(m.name + ": " + fmt.Sprintf(format, args...))
+	m.line(m.name + ": " + Printable(fmt.Sprintf(format, args...)))
 }
 
 // Warn notes what went wrong but does not end the work.
 func (m *Messages) Warn(err error) {
-	if !m.hold(err) {
-		m.Notef("%v", err)
+	if m.hold(err) {
+		return
+	}
+	m.Notef("%s", oneLine(err))
+	m.explain(err)
+}
+
+// oneLine is what err says; errors that were joined are on one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// explain writes where a contained fault happened, if that is wished for.
+func (m *Messages) explain(err error) {
+	var fault *contain.Fault
+	if m.verbose && errors.As(err, &fault) {
+		m.line(strings.TrimSpace(string(fault.Stack)))
 	}
 }
 
@@ -81,7 +99,7 @@ func (m *Messages) Release() {
 	m.reason, m.held, m.more = nil, nil, 0
 	m.mutex.Unlock()
 	if held != nil {
-		m.Notef("%v", held)
+		m.Notef("%s", oneLine(held))
 	}
 	if more > 0 {
 		m.Notef("processes like it: %d more", more)

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"ustack/symbolize/v8"
+	"ustack/tools/check"
 )
 
 // TargetsUse is what stands after the name of a command that has Targets.
@@ -19,7 +22,20 @@ type Targets struct {
 	Command []string // after "--"
 	Default string   // Comm where nothing is chosen; empty if something must be
 
-	verb string
+	verb   string
+	status ExitStatus // of Command
+}
+
+// Exited takes in the status that Command has exited with.
+func (t *Targets) Exited(status int) { t.status = ExitStatus(status) }
+
+// Status returns the status of Command as an error, nil if it is 0 or if Command
+// still runs.
+func (t *Targets) Status() error {
+	if t.status == 0 {
+		return nil
+	}
+	return t.status
 }
 
 // Register gives cmd the flags and arguments that choose processes, and the check
@@ -70,6 +86,30 @@ func (t *Targets) String() string {
 		return "every process with V8"
 	}
 	return "the command"
+}
+
+// Permitted returns an error that names the capability, needed to run programs in
+// the kernel or to read the processes, that is missing.
+func (t *Targets) Permitted(cmd *cobra.Command) error {
+	needed := []check.Capability{check.BPF, check.Perfmon}
+	if len(t.PIDs) == 0 && len(t.Command) == 0 {
+		needed = append(needed, check.Ptrace) // any user's
+	}
+	err := check.Capabilities(needed...)
+	for _, pid := range t.PIDs {
+		if err == nil {
+			err = check.Process(pid, check.Read)
+		}
+	}
+	return SeeCheck(cmd, err)
+}
+
+// SeeCheck refers to --check behind an error that names what is missing.
+func SeeCheck(cmd *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; see %s --check", err, cmd.Name())
 }
 
 // Messages returns cmd's messages. That a process has no V8 is held back in them

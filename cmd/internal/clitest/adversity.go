@@ -60,6 +60,36 @@ func fullDisk(t testing.TB, name string) string {
 	return dir
 }
 
+// CheckOutputPlaces checks that a command refuses at once to write, by --output
+// FILE, where it cannot or must not: it fails without a duration or an end of its
+// target. The name's extension is the file's.
+func CheckOutputPlaces(t testing.TB, name string, command ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	shared, victim, pipe := filepath.Join(dir, "shared"), filepath.Join(dir, "victim"), filepath.Join(dir, "pipe-"+name)
+	planted := filepath.Join(shared, name)
+	err := errors.Join(
+		os.WriteFile(victim, []byte(asItWas), 0o600), unix.Mkfifo(pipe, 0o600), os.Mkdir(filepath.Join(dir, name), 0o700),
+		os.Mkdir(shared, 0o700), os.Chmod(shared, 0o777|os.ModeSticky),
+		os.Symlink(victim, planted), os.Lchown(planted, nobodyID, nobodyID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []struct{ path, why string }{
+		{filepath.Join(dir, name), "is a directory"},
+		{filepath.Join(dir, "none", name), "no such file or directory"},
+		{filepath.Join("/proc", name), "no such file or directory"},
+		{pipe, "nothing reads from it"},
+		{planted, "a symbolic link in a directory where others can write"},
+	} {
+		cmd := exec.CommandContext(t.Context(), command[0], append(command[1:len(command):len(command)], "--output", place.path)...)
+		Fails(t, cmd, fmt.Sprintf("write %s: %s", place.path, place.why))
+	}
+	if got, err := os.ReadFile(victim); err != nil || string(got) != asItWas {
+		t.Errorf("the file that a planted link leads to = %q, %v, want it as it was", got, err)
+	}
+}
+
 func names(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -73,10 +103,11 @@ func names(t testing.TB, dir string) []string {
 	return names
 }
 
+const nobodyID = 65534 // the user and the group
+
 // nobody returns what makes a process one without privileges.
 func nobody() *syscall.SysProcAttr {
-	const id = 65534
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyID, Gid: nobodyID}, Pdeathsig: syscall.SIGKILL}
 }
 
 // CheckUnprivileged checks that a command, run with --pid by who has no

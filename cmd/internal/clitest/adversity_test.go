@@ -52,6 +52,27 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+func TestOutputPlaces(t *testing.T) {
+	nodetest.Root(t)
+	for _, tt := range []struct {
+		name    string
+		command []string
+		want    int
+	}{
+		{"refused", []string{"small", "--all"}, 0},
+		// It follows the link, and is refused the others by the kernel, in other words.
+		{"careless", []string{"small", "--all", "--duration", "1", "--careless"}, 7},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := &complaints{TB: t}
+			CheckOutputPlaces(got, "out.txt", tt.command...)
+			if got.errors != tt.want {
+				t.Errorf("complaints = %d, want %d", got.errors, tt.want)
+			}
+		})
+	}
+}
+
 func TestUnprivileged(t *testing.T) {
 	nodetest.Root(t)
 	for _, tt := range []struct {

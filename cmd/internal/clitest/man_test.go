@@ -24,7 +24,8 @@ const page = `.Dd January 1, 2026
 .It Fl p , Fl -pid Ar PID Ns Op , Ns Ar PID
 .It Fl -js-only
 .It Fl h , Fl -help
-.It Fl v , Fl -version
+.It Fl v , Fl -verbose
+.It Fl -version
 .It Fl -completion Ar SHELL
 .El
 .Sh EXIT STATUS
@@ -79,7 +80,7 @@ func TestManPage(t *testing.T) {
 }
 
 func TestFlagsOfACommand(t *testing.T) {
-	want := []string{"--completion", "--js-only", "-h --help", "-p --pid", "-v --version"}
+	want := []string{"--completion", "--js-only", "--version", "-h --help", "-p --pid", "-v --verbose"}
 	if diff := cmp.Diff(want, flagsOf(small())); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ustack/cmd/internal/cli"
+	"ustack/tools/outfile"
 )
 
 func TestMain(m *testing.M) {
@@ -27,28 +28,41 @@ func waiting() *cobra.Command {
 	targets.Register(cmd, "wait for")
 	flags := cmd.Flags()
 	flags.Var(&duration, "duration", "stop at once")
-	output := flags.String("output", "", "write to `FILE`")
+	path := flags.String("output", "", "write to `FILE`")
 	careless := flags.Bool("careless", false, "write to the file itself")
 	silent := flags.Bool("silent", false, "do not say what would help")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if os.Geteuid() != 0 && !*silent {
 			return errors.New("not permitted (run as root, or with CAP_BPF and CAP_PERFMON)")
 		}
-		targets.Messages(cmd).Started(duration, "Waiting for %v.", &targets)
-		if duration == 0 {
-			<-cmd.Context().Done()
-		}
 		write := func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "{\"pid\":%v}\n", &targets)
 			return err
 		}
+		save := func() error { return write(cmd.OutOrStdout()) }
 		switch {
-		case *output == "":
-			return write(cmd.OutOrStdout())
 		case *careless:
-			return os.WriteFile(*output, []byte("much"), 0o600)
+			save = func() error {
+				file, err := os.OpenFile(*path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o600)
+				if err != nil {
+					return err
+				}
+				_, err = file.WriteString("much")
+				return errors.Join(err, file.Close())
+			}
+		case *path != "":
+			file, err := outfile.Open(*path, outfile.Options{})
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			save = func() error { return file.Write(write) }
 		}
-		return cli.WriteFile(*output, write)
+		targets.Messages(cmd).Started(duration, "Waiting for %v.", &targets)
+		if duration == 0 {
+			<-cmd.Context().Done()
+		}
+		return save()
 	}
 	return cmd
 }

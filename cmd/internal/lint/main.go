@@ -18,7 +18,7 @@ const (
 // mayImport says, for each group of packages, which groups they may import.
 var mayImport = map[string][]string{
 	"cmd":       {"cmd", "tool", "library", "loader", "bpf", "symbolize"},
-	"clitest":   {"cmd", "testdata"},
+	"clitest":   {"cmd", "library", "testdata"},
 	"tool":      {"library", "loader", "bpf", "symbolize"},
 	"library":   {"library", "loader", "bpf", "symbolize"},
 	"loader":    {},

@@ -3,29 +3,32 @@
  * until its stdin ends, and prints what it then knows.
  *
  *   vfork    the thread waits, uninterruptibly, for a child that does not exec
- *   later    so does a second thread, once SIGUSR2 has come: "ready" again then
+ *   later    so do two threads, once a SIGUSR2 has come for each: "ready" then; a
+ *            third one does not
  *   leader   the first thread has ended, another one lives
  *   storm    threads start and end all the time: how many
  *   count    how many of the real-time signals SIGRTMIN came
  *   waits    threads wait in system calls that a stop must not cut short
+ *   cut      threads wait in system calls: which does a stop cut short?
  *   ignore   SIGTRAP and SIGSEGV are ignored, all else is blocked: still so? It
  *            may not be dumped, either
- *   filter   a seccomp filter kills who calls madvise, clone or wait4
+ *   forked   64 MiB of memory are shared with a child, copy-on-write
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/filter.h>
+#include <linux/aio_abi.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,16 +84,25 @@ static void *stuck_on_signal(void *set)
 	return NULL;
 }
 
+static void *wait_for_end(void *unused)
+{
+	until_end();
+	return unused;
+}
+
 static int stuck_later(void)
 {
-	pthread_t thread;
+	void *(*const run[])(void *) = { stuck_on_signal, wait_for_end, stuck_on_signal };
+	pthread_t threads[3];
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	pthread_create(&thread, NULL, stuck_on_signal, &set);
-	pthread_join(thread, NULL);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, run[i], &set);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
 	puts("done");
 	return 0;
 }
@@ -246,6 +258,82 @@ static int wait_in_calls(void)
 	return 0;
 }
 
+static long wait_epoll(void)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epoll_create1(0), &event, 1, WAIT_MS) < 0 ? errno : 0;
+}
+
+static long wait_semaphore(void)
+{
+	struct sembuf take = { .sem_op = -1 };
+	int id = semget(IPC_PRIVATE, 1, 0600);
+	long result = semtimedop(id, &take, 1, &wait_time) < 0 ? errno : 0;
+
+	semctl(id, 0, IPC_RMID);
+	return result;
+}
+
+static long wait_signal(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	return sigtimedwait(&set, NULL, &wait_time) < 0 ? errno : 0;
+}
+
+static long wait_socket(void)
+{
+	struct timeval limit = { .tv_sec = 2 };
+	int sockets[2];
+	char c;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
+		return errno;
+	setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	return recv(sockets[0], &c, 1, 0) < 0 ? errno : 0;
+}
+
+static long wait_aio(void)
+{
+	aio_context_t context = 0;
+	struct io_event event;
+
+	if (syscall(SYS_io_setup, 1, &context) != 0)
+		return errno;
+	return syscall(SYS_io_getevents, context, 1, 1, &event, &wait_time) < 0 ? errno : 0;
+}
+
+static struct wait cut_short[] = {
+	{ .name = "epoll_wait", .call = wait_epoll },	   { .name = "semtimedop", .call = wait_semaphore },
+	{ .name = "sigtimedwait", .call = wait_signal },   { .name = "recv", .call = wait_socket },
+	{ .name = "io_getevents", .call = wait_aio },	   { .name = "poll", .call = wait_poll },
+	{ .name = "nanosleep", .call = wait_nanosleep },   { .name = "futex", .call = wait_futex },
+};
+
+#define CUT_SHORT (sizeof(cut_short) / sizeof(cut_short[0]))
+
+/* Prints which calls a stop has cut short, by EINTR. */
+static int cut(void)
+{
+	pthread_t threads[CUT_SHORT];
+
+	for (size_t i = 0; i < CUT_SHORT; i++)
+		pthread_create(&threads[i], NULL, wait_once, &cut_short[i]);
+	ready();
+	until_end();
+	for (size_t i = 0; i < CUT_SHORT; i++) {
+		pthread_join(threads[i], NULL);
+		if (cut_short[i].result == EINTR)
+			printf("%s ", cut_short[i].name);
+	}
+	puts("done");
+	return 0;
+}
+
 static int ignore(void)
 {
 	sigset_t want, got;
@@ -272,27 +360,26 @@ static int ignore(void)
 	return 0;
 }
 
-#define KILL_IF(number)                                    \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), \
-	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
-
-static int filter(void)
+/* The parent's memory is shared with a child that waits for its end. */
+static int forked(void)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		KILL_IF(SYS_madvise),
-		KILL_IF(SYS_clone),
-		KILL_IF(SYS_wait4),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+	const size_t size = 64 << 20;
+	char *memory = malloc(size);
+	int ends[2];
 
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+	if (memory == NULL || pipe(ends) != 0)
 		return 1;
+	memset(memory, 'x', size);
+	if (fork() == 0) {
+		char c;
+
+		close(ends[1]);
+		_exit(read(ends[0], &c, 1) != 0);
+	}
+	close(ends[0]);
 	ready();
 	until_end();
-	puts("done");
+	puts(memory[size - 1] == 'x' ? "done" : "memory is wrong");
 	return 0;
 }
 
@@ -308,8 +395,9 @@ int main(int argc, char **argv)
 		{ "storm", storm },
 		{ "count", count_signals },
 		{ "waits", wait_in_calls },
+		{ "cut", cut },
 		{ "ignore", ignore },
-		{ "filter", filter },
+		{ "forked", forked },
 	};
 
 	setvbuf(stdout, NULL, _IONBF, 0);

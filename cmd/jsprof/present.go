@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/cmd/internal/cli"
+	"ustack/tools/flamegraph"
+)
+
+// A presentation says what of a profile is shown.
+type presentation struct {
+	internal bool
+	jsOnly   bool
+	thread   string
+	filter   string
+	percent  float64
+}
+
+// checkThread checks before sampling that there are threads to show. A number of
+// none is an error; that no name matches is noted: threads may start later.
+func (s presentation) checkThread(pids cli.PIDs, messages *cli.Messages) error {
+	if s.thread == "" || len(pids) == 0 {
+		return nil
+	}
+	threads := threadsOf(pids)
+	if len(threads) == 0 || slices.ContainsFunc(threads, func(t thread) bool { return t.matches(s.thread) }) {
+		return nil
+	}
+	if _, err := strconv.Atoi(s.thread); err == nil {
+		return fmt.Errorf("--thread %s: process %v has no such thread", s.thread, &pids)
+	}
+	messages.Notef("no thread matches %q yet (there are: %s)", s.thread, names(threads))
+	return nil
+}
+
+// A thread is one of a process's.
+type thread struct {
+	tid  string
+	name string
+}
+
+func (t thread) matches(glob string) bool {
+	byName, _ := path.Match(glob, t.name)
+	byNumber, _ := path.Match(glob, t.tid)
+	return byName || byNumber
+}
+
+// threadsOf returns the threads of processes; of one that has exited there are none.
+func threadsOf(pids []int) []thread {
+	var threads []thread
+	for _, pid := range pids {
+		tasks := fmt.Sprintf("/proc/%d/task", pid)
+		entries, _ := os.ReadDir(tasks)
+		for _, entry := range entries {
+			name, _ := os.ReadFile(path.Join(tasks, entry.Name(), "comm"))
+			threads = append(threads, thread{entry.Name(), strings.TrimSuffix(string(name), "\n")})
+		}
+	}
+	return threads
+}
+
+// names lists the names of threads, each once.
+func names(threads []thread) string {
+	var names []string
+	for _, t := range threads {
+		names = append(names, strconv.Quote(t.name))
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}
+
+// apply returns what is to be shown of p. That nothing matches is an error.
+func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) {
+	if !s.internal {
+		p = p.WithoutTyped()
+	}
+	if s.filter != "" {
+		filtered := p.Filter(regexp.MustCompile(s.filter))
+		if filtered.Samples == 0 {
+			return nil, fmt.Errorf("--filter %s: no stack matches (of %d samples)", s.filter, p.Samples)
+		}
+		p = filtered
+	}
+	if s.thread != "" {
+		of, err := p.Thread(s.thread)
+		switch {
+		case err != nil:
+			return nil, err
+		case of.Samples == 0:
+			return nil, fmt.Errorf("--thread %s: no sample is of such a thread (threads that have any: %s)", s.thread, names(sampled(p)))
+		}
+		p = of
+	}
+	if s.jsOnly {
+		p = p.JSOnly()
+	}
+	return p.Merge(), nil
+}
+
+// sampled returns the threads that p has samples of.
+func sampled(p *flamegraph.Profile) []thread {
+	var threads []thread
+	for _, s := range p.Stacks {
+		threads = append(threads, thread{strconv.Itoa(s.TID), s.Thread})
+	}
+	return threads
+}

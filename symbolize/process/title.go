@@ -1,0 +1,66 @@
+package process
+
+import (
+	"path"
+	"strconv"
+	"strings"
+)
+
+// maxTitle bounds what a title has of a program's or a script's name, in bytes:
+// arguments may be megabytes.
+const maxTitle = 80
+
+// Title names the process among others: "node 4242 server.js", its program or what
+// it calls itself, its number, and the script that it runs. It may hold any byte.
+func (p *Process) Title() string {
+	text, err := p.read("cmdline", maxStatus)
+	if err != nil {
+		text = nil // longer than anybody writes, or gone
+	}
+	comm, _ := p.Comm()
+	return title(p.pid, comm, string(text))
+}
+
+func title(pid int, comm, cmdline string) string {
+	args := strings.Split(strings.TrimRight(cmdline, "\x00"), "\x00")
+	program := bounded(path.Base(args[0]))
+	if args[0] == "" {
+		program = comm
+	}
+	words := []string{program, strconv.Itoa(pid)}
+	if s := script(args[1:]); s != "" {
+		words = append(words, s)
+	}
+	return strings.Join(words, " ")
+}
+
+// script returns the last parts of the script's path among Node.js's arguments: the
+// first that is no flag. Behind -e or -p it is code, which is nobody's name.
+func script(args []string) string {
+	for i, arg := range args {
+		switch {
+		case arg == "-e" || arg == "--eval" || arg == "-p" || arg == "--print" || arg == "-pe":
+			return arg
+		case strings.HasPrefix(arg, "-") || arg == "", i > 0 && takesValue(args[i-1]):
+			continue
+		}
+		name := path.Base(arg)
+		if dir := path.Base(path.Dir(arg)); strings.HasPrefix(name, "index.") && len(dir) > 1 {
+			name = dir + "/" + name
+		}
+		return bounded(name)
+	}
+	return ""
+}
+
+// takesValue reports whether a flag's value is the next argument: that of those
+// which many programs are started with.
+func takesValue(flag string) bool {
+	switch flag {
+	case "-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions", "--env-file":
+		return true
+	}
+	return false
+}
+
+func bounded(s string) string { return s[:min(len(s), maxTitle)] }

@@ -1,0 +1,253 @@
+// Package reader opens and reads the files of targets in a process of its own.
+//
+// A file may be on a server that does not answer: FUSE or NFS. Whoever opens,
+// reads or even closes it then waits in the kernel, perhaps for ever and deaf to
+// SIGKILL, and cannot end. So nothing of ours does but a helper process, which is
+// left to itself when we end. What it does not answer in time is an error, and
+// nothing more is asked of that file system. A file that the helper has found on a
+// local disk or in memory is then read directly, which is several times faster.
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/rpc"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/symbolize/process"
+)
+
+// ErrUnresponsive says that a file system did not answer in time.
+var ErrUnresponsive = errors.New("its file system does not answer (a dead FUSE or network file server?)")
+
+// Limits on waiting. A healthy network file system answers in milliseconds, a busy
+// machine's disk in a second.
+const (
+	patience     = 5 * time.Second
+	lastPatience = 250 * time.Millisecond // once we are to end
+	endPatience  = 200 * time.Millisecond // for the helper's end
+	maxStuck     = 8                      // answers that are waited for no more, at one time
+	maxLast      = 2                      // of those once we are to end
+)
+
+// A Reader has files opened and read. The zero Reader is ready; its methods may be
+// called concurrently.
+type Reader struct {
+	start  sync.Once
+	client *rpc.Client
+	pid    int // of the process that opens the files
+	err    error
+	ended  chan struct{} // closed when the helper has ended; nil if there is none
+
+	hurry  context.Context
+	mutex  sync.Mutex
+	closed bool
+	stuck  int
+	last   int            // stuck since we are to end
+	dead   map[uint64]int // by device: answers that are waited for no more
+}
+
+// serves is set once Serve has been called: without it a helper would do all that
+// its program does.
+var serves atomic.Bool
+
+// helperName is the helper's own, by which it knows itself.
+const helperName = "ustack-files"
+
+// Serve makes this process the helper of another, if it was started as one. A
+// program calls it first of all. In one that does not, files are read within.
+func Serve() {
+	if os.Args[0] != helperName {
+		serves.Store(true)
+		return
+	}
+	const socket = 3
+	conn, err := net.FileConn(os.NewFile(socket, "requests"))
+	if err != nil {
+		os.Exit(1)
+	}
+	serve(conn) // until the other process ends or closes it
+	os.Exit(0)
+}
+
+// Hurry makes what is waited for be given up soon once ctx ends. It comes before
+// the first file is opened.
+func (r *Reader) Hurry(ctx context.Context) { r.hurry = ctx }
+
+// Close ends the helper. It does not wait for one that cannot end.
+func (r *Reader) Close() error {
+	r.start.Do(func() { r.err = errors.New("closed") })
+	r.mutex.Lock()
+	closed := r.closed || r.client == nil
+	r.closed = true
+	r.mutex.Unlock()
+	if closed {
+		return nil
+	}
+	err := r.client.Close()
+	if r.ended != nil {
+		select {
+		case <-r.ended:
+		case <-time.After(endPatience):
+		}
+	}
+	return err
+}
+
+// begin starts the helper.
+func (r *Reader) begin() {
+	r.dead = make(map[uint64]int)
+	if r.hurry == nil {
+		r.hurry = context.Background()
+	}
+	if !serves.Load() {
+		ours, theirs := net.Pipe()
+		go serve(theirs)
+		r.client, r.pid = rpc.NewClient(ours), os.Getpid()
+		return
+	}
+	if err := r.fork(); err != nil {
+		r.err = fmt.Errorf("start the process that reads files: %w", err)
+	}
+}
+
+// fork starts our own program as the helper. It shares nothing with us but a
+// socket, so that nobody who waits for our end or our output waits for it.
+func (r *Reader) fork() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	own, other := os.NewFile(uintptr(pair[0]), "requests"), os.NewFile(uintptr(pair[1]), "requests")
+	defer own.Close()
+	defer other.Close()
+	conn, err := net.FileConn(own)
+	if err != nil {
+		return err
+	}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{helperName}, Dir: "/", Env: []string{"GOMAXPROCS=2"},
+		ExtraFiles:  []*os.File{other},
+		SysProcAttr: &unix.SysProcAttr{Setsid: true}, // the terminal's signals are not for it
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	r.client, r.pid, r.ended = rpc.NewClient(conn), cmd.Process.Pid, make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		_ = cmd.Wait() // its status says nothing
+	}()
+	return nil
+}
+
+// Mapped opens the file that m shows in p: process.OpenFile.
+func (r *Reader) Mapped(p *process.Process, m process.Mapping) (*File, error) {
+	return r.open(m.Path, Request{PID: p.PID(), Mapping: m}, m.Dev)
+}
+
+// PerfMap opens the perf map of p: perfmap.OpenFile.
+func (r *Reader) PerfMap(p *process.Process) (*File, error) {
+	f, err := r.open("perf map", Request{PID: p.PID(), PerfMap: true}, 0)
+	if err == nil && !p.Alive() { // its number may have been another's
+		f.Close()
+		return nil, fmt.Errorf("process %d: %w", p.PID(), process.ErrGone)
+	}
+	return f, err
+}
+
+// Open opens the regular file at path.
+func (r *Reader) Open(path string) (*File, error) {
+	return r.open(path, Request{Path: path}, 0)
+}
+
+func (r *Reader) open(name string, request Request, device uint64) (*File, error) {
+	var opened Opened
+	late := func() { r.client.Go("Files.Close", opened.ID, new(struct{}), make(chan *rpc.Call, 1)) }
+	if err := r.call("Files.Open", request, &opened, device, late); err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	if err := opened.error(); err != nil {
+		return nil, err
+	}
+	f := &File{reader: r, name: name, id: opened.ID, device: device}
+	if opened.Local {
+		f.openDirect()
+	}
+	return f, nil
+}
+
+// call asks the helper. What it answers too late, late is called for; it may be nil.
+// The reply must not be looked at after an error.
+func (r *Reader) call(method string, request, reply any, device uint64, late func()) error {
+	r.start.Do(r.begin)
+	if r.err != nil {
+		return r.err
+	}
+	if err := r.mayAsk(device); err != nil {
+		return err
+	}
+	call := r.client.Go(method, request, reply, make(chan *rpc.Call, 1))
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	hurry := r.hurry.Done()
+	for {
+		select {
+		case <-call.Done:
+			return call.Error
+		case <-hurry:
+			hurry = nil
+			timer.Reset(lastPatience)
+		case <-timer.C:
+			r.abandon(call, device, late)
+			return ErrUnresponsive
+		}
+	}
+}
+
+// mayAsk reports whether there is hope of an answer.
+func (r *Reader) mayAsk(device uint64) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	switch {
+	case r.dead[device] > 0 || r.hurry.Err() != nil && r.last >= maxLast:
+		return ErrUnresponsive
+	case r.stuck >= maxStuck:
+		return fmt.Errorf("%d file systems do not answer, and no more are asked", r.stuck)
+	}
+	return nil
+}
+
+// abandon waits for an answer no more. Should it come nevertheless, the file system
+// is asked again.
+func (r *Reader) abandon(call *rpc.Call, device uint64, late func()) {
+	count := func(n int) {
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		r.stuck += n
+		if device != 0 {
+			r.dead[device] += n
+		}
+	}
+	count(1)
+	r.mutex.Lock()
+	if r.hurry.Err() != nil {
+		r.last++
+	}
+	r.mutex.Unlock()
+	go func() {
+		<-call.Done // at the latest when the client is closed
+		count(-1)
+		if late != nil && call.Error == nil {
+			late()
+		}
+	}()
+}

@@ -1,0 +1,216 @@
+package v8
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"ustack/symbolize/elfsym"
+)
+
+// Stripped files keep the functions of V8's API, and these know where V8 keeps
+// what symbols would have told.
+const (
+	embeddedRange = "_ZN2v87Isolate20GetEmbeddedCodeRangeEPPKvPm"            // the builtins, by two variables
+	embeddedCode  = "_ZN2v88internal7Isolate23CurrentEmbeddedBlobCodeEv"     // one of them; exported up to Node.js 22
+	embeddedSize  = "_ZN2v88internal7Isolate27CurrentEmbeddedBlobCodeSizeEv" // the other
+	currentGetter = "_ZN2v87Isolate10GetCurrentEv"                           // the thread's isolate
+	maxBuiltins   = 64 << 20                                                 // bytes; V8 has about 2 MiB
+	minBuiltins   = 256 << 10                                                // no other run of code without unwind tables is as long
+)
+
+// blobWords are the addresses of the variables that say where the builtins are
+// in a process; 0: not known.
+type blobWords struct{ code, size uint64 }
+
+// findBlobWords finds them by the functions that return them.
+func findBlobWords(f *elfsym.File) blobWords {
+	code, okCode := f.Symbol(embeddedCode)
+	size, okSize := f.Symbol(embeddedSize)
+	if okCode && okSize {
+		return blobWords{returned(f, code.Address), returned(f, size.Address)}
+	}
+	s, ok := f.Symbol(embeddedRange)
+	if !ok {
+		return blobWords{}
+	}
+	return stored(f, s)
+}
+
+// returned returns the address of the variable that the function at address
+// returns; 0 if it does something else.
+func returned(f *elfsym.File, address uint64) uint64 {
+	for inst, next := range instructions(f, elfsym.Symbol{Address: address}) {
+		switch inst.Op {
+		case x86asm.MOV:
+			if m, ok := inst.Args[1].(x86asm.Mem); ok && fullRegister(inst.Args[0]) == x86asm.RAX && m.Base == x86asm.RIP {
+				return next + uint64(m.Disp)
+			}
+		case x86asm.RET, x86asm.JMP, x86asm.CALL:
+			return 0
+		}
+	}
+	return 0
+}
+
+// stored follows what GetEmbeddedCodeRange(void** code, size_t* size) calls, and
+// which of the results it stores where.
+func stored(f *elfsym.File, s elfsym.Symbol) blobWords {
+	var words blobWords
+	const code, size = 1, 2 // stand for the parameters; variables have greater addresses
+	holds := map[x86asm.Arg]uint64{x86asm.RSI: code, x86asm.RDX: size}
+	for inst, next := range instructions(f, s) {
+		switch to, toMemory := inst.Args[0].(x86asm.Mem); {
+		case inst.Op == x86asm.RET:
+			return words
+		case inst.Op == x86asm.CALL:
+			delete(holds, x86asm.RAX)
+			if rel, ok := inst.Args[0].(x86asm.Rel); ok {
+				holds[x86asm.RAX] = returned(f, next+uint64(int64(rel)))
+			}
+		case inst.Op != x86asm.MOV:
+		case toMemory && holds[to.Base] == code:
+			words.code = holds[fullRegister(inst.Args[1])]
+		case toMemory && holds[to.Base] == size:
+			words.size = holds[fullRegister(inst.Args[1])]
+		case !toMemory:
+			holds[fullRegister(inst.Args[0])] = holds[fullRegister(inst.Args[1])]
+		}
+	}
+	return blobWords{}
+}
+
+// fullRegister returns the register of 64 bits that a register of 32 is the half of.
+func fullRegister(a x86asm.Arg) x86asm.Arg {
+	if r, ok := a.(x86asm.Reg); ok && r >= x86asm.EAX && r <= x86asm.R15L {
+		return r - x86asm.EAX + x86asm.RAX
+	}
+	return a
+}
+
+// uncovered returns the longest run of code in the file that no unwind table
+// covers, for which V8 writes none: its builtins. It is 0 where none is as long
+// as these.
+func uncovered(f *elfsym.File) (address, size uint64) {
+	header, ok := readFrameHeader(f)
+	if !ok {
+		return 0, 0
+	}
+	for i := range header.count() - 1 {
+		start, entry := header.row(i)
+		next, _ := header.row(i + 1)
+		if next < start || next-start < minBuiltins {
+			continue
+		}
+		end, ok := endOfEntry(f, start, entry)
+		limit, isCode := f.CodeEnd(end)
+		if !ok || !isCode {
+			continue
+		}
+		if run := min(next, limit) - min(end, next); run >= minBuiltins && run > size {
+			address, size = end, run
+		}
+	}
+	return address, size
+}
+
+// A frameHeader is the sorted table in .eh_frame_hdr (Linux Standard Base Core 5,
+// 10.6.2): of each function where it begins and where its entry is, as the
+// linkers write it.
+type frameHeader struct {
+	address uint64 // that the rows count from
+	rows    []byte
+}
+
+const (
+	frameHeaderBytes = 12
+	frameRowBytes    = 8
+	maxFrameHeader   = 32 << 20 // bytes; node has 1 MiB
+)
+
+func readFrameHeader(f *elfsym.File) (frameHeader, bool) {
+	address, size := f.UnwindHeader()
+	if size < frameHeaderBytes || size > maxFrameHeader {
+		return frameHeader{}, false
+	}
+	data := make([]byte, size)
+	if _, err := f.ReadAt(data, address); err != nil {
+		return frameHeader{}, false
+	}
+	// version 1; pointers of 4 bytes relative to themselves, a u32, signed ones relative to the header
+	if !bytes.Equal(data[:4], []byte{1, 0x1b, 0x03, 0x3b}) {
+		return frameHeader{}, false
+	}
+	count := uint64(binary.LittleEndian.Uint32(data[8:]))
+	rows := data[frameHeaderBytes:]
+	if count == 0 || count > uint64(len(rows))/frameRowBytes {
+		return frameHeader{}, false
+	}
+	return frameHeader{address, rows[:count*frameRowBytes]}, true
+}
+
+func (h frameHeader) count() int { return len(h.rows) / frameRowBytes }
+
+// row returns where a function begins and where its entry in .eh_frame is.
+func (h frameHeader) row(i int) (start, entry uint64) {
+	row := h.rows[i*frameRowBytes:]
+	at := func(b []byte) uint64 { return h.address + uint64(int64(int32(binary.LittleEndian.Uint32(b)))) }
+	return at(row), at(row[4:])
+}
+
+// endOfEntry returns where the function ends that the entry describes: a length,
+// a pointer to what functions have in common, the start, and the size.
+func endOfEntry(f *elfsym.File, start, entry uint64) (uint64, bool) {
+	const sizeAt = 12
+	var word [4]byte
+	if _, err := f.ReadAt(word[:], entry+sizeAt); err != nil {
+		return 0, false
+	}
+	size := uint64(binary.LittleEndian.Uint32(word[:]))
+	return start + size, size <= math.MaxUint64-start
+}
+
+// CheckBuiltins has a V8 that runs confirm where its builtins are, of which the
+// file has no symbol. Before V8 has started it confirms nothing. mem and bias are
+// as for TLSIsolate.
+func (b *Binary) CheckBuiltins(mem Memory, bias uint64) error {
+	if !b.guessed || b.words.code == 0 || b.words.size == 0 {
+		return nil
+	}
+	start, err := readWord(mem, b.words.code+bias)
+	if err != nil {
+		return fmt.Errorf("read where V8's builtins are: %w", err)
+	}
+	size, err := readWord(mem, b.words.size+bias)
+	if err != nil {
+		return fmt.Errorf("read the size of V8's builtins: %w", err)
+	}
+	size = uint64(uint32(size))
+	if start == 0 {
+		return nil
+	}
+	offset, ok := b.offset(start - bias)
+	if !ok || size == 0 || size > maxBuiltins || offset < b.blobOffset || offset+size > b.blobOffset+b.blobSize {
+		return fmt.Errorf("V8's builtins are at %#x (%d bytes), which is not the part of the file without unwind tables", start, size)
+	}
+	b.blobOffset, b.blobSize, b.guessed = offset, size, false
+	return nil
+}
+
+// storesFP reports whether V8's builtins store the frame pointer at a place in the
+// Isolate: mov [r13+offset], rbp. They do so at two, one of which is c_entry_fp_.
+func (b *Binary) storesFP(f *elfsym.File, offset uint32) bool {
+	address, ok := f.Address(b.blobOffset)
+	if !ok || b.blobSize == 0 || b.blobSize > maxBuiltins {
+		return false
+	}
+	code := make([]byte, b.blobSize)
+	if _, err := f.ReadAt(code, address); err != nil {
+		return false
+	}
+	store := binary.LittleEndian.AppendUint32([]byte{0x49, 0x89, 0xad}, offset-rootBias)
+	return bytes.Contains(code, store)
+}

@@ -1,0 +1,351 @@
+package v8
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"ustack/symbolize"
+)
+
+// A std::map of libstdc++ (bits/stl_tree.h) has a header of 40 bytes: colour,
+// root, leftmost, rightmost, number of entries. A node has colour, parent, left,
+// right, then the key and the value.
+const (
+	treeBytes = 40
+	nodeKey   = 4 // words of a node before its key
+	nodeWords = nodeKey + 3
+)
+
+// A treeNode is a node with the first words of its value.
+type treeNode struct {
+	parent, left, right uint64
+	key                 uint64
+	values              [2]uint64
+}
+
+func readNode(mem Memory, at uint64) (treeNode, error) {
+	var v [nodeWords]uint64
+	err := readWords(mem, at, v[:])
+	return treeNode{v[1], v[2], v[3], v[4], [2]uint64{v[5], v[6]}}, err
+}
+
+// floor returns the node with the greatest key at or below key, in the map whose
+// header is at an address; a zero one if there is none.
+func floor(mem Memory, header, key uint64) (treeNode, error) {
+	at, err := readWord(mem, header+wordSize)
+	if err != nil {
+		return treeNode{}, err
+	}
+	var best treeNode
+	for depth := 0; at != 0; depth++ {
+		if depth > maxTreeDepth {
+			return treeNode{}, errWasmShape
+		}
+		n, err := readNode(mem, at)
+		if err != nil {
+			return treeNode{}, err
+		}
+		if n.key <= key {
+			best, at = n, n.right
+		} else {
+			at = n.left
+		}
+	}
+	return best, nil
+}
+
+// isTree reports whether words are those of a map's header at an address, and
+// returns its leftmost node.
+func isTree(mem Memory, words []uint64, at uint64) (leftmost uint64, ok bool) {
+	root, first, last, count := words[1], words[2], words[3], words[4]
+	if root == 0 || first == 0 || last == 0 || count == 0 || (root|first|last)%wordSize != 0 {
+		return 0, false
+	}
+	parent, err := readWord(mem, root+wordSize)
+	return first, err == nil && parent == at
+}
+
+// isEmptyTree reports whether words are those of the header of an empty map.
+func isEmptyTree(words []uint64, at uint64) bool {
+	return words[1] == 0 && words[2] == at && words[3] == at && words[4] == 0
+}
+
+const pageMask = 1<<12 - 1
+
+// findRegions returns where the map of code spaces is in V8's global state: the
+// one from an address of a page to another one and to a module; 0 if there is
+// none, as while no module is there.
+func findRegions(mem Memory, state uint64) (uint64, error) {
+	var words [maxState / wordSize]uint64
+	if err := readWords(mem, state, words[:]); err != nil {
+		return 0, err
+	}
+	for i := 0; i+treeBytes/wordSize <= len(words); i++ {
+		offset := uint64(i * wordSize)
+		first, ok := isTree(mem, words[i:], state+offset)
+		if !ok {
+			continue
+		}
+		n, err := readNode(mem, first)
+		end := n.values[0]
+		if err == nil && n.key&pageMask == 0 && end&pageMask == 0 && n.key < end && end-n.key <= maxWasmRegion && n.values[1]%wordSize == 0 {
+			return offset, nil
+		}
+	}
+	return 0, nil
+}
+
+// A WasmCode begins with its NativeModule and the address of its instructions in
+// all of V8 9.4 to 14.6.
+const (
+	codeModule       = 0
+	codeInstructions = 8
+)
+
+// Bounds of where fields may be: 0x138 to 0x1a8 in a NativeModule, up to 0x78 in
+// a WasmCode.
+const (
+	maxOwned      = 0x400
+	wasmCodeBytes = 0x80
+	maxSampled    = 64        // pieces of code that the shape is derived from
+	maxFunctions  = 1_000_000 // of a module
+	firstField    = 0x10
+	noFunction    = -1 // index of what is no function
+	kindJumpTable = 3  // least kind of code that is a jump table's: 3 up to V8 13.6, then 4
+)
+
+// A wasmShape is where V8 keeps things about WebAssembly code, in bytes.
+type wasmShape struct {
+	lookup uint64 // global state: header of the map of code spaces; 0: not known yet
+	known  bool   // the rest
+	owned  uint64 // NativeModule: header of the map of its code
+	size   int    // WasmCode: i32
+	index  int    // WasmCode: i32
+	flags  int    // WasmCode: u8: its kind in the low bits, then its tier in two
+	kind   int    // bits of the kind: Layout.WasmKindBits
+}
+
+// code reads the WasmCode at an address.
+func (s *wasmShape) code(mem Memory, at uint64) (WasmCode, error) {
+	b := make([]byte, wasmCodeBytes)
+	if _, err := mem.ReadAt(b, at); err != nil {
+		return WasmCode{}, err
+	}
+	e := codeEntry{b}
+	c := WasmCode{Module: e.word(codeModule), Start: e.word(codeInstructions), Index: e.i32(s.index)}
+	c.End = c.Start + uint64(max(e.i32(s.size), 0))
+	if kind, tier := s.split(b[s.flags]); kind == 0 && c.Index >= 0 {
+		c.Tier = tier
+	} else {
+		c.Index = noFunction
+	}
+	return c, nil
+}
+
+// split returns the kind of code, 0 for a function's, and its tier.
+func (s *wasmShape) split(flags byte) (kind int, tier symbolize.Tier) {
+	switch flags >> s.kind & 3 {
+	case 1:
+		tier = symbolize.Liftoff
+	case 2:
+		tier = symbolize.Turbofan
+	}
+	return int(flags) & (1<<s.kind - 1), tier
+}
+
+// A codeEntry is the memory of a WasmCode.
+type codeEntry struct{ bytes []byte }
+
+func (e codeEntry) i32(at int) int     { return int(int32(binary.LittleEndian.Uint32(e.bytes[at:]))) }
+func (e codeEntry) word(at int) uint64 { return binary.LittleEndian.Uint64(e.bytes[at:]) }
+
+// findShape derives the shape from the code of a module. The first two pieces in
+// a code space are jump tables: they lie side by side, belong to no function and
+// have a kind of their own, which tells the fields apart.
+func findShape(mem Memory, module uint64, kindBits int) (wasmShape, error) {
+	var words [maxOwned / wordSize]uint64
+	if err := readWords(mem, module, words[:]); err != nil {
+		return wasmShape{}, err
+	}
+	for i := 0; i+(treeBytes+vectorBytes)/wordSize <= len(words); i++ {
+		offset := uint64(i * wordSize)
+		first, ok := isTree(mem, words[i:], module+offset)
+		if !ok && !isEmptyTree(words[i:], module+offset) {
+			continue
+		}
+		entries, ok := sampleTree(mem, first, module)
+		fresh, ok2 := sampleVector(mem, words[i+treeBytes/wordSize:], module)
+		if !ok || !ok2 || len(entries)+len(fresh) < 3 {
+			continue
+		}
+		entries = append(entries, fresh...)
+		slices.SortFunc(entries, func(a, b codeEntry) int {
+			return cmp.Compare(a.word(codeInstructions), b.word(codeInstructions))
+		})
+		s := wasmShape{owned: offset, kind: kindBits}
+		if s.fields(entries) {
+			return s, nil
+		}
+	}
+	return wasmShape{}, errWasmShape
+}
+
+// sampleTree reads the first pieces of code in a map of them, from its leftmost
+// node on; ok is false if it is another map.
+func sampleTree(mem Memory, node, module uint64) (entries []codeEntry, ok bool) {
+	for len(entries) < maxSampled && node != 0 {
+		n, err := readNode(mem, node)
+		if err != nil {
+			return nil, false
+		}
+		e, ok := readEntry(mem, n.values[0], module)
+		if !ok || e.word(codeInstructions) != n.key {
+			return nil, false
+		}
+		entries = append(entries, e)
+		if node, err = successor(mem, node, n); err != nil {
+			return nil, false
+		}
+	}
+	return entries, true
+}
+
+// vectorBytes is the size of a std::vector: begin, end, and the end of its room.
+const vectorBytes = 24
+
+// sampleVector reads the first pieces of code in a vector of pointers to them; ok
+// is false if it is something else.
+func sampleVector(mem Memory, v []uint64, module uint64) (entries []codeEntry, ok bool) {
+	if v[1] < v[0] || v[2] < v[1] || (v[0]|v[1])%wordSize != 0 {
+		return nil, false
+	}
+	pointers := make([]uint64, min((v[1]-v[0])/wordSize, maxSampled))
+	if readWords(mem, v[0], pointers) != nil {
+		return nil, false
+	}
+	for _, p := range pointers {
+		e, ok := readEntry(mem, p, module)
+		if !ok {
+			return nil, false
+		}
+		entries = append(entries, e)
+	}
+	return entries, true
+}
+
+// readEntry reads what is a WasmCode of the module, if ok.
+func readEntry(mem Memory, at, module uint64) (e codeEntry, ok bool) {
+	e = codeEntry{make([]byte, wasmCodeBytes)}
+	_, err := mem.ReadAt(e.bytes, at)
+	return e, err == nil && e.word(codeModule) == module
+}
+
+// successor returns the node after one, 0 after the last.
+func successor(mem Memory, at uint64, n treeNode) (uint64, error) {
+	if n.right != 0 {
+		next := n.right
+		for range maxTreeDepth {
+			child, err := readNode(mem, next)
+			if err != nil || child.left == 0 {
+				return next, err
+			}
+			next = child.left
+		}
+		return 0, errWasmShape
+	}
+	for range maxTreeDepth {
+		parent, err := readNode(mem, n.parent)
+		if err != nil || parent.parent == at { // the header, of which the root is the parent
+			return 0, err
+		}
+		if parent.left == at {
+			return n.parent, nil
+		}
+		at, n = n.parent, parent
+	}
+	return 0, errWasmShape
+}
+
+// fields finds the fields of entries, which are by address.
+func (s *wasmShape) fields(entries []codeEntry) bool {
+	s.size = firstOffset(4, func(at int) bool { return isSize(entries, at) })
+	s.index = firstOffset(4, func(at int) bool { return isIndex(entries, at) })
+	if s.size == 0 || s.index == 0 {
+		return false
+	}
+	s.flags = firstOffset(1, func(at int) bool { return s.isFlags(entries, at) })
+	s.known = s.flags != 0
+	return s.known
+}
+
+// firstOffset returns the first offset in a WasmCode that is right; 0 if none is.
+func firstOffset(step int, right func(at int) bool) int {
+	for at := firstField; at+4 <= wasmCodeBytes; at += step {
+		if right(at) {
+			return at
+		}
+	}
+	return 0
+}
+
+// isSize reports whether code of that size ends before the next begins, and the
+// first piece where the second begins.
+func isSize(entries []codeEntry, at int) bool {
+	for i, e := range entries {
+		size := e.i32(at)
+		if size <= 0 {
+			return false
+		}
+		if i+1 == len(entries) {
+			break
+		}
+		room := entries[i+1].word(codeInstructions) - e.word(codeInstructions)
+		if uint64(size) > room || i == 0 && uint64(size) != room {
+			return false
+		}
+	}
+	return true
+}
+
+// isIndex reports whether all but the jump tables have a number there that may
+// be a function's, or none.
+func isIndex(entries []codeEntry, at int) bool {
+	functions := 0
+	for i, e := range entries {
+		index := e.i32(at)
+		switch {
+		case index < noFunction || index >= maxFunctions:
+			return false
+		case i < 2 && index != noFunction:
+			return false
+		case index >= 0:
+			functions++
+		}
+	}
+	return functions > 0
+}
+
+// isFlags reports whether the jump tables have their kind there, and functions
+// theirs and a tier. Wrappers have numbers of functions too.
+func (s *wasmShape) isFlags(entries []codeEntry, at int) bool {
+	table, _ := s.split(entries[0].bytes[at])
+	second, _ := s.split(entries[1].bytes[at])
+	if table < kindJumpTable || table > kindJumpTable+1 || second != table {
+		return false
+	}
+	functions := 0
+	for _, e := range entries {
+		kind, tier := s.split(e.bytes[at])
+		switch index := e.i32(s.index); {
+		case index < 0 && kind != table && kind == 0, index >= 0 && kind == table:
+			return false
+		case index >= 0 && kind == 0:
+			if tier == symbolize.NoTier {
+				return false
+			}
+			functions++
+		}
+	}
+	return functions > 0
+}

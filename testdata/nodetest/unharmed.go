@@ -1,0 +1,109 @@
+package nodetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Unharmed notes the state of the process pid that an observer must not change, and
+// returns a function that checks it: no thread is traced or stopped, the process
+// has no child, and signal masks and the flags of its mappings are as they were.
+func Unharmed(t testing.TB, pid int) (check func()) {
+	t.Helper()
+	masks, flags := signalMasks(t, pid), mappingFlags(t, pid)
+	return func() {
+		t.Helper()
+		for task, status := range tasks(t, pid) {
+			if state := status["State"]; strings.ContainsAny(state[:1], "tTZ") || status["TracerPid"] != "0" {
+				t.Errorf("thread %s is in state %s, traced by %s", task, state, status["TracerPid"])
+			}
+			// A child of a thread that ended is listed at another.
+			if text, err := os.ReadFile(filepath.Join(task, "children")); err == nil && len(text) > 0 {
+				t.Errorf("thread %s has children: %s", task, text)
+			}
+		}
+		for task, now := range signalMasks(t, pid) {
+			if before, known := masks[task]; known && now != before {
+				t.Errorf("signals of thread %s: %s, want %s", task, now, before)
+			}
+		}
+		for mapping, now := range mappingFlags(t, pid) {
+			if before, known := flags[mapping]; known && now != before {
+				t.Errorf("flags of mapping %s: %s, want %s", mapping, now, before)
+			}
+		}
+	}
+}
+
+// tasks returns the status files of the process's threads by their folders.
+func tasks(t testing.TB, pid int) map[string]map[string]string {
+	t.Helper()
+	folders, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("process %d has ended (%v)", pid, err)
+	}
+	all := make(map[string]map[string]string)
+	for _, folder := range folders {
+		text, err := os.ReadFile(filepath.Join(folder, "status"))
+		if err != nil {
+			continue // the thread has ended
+		}
+		fields := make(map[string]string)
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(line, ":")
+			fields[key] = strings.TrimSpace(value)
+		}
+		all[folder] = fields
+	}
+	return all
+}
+
+func signalMasks(t testing.TB, pid int) map[string]string {
+	t.Helper()
+	masks := make(map[string]string)
+	for task, status := range tasks(t, pid) {
+		masks[task] = fmt.Sprintf("blocked %s, ignored %s, caught %s", status["SigBlk"], status["SigIgn"], status["SigCgt"])
+	}
+	return masks
+}
+
+// mappingFlags returns VmFlags by the line of maps.
+func mappingFlags(t testing.TB, pid int) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := make(map[string]string)
+	mapping := ""
+	for line := range strings.Lines(string(text)) {
+		key, rest, _ := strings.Cut(line, " ")
+		switch {
+		case key == "VmFlags:":
+			flags[mapping] = rest
+		case !strings.HasSuffix(key, ":"):
+			mapping = line
+		}
+	}
+	return flags
+}
+
+// AwaitTraced waits until the main thread of the process is stopped by a tracer.
+func AwaitTraced(t testing.TB, pid int) {
+	t.Helper()
+	const limit = time.Minute
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, state, _ := strings.Cut(string(text), ") "); strings.HasPrefix(state, "t") {
+			return
+		}
+	}
+	t.Fatalf("process %d is not stopped after %v", pid, limit)
+}

@@ -1,0 +1,94 @@
+package addonlat
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+)
+
+// coldVersions are the versions on which jobs of cold callers are looked at: V8 maps its
+// builtins a second time in those from 22 on.
+func coldVersions() []string {
+	if os.Getenv("USTACK_MATRIX") == "1" {
+		return nodetest.Versions
+	}
+	return []string{"22.23.3", "26.10.0"}
+}
+
+// cold measures cold.js from its start.
+func cold(t *testing.T, version string, by By) *Report {
+	t.Helper()
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	r, err := Run(t.Context(), Options{
+		Command: []string{nodetest.Node(t, version), nodetest.Program("cold.js")}, Stdout: devNull(t), By: by, Builtin: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestColdCallersJobsAreOfTheRightKind(t *testing.T) {
+	for _, version := range coldVersions() {
+		t.Run(version, func(t *testing.T) {
+			got := counts(cold(t, version, Function))
+			for key, want := range map[string]uint64{
+				"crypto.PBKDF2": 1, "crypto.Scrypt": 1, "crypto.KeyPairGen": 1, "crypto.HKDF": 1, "random": 1, "fs.stat": 1,
+			} {
+				if got[key] != want {
+					t.Errorf("jobs of %s = %d, want %d", key, got[key], want)
+				}
+			}
+			for key := range got {
+				if strings.Contains(key, "Builtins_") {
+					t.Errorf("jobs of %s, which is no submitter", key)
+				}
+			}
+		})
+	}
+}
+
+func TestCallersAreTheProgramsOwn(t *testing.T) {
+	js := func(name, file string) symbolize.Frame {
+		return symbolize.Frame{Kind: symbolize.JS, Name: name, File: file}
+	}
+	native := symbolize.Frame{Name: "uv_queue_work", Module: "node"}
+	for name, test := range map[string]struct {
+		frames []symbolize.Frame
+		want   string
+	}{
+		"own":            {[]symbolize.Frame{js("hkdf", "node:internal/crypto/hkdf"), js("nine", "/app/x.js"), js("ten", "/app/y.js")}, "nine /app/x.js"},
+		"node's only":    {[]symbolize.Frame{js("processChunk", "node:zlib"), js("emit", "node:events")}, "processChunk node:zlib"},
+		"a module's URL": {[]symbolize.Frame{js("stat", "node:fs"), js("f", "file:///app/x.mjs")}, "f file:///app/x.mjs"},
+		"none":           {[]symbolize.Frame{native}, noJavaScript},
+	} {
+		if got := javascript(caller(test.frames)); got != test.want {
+			t.Errorf("%s: key = %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestColdCallersAreTheProgramsOwn allows that user space was too slow to learn where V8
+// has mapped its builtins: then no caller is named, and none wrongly.
+func TestColdCallersAreTheProgramsOwn(t *testing.T) {
+	for _, version := range coldVersions() {
+		t.Run(version, func(t *testing.T) {
+			own := 0
+			for key, count := range counts(cold(t, version, JS)) {
+				switch {
+				case strings.HasPrefix(key, "cold"):
+					own += int(count)
+				case key != tooEarly && !strings.Contains(key, "node:zlib"): // its write comes after the caller has returned
+					t.Errorf("jobs of %s = %d, want them under the program's functions", key, count)
+				}
+			}
+			if own == 0 {
+				t.Log("all came too early")
+			}
+		})
+	}
+}

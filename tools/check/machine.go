@@ -1,0 +1,134 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
+
+	"ustack/loader"
+	"ustack/symbolize/kallsyms"
+	"ustack/symbolize/process"
+)
+
+// architecture checks that the machine is one that the tools know.
+func architecture() (string, error) {
+	if runtime.GOARCH != "amd64" {
+		return "", missing(runtime.GOARCH, "only x86-64 is supported")
+	}
+	return "x86-64", nil
+}
+
+// kernel checks the kernel's version.
+func kernel() (string, error) {
+	const oldest = 5<<16 | 15<<8
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "", err
+	}
+	release := "Linux " + unix.ByteSliceToString(name.Release[:])
+	version, err := features.LinuxVersionCode()
+	if err != nil {
+		return "", err
+	}
+	if version < oldest {
+		return "", missing(release, "Linux 5.15 or newer is needed")
+	}
+	return release, nil
+}
+
+// container says in which kind of container we are, if in any.
+func container() (string, error) {
+	for file, kind := range map[string]string{"/.dockerenv": "Docker", "/run/.containerenv": "Podman"} {
+		if _, err := os.Stat(file); err == nil {
+			return "in a container of " + kind + ": files of processes outside it are found by /proc", nil
+		}
+	}
+	text, _ := os.ReadFile("/proc/1/environ") // readable for root alone
+	if strings.Contains(string(text), "container=") {
+		return "in a container", nil
+	}
+	return "in none", nil
+}
+
+func userNamespace() (string, error) {
+	if !firstUserNamespace() {
+		return "", missing("not the one that the machine started with, so capabilities do not count",
+			"run as root of the machine itself, not of a rootless container")
+	}
+	return "the one that the machine started with", nil
+}
+
+// pidNamespace checks that /proc counts processes as we do.
+func pidNamespace() (string, error) {
+	self, err := os.Readlink("/proc/self")
+	if err != nil {
+		return "", missing("/proc cannot be read", "mount -t proc proc /proc")
+	}
+	if self != strconv.Itoa(os.Getpid()) {
+		return "", missing("/proc is another PID namespace's", "mount -t proc proc /proc in this one")
+	}
+	inode, err := loader.PIDNamespace()
+	if err != nil {
+		return "", err
+	}
+	if inode != 0 {
+		return "a container's: only its own processes are seen (run outside it, or with --pid=host, for others)", nil
+	}
+	return "the one that the machine started with", nil
+}
+
+// ptraceChild stops a child at its first instruction and reads its memory, as is
+// done for a core.
+func ptraceChild() (detail string, err error) {
+	runtime.LockOSThread() // ptrace asks for the same thread each time
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command("/proc/self/exe", "--version")
+	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	const remedy = "is kernel.yama.ptrace_scope 3, or does the container's seccomp profile forbid ptrace?"
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("trace a child: %w (%s)", err, remedy)
+	}
+	defer func() {
+		_ = cmd.Process.Kill() // stopped as it is
+		_ = cmd.Wait()
+	}()
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(cmd.Process.Pid, &status, 0, nil); err != nil || !status.Stopped() {
+		return "", fmt.Errorf("trace a child: %w (%s)", errors.Join(err, errors.New("it did not stop")), remedy)
+	}
+	if err := Process(cmd.Process.Pid, Dump); err != nil {
+		return "", err
+	}
+	return "a child was stopped and its memory opened; kernel.yama.ptrace_scope is " + sysctl("kernel/yama/ptrace_scope"), nil
+}
+
+func controlGroups() (string, error) {
+	mount, err := process.CgroupMount()
+	if err != nil {
+		return "", err
+	}
+	return "version 2 in " + mount, nil
+}
+
+func kernelSymbols() (string, error) {
+	if _, err := kallsyms.Open(); err != nil {
+		return "", err
+	}
+	return "readable; kernel.kptr_restrict is " + sysctl("kernel/kptr_restrict"), nil
+}
+
+// sysctl returns the value of a sysctl, named by its path in /proc/sys.
+func sysctl(path string) string {
+	text, err := os.ReadFile("/proc/sys/" + path)
+	if err != nil {
+		return "not there"
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,56 @@
+package core
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// hurryLimit bounds for how long other programs may have to wait for us.
+const hurryLimit = 500 * time.Millisecond
+
+// A hurry is a thread that runs before all normal ones, in the lowest class of
+// real-time threads: on a busy machine, to share the CPUs would make the stop of a
+// process many times as long. It needs CAP_SYS_NICE, and is none without.
+type hurry struct {
+	before *unix.SchedAttr // nil if the thread is a normal one
+	until  time.Time
+}
+
+// startHurry makes the caller's thread hurry. The caller calls end.
+func startHurry() *hurry {
+	runtime.LockOSThread()
+	before, err := unix.SchedGetAttr(0, 0)
+	if err != nil || before.Policy != unix.SCHED_NORMAL {
+		return new(hurry)
+	}
+	attributes := &unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+	}
+	if err := unix.SchedSetAttr(0, attributes, 0); err != nil {
+		return new(hurry)
+	}
+	before.Flags |= unix.SCHED_FLAG_RESET_ON_FORK // to clear that may not be allowed
+	return &hurry{before, time.Now().Add(hurryLimit)}
+}
+
+// check ends the hurry if it has lasted long enough.
+func (h *hurry) check() {
+	if h.before != nil && time.Now().After(h.until) {
+		h.slow()
+	}
+}
+
+// slow makes the thread a normal one again.
+func (h *hurry) slow() {
+	if h.before != nil {
+		_ = unix.SchedSetAttr(0, h.before, 0) // everyone may lower a priority
+		h.before = nil
+	}
+}
+
+func (h *hurry) end() {
+	h.slow()
+	runtime.UnlockOSThread()
+}

@@ -1,0 +1,125 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bits of an entry of pagemap (Linux 4.2 and newer, for any reader).
+const (
+	pagePresent = 1 << 63
+	pageSwapped = 1 << 62 // or under migration
+	pageOfFile  = 1 << 61 // of a file or shared: not the mapping's own
+)
+
+const (
+	entrySize    = 8       // bytes of pagemap for a page
+	pagemapBatch = 1 << 19 // bytes of pagemap read at once: 256 MiB of memory
+)
+
+// The ioctl PAGEMAP_SCAN and its categories (Linux 6.7, include/uapi/linux/fs.h).
+const (
+	pagemapScan = 0xc0606610 // _IOWR('f', 16, struct pm_scan_arg)
+	isFile      = 1 << 2
+	isPresent   = 1 << 3
+	isSwapped   = 1 << 4
+	isZeroPage  = 1 << 5 // the one page that all untouched memory shares once it is read
+	scanRegions = 1 << 9 // regions that one call returns; there may be more calls
+)
+
+// scanArguments is struct pm_scan_arg.
+type scanArguments struct {
+	size, flags, start, end, walkEnd, regions, count, maxPages uint64
+	inverted, all, any, returned                               uint64
+}
+
+// scanRegion is struct page_region.
+type scanRegion struct{ start, end, categories uint64 }
+
+// A scanner finds the pages of a process that are in memory or swapped out.
+type scanner struct {
+	pagemap *os.File
+	entries bool // the kernel has no PAGEMAP_SCAN: entries are read one by one
+	buffer  []byte
+	regions [scanRegions]scanRegion
+}
+
+func openScanner(pid int) (*scanner, error) {
+	pagemap, err := openProc(pid, "pagemap")
+	if err != nil {
+		return nil, err
+	}
+	return &scanner{pagemap: pagemap}, nil
+}
+
+func (s *scanner) Close() error { return s.pagemap.Close() }
+
+// pages returns the pages of the span that are in memory or swapped out; with own
+// set only those that are the mapping's own: anonymous, neither a file's nor shared.
+func (s *scanner) pages(within span, own bool) ([]span, error) {
+	if !s.entries {
+		found, err := s.scan(within, own)
+		if !errors.Is(err, unix.ENOTTY) && !errors.Is(err, unix.EINVAL) {
+			return found, err
+		}
+		s.entries = true
+	}
+	return s.read(within, own)
+}
+
+// scan has the kernel find the pages. Those that show the zero page are left out.
+func (s *scanner) scan(within span, own bool) ([]span, error) {
+	a := scanArguments{
+		size: uint64(unsafe.Sizeof(scanArguments{})), start: within.start, end: within.end, count: scanRegions,
+		regions:  uint64(uintptr(unsafe.Pointer(&s.regions[0]))),
+		inverted: isZeroPage, all: isZeroPage, any: isPresent | isSwapped,
+	}
+	if own {
+		a.inverted |= isFile
+		a.all |= isFile
+	}
+	var found []span
+	for a.start < a.end {
+		n, _, errno := unix.Syscall(unix.SYS_IOCTL, s.pagemap.Fd(), pagemapScan, uintptr(unsafe.Pointer(&a)))
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 {
+			return nil, errno
+		}
+		for _, r := range s.regions[:n] {
+			found = add(found, span{r.start, r.end})
+		}
+		if a.walkEnd <= a.start {
+			break
+		}
+		a.start = a.walkEnd
+	}
+	return found, nil
+}
+
+// read looks at each page's entry.
+func (s *scanner) read(within span, own bool) ([]span, error) {
+	if s.buffer == nil {
+		s.buffer = make([]byte, pagemapBatch)
+	}
+	var found []span
+	size := pageSize()
+	for at := within.start; at < within.end; {
+		batch := s.buffer[:min((within.end-at)/size*entrySize, pagemapBatch)]
+		if _, err := s.pagemap.ReadAt(batch, int64(at/size*entrySize)); err != nil {
+			return nil, err
+		}
+		for ; len(batch) > 0; batch, at = batch[entrySize:], at+size {
+			entry := binary.NativeEndian.Uint64(batch)
+			if entry&(pagePresent|pageSwapped) != 0 && !(own && entry&pageOfFile != 0) {
+				found = add(found, span{at, at + size})
+			}
+		}
+	}
+	return found, nil
+}

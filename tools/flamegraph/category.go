@@ -1,0 +1,89 @@
+package flamegraph
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"ustack/symbolize"
+)
+
+// A category is what a sample's time went to. This file alone decides which.
+type category int
+
+const (
+	catJavaScript category = iota // JavaScript, regular expressions, and V8's builtins and glue for them
+	catWasm                       // WebAssembly; listed only where there is any
+	catGC                         // V8's garbage collector, on whatever thread
+	catCompile                    // V8's parsers and compilers, likewise
+	catNative                     // other machine code
+	catKernel                     // the kernel, where its frames were taken
+	catIdle                       // going to sleep and waking up: waiting itself takes no CPU time
+	categories
+)
+
+var categoryNames = [categories]string{"JavaScript", "WebAssembly", "GC", "compile", "native", "kernel", "idle"}
+
+var kindCategories = map[symbolize.Kind]category{
+	symbolize.JS: catJavaScript, symbolize.Builtin: catJavaScript, symbolize.Typed: catJavaScript,
+	symbolize.Native: catNative, symbolize.Kernel: catKernel, symbolize.Wasm: catWasm, symbolize.RegExp: catJavaScript,
+}
+
+// The names of functions that make all that they call one category's: of V8 9.4 to
+// 14.6 (Node.js 16 to 26), libuv, glibc and Linux.
+var (
+	collects = regexp.MustCompile(`^(non-virtual thunk to )?(v8::internal::(\(anonymous namespace\)::)?` +
+		`(Heap::(CollectGarbage|CollectAllGarbage|PerformGarbageCollection|Scavenge|MarkCompact)|Scaveng|Young[A-Z]\w*Mark|` +
+		`(Minor|Major)?Mark(Compact|Sweep|ing)|ConcurrentMarking|IncrementalMarking|MainMarkingVisitor|Sweeper|Evacuat|` +
+		`ArrayBufferSweeper|GCTracer|GlobalHandles::(Iterate|Process)|RootScavengeVisitor|PointersUpdating|ItemParallelJob)|` +
+		`cppgc::internal::|heap::base::)`)
+	compiles = regexp.MustCompile(`^(non-virtual thunk to )?v8::(ScriptCompiler::|internal::(\(anonymous namespace\)::)?` +
+		`(Compiler::|compiler::|maglev::|baseline::|parsing::|Parser|PreParser|interpreter::(Bytecode|Interpreter::)|` +
+		`(Optimizing|Lazy)CompileDispatcher|\w*CompilationJob|BackgroundCompileTask|Baseline(BatchCompiler|Compiler)|` +
+		`wasm::(\w*Compil|ExecuteCompilation|Liftoff)|RegExp(Impl::Compile|Compiler|::Compile)|turboshaft::))`)
+	waits = regexp.MustCompile(`^(uv__io_poll|epoll_p?wait2?|p?poll|p?select|(clock_)?nanosleep|pthread_cond_(timed|clock)?wait|` +
+		`sem_(timed|clock)?wait|uv_(cond|sem)_(timed)?wait|__futex_abstimed_wait\w*|do_epoll_wait|ep_poll|futex_wait\w*|do_nanosleep)$`)
+)
+
+// categoryOf returns the category of a stack. What native code does below the
+// nearest JavaScript or WebAssembly function decides; a collection that such code has begun is
+// still a collection.
+func categoryOf(frames []symbolize.Frame) category {
+	var compiling bool
+	for _, f := range frames {
+		if scripted(f) {
+			break
+		}
+		if collects.MatchString(f.Name) {
+			return catGC
+		}
+		compiling = compiling || compiles.MatchString(f.Name)
+	}
+	if compiling {
+		return catCompile
+	}
+	for _, f := range frames {
+		if waits.MatchString(f.Name) {
+			return catIdle
+		}
+		if f.Kind != symbolize.Kernel {
+			break
+		}
+	}
+	return kindCategories[frames[0].Kind]
+}
+
+// byCategory says in a line how a profile's samples divide.
+func byCategory(p *Profile) string {
+	var counts [categories]uint64
+	for _, s := range p.Stacks {
+		counts[categoryOf(s.frames())] += s.Count
+	}
+	var parts []string
+	for c, count := range counts {
+		if count > 0 || category(c) != catWasm {
+			parts = append(parts, fmt.Sprintf("%s %.1f%%", categoryNames[c], percent(count, p.total())))
+		}
+	}
+	return strings.Join(parts, "  ")
+}

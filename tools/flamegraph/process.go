@@ -1,0 +1,88 @@
+package flamegraph
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/symbolize"
+)
+
+// A Process is one of those that a Profile is of.
+type Process struct {
+	PID   int
+	Title string // as "node 4242 server.js"
+	Node  string // version of its Node.js, as "v22.23.3"; empty if it has none
+	V8    string // likewise V8's
+}
+
+// of is the part of a profile that is of one process.
+type of struct {
+	Process
+	samples uint64
+	stacks  []Stack
+}
+
+// processes returns the parts of p by process, the one with most samples first.
+func (p *Profile) processes() []of {
+	byPID := map[int]*of{}
+	for _, s := range p.Stacks {
+		part, ok := byPID[s.PID]
+		if !ok {
+			part = &of{Process: p.process(s.PID)}
+			byPID[s.PID] = part
+		}
+		part.samples += s.Count
+		part.stacks = append(part.stacks, s)
+	}
+	var parts []of
+	for _, part := range byPID {
+		parts = append(parts, *part)
+	}
+	slices.SortFunc(parts, func(a, b of) int {
+		return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.PID, b.PID))
+	})
+	return parts
+}
+
+// process returns what is known of process pid.
+func (p *Profile) process(pid int) Process {
+	for _, known := range slices.Backward(p.Processes) { // the last program that it ran
+		if known.PID == pid {
+			return known
+		}
+	}
+	return Process{PID: pid, Title: "process " + strconv.Itoa(pid)}
+}
+
+// String names the process with its versions.
+func (p Process) String() string {
+	words := []string{clean(p.Title)}
+	if p.Node != "" {
+		words = append(words, "Node.js "+clean(p.Node))
+	}
+	if p.V8 != "" {
+		words = append(words, "V8 "+clean(p.V8))
+	}
+	return strings.Join(words, ", ")
+}
+
+// rooted returns p with the process as the root of each stack, where p is of
+// several processes.
+func (p *Profile) rooted() *Profile {
+	parts := p.processes()
+	if len(parts) < 2 {
+		return p
+	}
+	rooted := *p
+	rooted.Stacks = nil
+	for _, part := range parts {
+		root := symbolize.Frame{Name: part.String()}
+		for _, s := range part.stacks {
+			s.Frames = append(slices.Clone(s.frames()), root)
+			rooted.Stacks = append(rooted.Stacks, s)
+		}
+	}
+	return &rooted
+}

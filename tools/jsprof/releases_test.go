@@ -1,0 +1,31 @@
+package jsprof
+
+import (
+	"testing"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+)
+
+// TestReleasesNames compares stacks with the programs' own, in releases between which
+// V8 has changed.
+func TestReleasesNames(t *testing.T) {
+	nodetest.Root(t)
+	for _, release := range nodetest.ReleasesOr("24.0.0") {
+		t.Run(release, func(t *testing.T) {
+			flags, ok := nodetest.TierFlags(release, symbolize.Interpreted)
+			if !ok {
+				t.Fatalf("no flags for the interpreter of %s", release)
+			}
+			testNested(t, release, symbolize.Interpreted, flags)
+		})
+	}
+}
+
+// TestReleasesShares profiles programs whose CPU shares are known.
+func TestReleasesShares(t *testing.T) {
+	nodetest.Root(t)
+	for _, release := range nodetest.ReleasesOr() {
+		t.Run(release, func(t *testing.T) { testShares(t, release, "plain") })
+	}
+}

@@ -1,0 +1,44 @@
+package postmortem
+
+import (
+	"context"
+
+	"ustack/symbolize/v8"
+)
+
+// Bytes returns how many bytes an object takes, with those that only it has outside
+// of V8's heap. Memory that several objects share counts for the first live one.
+func (g *Graph) Bytes(id ID) uint64 { return g.Size(id) + g.outside[id] }
+
+// findOutside finds what objects have outside of the heap: the bytes of ArrayBuffers,
+// and of strings whose characters C++ keeps. Parts of files, such as the sources of
+// Node.js itself, do not count.
+func (g *Graph) findOutside(ctx context.Context) error {
+	g.outside = make(map[ID]uint64)
+	owners := make(map[uint64]ID) // by the memory's address
+	for id := range g.each(ctx) {
+		if !v8.HasOutside(g.Map(id)) {
+			continue
+		}
+		address, bytes, err := g.heap.Outside(g.Object(id))
+		if err != nil || bytes == 0 || !g.isOutside(address, bytes) {
+			continue // of garbage, or nothing of its own
+		}
+		if owner, ok := owners[address]; ok {
+			if g.IsLive(owner) || !g.IsLive(id) {
+				continue
+			}
+			delete(g.outside, owner)
+		}
+		owners[address] = id
+		g.outside[id] = bytes
+	}
+	return ctx.Err()
+}
+
+// isOutside reports whether so many bytes at an address are memory that is neither
+// V8's heap nor part of a file.
+func (g *Graph) isOutside(address, bytes uint64) bool {
+	r, ok := regionAt(g.memory.Regions(), address)
+	return ok && r.File == "" && address+bytes > address && g.pageAround(address) == nil
+}

@@ -1,0 +1,73 @@
+package stopon
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"ustack/symbolize"
+)
+
+// maxCommandLine is how much of a command line is kept: a report shows less, and
+// the process can make it as long as it likes.
+const maxCommandLine = 4 << 10 // bytes
+
+// processFacts are what a report says of a process beside its name.
+type processFacts struct {
+	command   []string
+	directory string
+}
+
+// readFacts reads those of a process; what cannot be read is empty.
+func readFacts(pid int) (f processFacts) {
+	f.directory, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	file, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return f
+	}
+	defer file.Close()
+	text, _ := io.ReadAll(io.LimitReader(file, maxCommandLine)) // a part is better than nothing
+	if len(text) > 0 {
+		f.command = strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+	}
+	return f
+}
+
+// learn keeps a process's facts for when it has ended.
+func (s *session) learn(pid int) {
+	f := readFacts(pid)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.facts[pid] = f
+}
+
+// describe puts the facts of its process into a hit: the command line that it
+// was started with, and the folder that it is in now, or was at first if it has
+// ended.
+func (s *session) describe(h *Hit) {
+	s.mutex.Lock()
+	f := s.facts[h.PID]
+	s.mutex.Unlock()
+	if directory, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", h.PID)); err == nil {
+		f.directory = directory
+	}
+	h.Command, h.Directory = f.command, f.directory
+}
+
+// UserFrame returns the first frame of the program's own JavaScript, or else of a
+// package's in node_modules; nil if only Node.js itself was running.
+func (h *Hit) UserFrame() *symbolize.Frame {
+	var packaged *symbolize.Frame
+	for i := range h.Frames {
+		f := &h.Frames[i]
+		switch {
+		case f.Kind != symbolize.JS || f.File == "" || strings.HasPrefix(f.File, "node:"):
+		case !strings.Contains(f.File, "/node_modules/"):
+			return f
+		case packaged == nil:
+			packaged = f
+		}
+	}
+	return packaged
+}

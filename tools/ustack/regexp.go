@@ -1,0 +1,24 @@
+package ustack
+
+import (
+	"strings"
+
+	"ustack/symbolize"
+)
+
+// executesRegExp is V8's function that calls a regular expression's code.
+const executesRegExp = "v8::internal::NativeRegExpMacroAssembler::Execute"
+
+// nameRegExps names the machine code of regular expressions: V8 11 and later
+// gives its frames a type of their own, before that they are known by their
+// caller.
+func nameRegExps(frames []symbolize.Frame) {
+	for i, f := range frames {
+		typed := f.Kind == symbolize.Typed && strings.HasPrefix(f.Name, "<< irregexp >>")
+		called := i+1 < len(frames) && frames[i+1].Name == executesRegExp
+		nameless := f.Name == symbolize.Unknown || f.Kind == symbolize.Typed && f.Name == "[code]"
+		if typed || called && nameless {
+			frames[i] = symbolize.Frame{Kind: symbolize.RegExp, Name: "(regexp)"}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package ustack
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/symbolize/v8"
+)
+
+// kindNamed is the kind of a frame's word that the kernel does not send: the
+// frame was named as its stack came, and the rest of the word is its number.
+const kindNamed bpf.JsprofFrameKind = 8
+
+// maxNamed bounds the distinct frames that are named so. The rest are unknown
+// WebAssembly code.
+const maxNamed = 1 << 20
+
+// maxWasmModules bounds the modules of a process whose URL is kept.
+const maxWasmModules = 1 << 12
+
+// Names of code between WebAssembly and JavaScript.
+const (
+	toWasm   = "js-to-wasm"
+	fromWasm = "wasm-to-js"
+)
+
+// unknownWasm is code of a WebAssembly module that nothing more is known of.
+var unknownWasm = symbolize.Frame{Kind: symbolize.Wasm, Name: "wasm code"}
+
+// A wasmModule is a WebAssembly module of a process.
+type wasmModule struct {
+	url string // as V8 has it: "wasm://wasm/1a2b3c4d"; empty until it is known
+}
+
+// A namedFrame is a frame without its file, which its module has.
+type namedFrame struct {
+	frame  symbolize.Frame
+	module *wasmModule // nil if it has none
+}
+
+func (n namedFrame) full() symbolize.Frame {
+	if n.module != nil {
+		n.frame.File = n.module.url
+	}
+	return n.frame
+}
+
+// number returns the word of a frame that is named.
+func (t *Table) number(n namedFrame) uint64 {
+	at, ok := t.numbers[n]
+	if !ok {
+		if len(t.named) >= maxNamed {
+			n = namedFrame{frame: unknownWasm}
+			if at, ok := t.numbers[n]; ok {
+				return uint64(kindNamed)<<kindShift | at
+			}
+		}
+		at = uint64(len(t.named))
+		t.named = append(t.named, n)
+		t.numbers[n] = at
+	}
+	return uint64(kindNamed)<<kindShift | at
+}
+
+// Wasm takes in a record of the kernel's about which script a WebAssembly frame
+// belongs to.
+func (t *Table) Wasm(raw []byte) {
+	r := Decode[bpf.JsprofWasm](raw)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	g := t.owners[uint32(r.Owner>>32)]
+	url := t.scripts[scriptKey{r.Owner, r.Script}].name
+	if g == nil || g.wasm == nil || url == "" {
+		return
+	}
+	if len(g.urls) < maxURLs {
+		g.urls = append(g.urls, wasmURL{r.Pc - 1, url}) // it may be a return address: the call is before it
+	}
+	g.placeURLs()
+}
+
+// A wasmURL is the URL of the module whose code is at pc.
+type wasmURL struct {
+	pc  uint64
+	url string
+}
+
+// maxURLs bounds the URLs whose module was not found yet.
+const maxURLs = 64
+
+// placeURLs gives modules their URLs. What cannot be found now is kept for later,
+// since V8 may be changing what is read.
+func (g *target) placeURLs() {
+	g.urls = slices.DeleteFunc(g.urls, func(u wasmURL) bool {
+		code, _, err := g.wasm.Lookup(u.pc)
+		if err != nil {
+			return errors.Is(err, v8.ErrNoWasm)
+		}
+		if m := g.module(code.Module); m.url == "" {
+			m.url = u.url
+		} else if m.url != u.url { // another module has taken its place
+			g.modules[code.Module] = &wasmModule{url: u.url}
+		}
+		return true
+	})
+}
+
+// module returns the module of that identity.
+func (g *target) module(id uint64) *wasmModule {
+	m := g.modules[id]
+	if m == nil {
+		if len(g.modules) >= maxWasmModules {
+			clear(g.modules)
+		}
+		m = &wasmModule{}
+		g.modules[id] = m
+	}
+	return m
+}
+
+// nameWasm returns the words of a stack with those of WebAssembly functions
+// named while their code is there: V8 frees what it has compiled better.
+func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
+	leaf := slices.IndexFunc(words, func(w uint64) bool { return kindOf(w) != bpf.JsprofFrameKindFRAME_KERNEL })
+	if len(g.urls) > 0 {
+		g.placeURLs()
+	}
+	for i, word := range words {
+		pc := placeOf(words, i).within
+		switch {
+		case g.isWasmFrame(word):
+			words[i] = t.number(t.wasmFrame(g, pc))
+		case i == leaf && g.mayBeWasm(word):
+			f := t.wasmFrame(g, pc)
+			if f.frame == unknownWasm {
+				continue
+			}
+			words[i] = t.number(f)
+			if kindOf(word) == bpf.JsprofFrameKindFRAME_TYPED { // of the caller: the function has no frame yet
+				return slices.Insert(words, i+1, word&^pcMask)
+			}
+		}
+	}
+	return words
+}
+
+// isWasmFrame reports whether the word is of the frame of a WebAssembly function.
+func (g *target) isWasmFrame(word uint64) bool {
+	return kindOf(word) == bpf.JsprofFrameKindFRAME_TYPED && g.binary != nil && g.binary.v8 != nil &&
+		g.binary.v8.Layout.FrameWasm != 0 && uint8(word>>typeShift) == g.binary.v8.Layout.FrameWasm
+}
+
+// mayBeWasm reports whether the word is of code without a frame of its own that
+// no file holds.
+func (g *target) mayBeWasm(word uint64) bool {
+	if g.wasm == nil {
+		return false
+	}
+	switch kindOf(word) {
+	case bpf.JsprofFrameKindFRAME_CODE, bpf.JsprofFrameKindFRAME_TYPED:
+		m := g.find(word & pcMask)
+		return m == nil || m.Anonymous()
+	}
+	return false
+}
+
+// wasmFrame names the WebAssembly code at pc.
+func (t *Table) wasmFrame(g *target, pc uint64) namedFrame {
+	unknown := namedFrame{frame: unknownWasm}
+	if g.wasm == nil {
+		t.trouble(fmt.Errorf("process %d: %s is stripped of symbols, so functions of WebAssembly are not named", g.process.PID(), g.binary.path))
+		return unknown
+	}
+	code, name, err := g.wasm.Lookup(pc)
+	if err != nil {
+		if !errors.Is(err, v8.ErrNoWasm) && g.alive() {
+			t.trouble(ofProcess(g.process.PID(), fmt.Errorf("name WebAssembly functions: %w", err)))
+		}
+		return unknown
+	}
+	return namedFrame{
+		frame:  symbolize.Frame{Kind: symbolize.Wasm, Tier: code.Tier, Name: name},
+		module: g.module(code.Module),
+	}
+}
+
+// wrapperOf returns what a typed frame of that name is, if it is one of those
+// between WebAssembly and JavaScript.
+func wrapperOf(label string) (name string, ok bool) {
+	kind, builtin, _ := strings.Cut(label, " >>")
+	switch strings.TrimPrefix(kind, "<< ") {
+	case "js to wasm":
+		return toWasm, true
+	case "wasm to js", "wasm to js function":
+		return fromWasm, true
+	case "cwasm entry":
+		return "c-to-wasm", true
+	}
+	if strings.HasPrefix(strings.TrimSpace(builtin), "WasmToJs") { // 12 and later: in a stub frame
+		return fromWasm, true
+	}
+	return "", false
+}
+
+// isWrapper reports whether f is code between WebAssembly and JavaScript.
+func isWrapper(f symbolize.Frame) bool {
+	return f.Kind == symbolize.Wasm && (f.Name == toWasm || f.Name == fromWasm)
+}
