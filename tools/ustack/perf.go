@@ -24,17 +24,15 @@ type perfNames struct {
 func (n *perfNames) lookup(files *reader.Reader, p *process.Process, pc uint64) (f symbolize.Frame, ok bool, err error) {
 	if !n.opened {
 		n.opened = true
-		if n.file, err = openPerfMap(files, p); err != nil {
-			return f, false, err
-		}
+		n.file, err = openPerfMap(files, p)
 	}
 	if n.file == nil {
-		return f, false, nil
+		return f, false, err
 	}
 	symbol, ok := n.file.Lookup(pc)
 	if !ok && time.Since(n.read) > patience {
 		n.read = time.Now()
-		err = n.file.Refresh()
+		err = errors.Join(err, n.file.Refresh())
 		symbol, ok = n.file.Lookup(pc)
 	}
 	return symbolize.Frame{Name: symbol.Name, Module: jit, Offset: pc - symbol.Start}, ok, err
@@ -43,7 +41,8 @@ func (n *perfNames) lookup(files *reader.Reader, p *process.Process, pc uint64) 
 // jit is the module of code that no file holds.
 const jit = "[jit]"
 
-// openPerfMap opens p's perf map; nil if it writes none.
+// openPerfMap opens p's perf map; nil if it writes none. With lines that were skipped
+// it returns the map and an error.
 func openPerfMap(files *reader.Reader, p *process.Process) (*perfmap.Map, error) {
 	file, err := files.PerfMap(p)
 	if errors.Is(err, os.ErrNotExist) {
@@ -55,6 +54,9 @@ func openPerfMap(files *reader.Reader, p *process.Process) (*perfmap.Map, error)
 	m, err := perfmap.Open(file)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("process %d: %w", p.PID(), err), file.Close())
+	}
+	if n := m.Skipped(); n > 0 {
+		return m, fmt.Errorf("perf map of process %d: skipped %d of its lines (want ADDRESS SIZE NAME)", p.PID(), n)
 	}
 	return m, nil
 }
