@@ -202,24 +202,21 @@ func (g *Graph) objectAt(w *pageWalker, p *pageObjects, at uint64, buffer []byte
 // findLostMaps finds the maps of the large young objects that a scavenge has left
 // where they are: C++ has them, next to references to the objects.
 func (g *Graph) findLostMaps(ctx context.Context) error {
-	wanted := make(map[uint64]bool)
+	lost := make(map[uint64]*lostObject) // by reference
 	for i := range g.pages {
-		var word [wordSize]byte
+		var head [v8.FormHead]byte
 		p := &g.pages[i]
-		if _, err := g.memory.ReadAt(word[:], p.Start); err == nil && p.Large() && wordOf(word[:], 0) == p.Start {
-			wanted[p.Start|1] = true
+		if _, err := g.memory.ReadAt(head[:], p.Start); err == nil && p.Large() && wordOf(head[:], 0) == p.Start {
+			lost[p.Start|1] = &lostObject{page: p, head: head[:]}
 		}
 	}
-	if len(wanted) == 0 {
+	if len(lost) == 0 {
 		return nil
 	}
-	g.lostMaps = make(map[uint64]uint64)
 	look := func(data []byte, _ uint64) {
 		for i := 0; i+2*wordSize <= len(data); i += wordSize {
-			if object := wordOf(data, i); wanted[object] {
-				if _, ok := g.kindOf(wordOf(data, i+wordSize)); ok {
-					g.lostMaps[object-1] = wordOf(data, i+wordSize)
-				}
+			if o := lost[wordOf(data, i)]; o != nil {
+				o.consider(g.Objects, wordOf(data, i+wordSize))
 			}
 		}
 	}
@@ -229,6 +226,35 @@ func (g *Graph) findLostMaps(ctx context.Context) error {
 			return err
 		}
 	}
+	g.lostMaps = make(map[uint64]uint64)
+	for _, o := range lost {
+		if o.size > 0 {
+			g.lostMaps[o.page.Start] = o.word
+		}
+	}
 	g.heap.UseMaps(g.lostMaps)
 	return nil
+}
+
+// A lostObject is a large object without its map.
+type lostObject struct {
+	page *pageObjects
+	head []byte
+	word uint64 // that refers to what may be its map
+	size int    // in bytes, with that map
+}
+
+// consider looks at a word found next to a reference to the object. Not all such
+// words refer to its map: a frame may have spilled both, and memory that was freed
+// may tell of another object, which was there before. The object fills its page, so
+// the map with which it is the longest is its own.
+func (o *lostObject) consider(all *Objects, word uint64) {
+	index, ok := all.kindOf(word)
+	if !ok || !all.kinds[index].sized || all.kinds[index].form.Map.Size > 0 {
+		return // to have a page of its own, an object must have a length
+	}
+	size := all.kinds[index].form.Size(o.head)
+	if size%wordSize == 0 && size > o.size && uint64(size) <= o.page.End-o.page.Start {
+		o.word, o.size = word, size
+	}
 }
