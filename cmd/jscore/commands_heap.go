@@ -21,8 +21,8 @@ func heapCommands() registry {
 		{
 			name: "jsroots", usage: "ADDR...", input: required,
 			short: "say what keeps objects alive: the way from a root",
-			bind: plain(eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.Path, error) {
-				return g.Path(value)
+			bind: plain(eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.Path, error) {
+				return g.Path(ctx, value)
 			})),
 		},
 		leaks(),
@@ -144,11 +144,11 @@ findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
 				case err != nil:
 					return err
 				case *references:
-					return eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
-						return g.References(value, postmortem.RefOptions{})
+					return eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
+						return g.References(ctx, value, postmortem.RefOptions{})
 					})(ctx, v)
 				case len(v.inputs) > 0 || v.piped:
-					return eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.Values, error) {
+					return eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.Values, error) {
 						return g.AllAlike(ctx, value, o)
 					})(ctx, v)
 				case *instances:
@@ -172,8 +172,8 @@ keeps for itself are told by name. A pipeline goes on with what refers.`,
 			flags.IntVarP(&o.Depth, "levels", "l", 1, "go on with what was found, `DEPTH` times in all")
 			flags.IntVarP(&o.Limit, "number", "n", 0, "tell at most `COUNT` references to one object (default 100)")
 			flags.BoolVar(&o.Live, "live", false, "tell references by live objects only")
-			return eachInGraph(func(g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
-				return g.References(value, o)
+			return eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
+				return g.References(ctx, value, o)
 			})
 		},
 	}
@@ -260,14 +260,14 @@ func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_
 }
 
 // eachInGraph is eachObject for what needs all objects.
-func eachInGraph[R postmortem.Result](do func(g *postmortem.Graph, value v8.Value) (R, error)) run {
+func eachInGraph[R postmortem.Result](do func(ctx context.Context, g *postmortem.Graph, value v8.Value) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
 		g, err := v.graph(ctx)
 		if err != nil {
 			return err
 		}
-		return eachObject(func(_ *invocation, _ *v8.Heap, value v8.Value) (R, error) {
-			return do(g, value)
+		return each(func(ctx context.Context, _ *invocation, address v8.Value) (R, error) {
+			return do(ctx, g, tagged(address))
 		})(ctx, v)
 	}
 }

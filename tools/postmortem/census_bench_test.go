@@ -58,7 +58,7 @@ var looks = []look{
 		for id := range g.Select(ctx, CensusOptions{Class: "Holder", Live: true}) {
 			last = id
 		}
-		_, err := g.References(g.Object(last).Ref(), RefOptions{Depth: 5})
+		_, err := g.References(ctx, g.Object(last).Ref(), RefOptions{Depth: 5})
 		return err
 	}},
 	{"strings", everything, func(ctx context.Context, g *Graph, _ int) error {

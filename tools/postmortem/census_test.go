@@ -78,6 +78,7 @@ func TestHeap(t *testing.T) {
 				{"what is exported is a snapshot", exportedIsASnapshot},
 				{"variables of closures are named", variablesOfClosuresAreNamed},
 				{"references are bounded", referencesAreBounded},
+				{"searches end with their context", searchesEndWithTheirContext},
 				{"a census reads as mdb's", censusReadsAsMdbs},
 				{"leaks are suspected", leaksAreSuspected},
 				{"classes retain no more than all", classesRetainNoMoreThanAll},

@@ -46,6 +46,7 @@ type Dump struct {
 	codes     *v8.Codes
 	threads   []Thread
 	functions map[v8.Value]v8.Function
+	classes   []v8.Class // of V8; nil until wanted
 	scripts   map[scriptKey]script
 }
 

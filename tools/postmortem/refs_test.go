@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -82,7 +83,7 @@ func variablesOfClosuresAreNamed(t *testing.T, g *Graph, facts censusFacts) {
 	if got, want := g.link(o, arrayHeader+first*wordSize), (Link{ByVariable, "i"}); got != want {
 		t.Errorf("first variable = %+v, want %+v", got, want)
 	}
-	refs, err := g.References(context, RefOptions{})
+	refs, err := g.References(t.Context(), context, RefOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func variablesOfClosuresAreNamed(t *testing.T, g *Graph, facts censusFacts) {
 func referencesAreBounded(t *testing.T, g *Graph, facts censusFacts) {
 	// The map of many objects.
 	m := v8.Ref(g.Map(mostOf(t, g, CensusOptions{Class: "Point", Live: true}).object).Address)
-	refs, err := g.References(m, RefOptions{Limit: 7, Depth: 2, Live: true})
+	refs, err := g.References(t.Context(), m, RefOptions{Limit: 7, Depth: 2, Live: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +107,23 @@ func referencesAreBounded(t *testing.T, g *Graph, facts censusFacts) {
 		t.Errorf("text = %v\n%s", err, text.String())
 	}
 	var none *NoObjectError
-	if _, err := g.References(m+8, RefOptions{}); !errors.As(err, &none) {
+	if _, err := g.References(t.Context(), m+8, RefOptions{}); !errors.As(err, &none) {
 		t.Errorf("References of what is no object = %v, want a NoObjectError", err)
 	}
-	if _, err := g.References(0, RefOptions{}); !errors.As(err, &none) {
+	if _, err := g.References(t.Context(), 0, RefOptions{}); !errors.As(err, &none) {
 		t.Errorf("References of a small integer = %v, want a NoObjectError", err)
+	}
+}
+
+func searchesEndWithTheirContext(t *testing.T, g *Graph, _ censusFacts) {
+	v := g.Object(mostOf(t, g, CensusOptions{Class: "Point3", Live: true}).object).Ref()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.References(ended, v, RefOptions{Depth: 3}); !errors.Is(err, context.Canceled) {
+		t.Errorf("References after the end = %v, want %v", err, context.Canceled)
+	}
+	if _, err := g.Path(ended, v); !errors.Is(err, context.Canceled) {
+		t.Errorf("Path after the end = %v, want %v", err, context.Canceled)
 	}
 }
 

@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -59,7 +60,7 @@ func (g *Graph) at(v v8.Value) (ID, error) {
 }
 
 // References tells what refers to the object v.
-func (g *Graph) References(v v8.Value, o RefOptions) (*References, error) {
+func (g *Graph) References(ctx context.Context, v v8.Value, o RefOptions) (*References, error) {
 	id, err := g.at(v)
 	if err != nil {
 		return nil, err
@@ -67,14 +68,15 @@ func (g *Graph) References(v v8.Value, o RefOptions) (*References, error) {
 	if o.Limit <= 0 {
 		o.Limit = defaultLimit
 	}
-	f := &refFinder{Graph: g, options: o, seen: map[ID]bool{}, left: maxRefs}
+	f := &refFinder{Graph: g, ctx: ctx, options: o, seen: map[ID]bool{}, left: maxRefs}
 	r := f.references(id, min(max(o.Depth, 1), maxRefDepth))
-	return &r, nil
+	return &r, ctx.Err()
 }
 
-// A refFinder goes from object to object against the references.
+// A refFinder goes from object to object against the references, until ctx ends.
 type refFinder struct {
 	*Graph
+	ctx     context.Context
 	options RefOptions
 	seen    map[ID]bool
 	left    int
@@ -91,7 +93,7 @@ func (f *refFinder) references(id ID, depth int) References {
 	f.seen[id] = true
 	in := f.backward()
 	told := map[ID]bool{}
-	for i := in.first[id]; i < in.first[id+1]; i++ {
+	for i := in.first[id]; i < in.first[id+1] && f.ctx.Err() == nil; i++ {
 		from := in.at(i)
 		if told[from] || f.options.Live && !f.IsLive(from) {
 			continue
@@ -134,7 +136,7 @@ func (f *refFinder) from(from, to ID) []*Reference {
 func (f *refFinder) owned(store ID, offset int) []*Reference {
 	var found []*Reference
 	in, o := f.backward(), f.Object(store)
-	for i := in.first[store]; i < in.first[store+1] && len(found) < maxOwners; i++ {
+	for i := in.first[store]; i < in.first[store+1] && len(found) < maxOwners && f.ctx.Err() == nil; i++ {
 		owner := f.Object(in.at(i))
 		if !f.heap.IsReceiver(owner) {
 			continue

@@ -106,7 +106,7 @@ func (g *Graph) class(name string) v8.Class {
 	if g.links.classes == nil {
 		g.links.classes = make(map[string]v8.Class)
 		if g.dump != nil {
-			for _, c := range g.dump.binary.Classes() {
+			for _, c := range g.dump.v8Classes() {
 				g.links.classes[c.Name] = c
 			}
 		}

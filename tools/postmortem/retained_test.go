@@ -146,7 +146,7 @@ func referencesAreFound(t *testing.T, g *Graph, facts censusFacts) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refs, err := g.References(name, RefOptions{Depth: 3})
+	refs, err := g.References(t.Context(), name, RefOptions{Depth: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func referencesAreFound(t *testing.T, g *Graph, facts censusFacts) {
 
 func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
 	most := mostOf(t, g, CensusOptions{Class: "Point3", Live: true})
-	path, err := g.Path(v8.Value(most.Address))
+	path, err := g.Path(t.Context(), v8.Value(most.Address))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,14 +187,14 @@ func pathLeadsFromARoot(t *testing.T, g *Graph, facts censusFacts) {
 	if !slices.ContainsFunc(path.Steps, func(s Step) bool { return s.Link == Link{ByProperty, "kept"} }) {
 		t.Errorf("path = %+v, want one by the global variable kept", path)
 	}
-	if _, err := g.Path(v8.Ref(8)); err == nil {
+	if _, err := g.Path(t.Context(), v8.Ref(8)); err == nil {
 		t.Error("path to where no object is has no error")
 	}
 	for id := range g.Select(t.Context(), CensusOptions{Class: "Named"}) {
 		if g.IsLive(id) {
 			continue
 		}
-		path, err := g.Path(g.Object(id).Ref())
+		path, err := g.Path(t.Context(), g.Object(id).Ref())
 		if err != nil || len(path.Steps) > 0 {
 			t.Errorf("path to a dead object = %+v, %v, want none", path, err)
 		}

@@ -2,6 +2,7 @@ package postmortem
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 
@@ -22,7 +23,7 @@ type Step struct {
 
 // Path returns a shortest way from a root to the object v. It has no steps if
 // there is none: then the object is dead.
-func (g *Graph) Path(v v8.Value) (*Path, error) {
+func (g *Graph) Path(ctx context.Context, v v8.Value) (*Path, error) {
 	id, err := g.at(v)
 	if err != nil {
 		return nil, err
@@ -32,11 +33,14 @@ func (g *Graph) Path(v v8.Value) (*Path, error) {
 	seen := newBits(g.Len())
 	seen.add(id)
 	queue := []ID{id}
-	for len(queue) > 0 {
+	for step := 0; len(queue) > 0; step++ {
+		if step%often == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		at := queue[0]
 		queue = queue[1:]
 		if _, ok := g.root(at); ok {
-			return g.path(at, id, toward), nil
+			return g.path(ctx, at, id, toward), ctx.Err()
 		}
 		for i := in.first[at]; i < in.first[at+1]; i++ {
 			if from := in.at(i); !seen.has(from) && g.IsLive(from) {
@@ -49,11 +53,11 @@ func (g *Graph) Path(v v8.Value) (*Path, error) {
 	return &Path{}, nil
 }
 
-// path tells the way from a root. What V8 keeps an object's properties, elements or
-// entries in is no step of its own.
-func (g *Graph) path(from, to ID, toward []ID) *Path {
+// path tells the way from a root, until ctx ends. What V8 keeps an object's
+// properties, elements or entries in is no step of its own.
+func (g *Graph) path(ctx context.Context, from, to ID, toward []ID) *Path {
 	p := &Path{Root: g.rootName(from), Steps: []Step{{Brief: BriefOf(g.heap, g.Object(from).Ref())}}}
-	for from != to {
+	for from != to && ctx.Err() == nil {
 		next := toward[from]
 		link, ok := Link{}, false
 		if next != to {

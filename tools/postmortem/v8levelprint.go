@@ -53,7 +53,7 @@ func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
 	if o.Map.Kind == "" {
 		return p, nil
 	}
-	classes := d.binary.Classes()
+	classes := d.v8Classes()
 	for name := o.Map.Kind; name != "" && len(p.Classes) < maxClassDepth; {
 		at := slices.IndexFunc(classes, func(c v8.Class) bool { return c.Name == name })
 		if at < 0 {
@@ -181,13 +181,21 @@ func (c *V8Classes) WriteText(w io.Writer) error {
 	return err
 }
 
+// v8Classes returns the classes that are known of the process's V8, by name.
+func (d *Dump) v8Classes() []v8.Class {
+	if d.classes == nil {
+		d.classes = d.binary.Classes()
+	}
+	return d.classes
+}
+
 // V8Classes returns all classes, or the one of that name; of that, a field alone if
 // it is named.
 func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
 	if d.binary == nil {
 		return nil, v8.ErrNotV8
 	}
-	classes := d.binary.Classes()
+	classes := d.v8Classes()
 	if name == "" {
 		return &V8Classes{classes}, nil
 	}

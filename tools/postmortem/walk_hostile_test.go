@@ -71,10 +71,10 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 			if i%16 != 0 {
 				continue
 			}
-			if _, err := g.References(v8.Value(group.Address), RefOptions{Depth: 3}); err != nil {
+			if _, err := g.References(t.Context(), v8.Value(group.Address), RefOptions{Depth: 3}); err != nil {
 				t.Errorf("a byte in %d: References: %v", distance, err)
 			}
-			if _, err := g.Path(v8.Value(group.Address)); err != nil {
+			if _, err := g.Path(t.Context(), v8.Value(group.Address)); err != nil {
 				t.Errorf("a byte in %d: Path: %v", distance, err)
 			}
 		}
