@@ -34,6 +34,7 @@ static __always_inline void note_name(struct walk *w);
 #define SIGSTOP 19
 #define SEND_SIG_PRIV 1                  /* include/linux/sched/signal.h: from the kernel */
 #define JOBCTL_STOP_PENDING (1ull << 17) /* include/linux/sched/jobctl.h */
+#define SIGNAL_GROUP_EXIT 4              /* include/linux/sched/signal.h */
 
 enum trigger {
 	TRIGGER_SYSCALL,
@@ -87,6 +88,9 @@ const volatile u32 raised = 0;                          /* the signal; 0: none *
 const volatile u32 with_kernel = 0;
 const volatile struct pattern path, data, javascript;
 
+const volatile u32 owner = 0;                           /* the process that resumes others */
+
+volatile u32 owner_ends = 0; /* 1: it has begun to, and nothing is stopped any more */
 volatile s64 remaining = 0; /* times to act */
 volatile u64 matches = 0, limited = 0, unsearched = 0, last = 0;
 volatile u64 sent = 0;   /* matches that user space was sent */
@@ -388,6 +392,7 @@ struct sigpending {
 };
 
 struct signal_struct {
+	unsigned int flags;
 	struct sigpending shared_pending;
 };
 
@@ -461,7 +466,7 @@ static __always_inline void raise(struct hit *hit)
 	if (!raised)
 		return;
 	if (raised == SIGSTOP) {
-		if (bpf_map_lookup_elem(&stopped, &paused))
+		if (owner_ends || bpf_map_lookup_elem(&stopped, &paused))
 			return;
 		stop.others = is_stopping();
 		if (bpf_map_update_elem(&stopped, &tgid, &stop, BPF_ANY))
@@ -570,6 +575,19 @@ int on_signal_sent(u64 *ctx)
 	stop = bpf_map_lookup_elem(&stopped, &tgid);
 	if (stop)
 		stop->others = number == SIGSTOP;
+	return 0;
+}
+
+/* A thread ends. If the owner dies, its first thread does so before the kernel closes any of its
+ * files: what resumes processes then (tools/stopon/lifeline.go), and these programs.
+ */
+SEC("raw_tp/sched_process_exit")
+int on_owner_end(void *ctx)
+{
+	struct task_struct___signalled *task = (void *)bpf_get_current_task_btf();
+
+	if (current_ids() >> 32 == owner && BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)
+		owner_ends = 1;
 	return 0;
 }
 

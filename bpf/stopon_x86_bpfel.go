@@ -176,6 +176,7 @@ const (
 	StoponProgOnEntry            = "on_entry"
 	StoponProgOnExec             = "on_exec"
 	StoponProgOnExit             = "on_exit"
+	StoponProgOnOwnerEnd         = "on_owner_end"
 	StoponProgOnReturn           = "on_return"
 	StoponProgOnSignal           = "on_signal"
 	StoponProgOnSignalSent       = "on_signal_sent"
@@ -213,6 +214,8 @@ const (
 	StoponVarNameFlagUnused      = "name_flag_unused"
 	StoponVarNth                 = "nth"
 	StoponVarOperandUnused       = "operand_unused"
+	StoponVarOwner               = "owner"
+	StoponVarOwnerEnds           = "owner_ends"
 	StoponVarPath                = "path"
 	StoponVarPatternUnused       = "pattern_unused"
 	StoponVarPidNamespace        = "pid_namespace"
@@ -285,6 +288,7 @@ type StoponProgramSpecs struct {
 	OnEntry         *ebpf.ProgramSpec `ebpf:"on_entry"`
 	OnExec          *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit          *ebpf.ProgramSpec `ebpf:"on_exit"`
+	OnOwnerEnd      *ebpf.ProgramSpec `ebpf:"on_owner_end"`
 	OnReturn        *ebpf.ProgramSpec `ebpf:"on_return"`
 	OnSignal        *ebpf.ProgramSpec `ebpf:"on_signal"`
 	OnSignalSent    *ebpf.ProgramSpec `ebpf:"on_signal_sent"`
@@ -351,6 +355,8 @@ type StoponVariableSpecs struct {
 	NameFlagUnused      *ebpf.VariableSpec `ebpf:"name_flag_unused"`
 	Nth                 *ebpf.VariableSpec `ebpf:"nth"`
 	OperandUnused       *ebpf.VariableSpec `ebpf:"operand_unused"`
+	Owner               *ebpf.VariableSpec `ebpf:"owner"`
+	OwnerEnds           *ebpf.VariableSpec `ebpf:"owner_ends"`
 	Path                *ebpf.VariableSpec `ebpf:"path"`
 	PatternUnused       *ebpf.VariableSpec `ebpf:"pattern_unused"`
 	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
@@ -470,6 +476,8 @@ type StoponVariables struct {
 	NameFlagUnused      *ebpf.Variable `ebpf:"name_flag_unused"`
 	Nth                 *ebpf.Variable `ebpf:"nth"`
 	OperandUnused       *ebpf.Variable `ebpf:"operand_unused"`
+	Owner               *ebpf.Variable `ebpf:"owner"`
+	OwnerEnds           *ebpf.Variable `ebpf:"owner_ends"`
 	Path                *ebpf.Variable `ebpf:"path"`
 	PatternUnused       *ebpf.Variable `ebpf:"pattern_unused"`
 	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
@@ -504,6 +512,7 @@ type StoponPrograms struct {
 	OnEntry         *ebpf.Program `ebpf:"on_entry"`
 	OnExec          *ebpf.Program `ebpf:"on_exec"`
 	OnExit          *ebpf.Program `ebpf:"on_exit"`
+	OnOwnerEnd      *ebpf.Program `ebpf:"on_owner_end"`
 	OnReturn        *ebpf.Program `ebpf:"on_return"`
 	OnSignal        *ebpf.Program `ebpf:"on_signal"`
 	OnSignalSent    *ebpf.Program `ebpf:"on_signal_sent"`
@@ -521,6 +530,7 @@ func (p *StoponPrograms) Close() error {
 		p.OnEntry,
 		p.OnExec,
 		p.OnExit,
+		p.OnOwnerEnd,
 		p.OnReturn,
 		p.OnSignal,
 		p.OnSignalSent,

@@ -148,7 +148,7 @@ func (s *session) try(ctx context.Context, h *Hit, a *Action) error {
 			return fmt.Errorf("process %d was resumed after --max-stop", h.PID)
 		}
 		h.Stays = true
-		return s.stopped.forget(h.PID)
+		return errors.Join(s.lifelines.cut(h.PID), s.stopped.forget(h.PID))
 	case Core:
 		return s.takeCore(ctx, h, a)
 	case Kill:

@@ -3,6 +3,7 @@ package stopon
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -137,15 +138,23 @@ func childOf(t *testing.T, pid int) int {
 }
 
 // attacks are done to a stopon, or its supervisor, at a moment like any other.
+//
+// Each of the two is killed 200 times, half of them together with the other one.
 var attacks = []struct {
 	name string
+	long int // rounds
 	do   func(v *victim) error
 }{
-	{"kill stopon", func(v *victim) error { return unix.Kill(v.cmd.Process.Pid, unix.SIGKILL) }},
-	{"kill the supervisor", func(v *victim) error { return unix.Kill(v.supervisor, unix.SIGKILL) }},
-	{"stop stopon", func(v *victim) error { return unix.Kill(v.cmd.Process.Pid, unix.SIGSTOP) }},
-	{"stop the supervisor", func(v *victim) error { return unix.Kill(v.supervisor, unix.SIGSTOP) }},
-	{"Ctrl-Z", func(v *victim) error {
+	{"kill stopon", 100, func(v *victim) error { return unix.Kill(v.cmd.Process.Pid, unix.SIGKILL) }},
+	{"kill the supervisor", 100, func(v *victim) error { return unix.Kill(v.supervisor, unix.SIGKILL) }},
+	{"kill both", 100, func(v *victim) error {
+		both := []int{v.cmd.Process.Pid, v.supervisor}
+		first := rand.N(len(both))
+		return errors.Join(unix.Kill(both[first], unix.SIGKILL), unix.Kill(both[1-first], unix.SIGKILL))
+	}},
+	{"stop stopon", 50, func(v *victim) error { return unix.Kill(v.cmd.Process.Pid, unix.SIGSTOP) }},
+	{"stop the supervisor", 50, func(v *victim) error { return unix.Kill(v.supervisor, unix.SIGSTOP) }},
+	{"Ctrl-Z", 50, func(v *victim) error {
 		_, err := v.terminal.Write([]byte{'Z' & 0x1f})
 		return err
 	}},
@@ -159,7 +168,7 @@ func TestChaosAttackedStoponHarmsNoProcess(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack.name, func(t *testing.T) {
 			target := startTrouble(t, "24.21.0", "badclose")
-			for i := range nodetest.Rounds(4, 200) {
+			for i := range nodetest.Rounds(4, attack.long) {
 				dir := t.TempDir()
 				what := dir
 				if i%2 == 1 {
@@ -168,8 +177,12 @@ func TestChaosAttackedStoponHarmsNoProcess(t *testing.T) {
 				blocked := status(t, target.PID, "SigBlk")
 				v := startVictim(t, fmt.Sprintf("%d %s", target.PID, what))
 				target.Signal(unix.SIGUSR2)
-				time.Sleep(rand.N(150 * time.Millisecond)) // a moment like any other
-				if err := attack.do(v); err != nil && err != unix.ESRCH {
+				if i/2%2 == 0 {
+					awaitHeld(t, target.PID)
+				} else {
+					time.Sleep(rand.N(150 * time.Millisecond)) // a moment like any other
+				}
+				if err := attack.do(v); err != nil && !errors.Is(err, unix.ESRCH) {
 					t.Fatal(err)
 				}
 				v.checkTarget(target)
@@ -181,6 +194,16 @@ func TestChaosAttackedStoponHarmsNoProcess(t *testing.T) {
 				checkNoPartial(t, dir)
 			}
 		})
+	}
+}
+
+// awaitHeld waits until a process is stopped, by a signal or a tracer.
+func awaitHeld(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(hitLimit); !strings.ContainsAny(procState(pid)[:1], "tT"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is in state %.1s, want it stopped", pid, procState(pid))
+		}
 	}
 }
 

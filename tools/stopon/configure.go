@@ -3,6 +3,7 @@ package stopon
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -30,6 +31,7 @@ func configure(spec *ebpf.CollectionSpec, o *Options) error {
 	v.set(bpf.StoponVarNth, o.Nth)
 	v.set(bpf.StoponVarRemaining, o.remaining())
 	v.set(bpf.StoponVarRaised, uint32(o.raised()))
+	v.set(bpf.StoponVarOwner, uint32(os.Getpid()))
 	if o.Kernel {
 		v.set(bpf.StoponVarWithKernel, uint32(1))
 	}
@@ -64,6 +66,7 @@ func (o *Options) programs() map[string]bool {
 		bpf.StoponProgOnThrow:         o.throws(),
 		bpf.StoponProgOnUncaught:      o.Uncaught,
 		bpf.StoponProgOnSignalSent:    o.raised() == unix.SIGSTOP,
+		bpf.StoponProgOnOwnerEnd:      o.raised() == unix.SIGSTOP,
 	}
 }
 

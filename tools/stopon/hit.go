@@ -73,6 +73,11 @@ func (s *session) takeHit(raw []byte) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.pending[hitKey{r.Ids, r.Hash}] = r
+	if s.supervisor != nil && s.probes[int(r.Ids>>32)] != nil { // left stopped, it lost its lifeline
+		if err := s.lifelines.tie(int(r.Ids >> 32)); err != nil {
+			s.warn(err)
+		}
+	}
 }
 
 // stallEnd is the trigger of a Hit that only says how long the stall with its

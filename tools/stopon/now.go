@@ -34,7 +34,9 @@ func Now(ctx context.Context, o Options) (result *Result, err error) {
 	if s.supervisor, err = startSupervisor(s.stopped.Map, o.MaxStop); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.stopped.releaseAfter(everything), s.supervisor.close()) }()
+	defer func() {
+		err = errors.Join(err, s.stopped.releaseAfter(everything), s.lifelines.cutAll(), s.supervisor.close())
+	}()
 	if o.Started != nil {
 		o.Started()
 	}
@@ -60,6 +62,9 @@ func (s *session) actNow(ctx context.Context, pid int) error {
 	f := readFacts(pid)
 	h.Command, h.Directory = f.command, f.directory
 	if s.o.stops() {
+		if err := s.lifelines.tie(pid); err != nil {
+			return err
+		}
 		if err := s.stopped.stop(pid); err != nil {
 			return err
 		}

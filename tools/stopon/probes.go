@@ -32,6 +32,11 @@ const (
 
 // attach puts the probes into process pid, which the table has begun to look at.
 func (s *session) attach(pid int) error {
+	if s.supervisor != nil {
+		if err := s.lifelines.tie(pid); err != nil {
+			return err
+		}
+	}
 	s.detach(pid) // if it has a new program
 	s.learn(pid)
 	if s.started.Load() || len(s.o.Command) > 0 {
@@ -256,6 +261,14 @@ func (s *session) detach(pid int) {
 		return
 	}
 	if err := p.close(); err != nil {
+		s.warn(err)
+	}
+}
+
+// end lets go of a process that has ended.
+func (s *session) end(pid int) {
+	s.detach(pid)
+	if err := s.lifelines.cut(pid); err != nil {
 		s.warn(err)
 	}
 }

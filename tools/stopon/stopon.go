@@ -64,6 +64,7 @@ type session struct {
 	targets     *ustack.Targets
 	stopped     stoppedMap  // those that we have stopped
 	supervisor  *supervisor // nil if no action holds processes
+	lifelines   lifelines   // of the processes that we may stop
 	events      *ustack.Events
 	hits        chan *Hit
 	over        chan struct{} // closed when no more hits are taken
@@ -117,7 +118,7 @@ func openIn(functions []string, o Options) (s *session, err error) {
 		if s.supervisor, err = startSupervisor(s.stopped.Map, o.MaxStop); err != nil {
 			return s, err
 		}
-		s.closers = append(s.closers, s.supervisor.close)
+		s.closers = append(s.closers, s.supervisor.close, s.lifelines.cutAll)
 	}
 	s.closers = append(s.closers,
 		func() error { return s.stopped.releaseAfter(everything) }, s.detachAll) // nothing is stopped once nothing is probed
@@ -130,7 +131,7 @@ func openIn(functions []string, o Options) (s *session, err error) {
 		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
 		Exited: o.Exited,
 	})
-	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
+	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.end, s.warn
 	s.closers = append(s.closers, s.targets.Close)
 	s.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})
 	if err != nil {
@@ -183,6 +184,13 @@ func (s *session) attachToKernel() error {
 		s.closers = append(s.closers, end.Close)
 	} else if !errors.Is(err, unix.EINVAL) { // before Linux 6.16
 		return err
+	}
+	if s.needed[bpf.StoponProgOnOwnerEnd] {
+		ours, err := loader.RawTracepoint("sched_process_exit", s.objects.OnOwnerEnd)
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, ours.Close)
 	}
 	programs := slices.Collect(maps.Values(s.inFunctions))
 	for name, program := range map[string]*ebpf.Program{
