@@ -39,10 +39,8 @@ func (s *session) attach(pid int) error {
 	}
 	s.detach(pid) // if it has a new program
 	s.learn(pid)
-	if s.started.Load() || len(s.o.Command) > 0 {
-		if err := s.expectStart(pid); err != nil {
-			return err
-		}
+	if err := s.expectStart(pid); err != nil {
+		return err
 	}
 	p := &probes{places: s.places(), wait: firstWait}
 	for i := range s.o.Functions {
@@ -64,23 +62,6 @@ func (s *session) attach(pid int) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.probes[pid] = p
-	return nil
-}
-
-// expectStart has a program that has just begun not taken for one that stalls
-// before it has polled for the first time.
-func (s *session) expectStart(pid int) error {
-	if s.o.Stall == 0 {
-		return nil
-	}
-	main := uint64(pid)<<32 | uint64(pid)
-	err := s.objects.Loops.Delete(main) // of the program before
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("forget the event loop of process %d: %w", pid, err)
-	}
-	if err := s.objects.Starting.Put(uint32(pid), uint8(1)); err != nil {
-		return fmt.Errorf("record that process %d starts: %w", pid, err)
-	}
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -78,7 +77,6 @@ type session struct {
 	pending map[hitKey]*bpf.StoponHit // until their stacks come
 	probes  map[int]*probes           // by pid
 	facts   map[int]processFacts      // by pid
-	started atomic.Bool               // what is there was added: other processes are new
 }
 
 type hitKey struct{ ids, hash uint64 }
@@ -268,7 +266,6 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	if err := s.targets.Add(); err != nil {
 		return nil, err
 	}
-	s.started.Store(true)
 	if err := s.sample(); err != nil {
 		return nil, err
 	}
