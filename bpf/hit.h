@@ -88,10 +88,10 @@ const volatile u32 raised = 0;                          /* the signal; 0: none *
 const volatile u32 with_kernel = 0;
 const volatile struct pattern path, data, javascript;
 
-const volatile u32 owner = 0;                           /* the process that resumes others */
+const volatile u32 owner = 0; /* the process that resumes others */
 
 volatile u32 owner_ends = 0; /* 1: it has begun to, and nothing is stopped any more */
-volatile s64 remaining = 0; /* times to act */
+volatile s64 remaining = 0;  /* times to act */
 volatile u64 matches = 0, limited = 0, unsearched = 0, last = 0;
 volatile u64 sent = 0;   /* matches that user space was sent */
 volatile u64 lost = 0;   /* matches there was no room for in events: nothing was done */
