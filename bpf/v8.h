@@ -187,7 +187,8 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 
 	if (w->is_builtin)
 		return TIER_NONE;
-	if (code == CODE_BUILTIN)
+	if (code == CODE_BUILTIN ||
+	    (code == CODE_UNKNOWN && !w->tier && runs_at(w, pc))) /* V8 has mapped them again */
 		return builtin_tier(w, w->fp);
 	if (runs_at(w, pc))
 		return w->tier;
