@@ -1,3 +1,9 @@
+// Package v8 knows how V8 lays out its frames, functions, scripts and strings in
+// memory, and reads them. What a binary's own v8dbg_ metadata says is taken from
+// there; what that omits is in package release.
+//
+// Supported is V8 9.4 (Node.js 16.20) and newer on x86-64, as Node.js builds it:
+// without pointer compression and without the sandbox.
 package v8
 
 import (
@@ -6,22 +12,16 @@ import (
 	"fmt"
 
 	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8/release"
 )
 
 // ErrNotV8 says that a file has none of the metadata that V8 leaves for debuggers.
 var ErrNotV8 = errors.New("no v8dbg_ symbols: no V8 here, or one built or stripped without them (use an official Node.js binary)")
 
-// An UnknownVersionError says that the layout of this V8 was never measured:
-// what it keeps where would be guessed, and names read by it invented.
-type UnknownVersionError struct{ Version Version }
-
-func (e *UnknownVersionError) Error() string {
-	return fmt.Sprintf("V8 %v has a layout not known here (known: Node.js 16.20, 18, 20, 22, 24, 25 and 26)", e.Version)
-}
-
 // A Binary is what a file with V8 inside says about it.
 type Binary struct {
-	Version     Version
+	Version     release.Version
+	Release     *release.Release
 	NodeVersion string // as "v22.23.3"; empty if V8 has another embedder
 	Layout      Layout
 	FrameTypes  map[uint8]string // labels of typed frames: "entry", "construct", "builtin exit" …
@@ -50,7 +50,7 @@ const (
 )
 
 // Inspect reads what f says about the V8 in it. It returns ErrNotV8 if there is
-// none, and an *UnknownVersionError if its layout is not known.
+// none, and a *release.UnknownVersionError if its layout is not known.
 func Inspect(f *elfsym.File) (*Binary, error) {
 	m, err := readMetadata(f)
 	if err != nil {
@@ -63,17 +63,16 @@ func Inspect(f *elfsym.File) (*Binary, error) {
 	if b.Version, err = readVersion(f); err != nil {
 		return nil, err
 	}
-	r, ok := rowOf(b.Version)
-	if !ok {
-		return nil, &UnknownVersionError{b.Version}
+	if b.Release, err = release.For(b.Version); err != nil {
+		return nil, err
 	}
-	if b.Layout, err = derive(m, r); err != nil {
+	if b.Layout, err = derive(m, b.Release); err != nil {
 		return nil, fmt.Errorf("V8 %v: %w", b.Version, err)
 	}
 	b.NodeVersion = nodeVersion(f)
 	b.findBuiltins(f)
 	b.isolate = findIsolate(f)
-	b.findHeap(f, r)
+	b.findHeap(f)
 	b.wasmState = findWasm(f)
 	return b, nil
 }
@@ -86,19 +85,16 @@ func (b *Binary) lacks(symbol, consequence string) {
 	b.Missing = append(b.Missing, fmt.Sprintf("%s (%s)", symbol, consequence))
 }
 
-func readVersion(f *elfsym.File) (Version, error) {
-	var v Version
-	for _, part := range []struct {
-		name string
-		dst  *int
-	}{{"6major_E", &v.Major}, {"6minor_E", &v.Minor}, {"6build_E", &v.Build}, {"6patch_E", &v.Patch}} {
-		n, err := readUint32(f, versionSymbol+part.name)
+func readVersion(f *elfsym.File) (release.Version, error) {
+	var v [4]int
+	for i, part := range []string{"6major_E", "6minor_E", "6build_E", "6patch_E"} {
+		n, err := readUint32(f, versionSymbol+part)
 		if err != nil {
-			return Version{}, fmt.Errorf("read V8's version: %w", err)
+			return release.Version{}, fmt.Errorf("read V8's version: %w", err)
 		}
-		*part.dst = int(n)
+		v[i] = int(n)
 	}
-	return v, nil
+	return release.Version{Major: v[0], Minor: v[1], Build: v[2], Patch: v[3]}, nil
 }
 
 // findBuiltins finds the builtins by their symbols, else as the code that has no

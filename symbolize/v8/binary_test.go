@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8/release"
 	"ustack/testdata/nodetest"
 )
 
@@ -26,6 +28,10 @@ func (f patched) ReadAt(p []byte, at int64) (int, error) {
 		p[i] = f.value
 	}
 	return n, err
+}
+
+func contains(err error, text string) bool {
+	return err != nil && strings.Contains(err.Error(), text)
 }
 
 func open(t *testing.T, r io.ReaderAt) *elfsym.File {
@@ -71,11 +77,11 @@ func TestUnknownVersionIsNotGuessedAt(t *testing.T) {
 		t.Fatal("V8's major version is not in the file")
 	}
 	b, err := Inspect(open(t, patched{file, int64(offset), 15}))
-	var unknown *UnknownVersionError
+	var unknown *release.UnknownVersionError
 	if b != nil || !errors.As(err, &unknown) {
 		t.Fatalf("Inspect() = %v, %v, want an UnknownVersionError", b, err)
 	}
-	if want := (Version{15, 6, 202, 34}); unknown.Version != want {
+	if want := (release.Version{Major: 15, Minor: 6, Build: 202, Patch: 34}); unknown.Version != want {
 		t.Errorf("unknown version = %v, want %v", unknown.Version, want)
 	}
 	if want := "V8 15.6.202.34"; !contains(err, want) {

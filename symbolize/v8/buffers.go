@@ -180,12 +180,8 @@ func (h *Heap) elementsAt(o Object) (address uint64, onHeap bool, err error) {
 // elementType returns the name and the size in bytes of a typed array's elements,
 // by its map's kind of elements.
 func (h *Heap) elementType(kind int) (name string, size int, ok bool) {
-	i := versionIndex(h.version)
-	if i < 0 {
-		return "", 0, false
-	}
-	types := strings.Fields(typedElements[i].types)
-	n := kind - typedElements[i].first
+	types := h.release.Objects.ElementsTypes
+	n := kind - h.release.Objects.ElementsKind
 	if n >= len(types) { // those of buffers that may change their length come again
 		n -= len(types)
 	}
@@ -195,26 +191,4 @@ func (h *Heap) elementType(kind int) (name string, size int, ok bool) {
 	name = types[n]
 	bits, err := strconv.Atoi(strings.Trim(name, "abcdefghijklmnopqrstuvwxyzBCFIUT"))
 	return name, bits / 8, err == nil
-}
-
-// Types of typed arrays' elements in the order of V8's kinds of elements.
-const (
-	typedElements9  = "Uint8 Int8 Uint16 Int16 Uint32 Int32 Float32 Float64 Uint8Clamped BigUint64 BigInt64"
-	typedElements12 = typedElements9 + " Float16"
-	typedElements13 = "Uint8 Int8 Uint16 Int16 Uint32 Int32 BigUint64 BigInt64 Uint8Clamped Float32 Float64 Float16"
-)
-
-// typedElements has the kind of the first type in each line of rows, measured in
-// live maps. From V8 11.3 on all types come twice.
-var typedElements = [...]struct {
-	first int
-	types string
-}{
-	{17, typedElements9},
-	{17, typedElements9},
-	{18, typedElements9},
-	{18, typedElements12},
-	{18, typedElements13},
-	{18, typedElements13},
-	{18, typedElements13},
 }

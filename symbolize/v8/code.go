@@ -24,7 +24,7 @@ func NewCodes(mem Memory, b *Binary, f *elfsym.File, bias uint64) (*Codes, error
 	if err != nil {
 		err = fmt.Errorf("%w (only functions entered in the middle of a loop have their line)", err)
 	}
-	return &Codes{heap{mem, b.Layout}, codeLayoutOf(f, b.Version), base}, err
+	return &Codes{heap{mem, b.Layout}, codeLayoutOf(f, b.Release), base}, err
 }
 
 // A Code is a piece of machine code that V8 made for a function, or one of its builtins.
@@ -125,10 +125,10 @@ func (c *Codes) read(tagged uint64) (Code, error) {
 	}
 	code.Size = uint64(size)
 	code.Tier, code.Builtin = c.tier(flags & uint32(l.CodeKindMask))
-	if code.deopt, err = c.word(o.address + c.code.codeDeopt); err != nil {
+	if code.deopt, err = c.word(o.address + uint64(c.code.Deopt)); err != nil {
 		return Code{}, err
 	}
-	code.positions, err = c.word(o.address + c.code.codePositions)
+	code.positions, err = c.word(o.address + uint64(c.code.Positions))
 	return code, err
 }
 
@@ -196,7 +196,7 @@ func (c *Codes) isInstructions(w uint64, known map[uint64]bool) bool {
 // around returns the code whose instructions are in the object at address.
 func (c *Codes) around(address uint64) (Code, error) {
 	tagged := address | heapTag
-	if c.code.streams {
+	if c.code.Streams {
 		var err error
 		if tagged, err = c.word(address + streamCode); err != nil {
 			return Code{}, err

@@ -41,7 +41,7 @@ func (c *Codes) Call(fp uint64) (Call, error) {
 	if err != nil {
 		return call, err
 	}
-	if c.code.countsReceiver {
+	if c.code.frames.CountsReceiver {
 		count--
 	}
 	return call, c.arguments(&call, fp, slotReceiver, int64(count))
@@ -63,7 +63,7 @@ func (c *Codes) Exit(fp uint64) (Call, error) {
 		return call, err
 	}
 	call.Function = Value(function)
-	receiver, err := c.slot(fp, c.code.exitReceiver)
+	receiver, err := c.slot(fp, c.code.frames.ExitReceiver)
 	if err != nil {
 		return call, err
 	}
@@ -73,8 +73,8 @@ func (c *Codes) Exit(fp uint64) (Call, error) {
 		return call, err
 	}
 	n, _ := smi(count)
-	n -= (c.code.exitReceiver-exitFirst)/wordSize + 1
-	return call, c.arguments(&call, fp, c.code.exitReceiver, int64(n))
+	n -= (c.code.frames.ExitReceiver-exitFirst)/wordSize + 1
+	return call, c.arguments(&call, fp, c.code.frames.ExitReceiver, int64(n))
 }
 
 // Template reads the function that an embedder's C++ implements, by whose frame, at

@@ -1,25 +1,18 @@
 package v8
 
-import "ustack/symbolize/elfsym"
+import (
+	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8/release"
+)
 
 // A codeLayout is what finds a place in the source from a place in machine code
-// or bytecode: offsets in bytes, types, and indices of elements. What has no
-// symbol was measured in live processes of the official Node.js binaries.
+// or bytecode.
 type codeLayout struct {
+	release.Code
+	frames             release.Frames
 	bytecodes          uint64 // of a BytecodeArray: its first bytecode
 	bytecodePositions  uint64 // its table of source positions
-	codeDeopt          uint64 // of Code: its DeoptimizationData
-	codePositions      uint64 // its table of source positions, or of bytecode offsets
-	inlined            int    // of DeoptimizationData: how many functions are inlined
-	literals           int    // the array that has the inlined functions first
-	shared             int    // its function's SharedFunctionInfo
-	wrapped            bool   // shared is an object whose second word is that
-	inlinings          int    // where each was inlined
-	unsigned           bool   // steps in the code are unsigned in tables
 	kindInterpreted    uint32 // kind of code; the kinds below it are builtins
-	countsReceiver     bool   // a frame's count of arguments includes the receiver
-	exitReceiver       int    // slot from fp of the receiver, in the frame by which a builtin in C++ is called
-	streams            bool   // machine code is an InstructionStream with its Code after the map
 	sizes              bytecodeSizes
 	byteArrays         []uint16 // types of tables
 	instructionsObject uint16   // type of what holds machine code
@@ -39,23 +32,13 @@ const (
 	bytecodeSizesOf = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"
 )
 
-// codeLayoutOf returns the layout for the V8 of version v in f.
-func codeLayoutOf(f *elfsym.File, v Version) codeLayout {
-	before := func(major int) bool { return v.Major < major }
+// codeLayoutOf returns the layout for a release of V8 in f.
+func codeLayoutOf(f *elfsym.File, r *release.Release) codeLayout {
 	l := codeLayout{
-		bytecodes: 54, bytecodePositions: 32, codeDeopt: 16, codePositions: 24,
-		inlined: 1, literals: 2, shared: 6, inlinings: 7,
-		kindInterpreted: 10, countsReceiver: !before(10), unsigned: !before(14), streams: !before(11),
-	}
-	if !before(12) {
-		l.bytecodes, l.bytecodePositions, l.codeDeopt, l.codePositions, l.kindInterpreted = 64, 24, 8, 16, 9
-	}
-	if !before(13) {
-		l.literals, l.shared, l.inlinings, l.wrapped = 3, 7, 8, true
-	}
-	l.exitReceiver = 48
-	if v.Compare(Version{14, 6, 0, 0}) >= 0 { // the slot that only fills space is gone
-		l.exitReceiver = 40
+		Code: r.Code, frames: r.Frames,
+		bytecodes:         uint64(r.Fields["BytecodeArray.data"]),
+		bytecodePositions: uint64(r.Fields["BytecodeArray.source_position_table"]),
+		kindInterpreted:   uint32(r.Code.Interpreted),
 	}
 	l.read(f)
 	return l
@@ -75,7 +58,7 @@ func (l *codeLayout) read(f *elfsym.File) {
 		}
 	}
 	object := "type_Code__CODE_TYPE"
-	if l.streams {
+	if l.Streams {
 		object = "type_InstructionStream__INSTRUCTION_STREAM_TYPE"
 	}
 	if n, err := readUint32(f, metadataPrefix+object); err == nil {

@@ -111,7 +111,7 @@ func (c *Codes) bytecodePosition(array object, offset int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	p, ok, err := positionAt(table, offset, c.code.unsigned)
+	p, ok, err := positionAt(table, offset, c.code.UnsignedSteps)
 	if err != nil || !ok {
 		return -1, err
 	}
@@ -158,7 +158,7 @@ func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
 	if err != nil {
 		return []Place{outermost}, err
 	}
-	p, ok, err := positionAt(table, int(pc-code.Start), c.code.unsigned)
+	p, ok, err := positionAt(table, int(pc-code.Start), c.code.UnsignedSteps)
 	if err != nil || len(table) == 0 {
 		return []Place{outermost}, err
 	}
@@ -201,14 +201,14 @@ func (c *Codes) deoptimization(code Code) (deoptimization, error) {
 	if err != nil {
 		return d, err
 	}
-	if n <= c.code.inlinings {
+	if n <= c.code.DeoptInlinings {
 		return d, fmt.Errorf("read code at %#x: it has no deoptimization data", code.Address)
 	}
-	shared, err := element(c.code.shared)
+	shared, err := element(c.code.DeoptShared)
 	if err != nil {
 		return d, err
 	}
-	if c.code.wrapped {
+	if c.code.SharedWrapped {
 		wrapper, err := c.object(shared)
 		if err != nil {
 			return d, err
@@ -218,7 +218,7 @@ func (c *Codes) deoptimization(code Code) (deoptimization, error) {
 		}
 	}
 	d.shared = Value(shared)
-	inlined, err := element(c.code.inlined)
+	inlined, err := element(c.code.DeoptInlined)
 	if err != nil {
 		return d, err
 	}
@@ -226,7 +226,7 @@ func (c *Codes) deoptimization(code Code) (deoptimization, error) {
 	for _, part := range []struct {
 		index int
 		to    *object
-	}{{c.code.literals, &d.literals}, {c.code.inlinings, &d.inlinings}} {
+	}{{c.code.DeoptLiterals, &d.literals}, {c.code.DeoptInlinings, &d.inlinings}} {
 		tagged, err := element(part.index)
 		if err != nil {
 			return d, err

@@ -61,36 +61,36 @@ func function(f *elfsym.File, prefix string) (elfsym.Symbol, bool) {
 }
 
 // findHeap finds the fields of the Isolate and the dispatch table: in the code of
-// functions, or by the row where the file does not say which code that is.
+// functions, or by the release where the file does not say which code that is.
 // Collections are only counted where the state that tells one is under way is
 // known too.
-func (b *Binary) findHeap(f *elfsym.File, r row) {
-	l := &b.Layout
+func (b *Binary) findHeap(f *elfsym.File) {
+	l, r := &b.Layout, &b.Release.Isolate
 	heap := heapOffset(f)
 	count, entry := gcCount(f), cEntryFP(f)
 	if count == 0 && heap != 0 {
-		count = heap + r.gcCount
+		count = heap + r.GCCount
 	}
-	if at := r.entryFP.in(heap); entry == 0 && at != 0 && b.storesFP(f, at) {
+	if at := r.EntryFP.In(heap); entry == 0 && at != 0 && b.storesFP(f, at) {
 		entry = at
 	}
-	if count <= r.gcState {
+	if count <= r.GCState {
 		b.lacks(gcPrologue, "no function is remembered: each sample costs more")
 	}
 	if entry == 0 {
 		b.lacks(callsC, "no function is remembered, and JavaScript below a library without frame pointers is not found")
 	} else {
-		l.CEntryFP, l.VMState = entry, entry+r.vmState
+		l.CEntryFP, l.VMState = entry, entry+r.VMState
 	}
-	if count > r.gcState && entry != 0 {
-		l.GCCount, l.GCState = count, count-r.gcState
+	if count > r.GCState && entry != 0 {
+		l.GCCount, l.GCState = count, count-r.GCState
 	}
 	if l.DispatchHandle == 0 {
 		return
 	}
 	d, ok := findDispatch(f)
 	if !ok {
-		d.isolate = r.table.in(heap)
+		d.isolate = r.DispatchTable.In(heap)
 	}
 	if d == (dispatch{}) {
 		b.lacks(tableAddress, "the tier of JavaScript frames is not known")

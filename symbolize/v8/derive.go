@@ -3,10 +3,13 @@ package v8
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"ustack/symbolize/v8/release"
 )
 
-// A derivation fills in a Layout from a row and from metadata, which wins.
+// A derivation fills in a Layout from a release and from metadata, which wins.
 type derivation struct {
 	metadata metadata
 	missing  []string // what neither has
@@ -14,10 +17,10 @@ type derivation struct {
 }
 
 // derive returns the layout that m and r describe together.
-func derive(m metadata, r row) (Layout, error) {
+func derive(m metadata, r *release.Release) (Layout, error) {
 	d := &derivation{metadata: m}
-	l := r.layout
-	d.types(&l, r)
+	l := measured(r)
+	d.types(&l, r.Functions.Types)
 	d.objects(&l)
 	d.code(&l)
 	d.frames(&l)
@@ -28,10 +31,53 @@ func derive(m metadata, r row) (Layout, error) {
 	return l, nil
 }
 
+// measured returns what r says of the layout, which metadata omits.
+func measured(r *release.Release) Layout {
+	function, code, script, scope, frame, wasm := &r.Functions, &r.Code, &r.Scripts, &r.Scopes, &r.Frames, &r.Wasm
+	l := Layout{
+		FunctionProperties: function.Properties, FunctionCode: function.Code, DispatchHandle: bit(function.DispatchHandle),
+		SharedData: function.SharedData, SharedID: function.BuiltinID,
+		DebugInfoScript: function.DebugInfoScript, TemplateShared: function.TemplateShared,
+		KindMembers: function.MemberInitializerKind, KindStatic: function.StaticInitializerKind,
+
+		ScriptSource: script.Source, ScriptLineOffset: script.LineOffset, ScriptColumnOffset: script.ColumnOffset,
+		ScriptID: script.ID, ScriptSourceURL: script.SourceURL, ScriptType: script.Type,
+		ExternalData: r.Strings.External,
+
+		ScopeFlagsSmi: bit(scope.FlagsAreSmi), ScopeMaxInlined: scope.MaxInlined,
+		ScopePositions: scope.Positions, ScopeReceiver: bit(scope.ReceiverInfo),
+
+		CodeStart: code.Start, CodeStartPointer: bit(code.StartIsPointer), CodeSize: code.Size, CodeFlags: code.Flags,
+		CodeKindMask: code.KindMask, KindBaseline: code.Baseline, KindMaglev: code.Maglev, KindTurbofan: code.Turbofan,
+
+		FPBytecodeArray: frame.BytecodeArray, FPBytecodeOffset: frame.BytecodeOffset,
+		BuiltinExitFunction: frame.BuiltinExitFunction, APIExitFunction: frame.APIExitFunction,
+
+		WasmInstance: wasm.Instance, WasmModule: wasm.Module, WasmScript: wasm.Script, WasmKindBits: wasm.KindBits,
+	}
+	for i, name := range scope.Types {
+		if slices.Contains(scope.TypesWithPositions, name) {
+			l.ScopePositionsOf |= 1 << i
+		}
+		if name == moduleScope && scope.ModuleVariables {
+			l.ScopeModule = uint8(i + 1)
+		}
+	}
+	return l
+}
+
+// bit returns 1 for true.
+func bit(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 type integer interface{ int16 | uint16 | uint8 }
 
 // need sets dst to the metadata's value of the first of names that is there.
-// Without one, dst must have its value from the row.
+// Without one, dst must have its value from the release.
 func need[T integer](d *derivation, dst *T, names ...string) {
 	may(d, dst, names...)
 	if *dst == 0 {
@@ -52,9 +98,9 @@ func may[T integer](d *derivation, dst *T, names ...string) {
 	*dst = T(v)
 }
 
-func (d *derivation) types(l *Layout, r row) {
+func (d *derivation) types(l *Layout, functions uint16) {
 	need(d, &l.FirstJSFunction, "FirstJSFunctionType", "type_JSFunction__")
-	l.LastJSFunction = l.FirstJSFunction + r.functions
+	l.LastJSFunction = l.FirstJSFunction + functions
 	may(d, &l.LastJSFunction, "LastJSFunctionType")
 	need(d, &l.SharedFunctionInfo, "type_SharedFunctionInfo__")
 	need(d, &l.ScopeInfo, "type_ScopeInfo__")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"testing"
+
+	"ustack/symbolize/v8/release"
 )
 
 // A space is memory at fuzzBase and above, nothing elsewhere.
@@ -23,9 +25,9 @@ func (s space) ReadAt(p []byte, addr uint64) (int, error) {
 	return n, nil
 }
 
-// layoutFor returns a layout as of one of the rows; what metadata has is as in V8 14.
-func layoutFor(r row) Layout {
-	l := r.layout
+// layoutFor returns a layout as of one of the releases; what metadata has is as in V8 14.
+func layoutFor(r *release.Release) Layout {
+	l := measured(r)
 	l.FirstJSFunction, l.LastJSFunction, l.SharedFunctionInfo, l.ScopeInfo, l.Script = 40, 41, 42, 43, 44
 	l.FirstNonstring, l.PropertyArray, l.FirstUncompiled, l.LastUncompiled, l.DebugInfo = 32, 45, 46, 47, 48
 	l.MapInstanceType, l.MapInstanceSize, l.MapInobject, l.MapBitField3 = 12, 8, 9, 16
@@ -62,14 +64,15 @@ func seed(l Layout) []byte {
 }
 
 func FuzzHeapIsReadWithinBounds(f *testing.F) {
-	for i, r := range rows {
+	all := release.All()
+	for i, r := range all {
 		s := seed(layoutFor(r))
 		for at := uint64(1); at < uint64(len(s)); at += 512 {
 			f.Add(s, uint8(i), at)
 		}
 	}
 	f.Fuzz(func(t *testing.T, memory []byte, which uint8, at uint64) {
-		l := layoutFor(rows[int(which)%len(rows)])
+		l := layoutFor(all[int(which)%len(all)])
 		fn, err := ReadFunction(space(memory), l, fuzzBase+at)
 		if err == nil && len(fn.Name) > 3*maxName {
 			t.Errorf("name has %d bytes", len(fn.Name))

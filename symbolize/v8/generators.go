@@ -173,13 +173,9 @@ func (h *Heap) positionOf(array Object, offset int) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("read source positions at %#x: %w", table.Address, err)
 	}
-	p, ok, err := positionAt(b, offset, h.version.Major >= unsignedSteps)
+	p, ok, err := positionAt(b, offset, h.release.Code.UnsignedSteps)
 	if err != nil || !ok {
 		return -1, err
 	}
 	return p.offset(), nil
 }
-
-// unsignedSteps is the first major version of V8 whose tables of positions have
-// the steps in the code without a sign.
-const unsignedSteps = 14

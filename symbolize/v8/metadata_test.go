@@ -3,6 +3,8 @@ package v8
 import (
 	"testing"
 
+	"ustack/symbolize/v8/release"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -50,42 +52,13 @@ func TestTypedFramesHaveReadableLabels(t *testing.T) {
 }
 
 func TestLayoutNamesWhatMetadataLacks(t *testing.T) {
-	_, err := derive(metadata{"type_JSFunction__JS_FUNCTION_TYPE": 1 << 20}, rows[0])
+	_, err := derive(metadata{"type_JSFunction__JS_FUNCTION_TYPE": 1 << 20}, release.All()[0])
 	if err == nil {
 		t.Fatal("derive succeeded on metadata with one value out of range")
 	}
 	for _, want := range []string{"type_ScopeInfo__", "out of range: [FirstJSFunctionType]"} {
 		if !contains(err, want) {
 			t.Errorf("error = %q, want %q in it", err, want)
-		}
-	}
-}
-
-func TestVersionsWithoutMeasuredLayoutHaveNoRow(t *testing.T) {
-	for _, tt := range []struct {
-		version string
-		want    bool
-	}{
-		{"9.0.257.17", false},
-		{"9.4.146.26", true},
-		{"10.1.124.8", true},
-		{"10.2.154.26", true},
-		{"10.3", false},
-		{"11.3.244.8", true},
-		{"12.4.254.21", true},
-		{"12.9.202.28", false},
-		{"13.6.233.17", true},
-		{"14.1.146.11", true},
-		{"14.2", false},
-		{"14.6.202.34", true},
-		{"15.0", false},
-	} {
-		v, err := ParseVersion(tt.version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, got := rowOf(v); got != tt.want {
-			t.Errorf("rowOf(%v) found = %t, want %t", v, got, tt.want)
 		}
 	}
 }

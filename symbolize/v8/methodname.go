@@ -42,14 +42,14 @@ func (h *Heap) typeName(receiver Value) string {
 	return name
 }
 
-// functionType returns the name of a function that a method is called of: from
-// V8 10 on that of a class, from 13 on that of any.
+// functionType returns the name of a function that a method is called of, if
+// V8 writes it: that of a class, or of any.
 func (h *Heap) functionType(o Object) string {
-	if !h.IsFunction(o) || h.version.Major < 10 {
+	if !h.release.Traces.ClassReceivers || !h.IsFunction(o) {
 		return ""
 	}
 	c, err := h.Callable(o)
-	if err != nil || c.Kind != "class" && h.version.Major < 13 {
+	if err != nil || c.Kind != "class" && !h.release.Traces.FunctionReceivers {
 		return ""
 	}
 	return c.Name
@@ -69,7 +69,7 @@ func (r *errorReader) methodCall(receiver Value, fn Object, function, class stri
 	if r.heap.showsClass(function, class) {
 		text = class + "." + function
 	}
-	accessor := r.heap.version.Major >= 12 && strings.HasSuffix(function, " "+method)
+	accessor := r.heap.release.Traces.AccessorsPlain && strings.HasSuffix(function, " "+method)
 	if method == "" || function == method || strings.HasSuffix(function, "."+method) || accessor {
 		return text
 	}
@@ -79,10 +79,9 @@ func (r *errorReader) methodCall(receiver Value, fn Object, function, class stri
 // identifier matches a name without a dot or a space in it.
 var identifier = regexp.MustCompile(`^[\pL\pN_$]+$`)
 
-// showsClass reports whether V8 writes a method's class before a function's name:
-// from V8 10 on it does where that is a plain one.
+// showsClass reports whether V8 writes a method's class before a function's name.
 func (h *Heap) showsClass(function, class string) bool {
-	if h.version.Major < 10 {
+	if h.release.Traces.ClassByPrefix {
 		return !strings.HasPrefix(function, class)
 	}
 	return identifier.MatchString(function)

@@ -4,9 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf16"
+
+	"ustack/symbolize/v8/release"
 )
 
 // maxMaps bounds the maps that a Heap remembers; a large application has some
@@ -18,7 +22,7 @@ const maxMaps = 1 << 20
 // concurrently.
 type Heap struct {
 	heap
-	version  Version
+	release  *release.Release
 	metadata metadata
 	kinds    map[uint16]string // V8's class names by instance type
 	at       offsets
@@ -26,6 +30,7 @@ type Heap struct {
 	maps     map[uint64]*Map
 	known    map[[2]string]int // offsets that were asked for; below 0: not known
 	classes  map[uint64]string // constructors' names by prototype
+	shapes   map[string]shape  // of the release alone
 	lostMaps map[uint64]uint64 // by address of the object
 }
 
@@ -54,9 +59,9 @@ func (o Object) Ref() Value { return Ref(o.Address) }
 // lacks metadata that no object can be read without.
 func NewHeap(mem Memory, b *Binary) (*Heap, error) {
 	h := &Heap{
-		heap: heap{mem, b.Layout}, version: b.Version, metadata: b.metadata,
+		heap: heap{mem, b.Layout}, release: b.Release, metadata: b.metadata,
 		kinds: kindsOf(b), oddballs: oddballsOf(b.metadata),
-		maps: map[uint64]*Map{}, classes: map[uint64]string{},
+		maps: map[uint64]*Map{}, classes: map[uint64]string{}, shapes: shapesOf(&b.Release.Sizes),
 	}
 	a := &h.at
 	var missing []string
@@ -103,8 +108,13 @@ func NewHeap(mem Memory, b *Binary) (*Heap, error) {
 
 // kindsOf returns V8's class names by instance type.
 func kindsOf(b *Binary) map[uint16]string {
-	kinds := typeRow(b.Version)
-	for name, v := range b.metadata {
+	kinds := map[uint16]string{}
+	for class, number := range b.Release.Types {
+		kinds[number] = class
+	}
+	nameStrings(kinds, b.Release.Strings.SharedTypes)
+	for _, name := range slices.Sorted(maps.Keys(b.metadata)) { // of a type with two names, the last
+		v := b.metadata[name]
 		rest, ok := strings.CutPrefix(name, "type_")
 		class, _, _ := strings.Cut(rest, "__")
 		if ok && v >= 0 && v <= math.MaxUint16 {
@@ -149,7 +159,9 @@ func (h *Heap) Offset(class, field string) (offset int, ok bool) {
 	v, ok := h.metadata.lookup("class_"+class+"__"+field+"__", "class_"+class+"__"+field+"_offset__")
 	offset = int(v)
 	if !ok || v < 0 || v > math.MaxUint16 {
-		offset, ok = fieldRow(h.version, class, field)
+		var measured uint16
+		measured, ok = h.release.Fields[class+"."+field]
+		offset = int(measured)
 	}
 	if !ok {
 		offset = -1
@@ -165,8 +177,8 @@ func (h *Heap) Offset(class, field string) (offset int, ok bool) {
 // the objects' maps: a collection may keep them elsewhere for a while.
 func (h *Heap) UseMaps(lost map[uint64]uint64) { h.lostMaps = lost }
 
-// Version is the V8 that made the heap.
-func (h *Heap) Version() Version { return h.version }
+// Release is the layout of the V8 that made the heap.
+func (h *Heap) Release() *release.Release { return h.release }
 
 // Object reads what v refers to: its map, which is checked to be one.
 func (h *Heap) Object(v Value) (Object, error) {
@@ -209,7 +221,7 @@ func (h *Heap) Field(o Object, offset int) (Value, error) {
 func (h *Heap) FieldOf(o Object, class, field string) (Value, error) {
 	offset, ok := h.Offset(class, field)
 	if !ok {
-		return 0, fmt.Errorf("read %s.%s: where V8 %v keeps it is not known", class, field, h.version)
+		return 0, fmt.Errorf("read %s.%s: where V8 %v keeps it is not known", class, field, h.release.Version)
 	}
 	return h.Field(o, offset)
 }

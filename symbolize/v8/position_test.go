@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/symbolize"
+	"ustack/symbolize/v8/release"
 )
 
 // An entry is one of a table of positions, as V8 adds it.
@@ -174,8 +175,12 @@ func FuzzCode(f *testing.F) {
 	f.Add([]byte{1, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, uint64(8))
 	f.Fuzz(func(t *testing.T, data []byte, at uint64) {
 		code := codeLayout{
-			bytecodes: 16, bytecodePositions: 24, codeDeopt: 40, codePositions: 48, inlined: 1, literals: 2, shared: 3,
-			wrapped: true, inlinings: 4, streams: true, sizes: sizes, byteArrays: []uint16{0x101}, instructionsObject: 0x101,
+			Code: release.Code{
+				Deopt: 40, Positions: 48, Streams: true,
+				DeoptInlined: 1, DeoptLiterals: 2, DeoptShared: 3, DeoptInlinings: 4, SharedWrapped: true,
+			},
+			bytecodes: 16, bytecodePositions: 24,
+			sizes: sizes, byteArrays: []uint16{0x101}, instructionsObject: 0x101,
 		}
 		c := &Codes{heap{echo(data), l}, code, 0}
 		found, _ := c.OfFunction(Value(at), at)

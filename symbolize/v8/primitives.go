@@ -55,7 +55,7 @@ type Symbol struct {
 	Brand       bool   // V8 marks objects by it whose class has private methods
 }
 
-// A symbol's flags: up to V8 14.1, and from 14.6 on, where two bits say whose it is.
+// A symbol's flags: with a bit for each kind, and where two bits say whose it is.
 const (
 	symbolPrivate    = 1 << 0
 	symbolRegistered = 1 << 2
@@ -70,7 +70,7 @@ const (
 
 // flagged returns what a symbol's flags say.
 func (h *Heap) flagged(flags uint32) Symbol {
-	if h.version.Compare(Version{14, 6, 0, 0}) >= 0 {
+	if h.release.Objects.SymbolOwners {
 		owner := flags & symbolOwner
 		return Symbol{
 			Registered: flags&symbolRegisteredIn != 0, Private: owner != 0,
@@ -112,10 +112,6 @@ func (h *Heap) Symbol(o Object) (Symbol, error) {
 	return s, err
 }
 
-// unboxedDate is the first major version of V8 whose dates have their number in
-// themselves; it was an object of its own before.
-const unboxedDate = 13
-
 // Date returns the milliseconds since 1970 of a JSDate; NaN if it is invalid.
 func (h *Heap) Date(o Object) (float64, error) {
 	if o.Map.Kind != "JSDate" {
@@ -125,7 +121,7 @@ func (h *Heap) Date(o Object) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if h.version.Major >= unboxedDate {
+	if h.release.Objects.DatesUnboxed {
 		return math.Float64frombits(uint64(v)), nil
 	}
 	ms, ok := h.Number(v)

@@ -81,11 +81,9 @@ func (b *Binary) Classes() []Class {
 		}
 		class(parts[0]).add(f)
 	}
-	for name := range fieldRows {
+	for name, offset := range b.Release.Fields {
 		of, field, _ := strings.Cut(name, ".")
-		if offset, ok := fieldRow(b.Version, of, field); ok {
-			class(of).add(ClassField{Name: field, Offset: offset})
-		}
+		class(of).add(ClassField{Name: field, Offset: int(offset)})
 	}
 	for _, kind := range kindsOf(b) {
 		class(kind)
@@ -184,10 +182,10 @@ var parents = map[string]string{
 // number.
 func (b *Binary) InstanceTypes() []InstanceType {
 	names := map[uint16]string{}
-	for name, v := range b.metadata {
+	for _, name := range slices.Sorted(maps.Keys(b.metadata)) {
 		if rest, ok := strings.CutPrefix(name, "type_"); ok {
 			if _, constant, ok := strings.Cut(rest, "__"); ok {
-				names[uint16(v)] = constant
+				names[uint16(b.metadata[name])] = constant
 			}
 		}
 	}
@@ -271,10 +269,7 @@ func (h *Heap) InternalFields(o Object) (fields []Value, ok bool, err error) {
 	default:
 		return nil, false, nil
 	}
-	start := 3 * wordSize
-	if h.version.Compare(Version{Major: 13}) >= 0 { // cpp_heap_wrappable comes before
-		start = 4 * wordSize
-	}
+	start := h.release.Objects.EmbedderFields
 	count := o.Map.InObject - start/wordSize
 	if count <= 0 {
 		return nil, true, nil

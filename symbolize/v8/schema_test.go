@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"ustack/symbolize/v8/release"
+
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/elfsym"
@@ -104,14 +106,14 @@ func TestNumbersHaveNames(t *testing.T) {
 
 func TestScopeTypesAreThoseOfTheVersion(t *testing.T) {
 	for _, tt := range []struct {
-		version Version
+		version release.Version
 		want    map[uint32]string
 	}{
-		{Version{9, 4, 146, 26}, map[uint32]string{0: "class", 2: "function", 3: "module", 6: "block", 15: "type 15"}},
-		{Version{12, 4, 254, 21}, map[uint32]string{0: "class", 2: "function", 3: "module", 5: "catch", 8: "shadow realm"}},
-		{Version{13, 6, 233, 17}, map[uint32]string{0: "script", 2: "class", 4: "function", 5: "module", 7: "block"}},
+		{release.Version{Major: 9, Minor: 4, Build: 146, Patch: 26}, map[uint32]string{0: "class", 2: "function", 3: "module", 6: "block", 15: "type 15"}},
+		{release.Version{Major: 12, Minor: 4, Build: 254, Patch: 21}, map[uint32]string{0: "class", 2: "function", 3: "module", 5: "catch", 8: "shadow realm"}},
+		{release.Version{Major: 13, Minor: 6, Build: 233, Patch: 17}, map[uint32]string{0: "script", 2: "class", 4: "function", 5: "module", 7: "block"}},
 	} {
-		h := &Heap{version: tt.version}
+		h := heapOf(t, tt.version)
 		for number, want := range tt.want {
 			if got := h.scopeType(number | 1<<26); got != want {
 				t.Errorf("scope type %d of V8 %v = %s, want %s", number, tt.version, got, want)

@@ -41,13 +41,7 @@ const (
 	maxContextSlots = 1 << 20
 )
 
-// scopeTypes are V8's ScopeType by number: as read from what scopes have of names
-// and positions, up to V8 12 and from 13 on.
-var scopeTypes = [2][]string{
-	{"class", "eval", "function", moduleScope, "script", "catch", "block", "with", "shadow realm"},
-	{"script", "repl", "class", "eval", "function", moduleScope, "catch", "block", "with", "shadow realm"},
-}
-
+// moduleScope is the type of a module's scope.
 const moduleScope = "module"
 
 // Scope reads a ScopeInfo.
@@ -73,10 +67,7 @@ func (h *Heap) Scope(o Object) (Scope, error) {
 }
 
 func (h *Heap) scopeType(flags uint32) string {
-	names := scopeTypes[0]
-	if h.version.Major >= 13 {
-		names = scopeTypes[1]
-	}
+	names := h.release.Scopes.Types
 	if n := int(flags & scopeTypeMask); n < len(names) {
 		return names[n]
 	}

@@ -3,6 +3,9 @@ package v8
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+
+	"ustack/symbolize/v8/release"
 )
 
 // A Form is how the objects of one map lie in memory: how long each is, and
@@ -49,7 +52,7 @@ func (h *Heap) Form(m *Map) (f Form, ok bool) {
 	return f, ok
 }
 
-// shapeOf finds m's shape: the newest row of its kind that V8's version has.
+// shapeOf finds m's shape: what the release has of its kind, else what all have.
 func (h *Heap) shapeOf(m *Map) (found shape, ok bool) {
 	if m.Kind == "InternalizedString" {
 		if m.Type&oneByte != 0 {
@@ -57,12 +60,10 @@ func (h *Heap) shapeOf(m *Map) (found shape, ok bool) {
 		}
 		return shapes["SeqTwoByteString"], true
 	}
-	found, ok = shapes[m.Kind]
-	for _, row := range shapeRows {
-		if row.kind == m.Kind && row.from.Compare(h.version) <= 0 {
-			found, ok = row.shape, true
-		}
+	if found, ok = h.shapes[m.Kind]; ok {
+		return found, true
 	}
+	found, ok = shapes[m.Kind]
 	return found, ok
 }
 
@@ -114,81 +115,78 @@ var array = shape{header: arrayFirst, unit: wordSize, count: arrayCount, tagged:
 
 // shapes has the kinds whose size varies, as far as all versions agree.
 var shapes = map[string]shape{
-	"FixedArray":                   array,
-	"HashTable":                    array,
-	"EphemeronHashTable":           array,
-	"GlobalDictionary":             array,
-	"NameDictionary":               array,
-	"NameToIndexHashTable":         array,
-	"NumberDictionary":             array,
-	"OrderedHashMap":               array,
-	"OrderedHashSet":               array,
-	"OrderedNameDictionary":        array,
-	"RegisteredSymbolTable":        array,
-	"SimpleNameDictionary":         array,
-	"SimpleNumberDictionary":       array,
-	"ClosureFeedbackCellArray":     array,
-	"ObjectBoilerplateDescription": array,
-	"ScriptContextTable":           array,
-	"TrustedFixedArray":            array,
-	"ProtectedFixedArray":          array,
-	"WeakFixedArray":               array,
-	"TransitionArray":              array,
-	"TrustedWeakFixedArray":        array,
-	"ProtectedWeakFixedArray":      array,
-	"EmbedderDataArray":            array,
-	"AwaitContext":                 array,
-	"BlockContext":                 array,
-	"CatchContext":                 array,
-	"DebugEvaluateContext":         array,
-	"EvalContext":                  array,
-	"FunctionContext":              array,
-	"ModuleContext":                array,
-	"ScriptContext":                array,
-	"WithContext":                  array,
-	"NativeContext":                {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
-	"PropertyArray":                {header: 16, unit: wordSize, count: propertyCount, tagged: allTagged},
-	"WeakArrayList":                {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
-	"DependentCode":                {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
-	"ArrayList":                    {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
-	"RegExpMatchInfo":              {header: 40, unit: wordSize, count: arrayCount, tagged: allTagged},
-	"SloppyArgumentsElements":      {header: 32, unit: wordSize, count: arrayCount, tagged: allTagged},
-	"FeedbackVector":               {header: 48, unit: wordSize, count: int32At8, tagged: allTagged},
-	"DescriptorArray":              {header: 24, unit: descriptorSize, count: descriptorsCount, tagged: allTagged},
-	"StrongDescriptorArray":        {header: 24, unit: descriptorSize, count: descriptorsCount, tagged: allTagged},
-	"FixedDoubleArray":             {header: 16, unit: wordSize, count: arrayCount, tagged: wordSize},
-	"ExternalPointerArray":         {header: 16, unit: wordSize, count: arrayCount, tagged: wordSize},
-	"ByteArray":                    {header: 16, unit: 1, count: arrayCount, tagged: wordSize},
-	"TrustedByteArray":             {header: 16, unit: 1, count: arrayCount, tagged: wordSize},
-	"SeqOneByteString":             {header: stringFirst, unit: 1, count: int32At12, tagged: wordSize},
-	"SeqTwoByteString":             {header: stringFirst, unit: 2, count: int32At12, tagged: wordSize},
-	"BigInt":                       {header: 16, unit: wordSize, count: digitCount, tagged: wordSize},
-	"FreeSpace":                    {unit: 1, count: arrayCount, tagged: wordSize},
-	"FeedbackMetadata":             {header: 16, unit: 1, count: slotKindBytes, tagged: wordSize},
-	"PreparseData":                 {header: 16, unit: wordSize, count: preparseWords, tagged: allTagged},
+	"FixedArray":               array,
+	"HashTable":                array,
+	"EphemeronHashTable":       array,
+	"GlobalDictionary":         array,
+	"NameDictionary":           array,
+	"NameToIndexHashTable":     array,
+	"NumberDictionary":         array,
+	"OrderedHashMap":           array,
+	"OrderedHashSet":           array,
+	"OrderedNameDictionary":    array,
+	"RegisteredSymbolTable":    array,
+	"SimpleNameDictionary":     array,
+	"SimpleNumberDictionary":   array,
+	"ClosureFeedbackCellArray": array,
+	"TrustedFixedArray":        array,
+	"ProtectedFixedArray":      array,
+	"WeakFixedArray":           array,
+	"TransitionArray":          array,
+	"TrustedWeakFixedArray":    array,
+	"ProtectedWeakFixedArray":  array,
+	"EmbedderDataArray":        array,
+	"AwaitContext":             array,
+	"BlockContext":             array,
+	"CatchContext":             array,
+	"DebugEvaluateContext":     array,
+	"EvalContext":              array,
+	"FunctionContext":          array,
+	"ModuleContext":            array,
+	"ScriptContext":            array,
+	"WithContext":              array,
+	"NativeContext":            {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
+	"PropertyArray":            {header: 16, unit: wordSize, count: propertyCount, tagged: allTagged},
+	"WeakArrayList":            {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
+	"DependentCode":            {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
+	"ArrayList":                {header: 24, unit: wordSize, count: arrayCount, tagged: allTagged},
+	"RegExpMatchInfo":          {header: 40, unit: wordSize, count: arrayCount, tagged: allTagged},
+	"SloppyArgumentsElements":  {header: 32, unit: wordSize, count: arrayCount, tagged: allTagged},
+	"FixedDoubleArray":         {header: 16, unit: wordSize, count: arrayCount, tagged: wordSize},
+	"ExternalPointerArray":     {header: 16, unit: wordSize, count: arrayCount, tagged: wordSize},
+	"ByteArray":                {header: 16, unit: 1, count: arrayCount, tagged: wordSize},
+	"TrustedByteArray":         {header: 16, unit: 1, count: arrayCount, tagged: wordSize},
+	"SeqOneByteString":         {header: stringFirst, unit: 1, count: int32At12, tagged: wordSize},
+	"SeqTwoByteString":         {header: stringFirst, unit: 2, count: int32At12, tagged: wordSize},
+	"BigInt":                   {header: 16, unit: wordSize, count: digitCount, tagged: wordSize},
+	"PreparseData":             {header: 16, unit: wordSize, count: preparseWords, tagged: allTagged},
 }
 
-// shapeRows has what versions changed, oldest first.
-var shapeRows = []struct {
-	from  Version
-	kind  string
-	shape shape
-}{
-	{Version{9, 4, 0, 0}, "Code", shape{header: 96, unit: 1, count: codeBytes, tagged: 40, align: 32}},
-	{Version{10, 1, 0, 0}, "Code", shape{header: 128, unit: 1, count: codeBytes, tagged: 40, align: 64}},
-	{Version{9, 4, 0, 0}, "BytecodeArray", shape{header: 54, unit: 1, count: arrayCount, tagged: 40}},
-	{Version{10, 2, 0, 0}, "BytecodeArray", shape{header: 56, unit: 1, count: arrayCount, tagged: 40}},
-	{Version{11, 3, 0, 0}, "BytecodeArray", shape{header: 54, unit: 1, count: arrayCount, tagged: 40}},
-	{Version{12, 4, 0, 0}, "BytecodeArray", shape{header: 64, unit: 1, count: arrayCount, tagged: 48}},
-	{Version{11, 3, 0, 0}, "FeedbackVector", shape{header: 56, unit: wordSize, count: int32At8, tagged: allTagged}},
-	{Version{13, 6, 0, 0}, "FeedbackVector", shape{header: 48, unit: wordSize, count: int32At8, tagged: allTagged}},
-	{Version{12, 4, 0, 0}, "ObjectBoilerplateDescription", shape{header: 32, unit: wordSize, count: arrayCount, tagged: allTagged}},
-	{Version{12, 4, 0, 0}, "ScriptContextTable", shape{header: 32, unit: wordSize, count: arrayCount, tagged: allTagged}},
-	{Version{12, 4, 0, 0}, "InstructionStream", shape{header: 32, unit: 1, count: int32At24, tagged: 24, align: 64}},
-	{Version{13, 6, 0, 0}, "FeedbackMetadata", shape{header: 16, unit: 1, count: slotAndClosureBytes, tagged: wordSize}},
-	{Version{13, 6, 233, 11}, "FreeSpace", shape{unit: wordSize, count: arrayCount, tagged: wordSize}}, // bytes in .8 and .10: Node.js 24.0 to 24.11
-	{Version{14, 1, 0, 0}, "DescriptorArray", shape{header: 32, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}},
-	{Version{14, 1, 0, 0}, "StrongDescriptorArray", shape{header: 32, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}},
+// shapesOf returns the shapes that releases differ in; those without a header
+// are not known.
+func shapesOf(s *release.Sizes) map[string]shape {
+	metadata, free := slotKindBytes, 1
+	if s.FeedbackMetadataClosures {
+		metadata = slotAndClosureBytes
+	}
+	if s.FreeSpaceInWords {
+		free = wordSize
+	}
+	descriptors := shape{header: s.DescriptorArray, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}
+	all := map[string]shape{
+		"Code":                         {header: s.Code, unit: 1, count: codeBytes, tagged: 40, align: s.CodeAlign},
+		"InstructionStream":            {header: s.InstructionStream, unit: 1, count: int32At24, tagged: 24, align: 64},
+		"BytecodeArray":                {header: s.BytecodeArray, unit: 1, count: arrayCount, tagged: s.BytecodeArrayTagged},
+		"FeedbackVector":               {header: s.FeedbackVector, unit: wordSize, count: int32At8, tagged: allTagged},
+		"FeedbackMetadata":             {header: 16, unit: 1, count: metadata, tagged: wordSize},
+		"ObjectBoilerplateDescription": {header: s.BoilerplateDescription, unit: wordSize, count: arrayCount, tagged: allTagged},
+		"ScriptContextTable":           {header: s.ScriptContextTable, unit: wordSize, count: arrayCount, tagged: allTagged},
+		"DescriptorArray":              descriptors,
+		"StrongDescriptorArray":        descriptors,
+	}
+	maps.DeleteFunc(all, func(_ string, s shape) bool { return s.header == 0 })
+	all["FreeSpace"] = shape{unit: free, count: arrayCount, tagged: wordSize}
+	return all
 }
 
 func int32Of(head []byte, offset int) int {

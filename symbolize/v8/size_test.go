@@ -3,6 +3,8 @@ package v8
 import (
 	"encoding/binary"
 	"testing"
+
+	"ustack/symbolize/v8/release"
 )
 
 // head makes an object's first words; 0 is its map.
@@ -14,20 +16,30 @@ func head(words ...uint64) []byte {
 	return b
 }
 
+// heapOf makes a heap of a version of V8 without any memory.
+func heapOf(t *testing.T, v release.Version) *Heap {
+	t.Helper()
+	r, err := release.For(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Heap{release: r, shapes: shapesOf(&r.Sizes)}
+}
+
 func TestSizeOfObjectIsCountedFromItsHead(t *testing.T) {
 	var (
-		node16  = Version{9, 4, 146, 26}
-		node18  = Version{10, 2, 154, 26}
-		node20  = Version{11, 3, 244, 8}
-		node22  = Version{12, 4, 254, 21}
-		first24 = Version{13, 6, 233, 10} // of Node.js 24.11
-		node24  = Version{13, 6, 233, 17}
-		node26  = Version{14, 6, 202, 34}
+		node16  = release.Version{Major: 9, Minor: 4, Build: 146, Patch: 26}
+		node18  = release.Version{Major: 10, Minor: 2, Build: 154, Patch: 26}
+		node20  = release.Version{Major: 11, Minor: 3, Build: 244, Patch: 8}
+		node22  = release.Version{Major: 12, Minor: 4, Build: 254, Patch: 21}
+		first24 = release.Version{Major: 13, Minor: 6, Build: 233, Patch: 10} // of Node.js 24.11
+		node24  = release.Version{Major: 13, Minor: 6, Build: 233, Patch: 17}
+		node26  = release.Version{Major: 14, Minor: 6, Build: 202, Patch: 34}
 	)
 	const smi = 1 << 32
 	for _, test := range []struct {
 		name    string
-		version Version
+		version release.Version
 		m       Map
 		head    []byte
 		want    int
@@ -61,7 +73,7 @@ func TestSizeOfObjectIsCountedFromItsHead(t *testing.T) {
 		{"descriptors", node26, Map{Kind: "DescriptorArray"}, head(0x700010001), 56},
 		{"inner functions", node20, Map{Kind: "PreparseData"}, head(10 | 1<<32), 40},
 	} {
-		h := &Heap{version: test.version}
+		h := heapOf(t, test.version)
 		f, ok := h.Form(&test.m)
 		if !ok {
 			t.Errorf("%s: form of %s is not known", test.name, test.m.Kind)
@@ -74,7 +86,7 @@ func TestSizeOfObjectIsCountedFromItsHead(t *testing.T) {
 }
 
 func TestOnlyReferencesAreTagged(t *testing.T) {
-	h := &Heap{version: Version{12, 4, 0, 0}}
+	h := heapOf(t, release.Version{Major: 12, Minor: 4})
 	for kind, want := range map[string]int{
 		"FixedArray": allTagged, "FunctionContext": allTagged, "FixedDoubleArray": wordSize,
 		"SeqOneByteString": wordSize, "ByteArray": wordSize, "BytecodeArray": 48,
@@ -95,7 +107,8 @@ func TestOnlyReferencesAreTagged(t *testing.T) {
 func TestSizeOfReadsOnlyWhatIsThere(t *testing.T) {
 	const at = fuzzBase
 	mem := space(head(2 << 32))
-	h := &Heap{heap: heap{mem: mem}, version: Version{12, 4, 0, 0}}
+	h := heapOf(t, release.Version{Major: 12, Minor: 4})
+	h.mem = mem
 	o := Object{at, &Map{Kind: "FixedArray"}}
 	if got, err := h.SizeOf(o); err != nil || got != 32 {
 		t.Errorf("size = %d, %v, want 32", got, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/release"
 )
 
 // Memory is that of a process that stands still.
@@ -41,59 +42,24 @@ const (
 	fromPage    = 1 << 3  // flag of a page of the new space that objects were moved from
 )
 
-// A pageRow is where V8 keeps what a page's header says, from a version on.
-type pageRow struct {
-	from                                 v8.Version
-	metadata                             bool // all but the flags is where the header's second word points
-	flags, size, heap, start, end, owner int
-	spaces                               string // names by number
-}
-
-// pageRows has a line for each form of header, oldest first: measured in the
-// official binaries of Node.js 16 to 26.
-var pageRows = []pageRow{
-	{v8.Version{}, false, 8, 0, 16, 24, 32, 64, "readonly old code map large code-large new-large new"},
-	{v8.Version{Major: 11}, false, 8, 0, 16, 24, 32, 64, "readonly new old code shared new-large large code-large shared-large"},
-	{
-		v8.Version{Major: 12},
-		false, 0, 16, 24, 32, 40, 72,
-		"readonly new old code shared trusted new-large large code-large shared-large trusted-large",
-	},
-	{
-		v8.Version{Major: 13},
-		true, 0, 0x30, 0x40, 0x48, 0x38, 0x50,
-		"readonly new old code shared trusted shared-trusted new-large large code-large shared-large shared-trusted-large trusted-large",
-	},
-}
-
 // ownerSpace is where the object that stands for a space has the space's number.
 const ownerSpace = 16
 
 // A pageFinder reads headers of pages.
 type pageFinder struct {
 	memory Memory
-	row    pageRow
-	spaces []string
+	header *release.Pages
 }
 
-func newPageFinder(m Memory, version v8.Version) *pageFinder {
-	f := &pageFinder{memory: m}
-	for _, row := range pageRows {
-		if row.from.Compare(version) <= 0 {
-			f.row, f.spaces = row, strings.Fields(row.spaces)
-		}
-	}
-	return f
-}
-
-// FindPages returns the pages that V8's objects are in, by address.
-func FindPages(m Memory, version v8.Version) []Page {
-	return slices.DeleteFunc(findPages(m, version), func(p Page) bool { return p.freed })
+// FindPages returns the pages that V8's objects are in, by address, of a V8 whose
+// pages have such headers.
+func FindPages(m Memory, header *release.Pages) []Page {
+	return slices.DeleteFunc(findPages(m, header), func(p Page) bool { return p.freed })
 }
 
 // findPages returns all pages, those included that V8 has given up.
-func findPages(m Memory, version v8.Version) []Page {
-	f := newPageFinder(m, version)
+func findPages(m Memory, header *release.Pages) []Page {
+	f := &pageFinder{m, header}
 	var pages []Page
 	end := uint64(0)
 	for _, r := range m.Regions() {
@@ -129,9 +95,9 @@ func (f *pageFinder) read(at uint64) (Page, bool) {
 	if _, err := f.memory.ReadAt(head[:], at); err != nil {
 		return Page{}, false
 	}
-	flags := wordOf(head[:], f.row.flags)
+	flags := wordOf(head[:], f.header.Flags)
 	data = head
-	if f.row.metadata {
+	if f.header.MetadataApart {
 		metadata := wordOf(head[:], 8)
 		if metadata == 0 || metadata%8 != 0 {
 			return Page{}, false
@@ -141,10 +107,10 @@ func (f *pageFinder) read(at uint64) (Page, bool) {
 		}
 	}
 	p := Page{
-		Address: at, Size: wordOf(data[:], f.row.size), Heap: wordOf(data[:], f.row.heap),
-		Start: wordOf(data[:], f.row.start), End: wordOf(data[:], f.row.end),
+		Address: at, Size: wordOf(data[:], f.header.Size), Heap: wordOf(data[:], f.header.Heap),
+		Start: wordOf(data[:], f.header.Start), End: wordOf(data[:], f.header.End),
 	}
-	owner := wordOf(data[:], f.row.owner)
+	owner := wordOf(data[:], f.header.Owner)
 	switch {
 	case p.Size < minPage, p.Size > maxPage, p.Size%minPage != 0:
 		return Page{}, false
@@ -165,17 +131,17 @@ func (f *pageFinder) read(at uint64) (Page, bool) {
 // space.
 func (f *pageFinder) space(owner uint64) string {
 	if owner == 0 {
-		return f.spaces[0]
+		return f.header.Spaces[0]
 	}
 	var number [4]byte
 	if _, err := f.memory.ReadAt(number[:], owner+ownerSpace); err != nil {
 		return ""
 	}
 	n := binary.LittleEndian.Uint32(number[:])
-	if n >= uint32(len(f.spaces)) {
+	if n >= uint32(len(f.header.Spaces)) {
 		return ""
 	}
-	return f.spaces[n]
+	return f.header.Spaces[n]
 }
 
 // wordOf returns the word at an offset in b.

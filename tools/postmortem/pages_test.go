@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/release"
 )
 
 // madePages returns memory with an old page, a large one and half of an emptied new
@@ -29,9 +29,19 @@ func madePages() madeMemory {
 	return m
 }
 
+// pagesOf returns the headers of a V8's pages.
+func pagesOf(t *testing.T, major, minor int) *release.Pages {
+	t.Helper()
+	r, err := release.For(release.Version{Major: major, Minor: minor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &r.Pages
+}
+
 func TestPagesAreFoundByTheirHeaders(t *testing.T) {
 	const first, heap = 1 << 30, 0x9000
-	got := FindPages(madePages(), v8.Version{Major: 12, Minor: 4})
+	got := FindPages(madePages(), pagesOf(t, 12, 4))
 	want := []Page{
 		{Address: first, Start: first + 0x1140, End: first + pageAlign, Size: pageAlign, Heap: heap, Space: "old"},
 		{Address: first + pageAlign, Start: first + pageAlign + 0x1140, End: first + 4*pageAlign, Size: 3 * pageAlign, Heap: heap, Space: "large"},
@@ -61,7 +71,7 @@ func TestWhatIsNoPageIsNotTakenForOne(t *testing.T) {
 	} {
 		m := madePages()
 		spoil(m)
-		pages := FindPages(m, v8.Version{Major: 12, Minor: 4})
+		pages := FindPages(m, pagesOf(t, 12, 4))
 		if slices.ContainsFunc(pages, func(p Page) bool { return p.Address == first }) {
 			t.Errorf("%s: a page is found there, want none", name)
 		}
@@ -70,22 +80,22 @@ func TestWhatIsNoPageIsNotTakenForOne(t *testing.T) {
 
 func TestSpacesHaveTheNamesOfTheVersion(t *testing.T) {
 	for _, test := range []struct {
-		version v8.Version
-		number  uint32
-		want    string
+		major, minor int
+		number       uint32
+		want         string
 	}{
-		{v8.Version{Major: 9, Minor: 4}, 7, "new"},
-		{v8.Version{Major: 10, Minor: 2}, 1, "old"},
-		{v8.Version{Major: 11, Minor: 3}, 1, "new"},
-		{v8.Version{Major: 12, Minor: 4}, 5, "trusted"},
-		{v8.Version{Major: 14, Minor: 6}, 8, "large"},
-		{v8.Version{Major: 14, Minor: 6}, 13, ""},
+		{9, 4, 7, "new"},
+		{10, 2, 1, "old"},
+		{11, 3, 1, "new"},
+		{12, 4, 5, "trusted"},
+		{14, 6, 8, "large"},
+		{14, 6, 13, ""},
 	} {
 		m := madeMemory{0x8000: make([]byte, 64)}
 		m.put(0x8000, 0, 0, uint64(test.number))
-		f := newPageFinder(m, test.version)
+		f := pageFinder{m, pagesOf(t, test.major, test.minor)}
 		if got := f.space(0x8000); got != test.want {
-			t.Errorf("space %d of V8 %v = %q, want %q", test.number, test.version, got, test.want)
+			t.Errorf("space %d of V8 %d.%d = %q, want %q", test.number, test.major, test.minor, got, test.want)
 		}
 		if got := f.space(0); got != "readonly" {
 			t.Errorf("space of no owner = %q, want readonly", got)

@@ -98,7 +98,7 @@ func (s Signal) reason(pid int) string {
 // spaces adds up V8's pages, the largest sum first.
 func (d *Dump) spaces() Spaces {
 	spaces := Spaces{}
-	for _, p := range FindPages(d, d.binary.Version) {
+	for _, p := range FindPages(d, &d.binary.Release.Pages) {
 		at := slices.IndexFunc(spaces, func(s Space) bool { return s.Name == p.Space })
 		if at < 0 {
 			at = len(spaces)

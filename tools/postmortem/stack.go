@@ -83,14 +83,10 @@ func (w *walker) findConstructors() {
 	}
 }
 
-// classTypes is the first V8 whose class constructors are of a type of their own,
-// the last of functions' types.
-const classTypes = 10
-
-// isClass reports whether a function is a class's constructor; false before
-// classTypes, which has no Maglev.
+// isClass reports whether a function is a class's constructor; false where these
+// have no type of their own, in V8 that has no Maglev.
 func (d *Dump) isClass(function v8.Value) bool {
-	if d.heap == nil || d.binary.Version.Major < classTypes {
+	if d.heap == nil || !d.binary.Release.Functions.ClassConstructor {
 		return false
 	}
 	o, err := d.heap.Object(function)

@@ -71,7 +71,7 @@ type pageObjects struct {
 // Walk finds all objects in a process's memory.
 func Walk(ctx context.Context, m Memory, h *v8.Heap) (*Objects, error) {
 	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
-	o.mapped = findPages(m, h.Version())
+	o.mapped = findPages(m, &h.Release().Pages)
 	return o, o.walk(ctx)
 }
 

@@ -42,7 +42,7 @@ func damage(d *Dump, pages []Page, distance uint64, seed uint64) *damaged {
 // included, and looks at what is left in all ways.
 func TestDamagedHeapIsNoEnd(t *testing.T) {
 	d, _ := censusDump(t, "24.21.0", 300, 300)
-	pages := FindPages(d, d.Heap().Version())
+	pages := FindPages(d, &d.Heap().Release().Pages)
 	for seed, distance := range []uint64{1 << 14, 1 << 10, 1 << 8, 1 << 5} {
 		m := damage(d, pages, distance, uint64(seed))
 		h, err := v8.NewHeap(m, d.Binary())

@@ -3,7 +3,6 @@ package postmortem
 import (
 	"testing"
 
-	"ustack/symbolize/v8"
 	"ustack/tools/core"
 )
 
@@ -67,7 +66,7 @@ func pagesAreInSpaces(t *testing.T, g *Graph, _ censusFacts) {
 func TestNoPagesInAbsurdMemory(t *testing.T) {
 	const size = 24 << 30
 	m := emptyMemory{Region{Start: 1 << 32, End: 1<<32 + size, Write: true}}
-	if got := FindPages(m, v8.Version{Major: 12}); got != nil {
+	if got := FindPages(m, pagesOf(t, 12, 4)); got != nil {
 		t.Errorf("pages = %v, want none", got)
 	}
 }

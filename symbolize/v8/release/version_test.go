@@ -1,4 +1,4 @@
-package v8
+package release
 
 import (
 	"slices"
@@ -46,7 +46,7 @@ func TestVersionsAreInOrder(t *testing.T) {
 		}
 		versions = append(versions, v)
 	}
-	if !slices.IsSortedFunc(versions, Version.Compare) {
+	if !slices.IsSortedFunc(versions, Version.compare) {
 		t.Errorf("versions %v are not in order", versions)
 	}
 }

@@ -1,10 +1,4 @@
-// Package v8 knows how V8 lays out its frames, functions, scripts and strings in
-// memory, and reads them. What a binary's own v8dbg_ metadata says is taken from
-// there; what that omits comes from a table of measured values (rows.go).
-//
-// Supported is V8 9.4 (Node.js 16.20) and newer on x86-64, as Node.js builds it:
-// without pointer compression and without the sandbox.
-package v8
+package release
 
 import (
 	"cmp"
@@ -42,8 +36,8 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d.%d.%d.%d", v.Major, v.Minor, v.Build, v.Patch)
 }
 
-// Compare returns -1, 0 or 1 as v is older than, the same as, or newer than w.
-func (v Version) Compare(w Version) int {
+// compare returns -1, 0 or 1 as v is older than, the same as, or newer than w.
+func (v Version) compare(w Version) int {
 	return cmp.Or(
 		cmp.Compare(v.Major, w.Major),
 		cmp.Compare(v.Minor, w.Minor),

@@ -1,0 +1,60 @@
+package release
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// registry has the releases in no order: each file of a release adds its own.
+var registry []*Release
+
+// register adds a release.
+func register(r Release) *Release {
+	registry = append(registry, &r)
+	return &r
+}
+
+// An UnknownVersionError says that the layout of this V8 was never measured:
+// what it keeps where would be guessed, and names read by it invented.
+type UnknownVersionError struct{ Version Version }
+
+func (e *UnknownVersionError) Error() string {
+	var nodes []string
+	for _, r := range All() {
+		nodes = append(nodes, r.Node)
+	}
+	nodes = slices.Compact(nodes)
+	last := len(nodes) - 1
+	return fmt.Sprintf("V8 %v has a layout not known here (known: Node.js %s and %s)", e.Version, strings.Join(nodes[:last], ", "), nodes[last])
+}
+
+// For returns the layout of a version of V8, which is the result's Version, or an
+// *UnknownVersionError.
+func For(v Version) (*Release, error) {
+	for _, r := range registry {
+		if r.Version.Major == v.Major && r.Version.Minor == v.Minor {
+			return r.at(v), nil
+		}
+	}
+	return nil, &UnknownVersionError{v}
+}
+
+// All returns the known releases, oldest first, each as of its newest patch level.
+func All() []*Release {
+	return slices.SortedFunc(slices.Values(registry), func(a, b *Release) int { return a.Version.compare(b.Version) })
+}
+
+// at returns the layout of a patch level of r.
+func (r *Release) at(v Version) *Release {
+	old := *r
+	old.Version = v
+	old.Types, old.Fields = maps.Clone(r.Types), maps.Clone(r.Fields)
+	for _, c := range r.Before {
+		if v.compare(c.Version) < 0 {
+			c.Apply(&old)
+		}
+	}
+	return &old
+}
