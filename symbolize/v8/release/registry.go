@@ -10,8 +10,9 @@ import (
 // registry has the releases in no order: each file of a release adds its own.
 var registry []*Release
 
-// register adds a release.
-func register(r Release) *Release {
+// Register adds a release. Its file does so; it must not be called once versions
+// are looked up.
+func Register(r Release) *Release {
 	registry = append(registry, &r)
 	return &r
 }

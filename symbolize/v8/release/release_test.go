@@ -118,3 +118,31 @@ func TestPatchLevelsOfAReleaseMayDiffer(t *testing.T) {
 		}
 	}
 }
+
+func TestReleasesAreComplete(t *testing.T) {
+	for _, r := range All() {
+		for what, ok := range map[string]bool{
+			"names of spaces":            len(r.Pages.Spaces) > 0 && r.Pages.Spaces[0] == "readonly",
+			"scope types":                slices.Contains(r.Scopes.Types, "module"),
+			"scope types with positions": r.Scopes.Positions != 0 || subset(r.Scopes.TypesWithPositions, r.Scopes.Types),
+			"types of typed arrays":      len(r.Objects.ElementsTypes) >= 11 && r.Objects.ElementsKind > 0,
+			"embedder fields":            r.Objects.EmbedderFields > 0,
+			"isolate":                    r.Isolate.GCCount > 0 && r.Isolate.GCState > 0 && r.Isolate.VMState > 0,
+			"dispatch table":             r.Functions.DispatchHandle == (r.Isolate.DispatchTable != Place{}),
+			"frames":                     r.Frames.ExitReceiver > 0 && r.Frames.BuiltinExitFunction > 0,
+			"scripts":                    r.Scripts.ID > 0 && r.Scripts.SourceURL > 0,
+			"positions":                  r.Code.Deopt > 0 && r.Code.Positions > 0 && r.Code.DeoptInlinings > 0,
+			"bytecodes":                  r.Fields["BytecodeArray.data"] == uint16(r.Sizes.BytecodeArray),
+			"WebAssembly":                r.Wasm.Module > 0 && r.Wasm.Script > 0 && r.Wasm.KindBits > 0,
+		} {
+			if !ok {
+				t.Errorf("V8 %v: %s are missing or do not agree", r.Version, what)
+			}
+		}
+	}
+}
+
+// subset reports whether the names are all among others, and there are any.
+func subset(names, others []string) bool {
+	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(others, n) })
+}

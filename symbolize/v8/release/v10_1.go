@@ -1,7 +1,7 @@
 package release
 
 // Node.js 18.0 to 18.2.
-var _ = register(Release{
+var _ = Register(Release{
 	Version: Version{Major: 10, Minor: 1},
 	Node:    "18",
 

@@ -1,7 +1,7 @@
 package release
 
 // Node.js 18.3 and later.
-var _ = register(Release{
+var _ = Register(Release{
 	Version: Version{Major: 10, Minor: 2},
 	Node:    "18",
 

@@ -1,7 +1,7 @@
 package release
 
 // Node.js 20.
-var _ = register(Release{
+var _ = Register(Release{
 	Version: Version{Major: 11, Minor: 3},
 	Node:    "20",
 

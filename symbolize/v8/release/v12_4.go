@@ -1,7 +1,7 @@
 package release
 
 // Node.js 22.
-var _ = register(Release{
+var _ = Register(Release{
 	Version: Version{Major: 12, Minor: 4},
 	Node:    "22",
 

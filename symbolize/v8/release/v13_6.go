@@ -1,7 +1,7 @@
 package release
 
 // Node.js 24.
-var _ = register(Release{
+var _ = Register(Release{
 	Version: Version{Major: 13, Minor: 6},
 	Node:    "24",
 	Before: []Change{

@@ -1,7 +1,7 @@
 package release
 
 // Node.js 25.
-var _ = register(Release{
+var _ = Register(Release{
 	Version: Version{Major: 14, Minor: 1},
 	Node:    "25",
 

@@ -1,7 +1,7 @@
 package release
 
 // Node.js 16.14 to 16.20.
-var _ = register(Release{
+var _ = Register(Release{
 	Version: Version{Major: 9, Minor: 4},
 	Node:    "16.20",
 
