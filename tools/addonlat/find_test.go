@@ -83,11 +83,11 @@ func TestFunctionsAreFoundWhereTheSymbolsAre(t *testing.T) {
 	}
 }
 
-// stripped returns the path of a copy of node without symbols.
-func stripped(t *testing.T, node string) string {
+// stripped returns the path of a copy of file without symbols.
+func stripped(t *testing.T, file string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "node")
-	if out, err := exec.CommandContext(t.Context(), "strip", "-o", path, node).CombinedOutput(); err != nil {
+	path := filepath.Join(t.TempDir(), filepath.Base(file))
+	if out, err := exec.CommandContext(t.Context(), "strip", "-o", path, file).CombinedOutput(); err != nil {
 		nodetest.MustRun(t, fmt.Sprintf("strip: %v: %s", err, out))
 	}
 	return path

@@ -104,9 +104,11 @@ func TestCallbacksAreKinds(t *testing.T) {
 
 // TestNodesOwnWorkIsShownOnRequest also shows that an add-on's is not mistaken for it.
 func TestNodesOwnWorkIsShownOnRequest(t *testing.T) {
-	eachVersion(t, func(t *testing.T, _, node string) {
+	eachVersion(t, func(t *testing.T, version, node string) {
 		paths := addons(t, node, nodetest.FramePointers)
-		checkNodesOwn(t, node, paths, nil)
+		if version == anyVersion {
+			checkNodesOwn(t, node, paths, nil)
+		}
 		checkNodesOwn(t, node, paths, ownKeys)
 	})
 }
@@ -160,6 +162,29 @@ func checkNodesOwn(t *testing.T, node string, addons, ownKeys map[string]string)
 	}
 	if p := pool(t, r); p.Completed+p.Uring < 29+23+19+17+13+11+7+5 {
 		t.Errorf("pool = %+v, want node's own jobs counted in any case", p)
+	}
+}
+
+// TestStrippedAddonsJobsGoByTheResourcesName: Node-API knows a name where the file has
+// none. What calls libuv itself goes by its place in the file.
+func TestStrippedAddonsJobsGoByTheResourcesName(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, anyVersion)
+	plan := kindsPlan(t, node, nodetest.FramePointers)
+	for source := range plan.Addons {
+		const unexported = "-fvisibility=hidden" // else a C++ class's functions keep their names
+		plan.Addons[source] = stripped(t, nodetest.Addon(t, node, source, nodetest.FramePointers, unexported))
+	}
+	r, _ := measure(t, node, plan, Options{})
+	got := make(map[string]uint64)
+	for key, count := range counts(r) {
+		key, _, _ = strings.Cut(key, "0x")
+		got[key] += count
+	}
+	want := map[string]uint64{"rawuv_cc.node`": 23, "napi_c": 19, "napi_cc": 13, "own näme": 17 + 11}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("jobs by kind (-want +got):\n%s", diff)
 	}
 }
 
