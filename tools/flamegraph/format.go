@@ -90,12 +90,8 @@ func (p *Profile) summary() string {
 	processes := len(p.processes())
 	if processes > 1 { // each of a version of its own
 		parts = append(parts, fmt.Sprintf("%d processes", processes))
-	}
-	if p.Node != "" && processes < 2 {
-		parts = append(parts, "Node.js "+clean(p.Node))
-	}
-	if p.V8 != "" && processes < 2 {
-		parts = append(parts, "V8 "+clean(p.V8))
+	} else {
+		parts = versions(p.Node, p.V8)
 	}
 	s := plural(p.Samples, "sample")
 	if p.Hz > 0 {

@@ -44,6 +44,11 @@ func (p *Profile) Pprof() *profile.Profile {
 	if losses := p.losses(); losses != "" {
 		b.out.Comments = append(b.out.Comments, losses)
 	}
+	if processes := p.processes(); len(processes) > 1 { // of one, the summary has the versions
+		for _, part := range processes {
+			b.out.Comments = append(b.out.Comments, part.String())
+		}
+	}
 	if p.Hz <= 0 {
 		b.out.SampleType = b.out.SampleType[:1]
 		b.out.DefaultSampleType = "samples"

@@ -58,14 +58,29 @@ func (p *Profile) process(pid int) Process {
 
 // String names the process with its versions.
 func (p Process) String() string {
-	words := []string{clean(p.Title)}
-	if p.Node != "" {
-		words = append(words, "Node.js "+clean(p.Node))
+	return strings.Join(append([]string{clean(p.Title)}, versions(p.Node, p.V8)...), ", ")
+}
+
+// versions names the versions of Node.js and V8 that are known.
+func versions(node, v8 string) (known []string) {
+	if node != "" {
+		known = append(known, "Node.js "+clean(node))
 	}
-	if p.V8 != "" {
-		words = append(words, "V8 "+clean(p.V8))
+	if v8 != "" {
+		known = append(known, "V8 "+clean(v8))
 	}
-	return strings.Join(words, ", ")
+	return known
+}
+
+// versionsOf names the versions of what process pid runs.
+func (p *Profile) versionsOf(pid int) []string {
+	if known := p.process(pid); known.Node != "" || known.V8 != "" {
+		return versions(known.Node, known.V8)
+	}
+	if len(p.processes()) > 1 { // which one has p's is not known
+		return nil
+	}
+	return versions(p.Node, p.V8)
 }
 
 // rooted returns p with the process as the root of each stack, where p is of

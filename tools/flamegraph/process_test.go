@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ustack/symbolize"
 )
 
@@ -32,6 +34,7 @@ func TestProcessesAreKeptApart(t *testing.T) {
 		"collapsed": {"node 1 a:b.js, Node.js v18.20.8, V8 10.2;work /srv/a.js:3:5 10\n", "process 2;work /srv/a.js:3:5 30\n"},
 		"svg":       {`data-name="process 2"`, `data-name="node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
 		"html":      {`"process 2"`, `"node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
+		"speedscope": {`"name":"1/1, Node.js v18.20.8, V8 10.2"`, `"name":"2/2"`},
 		"json": {
 			`"processes":[{"pid":2,"title":"process 2","node":"","v8":"","samples":30},` +
 				`{"pid":1,"title":"node 1 a;b.js","node":"v18.20.8","v8":"10.2","samples":10}]`,
@@ -49,6 +52,22 @@ func TestProcessesAreKeptApart(t *testing.T) {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s has no %q in\n%.2000s", format, want, out.String())
 			}
+		}
+	}
+}
+
+func TestPprofNamesVersions(t *testing.T) {
+	one := two()
+	one.Stacks = one.Stacks[:1]
+	for name, test := range map[string]struct {
+		of   *Profile
+		want []string
+	}{
+		"one process":   {one, []string{"Node.js v22.23.3, V8 12.4, 40 samples at 99 Hz"}},
+		"two processes": {two(), []string{"2 processes, 40 samples at 99 Hz, 2 threads", "process 2", "node 1 a;b.js, Node.js v18.20.8, V8 10.2"}},
+	} {
+		if diff := cmp.Diff(test.want, test.of.Pprof().Comments); diff != "" {
+			t.Errorf("%s: comments (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package flamegraph
 import (
 	"io"
 	"slices"
+	"strings"
 
 	"ustack/symbolize"
 )
@@ -39,7 +40,8 @@ type (
 	}
 )
 
-// writeSpeedscope writes a sampled profile for each thread. Weights are CPU
+// writeSpeedscope writes a sampled profile for each thread, named by the thread and
+// the versions of what it runs. Weights are CPU
 // time, or samples if the frequency is not known; the order of samples in time
 // is not kept.
 func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
@@ -51,7 +53,8 @@ func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 	busiest := uint64(0)
 	index := map[symbolize.Frame]int{}
 	for i, t := range p.Merge().threads() {
-		profile := speedscopeProfile{Type: "sampled", Name: t.String(), Unit: "nanoseconds", Samples: [][]int{}, Weights: []int64{}}
+		title := strings.Join(append([]string{t.String()}, p.versionsOf(t.PID)...), ", ")
+		profile := speedscopeProfile{Type: "sampled", Name: title, Unit: "nanoseconds", Samples: [][]int{}, Weights: []int64{}}
 		weight := p.period().Nanoseconds()
 		if weight == 0 {
 			profile.Unit, weight = "none", 1
