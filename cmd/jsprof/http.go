@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,20 +115,22 @@ var headers = map[string]string{
 	"X-Frame-Options":              "DENY",
 }
 
-// named reports whether r's Host header is the listener's: the name that the
-// user gave, the address that r came to, or localhost where that is loopback.
-// The port may be another, as through an ssh tunnel; no site can choose a name
-// by it.
+// named reports whether r's Host header is the listener's: the port that r came to,
+// and the name that the user gave, the address that r came to, or localhost where that
+// is loopback.
 func (g *guard) named(r *http.Request) bool {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if local == nil {
 		return false
 	}
+	host, port := r.Host, "80" // which browsers leave out
+	if name, number, err := net.SplitHostPort(host); err == nil {
+		host, port = name, number
+	}
+	if port != strconv.Itoa(local.Port) {
+		return false
+	}
+	host = strings.Trim(host, "[]")
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap() == local.AddrPort().Addr().Unmap()
 	}

@@ -139,7 +139,10 @@ func TestChaosHostileHTTPClientWithoutTheTokenGetsNothing(t *testing.T) {
 	}{
 		{"GET", root + "top", "", 200},
 		{"GET", root + "top", "localhost:" + port, 200},
-		{"GET", root + "top", "LOCALHOST:1234", 200}, // an ssh tunnel's other end
+		{"GET", root + "top", "LOCALHOST:" + port, 200},
+		{"GET", root + "top", "localhost:1234", 403},
+		{"GET", root + "top", "localhost", 403},
+		{"GET", root + "top", "127.0.0.1:1234", 403},
 		{"GET", root, "", 301},
 		{"GET", "/", "", 403},
 		{"GET", "/top", "", 403},
