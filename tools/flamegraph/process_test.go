@@ -31,9 +31,9 @@ func TestProcessesAreKeptApart(t *testing.T) {
 			"25.0%  node 1 a;b.js, Node.js v18.20.8, V8 10.2\n",
 			"      10 100.0%        10 100.0%  work", "      30 100.0%        30 100.0%  work",
 		},
-		"collapsed": {"node 1 a:b.js, Node.js v18.20.8, V8 10.2;work /srv/a.js:3:5 10\n", "process 2;work /srv/a.js:3:5 30\n"},
-		"svg":       {`data-name="process 2"`, `data-name="node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
-		"html":      {`"process 2"`, `"node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
+		"collapsed":  {"node 1 a:b.js, Node.js v18.20.8, V8 10.2;work /srv/a.js:3:5 10\n", "process 2;work /srv/a.js:3:5 30\n"},
+		"svg":        {`data-name="process 2"`, `data-name="node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
+		"html":       {`"process 2"`, `"node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
 		"speedscope": {`"name":"1/1, Node.js v18.20.8, V8 10.2"`, `"name":"2/2"`},
 		"json": {
 			`"processes":[{"pid":2,"title":"process 2","node":"","v8":"","samples":30},` +
