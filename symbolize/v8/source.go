@@ -36,6 +36,14 @@ func (s *Source) Position(offset int) (line, column int) {
 	return s.line + n + 1, offset - int(s.starts[n-1]) + 1
 }
 
+// Lines returns how many lines are kept; a nil source has none.
+func (s *Source) Lines() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.starts) + 1
+}
+
 // ReadScript reads the lines of the script with that id whose Script object is
 // at addr (tagged or not), which it must be still: ErrNotScript otherwise.
 func ReadScript(mem Memory, l Layout, addr uint64, id int) (Source, error) {

@@ -62,6 +62,7 @@ func (e *Events) Flush() error {
 		return fmt.Errorf("flush the kernel's events: %w", err)
 	}
 	<-e.done
+	e.table.reportDropped()
 	return e.err
 }
 

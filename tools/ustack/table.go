@@ -52,11 +52,13 @@ type Table struct {
 	kernelErr error
 	troubles  []error
 	told      map[string]bool // troubles, by text
-	described uint32          // changes of descriptions
-	heard     uint64          // scripts that the kernel has told of
-	rows      uint32          // of unwind tables that the kernel has
-	fresh     []*binary       // files whose unwind tables are to be read
-	reads     sync.WaitGroup  // of those
+	lines     int             // of all scripts' sources
+	dropped   dropped
+	described uint32         // changes of descriptions
+	heard     uint64         // scripts that the kernel has told of
+	rows      uint32         // of unwind tables that the kernel has
+	fresh     []*binary      // files whose unwind tables are to be read
+	reads     sync.WaitGroup // of those
 	closed    bool
 }
 
@@ -327,21 +329,13 @@ func (t *Table) Hurry(ctx context.Context) {
 	t.files.Hurry(ctx)
 }
 
-// Limits on what is kept for programs that make functions without end. Large
-// programs run some 10,000.
-const (
-	maxFunctions = 1 << 17
-	maxScripts   = 1 << 15
-	maxNatives   = 1 << 17 // places in machine code, of one process
-)
-
 // Function takes in a record of the kernel's about a function.
 func (t *Table) Function(raw []byte) {
 	n := Decode[bpf.JsprofName](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if _, known := t.functions[n.Id]; !known && len(t.functions) >= maxFunctions {
-		t.trouble(fmt.Errorf("more than %d functions: the others have no names", maxFunctions))
+		t.dropped.functions++
 		return
 	}
 	t.functions[n.Id] = function{
@@ -362,11 +356,7 @@ func (t *Table) Script(raw []byte) {
 	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil && !s.wasm {
 		s.source = t.source(g, key, n.Id)
 	}
-	if _, known := t.scripts[key]; known || len(t.scripts) < maxScripts {
-		t.scripts[key] = s
-	} else {
-		t.trouble(fmt.Errorf("more than %d scripts: functions of the others have no lines", maxScripts))
-	}
+	t.keepScript(key, s)
 	if t.maps.Heard == nil {
 		return
 	}

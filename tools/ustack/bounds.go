@@ -1,0 +1,52 @@
+package ustack
+
+import "fmt"
+
+// Limits on what is kept for programs that make functions without end. Large
+// programs run some 10,000.
+const (
+	maxFunctions = 1 << 17
+	maxScripts   = 1 << 15
+	maxLines     = 1 << 24 // of all scripts; each takes four bytes
+	maxNatives   = 1 << 17 // places in machine code, of one process
+)
+
+// dropped counts what was not kept for want of room.
+type dropped struct {
+	functions, scripts, sources uint64
+}
+
+// keepScript keeps a script and its source, as far as there is room.
+func (t *Table) keepScript(key scriptKey, s script) {
+	old, known := t.scripts[key]
+	if !known && len(t.scripts) >= maxScripts {
+		t.dropped.scripts++
+		return
+	}
+	t.lines -= old.source.Lines()
+	if t.lines+s.source.Lines() > maxLines {
+		t.dropped.sources++
+		s.source = nil
+	}
+	t.lines += s.source.Lines()
+	t.scripts[key] = s
+}
+
+// reportDropped makes troubles of what was not kept.
+func (t *Table) reportDropped() {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for _, lost := range []struct {
+		count  uint64
+		format string
+		limit  int
+	}{
+		{t.dropped.functions, "%d functions have no names: no more than %d are kept", maxFunctions},
+		{t.dropped.scripts, "%d scripts have no names, nor their functions lines: no more than %d are kept", maxScripts},
+		{t.dropped.sources, "functions of %d scripts have no lines: no more than %d lines are kept", maxLines},
+	} {
+		if lost.count > 0 {
+			t.trouble(fmt.Errorf(lost.format, lost.count, lost.limit))
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package ustack
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/bpf"
+)
+
+// record is what the kernel sends of a function or a script with that text.
+func record(n bpf.JsprofName, text string) []byte {
+	n.Length = uint32(copy(n.Text[:], text))
+	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&n)), unsafe.Sizeof(n))...)
+}
+
+// heapInUse is what the heap holds after a collection.
+func heapInUse() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// TestEndlessFunctionsAreBounded has a program make functions, each in a script of its
+// own, far beyond what is kept: what was dropped is counted, and memory stays bounded.
+func TestEndlessFunctionsAreBounded(t *testing.T) {
+	const beyond = 10_007
+	table := NewTable(Maps{})
+	name := strings.Repeat("n", 512)
+	before := heapInUse()
+	for i := range maxFunctions + beyond {
+		script := int32(i + 1)
+		table.Script(record(bpf.JsprofName{Script: script}, fmt.Sprintf("/srv/%d.js", i)))
+		table.Function(record(bpf.JsprofName{Id: uint64(i), Script: script}, name))
+	}
+	for i := range 100 { // those that are known may come again
+		table.Function(record(bpf.JsprofName{Id: uint64(i)}, name))
+		table.Script(record(bpf.JsprofName{Script: int32(i + 1)}, "/srv/again.js"))
+	}
+	if got, limit := heapInUse()-before, uint64(200<<20); got > limit {
+		t.Errorf("heap grew by %d bytes, want %d at most", got, limit)
+	}
+	table.reportDropped()
+	want := []string{
+		fmt.Sprintf("%d functions have no names: no more than %d are kept", beyond, maxFunctions),
+		fmt.Sprintf("%d scripts have no names, nor their functions lines: no more than %d are kept", maxFunctions+beyond-maxScripts, maxScripts),
+	}
+	var got []string
+	for _, err := range table.Troubles() {
+		got = append(got, err.Error())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("troubles (-want +got):\n%s", diff)
+	}
+	runtime.KeepAlive(table)
+}
+
+func TestFewFunctionsAreAllKept(t *testing.T) {
+	table := NewTable(Maps{})
+	table.Script(record(bpf.JsprofName{Script: 1}, "/srv/a.js"))
+	table.Function(record(bpf.JsprofName{Id: 1, Script: 1}, "f"))
+	table.reportDropped()
+	if err := errors.Join(table.Troubles()...); err != nil {
+		t.Errorf("trouble = %v, want none", err)
+	}
+}
