@@ -59,7 +59,7 @@ test-dist: ## try what dist and install make in an empty root (as root)
 	packaging/test.sh
 
 .PHONY: generate
-generate: clang ## compile the kernel half anew (what is committed needs no clang)
+generate: clang ## compile the kernel half again (what is committed needs no clang)
 	go generate ./...
 
 .PHONY: clang

@@ -9,7 +9,7 @@ import (
 )
 
 // Preempts reports whether the kernel may take the CPU from a thread that is in
-// the kernel, also if that cannot be told (is debugfs mounted?). A program at a
+// the kernel, also if that is not known (is debugfs mounted?). A program at a
 // function of the kernel (fentry, fexit) is not run for a thread while another one
 // is in it on the same CPU: where threads are preempted there, calls go unseen.
 func Preempts() bool {

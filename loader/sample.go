@@ -88,7 +88,7 @@ func (s *Sampler) open(program *ebpf.Program, event Event, cpu int) error {
 	return nil
 }
 
-// Close stops sampling: when it returns the program runs no more.
+// Close stops sampling: when it returns the program no longer runs.
 func (s *Sampler) Close() error {
 	var errs []error
 	for _, fd := range s.events {

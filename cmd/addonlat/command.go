@@ -52,7 +52,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.addonlat.Builtin, "builtin", false, "show node's own work too: fs, dns, crypto, zlib")
 	flags.BoolVar(&f.view.split, "split", false, "draw waiting, running and delivery too")
 	flags.BoolVar(&f.view.table, "table", false, "print rows of numbers instead of drawing")
-	flags.VarP(&f.interval, "interval", "i", "print and begin anew this often")
+	flags.VarP(&f.interval, "interval", "i", "print this often, and start the counts again")
 	flags.BoolVar(&f.view.json, "json", false, "print JSON, one object on a line")
 	flags.Var((*unit)(&f.view.unit), "unit", "print times in ns, us or ms")
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")

@@ -91,7 +91,7 @@ func writeRest(out *bytes.Buffer, r *addonlat.Report) {
 	}
 }
 
-// wrap writes lines of text that fit a table: longer ones go on in further lines,
+// wrap writes lines of text that fit a table: longer ones continue on further lines,
 // after a comma or a colon; what still does not fit is cut.
 func wrap(out *bytes.Buffer, text string) {
 	const width = 100 // columns, as a table has

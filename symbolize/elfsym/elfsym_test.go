@@ -320,7 +320,7 @@ func TestOpenRefuses(t *testing.T) {
 	tests := []struct {
 		name  string
 		image []byte
-		want  string // part of the error; empty if there is none
+		want  string // part of the error; empty for none
 	}{
 		{"a header alone", small(func([]byte) {}), ""},
 		{"empty", nil, "EOF"},

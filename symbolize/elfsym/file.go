@@ -109,7 +109,7 @@ func (f *File) Machine() elf.Machine { return f.machine }
 // Entry is the address at which a program begins; 0 in most libraries.
 func (f *File) Entry() uint64 { return f.entry }
 
-// BuildID is the linker's identifier in hexadecimal, empty if there is none.
+// BuildID is the linker's identifier in hexadecimal, empty if the file has none.
 func (f *File) BuildID() string { return f.buildID }
 
 // TLSSize is the size in bytes of the block of thread-local variables.
@@ -119,7 +119,7 @@ func (f *File) TLSSize() uint64 { return f.tls.Memsz }
 func (f *File) TLSAlign() uint64 { return f.tls.Align }
 
 // UnwindHeader returns the address and size in bytes of the index of the unwind
-// tables (.eh_frame_hdr); size is 0 if there is none.
+// tables (.eh_frame_hdr); size is 0 if the file has none.
 func (f *File) UnwindHeader() (address, size uint64) { return f.unwind.Vaddr, f.unwind.Memsz }
 
 // CodeEnd returns where the section or segment of code ends that address is in.

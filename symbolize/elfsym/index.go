@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxSameName  = 64      // symbols of one name that are looked at
+	maxSameName  = 64      // symbols of one name that are considered
 	maxSameStart = 64      // functions at one address whose names are compared; gcc's clones are fewer
 	maxMatches   = 1 << 16 // symbols of one table that have a prefix; node has some 3,000 of each that is asked for
 

@@ -27,7 +27,7 @@ func (f *File) Address(offset uint64) (address uint64, ok bool) {
 }
 
 // Bias returns what a process has loaded the file's code above the addresses in it,
-// of which it has mapped size bytes from offset on at start; false if there is none.
+// of which it has mapped size bytes from offset on at start; false if no segment has one.
 func (f *File) Bias(start, offset, size uint64) (bias uint64, ok bool) {
 	for _, p := range f.loads {
 		if p.Flags&elf.PF_X != 0 && p.Off < end(offset, size) && offset < end(p.Off, p.Filesz) {

@@ -40,17 +40,17 @@ func binaries(t testing.TB) []string {
 	return found
 }
 
-// A told symbol is one that readelf tells of.
-type told struct {
+// A readelfSymbol is a symbol as readelf prints it.
+type readelfSymbol struct {
 	start, size uint64
 	typ, bind   string
 	name        string
 }
 
 // readelf returns the symbols of all tables.
-func readelf(t testing.TB, path string) []told {
+func readelf(t testing.TB, path string) []readelfSymbol {
 	t.Helper()
-	var all []told
+	var all []readelfSymbol
 	for line := range strings.Lines(run(t, "readelf", "-sW", path)) {
 		// Num: Value Size Type Bind Vis Ndx Name
 		field := strings.Fields(line)
@@ -66,7 +66,7 @@ func readelf(t testing.TB, path string) []told {
 			t.Fatal(err)
 		}
 		name, _, _ := strings.Cut(field[7], "@")
-		all = append(all, told{start, size, field[3], field[4], name})
+		all = append(all, readelfSymbol{start, size, field[3], field[4], name})
 	}
 	return all
 }
@@ -101,9 +101,9 @@ func TestReadelfAgrees(t *testing.T) {
 
 // checkLookup finds the function of random addresses once more, by going
 // through all of what readelf prints.
-func checkLookup(t *testing.T, f *elfsym.File, all []told, code [][2]uint64) {
+func checkLookup(t *testing.T, f *elfsym.File, all []readelfSymbol, code [][2]uint64) {
 	random := rand.New(rand.NewPCG(3, 4))
-	functions := slices.DeleteFunc(slices.Clone(all), func(s told) bool {
+	functions := slices.DeleteFunc(slices.Clone(all), func(s readelfSymbol) bool {
 		return s.typ != "FUNC" && s.typ != "IFUNC" || s.size == 0
 	})
 	for range addresses {
@@ -117,7 +117,7 @@ func checkLookup(t *testing.T, f *elfsym.File, all []told, code [][2]uint64) {
 
 // checkCovering checks Lookup of an address against all functions that hold it.
 // Where none does, Lookup may know a label without a size.
-func checkCovering(t *testing.T, f *elfsym.File, functions []told, address uint64) {
+func checkCovering(t *testing.T, f *elfsym.File, functions []readelfSymbol, address uint64) {
 	t.Helper()
 	var want []string
 	var start uint64
@@ -187,7 +187,7 @@ func TestLookupAgreesWithGDB(t *testing.T) {
 
 // checkSymbols compares all that starts as V8's debugging metadata, its
 // embedded builtins and others do.
-func checkSymbols(t *testing.T, f *elfsym.File, all []told) {
+func checkSymbols(t *testing.T, f *elfsym.File, all []readelfSymbol) {
 	type symbol struct {
 		Name          string
 		Address, Size uint64

@@ -34,7 +34,7 @@ type Options struct {
 	Builtin  bool                // node's own work too
 	Linear   *quantize.LQuantize // count totals by these equal steps too; nil: not
 	Duration time.Duration       // until the context or the targets end if zero
-	Interval time.Duration       // report and begin anew this often; never if zero
+	Interval time.Duration       // report this often, and start the counts again; never if zero
 
 	Started  func()              // called once all is attached; may be nil
 	Progress func(Pool)          // called now and then with the sum of the pools so far; may be nil

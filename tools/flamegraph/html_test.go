@@ -21,8 +21,8 @@ func (b *browser) at(fraction float64, level int) webdriver.Point {
 	}))(document.getElementById("canvas").getBoundingClientRect())`, fraction, level)
 }
 
-// told returns the name, and the line of that label, in the panel of details.
-func (b *browser) told(label string) string {
+// detail returns the name, and the line of that label, in the panel of details.
+func (b *browser) detail(label string) string {
 	b.t.Helper()
 	return eval[string](b, `document.querySelector("#details h2").textContent + ": " +
 		([...document.querySelectorAll("#details tr")].find(tr => tr.textContent.startsWith(arguments[0]))?.cells[1].textContent ?? "")`, label)
@@ -55,7 +55,7 @@ func TestHTMLZooms(t *testing.T) {
 
 	b = open(t, "graph.html", write(t, "html", simple(), Options{}))
 	b.Hover(b.at(0.75*100/117, 2))
-	if got, want := b.told("samples"), "c: 50 · 42.74%"; got != want {
+	if got, want := b.detail("samples"), "c: 50 · 42.74%"; got != want {
 		t.Fatalf("under the pointer: %q, want %q", got, want)
 	}
 	b.Click(b.at(0.75*100/117, 2))
@@ -66,13 +66,13 @@ func TestHTMLZooms(t *testing.T) {
 		want     string
 	}{{0.79, 3, "d: 40 · 34.19%"}, {0.01, 2, "c: 50 · 42.74%"}, {0.99, 1, "main: 100 · 85.47%"}, {0.81, 3, "c: 50 · 42.74%"}} {
 		b.Hover(b.at(tt.fraction, tt.level))
-		if got := b.told("samples"); got != tt.want {
+		if got := b.detail("samples"); got != tt.want {
 			t.Errorf("zoomed, at %g of level %d: %q, want %q", tt.fraction, tt.level, got, tt.want)
 		}
 	}
 	b.Click(b.element("reset"))
 	b.Hover(b.at(0.1, 2))
-	if got, want := b.told("samples"), "a: 20 · 17.09%"; got != want {
+	if got, want := b.detail("samples"), "a: 20 · 17.09%"; got != want {
 		t.Errorf("after reset: %q, want %q", got, want)
 	}
 	b.Quiet()
@@ -104,13 +104,13 @@ func TestHTMLTurnsOver(t *testing.T) {
 	}
 	b.Click(b.element("invert"))
 	b.Hover(top())
-	if got, want := b.told("samples"), "all samples: 117 · 100.00%"; got != want {
+	if got, want := b.detail("samples"), "all samples: 117 · 100.00%"; got != want {
 		t.Errorf("icicle, at the top: %q, want %q", got, want)
 	}
 	b.Screenshot("html-icicle")
 	b.Keys("i", "")
 	b.Hover(top())
-	if got := b.told("samples"); got == "all samples: 117 · 100.00%" && eval[string](b, `document.getElementById("invert").getAttribute("aria-pressed")`) == "true" {
+	if got := b.detail("samples"); got == "all samples: 117 · 100.00%" && eval[string](b, `document.getElementById("invert").getAttribute("aria-pressed")`) == "true" {
 		t.Error("i does not turn the graph back")
 	}
 	b.Quiet()
@@ -122,11 +122,11 @@ func TestHTMLMergesFromTheLeaf(t *testing.T) {
 	b.Screenshot("html-reversed")
 	// Leaves by name: a (20), b (30), c (10), d (57).
 	b.Hover(b.at(80.0/117, 1))
-	if got, want := b.told("samples"), "d: 57 · 48.72%"; got != want {
+	if got, want := b.detail("samples"), "d: 57 · 48.72%"; got != want {
 		t.Errorf("by callee: %q, want %q", got, want)
 	}
 	b.Hover(b.at(62.0/117, 2))
-	if got, want := b.told("samples"), "c: 40 · 34.19%"; got != want {
+	if got, want := b.detail("samples"), "c: 40 · 34.19%"; got != want {
 		t.Errorf("d's caller: %q, want %q", got, want)
 	}
 	b.Quiet()
@@ -135,12 +135,12 @@ func TestHTMLMergesFromTheLeaf(t *testing.T) {
 func TestHTMLShowsOneThread(t *testing.T) {
 	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
 	b.choose("thread", "thread 1")
-	if got, want := b.told("samples"), "all samples: 17 · 100.00%"; got != want {
+	if got, want := b.detail("samples"), "all samples: 17 · 100.00%"; got != want {
 		t.Errorf("the pool's thread: %q, want %q", got, want)
 	}
 	b.choose("thread", "thread 0")
 	b.Hover(b.at(0.75, 2))
-	if got, want := b.told("samples"), "c: 50 · 50.00%"; got != want {
+	if got, want := b.detail("samples"), "c: 50 · 50.00%"; got != want {
 		t.Errorf("the main thread: %q, want %q", got, want)
 	}
 	b.Quiet()
@@ -149,7 +149,7 @@ func TestHTMLShowsOneThread(t *testing.T) {
 func TestHTMLObeysTheKeyboard(t *testing.T) {
 	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
 	b.Keys(webdriver.UpKey+webdriver.UpKey, "") // main, its widest callee
-	if got, want := b.told("samples"), "c: 50 · 42.74%"; got != want {
+	if got, want := b.detail("samples"), "c: 50 · 42.74%"; got != want {
 		t.Fatalf("up, up: %q, want %q", got, want)
 	}
 	b.Keys(webdriver.EnterKey, "")
@@ -157,7 +157,7 @@ func TestHTMLObeysTheKeyboard(t *testing.T) {
 		t.Error("Enter does not zoom")
 	}
 	b.Keys(webdriver.DownKey, "")
-	if got, want := b.told("samples"), "main: 100 · 85.47%"; got != want {
+	if got, want := b.detail("samples"), "main: 100 · 85.47%"; got != want {
 		t.Errorf("down: %q, want %q", got, want)
 	}
 	b.Keys(webdriver.EscapeKey, "")
@@ -215,7 +215,7 @@ func TestHTMLIsSafeFromNames(t *testing.T) {
 func TestHTMLShowsEmptyAndDeepProfiles(t *testing.T) {
 	b := open(t, "empty.html", write(t, "html", &Profile{}, Options{}))
 	b.Screenshot("html-empty")
-	if got, want := b.told("samples"), "all samples: 0 · 0.00%"; got != want {
+	if got, want := b.detail("samples"), "all samples: 0 · 0.00%"; got != want {
 		t.Errorf("empty: %q, want %q", got, want)
 	}
 	b.Quiet()
@@ -224,7 +224,7 @@ func TestHTMLShowsEmptyAndDeepProfiles(t *testing.T) {
 	for range 300 {
 		b.Keys(webdriver.UpKey, "")
 	}
-	if got, want := b.told("samples"), "level299: 5 · 100.00%"; got != want {
+	if got, want := b.detail("samples"), "level299: 5 · 100.00%"; got != want {
 		t.Errorf("300 keys up: %q, want %q", got, want)
 	}
 	b.Screenshot("html-deep")

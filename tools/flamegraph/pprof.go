@@ -64,7 +64,7 @@ func (p *Profile) Pprof() *profile.Profile {
 }
 
 // program returns the file of the program that most stacks are of: that of main
-// or _start, or else that of V8; empty if it cannot be told.
+// or _start, or else that of V8; empty if it is not known.
 func program(stacks []Stack) string {
 	for _, is := range []func(symbolize.Frame) bool{
 		func(f symbolize.Frame) bool { return f.Name == "_start" || f.Name == "main" },

@@ -92,7 +92,7 @@ func (m *Messages) hold(err error) bool {
 }
 
 // Release writes the first warning that was held back, and how many more there
-// were. Later ones are held back no more.
+// were. Later ones are no longer held back.
 func (m *Messages) Release() {
 	m.mutex.Lock()
 	held, more := m.held, m.more

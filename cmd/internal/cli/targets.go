@@ -12,7 +12,7 @@ import (
 // TargetsUse is what stands after the name of a command that has Targets.
 const TargetsUse = "[flags] {-p PID | --comm NAME | --cgroup PATH | --all | -- COMMAND [ARG...]}"
 
-// Targets are the processes that a command is told to look at, in one of these
+// Targets are the processes that a command selects, in one of these
 // ways.
 type Targets struct {
 	PIDs    PIDs

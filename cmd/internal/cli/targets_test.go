@@ -12,7 +12,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// choose runs a command that looks at processes, and returns which.
+// choose runs a command that selects processes, and returns which.
 func choose(args ...string) (targets Targets, status int, stderr string) {
 	cmd := &cobra.Command{
 		Use: "small " + TargetsUse,

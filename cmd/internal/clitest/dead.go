@@ -24,10 +24,10 @@ func CheckDeadFileServer(t *testing.T, s Sitting, programs ...string) {
 		die    func(*nodetest.FileServer)
 		before bool // the command begins
 	}{
-		{"it answers no more before", (*nodetest.FileServer).Die, true},
+		{"it stops answering before", (*nodetest.FileServer).Die, true},
 		{"it is stopped meanwhile", (*nodetest.FileServer).Hang, false},
 		{"it is stopped before", (*nodetest.FileServer).Hang, true},
-		{"it answers no more meanwhile", (*nodetest.FileServer).Die, false},
+		{"it stops answering meanwhile", (*nodetest.FileServer).Die, false},
 	}
 	for _, c := range cases[:nodetest.Rounds(2, len(cases))] {
 		t.Run(c.name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func Start(t testing.TB, name string, args ...string) *Process {
 }
 
 // Line waits for a line on stderr that matches pattern, and returns what the
-// pattern's last group matches in it, or all of it where there is none.
+// pattern's last group matches in it, or all of it if the pattern has no group.
 func (p *Process) Line(pattern string) string {
 	p.t.Helper()
 	want := regexp.MustCompile(pattern)

@@ -11,7 +11,7 @@ package stdio
 var out, err int64
 
 // Closed returns the name of a standard stream for output that was closed when the
-// process started, "" if there is none.
+// process started, or "".
 func Closed() string {
 	switch {
 	case out < 0:
