@@ -1,0 +1,121 @@
+package ustack
+
+import (
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/symbolize/elfsym"
+)
+
+func TestCodeOfRegularExpressionsIsNamed(t *testing.T) {
+	regexp := symbolize.Frame{Kind: symbolize.RegExp, Name: "(regexp)"}
+	execute := symbolize.Frame{Name: executesRegExp, Module: "node"}
+	for name, test := range map[string]struct{ frames, want []symbolize.Frame }{
+		"a type of its own": {
+			[]symbolize.Frame{{Kind: symbolize.Typed, Name: "<< irregexp >> RegExpInterpreter"}},
+			[]symbolize.Frame{regexp},
+		},
+		"by its caller": {
+			[]symbolize.Frame{{Kind: symbolize.Typed, Name: "[code]"}, execute},
+			[]symbolize.Frame{regexp, execute},
+		},
+		"nameless, by its caller": {
+			[]symbolize.Frame{{Name: symbolize.Unknown, Module: jit}, execute},
+			[]symbolize.Frame{regexp, execute},
+		},
+		"a function that it calls": {
+			[]symbolize.Frame{{Name: "memcpy"}, execute},
+			[]symbolize.Frame{{Name: "memcpy"}, execute},
+		},
+		"code of another caller": {
+			[]symbolize.Frame{{Kind: symbolize.Typed, Name: "[code]"}, {Name: "main"}},
+			[]symbolize.Frame{{Kind: symbolize.Typed, Name: "[code]"}, {Name: "main"}},
+		},
+	} {
+		nameRegExps(test.frames)
+		if diff := cmp.Diff(test.want, test.frames); diff != "" {
+			t.Errorf("%s: frames (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestStartsOfThreadsAreNamed(t *testing.T) {
+	const libc = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+	native := uint64(bpf.JsprofFrameKindFRAME_NATIVE)<<kindShift | 0x1000
+	main := symbolize.Frame{Name: "main", Module: "/usr/bin/node"}
+	run := symbolize.Frame{Name: "worker", Module: "/usr/bin/node"}
+	for name, test := range map[string]struct {
+		frames, want []symbolize.Frame
+		started      bool
+	}{
+		"program":                  {[]symbolize.Frame{main, {Name: "__libc_start_call_main", Module: libc}}, []symbolize.Frame{main, {Name: "_start", Module: "/usr/bin/node"}}, true},
+		"thread":                   {[]symbolize.Frame{run, {Name: "start_thread", Module: libc}}, []symbolize.Frame{run, {Name: "start_thread", Module: libc}}, true},
+		"thread and its caller":    {[]symbolize.Frame{run, {Name: "start_thread", Module: libc}, {Name: "clone3", Module: libc}}, []symbolize.Frame{run, {Name: "start_thread", Module: libc}}, true},
+		"of another library":       {[]symbolize.Frame{run, {Name: "start_thread", Module: "/lib/libother.so"}}, []symbolize.Frame{run, {Name: "start_thread", Module: "/lib/libother.so"}}, false},
+		"in the middle":            {[]symbolize.Frame{{Name: "start_thread", Module: libc}, run, main}, []symbolize.Frame{{Name: "start_thread", Module: libc}, run, main}, false},
+		"nothing":                  {nil, nil, false},
+		"a main that calls itself": {[]symbolize.Frame{main, main}, []symbolize.Frame{main, main}, false},
+	} {
+		words := make([]uint64, len(test.frames))
+		for i := range words {
+			words[i] = native
+		}
+		g := &target{exe: "/usr/bin/node"}
+		got, started := g.nameStart(words, test.frames)
+		if diff := cmp.Diff(test.want, got); diff != "" || started != test.started {
+			t.Errorf("%s: started = %v, want %v; frames (-want +got):\n%s", name, started, test.started, diff)
+		}
+	}
+}
+
+func TestJumpsAreRelativeToTheNextInstruction(t *testing.T) {
+	for _, test := range []struct {
+		operand []byte
+		want    uint64
+	}{{[]byte{0x10, 0, 0, 0}, 0x1010}, {[]byte{0xf0, 0xff, 0xff, 0xff}, 0xff0}} {
+		if got := jump(0x1000, test.operand); got != test.want {
+			t.Errorf("jump of % x = %#x, want %#x", test.operand, got, test.want)
+		}
+	}
+}
+
+// TestProgramsStartIsARangeOfItsOwn carves _start out of the code of this test.
+func TestProgramsStartIsARangeOfItsOwn(t *testing.T) {
+	file, err := elfsym.Open(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := file.Entry()
+	native := uint64(bpf.JsprofCodeCODE_NATIVE)
+	whole := bpf.JsprofRange{Start: entry - 0x1000, End: (entry+0x1000)&^rangeBits | native}
+	m := mapping{binary: &binary{elf: file, rows: rowRange{first: 7, count: 2}}}
+	got := carve([]bpf.JsprofRange{whole}, m, 0)
+	start, end := entry&^rangeBits, (entry+startBytes)&^rangeBits
+	want := []bpf.JsprofRange{
+		{Start: whole.Start, End: start | native},
+		{Start: start, End: end | native, Rows: 7, RowCount: 2},
+		{Start: end, End: whole.End},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(bpf.JsprofRange{})); diff != "" {
+		t.Errorf("ranges (-want +got):\n%s", diff)
+	}
+	m.binary.rows.count = 0
+	if got := carve([]bpf.JsprofRange{whole}, m, 0); len(got) != 1 {
+		t.Errorf("ranges without rows = %d, want 1", len(got))
+	}
+}
+
+// self is the file of this test.
+func self(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
