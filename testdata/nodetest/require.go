@@ -1,14 +1,20 @@
 package nodetest
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // MustRun skips the test for reason. Under USTACK_MUST_RUN=1 the test fails
@@ -31,14 +37,19 @@ func Root(t testing.TB) {
 
 // NothingLeft checks, when the test and its cleanups are done, that no BPF
 // program with one of these names is in the kernel that was not there before:
-// a program lives as long as any link, perf event or descriptor holds it. Call
-// it first, so that its check comes last.
+// a program lives as long as any link, perf event or descriptor holds it. What
+// processes beside the test hold, such as another test, is theirs. Call it
+// first, so that its check comes last.
 func NothingLeft(t testing.TB, names ...string) {
 	t.Helper()
 	before := programs(t, names)
 	left := func() map[ebpf.ProgramID]string {
 		now := programs(t, names)
 		maps.DeleteFunc(now, func(id ebpf.ProgramID, _ string) bool { _, known := before[id]; return known })
+		if len(now) > 0 {
+			others := heldByOthers(t)
+			maps.DeleteFunc(now, func(id ebpf.ProgramID, _ string) bool { return others[id] })
+		}
 		return now
 	}
 	t.Cleanup(func() {
@@ -51,6 +62,35 @@ func NothingLeft(t testing.TB, names ...string) {
 			t.Errorf("program %s (id %d) is left in the kernel", name, id)
 		}
 	})
+}
+
+// heldByOthers returns the programs that processes outside of this one's group
+// have open.
+func heldByOthers(t testing.TB) map[ebpf.ProgramID]bool {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := unix.Getpgrp()
+	held := make(map[ebpf.ProgramID]bool)
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if group, err := unix.Getpgid(pid); err != nil || group == own {
+			continue
+		}
+		infos, _ := filepath.Glob(dir + "/fdinfo/*")
+		for _, info := range infos {
+			data, _ := os.ReadFile(info) // the process may be gone
+			for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+				var id ebpf.ProgramID
+				if n, _ := fmt.Sscanf(lines.Text(), "prog_id:\t%d", &id); n == 1 {
+					held[id] = true
+				}
+			}
+		}
+	}
+	return held
 }
 
 // look is how often the kernel's programs are looked at.
