@@ -112,6 +112,11 @@ function measure(work) {
   return Number(process.hrtime.bigint() - before) / 1000 / tries;
 }
 
+// warm calls functions until V8 has compiled their best code.
+function warm(works) {
+  for (const work of works) for (let i = 0; i < 500; i++) work(100);
+}
+
 // calibrate makes a unit last as long as it should.
 function calibrate(work) {
   for (let pass = 0; pass < 8; pass++) {
@@ -130,7 +135,7 @@ function identify(work) {
 async function share(form) {
   const [half, third, fifth, driver] = await forms[form]();
   const works = [half, third, fifth];
-  for (const work of works) for (let i = 0; i < 500; i++) work(100); // all in the best code
+  warm(works);
   calibrate(half);
   const functions = works.map((work, i) => ({ ...identify(work), percent: percents[i] }));
   ready({ pid: process.pid, functions });
@@ -155,6 +160,7 @@ function shareWorkers() {
 
 function inWorker() {
   const works = exported(instantiate(workerData));
+  warm(works);
   calibrate(works[0]);
   parentPort.postMessage(works.map((work, i) => ({ ...identify(work), percent: percents[i] })));
   for (;;) for (const i of order) works[i](rounds);
