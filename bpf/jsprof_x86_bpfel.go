@@ -104,11 +104,14 @@ type JsprofLayout struct {
 	WasmModule          uint16
 	WasmScript          uint16
 	WasmModuleObject    uint16
+	Regexp              uint16
+	RegexpSource        uint16
 	FpContext           int16
 	FpFunction          int16
 	FpBytecodeArray     int16
 	FpBytecodeOffset    int16
 	BuiltinExitFunction int16
+	RegexpArgument      int16
 	DictionaryBit       uint8
 	DescriptorShift     uint8
 	DetailsLocation     uint8
@@ -126,7 +129,8 @@ type JsprofLayout struct {
 	KindMembers         uint8
 	KindStatic          uint8
 	FrameWasm           uint8
-	Pad                 [3]uint8
+	FrameRegexp         uint8
+	Pad                 [4]uint8
 }
 
 type JsprofName struct {
@@ -151,6 +155,7 @@ const (
 	JsprofNameFlagNAME_MEMBERS   JsprofNameFlag = 8
 	JsprofNameFlagNAME_STATIC    JsprofNameFlag = 16
 	JsprofNameFlagNAME_WASM      JsprofNameFlag = 32
+	JsprofNameFlagNAME_REGEXP    JsprofNameFlag = 64
 )
 
 type JsprofProcess struct {

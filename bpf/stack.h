@@ -150,6 +150,8 @@ static __always_inline void push_typed(struct walk *w, u64 type)
 {
 	const struct layout *l = &w->process.layout;
 
+	if (type == l->frame_regexp && push_regexp(w))
+		return;
 	push(w, frame_of(FRAME_TYPED, type << 52 | (w->pc & PC_MASK)));
 	if (type == l->frame_wasm)
 		note_wasm(w, word(w, w->fp + l->fp_function));
@@ -239,6 +241,8 @@ static __always_inline int step_v8(struct walk *w)
 	}
 	w->function = word(w, fp + l->fp_function);
 	if (!is_heap_object(w->function) || !name_function(w)) {
+		if (!l->frame_regexp && push_regexp(w))
+			return climb(w);
 		if (w->code == CODE_UNKNOWN)
 			return give_up(w);
 		count(unreadable_functions);

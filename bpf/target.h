@@ -48,16 +48,17 @@ struct layout {
 	u16 scope_first, scope_max_inlined, scope_positions, scope_positions_of;
 	u16 code_start, code_size, code_flags;
 	u16 wasm_instance, wasm_module, wasm_script, wasm_module_object;
+	u16 regexp, regexp_source;
 	s16 fp_context, fp_function, fp_bytecode_array, fp_bytecode_offset;
-	s16 builtin_exit_function;
+	s16 builtin_exit_function, regexp_argument;
 	u8 dictionary_bit, descriptor_shift, details_location, details_index;
 	u8 scope_flags_smi, scope_module, scope_receiver;
 	u8 code_start_pointer, code_kind_mask, kind_baseline, kind_maglev, kind_turbofan;
 	u8 dispatch_handle;
 	u8 frame_builtin_exit;
 	u8 kind_members, kind_static;
-	u8 frame_wasm;
-	u8 pad[3];
+	u8 frame_wasm, frame_regexp;
+	u8 pad[4];
 };
 
 struct process {

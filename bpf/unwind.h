@@ -75,6 +75,8 @@ enum name_flag {
 	NAME_MEMBERS = 8,   /* no text: initializes a class's fields */
 	NAME_STATIC = 16,   /* no text: initializes a class's static fields */
 	NAME_WASM = 32,     /* script: a WebAssembly module's */
+	NAME_REGEXP =
+	    64, /* no function but a regular expression: its source, and its flags in start */
 };
 
 /* What is known of one function or script: sent once per content. */

@@ -10,6 +10,7 @@
 #ifndef USTACK_V8_H
 #define USTACK_V8_H
 
+#include "regexp.h"
 #include "wasm.h"
 
 #define MAX_FUNCTIONS 4096 /* remembered by address; a power of two */

@@ -52,6 +52,7 @@ func measured(r *release.Release) Layout {
 
 		FPBytecodeArray: frame.BytecodeArray, FPBytecodeOffset: frame.BytecodeOffset,
 		BuiltinExitFunction: frame.BuiltinExitFunction, APIExitFunction: frame.APIExitFunction,
+		RegExpArgument: frame.RegExpArgument,
 
 		WasmInstance: wasm.Instance, WasmModule: wasm.Module, WasmScript: wasm.Script, WasmKindBits: wasm.KindBits,
 	}
@@ -181,4 +182,7 @@ func (d *derivation) frames(l *Layout) {
 	may(d, &l.FrameAPICallbackExit, "frametype_ApiCallbackExitFrame")
 	may(d, &l.FrameWasm, "frametype_WasmFrame")
 	may(d, &l.WasmModuleObject, "type_WasmModuleObject__")
+	may(d, &l.FrameRegExp, "frametype_IrregexpFrame")
+	may(d, &l.RegExp, "type_IrRegExpData__", "type_JSRegExp__")
+	may(d, &l.RegExpSource, "class_RegExpData__source__", "class_JSRegExp__source__")
 }

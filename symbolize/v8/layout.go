@@ -136,6 +136,12 @@ type Layout struct {
 	WasmScript       uint16 // WasmModuleObject: its Script
 	WasmKindBits     uint8  // WasmCode: low bits of the flags that are its kind
 
+	// Regular expressions: machine code is called with the isolate and one of these.
+	RegExp         uint16 // type: of JSRegExp, or of its data (IrRegExpData)
+	RegExpSource   uint16 // String; the next field has the flags (Smi)
+	RegExpArgument int16  // slot from fp of the code's frame
+	FrameRegExp    uint8  // 0: the frame has no type
+
 	BuiltinExitFunction int16 // slot from fp of a BuiltinExit frame: the JSFunction that C++ implements
 	APIExitFunction     int16 // slot from fp of an ApiCallbackExit frame: its FunctionTemplateInfo
 }

@@ -134,8 +134,24 @@ func (h *Heap) Date(o Object) (float64, error) {
 // A RegExp is a regular expression as it was written.
 type RegExp struct{ Source, Flags string }
 
+// String returns e as the language writes it.
+func (e RegExp) String() string { return "/" + e.Source + "/" + e.Flags }
+
 // regexpFlags has a regular expression's flags by their bits, from the lowest.
 const regexpFlags = "gimyusldv"
+
+// RegExpFlags returns the flags of a regular expression by their bits, as the
+// language writes them.
+func RegExpFlags(bits int) string {
+	var flags []byte
+	for i := range len(regexpFlags) {
+		if bits>>i&1 != 0 {
+			flags = append(flags, regexpFlags[i])
+		}
+	}
+	slices.Sort(flags)
+	return string(flags)
+}
 
 // RegExp reads a JSRegExp.
 func (h *Heap) RegExp(o Object) (RegExp, error) {
@@ -154,15 +170,8 @@ func (h *Heap) RegExp(o Object) (RegExp, error) {
 	if !ok {
 		return RegExp{}, fmt.Errorf("read regular expression at %#x: flags %#x", o.Address, uint64(bits))
 	}
-	var flags []byte
-	for i := range len(regexpFlags) {
-		if n>>i&1 != 0 {
-			flags = append(flags, regexpFlags[i])
-		}
-	}
-	slices.Sort(flags) // as the language writes them
 	text, _, err := h.Text(source, maxPattern)
-	return RegExp{text, string(flags)}, err
+	return RegExp{text, RegExpFlags(n)}, err
 }
 
 // maxPattern bounds the characters of a regular expression.

@@ -309,6 +309,7 @@ func layout(l *v8.Layout) bpf.JsprofLayout {
 		KindMembers: l.KindMembers, KindStatic: l.KindStatic,
 		FrameWasm: l.FrameWasm, WasmModuleObject: l.WasmModuleObject,
 		WasmInstance: l.WasmInstance, WasmModule: l.WasmModule, WasmScript: l.WasmScript,
+		Regexp: l.RegExp, RegexpSource: l.RegExpSource, RegexpArgument: l.RegExpArgument, FrameRegexp: l.FrameRegExp,
 	}
 }
 

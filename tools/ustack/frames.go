@@ -256,7 +256,11 @@ func (t *Table) frame(g *target, word uint64, at place) symbolize.Frame {
 	case bpf.JsprofFrameKindFRAME_DATA:
 		return symbolize.Frame{Name: g.class(word & pcMask)}
 	case bpf.JsprofFrameKindFRAME_TEXT:
-		return symbolize.Frame{Name: t.functions[word&idMask].name}
+		fn := t.functions[word&idMask]
+		if fn.regexp {
+			return symbolize.Frame{Kind: symbolize.RegExp, Name: fn.name}
+		}
+		return symbolize.Frame{Name: fn.name}
 	case kindNamed:
 		return t.named[word&idMask].full()
 	}

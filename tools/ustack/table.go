@@ -66,6 +66,7 @@ type function struct {
 	name   string
 	script scriptKey
 	start  int
+	regexp bool // it is a regular expression, and only has a name
 }
 
 type scriptKey struct {
@@ -338,11 +339,15 @@ func (t *Table) Function(raw []byte) {
 		t.dropped.functions++
 		return
 	}
-	t.functions[n.Id] = function{
+	f := function{
 		name:   text(n),
 		script: scriptKey{n.Owner, n.Script},
 		start:  int(n.Start),
 	}
+	if n.Flags&uint32(bpf.JsprofNameFlagNAME_REGEXP) != 0 {
+		f = function{name: regExpName(f.name, f.start), regexp: true}
+	}
+	t.functions[n.Id] = f
 }
 
 // Script takes in a record of the kernel's about a script, and reads its

@@ -71,6 +71,7 @@ type Frames struct {
 	BytecodeOffset      int16 // Smi
 	BuiltinExitFunction int16 // of a BuiltinExit frame: the JSFunction that C++ implements
 	APIExitFunction     int16 // of an ApiCallbackExit frame: its FunctionTemplateInfo
+	RegExpArgument      int16 // of a regular expression's machine code: the JSRegExp or its data, after the isolate
 	ExitReceiver        int   // of a frame by which a builtin in C++ is called
 	CountsReceiver      bool  // a frame's count of arguments includes the receiver
 }

@@ -13,6 +13,7 @@ var _ = Register(Release{
 	},
 	Frames: Frames{
 		BuiltinExitFunction: 24,
+		RegExpArgument:      32,
 		ExitReceiver:        48,
 		CountsReceiver:      true,
 	},

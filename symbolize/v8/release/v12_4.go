@@ -14,6 +14,7 @@ var _ = Register(Release{
 	Frames: Frames{
 		BuiltinExitFunction: 24,
 		APIExitFunction:     16,
+		RegExpArgument:      32,
 		ExitReceiver:        48,
 		CountsReceiver:      true,
 	},

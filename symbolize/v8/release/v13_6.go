@@ -19,6 +19,7 @@ var _ = Register(Release{
 	Frames: Frames{
 		BuiltinExitFunction: 24,
 		APIExitFunction:     48,
+		RegExpArgument:      32,
 		ExitReceiver:        48,
 		CountsReceiver:      true,
 	},

@@ -15,6 +15,7 @@ var _ = Register(Release{
 	Frames: Frames{
 		BuiltinExitFunction: 24,
 		APIExitFunction:     40,
+		RegExpArgument:      32,
 		ExitReceiver:        40,
 		CountsReceiver:      true,
 	},

@@ -15,6 +15,7 @@ var _ = Register(Release{
 		BytecodeArray:       -32,
 		BytecodeOffset:      -40,
 		BuiltinExitFunction: 24,
+		RegExpArgument:      40,
 		ExitReceiver:        48,
 	},
 	Functions: Functions{

@@ -1,0 +1,72 @@
+package jsprof
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+)
+
+// TestRegularExpressionsHaveTheirSource profiles a program that spends its time in
+// regular expressions. One of them is longer than what is kept of it.
+func TestRegularExpressionsHaveTheirSource(t *testing.T) {
+	nodetest.Root(t)
+	var targets []*nodetest.Target
+	var pids []int
+	nodetest.NothingLeft(t, programs...)
+	for _, version := range nodetest.Versions {
+		target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "regexps.js"})
+		targets, pids = append(targets, target), append(pids, target.PID)
+	}
+	const each = 500
+	p := profileUntil(t, Options{PIDs: pids, Hz: 499, Duration: 2 * time.Minute}, uint64(each*len(pids)))
+	for i, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			var truth struct {
+				Patterns []string `json:"patterns"`
+			}
+			targets[i].Facts(&truth)
+			counts := make(map[string]uint64)
+			var all uint64
+			for _, s := range p.Stacks {
+				at := slices.IndexFunc(s.Frames, func(f symbolize.Frame) bool { return f.Kind == symbolize.RegExp })
+				if s.PID == pids[i] && at >= 0 {
+					counts[s.Frames[at].Name] += s.Count
+					all += s.Count
+				}
+			}
+			var named uint64
+			for _, pattern := range truth.Patterns {
+				count := countPattern(counts, pattern)
+				if count < all/20 {
+					t.Errorf("samples of %s = %d of %d, want 5 %% or more", pattern, count, all)
+				}
+				named += count
+			}
+			if named*100 < all*99 || all < each/2 {
+				t.Errorf("samples with the right source = %d of %d, want 99 %% of %d or more: %v", named, all, each/2, counts)
+			}
+		})
+	}
+}
+
+// countPattern returns how many samples have a regular expression's source and
+// flags, or a beginning of the source if it is long.
+func countPattern(counts map[string]uint64, pattern string) uint64 {
+	const kept = 64 // characters, or more
+	if len(pattern) < kept {
+		return counts["RegExp: "+pattern]
+	}
+	end := strings.LastIndex(pattern, "/")
+	for name, count := range counts {
+		source, flags, cut := strings.Cut(strings.TrimPrefix(name, "RegExp: "), "…/")
+		if cut && len(source) >= kept && strings.HasPrefix(pattern, source) && flags == pattern[end+1:] {
+			return count
+		}
+	}
+	return 0
+}
