@@ -43,22 +43,18 @@ func Root(t testing.TB) {
 func NothingLeft(t testing.TB, names ...string) {
 	t.Helper()
 	before := programs(t, names)
-	left := func() map[ebpf.ProgramID]string {
-		now := programs(t, names)
-		maps.DeleteFunc(now, func(id ebpf.ProgramID, _ string) bool { _, known := before[id]; return known })
-		if len(now) > 0 {
-			others := heldByOthers(t)
-			maps.DeleteFunc(now, func(id ebpf.ProgramID, _ string) bool { return others[id] })
-		}
-		return now
-	}
 	t.Cleanup(func() {
 		t.Helper()
-		deadline := time.Now().Add(goneAfter)
-		for len(left()) > 0 && time.Now().Before(deadline) {
-			time.Sleep(look) // looking without a pause would keep the kernel from what it waits for
+		left := programs(t, names) // what comes later is another's
+		maps.DeleteFunc(left, func(id ebpf.ProgramID, _ string) bool { _, known := before[id]; return known })
+		for deadline := time.Now().Add(goneAfter); len(left) > 0 && time.Now().Before(deadline); time.Sleep(look) {
+			now, others := programs(t, names), heldByOthers(t)
+			maps.DeleteFunc(left, func(id ebpf.ProgramID, _ string) bool {
+				_, loaded := now[id]
+				return !loaded || others[id]
+			})
 		}
-		for id, name := range left() {
+		for id, name := range left {
 			t.Errorf("program %s (id %d) is left in the kernel", name, id)
 		}
 	})
