@@ -7,7 +7,7 @@ import (
 )
 
 func sitting() clitest.Sitting {
-	return clitest.Sitting{Command: "addonlat", Started: "^Measuring "}
+	return clitest.Sitting{Command: "addonlat", Probes: true, Started: "^Measuring "}
 }
 
 func TestChaosHostileFile(t *testing.T) {

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -151,6 +155,57 @@ func TestChaosDeadFileServer(t *testing.T) {
 			t.Errorf("interrupted %v: another file: %v", interrupted, err)
 		}
 	}
+}
+
+// TestChaosDeadPerfMap opens the perf map of a process whose file server has died.
+func TestChaosDeadPerfMap(t *testing.T) {
+	for _, interrupted := range []bool{false, true} {
+		server, target := servePerfMap(t)
+		server.Die()
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		r := reading(t)
+		r.Hurry(ctx)
+		if interrupted {
+			interrupt()
+		}
+		p, err := process.Open(target.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		begun := time.Now()
+		if _, err := r.PerfMap(p); !errors.Is(err, ErrUnresponsive) {
+			t.Errorf("interrupted %v: error = %v, want ErrUnresponsive", interrupted, err)
+		}
+		if took := time.Since(begun); interrupted && took >= patience {
+			t.Errorf("interrupted, it was given up after %v", took)
+		}
+	}
+}
+
+// servePerfMap starts a program whose perf map a file system of its own serves: in its
+// mount namespace only, so that nobody else is held up.
+func servePerfMap(t *testing.T) (*nodetest.FileServer, *nodetest.Target) {
+	t.Helper()
+	dir := t.TempDir()
+	program, perfMap := filepath.Join(dir, "unshared"), filepath.Join(dir, "perf.map")
+	script := fmt.Sprintf("#!/bin/sh\nexec unshare --mount %s \"$@\"\n", nodetest.Node(t, "24.21.0"))
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(perfMap, []byte("1000 10 nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := nodetest.ServeFile(t, perfMap)
+	target := nodetest.Start(t, program, nodetest.Options{Script: "work.js", MayFail: true})
+	mount := fmt.Sprintf("exec 3<%s; mount -t tmpfs tmpfs /tmp && touch /tmp/perf-%d.map && mount --bind /proc/self/fd/3 /tmp/perf-%[2]d.map",
+		server.Path, target.PID)
+	cmd := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(target.PID), "sh", "-c", mount)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("mount the perf map: %v\n%s", err, out)
+	}
+	return server, target
 }
 
 // TestChaosManyDeadFileServers opens a file on each of more servers than may be waited

@@ -15,6 +15,7 @@ type Sitting struct {
 	Command string
 	Flags   []string // before -p PID
 	Started string   // a pattern: its line on stderr once it works
+	Probes  bool     // functions of node's own: without its executable, the command fails
 }
 
 // CheckHostileFile runs the command on a process that has mapped a file made to
