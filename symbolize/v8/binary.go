@@ -52,6 +52,15 @@ const (
 // Inspect reads what f says about the V8 in it. It returns ErrNotV8 if there is
 // none, and a *release.UnknownVersionError if its layout is not known.
 func Inspect(f *elfsym.File) (*Binary, error) {
+	return inspectWith(f, release.For)
+}
+
+// InspectAs is Inspect of a V8 that is laid out as release r, whatever it says it is.
+func InspectAs(f *elfsym.File, r *release.Release) (*Binary, error) {
+	return inspectWith(f, func(release.Version) (*release.Release, error) { return r, nil })
+}
+
+func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Release, error)) (*Binary, error) {
 	m, err := readMetadata(f)
 	if err != nil {
 		return nil, fmt.Errorf("read V8's metadata: %w", err)
@@ -63,7 +72,7 @@ func Inspect(f *elfsym.File) (*Binary, error) {
 	if b.Version, err = readVersion(f); err != nil {
 		return nil, err
 	}
-	if b.Release, err = release.For(b.Version); err != nil {
+	if b.Release, err = releaseOf(b.Version); err != nil {
 		return nil, err
 	}
 	if b.Layout, err = derive(m, b.Release); err != nil {

@@ -2,6 +2,7 @@ package v8
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -195,6 +196,23 @@ func (b *Binary) InstanceTypes() []InstanceType {
 	}
 	slices.SortFunc(types, func(x, y InstanceType) int { return int(x.Number) - int(y.Number) })
 	return types
+}
+
+// CheckTypes returns an error if the release has an instance type by another name
+// than the binary's metadata.
+func (b *Binary) CheckTypes() error {
+	names := map[uint16]string{}
+	for class, n := range b.Release.Types {
+		names[n] = class
+	}
+	for name, v := range b.metadata {
+		rest, ok := strings.CutPrefix(name, "type_")
+		class, _, _ := strings.Cut(rest, "__")
+		if other := names[uint16(v)]; ok && other != "" && other != class {
+			return fmt.Errorf("type %d is %s, not %s", v, class, other)
+		}
+	}
+	return nil
 }
 
 // FrameKinds returns the types of frames, by number.

@@ -18,6 +18,7 @@ import (
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/release"
 	"ustack/tools/core"
 )
 
@@ -37,7 +38,8 @@ type Dump struct {
 	modules []*module // that run code, by address; the program first
 	parts   []part    // of modules, by address
 	missing []Missing
-	taken   *core.Result // nil for a core that was there
+	assumed *release.UnknownVersionError // why V8's layout is that of another version; nil if it is known
+	taken   *core.Result                 // nil for a core that was there
 
 	files     reader.Reader
 	v8        *module // the one that holds V8; nil if none does, or it was not found
@@ -116,7 +118,23 @@ func newDump(ctx context.Context, name string, c *core.File, f finder) (*Dump, e
 			d.lacks(part.what, err, part.then)
 		}
 	}
+	d.settle(ctx)
 	return d, nil
+}
+
+// settle verifies a layout that was assumed of V8, and gives up V8 where it is
+// another.
+func (d *Dump) settle(ctx context.Context) {
+	if d.assumed == nil {
+		return
+	}
+	what := fmt.Sprintf("V8 in %s", d.v8.path)
+	if err := d.verify(ctx, d.binary.Release); err != nil {
+		d.binary, d.heap, d.codes = nil, nil, nil
+		d.lacks(what, fmt.Errorf("%w: %w", d.assumed, err), noJS)
+		return
+	}
+	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which this process agrees with", d.binary.Release.Node))
 }
 
 // contained runs find, which reads what the process holds.
@@ -174,7 +192,7 @@ func (d *Dump) findV8() {
 		if m.elf == nil {
 			continue
 		}
-		d.binary, err = v8.Inspect(m.elf)
+		d.binary, err = d.inspect(m)
 		if errors.Is(err, v8.ErrNotV8) {
 			continue
 		}
@@ -202,6 +220,21 @@ func (d *Dump) findV8() {
 	if d.codes, err = v8.NewCodes(d, d.binary, d.v8.elf, d.v8.bias); err != nil {
 		d.lacks("dispatch table", err, "compiled functions have no executing line")
 	}
+}
+
+// inspect returns what a file says of the V8 in it. Of a version newer than all
+// that are known, the newest layout is assumed: see settle.
+func (d *Dump) inspect(m *module) (*v8.Binary, error) {
+	b, err := v8.Inspect(m.elf)
+	var unknown *release.UnknownVersionError
+	if !errors.As(err, &unknown) || unknown.Assumed == nil {
+		return b, err
+	}
+	if b, err = v8.InspectAs(m.elf, unknown.Assumed); err != nil {
+		return nil, fmt.Errorf("%w: %w", unknown, err)
+	}
+	d.assumed = unknown
+	return b, nil
 }
 
 func (d *Dump) lacks(what string, err error, then string) {

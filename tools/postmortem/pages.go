@@ -34,7 +34,6 @@ type Page struct {
 
 const (
 	pageAlign   = 1 << 18 // where pages start
-	pageHead    = 80      // bytes of a header that are read
 	maxPageHead = 1 << 15 // bytes before the first object; those of code follow a page that guards it
 	maxPage     = 1 << 31 // bytes; an array of 2^27 words, V8's longest, takes half of it
 	minPage     = 1 << 12 // bytes; sizes are multiples of it
@@ -47,8 +46,13 @@ const ownerSpace = 16
 
 // A pageFinder reads headers of pages.
 type pageFinder struct {
-	memory Memory
-	header *release.Pages
+	memory     Memory
+	header     *release.Pages
+	head, data []byte // as read
+}
+
+func newPageFinder(m Memory, header *release.Pages) *pageFinder {
+	return &pageFinder{m, header, make([]byte, header.Length()), make([]byte, header.Length())}
 }
 
 // FindPages returns the pages that V8's objects are in, by address, of a V8 whose
@@ -59,7 +63,7 @@ func FindPages(m Memory, header *release.Pages) []Page {
 
 // findPages returns all pages, those included that V8 has given up.
 func findPages(m Memory, header *release.Pages) []Page {
-	f := &pageFinder{m, header}
+	f := newPageFinder(m, header)
 	var pages []Page
 	end := uint64(0)
 	for _, r := range m.Regions() {
@@ -91,26 +95,26 @@ func alignUp(address, to uint64) uint64 { return (address + to - 1) &^ (to - 1) 
 
 // read reads the header at an address, and says whether it can be one.
 func (f *pageFinder) read(at uint64) (Page, bool) {
-	var head, data [pageHead + 8]byte
-	if _, err := f.memory.ReadAt(head[:], at); err != nil {
+	head := f.head
+	if _, err := f.memory.ReadAt(head, at); err != nil {
 		return Page{}, false
 	}
-	flags := wordOf(head[:], f.header.Flags)
-	data = head
+	flags, data := wordOf(head, f.header.Flags), head
 	if f.header.MetadataApart {
-		metadata := wordOf(head[:], 8)
+		metadata := wordOf(head, wordSize)
 		if metadata == 0 || metadata%8 != 0 {
 			return Page{}, false
 		}
-		if _, err := f.memory.ReadAt(data[:], metadata); err != nil {
+		data = f.data
+		if _, err := f.memory.ReadAt(data, metadata); err != nil {
 			return Page{}, false
 		}
 	}
 	p := Page{
-		Address: at, Size: wordOf(data[:], f.header.Size), Heap: wordOf(data[:], f.header.Heap),
-		Start: wordOf(data[:], f.header.Start), End: wordOf(data[:], f.header.End),
+		Address: at, Size: wordOf(data, f.header.Size), Heap: wordOf(data, f.header.Heap),
+		Start: wordOf(data, f.header.Start), End: wordOf(data, f.header.End),
 	}
-	owner := wordOf(data[:], f.header.Owner)
+	owner := wordOf(data, f.header.Owner)
 	switch {
 	case p.Size < minPage, p.Size > maxPage, p.Size%minPage != 0:
 		return Page{}, false

@@ -93,7 +93,7 @@ func TestSpacesHaveTheNamesOfTheVersion(t *testing.T) {
 	} {
 		m := madeMemory{0x8000: make([]byte, 64)}
 		m.put(0x8000, 0, 0, uint64(test.number))
-		f := pageFinder{m, pagesOf(t, test.major, test.minor)}
+		f := newPageFinder(m, pagesOf(t, test.major, test.minor))
 		if got := f.space(0x8000); got != test.want {
 			t.Errorf("space %d of V8 %d.%d = %q, want %q", test.number, test.major, test.minor, got, test.want)
 		}

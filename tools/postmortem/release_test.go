@@ -1,11 +1,11 @@
 package postmortem
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"ustack/symbolize"
+	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/release"
 	"ustack/testdata/nodetest"
 )
@@ -25,27 +25,94 @@ func attached(t *testing.T, pid int) *Dump {
 	return d
 }
 
-// TestNewReleaseNeedsItsFileOnly adds a release that does not exist, as the file of
-// a new one does, and looks at a live process of it before and after.
-func TestNewReleaseNeedsItsFileOnly(t *testing.T) {
+// startNewer starts a Node.js whose V8 says that it is 15.0, and returns what it is
+// to be seen to run.
+func startNewer(t *testing.T) chain {
+	t.Helper()
 	const version, tier = "26.10.0", symbolize.Turbofan
-	node := nodetest.NodeOfV8(t, version, 15, 0)
 	flags, _ := nodetest.TierFlags(version, tier)
-	target := nodetest.Start(t, node, nodetest.Options{
+	target := nodetest.Start(t, nodetest.NodeOfV8(t, version, 15, 0), nodetest.Options{
 		Flags: flags, Script: "postmortem_stack.js", Args: []string{"--tier=" + tier.String()},
 	})
 	var c chain
 	target.Facts(&c)
+	return c
+}
 
-	unknown := attached(t, c.PID)
-	if !slices.ContainsFunc(unknown.Missing(), func(m Missing) bool { return strings.Contains(m.String(), "V8 15.0.") }) {
-		t.Errorf("missing = %v, want V8's unknown version", unknown.Missing())
+// missing returns the line on what a dump lacks that has a text in it.
+func missing(d *Dump, text string) string {
+	for _, m := range d.Missing() {
+		if strings.Contains(m.String(), text) {
+			return m.String()
+		}
 	}
+	return ""
+}
 
+func newestRelease() release.Release {
 	all := release.All()
-	made := *all[len(all)-1]
+	return *all[len(all)-1]
+}
+
+// TestNewerV8IsReadIfItIsLaidOutAlike looks at a process of a V8 that no release is of.
+func TestNewerV8IsReadIfItIsLaidOutAlike(t *testing.T) {
+	c := startNewer(t)
+	d := attached(t, c.PID)
+	const warning = "V8 15.0.202.34 has a layout not known here"
+	if got := missing(d, warning); len(d.Missing()) != 1 || !strings.Contains(got, "read as that of Node.js 26") {
+		t.Errorf("missing = %v, want %q only", d.Missing(), warning)
+	}
+	checkChain(t, d, c, d.Threads()[0])
+}
+
+// TestNewerV8IsRefusedIfItIsLaidOutOtherwise has a process read by layouts that are
+// not its own.
+func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
+	d := attached(t, startNewer(t).PID)
+	for _, tt := range []struct {
+		name, want string
+		shift      func(*release.Release)
+	}{
+		{"types", "instance types: type", func(r *release.Release) { r.Types = map[string]uint16{"HashTable": r.Types["TransitionArray"] + 2} }},
+		{"owner of pages", "pages: of 0 pages", func(r *release.Release) { r.Pages.Owner += 8 }},
+		{"names of spaces", "pages: of", func(r *release.Release) { r.Pages.Spaces = r.Pages.Spaces[1:] }},
+		{"bytecode", "objects:", func(r *release.Release) { r.Sizes.BytecodeArray += 8 }},
+		{"descriptors", "objects:", func(r *release.Release) { r.Sizes.DescriptorArray -= 8 }},
+		{"positions of scopes", "functions of Node.js:", func(r *release.Release) { r.Scopes.Positions++ }},
+		{"nothing", "", func(*release.Release) {}},
+	} {
+		r := newestRelease()
+		tt.shift(&r)
+		var err error
+		if d.binary, err = v8.InspectAs(d.v8.elf, &r); err != nil {
+			t.Fatal(err)
+		}
+		if d.heap, err = v8.NewHeap(d, d.binary); err != nil {
+			t.Fatal(err)
+		}
+		err = d.verify(t.Context(), &r)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s shifted: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	r := newestRelease()
+	r.Scopes.Positions++
+	d.binary, _ = v8.InspectAs(d.v8.elf, &r)
+	d.heap, _ = v8.NewHeap(d, d.binary)
+	d.missing = nil
+	d.settle(t.Context())
+	if got := missing(d, "V8 15.0.202.34"); d.Binary() != nil || !strings.Contains(got, "not laid out as in Node.js 26") {
+		t.Errorf("missing = %v, want that V8 is not laid out alike", d.Missing())
+	}
+}
+
+// TestNewReleaseNeedsItsFileOnly adds a release that does not exist, as the file of
+// a new one does, and looks at a live process of it.
+func TestNewReleaseNeedsItsFileOnly(t *testing.T) {
+	made := newestRelease()
 	made.Version, made.Node = release.Version{Major: 15}, "27"
-	release.Register(made)
+	t.Cleanup(release.Register(made))
+	c := startNewer(t)
 	d := attached(t, c.PID)
 	if len(d.Missing()) > 0 {
 		t.Errorf("missing: %v, want nothing", d.Missing())

@@ -10,16 +10,23 @@ import (
 // registry has the releases in no order: each file of a release adds its own.
 var registry []*Release
 
-// Register adds a release. Its file does so; it must not be called once versions
-// are looked up.
-func Register(r Release) *Release {
+// Register adds a release, as its file does, and returns what takes it out again.
+// It must not be called while versions are looked up.
+func Register(r Release) (remove func()) {
 	registry = append(registry, &r)
-	return &r
+	return func() {
+		registry = slices.DeleteFunc(registry, func(other *Release) bool { return other == &r })
+	}
 }
 
 // An UnknownVersionError says that the layout of this V8 was never measured:
 // what it keeps where would be guessed, and names read by it invented.
-type UnknownVersionError struct{ Version Version }
+type UnknownVersionError struct {
+	Version Version
+	// Assumed is the newest release, for a V8 that is newer than all; nil for
+	// others. It may be used for a process on which it was verified.
+	Assumed *Release
+}
 
 func (e *UnknownVersionError) Error() string {
 	var nodes []string
@@ -39,7 +46,11 @@ func For(v Version) (*Release, error) {
 			return r.at(v), nil
 		}
 	}
-	return nil, &UnknownVersionError{v}
+	unknown := &UnknownVersionError{Version: v}
+	if all := All(); v.compare(all[len(all)-1].Version) > 0 {
+		unknown.Assumed = all[len(all)-1]
+	}
+	return nil, unknown
 }
 
 // All returns the known releases, oldest first, each as of its newest patch level.

@@ -184,6 +184,12 @@ type Pages struct {
 	Spaces                               []string // names by number
 }
 
+// Length returns how many bytes of a header have to be read.
+func (p *Pages) Length() int {
+	const word = 8
+	return max(word, p.Flags, p.Size, p.Heap, p.Start, p.End, p.Owner) + word
+}
+
 // Traces are how V8 writes a call in an error's stack.
 type Traces struct {
 	ClassReceivers    bool // a method of a class itself has the class's name before it

@@ -49,8 +49,22 @@ func TestVersionsWithoutMeasuredLayoutAreUnknown(t *testing.T) {
 
 func TestUnknownVersionErrorNamesWhatIsKnown(t *testing.T) {
 	const want = "V8 15.0.1.2 has a layout not known here (known: Node.js 16.20, 18, 20, 22, 24, 25 and 26)"
-	if got := (&UnknownVersionError{version(t, "15.0.1.2")}).Error(); got != want {
+	if got := (&UnknownVersionError{Version: version(t, "15.0.1.2")}).Error(); got != want {
 		t.Errorf("error = %q, want %q", got, want)
+	}
+}
+
+func TestNewestReleaseIsAssumedOfNewerVersionsOnly(t *testing.T) {
+	for text, want := range map[string]bool{"15.0": true, "14.7.1.1": true, "14.2": false, "12.9.202.28": false, "8.0": false} {
+		_, err := For(version(t, text))
+		var unknown *UnknownVersionError
+		if !errors.As(err, &unknown) || (unknown.Assumed != nil) != want {
+			t.Errorf("For(%s): %+v, want the newest release assumed: %t", text, unknown, want)
+			continue
+		}
+		if want && unknown.Assumed.Node != "26" {
+			t.Errorf("For(%s) assumes Node.js %s, want the newest", text, unknown.Assumed.Node)
+		}
 	}
 }
 
