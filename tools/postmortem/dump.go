@@ -134,7 +134,7 @@ func (d *Dump) settle(ctx context.Context) {
 		d.lacks(what, fmt.Errorf("%w: %w", d.assumed, err), noJS)
 		return
 	}
-	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which this process agrees with", d.binary.Release.Node))
+	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which checks of the process confirm", d.binary.Release.Node))
 }
 
 // contained runs find, which reads what the process holds.
