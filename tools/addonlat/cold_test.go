@@ -54,6 +54,33 @@ func TestColdCallersJobsAreOfTheRightKind(t *testing.T) {
 	}
 }
 
+// TestStacksThroughNewCodeMayBeAddons: where the process ended before its mappings were
+// read again, a job is not taken for node's own.
+func TestStacksThroughNewCodeMayBeAddons(t *testing.T) {
+	queue := symbolize.Frame{Name: "uv_queue_work", Module: "/bin/node"}
+	lost := symbolize.Frame{Name: symbolize.Unknown, Offset: 0x7f0000001000}
+	for name, test := range map[string]struct {
+		frames []symbolize.Frame
+		want   bool
+	}{
+		"an add-on":     {[]symbolize.Frame{queue, {Name: "begin", Module: "/srv/a.node"}}, true},
+		"not described": {[]symbolize.Frame{queue, lost}, true},
+		"with its name": {[]symbolize.Frame{queue, lost, {Name: "resource"}}, true},
+		"node's own":    {[]symbolize.Frame{queue, lost, {Name: "node::crypto::RandomBytesJob"}}, false},
+		"V8's builtins": {[]symbolize.Frame{queue, {Name: "Builtins_CallApiCallback", Module: "/bin/node"}}, false},
+		"no class":      {[]symbolize.Frame{queue, {Name: "Builtins_CallApiCallback", Module: "/bin/node"}, {Name: symbolize.Unknown}}, false},
+		"nothing":       {nil, false},
+	} {
+		if got := mayBeAddons(test.frames); got != test.want {
+			t.Errorf("%s: an add-on's = %v, want %v", name, got, test.want)
+		}
+	}
+	noClass := symbolize.Frame{Name: symbolize.Unknown}
+	if got := givenName([]symbolize.Frame{queue, lost, {Name: "resource"}, noClass}); got != "resource" {
+		t.Errorf("name = %q, want resource", got)
+	}
+}
+
 func TestCallersAreTheProgramsOwn(t *testing.T) {
 	js := func(name, file string) symbolize.Frame {
 		return symbolize.Frame{Kind: symbolize.JS, Name: name, File: file}

@@ -199,7 +199,7 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	work := bpf.AddonlatWorkKind(key.Work)
 	addon := by.stack.Addon
 	if by.stack.NewCode { // only now is known what it was
-		addon = slices.ContainsFunc(frames, isAddon)
+		addon = mayBeAddons(frames)
 	}
 	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !addon
 	switch {
@@ -218,11 +218,11 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	case k.Builtin && s.o.By <= Resource:
 		k.Key = nodesOwn(frames)
 	default:
-		submitter := frames[max(0, slices.IndexFunc(frames, isAddon))]
+		submitter := frames[max(0, slices.IndexFunc(frames, isAddon), slices.IndexFunc(frames, isLost))]
 		if by.jumped != "" {
 			submitter.Name = by.jumped
 		}
-		k.Key = s.named(submitter, frames[len(frames)-1])
+		k.Key = s.named(submitter, frames)
 	}
 	return k
 }
@@ -230,13 +230,36 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 // isAddon reports whether a frame is an add-on's.
 func isAddon(f symbolize.Frame) bool { return path.Ext(f.Module) == ".node" }
 
-// named is an add-on's function, or in an add-on without symbols the name that the work
-// was given, which is the last frame.
-func (s *session) named(submitter, last symbolize.Frame) string {
-	if s.o.By == Function && isAddon(submitter) && isNameless(submitter) && last.Module == "" && last.Kind == symbolize.Native && last.Name != "" {
-		return last.Name
+// isLost reports whether a frame is of a library that nobody has seen: the process had
+// ended before its mappings were read again.
+func isLost(f symbolize.Frame) bool {
+	return f.Module == "" && f.Name == symbolize.Unknown && f.Offset != 0
+}
+
+// mayBeAddons reports whether a stack through new code is an add-on's, as far as that is
+// known by now: the class of node's own jobs has a name.
+func mayBeAddons(frames []symbolize.Frame) bool {
+	own := len(frames) > 0 && strings.HasPrefix(frames[len(frames)-1].Name, "node::")
+	return slices.ContainsFunc(frames, isAddon) || slices.ContainsFunc(frames, isLost) && !own
+}
+
+// named is an add-on's function, or where that has no symbol the name that the work was
+// given.
+func (s *session) named(submitter symbolize.Frame, frames []symbolize.Frame) string {
+	if given := givenName(frames); s.o.By == Function && (isAddon(submitter) || isLost(submitter)) && isNameless(submitter) && given != "" {
+		return given
 	}
 	return function(submitter)
+}
+
+// givenName is the name of the work, which is behind the code; empty if it has none.
+func givenName(frames []symbolize.Frame) string {
+	for _, f := range slices.Backward(frames) {
+		if f.Module == "" && f.Kind == symbolize.Native && f.Offset == 0 && !isNameless(f) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 func isNameless(f symbolize.Frame) bool { return f.Name == "" || f.Name == symbolize.Unknown }
