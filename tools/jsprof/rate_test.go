@@ -36,7 +36,8 @@ func TestSamplesStandForTheTimeThatWasUsed(t *testing.T) {
 		t.Run(fmt.Sprintf("%d Hz", hz), func(t *testing.T) {
 			nodetest.NothingLeft(t, programs...)
 			target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{
-				Flags: []string{"--single-threaded"}, Script: "work.js", Args: []string{"400"}})
+				Flags: []string{"--single-threaded"}, Script: "work.js", Args: []string{"400"},
+			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			before := cpuTime(t, target.PID)
