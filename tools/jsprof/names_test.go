@@ -115,40 +115,46 @@ func checkName(t *testing.T, kind nodetest.Kind, frames []symbolize.Frame) uint6
 // whole and named, or that are truly outside JavaScript.
 func TestStacksAreWhole(t *testing.T) {
 	nodetest.Root(t)
-	for _, version := range nodetest.Versions {
-		for _, tt := range []struct {
-			program string
-			percent float64
-		}{
-			{"purecpu.js", 99},
-			{"mixed.js", 97},
-		} {
-			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), tt.program), func(t *testing.T) {
-				nodetest.NothingLeft(t, programs...)
-				target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: tt.program})
-				p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute, Hz: 499}, 2000)
-				var all, whole uint64
-				broken := make(map[string]uint64)
-				for _, s := range p.Stacks {
-					if s.TID != target.PID {
-						continue
-					}
-					all += s.Count
-					if isWhole(s.Frames) {
-						whole += s.Count
-					} else {
-						broken[text(s.Frames)] += s.Count
-					}
-				}
-				got := 100 * float64(whole) / float64(max(all, 1))
-				t.Logf("%.2f %% of %d samples are whole", got, all)
-				if all < 500 || got < tt.percent {
-					t.Errorf("whole = %.2f %% of %d samples, want %.0f %% of 500 or more", got, all, tt.percent)
-					for stack, count := range broken {
-						t.Logf("%d samples:\n%s", count, stack)
-					}
-				}
-			})
+	for _, tt := range []struct {
+		program string
+		percent float64
+	}{
+		{"purecpu.js", 99},
+		{"mixed.js", 97},
+	} {
+		t.Run(tt.program, func(t *testing.T) {
+			p, targets := profileVersions(t, tt.program, 2000)
+			for i, version := range nodetest.Versions {
+				t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+					checkWhole(t, p, targets[i].PID, tt.percent)
+				})
+			}
+		})
+	}
+}
+
+// checkWhole fails unless so many percent of a main thread's stacks are whole.
+func checkWhole(t *testing.T, p *flamegraph.Profile, pid int, percent float64) {
+	t.Helper()
+	var all, whole uint64
+	broken := make(map[string]uint64)
+	for _, s := range p.Stacks {
+		if s.TID != pid {
+			continue
+		}
+		all += s.Count
+		if isWhole(s.Frames) {
+			whole += s.Count
+		} else {
+			broken[text(s.Frames)] += s.Count
+		}
+	}
+	got := 100 * float64(whole) / float64(max(all, 1))
+	t.Logf("%.2f %% of %d samples are whole", got, all)
+	if all < 500 || got < percent {
+		t.Errorf("whole = %.2f %% of %d samples, want %.0f %% of 500 or more", got, all, percent)
+		for stack, count := range broken {
+			t.Logf("%d samples:\n%s", count, stack)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
@@ -15,15 +14,8 @@ import (
 // regular expressions. One of them is longer than what is kept of it.
 func TestRegularExpressionsHaveTheirSource(t *testing.T) {
 	nodetest.Root(t)
-	var targets []*nodetest.Target
-	var pids []int
-	nodetest.NothingLeft(t, programs...)
-	for _, version := range nodetest.Versions {
-		target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "regexps.js"})
-		targets, pids = append(targets, target), append(pids, target.PID)
-	}
 	const each = 500
-	p := profileUntil(t, Options{PIDs: pids, Hz: 499, Duration: 2 * time.Minute}, uint64(each*len(pids)))
+	p, targets := profileVersions(t, "regexps.js", each)
 	for i, version := range nodetest.Versions {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			var truth struct {
@@ -34,7 +26,7 @@ func TestRegularExpressionsHaveTheirSource(t *testing.T) {
 			var all uint64
 			for _, s := range p.Stacks {
 				at := slices.IndexFunc(s.Frames, func(f symbolize.Frame) bool { return f.Kind == symbolize.RegExp })
-				if s.PID == pids[i] && at >= 0 {
+				if s.PID == targets[i].PID && at >= 0 {
 					counts[s.Frames[at].Name] += s.Count
 					all += s.Count
 				}

@@ -17,7 +17,7 @@ func TestReleasesNames(t *testing.T) {
 			if !ok {
 				t.Fatalf("no flags for the interpreter of %s", release)
 			}
-			testNested(t, release, symbolize.Interpreted, flags)
+			testNested(t, nodetest.Node(t, release), symbolize.Interpreted, flags, nil)
 		})
 	}
 }

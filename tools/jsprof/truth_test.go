@@ -32,7 +32,9 @@ func profileUntil(t *testing.T, o Options, samples uint64) *flamegraph.Profile {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	o.Warn = func(err error) { t.Errorf("warning: %v", err) }
+	if o.Warn == nil {
+		o.Warn = func(err error) { t.Errorf("warning: %v", err) }
+	}
 	told := o.Sampled
 	o.Sampled = func(count uint64) {
 		if told != nil {
@@ -50,6 +52,21 @@ func profileUntil(t *testing.T, o Options, samples uint64) *flamegraph.Profile {
 		t.Errorf("lost = %d samples, want 0", p.Lost)
 	}
 	return p
+}
+
+// profileVersions runs a program on every version at once, for so many samples of
+// each on average.
+func profileVersions(t *testing.T, program string, each int) (*flamegraph.Profile, []*nodetest.Target) {
+	t.Helper()
+	nodetest.NothingLeft(t, programs...)
+	var targets []*nodetest.Target
+	var pids []int
+	for _, version := range nodetest.Versions {
+		target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: program})
+		targets, pids = append(targets, target), append(pids, target.PID)
+	}
+	p := profileUntil(t, Options{PIDs: pids, Hz: 997, Duration: 3 * time.Minute}, uint64(each*len(pids)))
+	return p, targets
 }
 
 // scenarios are the ways nested.js comes to spin.
@@ -135,15 +152,14 @@ func TestStackEqualsErrorStack(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), tier), func(t *testing.T) {
-				testNested(t, version, tier, flags)
+				testNested(t, nodetest.Node(t, version), tier, flags, nil)
 			})
 		}
 	}
 }
 
-func testNested(t *testing.T, version string, tier symbolize.Tier, flags []string) {
+func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, warn func(error)) {
 	nodetest.NothingLeft(t, programs...)
-	node := nodetest.Node(t, version)
 	truths := make(map[int]nodetest.Nested)
 	var targets []*nodetest.Target
 	var pids []int
@@ -164,7 +180,7 @@ func testNested(t *testing.T, version string, tier symbolize.Tier, flags []strin
 		}
 	}
 	const each = 20 // samples of a process, on average
-	p := profileUntil(t, Options{PIDs: pids, Hz: 299, Duration: time.Minute, Started: cont}, uint64(each*len(pids)))
+	p := profileUntil(t, Options{PIDs: pids, Hz: 299, Duration: time.Minute, Started: cont, Warn: warn}, uint64(each*len(pids)))
 	for pid, truth := range truths {
 		t.Run(truth.Scenario, func(t *testing.T) {
 			got, stack, count, samples := common(p, pid)
