@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/release"
 )
 
@@ -99,6 +100,65 @@ func TestSpacesHaveTheNamesOfTheVersion(t *testing.T) {
 		}
 		if got := f.space(0); got != "readonly" {
 			t.Errorf("space of no owner = %q, want readonly", got)
+		}
+	}
+}
+
+// putPage writes a page's header as a version of V8 has it. What is not in the page
+// itself is at metadata.
+func (m madeMemory) putPage(row *release.Pages, p Page, owner, metadata uint64) {
+	data := p.Address
+	if row.MetadataApart {
+		m.put(p.Address+wordSize, metadata)
+		data = metadata
+	}
+	m.put(data+uint64(row.Size), p.Size)
+	m.put(data+uint64(row.Heap), p.Heap)
+	m.put(data+uint64(row.Start), p.Start)
+	m.put(data+uint64(row.End), p.End)
+	m.put(data+uint64(row.Owner), owner)
+}
+
+// TestFreedPagesHoldNoObjects makes a page of a large young object that V8 has given
+// up: it has no owner any more, but its memory is there, and old objects refer to it.
+func TestFreedPagesHoldNoObjects(t *testing.T) {
+	const first, heap, owner, metadata, head = 1 << 30, 0x9000, 0x8000, 0x8400, 0x1140
+	for _, version := range [][2]int{{9, 4}, {12, 4}, {14, 6}} {
+		header := pagesOf(t, version[0], version[1])
+		m := madeMemory{first: make([]byte, 6*pageAlign), owner: make([]byte, 0x1000)}
+		m.put(owner, 0, heap, uint64(slices.Index(header.Spaces, "old")))
+		old := Page{Address: first, Start: first + head, End: first + pageAlign, Size: pageAlign, Heap: heap}
+		freed := Page{Address: first + pageAlign, Start: first + pageAlign + head, End: first + 4*pageAlign, Size: 3 * pageAlign, Heap: heap}
+		inside := Page{Address: first + 2*pageAlign, Start: first + 2*pageAlign + head, End: first + 3*pageAlign, Size: pageAlign, Heap: heap}
+		m.putPage(header, old, owner, metadata)
+		m.putPage(header, freed, 0, metadata+0x80)
+		m.putPage(header, inside, owner, metadata+0x100) // the large object's own words
+		m.put(old.Start, freed.Start|1, freed.Start|1)
+		m.put(freed.Start, old.Start|1, old.Start|1)
+
+		found := FindPages(m, header)
+		if len(found) != 1 || found[0].Address != first {
+			t.Errorf("V8 %v: pages = %+v, want the old one", version, found)
+		}
+		o := &Objects{memory: m, heap: new(v8.Heap), known: map[uint64]int32{}, mapped: findPages(m, header)}
+		if err := o.walk(t.Context()); err != nil {
+			t.Fatalf("V8 %v: walk: %v", version, err)
+		}
+		g, err := NewGraph(t.Context(), o, nil)
+		if err != nil {
+			t.Fatalf("V8 %v: NewGraph: %v", version, err)
+		}
+		if id, ok := g.Find(freed.Start); ok {
+			t.Errorf("V8 %v: object %d is in the freed page, want none", version, id)
+		}
+		if p := g.pageAround(inside.Start); p == nil || p.Address != freed.Address {
+			t.Errorf("V8 %v: page around the freed object's memory = %+v, want the freed one", version, p)
+		}
+		if g.Len() != 0 || g.Census(t.Context(), CensusOptions{Internal: true}).Count != 0 {
+			t.Errorf("V8 %v: objects = %d, want none", version, g.Len())
+		}
+		if _, err := g.Dominated(t.Context()); err != nil {
+			t.Errorf("V8 %v: Dominated: %v", version, err)
 		}
 	}
 }
