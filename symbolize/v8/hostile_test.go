@@ -293,3 +293,33 @@ func refusesOthers(t *testing.T, h *Heap, plain Value) {
 		t.Errorf("Error of a plain object = %+v, %v, want no stack and no cause", e, err)
 	}
 }
+
+// TestDamagedDescriptorsAreReadOnce spoils what a map says of its second property:
+// the first is there, however often the properties are read.
+func TestDamagedDescriptorsAreReadOnce(t *testing.T) {
+	c, b, held := capture(t)
+	h, err := NewHeap(c, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		o, err := h.Object(held[name])
+		if err != nil || !h.IsReceiver(o) || o.Map.Dictionary || o.Map.Own < 2 {
+			continue
+		}
+		array, err := h.Object(o.Map.Descriptors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		undo := c.put(array.Address+uint64(h.layout.DescriptorsHeader)+descriptorSize+wordSize, uint64(array.Ref()))
+		defer undo()
+		for range 3 {
+			properties, err := h.Properties(o)
+			if err == nil || len(properties) != 1 {
+				t.Errorf("properties of %s = %d, %v, want one and an error", name, len(properties), err)
+			}
+		}
+		return
+	}
+	t.Error("no object with two properties")
+}

@@ -28,8 +28,13 @@ type Map struct {
 	Constructor  Value // or a Map, which it was made from by adding a property
 	Callable     bool
 
-	described   bool // descriptors were read
+	described   bool // descriptors were read, as far as they can be
 	descriptors []descriptor
+	describeErr error
+
+	classed  bool // the objects' class was looked for
+	class    string
+	classErr error
 }
 
 // MapAt reads the map at an address, which must be one.
@@ -104,6 +109,15 @@ func (h *Heap) kindOf(typ uint16) string {
 // constructor that o's prototype names, else of the one that V8 made it by. What
 // is no object to a program has its kind.
 func (h *Heap) Class(o Object) (string, error) {
+	m := o.Map
+	if !m.classed {
+		m.class, m.classErr = h.findClass(o)
+		m.classed = true
+	}
+	return m.class, m.classErr
+}
+
+func (h *Heap) findClass(o Object) (string, error) {
 	if !h.IsReceiver(o) {
 		return o.Map.Kind, nil
 	}

@@ -75,11 +75,17 @@ const (
 	hiddenBit   = 2
 )
 
-// describe reads m's descriptors, once.
+// describe reads m's descriptors, once. Where a part cannot be read it returns the
+// rest with the error.
 func (h *Heap) describe(m *Map) ([]descriptor, error) {
-	if m.described || m.Own == 0 {
-		return m.descriptors, nil
+	if !m.described && m.Own > 0 {
+		m.descriptors, m.describeErr = h.readDescriptors(m)
+		m.described = true
 	}
+	return m.descriptors, m.describeErr
+}
+
+func (h *Heap) readDescriptors(m *Map) (found []descriptor, err error) {
 	l := &h.layout
 	array, err := h.Object(m.Descriptors)
 	if err != nil {
@@ -91,7 +97,7 @@ func (h *Heap) describe(m *Map) ([]descriptor, error) {
 		words = words[3:]
 		bits, ok := details.Smi()
 		if !ok {
-			return m.descriptors, fmt.Errorf("read descriptors at %#x: details %#x", array.Address, uint64(details))
+			return found, fmt.Errorf("read descriptors at %#x: details %#x", array.Address, uint64(details))
 		}
 		d := descriptor{h.property(key, bits), -1}
 		if bits>>l.DetailsLocation&1 == 0 {
@@ -99,10 +105,9 @@ func (h *Heap) describe(m *Map) ([]descriptor, error) {
 		} else {
 			h.put(&d.property, value.Strong())
 		}
-		m.descriptors = append(m.descriptors, d)
+		found = append(found, d)
 	}
-	m.described = err == nil
-	return m.descriptors, err
+	return found, err
 }
 
 // property returns what a key and details say of a property.
