@@ -323,3 +323,43 @@ func TestDamagedDescriptorsAreReadOnce(t *testing.T) {
 	}
 	t.Error("no object with two properties")
 }
+
+// An ending memory has nothing after an address that a read goes across.
+type ending struct {
+	Memory
+	end uint64
+}
+
+func (m ending) ReadAt(p []byte, address uint64) (int, error) {
+	if address >= m.end || address+uint64(len(p)) <= m.end {
+		return m.Memory.ReadAt(p, address)
+	}
+	n, err := m.Memory.ReadAt(p[:m.end-address], address)
+	return n, errors.Join(err, errNotCaptured)
+}
+
+// TestLastMapOfAPageIsRead reads maps where the memory ends with them.
+func TestLastMapOfAPageIsRead(t *testing.T) {
+	c, b, held := capture(t)
+	h, err := NewHeap(c, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range held {
+		o, err := h.Object(v)
+		if err != nil {
+			continue // a small integer
+		}
+		self, err := h.Object(Ref(o.Map.Address))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := NewHeap(ending{c, o.Map.Address + uint64(self.Map.Size)}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := last.MapAt(o.Map.Address); err != nil || m.Kind != o.Map.Kind || m.Constructor != o.Map.Constructor {
+			t.Errorf("map of %s = %+v, %v, want %+v", name, m, err, o.Map)
+		}
+	}
+}

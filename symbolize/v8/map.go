@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	mapWords         = 10      // of any Map
+	mapWords         = 10      // at most
 	maxMapDepth      = 1 << 10 // maps from one to the one that has no back pointer: a property each
 	prototypesToSeek = 1 << 7  // of one object, for a constructor
 	embedderTypes    = 1000    // instance types that V8 10 and later leave to the embedder
@@ -43,7 +43,7 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 		return m, nil
 	}
 	var b [mapWords * wordSize]byte
-	if _, err := h.mem.ReadAt(b[:], address); err != nil {
+	if n, err := h.mem.ReadAt(b[:], address); n < h.mapEnd() { // it may be the last of its page
 		return nil, fmt.Errorf("read map: %w", err)
 	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
@@ -71,6 +71,11 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 	}
 	h.maps[address] = m
 	return m, nil
+}
+
+// mapEnd returns how many bytes of a map are read.
+func (h *Heap) mapEnd() int {
+	return max(int(h.layout.MapDescriptors), h.at.prototype, h.at.constructor) + wordSize
 }
 
 const (
