@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +24,9 @@ import (
 
 const (
 	wordSize   = 8
-	elfHeader  = 64      // bytes
-	maxSegment = 1 << 26 // bytes of a segment that is damaged: V8's range for code is a large hole
-	endsWithin = 2 * time.Minute
+	elfHeader  = 64               // bytes
+	maxSegment = 1 << 26          // bytes of a segment that is damaged: V8's range for code is a large hole
+	endsWithin = 10 * time.Minute // beside other work
 )
 
 // wholeHeap are commands that go through all objects, or through all of the core.
@@ -140,7 +141,9 @@ func (m *mutant) run(ctx context.Context, s *session, line, name string) {
 	select {
 	case <-done:
 	case <-time.After(endsWithin):
-		m.t.Fatalf("%s: %s does not end", name, line)
+		var stacks strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // to memory
+		m.t.Fatalf("%s: %s does not end:\n%s", name, line, stacks.String())
 	}
 }
 

@@ -165,7 +165,7 @@ func (e *exporter) collect(ctx context.Context) error {
 	}
 	e.synthetic()
 	for id := range ID(e.Len()) {
-		if id%(1<<14) == 0 && ctx.Err() != nil {
+		if id%often == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if e.IsLive(id) {
