@@ -415,7 +415,7 @@ int on_create(struct pt_regs *ctx)
 	w->name.start = -1;
 	w->owner = (u64)w->process.generation << 32; /* all threads of the process alike */
 	if (read_user(&string, 8, argument2(ctx)) && is_string(w, read_head(w, string))) {
-		read_text(w, string, NAME_BYTES);
+		read_text(w, string, 0, NAME_BYTES);
 		w->id = identity(w);
 		send_function(w);
 		creation.name = w->id;

@@ -147,7 +147,6 @@ const (
 	AddonlatVarPidNamespace        = "pid_namespace"
 	AddonlatVarStackFlagUnused     = "stack_flag_unused"
 	AddonlatVarTierUnused          = "tier_unused"
-	AddonlatVarTold                = "told"
 	AddonlatVarUnfollowed          = "unfollowed"
 	AddonlatVarUnreadableFunctions = "unreadable_functions"
 	AddonlatVarUnwindBaseUnused    = "unwind_base_unused"
@@ -255,7 +254,6 @@ type AddonlatVariableSpecs struct {
 	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
-	Told                *ebpf.VariableSpec `ebpf:"told"`
 	Unfollowed          *ebpf.VariableSpec `ebpf:"unfollowed"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
 	UnwindBaseUnused    *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
@@ -347,7 +345,6 @@ type AddonlatVariables struct {
 	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
 	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
-	Told                *ebpf.Variable `ebpf:"told"`
 	Unfollowed          *ebpf.Variable `ebpf:"unfollowed"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
 	UnwindBaseUnused    *ebpf.Variable `ebpf:"unwind_base_unused"`

@@ -45,7 +45,6 @@ struct {
 } events SEC(".maps");
 
 volatile u64 lost_events = 0; /* records there was no room for; sent again later */
-volatile u64 told = 0;        /* scripts that user space was told of */
 
 /* Sends an event. User space looks for events many times a second. To wake it costs more than the
  * walk of a stack does: only for what cannot wait.
@@ -256,7 +255,7 @@ static __always_inline void send_script(struct walk *w, u64 script)
 	if (!is_string(w, read_head(w, name)))
 		name = field(w->script, l->script_source_url);
 	w->name.flags = 0;
-	read_text(w, name, TEXT_BYTES);
+	read_text(w, name, 0, TEXT_BYTES);
 	if (w->name.flags & NAME_PARTIAL)
 		w->name.length = 0; /* no name, or none that can be read */
 	if (field(w->script, l->script_type) == SCRIPT_WASM)
@@ -266,22 +265,54 @@ static __always_inline void send_script(struct walk *w, u64 script)
 	if (!send_name(w, EVENT_SCRIPT))
 		return;
 	bpf_map_update_elem(&scripts, &key, &sent, BPF_ANY);
-	count(told);
 }
 
-static __always_inline void send_function(struct walk *w)
+/* True if it was sent now. */
+static __always_inline bool send_function(struct walk *w)
 {
 	u64 id = w->id;
 	u8 sent = 1;
 
 	if (id == w->sent || bpf_map_lookup_elem(&names, &id))
-		return;
+		return false;
 	w->name.id = id;
 	note_name(w);
-	if (send_name(w, EVENT_FUNCTION))
-		bpf_map_update_elem(&names, &id, &sent, BPF_ANY);
-	else
+	if (!send_name(w, EVENT_FUNCTION)) {
 		w->complete = 0; /* not to be remembered: it is sent again next time */
+		return false;
+	}
+	bpf_map_update_elem(&names, &id, &sent, BPF_ANY);
+	return true;
+}
+
+/* Sends how the source of the function at start begins, by which user space knows the script's text
+ * when the process has ended before it could be read. A source that V8 does not own may lie in
+ * node's binary, where it was never read: its address is sent, too. Nothing is sent of a script
+ * that begins within a file.
+ */
+static __always_inline void send_text(struct walk *w, s32 start)
+{
+	const struct layout *l = &w->process.layout;
+	u64 source = field(w->script, l->script_source);
+	int type;
+
+	if (!w->last_script_id || start < 0 || field(w->script, l->script_line_offset) ||
+	    field(w->script, l->script_column_offset))
+		return;
+	type = read_head(w, source);
+	if (!is_string(w, type))
+		return;
+	w->name.id = w->id;
+	w->name.start = start;
+	w->name.units = string_length(w);
+	w->name.flags = type & STRING_ONE_BYTE ? NAME_ONE_BYTE : 0;
+	w->name.address = 0;
+	if ((type & STRING_SHAPE_MASK) == STRING_EXTERNAL)
+		w->name.address = external_data(w, type);
+	read_text(w, source, start, SOURCE_BYTES);
+	if (w->name.flags & NAME_PARTIAL)
+		w->name.length = 0;
+	send_name(w, EVENT_TEXT);
 }
 
 /* Class fields and static blocks run in functions that V8 makes and, from 12 on, names by their
@@ -337,6 +368,7 @@ __noinline int read_function(struct walk *w)
 	const struct layout *l;
 	u32 initializer;
 	int type;
+	bool is_new;
 
 	if (!w)
 		return 0;
@@ -368,12 +400,14 @@ __noinline int read_function(struct walk *w)
 	w->name.start = w->last_script_id ? scope.start : -1;
 	name = initializer ? 0 : choose_name(w, scope.name, scope.inferred);
 	if (name)
-		read_text(w, name, NAME_BYTES);
+		read_text(w, name, 0, NAME_BYTES);
 	w->complete = !(w->name.flags & NAME_PARTIAL);
 	w->id = identity(w);
-	send_function(w);
+	is_new = send_function(w);
 	if (script && w->last_script != last)
 		send_script(w, script);
+	if (is_new)
+		send_text(w, scope.start);
 	return 0;
 }
 

@@ -229,6 +229,22 @@ enum {
 	STRING_UNCACHED = 16,
 };
 
+/* Where the characters of the external string in head are; 0: not known. */
+static __always_inline u64 external_data(struct walk *w, int type)
+{
+	u64 words[2] = {}; /* the resource, and the characters unless it is uncached */
+	u64 data = 0;
+
+	if (!read_user(words, type & STRING_UNCACHED ? 8 : 16, w->head_of - 1 + STRING_BYTES))
+		return 0;
+	if (!(type & STRING_UNCACHED))
+		return words[1];
+	if (!w->process.layout.external_data ||
+	    !read_user(&data, 8, words[0] + w->process.layout.external_data))
+		return 0;
+	return data;
+}
+
 /* Takes the last piece and adds its text, or puts its parts in its place; true when none is left. */
 __noinline int append_piece(struct walk *w)
 {
@@ -285,11 +301,12 @@ __noinline int append_piece(struct walk *w)
 		push_piece(w, first, offset, length);
 		break;
 	case STRING_EXTERNAL:
-		if (type & STRING_UNCACHED)
-			w->name.flags |= NAME_PARTIAL;
-		else
-			append_flat(w, second + (type & STRING_ONE_BYTE ? offset : 2 * offset),
+		first = external_data(w, type);
+		if (first)
+			append_flat(w, first + (type & STRING_ONE_BYTE ? offset : 2 * offset),
 			    length, type & STRING_ONE_BYTE);
+		else
+			w->name.flags |= NAME_PARTIAL;
 		break;
 	default:
 		w->name.flags |= NAME_PARTIAL;
@@ -297,8 +314,8 @@ __noinline int append_piece(struct walk *w)
 	return 0;
 }
 
-/* Reads the string into the text, up to limit bytes. */
-__noinline int read_text(struct walk *w, u64 string, u32 limit)
+/* Reads the string from a unit on into the text, up to limit bytes. */
+__noinline int read_text(struct walk *w, u64 string, u32 from, u32 limit)
 {
 	if (!w)
 		return 0;
@@ -307,7 +324,7 @@ __noinline int read_text(struct walk *w, u64 string, u32 limit)
 	w->limit = limit;
 	w->high = 0;
 	w->piece_count = 0;
-	push_piece(w, string, 0, ~0u);
+	push_piece(w, string, from, ~0u);
 	for (u32 i = 0; i < MAX_STRING_STEPS; i++) {
 		if (append_piece(w))
 			break;

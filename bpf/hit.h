@@ -15,7 +15,7 @@ static __always_inline void note_name(struct walk *w);
 
 #include "busy.h" /* first of those that walk: it says how many walks there are */
 #include "exec.h"
-#include "linger.h"
+#include "function.h"
 
 #define MAX_SYSCALLS 512 /* a power of two */
 #define MAX_CONDITIONS 8
@@ -478,24 +478,6 @@ static __always_inline void raise(struct hit *hit)
 		bpf_map_delete_elem(&stopped, &tgid);
 }
 
-/* Whether the process may end of this before user space has looked at it. Where timers and signals
- * are told of, interrupts are off: no lingering there.
- */
-static __always_inline bool may_end(struct hit *hit)
-{
-	switch (hit->trigger) {
-	case TRIGGER_EXIT:
-	case TRIGGER_UNCAUGHT:
-		return hit->raised != SIGSTOP;
-	case TRIGGER_SYSCALL:
-	case TRIGGER_ENTRY:
-	case TRIGGER_RETURN:
-	case TRIGGER_THROW:
-		return hit->raised && hit->raised != SIGSTOP;
-	}
-	return false;
-}
-
 static __always_inline bool send_frames(struct stack *stack, bool urgent)
 {
 	u64 bytes = __builtin_offsetof(struct stack, frames) + 8 * (u64)stack->count;
@@ -527,7 +509,7 @@ static __always_inline bool send_hit(struct hit *hit, struct stack *stack)
 /* Takes the stack of a match, tells user space and raises the signal; false if it was not sent. */
 static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
 {
-	bool ending, sent_it;
+	bool sent_it;
 
 	with |= with_kernel ? WITH_KERNEL : 0;
 	if (javascript.length) {
@@ -551,10 +533,7 @@ static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hi
 		count(lost);
 		__sync_fetch_and_add(&remaining, 1);
 	}
-	ending = may_end(hit);
 	give_back(w);
-	if (ending)
-		linger();
 	return sent_it;
 }
 

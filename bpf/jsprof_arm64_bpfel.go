@@ -31,6 +31,7 @@ const (
 	JsprofEventKindEVENT_EXEC     JsprofEventKind = 3
 	JsprofEventKindEVENT_HIT      JsprofEventKind = 4
 	JsprofEventKindEVENT_WASM     JsprofEventKind = 5
+	JsprofEventKindEVENT_TEXT     JsprofEventKind = 6
 )
 
 type JsprofExec struct {
@@ -93,6 +94,9 @@ type JsprofLayout struct {
 	ScriptId            uint16
 	ScriptSourceUrl     uint16
 	ScriptType          uint16
+	ScriptSource        uint16
+	ScriptLineOffset    uint16
+	ScriptColumnOffset  uint16
 	ScopeFirst          uint16
 	ScopeMaxInlined     uint16
 	ScopePositions      uint16
@@ -130,20 +134,22 @@ type JsprofLayout struct {
 	KindStatic          uint8
 	FrameWasm           uint8
 	FrameRegexp         uint8
-	Pad                 [4]uint8
+	ExternalData        uint8
+	Pad                 uint8
 }
 
 type JsprofName struct {
-	_      structs.HostLayout
-	Event  uint32
-	Flags  uint32
-	Owner  uint64
-	Id     uint64
-	Script int32
-	Start  int32
-	Length uint32
-	Pad    uint32
-	Text   [2048]uint8
+	_       structs.HostLayout
+	Event   uint32
+	Flags   uint32
+	Owner   uint64
+	Id      uint64
+	Script  int32
+	Start   int32
+	Length  uint32
+	Units   uint32
+	Address uint64
+	Text    [2048]uint8
 }
 
 type JsprofNameFlag uint32
@@ -156,6 +162,7 @@ const (
 	JsprofNameFlagNAME_STATIC    JsprofNameFlag = 16
 	JsprofNameFlagNAME_WASM      JsprofNameFlag = 32
 	JsprofNameFlagNAME_REGEXP    JsprofNameFlag = 64
+	JsprofNameFlagNAME_ONE_BYTE  JsprofNameFlag = 128
 )
 
 type JsprofProcess struct {
@@ -168,7 +175,6 @@ type JsprofProcess struct {
 	RangeCount   uint32
 	Serial       uint32
 	Layout       JsprofLayout
-	_            [4]byte
 	Ranges       [256]JsprofRange
 }
 
@@ -284,7 +290,6 @@ const (
 	JsprofVarSamples             = "samples"
 	JsprofVarStackFlagUnused     = "stack_flag_unused"
 	JsprofVarTierUnused          = "tier_unused"
-	JsprofVarTold                = "told"
 	JsprofVarTruncated           = "truncated"
 	JsprofVarUnreadableFunctions = "unreadable_functions"
 	JsprofVarUnwindBaseUnused    = "unwind_base_unused"
@@ -374,7 +379,6 @@ type JsprofVariableSpecs struct {
 	Samples             *ebpf.VariableSpec `ebpf:"samples"`
 	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
-	Told                *ebpf.VariableSpec `ebpf:"told"`
 	Truncated           *ebpf.VariableSpec `ebpf:"truncated"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
 	UnwindBaseUnused    *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
@@ -450,7 +454,6 @@ type JsprofVariables struct {
 	Samples             *ebpf.Variable `ebpf:"samples"`
 	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
-	Told                *ebpf.Variable `ebpf:"told"`
 	Truncated           *ebpf.Variable `ebpf:"truncated"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
 	UnwindBaseUnused    *ebpf.Variable `ebpf:"unwind_base_unused"`

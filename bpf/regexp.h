@@ -35,7 +35,7 @@ __noinline int read_regexp(struct walk *w)
 	w->name.script = 0;
 	w->name.start = smi_value(field(w->object, l->regexp_source + 8)); /* its flags */
 	w->head_of = 0;
-	read_text(w, field(w->object, l->regexp_source), REGEXP_SOURCE_BYTES);
+	read_text(w, field(w->object, l->regexp_source), 0, REGEXP_SOURCE_BYTES);
 	if (w->name.flags & NAME_PARTIAL)
 		return false;
 	id = identity(w);

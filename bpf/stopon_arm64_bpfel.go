@@ -172,7 +172,6 @@ const (
 	StoponMapUnwindRows          = "unwind_rows"
 	StoponMapWalks               = "walks"
 	StoponProgOnCall             = "on_call"
-	StoponProgOnEnd              = "on_end"
 	StoponProgOnEntry            = "on_entry"
 	StoponProgOnExec             = "on_exec"
 	StoponProgOnExit             = "on_exit"
@@ -201,7 +200,6 @@ const (
 	StoponVarExecs               = "execs"
 	StoponVarExitCode            = "exit_code"
 	StoponVarFrameKindUnused     = "frame_kind_unused"
-	StoponVarHeard               = "heard"
 	StoponVarHitUnused           = "hit_unused"
 	StoponVarInterval            = "interval"
 	StoponVarJavascript          = "javascript"
@@ -231,7 +229,6 @@ const (
 	StoponVarThrownClass         = "thrown_class"
 	StoponVarThrownKindUnused    = "thrown_kind_unused"
 	StoponVarTierUnused          = "tier_unused"
-	StoponVarTold                = "told"
 	StoponVarTriggerUnused       = "trigger_unused"
 	StoponVarUnreadableFunctions = "unreadable_functions"
 	StoponVarUnsearched          = "unsearched"
@@ -284,7 +281,6 @@ type StoponSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponProgramSpecs struct {
 	OnCall          *ebpf.ProgramSpec `ebpf:"on_call"`
-	OnEnd           *ebpf.ProgramSpec `ebpf:"on_end"`
 	OnEntry         *ebpf.ProgramSpec `ebpf:"on_entry"`
 	OnExec          *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit          *ebpf.ProgramSpec `ebpf:"on_exit"`
@@ -342,7 +338,6 @@ type StoponVariableSpecs struct {
 	Execs               *ebpf.VariableSpec `ebpf:"execs"`
 	ExitCode            *ebpf.VariableSpec `ebpf:"exit_code"`
 	FrameKindUnused     *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
-	Heard               *ebpf.VariableSpec `ebpf:"heard"`
 	HitUnused           *ebpf.VariableSpec `ebpf:"hit_unused"`
 	Interval            *ebpf.VariableSpec `ebpf:"interval"`
 	Javascript          *ebpf.VariableSpec `ebpf:"javascript"`
@@ -372,7 +367,6 @@ type StoponVariableSpecs struct {
 	ThrownClass         *ebpf.VariableSpec `ebpf:"thrown_class"`
 	ThrownKindUnused    *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
 	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
-	Told                *ebpf.VariableSpec `ebpf:"told"`
 	TriggerUnused       *ebpf.VariableSpec `ebpf:"trigger_unused"`
 	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
 	Unsearched          *ebpf.VariableSpec `ebpf:"unsearched"`
@@ -463,7 +457,6 @@ type StoponVariables struct {
 	Execs               *ebpf.Variable `ebpf:"execs"`
 	ExitCode            *ebpf.Variable `ebpf:"exit_code"`
 	FrameKindUnused     *ebpf.Variable `ebpf:"frame_kind_unused"`
-	Heard               *ebpf.Variable `ebpf:"heard"`
 	HitUnused           *ebpf.Variable `ebpf:"hit_unused"`
 	Interval            *ebpf.Variable `ebpf:"interval"`
 	Javascript          *ebpf.Variable `ebpf:"javascript"`
@@ -493,7 +486,6 @@ type StoponVariables struct {
 	ThrownClass         *ebpf.Variable `ebpf:"thrown_class"`
 	ThrownKindUnused    *ebpf.Variable `ebpf:"thrown_kind_unused"`
 	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
-	Told                *ebpf.Variable `ebpf:"told"`
 	TriggerUnused       *ebpf.Variable `ebpf:"trigger_unused"`
 	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
 	Unsearched          *ebpf.Variable `ebpf:"unsearched"`
@@ -508,7 +500,6 @@ type StoponVariables struct {
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponPrograms struct {
 	OnCall          *ebpf.Program `ebpf:"on_call"`
-	OnEnd           *ebpf.Program `ebpf:"on_end"`
 	OnEntry         *ebpf.Program `ebpf:"on_entry"`
 	OnExec          *ebpf.Program `ebpf:"on_exec"`
 	OnExit          *ebpf.Program `ebpf:"on_exit"`
@@ -526,7 +517,6 @@ type StoponPrograms struct {
 func (p *StoponPrograms) Close() error {
 	return _StoponClose(
 		p.OnCall,
-		p.OnEnd,
 		p.OnEntry,
 		p.OnExec,
 		p.OnExit,

@@ -45,6 +45,7 @@ struct layout {
 	u16 function_shared, function_code, function_properties;
 	u16 shared_name, shared_script, shared_flags;
 	u16 script_name, script_id, script_source_url, script_type;
+	u16 script_source, script_line_offset, script_column_offset;
 	u16 scope_first, scope_max_inlined, scope_positions, scope_positions_of;
 	u16 code_start, code_size, code_flags;
 	u16 wasm_instance, wasm_module, wasm_script, wasm_module_object;
@@ -58,7 +59,8 @@ struct layout {
 	u8 frame_builtin_exit;
 	u8 kind_members, kind_static;
 	u8 frame_wasm, frame_regexp;
-	u8 pad[4];
+	u8 external_data;
+	u8 pad;
 };
 
 struct process {

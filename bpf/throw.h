@@ -164,7 +164,7 @@ __noinline u64 read_message(struct walk *w, u64 string)
 	w->name.script = 0;
 	w->name.start = 0;
 	if (string && is_string(w, read_head(w, string)))
-		read_text(w, string, MATCH_BYTES);
+		read_text(w, string, 0, MATCH_BYTES);
 	return identity(w);
 }
 

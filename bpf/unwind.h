@@ -19,6 +19,7 @@
 #define MAX_FRAME_BYTES (16 << 20) /* between two frames; threads' stacks are smaller */
 #define TEXT_BYTES 1024            /* of a script's name; a power of two */
 #define NAME_BYTES 512             /* of a function's name */
+#define SOURCE_BYTES 128           /* of how a function's source begins */
 #define MAX_DESCRIPTORS 6          /* of a function's properties */
 #define MAX_PIECES 16              /* of a concatenated string at once */
 #define MAX_TYPES 32               /* maps whose type is remembered; a power of two */
@@ -46,7 +47,15 @@ enum tier {
 	TIER_OPTIMIZED
 };
 
-enum event_kind { EVENT_STACK, EVENT_FUNCTION, EVENT_SCRIPT, EVENT_EXEC, EVENT_HIT, EVENT_WASM };
+enum event_kind {
+	EVENT_STACK,
+	EVENT_FUNCTION,
+	EVENT_SCRIPT,
+	EVENT_EXEC,
+	EVENT_HIT,
+	EVENT_WASM,
+	EVENT_TEXT
+};
 
 enum stack_flag {
 	STACK_TRUNCATED = 1, /* deeper than MAX_FRAMES */
@@ -77,18 +86,20 @@ enum name_flag {
 	NAME_WASM = 32,     /* script: a WebAssembly module's */
 	NAME_REGEXP =
 	    64, /* no function but a regular expression: its source, and its flags in start */
+	NAME_ONE_BYTE = 128, /* text: the characters at address are bytes, not UTF-16 units */
 };
 
 /* What is known of one function or script: sent once per content. */
 struct name {
-	u32 event; /* EVENT_FUNCTION or EVENT_SCRIPT */
+	u32 event; /* EVENT_FUNCTION, EVENT_SCRIPT or EVENT_TEXT: how a function's source begins */
 	u32 flags;
-	u64 owner;  /* process generation, tid: an isolate is of one thread */
-	u64 id;     /* function: its identity in frames; script: the address of its object */
-	s32 script; /* V8's number of the script, unique in its isolate; 0: a builtin's */
-	s32 start;  /* function: UTF-16 units from the script's start; -1: not known */
-	u32 length; /* of text */
-	u32 pad;
+	u64 owner;   /* process generation, tid: an isolate is of one thread */
+	u64 id;      /* function, text: its identity in frames; script: the address of its object */
+	s32 script;  /* V8's number of the script, unique in its isolate; 0: a builtin's */
+	s32 start;   /* function, text: UTF-16 units from the script's start; -1: not known */
+	u32 length;  /* of text */
+	u32 units;   /* text: of the script's source, in UTF-16 units */
+	u64 address; /* text: of the script's source, where V8 does not own it; 0: not known */
 	u8 text[2 * TEXT_BYTES]; /* UTF-8; the second half is room for the verifier's doubts */
 };
 

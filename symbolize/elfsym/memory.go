@@ -75,6 +75,13 @@ func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 	return done, nil
 }
 
+// Constant reports whether the file holds size bytes at address that a loaded program
+// cannot write to.
+func (f *File) Constant(address, size uint64) bool {
+	s, ok := f.segment(address)
+	return ok && s.Flags&elf.PF_W == 0 && address-s.Vaddr < s.Filesz && size <= s.Filesz-(address-s.Vaddr)
+}
+
 // segment returns the segment that loads address.
 func (f *File) segment(address uint64) (elf.ProgHeader, bool) {
 	for _, p := range f.loads {

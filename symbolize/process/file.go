@@ -62,39 +62,67 @@ func (p *Process) openPath(m Mapping) (*os.File, error) {
 	return openBelow(root, m)
 }
 
-// openBelow opens m's file by its path below root. No link on the way, which the
-// process may have made, leads out of it.
+// OpenBelow opens the regular file at path below the folder root. No link on the way,
+// which a process may have made, leads out of it.
+func OpenBelow(root, path string) (*os.File, error) {
+	folder, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	fd, err := findBelow(folder, path)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f, _, err := openRegular(fd, path)
+	return f, err
+}
+
+// openBelow opens m's file by its path below root.
 func openBelow(root *os.File, m Mapping) (*os.File, error) {
-	fd, err := unix.Openat2(int(root.Fd()), m.Path, &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := findBelow(root, m.Path)
 	if err != nil {
 		return nil, err
 	}
 	return openSame(fd, m)
 }
 
-// openSame turns the path only descriptor fd into a file for reading, if it is
-// m's. Nothing but a regular file is opened: to open a device may do things.
-func openSame(fd int, m Mapping) (*os.File, error) {
+// findBelow returns a path only descriptor of what is at path below root.
+func findBelow(root *os.File, path string) (fd int, err error) {
+	return unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+}
+
+// openRegular turns the path only descriptor fd into a file for reading. Nothing but
+// a regular file is opened: to open a device may do things.
+func openRegular(fd int, path string) (*os.File, unix.Stat_t, error) {
 	defer unix.Close(fd)
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, err
+		return nil, stat, err
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errors.New("not a regular file")
+		return nil, stat, errors.New("not a regular file")
 	}
 	opened, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
+		return nil, stat, err
+	}
+	return os.NewFile(uintptr(opened), path), stat, nil
+}
+
+// openSame is openRegular for a file that must be m's.
+func openSame(fd int, m Mapping) (*os.File, error) {
+	f, stat, err := openRegular(fd, m.Path)
+	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(opened), m.Path)
 	if stat.Dev == m.Dev && stat.Ino == m.Inode {
 		return f, nil
 	}
-	dev, inode, err := shown(opened)
+	dev, inode, err := shown(int(f.Fd()))
 	if err == nil && (dev != m.Dev || inode != m.Inode) {
 		err = errors.New("another file is there now")
 	}

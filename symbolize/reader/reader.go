@@ -16,6 +16,7 @@ import (
 	"net/rpc"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,6 +163,14 @@ func (r *Reader) PerfMap(p *process.Process) (*File, error) {
 		return nil, fmt.Errorf("process %d: %w", p.PID(), process.ErrGone)
 	}
 	return f, err
+}
+
+// Below opens the regular file at path below a root folder, which no link leads out
+// of. The root stays the caller's.
+func (r *Reader) Below(root *os.File, path string) (*File, error) {
+	defer runtime.KeepAlive(root)
+	folder := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), root.Fd())
+	return r.open(path, Request{Root: folder, Path: path}, 0)
 }
 
 // Open opens the regular file at path.

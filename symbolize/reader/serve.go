@@ -22,11 +22,13 @@ const maxRead = 1 << 20
 
 // What is sent between the two processes.
 type (
-	// A Request names a file: by a mapping, as a process's perf map, or by its path.
+	// A Request names a file: by a mapping, as a process's perf map, or by its path,
+	// below a root folder or ours.
 	Request struct {
 		PID     int
 		Mapping process.Mapping
 		PerfMap bool
+		Root    string
 		Path    string
 	}
 	// An Outcome is nothing, or an error.
@@ -140,6 +142,9 @@ func isLocal(fd int) bool {
 
 func open(r Request) (file *os.File, err error) {
 	defer contain.Panic(&err, "open a file of process %d", r.PID)
+	if r.Root != "" {
+		return process.OpenBelow(r.Root, r.Path)
+	}
 	if r.Path != "" {
 		return openRegular(r.Path)
 	}

@@ -114,6 +114,13 @@ func (h heap) source(script object) (Source, error) {
 	return lines.finish(s)
 }
 
+// NewSource returns the lines of a text, in UTF-16 code units.
+func NewSource(text []uint16) (Source, error) {
+	var lines lineScanner
+	lines.scan(text)
+	return lines.finish(Source{})
+}
+
 // A lineScanner finds where lines start: after \n, \r\n, a lone \r, and the
 // separators U+2028 and U+2029.
 type lineScanner struct {

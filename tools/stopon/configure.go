@@ -54,7 +54,6 @@ func (o *Options) programs() map[string]bool {
 	entries := slices.ContainsFunc(o.Functions, func(f Function) bool { return !f.Return })
 	return map[string]bool{
 		bpf.StoponProgOnExec:          true,
-		bpf.StoponProgOnEnd:           true,
 		bpf.StoponProgOnSystemCall:    stall || calls && slower,
 		bpf.StoponProgOnSystemCallEnd: stall || calls,
 		bpf.StoponProgOnSignal:        len(o.Signals) > 0,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 	"ustack/loader"
@@ -122,7 +121,6 @@ func openIn(functions []string, o Options) (s *session, err error) {
 		func() error { return s.stopped.releaseAfter(everything) }, s.detachAll) // nothing is stopped once nothing is probed
 	s.table = ustack.NewTable(ustack.Maps{
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
-		Heard: s.objects.Heard,
 	})
 	s.closers = append(s.closers, s.table.Close)
 	s.targets = ustack.NewTargets(s.table, ustack.Selection{
@@ -177,12 +175,6 @@ func (s *session) attachToKernel() error {
 		return err
 	}
 	s.closers = append(s.closers, exec.Close)
-	end, err := loader.RawTracepoint("sched_process_exit", s.objects.OnEnd)
-	if err == nil {
-		s.closers = append(s.closers, end.Close)
-	} else if !errors.Is(err, unix.EINVAL) { // before Linux 6.16
-		return err
-	}
 	if s.needed[bpf.StoponProgOnOwnerEnd] {
 		ours, err := loader.RawTracepoint("sched_process_exit", s.objects.OnOwnerEnd)
 		if err != nil {
@@ -279,6 +271,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		defer s.guard()()
 	}
 	err := errors.Join(s.wait(ctx), s.stopMatching())
+	s.warnOfTroubles()
 	result, countErr := s.result()
 	return result, errors.Join(err, countErr, s.targets.Missing())
 }
@@ -315,7 +308,7 @@ func (s *session) wait(ctx context.Context) error {
 				late.Reset(tick)
 			}
 		case <-ticker.C:
-			s.tick()
+			s.warnOfTroubles()
 		}
 	}
 	return s.awaitStallEnd(ctx)
@@ -347,7 +340,8 @@ func (s *session) rest(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) tick() {
+// warnOfTroubles reports what has kept names and lines from being found.
+func (s *session) warnOfTroubles() {
 	for _, err := range s.table.Troubles() {
 		s.warn(err)
 	}

@@ -101,6 +101,8 @@ func (e *Events) take(raw []byte) (err error) {
 		e.table.Function(raw)
 	case bpf.JsprofEventKindEVENT_SCRIPT:
 		e.table.Script(raw)
+	case bpf.JsprofEventKindEVENT_TEXT:
+		e.table.Text(raw)
 	case bpf.JsprofEventKindEVENT_WASM:
 		e.table.Wasm(raw)
 	case bpf.JsprofEventKindEVENT_EXEC:

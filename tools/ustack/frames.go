@@ -328,6 +328,8 @@ func (t *Table) jsFrame(g *target, word uint64) symbolize.Frame {
 	f.File = s.name
 	if s.source != nil && fn.start >= 0 {
 		f.Line, f.Column = s.source.Position(fn.start)
+	} else {
+		f.Line, f.Column = fn.line, fn.column
 	}
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,6 @@ type Maps struct {
 	Scripts   *ebpf.Map      // scripts the kernel has told of; deleting one has it told again
 	Rows      *ebpf.Map      // unwind tables of all files
 	Described *ebpf.Variable // changes with Processes
-	Heard     *ebpf.Variable // counts the scripts that were read, or could not be; nil: nobody asks
 }
 
 // A Table knows the processes that are looked at. Its methods may be called
@@ -55,7 +55,8 @@ type Table struct {
 	lines     int             // of all scripts' sources
 	dropped   dropped
 	described uint32         // changes of descriptions
-	heard     uint64         // scripts that the kernel has told of
+	ended     ended          // used by who takes in events
+	roots     []*target      // that have ended, whose root folders are open
 	rows      uint32         // of unwind tables that the kernel has
 	fresh     []*binary      // files whose unwind tables are to be read
 	reads     sync.WaitGroup // of those
@@ -67,6 +68,8 @@ type function struct {
 	script scriptKey
 	start  int
 	regexp bool // it is a regular expression, and only has a name
+	// In its file, from 1; 0 where the script's source says it, or nothing does.
+	line, column int
 }
 
 type scriptKey struct {
@@ -83,8 +86,9 @@ type script struct {
 // A target is one program in one process, from exec to exec or exit.
 type target struct {
 	process    *process.Process
-	title      string // for people
-	closed     bool   // process is: it is asked no more
+	root       *os.File // its root folder; nil if it could not be opened
+	title      string   // for people
+	closed     bool     // process is: it is asked no more
 	generation uint32
 	exe        string    // the program's path, as the process sees it
 	code       []mapping // executable, by address
@@ -150,9 +154,10 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 	if err := g.trouble(); err != nil {
 		t.trouble(err)
 	}
+	g.root, _ = p.Root() // nil: no file of a script is read once it has ended
 	t.owners[g.generation] = g
 	if old := t.targets[pid]; old != nil {
-		err = old.close()
+		err = t.retire(old)
 	}
 	t.targets[pid] = g
 	return err
@@ -171,7 +176,18 @@ func (t *Table) Remove(pid int) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) { // deleted at its exec
 		err = nil
 	}
-	return errors.Join(err, t.changed(), g.close())
+	return errors.Join(err, t.changed(), t.retire(g))
+}
+
+// retire closes what is asked of a target while it lives. Its root folder stays open:
+// its scripts' files are below it.
+func (t *Table) retire(g *target) error {
+	t.roots = append(t.roots, g)
+	if len(t.roots) > maxRoots {
+		t.roots[0].closeRoot()
+		t.roots = t.roots[1:]
+	}
+	return g.close()
 }
 
 // Refresh has the table look again at what process pid has mapped: libraries
@@ -192,6 +208,12 @@ func (g *target) alive() bool { return !g.closed && g.process.Alive() }
 func (g *target) close() error {
 	g.closed = true
 	return errors.Join(g.perf.close(), g.process.Close())
+}
+
+func (g *target) closeRoot() {
+	if g.root != nil {
+		_ = g.root.Close() // nothing was written
+	}
 }
 
 // Has reports whether process pid is looked at.
@@ -317,6 +339,9 @@ func (t *Table) Close() error {
 	for _, g := range t.targets {
 		errs = append(errs, g.close())
 	}
+	for _, g := range t.owners {
+		g.closeRoot()
+	}
 	for _, b := range t.binaries {
 		b.close()
 	}
@@ -362,13 +387,6 @@ func (t *Table) Script(raw []byte) {
 		s.source = t.source(g, key, n.Id)
 	}
 	t.keepScript(key, s)
-	if t.maps.Heard == nil {
-		return
-	}
-	t.heard++
-	if err := t.maps.Heard.Set(t.heard); err != nil {
-		t.trouble(fmt.Errorf("tell the kernel what was read: %w", err))
-	}
 }
 
 // source reads the lines of the script whose object was at address when the

@@ -1,0 +1,78 @@
+package ustack
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestLinesOfEndedProcessComeFromTheSameText looks a function's line up in its
+// script's file: in the file as it was, in others, and in what is no file.
+func TestLinesOfEndedProcessComeFromTheSameText(t *testing.T) {
+	const source = "'use strict';\n\nconst é = '😀';\r\nfunction late(a) {\n  return a;\n}\n"
+	const at = "(a) {\n  return a;"
+	start := len(utf16.Encode([]rune(source[:strings.Index(source, at)])))
+	units := len(utf16.Encode([]rune(source)))
+	o := opening{start: start, units: units, text: at}
+	whole := opening{start: start, units: units, text: source[strings.Index(source, at):], whole: true}
+	for _, tt := range []struct {
+		name, file string
+		o          opening
+		err        string
+	}{
+		{"as it was", source, o, ""},
+		{"to its end", source, whole, ""},
+		{"with a byte order mark", "\ufeff" + source, o, ""},
+		{"another function", strings.Replace(source, "return a", "return 1", 1), o, "not the same"},
+		{"cut short", source, opening{start: start, units: units, text: at, whole: true}, "not the same"},
+		{"longer", source + "\n", o, "not the same"},
+		{"of unknown text", source, opening{start: start, units: units}, "not the same"},
+		{"before a start beyond its end", source, opening{start: units + 1, units: units, text: at}, "not the same"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a script.js")
+			if err := os.WriteFile(path, []byte(tt.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{path, "file://" + strings.ReplaceAll(path, " ", "%20") + "?v=2"} {
+				line, column, err := findLine(t, name, tt.o)
+				if tt.err == "" && (line != 4 || column != 14 || err != nil) {
+					t.Errorf("%s: %d:%d, %v, want 4:14", name, line, column, err)
+				}
+				if tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+					t.Errorf("%s: %d:%d, %v, want an error with %q", name, line, column, err, tt.err)
+				}
+			}
+		})
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		pipe: "not a regular file", "/dev/zero": "not a regular file", "/none": "no such file",
+		"relative.js": "not a file", "evalmachine.<anonymous>": "not a file", "file:///%zz": "not a file",
+		"https://a.example/b.js": "not a file",
+	} {
+		if _, _, err := findLine(t, name, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		}
+	}
+}
+
+// findLine looks a function's line up for a process with our root.
+func findLine(t *testing.T, name string, o opening) (line, column int, err error) {
+	t.Helper()
+	root, err := os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	table := NewTable(Maps{})
+	defer table.files.Close()
+	return table.ended.find(table, &target{root: root}, scriptKey{owner: 1, id: 1}, name, o)
+}
