@@ -249,6 +249,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if result.Failed > 0 {
 		return fmt.Errorf("actions that failed: %d", result.Failed)
 	}
+	if result.Acted > 0 && slices.ContainsFunc(o.Actions, func(a stopon.Action) bool { return a.Do == stopon.Kill }) {
+		return nil // the command may have ended by our signal, which was asked for
+	}
 	return f.targets.Status()
 }
 
