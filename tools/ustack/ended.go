@@ -1,12 +1,15 @@
 package ustack
 
 import (
+	"bytes"
 	enc "encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -16,13 +19,15 @@ import (
 
 // A process that ends takes the text of its scripts with it. Where it was not read
 // in time, lines come from where the program had it from: a file below the process's
-// root, or node's own binary, in which the sources of the node: modules stay. A file
-// is believed only if it is as long as the script and has, at the function's place,
-// what the kernel read there.
+// root, or node's own binary, which holds the sources of the node: modules. Unless V8
+// used it where it lies in the binary, a text is believed only if it is as long as the
+// script and has, at the function's place, what the kernel read there.
 
 const (
 	maxScriptFile = 64 << 20 // bytes of a script's file
 	maxModule     = 4 << 20  // units of a source in a binary
+	maxFound      = 16       // places in a binary that have a function's text
+	searchStep    = 1 << 20  // bytes of a binary at a time
 	maxRoots      = 256      // root folders of ended processes that are kept open
 )
 
@@ -109,7 +114,11 @@ func (e *ended) find(t *Table, g *target, key scriptKey, name string, o opening)
 	}
 	if e.key != key {
 		e.key = key
-		e.source, e.err = t.readScriptFile(g, name)
+		if strings.HasPrefix(name, "node:") { // V8 has it from a snapshot
+			e.source, e.err = searchSource(g.binary.file, o)
+		} else {
+			e.source, e.err = t.readScriptFile(g, name)
+		}
 	}
 	if e.err != nil {
 		return 0, 0, e.err
@@ -180,13 +189,91 @@ func inBinary(b *binary, o opening) (line, column int, err error) {
 	if _, err := b.elf.ReadAt(text, o.address); err != nil {
 		return 0, 0, err
 	}
-	units := make([]uint16, o.start)
+	return position(decode(text, o.width))
+}
+
+// decode returns the units of a text that has that many bytes for each.
+func decode(text []byte, width int) []uint16 {
+	units := make([]uint16, len(text)/width)
 	for i := range units {
-		if o.width == 1 {
+		if width == 1 {
 			units[i] = uint16(text[i])
 		} else {
 			units[i] = enc.NativeEndian.Uint16(text[2*i:])
 		}
 	}
-	return position(units)
+	return units
+}
+
+// encode returns the units in that many bytes each; false if they do not fit.
+func encode(units []uint16, width int) ([]byte, bool) {
+	var text []byte
+	for _, u := range units {
+		if width == 1 && u > math.MaxUint8 {
+			return nil, false
+		}
+		text = append(text, enc.NativeEndian.AppendUint16(nil, u)[:width]...)
+	}
+	return text, true
+}
+
+// searchSource returns the one source in file that has the opening at its place: an
+// array of bytes or of UTF-16 units. A file may hold the same source twice.
+func searchSource(file io.ReaderAt, o opening) ([]uint16, error) {
+	if o.text == "" || o.units > maxModule {
+		return nil, errOtherText
+	}
+	var found []uint16
+	for width := 1; width <= 2; width++ {
+		pattern, ok := encode(utf16.Encode([]rune(o.text)), width)
+		if !ok {
+			continue
+		}
+		offsets, err := search(file, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, offset := range offsets {
+			text := make([]byte, o.units*width)
+			if _, err := file.ReadAt(text, offset-int64(o.start*width)); err != nil {
+				continue // it would begin before the file, or end after it
+			}
+			source := decode(text, width)
+			switch {
+			case !o.matches(source):
+			case found != nil && !slices.Equal(found, source):
+				return nil, errors.New("the binary has the function's text in several places")
+			default:
+				found = source
+			}
+		}
+	}
+	if found == nil {
+		return nil, errOtherText
+	}
+	return found, nil
+}
+
+// search returns where file has pattern, maxFound places at most.
+func search(file io.ReaderAt, pattern []byte) (offsets []int64, err error) {
+	text := make([]byte, searchStep+len(pattern)-1)
+	for from := int64(0); ; from += searchStep {
+		n, err := file.ReadAt(text, from)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		for at := 0; at < n; at++ {
+			i := bytes.Index(text[at:n], pattern)
+			if i < 0 {
+				break
+			}
+			at += i
+			if offsets = append(offsets, from+int64(at)); len(offsets) == maxFound {
+				return offsets, nil
+			}
+		}
+		if err != nil { // the end of the file
+			return offsets, nil
+		}
+	}
 }

@@ -64,6 +64,36 @@ func TestLinesOfEndedProcessComeFromTheSameText(t *testing.T) {
 	}
 }
 
+// TestSourceIsFoundInBinary searches for a module's source among others.
+func TestSourceIsFoundInBinary(t *testing.T) {
+	const module = "'use strict';\nfunction early() {}\nfunction late(a) {\n  return a; // über\n}\n"
+	wide, _ := encode(utf16.Encode([]rune(module)), 2)
+	narrow, _ := encode(utf16.Encode([]rune(module)), 1)
+	start := strings.Index(module, "(a)")
+	units := len(utf16.Encode([]rune(module)))
+	o := opening{start: start, units: units, text: "(a) {\n  return a; // über"}
+	far := strings.Repeat("\x00", searchStep-40) // the text is across two steps
+	other := strings.Replace(string(narrow), "early", "later", 1)
+	for _, tt := range []struct {
+		name, file string
+		found      bool
+	}{
+		{"bytes", far + string(narrow) + "rest", true},
+		{"units", far + string(wide) + "rest", true},
+		{"twice", string(narrow) + far + string(wide), true},
+		{"at the end", string(narrow), true},
+		{"in another source, too", string(narrow) + other, false},
+		{"cut at the start", string(narrow[9:]), false},
+		{"cut at the end", string(narrow[:len(narrow)-1]), false},
+		{"without it", far, false},
+	} {
+		source, err := searchSource(strings.NewReader(tt.file), o)
+		if got := string(utf16.Decode(source)); tt.found && (got != module || err != nil) || !tt.found && err == nil {
+			t.Errorf("%s: %q, %v, want found: %v", tt.name, got, err, tt.found)
+		}
+	}
+}
+
 // findLine looks a function's line up for a process with our root.
 func findLine(t *testing.T, name string, o opening) (line, column int, err error) {
 	t.Helper()
@@ -74,5 +104,5 @@ func findLine(t *testing.T, name string, o opening) (line, column int, err error
 	defer root.Close()
 	table := NewTable(Maps{})
 	defer table.files.Close()
-	return table.ended.find(table, &target{root: root}, scriptKey{owner: 1, id: 1}, name, o)
+	return table.ended.find(table, &target{root: root, binary: new(binary)}, scriptKey{owner: 1, id: 1}, name, o)
 }
