@@ -173,6 +173,8 @@ lint: clang ## check style, imports and go.mod
 	go vet $(PACKAGES)
 	GOARCH=arm64 go vet $(PACKAGES)
 	go tool staticcheck $(PACKAGES)
+	@dead=$$(go tool deadcode -filter '^ustack/(loader|symbolize|tools|cmd/internal/cli$$|cmd/[a-z]+$$)' $(COMMANDS:%=./cmd/%)); \
+	if [ -n "$$dead" ]; then printf 'called by no tool:\n%s\n' "$$dead" >&2; exit 1; fi
 	go run ./cmd/internal/lint
 	go mod tidy -diff
 

@@ -27,15 +27,3 @@ func add(spans []span, s span) []span {
 	}
 	return append(spans, s)
 }
-
-// skip returns spans without their first n bytes. It changes spans.
-func skip(spans []span, n uint64) []span {
-	for len(spans) > 0 && n >= spans[0].size() {
-		n -= spans[0].size()
-		spans = spans[1:]
-	}
-	if n > 0 {
-		spans[0].start += n
-	}
-	return spans
-}
