@@ -304,6 +304,28 @@ func TestChaosOnlyWhatWeStoppedIsResumed(t *testing.T) {
 			}
 		})
 	}
+	for _, stopped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stopon is killed/stopped before %v", stopped), func(t *testing.T) {
+			target := startTrouble(t, "24.21.0", "continued")
+			v := startVictim(t, fmt.Sprintf("%d stop", target.PID))
+			if stopped {
+				target.Signal(unix.SIGSTOP)
+				awaitStopped(t, target.PID)
+			}
+			v.end()
+			want := 0
+			if stopped {
+				if !isStopped(target.PID) {
+					t.Errorf("state = %.1s, want T", procState(target.PID))
+				}
+				target.Signal(unix.SIGCONT)
+				want = 1
+			}
+			if got := perform(t, target).Events; got > want {
+				t.Errorf("SIGCONTs = %d, want %d at most", got, want)
+			}
+		})
+	}
 	t.Run("stopped meanwhile", func(t *testing.T) {
 		target := startTrouble(t, "24.21.0", "badclose")
 		meanwhile := Action{Do: Call, Function: func(context.Context, *Hit) error {

@@ -4,15 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// A lifeline has the kernel resume a process if we die before the lifeline is cut,
-// whatever we die of, and whatever else dies with us. It is a pair of connected
-// sockets, both of which the kernel closes then: the one that is closed first makes
-// the other one ready, and it is set up to send the process SIGCONT when it is
-// (fcntl(2): O_ASYNC, F_SETOWN, F_SETSIG).
+// A lifeline has the kernel resume a process if we and our supervisor die before the
+// lifeline is cut, whatever we die of. It is a pair of connected sockets that both of us
+// have open. When nobody has them any more, the kernel closes both: the one that is
+// closed first makes the other one ready, and it is set up to send the process SIGCONT
+// when it is (fcntl(2): O_ASYNC, F_SETOWN, F_SETSIG). While one of us lives, it resumes
+// only what we have stopped.
 //
 // The kernel sends it in the name of whoever made the lifeline, who must be root or
 // the process's user: CAP_KILL does not count.
@@ -26,7 +28,7 @@ func newLifeline(pid int) (lifeline, error) {
 	}
 	for _, fd := range l {
 		for _, set := range []struct{ command, value int }{
-			{unix.F_SETSIG, int(unix.SIGCONT)}, {unix.F_SETOWN, pid}, {unix.F_SETFL, unix.O_ASYNC},
+			{unix.F_SETSIG, int(unix.SIGCONT)}, {unix.F_SETOWN, pid},
 		} {
 			if _, err := unix.FcntlInt(uintptr(fd), set.command, set.value); err != nil {
 				return l, errors.Join(fmt.Errorf("make a lifeline for process %d: %w", pid, err), l.cut())
@@ -34,6 +36,33 @@ func newLifeline(pid int) (lifeline, error) {
 		}
 	}
 	return l, nil
+}
+
+// arm makes the kernel send the signal from now on.
+func (l lifeline) arm() error {
+	var errs []error
+	for _, fd := range l {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_ASYNC)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// greet says through the lifeline that the supervisor has it open.
+func (l lifeline) greet() { _, _ = unix.Write(l[0], []byte{0}) } // the parent does not wait for ever
+
+// awaitGreeting waits until the supervisor has the lifeline open, for endLimit at most.
+func (l lifeline) awaitGreeting() {
+	deadline := time.Now().Add(endLimit)
+	for left := endLimit; left > 0; left = time.Until(deadline) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(l[1]), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+		if !errors.Is(err, unix.EINTR) {
+			if n > 0 {
+				_, _ = unix.Read(l[1], make([]byte, 1)) // there is one
+			}
+			return
+		}
+	}
 }
 
 // cut ends the lifeline, without a signal.
@@ -49,11 +78,21 @@ func (l lifeline) cut() error {
 	return errors.Join(errs...)
 }
 
+// close closes what is open of the lifeline.
+func (l lifeline) close() {
+	for _, fd := range l {
+		if fd >= 0 {
+			_ = unix.Close(fd) // nothing was written
+		}
+	}
+}
+
 // lifelines are those of the processes that we may stop, by pid. The kernel half
 // stops processes before we know of it, so a process has one from the beginning.
 type lifelines struct {
-	mutex sync.Mutex
-	of    map[int]lifeline
+	supervisor *supervisor
+	mutex      sync.Mutex
+	of         map[int]lifeline
 }
 
 // tie makes a lifeline for a process, unless it has one.
@@ -74,7 +113,9 @@ func (l *lifelines) tie(pid int) error {
 		l.of = make(map[int]lifeline)
 	}
 	l.of[pid] = line
-	return nil
+	l.supervisor.send(order{Hold: &heldLine{PID: pid, FDs: line}})
+	line.awaitGreeting() // armed before, it would send its signal if we alone died
+	return line.arm()
 }
 
 // cut ends a process's lifeline, if it has one.
@@ -86,6 +127,7 @@ func (l *lifelines) cut(pid int) error {
 		return nil
 	}
 	delete(l.of, pid)
+	l.supervisor.send(order{Drop: pid})
 	return line.cut()
 }
 
@@ -98,5 +140,52 @@ func (l *lifelines) cutAll() error {
 		errs = append(errs, line.cut())
 	}
 	clear(l.of)
+	return errors.Join(errs...)
+}
+
+// A heldLine is a lifeline that the supervisor is to have open, too.
+type heldLine struct {
+	PID int
+	FDs lifeline // the parent's descriptors
+}
+
+// take opens the parent's descriptors. Needs Linux 5.6.
+func (h *heldLine) take(parent int) (l lifeline, err error) {
+	for i, theirs := range h.FDs {
+		fd, getErr := unix.PidfdGetfd(parent, theirs, 0)
+		err = errors.Join(err, getErr)
+		l[i] = fd
+	}
+	return l, err
+}
+
+// heldLines are the lifelines that a supervisor has open, by pid.
+type heldLines map[int]lifeline
+
+func (l heldLines) hold(h *heldLine, parent int) {
+	line, err := h.take(parent)
+	if err != nil { // the parent has died, or cut it: it need not be held
+		line.close()
+		return
+	}
+	l.drop(h.PID)
+	l[h.PID] = line
+	line.greet()
+}
+
+func (l heldLines) drop(pid int) {
+	if line, ok := l[pid]; ok {
+		line.close()
+		delete(l, pid)
+	}
+}
+
+// cutAll ends all lifelines, without a signal.
+func (l heldLines) cutAll() error {
+	var errs []error
+	for _, line := range l {
+		errs = append(errs, line.cut())
+	}
+	clear(l)
 	return errors.Join(errs...)
 }

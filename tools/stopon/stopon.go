@@ -115,6 +115,7 @@ func openIn(functions []string, o Options) (s *session, err error) {
 		if s.supervisor, err = startSupervisor(s.stopped.Map, o.MaxStop); err != nil {
 			return s, err
 		}
+		s.lifelines.supervisor = s.supervisor
 		s.closers = append(s.closers, s.supervisor.close, s.lifelines.cutAll)
 	}
 	s.closers = append(s.closers,

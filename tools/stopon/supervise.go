@@ -59,7 +59,8 @@ func supervise(parentPID, maxStopText string) error {
 	}
 	pidfd, pidfdErr := unix.PidfdOpen(parent, 0) // fails if the parent is gone already
 	served := make(chan bool, 1)
-	go func() { served <- serve(os.Stdin, os.Stdout, stopped) }()
+	held := make(heldLines)
+	go func() { served <- serve(os.Stdin, os.Stdout, stopped, held, pidfd) }()
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()
 	for {
@@ -75,7 +76,7 @@ func supervise(parentPID, maxStopText string) error {
 			if pidfdErr == nil {
 				awaitEnd(pidfd)
 			}
-			return releaseLast(stopped)
+			return errors.Join(releaseLast(stopped), held.cutAll())
 		}
 	}
 }
@@ -107,7 +108,8 @@ func releaseLast(stopped stoppedMap) error {
 }
 
 // serve carries out orders, until it is told to end or nobody is there to tell.
-func serve(in io.Reader, out io.Writer, stopped stoppedMap) (told bool) {
+// It holds the lifelines of the process that pidfd stands for.
+func serve(in io.Reader, out io.Writer, stopped stoppedMap, held heldLines, pidfd int) (told bool) {
 	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
 	cancel := func() {}
 	defer func() { cancel() }()
@@ -116,8 +118,15 @@ func serve(in io.Reader, out io.Writer, stopped stoppedMap) (told bool) {
 		if err := orders.Decode(&o); err != nil {
 			return false
 		}
-		if o.End {
+		switch {
+		case o.End:
 			return true
+		case o.Hold != nil:
+			held.hold(o.Hold, pidfd)
+			continue
+		case o.Drop != 0:
+			held.drop(o.Drop)
+			continue
 		}
 		cancel()
 		cancel = func() {}

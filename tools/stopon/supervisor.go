@@ -26,6 +26,7 @@ import (
 // In turn, we resume what is stopped if the supervisor dies, and give up.
 type supervisor struct {
 	command *exec.Cmd
+	sending sync.Mutex // orders
 	orders  *json.Encoder
 	answers *json.Decoder
 	pipes   [2]*os.File   // of the orders and the answers
@@ -42,6 +43,8 @@ const supervisorName = "ustack-superv"
 // that it is taking.
 type order struct {
 	Core *coreOrder `json:",omitempty"`
+	Hold *heldLine  `json:",omitempty"` // until it is dropped
+	Drop int        `json:",omitempty"` // the lifeline of this process
 	End  bool       `json:",omitempty"` // release everything, and end
 }
 
@@ -124,6 +127,15 @@ func startSupervisor(stopped *ebpf.Map, maxStop time.Duration) (_ *supervisor, e
 	return s, nil
 }
 
+// send sends an order. The supervisor may have ended, or not hear: its answers say so.
+func (s *supervisor) send(o order) { _ = s.encode(o) }
+
+func (s *supervisor) encode(o order) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	return s.orders.Encode(o)
+}
+
 func (s *supervisor) closePipes() error { return errors.Join(s.pipes[0].Close(), s.pipes[1].Close()) }
 
 // hasEnded reports whether the process is gone.
@@ -152,7 +164,7 @@ const endLimit = 700 * time.Millisecond
 
 // close ends the supervisor.
 func (s *supervisor) close() error {
-	_ = s.orders.Encode(order{End: true}) // it may have ended
+	s.send(order{End: true})
 	err := s.closePipes()
 	if s.endsWithin(endLimit) {
 		return errors.Join(err, s.failure())
@@ -204,7 +216,7 @@ func (s *supervisor) check(held *time.Time, maxStop time.Duration) {
 func (s *supervisor) take(ctx context.Context, o coreOrder, progress func(done, total uint64)) (*core.Result, error) {
 	s.holding.Store(int64(o.PID))
 	defer s.holding.Store(0)
-	if err := s.orders.Encode(order{Core: &o}); err != nil {
+	if err := s.encode(order{Core: &o}); err != nil {
 		return nil, errors.Join(errSupervisor, err)
 	}
 	var mutex sync.Mutex // of the orders, and finished
@@ -215,7 +227,7 @@ func (s *supervisor) take(ctx context.Context, o coreOrder, progress func(done, 
 		if finished {
 			return
 		}
-		_ = s.orders.Encode(order{})                             // if it cannot hear, its answer says so
+		s.send(order{})
 		_ = s.pipes[1].SetReadDeadline(time.Now().Add(endLimit)) // it may hang
 	})()
 	for {
