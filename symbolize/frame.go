@@ -1,5 +1,5 @@
-// Package symbolize holds what a stack frame is to a person: the one type that
-// every source of stacks produces and every report reads.
+// Package symbolize defines Frame, the one type that every source of stacks
+// produces and every report reads.
 package symbolize
 
 // Kind says what a frame's code is.
@@ -9,7 +9,7 @@ const (
 	Native  Kind = iota // machine code of a mapped file, the vdso or an unknown mapping
 	JS                  // a JavaScript function with a script
 	Builtin             // a function of V8's own: no script, compiled into the binary
-	Typed               // V8's glue: entry, exit, construct and stub frames, bytecode handlers
+	Typed               // V8's support code: entry, exit, construct and stub frames, bytecode handlers
 	Kernel              // the kernel's own code
 	Wasm                // a WebAssembly function, or a wrapper between one and JavaScript
 	RegExp              // a regular expression's own machine code

@@ -1,6 +1,6 @@
 // Package contain keeps a fault in one unit of work, such as reading one file or
-// one process, from ending the program. Everything read of a target is hostile:
-// what our code or a library did not expect becomes an error about that unit.
+// one process, from ending the program. Everything read from a target is hostile:
+// a panic in our code or in a library becomes an error about that unit.
 package contain
 
 import (
@@ -10,8 +10,8 @@ import (
 
 // A Fault is a panic that was contained.
 type Fault struct {
-	Doing string // what was under way: "read symbols of /tmp/x.node"
-	Cause any    // what was panicked with
+	Doing string // what was being done: "read symbols of /tmp/x.node"
+	Cause any    // the value passed to panic
 	Stack []byte // of the goroutine at the panic
 }
 

@@ -1,5 +1,5 @@
-// Package kallsyms names the kernel's functions, by the list that the kernel
-// keeps of its own symbols.
+// Package kallsyms names the kernel's functions from the kernel's own list of
+// symbols.
 package kallsyms
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// ErrHidden means that the kernel lists its symbols but not where they are.
+// ErrHidden means that the kernel lists its symbols but hides their addresses.
 var ErrHidden = errors.New("the kernel hides its addresses " +
 	"(run as root, or with CAP_SYSLOG; the sysctl kernel.kptr_restrict must not be 2)")
 
@@ -23,18 +23,18 @@ const (
 	path = "/proc/kallsyms"
 
 	maxText     = 128 << 20 // bytes; a distribution's kernel with all modules has some 15 MB
-	maxFunction = 1 << 20   // bytes; what is further from a symbol is not its code
+	maxFunction = 1 << 20   // bytes; code further than this from a symbol does not belong to it
 )
 
-// A Table is the kernel's functions at one time: modules and BPF programs come
-// and go. It takes some 40 bytes a function.
+// A Table holds the kernel's functions at one time, as modules and BPF programs
+// come and go. It takes some 40 bytes per function.
 type Table struct {
 	addresses []uint64 // ascending
-	names     []uint32 // of each address: where in text
-	text      string   // "name\tmodule\n" for each, with neither tab nor module in the kernel proper
+	names     []uint32 // for each address, an offset in text
+	text      string   // "name\tmodule\n" for each, without tab and module for the kernel proper
 }
 
-// Open reads the running kernel's list. Errors: ErrHidden, or that of reading.
+// Open reads the running kernel's list. It returns ErrHidden or a read error.
 func Open() (*Table, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,8 +47,9 @@ func Open() (*Table, error) {
 	return Read(f)
 }
 
-// Read reads a list in the form of /proc/kallsyms: "ADDRESS TYPE NAME", and
-// "\t[MODULE]" where there is one. Lines of another form are left out.
+// Read reads a list in the format of /proc/kallsyms: "ADDRESS TYPE NAME",
+// followed by "\t[MODULE]" for a module's symbol. Lines in another format are
+// skipped.
 func Read(r io.Reader) (*Table, error) {
 	limited := &io.LimitedReader{R: r, N: maxText}
 	p := parser{}
@@ -68,9 +69,10 @@ func Read(r io.Reader) (*Table, error) {
 	return p.table(), nil
 }
 
-// Lookup returns the function that holds address, the module it belongs to, as
-// "ext4", empty for the kernel proper, and how far into it address is. Where
-// functions begin together the kernel's own choice is made, the first in its list.
+// Lookup returns the function that holds address, the module it belongs to (such
+// as "ext4"; empty for the kernel proper), and the offset of address in it. Of
+// functions that start together it returns the first in the list, as the kernel
+// does.
 func (t *Table) Lookup(address uint64) (name, module string, offset uint64, ok bool) {
 	i, found := slices.BinarySearch(t.addresses, address)
 	if !found {
@@ -90,11 +92,11 @@ func (t *Table) Lookup(address uint64) (name, module string, offset uint64, ok b
 // endOfCode is the symbol where the kernel's own functions end.
 const endOfCode = "_etext"
 
-// A parser gathers functions line by line.
+// A parser collects functions line by line.
 type parser struct {
 	functions []function
 	text      strings.Builder
-	hidden    bool // there was an address of zero
+	hidden    bool // a symbol had the address zero
 }
 
 type function struct {
@@ -102,7 +104,7 @@ type function struct {
 	name    uint32 // in text
 }
 
-// line takes one line if it is about a function.
+// line parses one line and keeps it if it is a function.
 func (p *parser) line(line string) {
 	number, rest, _ := strings.Cut(line, " ")
 	kind, name, _ := strings.Cut(rest, " ")
@@ -124,7 +126,7 @@ func (p *parser) line(line string) {
 	p.text.WriteByte('\n')
 }
 
-// table orders what was gathered and keeps the first of those that begin together.
+// table sorts the functions and keeps the first of those that start together.
 func (p *parser) table() *Table {
 	slices.SortStableFunc(p.functions, func(a, b function) int { return cmp.Compare(a.address, b.address) })
 	p.functions = slices.CompactFunc(p.functions, func(a, b function) bool { return a.address == b.address })

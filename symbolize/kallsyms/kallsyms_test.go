@@ -93,8 +93,9 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRunningKernel looks functions of the running kernel up, each at its start,
-// where the list has the answer, and at the byte before, which is another's.
+// TestRunningKernel looks up functions of the running kernel, each at its start,
+// where the list has the answer, and at the byte before, which belongs to another
+// function.
 func TestRunningKernel(t *testing.T) {
 	nodetest.Root(t)
 	list, err := os.ReadFile(path) // once: BPF programs come and go
@@ -131,7 +132,7 @@ func TestRunningKernel(t *testing.T) {
 	}
 }
 
-// TestAddressesAreHiddenFromOthers reads the list as a user without rights.
+// TestAddressesAreHiddenFromOthers reads the list as an unprivileged user.
 func TestAddressesAreHiddenFromOthers(t *testing.T) {
 	nodetest.Root(t)
 	const nobody = 65534

@@ -1,9 +1,11 @@
-// Package perfmap reads perf maps: the files in which runtimes that compile as
-// they go, such as node --perf-basic-prof, say which code is where. Each line is
-// "START SIZE NAME", both numbers hexadecimal; it is appended when code is made.
+// Package perfmap reads perf maps: files in which runtimes with a just-in-time
+// compiler, such as node --perf-basic-prof, record where their code is. Each line
+// is "START SIZE NAME", both numbers hexadecimal; the runtime appends a line when
+// it makes code.
 //
-// The file lies in /tmp and is as true as who wrote it. So nothing but a regular
-// file of root's or the process's own user is read, and not without end.
+// The file is in /tmp and only as trustworthy as whoever wrote it. So the package
+// reads only regular files owned by root or by the process's user, and limits how
+// much it reads.
 package perfmap
 
 import (
@@ -30,20 +32,20 @@ const (
 	maxNames   = 64 << 20 // bytes of all names
 )
 
-// A Map is what a perf map said when it was read last. It must not be used
+// A Map is the content of a perf map when it was last read. It must not be used
 // concurrently.
 type Map struct {
-	file Source // nil if the Map was made of a reader
+	file Source // nil if the Map was made from a reader
 	r    *bufio.Reader
 
 	size    int64  // bytes read so far
-	line    []byte // a line that is not all there yet
-	long    bool   // and is too long
+	line    []byte // an incomplete line
+	long    bool   // the incomplete line is too long
 	skipped int
 
 	entries []entry // in the file's order
 	names   []byte
-	index   interval.Map // address to index in entries
+	index   interval.Map // maps an address to an index in entries
 }
 
 // An entry is one line.
@@ -52,9 +54,9 @@ type entry struct {
 	name, length uint32 // in names
 }
 
-// A Symbol is what the map says of some code.
+// A Symbol describes a range of code in the map.
 type Symbol struct {
-	Name        string // as written, any bytes: for node with a kind and a tier in front ("JS:*f file.js:1:2")
+	Name        string // as written, any bytes: node prefixes a kind and a tier ("JS:*f file.js:1:2")
 	Start, Size uint64
 }
 
@@ -65,10 +67,10 @@ type Source interface {
 	Close() error
 }
 
-// OpenFile opens the perf map of a process, which it names by its PID in its own
-// namespace, below the process's root folder. The file must belong to root or to
-// uid. An error that is os.ErrNotExist means that the process writes none. The root
-// stays the caller's.
+// OpenFile opens the perf map of a process, which is named by the PID in the
+// process's own namespace, below the process's root folder. The file must belong
+// to root or to uid. An error that is os.ErrNotExist means that the process
+// writes none. The caller still owns root.
 func OpenFile(root *os.File, pid, uid int) (*os.File, error) {
 	path := fmt.Sprintf("tmp/perf-%d.map", pid)
 	f, err := open(root, path, uid)
@@ -78,8 +80,8 @@ func OpenFile(root *os.File, pid, uid int) (*os.File, error) {
 	return f, nil
 }
 
-// Open reads a perf map. The Map's Close closes the file; if Open fails it stays
-// the caller's.
+// Open reads a perf map. The Map's Close closes the file; if Open fails, the
+// caller still owns it.
 func Open(file Source) (*Map, error) {
 	m := New(&cursor{file: file})
 	m.file = file
@@ -98,8 +100,9 @@ func (c *cursor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open opens a regular file of root's or uid's. No link leads out of root, the
-// last part of path is none, and nothing else is opened even to look at it.
+// open opens a regular file that belongs to root or to uid. No link leads out of
+// root, the last element of path must not be a link, and no other kind of file is
+// opened, not even to inspect it.
 func open(root *os.File, path string, uid int) (*os.File, error) {
 	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -126,12 +129,12 @@ func open(root *os.File, path string, uid int) (*os.File, error) {
 	return os.NewFile(uintptr(opened), "/"+path), nil
 }
 
-// New returns a Map of what r has, empty until Refresh.
+// New returns a Map of the perf map in r, empty until Refresh.
 func New(r io.Reader) *Map {
 	return &Map{r: bufio.NewReaderSize(r, chunk)}
 }
 
-// Close closes the file that Open opened. The Map can still be looked at.
+// Close closes the file that Open opened. The Map can still be used for lookups.
 func (m *Map) Close() error {
 	if m.file == nil {
 		return nil
@@ -139,10 +142,10 @@ func (m *Map) Close() error {
 	return m.file.Close()
 }
 
-// Refresh reads what was appended since; a last line without its end waits for
-// it. A file that has become shorter was begun anew, and so is the Map. Where
-// the map is larger than is sensible the rest is left unread, with an error;
-// what was read stays.
+// Refresh reads what was appended since the last call; an incomplete last line is
+// kept for the next. A file that has become shorter was rewritten, so the Map
+// starts from scratch. If the file exceeds the limits, Refresh leaves the rest
+// unread and returns an error; what was read is kept.
 func (m *Map) Refresh() error {
 	if err := m.restart(); err != nil {
 		return fmt.Errorf("read perf map: %w", err)
@@ -162,7 +165,7 @@ func (m *Map) Refresh() error {
 	return nil
 }
 
-// Lookup returns the code that holds address: where lines overlap, the last.
+// Lookup returns the code that holds address. Where lines overlap, the last wins.
 func (m *Map) Lookup(address uint64) (Symbol, bool) {
 	i, ok := m.index.Lookup(address)
 	if !ok {
@@ -172,10 +175,10 @@ func (m *Map) Lookup(address uint64) (Symbol, bool) {
 	return Symbol{Name: string(m.names[e.name : e.name+e.length]), Start: e.start, Size: e.end - e.start}, true
 }
 
-// Skipped counts the lines that made no sense.
+// Skipped returns the number of malformed lines.
 func (m *Map) Skipped() int { return m.skipped }
 
-// restart forgets everything if the file is shorter than what was read of it.
+// restart discards everything if the file is shorter than what was read from it.
 func (m *Map) restart() error {
 	if m.file == nil {
 		return nil
@@ -189,7 +192,7 @@ func (m *Map) restart() error {
 	return nil
 }
 
-// read takes lines until there are no more.
+// read reads lines until the end of the file.
 func (m *Map) read() error {
 	for {
 		if m.size >= maxFile || len(m.entries) >= maxEntries || len(m.names) >= maxNames {
@@ -217,7 +220,7 @@ func (m *Map) read() error {
 	}
 }
 
-// add takes one line and reports whether it made sense.
+// add parses one line and reports whether it is well formed.
 func (m *Map) add(line []byte) bool {
 	first, rest, _ := bytes.Cut(line, []byte(" "))
 	second, name, ok := bytes.Cut(rest, []byte(" "))
@@ -231,7 +234,7 @@ func (m *Map) add(line []byte) bool {
 	return true
 }
 
-// number parses a hexadecimal number, with "0x" in front or without.
+// number parses a hexadecimal number, with or without a "0x" prefix.
 func number(text []byte) (uint64, error) {
 	return strconv.ParseUint(string(bytes.TrimPrefix(text, []byte("0x"))), 16, 64)
 }

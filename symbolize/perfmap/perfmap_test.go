@@ -83,7 +83,7 @@ func TestNonsenseIsSkippedAndCounted(t *testing.T) {
 	}
 }
 
-// TestRefresh follows a file that grows by pieces of every length.
+// TestRefresh follows a file that grows in pieces of every length.
 func TestRefresh(t *testing.T) {
 	const text = "1000 10 one\n2000 10 two\nbad\n1000 8 three\n"
 	for step := 1; step < len(text); step++ {
@@ -104,7 +104,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// endless repeats a line for ever.
+// endless repeats a line forever.
 type endless string
 
 func (e endless) Read(p []byte) (int, error) {
@@ -192,7 +192,7 @@ func TestOpenFollowsTheFile(t *testing.T) {
 	defer f.Close()
 	fmt.Fprint(f, "1000 10 two\n")
 	check("two")
-	write(t, path, "1000 8 x\n") // begun anew, by an exec
+	write(t, path, "1000 8 x\n") // rewritten from scratch, by an exec
 	check("x")
 	if s, ok := m.Lookup(0x1008); ok {
 		t.Errorf("Lookup = %v, want what stood there before to be forgotten", s)
@@ -204,8 +204,8 @@ func TestOpenTakesOnlyWhatIsTheTargets(t *testing.T) {
 	const user, other = 1234, 1235
 	tests := []struct {
 		name    string
-		prepare func(path string) error // what is at path is a map of root's before
-		want    string                  // part of the error, empty if there is none
+		prepare func(path string) error // path first holds a map owned by root
+		want    string                  // part of the error, empty for no error
 	}{
 		{"root's", func(string) error { return nil }, ""},
 		{"the user's", func(path string) error { return os.Chown(path, user, user) }, ""},
@@ -240,7 +240,7 @@ func TestOpenTakesOnlyWhatIsTheTargets(t *testing.T) {
 	}
 }
 
-// instead removes what is at a path before it makes something else of it.
+// instead removes the file at path before it creates another there.
 func instead(create func(path string) error) func(path string) error {
 	return func(path string) error { return errors.Join(os.Remove(path), create(path)) }
 }
@@ -251,12 +251,12 @@ func link(path, to string) error {
 	return errors.Join(os.Rename(dir, filepath.Join(filepath.Dir(dir), "elsewhere")), os.Symlink(to, dir))
 }
 
-// TestNode reads what node itself writes, in a namespace of its own.
+// TestNode reads a map that node itself wrote, in a namespace of its own.
 func TestNode(t *testing.T) {
 	nodetest.Root(t)
 	const program = `process.stdin.resume(); function hot() {} for (let i = 0; i < 10; i++) hot(); console.log("ready")`
 	cmd := exec.Command(nodetest.Node(t, "22.23.3"), "--perf-basic-prof", "-e", program)
-	cmd.Dir = t.TempDir() // V8 may leave a log where it runs
+	cmd.Dir = t.TempDir() // V8 may leave a log in the working directory
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -336,7 +336,7 @@ func FuzzRefresh(f *testing.F) {
 	})
 }
 
-// file is a perf map that is read by ourselves.
+// file is a perf map read in-process.
 type file struct{ *os.File }
 
 func (f file) ReadNew(p []byte, offset int64) (int, error) { return f.ReadAt(p, offset) }

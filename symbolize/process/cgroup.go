@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// ErrNoCgroup2 says that no control groups of version 2 are mounted.
+// ErrNoCgroup2 means that no cgroup v2 hierarchy is mounted.
 var ErrNoCgroup2 = errors.New("no control groups of version 2 are mounted (mount -t cgroup2 none /sys/fs/cgroup)")
 
-// CgroupMount returns where control groups of version 2 are mounted:
-// /sys/fs/cgroup as a rule, /sys/fs/cgroup/unified beside those of version 1.
+// CgroupMount returns where cgroup v2 is mounted: usually /sys/fs/cgroup, or
+// /sys/fs/cgroup/unified alongside cgroup v1.
 func CgroupMount() (string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -25,7 +25,7 @@ func CgroupMount() (string, error) {
 	return "", ErrNoCgroup2
 }
 
-// cgroupMount finds it in a mountinfo file: proc_pid_mountinfo(5).
+// cgroupMount finds the mount point in a mountinfo file: proc_pid_mountinfo(5).
 func cgroupMount(mountinfo string) (string, bool) {
 	for line := range strings.Lines(mountinfo) {
 		mount, source, ok := strings.Cut(line, " - ")
@@ -37,9 +37,9 @@ func cgroupMount(mountinfo string) (string, bool) {
 	return "", false
 }
 
-// FindCgroup returns the path of a control group (version 2) below the mount
-// point, as /proc/PID/cgroup has it. The group is named with or without the mount
-// point. It is an error if there is no such group.
+// FindCgroup returns the path of a v2 control group relative to the mount point,
+// as in /proc/PID/cgroup. The group may be given with or without the mount point.
+// It is an error if no such group exists.
 func FindCgroup(group string) (string, error) {
 	mount, err := CgroupMount()
 	if err != nil {
@@ -55,15 +55,15 @@ func FindCgroup(group string) (string, error) {
 	return below, nil
 }
 
-// InCgroup reports whether process pid is in a control group or in one within it.
-// The group is a path as FindCgroup returns it.
+// InCgroup reports whether process pid is in a control group or one of its
+// descendants. The group is a path as FindCgroup returns it.
 func InCgroup(pid int, group string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
-		return false // it ended meanwhile
+		return false // the process has ended
 	}
 	for line := range strings.Lines(string(text)) {
-		// Hierarchy 0, without a list of controllers, is version 2's: cgroups(7).
+		// Hierarchy 0, without a list of controllers, is cgroup v2: cgroups(7).
 		if in, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
 			return group == "/" || in == group || strings.HasPrefix(in, group+"/")
 		}

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenFile opens for reading the very file that m shows: also one that was
-// removed, or that only the process's mount namespace has. Where the kernel does
-// not open it by its mapping (that needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
-// it is opened by its path below the process's root, if it is still the same;
-// below our own root, once the process has ended. Without any of them it fails,
-// with ErrGone if the process has ended.
+// OpenFile opens for reading the file that m maps, even if it was removed or
+// exists only in the process's mount namespace. If the kernel does not open it
+// through the mapping (that needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
+// OpenFile opens it by its path below the process's root, or below our own root
+// once the process has ended, provided it is still the same file. Otherwise it
+// fails, with ErrGone if the process has ended.
 func (p *Process) OpenFile(m Mapping) (*os.File, error) {
 	if !m.File() {
 		return nil, fmt.Errorf("open mapping %#x of process %d: no file is behind it", m.Start, p.pid)
@@ -33,7 +33,7 @@ func (p *Process) OpenFile(m Mapping) (*os.File, error) {
 	return nil, p.fault("open "+m.Path+" of", errors.Join(pathErr, fmt.Errorf("by its mapping: %w", err)))
 }
 
-// openMapped opens m's file by its mapping.
+// openMapped opens m's file through the mapping.
 func (p *Process) openMapped(m Mapping) (*os.File, error) {
 	fd, err := unix.Openat(p.dir, fmt.Sprintf("map_files/%x-%x", m.Start, m.End), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -42,8 +42,8 @@ func (p *Process) openMapped(m Mapping) (*os.File, error) {
 	return openSame(fd, m)
 }
 
-// openPath opens m's file by its path. A process that is ending lets go of its
-// root before it is seen to have ended; then the file may be below ours.
+// openPath opens m's file by its path. An exiting process releases its root
+// before it is seen to have ended; then the file may be below our root.
 func (p *Process) openPath(m Mapping) (*os.File, error) {
 	root, err := p.open("root", unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
@@ -62,8 +62,8 @@ func (p *Process) openPath(m Mapping) (*os.File, error) {
 	return openBelow(root, m)
 }
 
-// OpenBelow opens the regular file at path below the folder root. No link on the way,
-// which a process may have made, leads out of it.
+// OpenBelow opens the regular file at path below the folder root. Symbolic links,
+// which a process may have made, cannot lead out of root.
 func OpenBelow(root, path string) (*os.File, error) {
 	folder, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -87,7 +87,7 @@ func openBelow(root *os.File, m Mapping) (*os.File, error) {
 	return openSame(fd, m)
 }
 
-// findBelow returns a path only descriptor of what is at path below root.
+// findBelow returns an O_PATH descriptor of the file at path below root.
 func findBelow(root *os.File, path string) (fd int, err error) {
 	return unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -95,8 +95,8 @@ func findBelow(root *os.File, path string) (fd int, err error) {
 	})
 }
 
-// openRegular turns the path only descriptor fd into a file for reading. Nothing but
-// a regular file is opened: to open a device may do things.
+// openRegular turns the O_PATH descriptor fd into a file for reading. It opens
+// only regular files: opening a device may have side effects.
 func openRegular(fd int, path string) (*os.File, unix.Stat_t, error) {
 	defer unix.Close(fd)
 	var stat unix.Stat_t
@@ -113,7 +113,7 @@ func openRegular(fd int, path string) (*os.File, unix.Stat_t, error) {
 	return os.NewFile(uintptr(opened), path), stat, nil
 }
 
-// openSame is openRegular for a file that must be m's.
+// openSame is openRegular for a file that must be the one m maps.
 func openSame(fd int, m Mapping) (*os.File, error) {
 	f, stat, err := openRegular(fd, m.Path)
 	if err != nil {
@@ -132,9 +132,9 @@ func openSame(fd int, m Mapping) (*os.File, error) {
 	return f, nil
 }
 
-// shown returns what a list of mappings says of the file behind fd. On
-// overlayfs and btrfs this is not what stat says, so the file is mapped and our
-// own list read.
+// shown returns the device and inode that a list of mappings shows for the file
+// fd. On overlayfs and btrfs they differ from those of stat, so shown maps the
+// file and reads our own list.
 func shown(fd int) (dev, inode uint64, err error) {
 	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {

@@ -15,7 +15,7 @@ type Listed struct {
 	Comm string
 }
 
-// List returns all processes that /proc shows us, by number.
+// List returns all processes visible in /proc, by PID.
 func List() ([]Listed, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -34,7 +34,7 @@ func List() ([]Listed, error) {
 		}
 		comm, err := os.ReadFile("/proc/" + name + "/comm")
 		if err != nil {
-			continue // it ended meanwhile
+			continue // the process has ended
 		}
 		all = append(all, Listed{pid, strings.TrimSuffix(string(comm), "\n")})
 	}
@@ -42,8 +42,8 @@ func List() ([]Listed, error) {
 	return all, nil
 }
 
-// Runs reports whether a process goes by that name: its own, or that of the file
-// that it runs. Node.js from 24 on names its first thread, and so the process,
+// Runs reports whether a process has that name: its own, or that of its
+// executable. Node.js 24 and later name their first thread, and so the process,
 // MainThread.
 func (l Listed) Runs(name string) bool {
 	if l.Comm == name {

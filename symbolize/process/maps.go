@@ -8,30 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const deleted = " (deleted)" // what the kernel adds to the path of a removed file
+const deleted = " (deleted)" // the kernel's suffix for the path of a removed file
 
-// A Mapping is a range of a process's addresses and what it shows.
+// A Mapping is a range of a process's addresses and what is mapped there.
 type Mapping struct {
-	Start, End uint64 // up to, not including, End
+	Start, End uint64 // End is exclusive
 	Perms      Perms
-	Offset     uint64 // in the file, of Start
+	Offset     uint64 // of Start in the file
 	Dev        uint64 // of the file, as unix.Mkdev makes it
 	Inode      uint64 // 0 if there is no file
 	Path       string // as the process's mount namespace names it; "[vdso]", "[heap]", …; may be empty
 	Deleted    bool   // Path is no longer the file
 }
 
-// Anonymous reports whether the mapping is plain memory that the process asked
-// for, with or without a name of its own ("[anon:v8]"). The first heap and stack
-// are not counted: the kernel made them.
+// Anonymous reports whether the mapping is plain memory that the process
+// allocated, with or without a name of its own ("[anon:v8]"). The initial heap
+// and stack, which the kernel made, do not count.
 func (m Mapping) Anonymous() bool {
 	return m.Inode == 0 && (m.Path == "" || strings.HasPrefix(m.Path, "[anon:"))
 }
 
-// File reports whether the mapping shows a file.
+// File reports whether the mapping maps a file.
 func (m Mapping) File() bool { return m.Inode != 0 }
 
-// Perms is what may be done in a mapping.
+// Perms are a mapping's permissions.
 type Perms uint8
 
 const (
@@ -53,7 +53,7 @@ func (p Perms) Exec() bool { return p&permExec != 0 }
 // Shared reports whether writes reach the file and other processes.
 func (p Perms) Shared() bool { return p&permShared != 0 }
 
-// String returns the kernel's way to write it, such as "r-xp".
+// String returns the permissions as the kernel writes them, such as "r-xp".
 func (p Perms) String() string {
 	text := []byte("---p")
 	for i, letter := range []byte("rwxs") {
@@ -77,8 +77,8 @@ func parseMaps(text []byte) ([]Mapping, error) {
 	return all, nil
 }
 
-// parseMapping reads a line: "start-end perms offset major:minor inode path",
-// all hexadecimal but the inode. Spaces pad the path's column.
+// parseMapping parses a line: "start-end perms offset major:minor inode path",
+// all hexadecimal except the inode. The path is padded with spaces.
 func parseMapping(line string) (m Mapping, err error) {
 	addresses, rest, _ := strings.Cut(line, " ")
 	perms, rest, _ := strings.Cut(rest, " ")

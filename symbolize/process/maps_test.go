@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pointer returns where b's bytes are.
+// pointer returns the address of b's bytes.
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 func TestParseMaps(t *testing.T) {

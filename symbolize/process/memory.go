@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadAt fills b with the process's memory at address. The count is below
-// len(b) only with an error, which says where the memory ended. The process
-// runs meanwhile: what is read is not of one moment. After an exec it is
-// the new program's.
+// ReadAt fills b with the process's memory at address. The count is below len(b)
+// only with an error, which says where the memory ended. The process keeps
+// running, so the bytes are not a consistent snapshot. After an exec they are the
+// new program's.
 func (p *Process) ReadAt(b []byte, address uint64) (int, error) {
 	done := 0
 	var err error
@@ -19,7 +19,8 @@ func (p *Process) ReadAt(b []byte, address uint64) (int, error) {
 		n, err = p.readSome(b[done:], address+uint64(done))
 		done += n
 	}
-	// Only a number said whose memory to read; it was the process's if it still has it.
+	// The memory was selected by PID only; it was the process's if it still has
+	// that PID.
 	if !p.exists() {
 		done, err = 0, unix.ESRCH
 	}
@@ -32,8 +33,8 @@ func (p *Process) ReadAt(b []byte, address uint64) (int, error) {
 	return done, nil
 }
 
-// readSome reads up to the first page that cannot be read, at least one byte or
-// there is an error.
+// readSome reads up to the first page that cannot be read. It reads at least one
+// byte or returns an error.
 func (p *Process) readSome(b []byte, address uint64) (int, error) {
 	local := []unix.Iovec{{Base: &b[0]}}
 	local[0].SetLen(len(b))

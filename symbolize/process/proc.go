@@ -19,11 +19,11 @@ const (
 // A Thread is one thread of a process.
 type Thread struct {
 	TID  int
-	Name string // at most 15 bytes, of any kind
+	Name string // at most 15 bytes, of any value
 }
 
-// Comm is the process's short name: the program's, unless it gave itself
-// another. At most 15 bytes, of any kind.
+// Comm is the process's short name: the program's, unless the process changed it.
+// At most 15 bytes, of any value.
 func (p *Process) Comm() (string, error) {
 	comm, err := p.read("comm", maxStatus)
 	if err != nil {
@@ -32,8 +32,8 @@ func (p *Process) Comm() (string, error) {
 	return strings.TrimSuffix(string(comm), "\n"), nil
 }
 
-// Exe is the path of the program, as the process's own mount namespace names
-// it; it may be removed or replaced.
+// Exe is the path of the program in the process's own mount namespace; the file
+// may have been removed or replaced.
 func (p *Process) Exe() (string, error) {
 	path := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(p.dir, "exe", path)
@@ -43,7 +43,7 @@ func (p *Process) Exe() (string, error) {
 	return strings.TrimSuffix(string(path[:n]), deleted), nil
 }
 
-// NamespacePID is the process's number in the innermost PID namespace that it is in.
+// NamespacePID is the process's PID in its innermost PID namespace.
 func (p *Process) NamespacePID() (int, error) {
 	all, err := p.status("NSpid")
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *Process) NamespacePID() (int, error) {
 	return strconv.Atoi(numbers[len(numbers)-1])
 }
 
-// UID is the user that the process acts as, as our user namespace numbers it.
+// UID is the effective user ID of the process, as our user namespace maps it.
 func (p *Process) UID() (int, error) {
 	all, err := p.status("Uid") // real, effective, saved, for files
 	if err != nil {
@@ -69,8 +69,8 @@ func (p *Process) UID() (int, error) {
 	return strconv.Atoi(numbers[1])
 }
 
-// Root opens the process's root folder, as a path only. What is opened below it
-// must be kept from leading out of it by symbolic links (openat2).
+// Root opens the process's root folder with O_PATH. Callers that open files below
+// it must keep symbolic links from leading out of it (openat2).
 func (p *Process) Root() (*os.File, error) {
 	root, err := p.open("root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Process) Root() (*os.File, error) {
 	return root, nil
 }
 
-// Threads returns the threads that the process has now, by number.
+// Threads returns the current threads of the process, by TID.
 func (p *Process) Threads() ([]Thread, error) {
 	dir, err := p.open("task", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Process) Threads() ([]Thread, error) {
 		}
 		comm, err := p.read("task/"+name+"/comm", maxStatus)
 		if err != nil {
-			continue // it ended meanwhile
+			continue // the thread has ended
 		}
 		threads = append(threads, Thread{tid, strings.TrimSuffix(string(comm), "\n")})
 	}
@@ -109,12 +109,12 @@ func (p *Process) Threads() ([]Thread, error) {
 	return threads, nil
 }
 
-// Maps returns what the process has mapped, by address. The kernel writes the
-// list page by page: a mapping made meanwhile may be missing.
+// Maps returns the process's mappings, by address. The kernel writes the list
+// page by page: a mapping made meanwhile may be missing.
 func (p *Process) Maps() ([]Mapping, error) {
 	text, err := p.read("maps", maxMaps)
 	if err == nil && !p.Alive() {
-		err = unix.ESRCH // what was read may be short
+		err = unix.ESRCH // the text may be incomplete
 	}
 	if err != nil {
 		return nil, p.fault("read maps of", err)
@@ -135,7 +135,7 @@ func (p *Process) status(name string) (string, error) {
 	return value, nil
 }
 
-// read returns a whole file of the process's folder.
+// read returns a whole file from the process's folder.
 func (p *Process) read(name string, limit int64) ([]byte, error) {
 	f, err := p.open(name, unix.O_RDONLY)
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *Process) read(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// open opens a file of the process's folder.
+// open opens a file in the process's folder.
 func (p *Process) open(name string, flags int) (*os.File, error) {
 	fd, err := unix.Openat(p.dir, name, flags|unix.O_CLOEXEC, 0)
 	if err != nil {

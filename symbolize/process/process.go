@@ -1,14 +1,14 @@
-// Package process looks at a live process: who it is, what it maps, what its
-// memory holds, and which files it sees.
+// Package process inspects a live process: its identity, its mappings, its memory
+// and the files it sees.
 //
-// The words, settled once. A process is what a user calls so: one or more
-// threads that share their memory. Its number, the PID here, is the kernel's
-// "tgid"; a thread's number, the TID, is what the kernel calls "pid". The first
-// thread's TID is the PID. Both are as our own PID namespace counts them; a
-// process in a container has another PID there, its NamespacePID.
+// Terms: a process is one or more threads that share their memory. Its number,
+// here the PID, is the kernel's "tgid"; a thread's number, the TID, is what the
+// kernel calls "pid". The first thread's TID is the PID. Both are numbers in our
+// own PID namespace; a process in a container has another PID there, its
+// NamespacePID.
 //
-// Everything a process says of itself is its own claim: names and paths may hold
-// any byte, and files may change between two looks.
+// Nothing a process says about itself is trusted: names and paths may hold any
+// byte, and files may change between two reads.
 package process
 
 import (
@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Causes that callers tell apart.
+// Causes that callers distinguish.
 var (
 	ErrGone       = errors.New("no such process")
 	ErrPermission = errors.New("permission denied (run as root, or with CAP_SYS_PTRACE)")
@@ -33,12 +33,12 @@ var (
 type Process struct {
 	pid   int
 	pidfd int
-	dir   int // its folder in /proc; finds nothing once the process is gone, even if the PID is reused
+	dir   int // its folder in /proc; empty once the process is gone, even if the PID is reused
 }
 
 // Open starts watching the process pid. The Process stays the same process even
-// if pid is reused: what is asked of it later fails with ErrGone. Close releases
-// it; mappings and files already returned stay valid. Needs Linux 5.3.
+// if pid is reused: later calls then fail with ErrGone. Close releases it;
+// mappings and files already returned stay valid. Needs Linux 5.3.
 func Open(pid int) (*Process, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -50,8 +50,9 @@ func Open(pid int) (*Process, error) {
 		err = unix.EACCES // /proc is mounted with hidepid
 	}
 	if err == nil {
-		// The number may have been reused between the two; not so if the first still runs.
-		err = unix.SetNonblock(pidfd, true) // Wait's poller wants it
+		// The PID may have been reused between the two opens, but not if the
+		// first process still runs.
+		err = unix.SetNonblock(pidfd, true) // for Wait's poller
 		if !p.Alive() {
 			err = unix.ESRCH
 		}
@@ -62,7 +63,7 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
-// openError says why pid has no pidfd.
+// openError explains why pid has no pidfd.
 func openError(pid int, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -77,7 +78,7 @@ func openError(pid int, err error) error {
 	return fmt.Errorf("open process %d: %w", pid, err)
 }
 
-// Close lets go of the process, which runs on.
+// Close releases the process, which keeps running.
 func (p *Process) Close() error {
 	err := unix.Close(p.pidfd)
 	if p.dir >= 0 {
@@ -86,11 +87,11 @@ func (p *Process) Close() error {
 	return err
 }
 
-// PID is the number that the process was opened by.
+// PID is the PID that the process was opened with.
 func (p *Process) PID() int { return p.pid }
 
-// Alive reports whether the process still runs: not once it has exited, though
-// its parent may not have waited for it yet.
+// Alive reports whether the process still runs. It is false once the process has
+// exited, even before its parent has waited for it.
 func (p *Process) Alive() bool {
 	fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
 	for {
@@ -101,7 +102,7 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Wait returns nil when the process has exited, or ctx's error before.
+// Wait returns nil when the process has exited, or ctx's error if ctx ends first.
 func (p *Process) Wait(ctx context.Context) error {
 	fd, err := unix.FcntlInt(uintptr(p.pidfd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -125,14 +126,14 @@ func (p *Process) Wait(ctx context.Context) error {
 	return nil
 }
 
-// exists reports whether the process still has its PID: until its parent has
-// waited for it.
+// exists reports whether the process still has its PID, which it keeps until its
+// parent has waited for it.
 func (p *Process) exists() bool {
 	return !errors.Is(unix.PidfdSendSignal(p.pidfd, 0, nil, 0), unix.ESRCH)
 }
 
-// fault says what was tried of the process and why it did not work, in terms of
-// the sentinels where they apply.
+// fault wraps err with the attempted action, using the sentinels where they
+// apply.
 func (p *Process) fault(action string, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT) && !p.Alive():
@@ -143,7 +144,7 @@ func (p *Process) fault(action string, err error) error {
 	return fmt.Errorf("%s process %d: %w", action, p.pid, err)
 }
 
-// field returns what stands behind "name:" in a status file.
+// field returns the value after "name:" in a status file.
 func field(status []byte, name string) (string, bool) {
 	for line := range strings.Lines(string(status)) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

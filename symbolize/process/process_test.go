@@ -120,7 +120,7 @@ func TestWaitReturnsWhenTheProcessExits(t *testing.T) {
 	go func() { waiting <- p.Wait(ctx) }()
 	exited := make(chan error)
 	go func() { exited <- p.Wait(t.Context()) }()
-	cancel() // one is given up, the other goes on
+	cancel() // one wait is canceled, the other continues
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait = %v, want %v", err, context.Canceled)
 	}
@@ -138,7 +138,7 @@ func TestWaitReturnsWhenTheProcessExits(t *testing.T) {
 	}
 }
 
-// checkGone asks all that can be asked of a process that has exited.
+// checkGone calls every method on a process that has exited.
 func checkGone(t *testing.T, p *Process, address uint64) {
 	t.Helper()
 	_, maps := p.Maps()
@@ -187,7 +187,7 @@ func TestExitedButNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestReusedPID makes the kernel give a target's number to another process.
+// TestReusedPID makes the kernel assign a target's PID to another process.
 func TestReusedPID(t *testing.T) {
 	nodetest.Root(t)
 	const attempts = 50 // others start processes too
@@ -226,12 +226,12 @@ func TestOpenFile(t *testing.T) {
 	nodetest.Root(t)
 	tests := []struct {
 		role, name, fate string
-		byPath           bool // it can also be opened so
+		byPath           bool // it can also be opened by path
 	}{
 		{"file", "a file\nof two lines", "kept", true},
 		{"file", "file", "removed", false},
 		{"file", "file", "replaced", false},
-		{"file", "not (deleted)", "kept", false}, // the name cannot be told from a removed "not"
+		{"file", "not (deleted)", "kept", false}, // the name cannot be distinguished from a removed "not"
 		{"mount", "file", "kept", true},
 		{"mount", "file", "removed", false},
 		{"overlay", "file", "kept", true}, // where stat and the list of mappings differ
@@ -256,7 +256,7 @@ func TestOpenFile(t *testing.T) {
 			}
 			f, err := p.OpenFile(m)
 			checkContent(t, f, err)
-			f, err = p.openPath(m) // as without the capability for the other way
+			f, err = p.openPath(m) // as without the capability to open by mapping
 			if tt.byPath {
 				checkContent(t, f, err)
 			} else if err == nil {

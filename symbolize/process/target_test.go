@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is its own target: with this in its environment it plays a
-// role instead of testing.
+// The test binary is its own target: with this variable in its environment it
+// plays a role instead of running tests.
 const roleVariable = "USTACK_TEST_ROLE"
 
 const secret = "what the target holds"
@@ -42,14 +42,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// ready tells the test that all is set up, and waits until it is done.
+// ready reports that setup is done, and waits until the test is done.
 func ready(fact any) error {
 	fmt.Println("ready", fact)
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// holdMemory tells where the secret is: at the very end of what can be read.
+// holdMemory reports where the secret is: at the very end of readable memory.
 func holdMemory([]string) error {
 	page := os.Getpagesize()
 	memory, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -64,8 +64,7 @@ func holdMemory([]string) error {
 	return ready(uintptr(unsafe.Pointer(&memory[start])))
 }
 
-// mapFile maps the file args[0] and, if args[1] says so, removes it or puts
-// another in its place.
+// mapFile maps the file args[0] and, if args[1] says so, removes or replaces it.
 func mapFile(args []string) error {
 	f, err := os.Open(args[0])
 	if err != nil {
@@ -88,7 +87,8 @@ func mapFile(args []string) error {
 	return ready(uintptr(unsafe.Pointer(&memory[0])))
 }
 
-// mapFileOfMount does it where only the target's mount namespace shows it.
+// mapFileOfMount does the same where only the target's mount namespace has the
+// file.
 func mapFileOfMount(args []string) error {
 	if err := mountOwn(filepath.Dir(args[0])); err != nil {
 		return err
@@ -99,7 +99,8 @@ func mapFileOfMount(args []string) error {
 	return mapFile(args)
 }
 
-// mapFileOfOverlay does it as container runtimes lay out their files.
+// mapFileOfOverlay does the same on an overlay file system, as container runtimes
+// use.
 func mapFileOfOverlay(args []string) error {
 	dir := filepath.Dir(args[0])
 	if err := mountOwn(dir); err != nil {
@@ -121,7 +122,7 @@ func mapFileOfOverlay(args []string) error {
 	return mapFile(args)
 }
 
-// mountOwn puts an empty file system on dir, for this process alone.
+// mountOwn mounts an empty file system on dir, for this process alone.
 func mountOwn(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -129,7 +130,8 @@ func mountOwn(dir string) error {
 	return unix.Mount("own", dir, "tmpfs", 0, "")
 }
 
-// lookAt tells what becomes of looking at the process args[0] as whoever it is run as.
+// lookAt reports the result of inspecting the process args[0] as the current
+// user.
 func lookAt(args []string) error {
 	pid, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -149,7 +151,7 @@ func lookAt(args []string) error {
 type target struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	fact  string // what it said it was ready with
+	fact  string // what it reported when it was ready
 }
 
 // start runs the test binary in a role until the test ends.
@@ -181,15 +183,15 @@ func start(t *testing.T, attr *syscall.SysProcAttr, role string, args ...string)
 	return target
 }
 
-// stop ends the target and waits until its number is free.
+// stop ends the target and waits until its PID is free.
 func (x *target) stop() {
 	x.stdin.Close()
-	_ = x.cmd.Wait() // a second time it is an error
+	_ = x.cmd.Wait() // fails if called a second time
 }
 
 func (x *target) pid() int { return x.cmd.Process.Pid }
 
-// address is the fact of a target that told one.
+// address parses the fact of a target that reported an address.
 func (x *target) address(t *testing.T) uint64 {
 	t.Helper()
 	address, err := strconv.ParseUint(x.fact, 10, 64)

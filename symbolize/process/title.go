@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// maxTitle bounds what a title has of a program's or a script's name, in bytes:
-// arguments may be megabytes.
+// maxTitle bounds the bytes of a program's or a script's name in a title:
+// arguments may be megabytes long.
 const maxTitle = 80
 
-// Title names the process among others: "node 4242 server.js", its program or what
-// it calls itself, its number, and the script that it runs. It may hold any byte.
+// Title names the process for people: "node 4242 server.js", that is its program
+// or the name it gave itself, its PID, and the script that it runs. It may hold
+// any byte.
 func (p *Process) Title() string {
 	text, err := p.read("cmdline", maxStatus)
 	if err != nil {
-		text = nil // longer than anybody writes, or gone
+		text = nil // absurdly long, or the process is gone
 	}
 	comm, _ := p.Comm()
 	return title(p.pid, comm, string(text))
@@ -34,8 +35,9 @@ func title(pid int, comm, cmdline string) string {
 	return strings.Join(words, " ")
 }
 
-// script returns the last parts of the script's path among Node.js's arguments: the
-// first that is no flag. Behind -e or -p it is code, which is nobody's name.
+// script returns the last parts of the script's path among Node.js's arguments:
+// the first that is not a flag. For -e or -p it returns the flag: the argument
+// that follows is code, not a name.
 func script(args []string) string {
 	for i, arg := range args {
 		switch {
@@ -53,8 +55,8 @@ func script(args []string) string {
 	return ""
 }
 
-// takesValue reports whether a flag's value is the next argument: that of those
-// which many programs are started with.
+// takesValue reports whether a flag's value is the next argument. It knows only
+// the common flags.
 func takesValue(flag string) bool {
 	switch flag {
 	case "-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions", "--env-file":

@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// blockSize is how much is read at once for short reads, and maxBlocks how many
-// such blocks a File keeps: a file's strings are read here and there.
+// blockSize is the number of bytes to read for a short read, and maxBlocks the
+// number of such blocks that a File caches: reads of a file's strings are
+// scattered.
 const (
 	blockSize = 64 << 10
 	maxBlocks = 64
@@ -20,17 +21,17 @@ const (
 type File struct {
 	reader *Reader
 	name   string
-	id     int // its descriptor in the helper; that of direct if there is one
+	id     int // its descriptor in the helper; that of direct if direct is set
 	device uint64
 	direct *os.File // the file itself, if it is local
 
 	mutex  sync.Mutex
-	failed bool             // it did not answer: it is asked no more
-	blocks map[int64][]byte // by offset; the last is short
-	order  []int64          // in which they were read
+	failed bool             // it did not answer and is not read again
+	blocks map[int64][]byte // by offset; the last may be short
+	order  []int64          // offsets of blocks, oldest first
 }
 
-// openDirect opens the file itself. Should that fail, the helper has it still.
+// openDirect opens the file itself. If that fails, the helper still has it.
 func (f *File) openDirect() {
 	direct, err := os.Open(f.Path())
 	if err != nil {
@@ -40,7 +41,7 @@ func (f *File) openDirect() {
 	f.direct, f.id = direct, int(direct.Fd())
 }
 
-// ReadAt reads from offset. Short reads may be answered by what was read before.
+// ReadAt reads from offset. Short reads may be served from the cache.
 func (f *File) ReadAt(p []byte, offset int64) (int, error) {
 	if f.direct != nil {
 		return f.direct.ReadAt(p, offset)
@@ -60,8 +61,8 @@ func (f *File) ReadAt(p []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// readSome reads at least one byte, or fails. What is longer than a block, such as
-// a table of symbols, is not kept.
+// readSome reads at least one byte, or fails. Reads longer than a block, such as
+// a symbol table, are not cached.
 func (f *File) readSome(p []byte, at int64) (int, error) {
 	if len(p) > blockSize {
 		return f.ReadNew(p, at)
@@ -77,7 +78,7 @@ func (f *File) readSome(p []byte, at int64) (int, error) {
 	return copy(p, block[within:]), nil
 }
 
-// block returns the block at an offset, shorter if the file ends in it.
+// block returns the block at an offset; it is shorter if the file ends in it.
 func (f *File) block(at int64) ([]byte, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -100,7 +101,8 @@ func (f *File) block(at int64) ([]byte, error) {
 	return block, nil
 }
 
-// ReadNew is ReadAt for what may have been written meanwhile.
+// ReadNew is ReadAt without the cache, for a file that may have been written to
+// meanwhile.
 func (f *File) ReadNew(p []byte, offset int64) (int, error) {
 	if f.direct != nil {
 		return f.direct.ReadAt(p, offset)
@@ -131,7 +133,7 @@ func (f *File) read(at int64, length int) ([]byte, error) {
 	return part.Data, part.error()
 }
 
-// Size returns how long the file is now.
+// Size returns the current length of the file.
 func (f *File) Size() (int64, error) {
 	if f.direct != nil {
 		info, err := f.direct.Stat()
@@ -153,8 +155,8 @@ func (f *File) Size() (int64, error) {
 	return size.Bytes, size.error()
 }
 
-// Alive returns an error if the file's server does not answer now, though what was
-// read of it before may be in the kernel's memory.
+// Alive returns an error if the file's server does not answer now, even if the
+// kernel still caches earlier reads.
 func (f *File) Alive() error {
 	if f.direct != nil {
 		return nil
@@ -173,7 +175,7 @@ func (f *File) Alive() error {
 }
 
 // Path is a path by which the kernel finds the file until it is closed, without
-// asking its file system.
+// contacting its file system.
 func (f *File) Path() string {
 	pid := f.reader.pid
 	if f.direct != nil {
@@ -182,8 +184,8 @@ func (f *File) Path() string {
 	return fmt.Sprintf("/proc/%d/fd/%d", pid, f.id)
 }
 
-// Close closes the file, or has the helper do so. It does not wait for that, which
-// may take for ever.
+// Close closes the file, or has the helper close it. It does not wait for the
+// helper, which may hang forever.
 func (f *File) Close() error {
 	switch {
 	case f == nil:

@@ -1,11 +1,12 @@
-// Package reader opens and reads the files of targets in a process of its own.
+// Package reader opens and reads the files of targets in a separate process.
 //
-// A file may be on a server that does not answer: FUSE or NFS. Whoever opens,
-// reads or even closes it then waits in the kernel, perhaps for ever and deaf to
-// SIGKILL, and cannot end. So nothing of ours does but a helper process, which is
-// left to itself when we end. What it does not answer in time is an error, and
-// nothing more is asked of that file system. A file that the helper has found on a
-// local disk or in memory is then read directly, which is several times faster.
+// A file may be on a server that does not answer: FUSE or NFS. A process that
+// opens, reads or even closes such a file then blocks in the kernel, perhaps
+// forever, immune to SIGKILL, and cannot exit. So only a helper process touches
+// these files; when we exit, it is abandoned. A request that it does not answer
+// in time is an error, and no more requests go to that file system. A file that
+// the helper has found on a local disk or in memory is then read directly, which
+// is several times faster.
 package reader
 
 import (
@@ -26,45 +27,45 @@ import (
 	"ustack/symbolize/process"
 )
 
-// ErrUnresponsive says that a file system did not answer in time.
+// ErrUnresponsive means that a file system did not answer in time.
 var ErrUnresponsive = errors.New("its file system does not answer (a dead FUSE or network file server?)")
 
-// Limits on waiting. A healthy network file system answers in milliseconds, a busy
-// machine's disk in a second.
+// Limits on waiting. A healthy network file system answers in milliseconds, a
+// busy machine's disk in a second.
 const (
 	patience     = 5 * time.Second
-	lastPatience = 250 * time.Millisecond // once we are to end
-	endPatience  = 200 * time.Millisecond // for the helper's end
-	maxStuck     = 8                      // answers that are waited for no more, at one time
-	maxLast      = 2                      // of those once we are to end
+	lastPatience = 250 * time.Millisecond // while shutting down
+	endPatience  = 200 * time.Millisecond // for the helper to exit
+	maxStuck     = 8                      // abandoned requests at one time
+	maxLast      = 2                      // of those while shutting down
 )
 
-// A Reader has files opened and read. The zero Reader is ready; its methods may be
-// called concurrently.
+// A Reader opens and reads files. The zero Reader is ready to use; its methods
+// may be called concurrently.
 type Reader struct {
 	start  sync.Once
 	client *rpc.Client
 	pid    int // of the process that opens the files
 	err    error
-	ended  chan struct{} // closed when the helper has ended; nil if there is none
+	ended  chan struct{} // closed when the helper has exited; nil without a helper
 
 	hurry  context.Context
 	mutex  sync.Mutex
 	closed bool
 	stuck  int
-	last   int            // stuck since we are to end
-	dead   map[uint64]int // by device: answers that are waited for no more
+	last   int            // stuck while shutting down
+	dead   map[uint64]int // by device: abandoned requests
 }
 
-// serves is set once Serve has been called: without it a helper would do all that
-// its program does.
+// serves is set once Serve has been called: without that call a helper would run
+// its whole program.
 var serves atomic.Bool
 
-// helperName is the helper's own, by which it knows itself.
+// helperName is the helper's name, by which it recognizes itself.
 const helperName = "ustack-files"
 
-// Serve makes this process the helper of another, if it was started as one. A
-// program calls it first of all. In one that does not, files are read within.
+// Serve makes this process a helper if it was started as one. A program calls it
+// first. In a program that does not, files are read in-process.
 func Serve() {
 	if os.Args[0] != helperName {
 		serves.Store(true)
@@ -79,11 +80,11 @@ func Serve() {
 	os.Exit(0)
 }
 
-// Hurry makes what is waited for be given up soon once ctx ends. It comes before
-// the first file is opened.
+// Hurry shortens all waits once ctx ends. It must be called before the first file
+// is opened.
 func (r *Reader) Hurry(ctx context.Context) { r.hurry = ctx }
 
-// Close ends the helper. It does not wait for one that cannot end.
+// Close stops the helper. It does not wait for a helper that cannot exit.
 func (r *Reader) Close() error {
 	r.start.Do(func() { r.err = errors.New("closed") })
 	r.mutex.Lock()
@@ -120,8 +121,8 @@ func (r *Reader) begin() {
 	}
 }
 
-// fork starts our own program as the helper. It shares nothing with us but a
-// socket, so that nobody who waits for our end or our output waits for it.
+// fork starts our own program as the helper. It shares only a socket with us, so
+// that nothing that waits for our exit or our output waits for the helper.
 func (r *Reader) fork() error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -137,7 +138,7 @@ func (r *Reader) fork() error {
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{helperName}, Dir: "/", Env: []string{"GOMAXPROCS=2"},
 		ExtraFiles:  []*os.File{other},
-		SysProcAttr: &unix.SysProcAttr{Setsid: true}, // the terminal's signals are not for it
+		SysProcAttr: &unix.SysProcAttr{Setsid: true}, // it must not get the terminal's signals
 	}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, conn.Close())
@@ -145,7 +146,7 @@ func (r *Reader) fork() error {
 	r.client, r.pid, r.ended = rpc.NewClient(conn), cmd.Process.Pid, make(chan struct{})
 	go func() {
 		defer close(r.ended)
-		_ = cmd.Wait() // its status says nothing
+		_ = cmd.Wait() // its exit status does not matter
 	}()
 	return nil
 }
@@ -158,15 +159,15 @@ func (r *Reader) Mapped(p *process.Process, m process.Mapping) (*File, error) {
 // PerfMap opens the perf map of p: perfmap.OpenFile.
 func (r *Reader) PerfMap(p *process.Process) (*File, error) {
 	f, err := r.open("perf map", Request{PID: p.PID(), PerfMap: true}, 0)
-	if err == nil && !p.Alive() { // its number may have been another's
+	if err == nil && !p.Alive() { // its PID may have been reused
 		f.Close()
 		return nil, fmt.Errorf("process %d: %w", p.PID(), process.ErrGone)
 	}
 	return f, err
 }
 
-// Below opens the regular file at path below a root folder, which no link leads out
-// of. The root stays the caller's.
+// Below opens the regular file at path below a root folder, which no link leads
+// out of. The caller still owns root.
 func (r *Reader) Below(root *os.File, path string) (*File, error) {
 	defer runtime.KeepAlive(root)
 	folder := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), root.Fd())
@@ -194,8 +195,8 @@ func (r *Reader) open(name string, request Request, device uint64) (*File, error
 	return f, nil
 }
 
-// call asks the helper. What it answers too late, late is called for; it may be nil.
-// The reply must not be looked at after an error.
+// call sends a request to the helper. If the reply comes too late, late is
+// called, unless nil. The reply must not be used after an error.
 func (r *Reader) call(method string, request, reply any, device uint64, late func()) error {
 	r.start.Do(r.begin)
 	if r.err != nil {
@@ -222,7 +223,7 @@ func (r *Reader) call(method string, request, reply any, device uint64, late fun
 	}
 }
 
-// mayAsk reports whether there is hope of an answer.
+// mayAsk reports whether an answer can be expected.
 func (r *Reader) mayAsk(device uint64) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -235,8 +236,8 @@ func (r *Reader) mayAsk(device uint64) error {
 	return nil
 }
 
-// abandon waits for an answer no more. Should it come nevertheless, the file system
-// is asked again.
+// abandon stops waiting for an answer. If the answer arrives after all, the file
+// system may be used again.
 func (r *Reader) abandon(call *rpc.Call, device uint64, late func()) {
 	count := func(n int) {
 		r.mutex.Lock()

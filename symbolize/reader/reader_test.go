@@ -106,7 +106,8 @@ func TestCausesAreKnown(t *testing.T) {
 	}
 }
 
-// TestChaosPipeIsNotOpened has a FIFO, which would make its reader wait for a writer.
+// TestChaosPipeIsNotOpened opens a FIFO, which would make its reader wait for a
+// writer.
 func TestChaosPipeIsNotOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -117,8 +118,8 @@ func TestChaosPipeIsNotOpened(t *testing.T) {
 	}
 }
 
-// TestChaosDeadFileServer reads from a server before and after it dies: with time, and
-// when we are to end.
+// TestChaosDeadFileServer reads from a server before and after it dies: in normal
+// operation, and while shutting down.
 func TestChaosDeadFileServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
@@ -184,8 +185,8 @@ func TestChaosDeadPerfMap(t *testing.T) {
 	}
 }
 
-// servePerfMap starts a program whose perf map a file system of its own serves: in its
-// mount namespace only, so that nobody else is held up.
+// servePerfMap starts a program whose perf map is served by a file system of its
+// own, mounted only in its mount namespace so that no other process blocks.
 func servePerfMap(t *testing.T) (*nodetest.FileServer, *nodetest.Target) {
 	t.Helper()
 	dir := t.TempDir()
@@ -208,8 +209,8 @@ func servePerfMap(t *testing.T) (*nodetest.FileServer, *nodetest.Target) {
 	return server, target
 }
 
-// TestChaosManyDeadFileServers opens a file on each of more servers than may be waited
-// for, none of which answers.
+// TestChaosManyDeadFileServers opens a file on each of more dead servers than the
+// reader may wait for.
 func TestChaosManyDeadFileServers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {

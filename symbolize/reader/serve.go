@@ -17,13 +17,14 @@ import (
 	"ustack/symbolize/process"
 )
 
-// maxRead bounds one read: the other process is trusted, its arithmetic need not be.
+// maxRead bounds one read: the other process is trusted, its arithmetic need not
+// be.
 const maxRead = 1 << 20
 
-// What is sent between the two processes.
+// Messages between the two processes.
 type (
-	// A Request names a file: by a mapping, as a process's perf map, or by its path,
-	// below a root folder or ours.
+	// A Request names a file: by a mapping, as a process's perf map, or by its
+	// path below a root folder or our own root.
 	Request struct {
 		PID     int
 		Mapping process.Mapping
@@ -39,9 +40,9 @@ type (
 	Opened struct { // a file
 		Outcome
 		ID    int  // its descriptor in the helper
-		Local bool // no server is asked for it
+		Local bool // reading it needs no server
 	}
-	Range struct { // to be read
+	Range struct { // to read
 		ID     int
 		Offset int64
 		Length int
@@ -56,7 +57,7 @@ type (
 	}
 )
 
-// A Cause is what callers tell errors apart by.
+// A Cause is a kind of error that callers distinguish.
 type Cause int
 
 const (
@@ -68,7 +69,7 @@ const (
 
 var causes = map[Cause]error{notExist: os.ErrNotExist, gone: process.ErrGone, permission: process.ErrPermission}
 
-// outcome is err to be sent.
+// outcome converts err for sending.
 func outcome(err error) Outcome {
 	if err == nil {
 		return Outcome{}
@@ -89,7 +90,7 @@ func (o Outcome) error() error {
 	return &answered{o.Text, causes[o.Cause]}
 }
 
-// answered is an error of the helper's.
+// answered is an error that the helper returned.
 type answered struct {
 	text  string
 	cause error // a sentinel, or nil
@@ -98,7 +99,7 @@ type answered struct {
 func (a *answered) Error() string { return a.text }
 func (a *answered) Unwrap() error { return a.cause }
 
-// Files are those that the helper has open.
+// Files are the files that the helper has open.
 type Files struct {
 	mutex sync.Mutex
 	open  map[int]*os.File
@@ -108,7 +109,7 @@ type Files struct {
 func serve(conn net.Conn) {
 	server := rpc.NewServer()
 	if err := server.Register(&Files{open: make(map[int]*os.File)}); err != nil {
-		panic(err) // its methods are not as rpc wants them
+		panic(err) // rpc rejects its methods
 	}
 	server.ServeConn(conn)
 }
@@ -128,8 +129,9 @@ func (f *Files) Open(r Request, reply *Opened) error {
 	return nil
 }
 
-// localTypes are the file systems (statfs f_type) that need nobody but a block
-// device or memory. Overlay file systems are none: their layers may be anywhere.
+// localTypes are the file systems (statfs f_type) that depend only on a block
+// device or memory. Overlay file systems are not included: their layers may be
+// anywhere.
 var localTypes = []int64{
 	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
 	unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1, unix.TMPFS_MAGIC,
@@ -159,7 +161,8 @@ func open(r Request) (file *os.File, err error) {
 	return p.OpenFile(r.Mapping)
 }
 
-// openRegular opens a regular file: to open another may take for ever, or do things.
+// openRegular opens a regular file: opening any other may block forever or have
+// side effects.
 func openRegular(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -202,7 +205,7 @@ func (f *Files) file(id int) (*os.File, error) {
 	return nil, os.ErrClosed
 }
 
-// Read reads a part of a file.
+// Read reads part of a file.
 func (f *Files) Read(r Range, reply *Part) error {
 	file, err := f.file(r.ID)
 	if err != nil || r.Length < 0 || r.Length > maxRead {
@@ -211,13 +214,13 @@ func (f *Files) Read(r Range, reply *Part) error {
 	data := make([]byte, r.Length)
 	n, err := file.ReadAt(data, r.Offset)
 	if errors.Is(err, io.EOF) {
-		err = nil // it is short
+		err = nil // a short read
 	}
 	reply.Data, reply.Outcome = data[:n], outcome(err)
 	return nil
 }
 
-// Size returns how long a file is.
+// Size returns the length of a file.
 func (f *Files) Size(id int, reply *Size) error {
 	file, err := f.file(id)
 	if err != nil {
@@ -231,7 +234,7 @@ func (f *Files) Size(id int, reply *Size) error {
 	return nil
 }
 
-// Reopen opens a file once more, which its server is asked for.
+// Reopen opens a file again, which requires its server to answer.
 func (f *Files) Reopen(id int, reply *Outcome) error {
 	again, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", id))
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package interval answers which of many overlapping address ranges holds an
-// address, in little memory.
+// Package interval finds which of many overlapping address ranges holds an
+// address, using little memory.
 package interval
 
 import (

@@ -14,10 +14,10 @@ func TestLookup(t *testing.T) {
 		{Start: 60, End: 60, Ref: 4},                // empty
 		{Start: 90, End: 80, Ref: 5},                // backwards
 		{Start: 100, End: 101, Ref: 6},              // one address
-		{Start: 200, End: math.MaxUint64, Ref: 7},   // as far as there is
+		{Start: 200, End: math.MaxUint64, Ref: 7},   // up to the end of the address space
 		{Start: 5, End: 12, Ref: 8},                 // begins first, yet wins
 		{Start: 300, End: math.MaxUint64, Ref: 0},   // Ref 0 is a name like any other
-		{Start: 310, End: 320, Ref: 9},              // and goes on after this one
+		{Start: 310, End: 320, Ref: 9},              // and continues after this one
 		{Start: math.MaxUint64, End: 1000, Ref: 10}, // backwards, at the very end
 	}
 	const none = math.MaxUint32
