@@ -2,7 +2,7 @@ package ustack
 
 import "fmt"
 
-// Limits on what is kept for programs that make functions without end. Large
+// Limits on what is kept for programs that create functions without end. Large
 // programs run some 10,000.
 const (
 	maxFunctions = 1 << 17
@@ -11,12 +11,12 @@ const (
 	maxNatives   = 1 << 17 // places in machine code, of one process
 )
 
-// dropped counts what was not kept for want of room.
+// dropped counts what was discarded for lack of room.
 type dropped struct {
 	functions, scripts, sources uint64
 }
 
-// keepScript keeps a script and its source, as far as there is room.
+// keepScript stores a script and its source if there is room.
 func (t *Table) keepScript(key scriptKey, s script) {
 	old, known := t.scripts[key]
 	if !known && len(t.scripts) >= maxScripts {
@@ -32,7 +32,7 @@ func (t *Table) keepScript(key scriptKey, s script) {
 	t.scripts[key] = s
 }
 
-// reportDropped makes troubles of what was not kept.
+// reportDropped adds a trouble for each sort of data that was dropped.
 func (t *Table) reportDropped() {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

@@ -13,13 +13,13 @@ import (
 	"ustack/bpf"
 )
 
-// record is what the kernel sends of a function or a script with that text.
+// record is what the kernel sends for a function or script with that text.
 func record(n bpf.JsprofName, text string) []byte {
 	n.Length = uint32(copy(n.Text[:], text))
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&n)), unsafe.Sizeof(n))...)
 }
 
-// heapInUse is what the heap holds after a collection.
+// heapInUse returns the heap's size after a collection.
 func heapInUse() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats
@@ -27,8 +27,8 @@ func heapInUse() uint64 {
 	return stats.HeapAlloc
 }
 
-// TestEndlessFunctionsAreBounded has a program make functions, each in a script of its
-// own, far beyond what is kept: what was dropped is counted, and memory stays bounded.
+// TestEndlessFunctionsAreBounded has a program create far more functions, each in its
+// own script, than are kept: the dropped ones are counted, and memory stays bounded.
 func TestEndlessFunctionsAreBounded(t *testing.T) {
 	const beyond = 10_007
 	table := NewTable(Maps{})

@@ -9,11 +9,11 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// vtables is before the names of node's vtables, as C++ mangles them.
+// vtables is the prefix of the mangled C++ names of node's vtables.
 const vtables = "_ZTVN4node"
 
-// class returns the class of node's whose vtable, or one of whose bases', is at
-// address, by the binary that holds V8.
+// class returns the node class whose vtable, or the vtable of one of whose bases, is
+// at address in the binary that holds V8.
 func (g *target) class(address uint64) string {
 	if g == nil || g.binary == nil {
 		return symbolize.Unknown

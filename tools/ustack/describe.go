@@ -20,21 +20,21 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A binary is one mapped ELF file, open for as long as the Table is: its names
+// A binary is one mapped ELF file. It stays open as long as the Table: its names
 // outlive the processes that mapped it.
 type binary struct {
 	path    string
 	file    io.ReaderAt
 	elf     *elfsym.File
-	vtables []elfsym.Symbol // by address, once one was asked for
+	vtables []elfsym.Symbol // by address, once one was needed
 	v8      *v8.Binary      // nil where it holds no V8 whose layout is known
-	err     error           // why elf or v8 is nil where that is worth saying
+	err     error           // why elf or v8 is nil, if worth reporting
 
 	table []unwind.Row // its unwind tables, until the kernel has them
 	rows  rowRange     // in the kernel
 }
 
-// fileID is what tells one file from another, whatever its path.
+// fileID identifies a file, whatever its path.
 type fileID struct {
 	device, inode uint64
 }
@@ -45,16 +45,16 @@ type mapping struct {
 	binary *binary // nil for anonymous memory
 }
 
-// maxBinaries bounds the files that are open at one time. A busy machine runs a few
+// maxBinaries bounds the files open at one time. A busy machine runs a few
 // hundred programs and libraries.
 const maxBinaries = 1 << 10
 
-// preload opens the files whose code p runs, as far as they are not open. The table
-// is not locked meanwhile: it may take long.
+// preload opens the files whose code p runs and that are not open yet. The table
+// is not locked meanwhile, since this may take long.
 func (t *Table) preload(p *process.Process) {
 	all, err := p.Maps()
 	if err != nil {
-		return // describe will say so
+		return // describe will report it
 	}
 	for _, m := range all {
 		if !hasCode(m) {
@@ -88,9 +88,9 @@ func (t *Table) load(m process.Mapping, opened map[fileID]*binary) *binary {
 	return b
 }
 
-// readFresh reads the unwind tables of the files that were loaded last, in the
-// background: names are waited for, and the process may end soon. Then it describes
-// the process again.
+// readFresh reads the unwind tables of the files loaded last, in the background:
+// names are waited for, and the process may end soon. Then it describes the
+// process again.
 func (t *Table) readFresh(p *target) {
 	fresh := t.fresh
 	t.fresh = nil
@@ -115,8 +115,8 @@ func (t *Table) readFresh(p *target) {
 	})
 }
 
-// openAll opens the files of code among the mappings that are not known yet: all of
-// them before any is read, which may take longer than the process lives.
+// openAll opens the code files among the mappings that are not known yet. It opens
+// all of them before any is read: reading may take longer than the process lives.
 func (t *Table) openAll(p *process.Process, all []process.Mapping) map[fileID]*binary {
 	opened := make(map[fileID]*binary)
 	for _, m := range all {
@@ -128,7 +128,7 @@ func (t *Table) openAll(p *process.Process, all []process.Mapping) map[fileID]*b
 	return opened
 }
 
-// hasCode reports whether m shows code of a file, or the kernel's own.
+// hasCode reports whether m maps code of a file, or the kernel's own.
 func hasCode(m process.Mapping) bool { return m.Perms.Exec() && (m.File() || m.Path == vdso) }
 
 func fileOf(m process.Mapping) fileID { return fileID{m.Dev, m.Inode} }
@@ -147,11 +147,11 @@ func (b *binary) parse() {
 	}
 }
 
-// keep makes b the file of m, unless it says nothing of the file, or there is one.
+// keep records b as the file of m, unless b says nothing about the file or m has one.
 func (t *Table) keep(m process.Mapping, b *binary) {
 	_, known := t.binaries[fileOf(m)]
 	switch {
-	case known || errors.Is(b.err, process.ErrGone): // another process may have the file
+	case known || errors.Is(b.err, process.ErrGone): // another process may have the file mapped
 		b.close()
 		return
 	case len(t.binaries) >= maxBinaries:
@@ -167,7 +167,7 @@ func (t *Table) keep(m process.Mapping, b *binary) {
 	t.binaries[fileOf(m)] = b
 }
 
-// close lets go of the file.
+// close closes the file.
 func (b *binary) close() {
 	if c, ok := b.file.(io.Closer); ok {
 		_ = c.Close() // it was only read
@@ -208,14 +208,14 @@ func (t *Table) mappings(p *process.Process) (code []mapping, all []process.Mapp
 	return code, all, nil
 }
 
-// describe writes to the kernel where p's code is and how its V8 lays things out.
+// describe tells the kernel where p's code is and how its V8 lays out objects.
 func (t *Table) describe(p *target) error {
 	code, all, err := t.mappings(p.process)
 	if err != nil {
 		return err
 	}
 	p.code = code
-	if exe, err := p.process.Exe(); err == nil { // else it is ending, and may have been read before
+	if exe, err := p.process.Exe(); err == nil { // else it is exiting, and may have been read before
 		p.exe = exe
 	}
 	p.described = time.Now()
@@ -243,7 +243,7 @@ func (t *Table) describe(p *target) error {
 	return t.changed()
 }
 
-// changed has the kernel look up anew what it keeps of the processes.
+// changed makes the kernel look up again what it caches about processes.
 func (t *Table) changed() error {
 	if err := t.maps.Described.Set(t.serial()); err != nil {
 		return fmt.Errorf("tell the kernel of a change: %w", err)
@@ -251,13 +251,13 @@ func (t *Table) changed() error {
 	return nil
 }
 
-// serial returns a number that was not returned before; none is 0.
+// serial returns a number that it has not returned before; never 0.
 func (t *Table) serial() uint32 {
 	t.described++
 	return t.described
 }
 
-// d8 fills in what the kernel must know of the V8 in p.
+// d8 fills in what the kernel needs to know about the V8 in p.
 func d8(d *bpf.JsprofProcess, p *target) error {
 	b := p.binary.v8
 	if err := b.CheckBuiltins(p.process, p.bias()); err != nil {
@@ -280,7 +280,7 @@ func d8(d *bpf.JsprofProcess, p *target) error {
 	return nil
 }
 
-// layout is l as the kernel's struct layout.
+// layout converts l to the kernel's struct layout.
 func layout(l *v8.Layout) bpf.JsprofLayout {
 	return bpf.JsprofLayout{
 		GcCount: l.GCCount, GcState: l.GCState, VmState: l.VMState, C_entryFp: l.CEntryFP, DispatchTable: l.DispatchTable,
@@ -315,7 +315,7 @@ func layout(l *v8.Layout) bpf.JsprofLayout {
 	}
 }
 
-// A range's end has its kind in the low bits (bpf/target.h).
+// The low bits of a range's end hold its kind (bpf/target.h).
 const (
 	rangeAddon = bpf.JsprofCode(4)
 	rangeBits  = 7
@@ -324,8 +324,8 @@ const (
 // addon is the extension of add-ons' files.
 const addon = ".node"
 
-// ranges returns what code lies where in p, for the kernel: sorted, not
-// overlapping, neighbours of one kind as one.
+// ranges returns the ranges of p's code for the kernel: sorted, not overlapping,
+// with adjacent ranges of one kind merged.
 func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 	var ranges []bpf.JsprofRange
 	add := func(start, end uint64, code bpf.JsprofCode) {
@@ -375,7 +375,7 @@ func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 	return ranges
 }
 
-// builtins returns the part of m that V8's embedded builtins take, empty if none.
+// builtins returns the part of m that holds V8's embedded builtins, empty if none.
 func builtins(m mapping) (start, end uint64) {
 	offset, size := m.binary.v8.Builtins()
 	start = clamp(m, offset)
@@ -404,8 +404,8 @@ func reservation(all []process.Mapping, m process.Mapping) (start, end uint64) {
 	return all[first].Start, all[last].End
 }
 
-// vdso is the path of the mapping of code that the kernel gives each process:
-// one and the same for all of them, in no file.
+// vdso is the path of the mapping of code that the kernel gives each process.
+// It is the same for all of them and is in no file.
 const vdso = "[vdso]"
 
 // maxVDSO bounds the vdso's image: it takes two or three pages.
@@ -423,9 +423,9 @@ func (t *Table) open(p *process.Process, m process.Mapping) (io.ReaderAt, error)
 	return bytes.NewReader(image), nil
 }
 
-// bias is what must be added to an address in p's V8 binary to have it in p's
-// memory. The binary's largest mapping decides: V8 may map the part that holds
-// its builtins once more.
+// bias is what must be added to an address in p's V8 binary to get the address in
+// p's memory. The binary's largest mapping decides: V8 may map the part that holds
+// its builtins a second time.
 func (p *target) bias() uint64 {
 	if p.binary.elf.Type() == elf.ET_EXEC {
 		return 0

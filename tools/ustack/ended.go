@@ -17,31 +17,31 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A process that ends takes the text of its scripts with it. Where it was not read
-// in time, lines come from where the program had it from: a file below the process's
-// root, or node's own binary, which holds the sources of the node: modules. Unless V8
-// used it where it lies in the binary, a text is believed only if it is as long as the
-// script and has, at the function's place, what the kernel read there.
+// The text of a process's scripts is gone once it exits. If it was not read in time,
+// lines come from where the program got it: a file below the process's root, or node's
+// own binary, which holds the sources of the node: modules. Unless V8 used the text in
+// place in the binary, it is trusted only if it is as long as the script and has, at
+// the function's position, what the kernel read there.
 
 const (
 	maxScriptFile = 64 << 20 // bytes of a script's file
 	maxModule     = 4 << 20  // units of a source in a binary
-	maxFound      = 16       // places in a binary that have a function's text
+	maxFound      = 16       // matches of a function's text in a binary
 	searchStep    = 1 << 20  // bytes of a binary at a time
-	maxRoots      = 256      // root folders of ended processes that are kept open
+	maxRoots      = 256      // root directories of ended processes kept open
 )
 
-// An opening is how a function's source begins, or where its script's source lies in
-// the binary, and how long that is.
+// An opening is how a function's source begins, or where its script's source is in
+// the binary and how long it is.
 type opening struct {
 	start, units int    // in UTF-16 units
 	text         string // UTF-8; empty where it could not be read
 	whole        bool   // the script ends with it
-	address      uint64 // in the binary's file, if it is not elsewhere; 0: not known
-	width        int    // bytes of a unit at address
+	address      uint64 // in the binary's file, if it is there; 0: not known
+	width        int    // bytes per unit at address
 }
 
-// opened returns what n says of a function's source.
+// opened returns what n says about a function's source.
 func opened(n *bpf.JsprofName, g *target) opening {
 	o := opening{
 		start: int(n.Start), units: int(n.Units), width: 2,
@@ -57,13 +57,13 @@ func opened(n *bpf.JsprofName, g *target) opening {
 	return o
 }
 
-// matches reports whether source, in UTF-16 units, has the opening at its place.
+// matches reports whether source, in UTF-16 units, has the opening at its position.
 func (o opening) matches(source []uint16) bool {
 	if o.text == "" || len(source) != o.units || o.start > len(source) {
 		return false
 	}
 	rest := source[o.start:]
-	// A unit takes one byte at least: what follows cannot be in the text.
+	// A unit takes at least one byte: anything further cannot be in the text.
 	found := string(utf16.Decode(rest[:min(len(rest), len(o.text)+1)]))
 	if o.whole {
 		return found == o.text
@@ -71,16 +71,16 @@ func (o opening) matches(source []uint16) bool {
 	return strings.HasPrefix(found, o.text)
 }
 
-// ended has the text of the script whose file was read last. One goroutine uses it at
-// a time.
+// ended holds the text of the script whose file was read last. Only one goroutine
+// uses it at a time.
 type ended struct {
 	key    scriptKey
 	source []uint16
 	err    error // why it could not be read
 }
 
-// Text takes in a record of the kernel's about how a function's source begins. If its
-// script could not be read, its line is looked up elsewhere.
+// Text handles a kernel record about how a function's source begins. If the script
+// could not be read, Text looks the line up elsewhere.
 func (t *Table) Text(raw []byte) {
 	n := Decode[bpf.JsprofName](raw)
 	key := scriptKey{n.Owner, n.Script}
@@ -105,7 +105,7 @@ func (t *Table) Text(raw []byte) {
 	t.functions[n.Id] = fn
 }
 
-// errOtherText says that a text is not the script's.
+// errOtherText reports that a text is not the script's.
 var errOtherText = errors.New("the text is not the same")
 
 func (e *ended) find(t *Table, g *target, key scriptKey, name string, o opening) (line, column int, err error) {
@@ -123,7 +123,7 @@ func (e *ended) find(t *Table, g *target, key scriptKey, name string, o opening)
 	if e.err != nil {
 		return 0, 0, e.err
 	}
-	const byteOrderMark = 0xfeff // CommonJS modules are compiled without it
+	const byteOrderMark = 0xfeff // stripped from CommonJS modules before they are compiled
 	if len(e.source) == o.units+1 && e.source[0] == byteOrderMark {
 		e.source = e.source[1:]
 	}
@@ -133,7 +133,7 @@ func (e *ended) find(t *Table, g *target, key scriptKey, name string, o opening)
 	return position(e.source[:o.start])
 }
 
-// position returns the line and column, from 1, of what follows text.
+// position returns the line and column, from 1, of what comes after text.
 func position(text []uint16) (line, column int, err error) {
 	source, err := v8.NewSource(text)
 	if err != nil {
@@ -143,8 +143,8 @@ func position(text []uint16) (line, column int, err error) {
 	return line, column, nil
 }
 
-// readScriptFile reads the file of a script, below the root of the process that ran
-// it, in UTF-16 units.
+// readScriptFile reads a script's file, in UTF-16 units, below the root directory of
+// the process that ran it.
 func (t *Table) readScriptFile(g *target, name string) ([]uint16, error) {
 	file, ok := filePath(name)
 	if !ok || g.root == nil {
@@ -168,7 +168,7 @@ func (t *Table) readScriptFile(g *target, name string) ([]uint16, error) {
 // filePath returns the path of a script's file: V8 names modules by URL.
 func filePath(name string) (string, bool) {
 	if after, ok := strings.CutPrefix(name, "file://"); ok {
-		after, _, _ = strings.Cut(after, "?") // what tells two imports of one file apart
+		after, _, _ = strings.Cut(after, "?") // the query distinguishes two imports of one file
 		after, _, _ = strings.Cut(after, "#")
 		unescaped, err := url.PathUnescape(after)
 		if err != nil {
@@ -179,8 +179,8 @@ func filePath(name string) (string, bool) {
 	return name, path.IsAbs(name) && !strings.ContainsRune(name, 0)
 }
 
-// inBinary returns the line and column of a function in a source that lies in the
-// binary that the process runs.
+// inBinary returns the line and column of a function whose source is in the binary
+// that the process runs.
 func inBinary(b *binary, o opening) (line, column int, err error) {
 	if o.units > maxModule || o.start > o.units {
 		return 0, 0, errOtherText
@@ -192,7 +192,7 @@ func inBinary(b *binary, o opening) (line, column int, err error) {
 	return position(decode(text, o.width))
 }
 
-// decode returns the units of a text that has that many bytes for each.
+// decode returns the units of a text that uses width bytes for each.
 func decode(text []byte, width int) []uint16 {
 	units := make([]uint16, len(text)/width)
 	for i := range units {
@@ -205,7 +205,7 @@ func decode(text []byte, width int) []uint16 {
 	return units
 }
 
-// encode returns the units in that many bytes each; false if they do not fit.
+// encode returns units in width bytes each; false if they do not fit.
 func encode(units []uint16, width int) ([]byte, bool) {
 	var text []byte
 	for _, u := range units {
@@ -217,8 +217,8 @@ func encode(units []uint16, width int) ([]byte, bool) {
 	return text, true
 }
 
-// searchSource returns the one source in file that has the opening at its place: an
-// array of bytes or of UTF-16 units. A file may hold the same source twice.
+// searchSource returns the only source in file that has the opening at its position:
+// an array of bytes or of UTF-16 units. A file may hold the same source twice.
 func searchSource(file io.ReaderAt, o opening) ([]uint16, error) {
 	if o.text == "" || o.units > maxModule {
 		return nil, errOtherText
@@ -254,7 +254,7 @@ func searchSource(file io.ReaderAt, o opening) ([]uint16, error) {
 	return found, nil
 }
 
-// search returns where file has pattern, maxFound places at most.
+// search returns where file has pattern, at most maxFound offsets.
 func search(file io.ReaderAt, pattern []byte) (offsets []int64, err error) {
 	text := make([]byte, searchStep+len(pattern)-1)
 	for from := int64(0); ; from += searchStep {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLinesOfEndedProcessComeFromTheSameText looks a function's line up in its
-// script's file: in the file as it was, in others, and in what is no file.
+// TestLinesOfEndedProcessComeFromTheSameText looks up a function's line in its
+// script's file: in the unchanged file, in others, and in what is not a file.
 func TestLinesOfEndedProcessComeFromTheSameText(t *testing.T) {
 	const source = "'use strict';\n\nconst é = '😀';\r\nfunction late(a) {\n  return a;\n}\n"
 	const at = "(a) {\n  return a;"
@@ -94,7 +94,7 @@ func TestSourceIsFoundInBinary(t *testing.T) {
 	}
 }
 
-// findLine looks a function's line up for a process with our root.
+// findLine looks up a function's line for a process with our root.
 func findLine(t *testing.T, name string, o opening) (line, column int, err error) {
 	t.Helper()
 	root, err := os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY, 0)

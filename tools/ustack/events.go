@@ -14,20 +14,19 @@ import (
 	"ustack/symbolize/contain"
 )
 
-// lookAfter is how long events may wait that the kernel does not wake us for.
+// lookAfter is how long events that the kernel does not wake us for may wait.
 const lookAfter = 50 * time.Millisecond
 
-// A Receiver is told of what the kernel sends for a tool. A hit comes before
-// its stack.
+// A Receiver handles what the kernel sends for a tool. A hit comes before its stack.
 type Receiver struct {
 	Stack func(raw []byte)
 	Hit   func(raw []byte) // may be nil
-	// Wakes says that the kernel wakes us for all that matters, so that we need
-	// not look.
+	// Wakes says that the kernel wakes us for everything that matters, so that no
+	// polling is needed.
 	Wakes bool
 }
 
-// Events takes in what the kernel sends: functions, scripts and processes for a
+// Events handles what the kernel sends: functions, scripts and processes for a
 // Table and its Targets, the rest for a Receiver.
 type Events struct {
 	reader  *ringbuf.Reader
@@ -35,10 +34,10 @@ type Events struct {
 	targets *Targets
 	to      Receiver
 	done    chan struct{} // closed when the reader has ended
-	err     error         // why it ended, nil at Close or Flush
+	err     error         // why it ended, nil after Close or Flush
 }
 
-// Listen begins to take in the events of a ring buffer.
+// Listen starts reading the events of a ring buffer.
 func Listen(events *ebpf.Map, targets *Targets, to Receiver) (*Events, error) {
 	reader, err := ringbuf.NewReader(events)
 	if err != nil {
@@ -49,14 +48,14 @@ func Listen(events *ebpf.Map, targets *Targets, to Receiver) (*Events, error) {
 	return e, nil
 }
 
-// Close ends the listening.
+// Close stops reading.
 func (e *Events) Close() error {
 	err := e.reader.Close()
 	<-e.done
 	return err
 }
 
-// Flush takes in what has been sent so far, and ends the listening.
+// Flush handles what has been sent so far, then stops reading.
 func (e *Events) Flush() error {
 	if err := e.reader.Flush(); err != nil {
 		return fmt.Errorf("flush the kernel's events: %w", err)
@@ -89,7 +88,7 @@ func (e *Events) read() {
 	}
 }
 
-// take takes in one record. What goes wrong in one, the next does not suffer from.
+// take handles one record. An error in one does not affect the next.
 func (e *Events) take(raw []byte) (err error) {
 	defer contain.Panic(&err, "take in what the kernel sent")
 	const kindBytes = 4

@@ -13,8 +13,8 @@ import (
 	"ustack/symbolize/kallsyms"
 )
 
-// A frame's word (bpf/unwind.h, enum frame_kind): its kind in the top four
-// bits, then what tells it from others of that kind.
+// A frame's word (bpf/unwind.h, enum frame_kind): its kind in the top four bits,
+// then what distinguishes it from others of that kind.
 const (
 	kindShift = 60
 	tierShift = 56
@@ -24,8 +24,8 @@ const (
 	isReturn  = 1 << typeShift // of native code: the address is where a call returns to
 )
 
-// patience is the least time between two looks at a process's mappings, after
-// one that did not show an address: that is junk, most likely.
+// patience is the least time between two reads of a process's mappings after one
+// that did not explain an address: that is junk, most likely.
 const patience = 50 * time.Millisecond
 
 func kindOf(word uint64) bpf.JsprofFrameKind { return bpf.JsprofFrameKind(word >> kindShift) }
@@ -35,15 +35,15 @@ type Stack struct {
 	PID, TID  int
 	Thread    string // the thread's name at the time
 	Truncated bool   // deeper than the kernel records
-	Addon     bool   // an add-on's code is on it, or code that was not described yet
-	NewCode   bool   // it runs through code that was not described yet
+	Addon     bool   // an add-on's code is on it, or code not described yet
+	NewCode   bool   // it runs through code not described yet
 	broken    bool
 	owner     *target
 	words     []uint64
 }
 
-// Stack takes in a record of the kernel's about a stack. It names the native
-// frames now: their process may be gone when the stack is asked for.
+// Stack handles a kernel record about a stack. It names the native frames at once:
+// their process may be gone by the time Frames is called.
 func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 	r := Decode[bpf.JsprofStack](raw)
 	t.mutex.Lock()
@@ -65,8 +65,8 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 	return r.Hash, s
 }
 
-// settle names the addresses among words while the target's mappings are at
-// hand, and reads these again if the stack runs through code they do not show.
+// settle names the addresses among words while the target's mappings can be read.
+// It rereads the mappings if the stack runs through code that is not in them.
 func (t *Table) settle(g *target, words []uint64, rescan bool) {
 	rescan = rescan || !g.finds(words)
 	if rescan && time.Since(g.described) > g.patience && g.alive() {
@@ -91,7 +91,7 @@ type place struct {
 	within uint64 // an address of the same function: a call may be a function's last instruction
 }
 
-// placeOf returns the place in the i-th of a stack's words.
+// placeOf returns the place given by the i-th of a stack's words.
 func placeOf(words []uint64, i int) place {
 	word := words[i]
 	p := place{pc: word & pcMask, within: word & pcMask}
@@ -143,7 +143,7 @@ func (g *target) find(pc uint64) *mapping {
 	return &g.code[at]
 }
 
-// native names the machine code at a place, from memory once it has a mapping.
+// native names the machine code at a place. It caches the frame unless it is unknown.
 func (t *Table) native(g *target, at place) symbolize.Frame {
 	f, ok := g.natives[at]
 	if !ok {
@@ -179,7 +179,7 @@ func (t *Table) resolve(g *target, at place) symbolize.Frame {
 	return f
 }
 
-// jitted names code that no file holds: by the perf map, if the process writes one.
+// jitted names code that is in no file, from the perf map if the process writes one.
 func (t *Table) jitted(g *target, at place) symbolize.Frame {
 	var f symbolize.Frame
 	ok, err := false, error(nil)
@@ -196,8 +196,8 @@ func (t *Table) jitted(g *target, at place) symbolize.Frame {
 	return f
 }
 
-// Frames returns the stack with names, leaf first, and how many of its frames
-// nothing explains.
+// Frames returns the stack with names, leaf first, and how many of its frames could
+// not be explained.
 func (t *Table) Frames(s Stack) (frames []symbolize.Frame, unknown int) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -225,7 +225,7 @@ func (t *Table) name(s Stack) (frames []symbolize.Frame, unknown int, err error)
 			unknown++
 		}
 		if last >= 0 && isWrapper(f) && frames[last] == f {
-			continue // the wrapper's code, and the function that it is called as
+			continue // the wrapper's code, and the function it is called for
 		}
 		frames = append(frames, f)
 	}
@@ -287,11 +287,11 @@ func (t *Table) frame(g *target, word uint64, at place) symbolize.Frame {
 	return f
 }
 
-// builtinPrefix is before the name of each builtin's symbol.
+// builtinPrefix begins the name of each builtin's symbol.
 const builtinPrefix = "Builtins_"
 
-// label is a typed frame's name: its type as DTrace's ustack helper called it,
-// and the builtin that made it.
+// label is a typed frame's name: what DTrace's ustack helper called its type, and
+// the builtin that made it.
 func (g *target) label(word uint64, f symbolize.Frame) string {
 	label := "typed"
 	if g.binary != nil && g.binary.v8 != nil {
@@ -307,7 +307,7 @@ func (g *target) label(word uint64, f symbolize.Frame) string {
 
 func (t *Table) jsFrame(g *target, word uint64) symbolize.Frame {
 	fn, ok := t.functions[word&idMask]
-	if !ok { // its record was lost, and it was not seen again
+	if !ok { // its record was lost, and it was not sampled again
 		return symbolize.Frame{Name: symbolize.Unknown, Module: jit}
 	}
 	f := symbolize.Frame{Kind: symbolize.JS, Tier: symbolize.Tier(word >> tierShift & 15), Name: fn.name}
@@ -337,15 +337,14 @@ func (t *Table) jsFrame(g *target, word uint64) symbolize.Frame {
 // Anonymous is the name of a function that has none.
 const Anonymous = "(anonymous)"
 
-// inHandler reports whether f is code of V8's interpreter, which runs on the
-// frame of the function that it interprets.
+// inHandler reports whether f is V8 interpreter code, which runs on the frame of the
+// function that it interprets.
 func inHandler(f symbolize.Frame) bool {
 	return f.Kind == symbolize.Typed && (strings.HasSuffix(f.Name, "Handler") || strings.HasPrefix(f.Name, "Interpreter"))
 }
 
-// isOutermost reports whether the last frame is where threads begin, so that
-// nothing above it was lost: in the C library, called by nothing and calling
-// something else.
+// isOutermost reports whether the last frame is where threads begin, so that nothing
+// above it was lost: it is in the C library, has no caller, and calls code outside it.
 func isOutermost(frames []symbolize.Frame) bool {
 	last := len(frames) - 1
 	if last < 1 {

@@ -11,22 +11,22 @@ import (
 	"ustack/symbolize/reader"
 )
 
-// A Module is a file that a process has mapped and runs code of.
+// A Module is a file that a process has mapped and whose code it runs.
 type Module struct {
 	file    *reader.File // the table closes it
 	elf     *elfsym.File
 	process *process.Process
-	bias    uint64 // of addresses in the process above those in the file
+	bias    uint64 // of addresses in the process relative to those in the file
 }
 
-// Module returns the file that defines symbol in process pid, which is looked
-// at; nil if none does. It serves until the table is closed.
+// Module returns the file that defines symbol in process pid, which must be traced;
+// nil if no file does. The Module is valid until the table is closed.
 func (t *Table) Module(pid int, symbol string) (*Module, error) {
 	return t.Object(pid, "", symbol)
 }
 
-// Object is Module, for a file of that path or that last part of one; of any if
-// it is empty.
+// Object is like Module, for a file whose path or base name is object; for any file
+// if object is empty.
 func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -53,7 +53,7 @@ func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 	return nil, nil
 }
 
-// code returns the file whose code m maps, false if there is none that can be read.
+// code returns the file whose code m maps, false if no such file can be read.
 func (m *mapping) code() (*reader.File, bool) {
 	if m.binary == nil || m.binary.elf == nil || !m.File() {
 		return nil, false
@@ -62,8 +62,8 @@ func (m *mapping) code() (*reader.File, bool) {
 	return file, ok
 }
 
-// Path is a path by which the kernel finds the file. It is an error if the file's
-// server does not answer: whoever opened it then could not be ended.
+// Path returns a path by which the kernel finds the file. It returns an error if the
+// file's server does not answer: a process that opened the file then could not be killed.
 func (m *Module) Path() (string, error) { return m.file.Path(), m.file.Alive() }
 
 // ReadAt reads the file.
@@ -75,8 +75,8 @@ func (m *Module) Address(symbol string) (address uint64, ok bool) {
 	return s.Address, ok
 }
 
-// Pointer reads an address that the process has at an address. Both are as in the
-// file.
+// Pointer reads the address that the process holds at an address. Both are file
+// addresses.
 func (m *Module) Pointer(at uint64) (address uint64, ok bool) {
 	var value [8]byte
 	_, err := m.process.ReadAt(value[:], at+m.bias)
@@ -96,8 +96,8 @@ func (m *Module) Int(symbol string) (int, error) {
 	return int(int32(enc.NativeEndian.Uint32(value[:]))), nil
 }
 
-// Generation returns what the kernel knows the program in process pid by; 0 if
-// the process is not looked at. No two programs have the same.
+// Generation returns the kernel's number for the program in process pid; 0 if the
+// process is not traced. No two programs have the same.
 func (t *Table) Generation(pid int) uint32 {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -111,8 +111,8 @@ func (t *Table) Generation(pid int) uint32 {
 // has some 700 bytes.
 const maxCode = 1 << 12
 
-// Code returns the machine code of a function and where in the file it is; nil
-// if the file has none of that name.
+// Code returns a function's machine code and its offset in the file; nil if the file
+// has no function of that name.
 func (m *Module) Code(symbol string) (code []byte, offset uint64) {
 	s, ok := m.elf.Symbol(symbol)
 	if !ok {
@@ -123,13 +123,13 @@ func (m *Module) Code(symbol string) (code []byte, offset uint64) {
 		return nil, 0
 	}
 	code = make([]byte, min(s.Size, maxCode))
-	n, _ := m.elf.ReadAt(code, s.Address) // what is damaged ends it
+	n, _ := m.elf.ReadAt(code, s.Address) // damaged data ends it
 	return code[:n], offset
 }
 
-// Leaf returns the file that the first frame of a stack is in, with the addresses
-// in it of all its native frames; nil if it is in none, or its process has gone. It
-// serves until the table is closed.
+// Leaf returns the file that a stack's first frame is in, with the addresses in that
+// file of all the stack's native frames; nil if it is in no file or its process has
+// gone. The Module is valid until the table is closed.
 func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -155,7 +155,7 @@ func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64) {
 	return m, addresses
 }
 
-// Name returns the name of the function at an address of the file, empty if it has none.
+// Name returns the name of the function at a file address, empty if it has none.
 func (m *Module) Name(address uint64) string {
 	s, _ := m.elf.Lookup(address)
 	return s.Demangled()

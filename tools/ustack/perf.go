@@ -12,15 +12,16 @@ import (
 	"ustack/symbolize/reader"
 )
 
-// A perfNames is what a process says in its perf map of code that it compiles,
-// nothing if it writes none.
+// A perfNames is what a process's perf map says about code that it compiles, empty
+// if it writes no map.
 type perfNames struct {
 	file   *perfmap.Map
 	opened bool
 	read   time.Time
 }
 
-// lookup names the code at pc. A map in which it is not is read on, now and then.
+// lookup names the code at pc. If it is not in the map, lookup reads what was added
+// to the map since, from time to time.
 func (n *perfNames) lookup(files *reader.Reader, p *process.Process, pc uint64) (f symbolize.Frame, ok bool, err error) {
 	if !n.opened {
 		n.opened = true
@@ -38,11 +39,11 @@ func (n *perfNames) lookup(files *reader.Reader, p *process.Process, pc uint64) 
 	return symbolize.Frame{Name: symbol.Name, Module: jit, Offset: pc - symbol.Start}, ok, err
 }
 
-// jit is the module of code that no file holds.
+// jit is the module name of code that is in no file.
 const jit = "[jit]"
 
-// openPerfMap opens p's perf map; nil if it writes none. With lines that were skipped
-// it returns the map and an error.
+// openPerfMap opens p's perf map; nil if it writes none. If lines were skipped, it
+// returns the map and an error.
 func openPerfMap(files *reader.Reader, p *process.Process) (*perfmap.Map, error) {
 	file, err := files.PerfMap(p)
 	if errors.Is(err, os.ErrNotExist) {
@@ -61,7 +62,7 @@ func openPerfMap(files *reader.Reader, p *process.Process) (*perfmap.Map, error)
 	return m, nil
 }
 
-// close lets go of the file; what was read of it was asked for already.
+// close closes the file; what was read from it has been looked up already.
 func (n *perfNames) close() error {
 	if n.file == nil {
 		return nil

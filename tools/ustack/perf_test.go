@@ -10,14 +10,14 @@ import (
 	"ustack/symbolize/reader"
 )
 
-// TestMain makes the test binary a helper when it is started as one.
+// TestMain turns the test binary into a helper when it is started as one.
 func TestMain(m *testing.M) {
 	reader.Serve()
 	os.Exit(m.Run())
 }
 
 // TestSkippedLinesOfPerfMapAreReported reads a perf map of our own process: names
-// come from the lines that make sense, and the number of the others is reported once.
+// come from the valid lines, and the number of skipped lines is reported once.
 func TestSkippedLinesOfPerfMapAreReported(t *testing.T) {
 	p, err := process.Open(os.Getpid())
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// regExpName is the name of the machine code of the regular expression with that
-// source and those flags.
+// regExpName names the machine code of the regular expression with that source and
+// those flags.
 func regExpName(source string, flags int) string {
 	return "RegExp: " + v8.RegExp{Source: source, Flags: v8.RegExpFlags(flags)}.String()
 }
 
-// executesRegExp is V8's function that calls a regular expression's code.
+// executesRegExp is the V8 function that calls a regular expression's code.
 const executesRegExp = "v8::internal::NativeRegExpMacroAssembler::Execute"
 
-// nameRegExps names the machine code of regular expressions whose source is not
-// known: V8 11 and later gives its frames a type of their own, before that they
-// are known by their caller.
+// nameRegExps names the machine code of regular expressions whose source is unknown.
+// V8 11 and later gives their frames a type of their own; in older versions the
+// caller identifies them.
 func nameRegExps(frames []symbolize.Frame) {
 	for i, f := range frames {
 		typed := f.Kind == symbolize.Typed && strings.HasPrefix(f.Name, "<< irregexp >>")

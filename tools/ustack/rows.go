@@ -11,15 +11,15 @@ import (
 	"ustack/symbolize/unwind"
 )
 
-// startBytes is what _start takes, at which a program begins: 38 of them with
-// glibc. It has no caller.
+// startBytes is the size of _start, where a program begins: 38 bytes with glibc.
+// _start has no caller.
 const startBytes = 64
 
-// A rowRange is what part of the kernel's rows is of a file: how to leave its
-// functions, which keep no frame pointers.
+// A rowRange is the part of the kernel's rows that belongs to a file: how to unwind
+// its functions, which keep no frame pointers.
 type rowRange struct{ first, count uint32 }
 
-// giveRows has the kernel know the unwind tables of b's file.
+// giveRows gives the kernel the unwind tables of b's file.
 func (t *Table) giveRows(b *binary) {
 	table := b.table
 	b.table = nil
@@ -43,8 +43,8 @@ func (t *Table) giveRows(b *binary) {
 	t.rows += uint32(len(table))
 }
 
-// unwindRows returns the rows of the binary's file; none where frame pointers must
-// do. They do for the file of V8, but where the program begins.
+// unwindRows returns the rows of the binary's file; none where frame pointers are
+// used instead, which they are in the file that holds V8, but for the program's entry.
 func (b *binary) unwindRows() []unwind.Row {
 	if b.elf == nil || b.elf.Machine() != elf.EM_X86_64 {
 		return nil
@@ -72,12 +72,12 @@ func readRows(b *binary) (rows []unwind.Row, err error) {
 	return table.Rows(), nil
 }
 
-// setRows has the kernel leave the code in r, of m, by its file's rows.
+// setRows has the kernel unwind the code in r, of m, by its file's rows.
 func setRows(r *bpf.JsprofRange, m mapping, bias uint64) {
 	r.Bias, r.Rows, r.RowCount = bias, m.binary.rows.first, m.binary.rows.count
 }
 
-// carve makes a range of its own of where the program in m begins.
+// carve splits off a range for the place where the program in m begins.
 func carve(ranges []bpf.JsprofRange, m mapping, bias uint64) []bpf.JsprofRange {
 	start := m.binary.elf.Entry() + bias
 	at := slices.IndexFunc(ranges, func(r bpf.JsprofRange) bool {

@@ -13,20 +13,20 @@ import (
 // Where stacks begin.
 const (
 	programStart = "_start"       // the program's entry point, in its own file
-	threadStart  = "start_thread" // glibc's function that all other threads begin in
+	threadStart  = "start_thread" // glibc's function in which all other threads begin
 )
 
-// Functions of glibc that call a program's main function, for _start: 2.34 and
-// newer use the first, older ones the second. All of them are built without frame
-// pointers, so that their callers are not on stacks.
+// mainCallers are the glibc functions that call a program's main function on behalf of
+// _start: 2.34 and newer use the first, older versions the second. All are built
+// without frame pointers, so their callers are not on stacks.
 var mainCallers = []string{"__libc_start_call_main", "__libc_start_main", "__libc_start_main_impl"}
 
-// nameStart names the outermost frame of a stack, which is of those words, by what the
-// C library's functions do that start programs and threads: in libraries that are
-// stripped, as they all are, they have no names. It reports whether the stack ends
-// where its thread began. The function that calls start_thread is left out.
+// nameStart names the outermost frame of the stack with those words. It recognizes the
+// C library's functions that start programs and threads by what they do: they have no
+// names in stripped libraries, and all C libraries are stripped. It reports whether the
+// stack ends where its thread began, and leaves out the function that calls start_thread.
 func (g *target) nameStart(words []uint64, frames []symbolize.Frame) ([]symbolize.Frame, bool) {
-	const most = 2 // start_thread, and what calls it
+	const most = 2 // start_thread and its caller
 	for back := 1; back <= min(most, len(frames), len(words)); back++ {
 		f := &frames[len(frames)-back]
 		start := g.starts(words[len(words)-back], *f)
@@ -42,8 +42,8 @@ func (g *target) nameStart(words []uint64, frames []symbolize.Frame) ([]symboliz
 	return frames, false
 }
 
-// starts returns programStart for a frame of the C library's function that calls main,
-// threadStart for one of that which runs a thread, "" for any other.
+// starts returns programStart for a frame of the C library function that calls main,
+// threadStart for one of the function that runs a thread, "" for any other.
 func (g *target) starts(word uint64, f symbolize.Frame) string {
 	if kindOf(word) != bpf.JsprofFrameKindFRAME_NATIVE || !isLibc(f) {
 		return ""
@@ -69,8 +69,8 @@ func (g *target) starts(word uint64, f symbolize.Frame) string {
 	return ""
 }
 
-// callsExit reports whether the code at address passes the result of the call
-// before it to exit, as exit(main(argc, argv, environ)) is compiled: mov %eax,%edi;
+// callsExit reports whether the code at address passes the result of the preceding
+// call to exit, as exit(main(argc, argv, environ)) is compiled: mov %eax,%edi;
 // call exit.
 func callsExit(f *elfsym.File, address uint64) bool {
 	const size = 7
@@ -79,8 +79,8 @@ func callsExit(f *elfsym.File, address uint64) bool {
 	return ok && bytes.HasPrefix(code, []byte{0x89, 0xc7, 0xe8}) && jump(address+size, code[3:]) == exit.Address
 }
 
-// keepsResult reports whether the code at address, or where it jumps to, stores the
-// result of the call before it in the thread's descriptor, as start_thread does:
+// keepsResult reports whether the code at address, or the code it jumps to, stores the
+// result of the preceding call in the thread's descriptor, as start_thread does:
 // mov %rax,%fs:…
 func keepsResult(f *elfsym.File, address uint64) bool {
 	const size = 5
@@ -91,7 +91,7 @@ func keepsResult(f *elfsym.File, address uint64) bool {
 	return bytes.Equal(code, []byte{0x64, 0x48, 0x89, 0x04, 0x25})
 }
 
-// readCode returns size bytes of code; nil if they are not there.
+// readCode returns size bytes of code; nil if they cannot be read.
 func readCode(f *elfsym.File, address uint64, size int) []byte {
 	code := make([]byte, size)
 	if n, err := f.ReadAt(code, address); err != nil || n < size {
@@ -100,7 +100,7 @@ func readCode(f *elfsym.File, address uint64, size int) []byte {
 	return code
 }
 
-// jump returns where a jump goes whose operand is relative to next.
+// jump returns the target of a jump whose operand is relative to next.
 func jump(next uint64, operand []byte) uint64 {
 	return next + uint64(int64(int32(endian.LittleEndian.Uint32(operand))))
 }

@@ -1,8 +1,8 @@
-// Package ustack is the user-space half of the ustack helper. It tells the
-// kernel where the code of each process is and how the V8 in it lays out its
-// objects, takes in what the kernel says of stacks, functions and scripts, and
-// turns a stack into frames with names. Everything that a target could take
-// with it when it dies is read when the kernel first mentions it.
+// Package ustack is the user-space half of the ustack helper. It writes to the
+// kernel where each process's code is and how its V8 lays out objects, handles
+// what the kernel sends about stacks, functions and scripts, and turns a stack
+// into named frames. Everything that a target could take with it when it dies is
+// read when the kernel first mentions it.
 package ustack
 
 import (
@@ -29,20 +29,19 @@ import (
 // Maps are the kernel's maps that a Table writes.
 type Maps struct {
 	Processes *ebpf.Map      // descriptions, by pid
-	Scripts   *ebpf.Map      // scripts the kernel has told of; deleting one has it told again
+	Scripts   *ebpf.Map      // scripts the kernel has announced; deleting one makes it announce that script again
 	Rows      *ebpf.Map      // unwind tables of all files
 	Described *ebpf.Variable // changes with Processes
 }
 
-// A Table knows the processes that are looked at. Its methods may be called
-// concurrently.
+// A Table knows the traced processes. Its methods may be called concurrently.
 type Table struct {
 	mutex     sync.Mutex
 	files     reader.Reader
 	interrupt context.Context
 	maps      Maps
 	targets   map[int]*target    // by pid: those described now
-	owners    map[uint32]*target // by generation: all that ever were
+	owners    map[uint32]*target // by generation: all there ever were
 	binaries  map[fileID]*binary
 	functions map[uint64]function
 	scripts   map[scriptKey]script
@@ -51,15 +50,15 @@ type Table struct {
 	kernel    *kallsyms.Table
 	kernelErr error
 	troubles  []error
-	told      map[string]bool // troubles, by text
+	told      map[string]bool // troubles reported, by text
 	lines     int             // of all scripts' sources
 	dropped   dropped
-	described uint32         // changes of descriptions
-	ended     ended          // used by who takes in events
-	roots     []*target      // that have ended, whose root folders are open
-	rows      uint32         // of unwind tables that the kernel has
-	fresh     []*binary      // files whose unwind tables are to be read
-	reads     sync.WaitGroup // of those
+	described uint32         // how often descriptions have changed
+	ended     ended          // used by the goroutine that handles events
+	roots     []*target      // ended targets whose root directories are open
+	rows      uint32         // of unwind tables in the kernel
+	fresh     []*binary      // files whose unwind tables are still to be read
+	reads     sync.WaitGroup // reads of those files
 	closed    bool
 }
 
@@ -67,8 +66,8 @@ type function struct {
 	name   string
 	script scriptKey
 	start  int
-	regexp bool // it is a regular expression, and only has a name
-	// In its file, from 1; 0 where the script's source says it, or nothing does.
+	regexp bool // it is a regular expression: it has only a name
+	// In its file, from 1; 0 if the script's source gives them, or nothing does.
 	line, column int
 }
 
@@ -80,25 +79,25 @@ type scriptKey struct {
 type script struct {
 	name   string
 	wasm   bool       // a WebAssembly module's: its functions in JavaScript are wrappers
-	source *v8.Source // nil where it could not be read
+	source *v8.Source // nil if it could not be read
 }
 
 // A target is one program in one process, from exec to exec or exit.
 type target struct {
 	process    *process.Process
-	root       *os.File // its root folder; nil if it could not be opened
-	title      string   // for people
-	closed     bool     // process is: it is asked no more
+	root       *os.File // its root directory; nil if it could not be opened
+	title      string   // for display
+	closed     bool     // process is closed and can no longer be read
 	generation uint32
 	exe        string    // the program's path, as the process sees it
 	code       []mapping // executable, by address
 	binary     *binary   // the one that holds V8; nil if none does
-	err        error     // why its JavaScript has no names although binary is there
+	err        error     // why its JavaScript has no names although binary is not nil
 	natives    map[place]symbolize.Frame
 	perf       perfNames
 	wasm       *v8.Wasm               // nil if V8's binary does not say where modules are
 	modules    map[uint64]*wasmModule // by WasmCode.Module
-	urls       []wasmURL              // of modules that were not found yet
+	urls       []wasmURL              // of modules not found yet
 	described  time.Time              // when the mappings were last read
 	patience   time.Duration          // until they may be read again
 }
@@ -118,16 +117,16 @@ func NewTable(maps Maps) *Table {
 	}
 }
 
-// Add has the kernel look at process pid from now on. A process that was added
-// before is described afresh: it has a new program. What keeps its JavaScript
-// from being named is a trouble, not an error.
+// Add starts tracing process pid. A process that was added before is described
+// again: it has a new program. What keeps its JavaScript from being named is a
+// trouble, not an error.
 func (t *Table) Add(pid int) error { return t.add(pid, nil) }
 
-// AddV8 is Add for a process that holds V8. Of any other it returns why there is
-// no JavaScript to be named: an error that wraps v8.ErrNotV8 if it holds none.
+// AddV8 is Add for a process that holds V8. For any other it returns why its
+// JavaScript cannot be named: an error that wraps v8.ErrNotV8 if it holds no V8.
 func (t *Table) AddV8(pid int) error { return t.add(pid, (*target).unfit) }
 
-// add adds process pid, unless reject has a reason against it.
+// add adds process pid, unless reject returns a reason not to.
 func (t *Table) add(pid int, reject func(*target) error) error {
 	p, err := process.Open(pid)
 	if err != nil {
@@ -154,7 +153,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 	if err := g.trouble(); err != nil {
 		t.trouble(err)
 	}
-	g.root, _ = p.Root() // nil: no file of a script is read once it has ended
+	g.root, _ = p.Root() // nil: no script file is read once it has ended
 	t.owners[g.generation] = g
 	if old := t.targets[pid]; old != nil {
 		err = t.retire(old)
@@ -163,7 +162,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 	return err
 }
 
-// Remove has the kernel look at process pid no more. What is known of it stays.
+// Remove stops tracing pid. What was learned about it is kept.
 func (t *Table) Remove(pid int) error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -173,14 +172,14 @@ func (t *Table) Remove(pid int) error {
 	}
 	delete(t.targets, pid)
 	err := t.maps.Processes.Delete(uint32(pid))
-	if errors.Is(err, ebpf.ErrKeyNotExist) { // deleted at its exec
+	if errors.Is(err, ebpf.ErrKeyNotExist) { // deleted when it called exec
 		err = nil
 	}
 	return errors.Join(err, t.changed(), t.retire(g))
 }
 
-// retire closes what is asked of a target while it lives. Its root folder stays open:
-// its scripts' files are below it.
+// retire closes what is read of a target only while it lives. Its root directory
+// stays open: its scripts' files are below it.
 func (t *Table) retire(g *target) error {
 	t.roots = append(t.roots, g)
 	if len(t.roots) > maxRoots {
@@ -190,8 +189,7 @@ func (t *Table) retire(g *target) error {
 	return g.close()
 }
 
-// Refresh has the table look again at what process pid has mapped: libraries
-// may have been loaded since.
+// Refresh reads process pid's mappings again: libraries may have been loaded since.
 func (t *Table) Refresh(pid int) error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -202,7 +200,7 @@ func (t *Table) Refresh(pid int) error {
 	return t.describe(g)
 }
 
-// alive reports whether the target can still be asked.
+// alive reports whether the target can still be read.
 func (g *target) alive() bool { return !g.closed && g.process.Alive() }
 
 func (g *target) close() error {
@@ -216,7 +214,7 @@ func (g *target) closeRoot() {
 	}
 }
 
-// Has reports whether process pid is looked at.
+// Has reports whether process pid is traced.
 func (t *Table) Has(pid int) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -224,8 +222,8 @@ func (t *Table) Has(pid int) bool {
 	return ok
 }
 
-// Versions returns the versions of Node.js and V8 in the first process that
-// has them; both empty where none has.
+// Versions returns the versions of Node.js and V8 in the first process that has
+// them; both are empty if no process does.
 func (t *Table) Versions() (node, v8 string) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -241,11 +239,11 @@ func (t *Table) Versions() (node, v8 string) {
 type Identity struct {
 	PID      int
 	Title    string // as "node 4242 server.js"
-	Node, V8 string // versions; empty where it has none
+	Node, V8 string // versions; empty if it has none
 }
 
-// Identities returns all processes that were ever looked at, one that has run
-// several programs as often.
+// Identities returns all processes that were ever traced. A process that has run
+// several programs is returned once for each.
 func (t *Table) Identities() []Identity {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -261,8 +259,8 @@ func (t *Table) Identities() []Identity {
 	return all
 }
 
-// Troubles returns, once, what has kept names from being found since the last
-// call, each with its remedy where there is one.
+// Troubles returns what has kept names from being found since the last call, each
+// with its remedy if there is one.
 func (t *Table) Troubles() []error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -271,7 +269,7 @@ func (t *Table) Troubles() []error {
 	return troubles
 }
 
-// Trouble adds to what Troubles returns.
+// Trouble adds an error to those that Troubles returns.
 func (t *Table) Trouble(err error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -285,9 +283,9 @@ func (t *Table) trouble(err error) {
 	}
 }
 
-// unfit says why the target's JavaScript cannot be named, nil if it can.
+// unfit returns why the target's JavaScript cannot be named, nil if it can.
 func (g *target) unfit() error {
-	if len(g.code) == 0 { // a thread of the kernel's, or a process that has exited
+	if len(g.code) == 0 { // a kernel thread, or a process that has exited
 		return process.ErrGone
 	}
 	if g.binary == nil || g.binary.err != nil || g.err != nil {
@@ -296,7 +294,7 @@ func (g *target) unfit() error {
 	return nil
 }
 
-// trouble says why the target's JavaScript will have no names, nil if it will.
+// trouble returns why the target's JavaScript will have no names, nil if it will.
 func (g *target) trouble() error {
 	pid := g.process.PID()
 	if g.binary != nil {
@@ -319,7 +317,7 @@ func (g *target) trouble() error {
 	return fmt.Errorf("process %d: %w (only native frames are named)", pid, v8.ErrNotV8)
 }
 
-// ofProcess says which process an error is about, if it does not say so itself.
+// ofProcess adds to an error which process it is about, unless the error says so.
 func ofProcess(pid int, err error) error {
 	if errors.Is(err, process.ErrGone) {
 		return err
@@ -327,7 +325,7 @@ func ofProcess(pid int, err error) error {
 	return fmt.Errorf("process %d: %w", pid, err)
 }
 
-// Close lets go of all processes and files.
+// Close closes all processes and files.
 func (t *Table) Close() error {
 	t.mutex.Lock()
 	t.closed = true
@@ -348,14 +346,14 @@ func (t *Table) Close() error {
 	return errors.Join(append(errs, t.files.Close())...)
 }
 
-// Hurry makes files that do not answer be given up soon once ctx ends. It comes
-// before the first process.
+// Hurry makes reads of files that do not answer give up soon after ctx ends. Call it
+// before the first process is added.
 func (t *Table) Hurry(ctx context.Context) {
 	t.interrupt = ctx
 	t.files.Hurry(ctx)
 }
 
-// Function takes in a record of the kernel's about a function.
+// Function handles a kernel record about a function.
 func (t *Table) Function(raw []byte) {
 	n := Decode[bpf.JsprofName](raw)
 	t.mutex.Lock()
@@ -375,8 +373,8 @@ func (t *Table) Function(raw []byte) {
 	t.functions[n.Id] = f
 }
 
-// Script takes in a record of the kernel's about a script, and reads its
-// source's lines while it is there.
+// Script handles a kernel record about a script, and reads the lines of its source
+// while it is there.
 func (t *Table) Script(raw []byte) {
 	n := Decode[bpf.JsprofName](raw)
 	t.mutex.Lock()
@@ -389,9 +387,9 @@ func (t *Table) Script(raw []byte) {
 	t.keepScript(key, s)
 }
 
-// source reads the lines of the script whose object was at address when the
-// kernel saw it. If it is there no more, the collector has moved it and the
-// kernel is asked to say again where it is.
+// source reads the lines of the script whose object was at address when the kernel
+// saw it. If the object is no longer there, the collector has moved it, and the
+// kernel is asked to announce its address again.
 func (t *Table) source(g *target, key scriptKey, address uint64) *v8.Source {
 	if g.closed {
 		return t.scripts[key].source
@@ -409,7 +407,7 @@ func (t *Table) source(g *target, key scriptKey, address uint64) *v8.Source {
 	return t.scripts[key].source
 }
 
-// text is the name in n: the kernel has made UTF-8 of it and cut it at a bound.
+// text returns the name in n, which the kernel has converted to UTF-8 and cut at a bound.
 func text(n *bpf.JsprofName) string {
 	s := string(n.Text[:min(int(n.Length), len(n.Text))])
 	switch {
@@ -424,7 +422,7 @@ func text(n *bpf.JsprofName) string {
 }
 
 // Decode returns the record in raw, which may end before T does: a record's
-// last field is an array of which the kernel sends what is in use.
+// last field is an array of which the kernel sends only the part in use.
 func Decode[T bpf.JsprofName | bpf.JsprofStack | bpf.JsprofExec | bpf.JsprofWasm | bpf.StoponHit](raw []byte) *T {
 	record := new(T)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)

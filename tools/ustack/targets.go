@@ -19,40 +19,39 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A Selection says which processes to look at. One of PIDs, Comm, Cgroup, All
+// A Selection says which processes to trace. One of PIDs, Comm, Cgroup, All
 // and Command is needed.
 type Selection struct {
 	PIDs    []int
 	Comm    string   // every process of this name, new ones too
 	Cgroup  string   // every process of this control group or one within, new ones too
 	All     bool     // every process that holds V8, new ones too
-	Command []string // start it, and look at it and its children
+	Command []string // start it, and trace it and its children
 	Stdout  *os.File // of Command; ours if nil
-	// Exited is called by Close if the command has exited, with its status as a
-	// shell has it: 128 and the signal's number if a signal has killed it. May be nil.
+	// Exited is called by Close if the command has exited, with its status as a shell
+	// reports it: 128 plus the signal's number if a signal killed it. May be nil.
 	Exited func(status int)
 }
 
-// ErrNotFound says that no process was ever selected.
+// ErrNotFound reports that no process was ever selected.
 var ErrNotFound = errors.New("no process found")
 
-// errNoTarget is the answer to a Selection that names no process.
+// errNoTarget is the error for a Selection that names no process.
 var errNoTarget = errors.New("no process to look at (name one: -p, --comm, --all, or a command)")
 
-// Targets keeps a table's processes those that a Selection selects, as
+// Targets keeps a table's processes equal to those that a Selection selects, as
 // processes start, exec and end.
 type Targets struct {
-	// Added is called for each process that the table has begun to look at,
-	// Ended when it has ended. Either may be nil.
+	// Added is called for each process that the table has started to trace, Ended
+	// when one has ended. Either may be nil.
 	Added func(pid int) error
 	Ended func(pid int)
-	// Warn is called with what keeps a process that came later from being
-	// looked at.
+	// Warn is called with what keeps a process that came later from being traced.
 	Warn func(error)
 
 	table *Table
 	s     Selection
-	gone  chan struct{} // closed when the last has ended, where no more can come
+	gone  chan struct{} // closed when the last process has ended, if no more can come
 	over  sync.Once     // closes gone
 
 	command *command
@@ -63,7 +62,7 @@ type Targets struct {
 	closed  bool
 }
 
-// NewTargets returns the targets of s, of which table knows none yet. Close ends
+// NewTargets returns the targets of s, none of which is in table yet. Close ends
 // what they begin.
 func NewTargets(table *Table, s Selection) *Targets {
 	return &Targets{
@@ -72,14 +71,14 @@ func NewTargets(table *Table, s Selection) *Targets {
 	}
 }
 
-// Gone is closed when the last process has ended, where no more can come.
+// Gone is closed when the last process has ended, if no more can come.
 func (t *Targets) Gone() <-chan struct{} { return t.gone }
 
-// Add has the table look at the processes that are there; a command is there,
-// stopped before its first instruction.
+// Add has the table trace the processes that exist. A command exists, stopped before
+// its first instruction.
 func (t *Targets) Add() error {
 	if len(t.s.Command) > 0 {
-		t.mutex.Lock() // until it is known, its start is not heard of
+		t.mutex.Lock() // until the command is known, its start is not handled
 		c, err := start(t.s.Command, t.s.Stdout)
 		t.command = c
 		t.mutex.Unlock()
@@ -104,7 +103,7 @@ func (t *Targets) Add() error {
 	others := 0
 	for _, pid := range pids {
 		if t.table.interrupt.Err() != nil {
-			return nil // it is to end: what is missing then is not looked for
+			return nil // it is being stopped: what is missing does not matter
 		}
 		err := t.watch(pid)
 		switch {
@@ -124,7 +123,7 @@ func (t *Targets) Add() error {
 }
 
 // Missing returns an error that wraps ErrNotFound if no process was ever selected,
-// nil if one was.
+// nil otherwise.
 func (t *Targets) Missing() error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -147,7 +146,7 @@ func (t *Targets) Start() error {
 	return t.command.resume()
 }
 
-// watch adds process pid, until it ends.
+// watch adds process pid until it ends.
 func (t *Targets) watch(pid int) (err error) {
 	defer contain.Panic(&err, "read process %d", pid)
 	add := t.table.Add
@@ -201,7 +200,7 @@ func (t *Targets) ended(pid int) {
 	}
 }
 
-// Exec takes in a record of the kernel's about a process that has a new program.
+// Exec handles a kernel record about a process that has a new program.
 func (t *Targets) Exec(raw []byte) {
 	e := Decode[bpf.JsprofExec](raw)
 	pid := int(e.Pid)
@@ -210,7 +209,7 @@ func (t *Targets) Exec(raw []byte) {
 	own := t.command != nil && t.command.isOwnStart(pid)
 	t.mutex.Unlock()
 	if own {
-		return // it was added as it was started
+		return // it was added when it was started
 	}
 	wanted := t.table.Has(pid) || t.s.goesOn() && t.s.selects(process.Listed{PID: pid, Comm: comm}) ||
 		len(t.s.Command) > 0 && t.table.Has(int(e.Parent))
@@ -224,7 +223,7 @@ func (t *Targets) Exec(raw []byte) {
 	t.Warn(err)
 }
 
-// Close watches no more, and leaves a command to itself.
+// Close stops watching and leaves a command to itself.
 func (t *Targets) Close() error {
 	t.mutex.Lock()
 	t.closed = true
@@ -274,14 +273,14 @@ func (s *Selection) selects(p process.Listed) bool {
 // A command is a child process that was started stopped.
 type command struct {
 	cmd     *exec.Cmd
-	heard   bool          // the kernel has told of its start
+	heard   bool          // the kernel has announced its start
 	release chan struct{} // closed to let it run
 	once    sync.Once
-	resumed chan error // what came of it
+	resumed chan error // the result of resuming it
 }
 
-// start runs argv up to its first instruction. Only the thread that started it
-// may let it go on, so that one waits until then.
+// start runs argv up to its first instruction. Only the thread that started it may
+// resume it, so that thread waits until then.
 func start(argv []string, stdout *os.File) (*command, error) {
 	c := &command{
 		cmd:     exec.Command(argv[0], argv[1:]...),
@@ -311,7 +310,7 @@ func start(argv []string, stdout *os.File) (*command, error) {
 	return c, nil
 }
 
-// isOwnStart reports whether the kernel's word of a new program in process pid is
+// isOwnStart reports whether the kernel's record of a new program in process pid is
 // the one about the command itself: the first about its process.
 func (c *command) isOwnStart(pid int) bool {
 	own := pid == c.pid() && !c.heard
@@ -321,7 +320,7 @@ func (c *command) isOwnStart(pid int) bool {
 
 func (c *command) pid() int { return c.cmd.Process.Pid }
 
-// resume lets the command run, if nobody did before.
+// resume lets the command run, unless it has been resumed before.
 func (c *command) resume() (err error) {
 	c.once.Do(func() {
 		close(c.release)
@@ -333,7 +332,7 @@ func (c *command) resume() (err error) {
 }
 
 // close leaves the command to itself: running, or reaped if it has exited. It
-// returns the command's status as a shell has it, -1 if it still runs.
+// returns the command's status as a shell reports it, -1 if it is still running.
 func (c *command) close() (status int, err error) {
 	err = c.resume()
 	var ws unix.WaitStatus

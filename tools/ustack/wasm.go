@@ -11,15 +11,15 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// kindNamed is the kind of a frame's word that the kernel does not send: the
-// frame was named as its stack came, and the rest of the word is its number.
+// kindNamed is a kind of frame word that the kernel does not send: the frame was
+// named when its stack arrived, and the rest of the word is its number.
 const kindNamed bpf.JsprofFrameKind = 8
 
-// maxNamed bounds the distinct frames that are named so. The rest are unknown
+// maxNamed bounds the distinct frames that are named this way. The rest are unknown
 // WebAssembly code.
 const maxNamed = 1 << 20
 
-// maxWasmModules bounds the modules of a process whose URL is kept.
+// maxWasmModules bounds the modules of a process whose URLs are kept.
 const maxWasmModules = 1 << 12
 
 // Names of code between WebAssembly and JavaScript.
@@ -28,15 +28,15 @@ const (
 	fromWasm = "wasm-to-js"
 )
 
-// unknownWasm is code of a WebAssembly module that nothing more is known of.
+// unknownWasm is code of a WebAssembly module of which nothing else is known.
 var unknownWasm = symbolize.Frame{Kind: symbolize.Wasm, Name: "wasm code"}
 
 // A wasmModule is a WebAssembly module of a process.
 type wasmModule struct {
-	url string // as V8 has it: "wasm://wasm/1a2b3c4d"; empty until it is known
+	url string // as V8 gives it: "wasm://wasm/1a2b3c4d"; empty until it is known
 }
 
-// A namedFrame is a frame without its file, which its module has.
+// A namedFrame is a frame without its file, which is in its module.
 type namedFrame struct {
 	frame  symbolize.Frame
 	module *wasmModule // nil if it has none
@@ -49,7 +49,7 @@ func (n namedFrame) full() symbolize.Frame {
 	return n.frame
 }
 
-// number returns the word of a frame that is named.
+// number returns the word of a named frame.
 func (t *Table) number(n namedFrame) uint64 {
 	at, ok := t.numbers[n]
 	if !ok {
@@ -66,8 +66,7 @@ func (t *Table) number(n namedFrame) uint64 {
 	return uint64(kindNamed)<<kindShift | at
 }
 
-// Wasm takes in a record of the kernel's about which script a WebAssembly frame
-// belongs to.
+// Wasm handles a kernel record about which script a WebAssembly frame belongs to.
 func (t *Table) Wasm(raw []byte) {
 	r := Decode[bpf.JsprofWasm](raw)
 	t.mutex.Lock()
@@ -89,11 +88,11 @@ type wasmURL struct {
 	url string
 }
 
-// maxURLs bounds the URLs whose module was not found yet.
+// maxURLs bounds the URLs whose modules have not been found yet.
 const maxURLs = 64
 
-// placeURLs gives modules their URLs. What cannot be found now is kept for later,
-// since V8 may be changing what is read.
+// placeURLs gives modules their URLs. URLs that cannot be placed now are kept for
+// later, since V8 may be changing what is read.
 func (g *target) placeURLs() {
 	g.urls = slices.DeleteFunc(g.urls, func(u wasmURL) bool {
 		code, _, err := g.wasm.Lookup(u.pc)
@@ -109,7 +108,7 @@ func (g *target) placeURLs() {
 	})
 }
 
-// module returns the module of that identity.
+// module returns the module with that identity.
 func (g *target) module(id uint64) *wasmModule {
 	m := g.modules[id]
 	if m == nil {
@@ -122,8 +121,8 @@ func (g *target) module(id uint64) *wasmModule {
 	return m
 }
 
-// nameWasm returns the words of a stack with those of WebAssembly functions
-// named while their code is there: V8 frees what it has compiled better.
+// nameWasm returns the words of a stack, with those of WebAssembly functions named
+// while their code exists: V8 frees code once it has compiled it better.
 func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
 	leaf := slices.IndexFunc(words, func(w uint64) bool { return kindOf(w) != bpf.JsprofFrameKindFRAME_KERNEL })
 	if len(g.urls) > 0 {
@@ -140,7 +139,7 @@ func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
 				continue
 			}
 			words[i] = t.number(f)
-			if kindOf(word) == bpf.JsprofFrameKindFRAME_TYPED { // of the caller: the function has no frame yet
+			if kindOf(word) == bpf.JsprofFrameKindFRAME_TYPED { // the caller's frame: the function has no frame yet
 				return slices.Insert(words, i+1, word&^pcMask)
 			}
 		}
@@ -148,14 +147,14 @@ func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
 	return words
 }
 
-// isWasmFrame reports whether the word is of the frame of a WebAssembly function.
+// isWasmFrame reports whether the word is for the frame of a WebAssembly function.
 func (g *target) isWasmFrame(word uint64) bool {
 	return kindOf(word) == bpf.JsprofFrameKindFRAME_TYPED && g.binary != nil && g.binary.v8 != nil &&
 		g.binary.v8.Layout.FrameWasm != 0 && uint8(word>>typeShift) == g.binary.v8.Layout.FrameWasm
 }
 
-// mayBeWasm reports whether the word is of code without a frame of its own that
-// no file holds.
+// mayBeWasm reports whether the word is for code that has no frame of its own and is
+// in no file.
 func (g *target) mayBeWasm(word uint64) bool {
 	if g.wasm == nil {
 		return false
@@ -188,7 +187,7 @@ func (t *Table) wasmFrame(g *target, pc uint64) namedFrame {
 	}
 }
 
-// wrapperOf returns what a typed frame of that name is, if it is one of those
+// wrapperOf returns the name to show for a typed frame with that label, if it is code
 // between WebAssembly and JavaScript.
 func wrapperOf(label string) (name string, ok bool) {
 	kind, builtin, _ := strings.Cut(label, " >>")
@@ -200,7 +199,7 @@ func wrapperOf(label string) (name string, ok bool) {
 	case "cwasm entry":
 		return "c-to-wasm", true
 	}
-	if strings.HasPrefix(strings.TrimSpace(builtin), "WasmToJs") { // 12 and later: in a stub frame
+	if strings.HasPrefix(strings.TrimSpace(builtin), "WasmToJs") { // V8 12 and later: in a stub frame
 		return fromWasm, true
 	}
 	return "", false
