@@ -15,25 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ours is the name of the profiler that is measured; the others are beside it.
+// ours is the name of the profiler under test; the others are for comparison.
 const ours = "jsprof"
 
 // A profiler is a command that samples at 99 Hz until it is killed.
 type profiler struct {
 	name    string
-	mark    string // in the line by which it says that it samples
+	mark    string // in the line that says it is sampling
 	command func(order) *exec.Cmd
 }
 
 // An order says what to profile.
 type order struct {
 	pid    string
-	dir    string   // for what is written
-	say    *os.File // for the line with the mark
-	listen *os.File // has the line "enable"
+	dir    string   // for output files
+	say    *os.File // receives the line with the mark
+	listen *os.File // yields the line "enable"
 }
 
-// profilers are ours, which is at path, and the others that are installed.
+// profilers returns our profiler, which is at path, and the others that are installed.
 func profilers(b *testing.B, path string) []profiler {
 	b.Helper()
 	all := []profiler{{ours, "Sampling", func(o order) *exec.Cmd {
@@ -43,7 +43,7 @@ func profilers(b *testing.B, path string) []profiler {
 	}}}
 	if installed(b, "perf") {
 		all = append(all, profiler{"perf", "ack", func(o order) *exec.Cmd {
-			// perf says that it has begun only to whoever ordered it to.
+			// perf announces its start only to whoever controls it.
 			cmd := exec.Command("perf", "record", "-q", "-g", "-F", "99", "-p", o.pid,
 				"--delay=-1", "--control", "fd:3,4", "-o", filepath.Join(o.dir, "perf.data"))
 			cmd.ExtraFiles = []*os.File{o.listen, o.say}
@@ -70,7 +70,7 @@ func installed(b *testing.B, name string) bool {
 	return true
 }
 
-// build makes the command as it is released and returns its path.
+// build builds the command as it is released and returns its path.
 func build(b *testing.B) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), ours)
@@ -82,15 +82,15 @@ func build(b *testing.B) string {
 	return path
 }
 
-// A run is a profiler that samples.
+// A run is a profiler that is sampling.
 type run struct {
 	b      *testing.B
 	cmd    *exec.Cmd
 	orders *os.File
-	said   chan struct{} // closed when all its lines are read
+	said   chan struct{} // closed when all its output has been read
 }
 
-// start returns when the profiler samples process pid, and how long that took.
+// start waits until the profiler samples process pid, and returns how long that took.
 func (p profiler) start(b *testing.B, pid int) (*run, time.Duration) {
 	b.Helper()
 	hear, say := pipe(b)
@@ -104,7 +104,7 @@ func (p profiler) start(b *testing.B, pid int) (*run, time.Duration) {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	_, _ = say.Close(), listen.Close() // the command has its own
+	_, _ = say.Close(), listen.Close() // the command has its own copies
 	r := &run{b, cmd, orders, make(chan struct{})}
 	lines := bufio.NewScanner(hear)
 	for lines.Scan() {
@@ -134,7 +134,7 @@ func pipe(b *testing.B) (r, w *os.File) {
 // cpu returns the CPU time that the profiler has used so far.
 func (r *run) cpu() time.Duration {
 	r.b.Helper()
-	const scheduled = 2 // CPUCLOCK_SCHED: a process's clock is its number's complement, shifted
+	const scheduled = 2 // CPUCLOCK_SCHED: a process's clock is the complement of its pid, shifted
 	var now unix.Timespec
 	if err := unix.ClockGettime(int32(^r.cmd.Process.Pid<<3|scheduled), &now); err != nil {
 		r.b.Errorf("read the CPU time of %s: %v", r.cmd.Path, err)
@@ -142,8 +142,8 @@ func (r *run) cpu() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// peakRSS returns the most memory that the profiler has had so far, in MB. What
-// wait4 tells begins with the memory of the process that forked.
+// peakRSS returns the most memory that the profiler has used so far, in MB. The
+// figure that wait4 reports starts at the memory of the process that forked.
 func (r *run) peakRSS() float64 {
 	r.b.Helper()
 	const kB = 1024
@@ -159,7 +159,7 @@ func (r *run) peakRSS() float64 {
 	return peak * kB / 1e6
 }
 
-// stop ends the profiler at once: what it makes of its samples is not
+// stop kills the profiler at once: what it does with its samples afterwards is not
 // measured, and takes bpftrace minutes.
 func (r *run) stop() {
 	r.b.Helper()

@@ -15,16 +15,16 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// look is how long the kernel's statistics add up between two looks at them: so
-// long that looking does not empty the caches that the samples would find.
+// look is the time between two reads of the kernel's statistics: long enough that
+// reading does not evict from the caches what the samples would find there.
 const look = 100 * time.Millisecond
 
 // A load is a program whose samples are timed.
 type load struct {
 	name    string
 	options nodetest.Options
-	frames  int     // of JavaScript, which deep.js is made to have; 0: as they come
-	goal    float64 // µs, the mean's upper bound; 0 for none
+	frames  int     // JavaScript frames that deep.js is made to have; 0: whatever there are
+	goal    float64 // µs, upper bound of the mean; 0 for none
 }
 
 var loads = []load{
@@ -70,8 +70,8 @@ func benchmarkSamples(b *testing.B, node string, e effort, t *table) {
 	}
 }
 
-// depthFor returns the argument for which deep.js has that many JavaScript
-// frames: node's own below the script differ from version to version.
+// depthFor returns the argument that makes deep.js have that many JavaScript frames:
+// the number of node's own frames below the script differs between versions.
 func depthFor(b *testing.B, node string, frames int) int {
 	b.Helper()
 	const trial = 20
@@ -84,7 +84,7 @@ func depthFor(b *testing.B, node string, frames int) int {
 	return trial + frames - int(javascriptFrames(p))
 }
 
-// javascriptFrames is the median sample's number of JavaScript frames.
+// javascriptFrames returns the median sample's number of JavaScript frames.
 func javascriptFrames(p *flamegraph.Profile) float64 {
 	var depths []float64
 	for _, s := range p.Stacks {
@@ -96,8 +96,8 @@ func javascriptFrames(p *flamegraph.Profile) float64 {
 	return median(depths)
 }
 
-// timeSamples samples the target at 99 Hz and returns the mean time of a sample
-// in µs for each look but the first: it finds no name in the kernel's cache.
+// timeSamples samples the target at 99 Hz and returns the mean time of a sample, in
+// µs, for each read but the first, during which the kernel's name cache is still empty.
 func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([]float64, *flamegraph.Profile) {
 	b.Helper()
 	s, err := open(Options{PIDs: []int{target.PID}, Hz: defaultHz})
@@ -129,9 +129,9 @@ func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([
 	return all[min(1, len(all)):], p
 }
 
-// A reading is what the kernel has counted of the program on_sample.
+// A reading is the kernel's statistics of the program on_sample.
 type reading struct {
-	samples, runs uint64 // of described processes; of all
+	samples, runs uint64 // samples of described processes; runs for all processes
 	time          time.Duration
 }
 
@@ -152,8 +152,8 @@ func timeMisses(b *testing.B, s *session, window time.Duration) time.Duration {
 	return (after.time - before.time) / time.Duration(max(after.runs-before.runs, 1))
 }
 
-// watchSamples returns the mean time of a sample in µs for each look. What the
-// other CPUs' runs take, which find nothing to do, is left out at miss apiece.
+// watchSamples returns the mean time of a sample, in µs, for each read. It subtracts
+// the other CPUs' runs, which find nothing to do, at miss apiece.
 func watchSamples(b *testing.B, s *session, miss, window time.Duration) []float64 {
 	var means []float64
 	last := read(b, s)

@@ -15,11 +15,11 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// workRounds makes a round of work.js take some 0.2 s.
+// workRounds makes a round of work.js take about 0.2 s.
 const workRounds = "300"
 
-// benchmarkTarget measures what more a target spends on the same work while it
-// is profiled. One process does all of it, in turns with and without.
+// benchmarkTarget measures how much more a target spends on the same work while it
+// is profiled. One process does all of it, alternating with and without.
 func benchmarkTarget(b *testing.B, node string, rivals []profiler, e effort, t *table) {
 	target := nodetest.Start(b, node, nodetest.Options{
 		Flags: []string{"--single-threaded"}, Script: "work.js", Args: []string{workRounds},
@@ -52,8 +52,8 @@ func benchmarkTarget(b *testing.B, node string, rivals []profiler, e effort, t *
 }
 
 // benchmarkDense measures the same at many times the frequency, with sampling
-// switched on for every other round. What one sample adds, all told, is too
-// little to be seen at 99 Hz beside the machine's own noise.
+// switched on in every other round. All that one sample adds is too small to show
+// at 99 Hz above the machine's own noise.
 func benchmarkDense(b *testing.B, node string, e effort, t *table) {
 	const times = 20
 	target := nodetest.Start(b, node, nodetest.Options{
@@ -98,7 +98,7 @@ func benchmarkDense(b *testing.B, node string, e effort, t *table) {
 		scaled, defaultHz), "≤ 1.003")
 }
 
-// A work counts what work.js spends.
+// A work measures what work.js spends.
 type work struct {
 	b      *testing.B
 	target *nodetest.Target
@@ -106,8 +106,8 @@ type work struct {
 	event  int
 }
 
-// newWork counts user instructions of the target's main thread, or its CPU time
-// where the machine has no counter for them.
+// newWork counts user instructions of the target's main thread, or its CPU time if
+// the machine has no counter for them.
 func newWork(b *testing.B, target *nodetest.Target) *work {
 	b.Helper()
 	w := &work{b: b, target: target, unit: "user instructions"}
@@ -131,7 +131,7 @@ func newWork(b *testing.B, target *nodetest.Target) *work {
 	return w
 }
 
-// rounds has the target do n rounds and returns what its median one took.
+// rounds makes the target do n rounds and returns what the median round took.
 func (w *work) rounds(n int) float64 {
 	w.b.Helper()
 	var spent []float64
@@ -153,7 +153,7 @@ func (w *work) read() uint64 {
 	return binary.NativeEndian.Uint64(value[:])
 }
 
-// benchmarkOwn measures what the profilers take for themselves.
+// benchmarkOwn measures what the profilers themselves use.
 func benchmarkOwn(b *testing.B, node string, rivals []profiler, e effort, t *table) {
 	target := nodetest.Start(b, node, nodetest.Options{Script: "mixed.js"})
 	for b.Loop() {

@@ -13,16 +13,16 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// An effort says how much is measured: by default as little as shows that the
-// benchmarks work; with USTACK_BENCH=long what numbers are worth quoting; with
-// USTACK_BENCH=full that on every version.
+// An effort says how much is measured: by default just enough to show that the
+// benchmarks work; with USTACK_BENCH=long enough for numbers worth quoting; with
+// USTACK_BENCH=full the same on every version.
 type effort struct {
 	versions []string
-	window   time.Duration // of sampling, for each of a table's lines
+	window   time.Duration // of sampling, for each line of a table
 	attaches int
 	pairs    int // of unprofiled and profiled work, for each profiler
-	rounds   int // of work in one half of a pair
-	switches int // of sampling at a high frequency
+	rounds   int // of work in each half of a pair
+	switches int // of sampling on and off at a high frequency
 }
 
 func chosenEffort() effort {
@@ -44,8 +44,8 @@ func chosenEffort() effort {
 	return short
 }
 
-// BenchmarkCost measures what profiling costs its target and the machine,
-// beside perf record and bpftrace where these do the same, and prints a table.
+// BenchmarkCost measures what profiling costs its target and the machine, compared
+// with perf record and bpftrace where these do the same, and prints a table.
 func BenchmarkCost(b *testing.B) {
 	nodetest.Root(b)
 	e := chosenEffort()
@@ -64,7 +64,7 @@ func BenchmarkCost(b *testing.B) {
 	fmt.Printf("\n%s\n", t)
 }
 
-// A table is what is printed at the end.
+// A table is printed at the end.
 type table struct {
 	text   bytes.Buffer
 	writer *tabwriter.Writer
@@ -86,13 +86,13 @@ func (t *table) String() string {
 	return t.text.String()
 }
 
-// place is the benchmark's name below BenchmarkCost.
+// place returns the benchmark's name below BenchmarkCost.
 func place(b *testing.B) string {
 	_, name, _ := strings.Cut(b.Name(), "/")
 	return name
 }
 
-// quantile returns the value below which the part q of values lies; 0 of none.
+// quantile returns the value below which the fraction q of values lies; 0 if there are no values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -101,10 +101,10 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// median returns the middle one of values; 0 of none.
+// median returns the middle one of values; 0 if there are none.
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// mean returns the average of values; 0 of none.
+// mean returns the average of values; 0 if there are none.
 func mean(values []float64) float64 {
 	var sum float64
 	for _, v := range values {

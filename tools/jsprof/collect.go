@@ -13,20 +13,20 @@ import (
 	"ustack/tools/ustack"
 )
 
-// A collector takes in the kernel's events while sampling goes on, and adds up
-// its counts.
+// A collector handles the kernel's events while sampling runs, and adds up its
+// counts.
 type collector struct {
 	session *session
 	events  *ustack.Events
 
 	mutex  sync.Mutex
 	stacks map[bpf.JsprofStackKey]*counted
-	other  uint64 // samples of stacks beyond maxStacks
-	fresh  int    // stacks announced since the counts were last taken out
+	other  uint64 // samples whose stacks were beyond maxStacks
+	fresh  int    // stacks announced since the counts were last drained
 }
 
-// maxStacks bounds the distinct stacks that are kept, of up to 1 kB each: a program that
-// makes functions without end has as many as samples.
+// maxStacks bounds the distinct stacks that are kept, of up to 1 kB each: a program
+// that creates functions without end has as many stacks as samples.
 const maxStacks = 1 << 16
 
 type counted struct {
@@ -52,7 +52,7 @@ func (c *collector) take(raw []byte) {
 	}
 }
 
-// relieve takes the counts out of the kernel before its map is full.
+// relieve drains the kernel's counts before its map is full.
 func (c *collector) relieve() {
 	c.mutex.Lock()
 	full := c.fresh > int(c.session.objects.Counts.MaxEntries())/2
@@ -99,7 +99,7 @@ func (c *collector) drain() error {
 	return nil
 }
 
-// profile is all that was seen. Sampling must have stopped.
+// profile returns everything that was sampled. Sampling must have stopped.
 func (c *collector) profile() (*flamegraph.Profile, error) {
 	if err := errors.Join(c.events.Flush(), c.drain()); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-const anyVersion = "22.23.3" // where the version makes no difference
+const anyVersion = "22.23.3" // for tests that do not depend on the version
 
 func spin(t *testing.T) *nodetest.Target {
 	t.Helper()
@@ -49,7 +49,7 @@ func TestNamesSurviveTargetsExit(t *testing.T) {
 			target.Stop()
 		}
 	}
-	p := profile(t, o) // ends with the target
+	p := profile(t, o) // ends when the target does
 	if got := named(p, "node::Start"); got < 20 {
 		t.Errorf("samples from node::Start = %d, want 20 or more", got)
 	}
@@ -68,7 +68,7 @@ func TestStoppedTargetTakesNoSamples(t *testing.T) {
 	target := spin(t)
 	target.Signal(syscall.SIGSTOP)
 	p := profile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
-	if p.Samples > 2 { // one may be under way
+	if p.Samples > 2 { // one may be in progress
 		t.Errorf("samples of a stopped process = %d, want none", p.Samples)
 	}
 	target.Signal(syscall.SIGCONT)
@@ -122,7 +122,7 @@ func TestWrongPIDIsSaid(t *testing.T) {
 	}
 }
 
-// warnings runs jsprof for some samples and returns what it warns of.
+// warnings runs jsprof for some samples and returns its warnings.
 func warnings(t *testing.T, pid int) (*flamegraph.Profile, []error) {
 	t.Helper()
 	const enough = 100
@@ -235,8 +235,8 @@ func TestCancelIsNoError(t *testing.T) {
 	}
 }
 
-// TestEverySampleIsCounted compares the kernel's count of samples with the
-// stacks' sum.
+// TestEverySampleIsCounted compares the kernel's count of samples with the sum
+// over all stacks.
 func TestEverySampleIsCounted(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)

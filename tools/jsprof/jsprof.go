@@ -1,6 +1,6 @@
-// Package jsprof profiles running Node.js processes: where their CPU time
-// goes, JavaScript and native code in one stack, each JavaScript function
-// named in the kernel at the sample.
+// Package jsprof profiles running Node.js processes: it shows where their CPU time
+// goes, with JavaScript and native code in one stack. The kernel names each
+// JavaScript function as it takes the sample.
 package jsprof
 
 import (
@@ -27,20 +27,20 @@ type Options struct {
 
 	Hz       int           // samples a second on each CPU; 99 if zero
 	Cycles   bool          // count CPU cycles instead of time
-	Kernel   bool          // take the kernel's frames too
+	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
 
 	Stdout  *os.File           // of Command; ours if nil
-	Exited  func(status int)   // called if Command has exited, with its status as a shell has it; may be nil
+	Exited  func(status int)   // called if Command has exited, with its status as a shell reports it; may be nil
 	Started func(hz int)       // called once sampling runs; may be nil
-	Sampled func(count uint64) // called now and then with the samples so far; may be nil
+	Sampled func(count uint64) // called from time to time with the samples so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
 }
 
-const defaultHz = 99 // out of step with work that repeats each 10 ms
+const defaultHz = 99 // out of step with work that repeats every 10 ms
 
-// Run samples until the duration is over, ctx is done or the last target has
-// ended, and returns what was seen. That ctx ends is no error.
+// Run samples until the duration is over, ctx is done or the last target has ended,
+// and returns the profile. It is not an error if ctx is done.
 func Run(ctx context.Context, o Options) (*flamegraph.Profile, error) {
 	if o.Hz == 0 {
 		o.Hz = defaultHz
@@ -54,18 +54,18 @@ func Run(ctx context.Context, o Options) (*flamegraph.Profile, error) {
 	return profile, errors.Join(err, s.close())
 }
 
-// A session is one run: what is in the kernel for it and what has come out.
+// A session is one run: what it has in the kernel and what it has received.
 type session struct {
 	o         Options
 	objects   bpf.JsprofObjects
 	table     *ustack.Table
 	collector *collector
 	targets   *ustack.Targets
-	closers   []func() error // undone in reverse
+	closers   []func() error // called in reverse order
 }
 
 // longestTick is how long a throttled perf event may wait for the tick of a busy CPU:
-// the kernel's HZ is 100 at least.
+// the kernel's HZ is at least 100.
 const longestTick = 10 * time.Millisecond
 
 func open(o Options) (s *session, err error) {
@@ -172,27 +172,27 @@ func (s *session) run(ctx context.Context) (*flamegraph.Profile, error) {
 }
 
 // rate returns the rate at which samples were taken while the targets ran, in Hz,
-// and how many fewer they are than the rate asked for makes: 0 where it was kept. hz is
+// and how many samples are missing at the requested rate: 0 if it was reached. hz is
 // the rate that was set.
 func (s *session) rate(hz int) (reached int, throttled uint64) {
 	taken := s.collector.count(s.objects.Samples)
 	seconds := float64(s.collector.count(s.objects.Sampled)) / float64(time.Second)
 	expected := uint64(seconds * float64(s.o.Hz))
-	// The rate of cycles is the kernel's to keep: a CPU that is idle counts none.
+	// The kernel controls the rate of cycles: an idle CPU counts none.
 	if s.o.Cycles || taken == 0 {
 		return hz, 0
 	}
-	const usual = 0.95 // a few per cent come late on any machine
+	const usual = 0.95 // a few per cent are late on any machine
 	if float64(taken) >= usual*float64(expected) {
 		return s.o.Hz, 0
 	}
 	return max(1, int(float64(taken)/seconds+0.5)), expected - taken
 }
 
-// tick is how often progress is told and the kernel's counts are looked at.
+// tick is how often progress is reported and the kernel's counts are read.
 const tick = 250 * time.Millisecond
 
-// wait returns when there is no more to sample.
+// wait returns when there is nothing left to sample.
 func (s *session) wait(ctx context.Context) {
 	if s.o.Duration > 0 {
 		var cancel context.CancelFunc

@@ -13,11 +13,11 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// matrix reports whether everything is to be tested with everything: that is
-// for `make test-matrix`, not for each change.
+// matrix reports whether to test every combination: that is for `make test-matrix`,
+// not for each change.
 func matrix() bool { return os.Getenv("USTACK_MATRIX") == "1" }
 
-// TestAwkwardNames profiles functions whose names are hard to come by.
+// TestAwkwardNames profiles functions whose names are hard to find.
 func TestAwkwardNames(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range nodetest.Versions {
@@ -47,7 +47,7 @@ func TestAwkwardNames(t *testing.T) {
 	}
 }
 
-// stacksOfKinds profiles names.js until each kind is on a stack, for some minutes
+// stacksOfKinds profiles names.js until each kind is on a stack, for a few minutes
 // at most.
 func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []flamegraph.Stack {
 	t.Helper()
@@ -71,12 +71,12 @@ func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []flamegraph.St
 	return stacks
 }
 
-// inDictionary are the kinds whose property "name" V8 keeps in a dictionary,
-// where it is not looked for: they have the name that is in the source.
+// inDictionary are the kinds whose property "name" V8 keeps in a dictionary, which is
+// not searched: they have the name in the source.
 var inDictionary = []string{"name redefined", "name deleted"}
 
-// checkName compares the name of spin's caller where the stack is of kind; it
-// returns 1 if it is, else 0.
+// checkName checks the name of spin's caller if the stack is of that kind; it returns
+// 1 if it is, else 0.
 func checkName(t *testing.T, kind nodetest.Kind, frames []symbolize.Frame) uint64 {
 	t.Helper()
 	if !slices.ContainsFunc(frames, func(f symbolize.Frame) bool { return f.Name == kind.Wrapper }) {
@@ -97,7 +97,7 @@ func checkName(t *testing.T, kind nodetest.Kind, frames []symbolize.Frame) uint6
 		want = append(want, "(anonymous)")
 	}
 	if len(kind.DebugName) > 400 && strings.HasSuffix(got.Name, "…") {
-		want = append(want, got.Name) // cut at the bound: its beginning is compared
+		want = append(want, got.Name) // truncated at the bound: only its beginning is compared
 		if !strings.HasPrefix(kind.DebugName, strings.TrimSuffix(got.Name, "…")) {
 			t.Errorf("name = %q, want a beginning of %q", got.Name, kind.DebugName)
 		}
@@ -112,7 +112,7 @@ func checkName(t *testing.T, kind nodetest.Kind, frames []symbolize.Frame) uint6
 }
 
 // TestStacksAreWhole counts the main thread's samples whose JavaScript part is
-// whole and named, or that are truly outside JavaScript.
+// complete and named, or that really are outside JavaScript.
 func TestStacksAreWhole(t *testing.T) {
 	nodetest.Root(t)
 	for _, tt := range []struct {
@@ -133,7 +133,7 @@ func TestStacksAreWhole(t *testing.T) {
 	}
 }
 
-// checkWhole fails unless so many percent of a main thread's stacks are whole.
+// checkWhole fails unless that percentage of a main thread's stacks is complete.
 func checkWhole(t *testing.T, p *flamegraph.Profile, pid int, percent float64) {
 	t.Helper()
 	var all, whole uint64

@@ -12,7 +12,7 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// cpuTime is for how long the first thread of process pid has run.
+// cpuTime returns how long the first thread of process pid has run.
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, pid))
@@ -27,9 +27,9 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 }
 
 // TestSamplesStandForTheTimeThatWasUsed compares the CPU time that a profile's
-// samples stand for with the kernel's account of it: also where the machine cannot
-// keep up with the rate that is asked for. The target waits before its work and after
-// it, so that the two measure the same.
+// samples stand for with the kernel's count of it, also where the machine cannot keep
+// up with the requested rate. The target waits before and after its work, so that the
+// two measure the same.
 func TestSamplesStandForTheTimeThatWasUsed(t *testing.T) {
 	nodetest.Root(t)
 	for _, hz := range []int{499, 100_000} {

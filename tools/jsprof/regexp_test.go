@@ -11,7 +11,7 @@ import (
 )
 
 // TestRegularExpressionsHaveTheirSource profiles a program that spends its time in
-// regular expressions. One of them is longer than what is kept of it.
+// regular expressions. One of them is longer than the part that is kept.
 func TestRegularExpressionsHaveTheirSource(t *testing.T) {
 	nodetest.Root(t)
 	const each = 500
@@ -46,8 +46,8 @@ func TestRegularExpressionsHaveTheirSource(t *testing.T) {
 	}
 }
 
-// countPattern returns how many samples have a regular expression's source and
-// flags, or a beginning of the source if it is long.
+// countPattern returns how many samples have a regular expression's source and flags,
+// or the beginning of the source if it is long.
 func countPattern(counts map[string]uint64, pattern string) uint64 {
 	const kept = 64 // characters, or more
 	if len(pattern) < kept {

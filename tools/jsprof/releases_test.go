@@ -8,7 +8,7 @@ import (
 )
 
 // TestReleasesNames compares stacks with the programs' own, in releases between which
-// V8 has changed.
+// V8 changed.
 func TestReleasesNames(t *testing.T) {
 	nodetest.Root(t)
 	for _, release := range nodetest.ReleasesOr("24.0.0") {

@@ -13,8 +13,8 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// shareForms are the ways in which shares.js calls the functions whose shares
-// are known; all of them for every version are for `make test-matrix`.
+// shareForms are the ways in which shares.js calls the functions whose shares are
+// known; `make test-matrix` runs all of them for every version.
 var shareForms = []string{"plain", "recursive", "mutual", "anonymous", "methods", "async", "deep"}
 
 const (
@@ -22,12 +22,12 @@ const (
 	tolerance   = 3    // points
 )
 
-// TestSharesAreTrue profiles programs whose CPU shares are known by their making.
+// TestSharesAreTrue profiles programs whose CPU shares are known by construction.
 func TestSharesAreTrue(t *testing.T) {
 	nodetest.Root(t)
 	for i, version := range nodetest.Versions {
 		forms := shareForms
-		if !matrix() { // each form with one version
+		if !matrix() { // one form for each version
 			forms = shareForms[i%len(shareForms):][:1]
 		}
 		for _, form := range forms {
@@ -52,7 +52,7 @@ func testShares(t *testing.T, version, form string) {
 	if matrix() {
 		hz, duration = 99, 3*time.Minute
 	}
-	// Garbage takes more than half of the samples of the program that makes it.
+	// The program that creates garbage spends more than half of its samples on it.
 	p := profileUntil(t, Options{PIDs: pids, Hz: hz, Duration: duration}, 6*wantSamples)
 	for _, target := range targets {
 		var truth nodetest.Shares
@@ -90,9 +90,9 @@ func checkShares(t *testing.T, p *flamegraph.Profile, pid int, truth nodetest.Sh
 	}
 }
 
-// TestCollectorMovesNoNames profiles a program that makes, moves and drops
+// TestCollectorMovesNoNames profiles a program that creates, moves and drops
 // functions all the time: generation g has g<g>_0 to g<g>_11 in /gen/g<g>.js,
-// nested, so that a name from another time shows.
+// nested, so that a name from another generation shows.
 func TestCollectorMovesNoNames(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range nodetest.Versions {
@@ -117,7 +117,7 @@ func TestCollectorMovesNoNames(t *testing.T) {
 	}
 }
 
-// gcSamples is how many samples to take, or as many as a minute has.
+// gcSamples is how many samples to take, or as many as a minute yields.
 func gcSamples() uint64 {
 	if matrix() {
 		return math.MaxUint64
@@ -125,8 +125,8 @@ func gcSamples() uint64 {
 	return 5000
 }
 
-// mixed says what is wrong with a stack of gcstress.js, empty if nothing is:
-// names of the generations must be of one, from 0 at the root up, in its script.
+// mixed describes what is wrong with a stack of gcstress.js, empty if nothing is:
+// all generation names must be of one generation, from 0 at the root up, in its script.
 func mixed(frames []symbolize.Frame) string {
 	next, generation := 0, -1
 	for _, f := range slices.Backward(frames) {

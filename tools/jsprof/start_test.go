@@ -9,7 +9,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestStacksEndWhereThreadsStart has the main thread and a worker of a process spin.
+// TestStacksEndWhereThreadsStart makes a process's main thread and a worker spin.
 func TestStacksEndWhereThreadsStart(t *testing.T) {
 	nodetest.Root(t)
 	versions := []string{"18.20.8", "26.10.0"}
@@ -40,7 +40,7 @@ func TestStacksEndWhereThreadsStart(t *testing.T) {
 				}
 				ends[end] += s.Count
 			}
-			most := func(end string) bool { return ends[end] > 9*(p.Samples/2)/10 } // each thread has half of the samples, or about
+			most := func(end string) bool { return ends[end] > 9*(p.Samples/2)/10 } // each thread has about half of the samples
 			if t.Log(ends); ends["_start, main"] == 0 || ends["start_thread"] == 0 || !most("_start, main") && !most("start_thread") {
 				t.Errorf("stacks end in %v, want them to in _start of %s and in start_thread", ends, exe)
 			}

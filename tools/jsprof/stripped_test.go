@@ -8,7 +8,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// warnsOfStripped fails the test for other warnings than that symbols are missing.
+// warnsOfStripped fails the test on any warning except that symbols are missing.
 func warnsOfStripped(t *testing.T) func(error) {
 	return func(err error) {
 		if !strings.Contains(err.Error(), "stripped of symbols, so some names will be missing") {
@@ -18,7 +18,7 @@ func warnsOfStripped(t *testing.T) func(error) {
 }
 
 // TestStrippedBuildsNames compares stacks with the programs' own, in builds without
-// symbols: in all of them in the matrix.
+// symbols: in all such builds in the matrix.
 func TestStrippedBuildsNames(t *testing.T) {
 	nodetest.Root(t)
 	builds := nodetest.StrippedFew

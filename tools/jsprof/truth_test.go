@@ -18,10 +18,10 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// programs are the BPF programs that nothing may leave behind.
+// programs are the BPF programs that must not be left behind.
 var programs = []string{"on_sample", "on_exec"}
 
-// profile runs jsprof for a time and fails the test if anything is amiss.
+// profile runs jsprof for a while and fails the test if anything goes wrong.
 func profile(t *testing.T, o Options) *flamegraph.Profile {
 	t.Helper()
 	return profileUntil(t, o, math.MaxUint64)
@@ -54,8 +54,8 @@ func profileUntil(t *testing.T, o Options, samples uint64) *flamegraph.Profile {
 	return p
 }
 
-// profileVersions runs a program on every version at once, for so many samples of
-// each on average.
+// profileVersions runs a program on every version at the same time, for an average of
+// each samples per version.
 func profileVersions(t *testing.T, program string, each int) (*flamegraph.Profile, []*nodetest.Target) {
 	t.Helper()
 	nodetest.NothingLeft(t, programs...)
@@ -69,7 +69,7 @@ func profileVersions(t *testing.T, program string, each int) (*flamegraph.Profil
 	return p, targets
 }
 
-// scenarios are the ways nested.js comes to spin.
+// scenarios are the ways in which nested.js comes to spin.
 func scenarios(t *testing.T, node string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), node, nodetest.Program("nested.js"), "--list").Output()
@@ -85,9 +85,9 @@ type call struct {
 	Line, Column int
 }
 
-// javascript returns the JavaScript frames of a stack, leaf first. Functions
-// of V8's own are left out: V8 lists some of them, and those that jump to the
-// next function have no frame.
+// javascript returns the JavaScript frames of a stack, leaf first. V8's own functions
+// are left out: V8 lists only some of them, and those that jump to the next function
+// have no frame.
 func javascript(frames []symbolize.Frame) []call {
 	var calls []call
 	for _, f := range frames {
@@ -98,9 +98,9 @@ func javascript(frames []symbolize.Frame) []call {
 	return calls
 }
 
-// expected returns what a stack trace of the program's own says, with the names
-// as they are in got where the program's rule allows them: a function without
-// a name of its own may have one that V8 inferred from the source.
+// expected returns the stack trace that the program itself prints, with the names
+// from got where the naming rule allows them: a function without a name of its own
+// may have one that V8 inferred from the source.
 func expected(calls []nodetest.Call, got []call) []call {
 	var want []call
 	for _, c := range calls {
@@ -123,8 +123,8 @@ func expected(calls []nodetest.Call, got []call) []call {
 	return want
 }
 
-// common returns the JavaScript stack that thread pid was seen in most, one of
-// the stacks that have it, how often it was seen and how often any.
+// common returns the most frequent JavaScript stack of thread pid, one of the stacks
+// that have it, its number of samples, and the number of all samples.
 func common(p *flamegraph.Profile, pid int) (calls []call, stack flamegraph.Stack, count, all uint64) {
 	counts := make(map[string]uint64)
 	for _, s := range p.Stacks {
@@ -141,8 +141,8 @@ func common(p *flamegraph.Profile, pid int) (calls []call, stack flamegraph.Stac
 	return calls, stack, count, all
 }
 
-// TestStackEqualsErrorStack has programs stop in nested known functions and
-// compares the stack that is sampled with their own new Error().stack.
+// TestStackEqualsErrorStack stops programs in nested known functions and compares the
+// sampled stack with the program's own new Error().stack.
 func TestStackEqualsErrorStack(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range nodetest.Versions {
@@ -169,7 +169,7 @@ func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, 
 		})
 		var truth nodetest.Nested
 		target.Facts(&truth)
-		target.Signal(syscall.SIGSTOP) // until all are there: they leave the CPUs to each other
+		target.Signal(syscall.SIGSTOP) // until all have started, so that they do not compete for the CPUs
 		truths[target.PID] = truth
 		pids = append(pids, target.PID)
 		targets = append(targets, target)
@@ -179,7 +179,7 @@ func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, 
 			target.Signal(syscall.SIGCONT)
 		}
 	}
-	const each = 20 // samples of a process, on average
+	const each = 20 // samples per process, on average
 	p := profileUntil(t, Options{PIDs: pids, Hz: 299, Duration: time.Minute, Started: cont, Warn: warn}, uint64(each*len(pids)))
 	for pid, truth := range truths {
 		t.Run(truth.Scenario, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// wasmForms are the ways in which wasm.js makes and calls its modules.
+// wasmForms are the ways in which wasm.js creates and calls its modules.
 var wasmForms = []string{
 	"named", "nameless", "unnamed", "modules", "calls", "imports", "compiled", "streamed", "big", "driver", "workers",
 }
@@ -24,8 +24,8 @@ var wasmForms = []string{
 // the instance itself, and one whose wrappers are builtins.
 var wasmVersions = []string{"18.20.8", "24.21.0"}
 
-// wasmCases calls test with each version, and the forms to test it with: all of
-// them in the matrix, else one after another.
+// wasmCases calls test with each version and the forms to test it with: all of them
+// in the matrix, otherwise some for each version.
 func wasmCases(t *testing.T, test func(t *testing.T, version string, forms []string)) {
 	versions := wasmVersions
 	if matrix() {
@@ -40,7 +40,7 @@ func wasmCases(t *testing.T, test func(t *testing.T, version string, forms []str
 	}
 }
 
-// A wasmShare is what wasm.js says of a function.
+// A wasmShare is what wasm.js reports about a function.
 type wasmShare struct {
 	Name    string  `json:"name"`
 	File    string  `json:"file"`
@@ -57,7 +57,7 @@ func TestWasmSharesAreTrue(t *testing.T) {
 		var pids []int
 		for _, form := range forms {
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "wasm.js", Args: []string{form}})
-			target.Signal(syscall.SIGSTOP) // until all are there
+			target.Signal(syscall.SIGSTOP) // until all have started
 			targets[form], pids = target, append(pids, target.PID)
 		}
 		cont := func(int) {
@@ -77,8 +77,8 @@ func TestWasmSharesAreTrue(t *testing.T) {
 				if form == "driver" && nodetest.Major(version) >= 20 {
 					checkTier(t, p, target.PID, "driver", symbolize.Liftoff)
 				}
-				// Two threads race to count the calls by which V8 finds a function hot, and
-				// one that leaves its work to others never gets hot.
+				// Two threads race to count the calls by which V8 decides that a function is hot, and
+				// a thread that leaves its work to others never gets hot.
 				free := form == "workers" || form == "calls" || form == "imports"
 				if !free && (form != "driver" || nodetest.Major(version) >= 20) {
 					checkTier(t, p, target.PID, truth.Functions[0].Name, symbolize.Turbofan)
@@ -88,8 +88,8 @@ func TestWasmSharesAreTrue(t *testing.T) {
 	})
 }
 
-// checkWasm compares the shares of functions of a process, and fails if code of
-// WebAssembly has no name.
+// checkWasm checks the shares of a process's functions, and fails if WebAssembly code
+// has no name.
 func checkWasm(t *testing.T, p *flamegraph.Profile, pid int, functions []wasmShare) {
 	t.Helper()
 	counts := make([]uint64, len(functions))
@@ -128,8 +128,8 @@ func checkWasm(t *testing.T, p *flamegraph.Profile, pid int, functions []wasmSha
 	}
 }
 
-// checkTier fails unless nine tenths of the frames of a function of a process
-// are of that tier.
+// checkTier fails unless nine tenths of the frames of a process's function are of
+// that tier.
 func checkTier(t *testing.T, p *flamegraph.Profile, pid int, name string, tier symbolize.Tier) {
 	t.Helper()
 	counts := map[symbolize.Tier]uint64{}
@@ -155,7 +155,7 @@ type wasmCall struct {
 }
 
 // TestWasmStackEqualsErrorStack compares a stack through several modules and
-// JavaScript with what new Error().stack says of it.
+// JavaScript with new Error().stack.
 func TestWasmStackEqualsErrorStack(t *testing.T) {
 	nodetest.Root(t)
 	wasmCases(t, func(t *testing.T, version string, _ []string) {
