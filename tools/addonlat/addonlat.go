@@ -27,24 +27,24 @@ type Options struct {
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and measure it and its children
 	Stdout  *os.File // of Command; ours if nil
-	// Exited is called if Command has exited, with its status as a shell has it; may be nil.
+	// Exited is called if Command has exited, with its status as a shell reports it; may be nil.
 	Exited func(status int)
 
 	By       By
 	Builtin  bool                // node's own work too
-	Linear   *quantize.LQuantize // count totals by these equal steps too; nil: not
+	Linear   *quantize.LQuantize // also count totals in these equal steps; nil: do not
 	Duration time.Duration       // until the context or the targets end if zero
-	Interval time.Duration       // report this often, and start the counts again; never if zero
+	Interval time.Duration       // report this often and restart the counts; never if zero
 
-	Started  func()              // called once all is attached; may be nil
-	Progress func(Pool)          // called now and then with the sum of the pools so far; may be nil
+	Started  func()              // called once everything is attached; may be nil
+	Progress func(Pool)          // called from time to time with the sum of the pools so far; may be nil
 	Report   func(*Report) error // called at each Interval; may be nil
 	Warn     func(error)         // called with what keeps something from being measured; may be nil
 }
 
-// Run measures until the duration is over, ctx is done or the last target has
-// ended, and returns what was seen since the start or the last interval. That
-// ctx ends is no error.
+// Run measures until the duration is over, ctx is done or the last target has ended,
+// and returns what was measured since the start or the last interval. It is not an
+// error if ctx is done.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	s, err := open(o)
 	if err != nil {
@@ -55,20 +55,20 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, errors.Join(err, s.close())
 }
 
-// A session is one run: what is in the kernel for it and what has come out.
+// A session is one run: what it has in the kernel and what it has received.
 type session struct {
 	o       Options
 	objects bpf.AddonlatObjects
 	table   *ustack.Table
 	targets *ustack.Targets
 	events  *ustack.Events
-	closers []func() error // undone in reverse
-	begun   time.Time      // of the report that is under way
+	closers []func() error // called in reverse order
+	begun   time.Time      // start of the current report
 
 	mutex    sync.Mutex
 	numbers  numbering            // of pools, in the kernel
 	kinds    map[uint64]submitter // by the kernel's hash
-	targeted map[int]*target      // by pid: those that run
+	targeted map[int]*target      // by pid: those that are running
 	all      map[uint64]*target   // by generation
 }
 
@@ -108,7 +108,7 @@ func open(o Options) (s *session, err error) {
 	return s, nil
 }
 
-// load brings the programs into the kernel, set up as the options say.
+// load loads the programs into the kernel, configured by the options.
 func (s *session) load() error {
 	spec, err := bpf.LoadAddonlat()
 	if err != nil {
@@ -161,13 +161,13 @@ func (s *session) warn(err error) {
 	}
 }
 
-// A submitter is what makes a kind.
+// A submitter identifies a kind.
 type submitter struct {
 	stack  ustack.Stack
-	jumped string // the function that was left by a jump before the first frame; empty if none was
+	jumped string // the function that was left by a tail call before the first frame; empty if none
 }
 
-// take keeps a stack that makes a kind.
+// take stores a stack that identifies a kind.
 func (s *session) take(raw []byte) {
 	hash, stack := s.table.Stack(raw)
 	by := submitter{stack: stack}
@@ -201,10 +201,10 @@ func (s *session) run(ctx context.Context) (*Report, error) {
 	return s.report(end)
 }
 
-// tick is how often progress is told.
+// tick is how often progress is reported.
 const tick = 250 * time.Millisecond
 
-// wait returns when there is no more to measure.
+// wait returns when there is nothing left to measure.
 func (s *session) wait(ctx context.Context) error {
 	if s.o.Duration > 0 {
 		var cancel context.CancelFunc
@@ -248,7 +248,7 @@ func (s *session) warnOfTroubles() {
 func (s *session) tick() {
 	s.warnOfTroubles()
 	var sum Pool
-	for _, p := range s.pools(time.Now()) { // which also asks libuv for its threads, while it can be asked
+	for _, p := range s.pools(time.Now()) { // this also reads libuv's thread counts, while they can be read
 		sum.Submitted += p.Submitted
 		sum.Completed += p.Completed
 		sum.InFlight += p.InFlight

@@ -25,24 +25,24 @@ type target struct {
 	generation uint64
 	number     uint32 // of its pool, in the kernel
 	begun      time.Time
-	size       uint64         // threads of the pool by libuv's own count; 0: none yet
-	assumed    uint64         // the same as far as the environment says
-	libuv      *ustack.Module // open until the target is left
+	size       uint64         // threads of the pool by libuv's own count; 0: none started yet
+	assumed    uint64         // the same by the environment
+	libuv      *ustack.Module // open until the target is removed
 	links      []link.Link
-	unseen     bool             // some completions are: what is in flight is not known
-	last       bpf.AddonlatPool // as of the last report
+	unseen     bool             // some completions cannot be probed: the jobs in flight are not known
+	last       bpf.AddonlatPool // at the last report
 	ended      time.Time        // zero until then
-	final      bpf.AddonlatPool // as of then
+	final      bpf.AddonlatPool // at that time
 }
 
 // A place is a function at whose entry or return something happens to a job.
 type place struct {
 	symbol    string
 	program   func(*bpf.AddonlatObjects) *ebpf.Program
-	arguments int // that the program looks at, of the first four
+	arguments int // that the program reads, of the first four
 	returns   bool
 	work      bpf.AddonlatWorkKind
-	missing   string // what is not seen without it; empty if older versions do without
+	missing   string // what is not measured without it; empty if older versions do not have it
 }
 
 const (
@@ -62,9 +62,9 @@ func onCreated(o *bpf.AddonlatObjects) *ebpf.Program    { return o.OnCreated }
 func onQueueNamed(o *bpf.AddonlatObjects) *ebpf.Program { return o.OnQueueNamed }
 
 // libuv are the places in libuv (src/threadpool.c, src/unix/{fs,getaddrinfo,
-// getnameinfo,random-*}.c, 1.43 to 1.52), last first: a job is seen to its end
-// once its submission is. All but uv_queue_work are in .symtab only; find.go finds
-// them without.
+// getnameinfo,random-*}.c, 1.43 to 1.52), last first: a job whose submission is seen
+// is then seen to its end. All but uv_queue_work are in .symtab only; without symbols,
+// find.go finds them.
 var libuv = slices.Concat(
 	[]place{
 		{symbol: queueDone, program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
@@ -81,8 +81,8 @@ var libuv = slices.Concat(
 	},
 )
 
-// uring are the functions that hand a file system operation to io_uring, where
-// libuv knows how (1.45).
+// uring are the functions that hand a file system operation to io_uring, in versions
+// of libuv that can (1.45).
 func uring(operations ...string) []place {
 	var places []place
 	for _, o := range operations {
@@ -91,21 +91,21 @@ func uring(operations ...string) []place {
 	return places
 }
 
-// nodeAPI are the places in node at which Node-API's works get their names.
+// nodeAPI are the places in node at which Node-API work gets its name.
 var nodeAPI = []place{
 	{symbol: createAPI, program: onCreated, returns: true},
 	{symbol: createAPI, program: onCreate, arguments: 4},
 	{symbol: "napi_queue_async_work", program: onQueueNamed, arguments: 2},
 }
 
-// attach follows the jobs of process pid, which the table has begun to look at.
+// attach follows the jobs of process pid, which the table has started to trace.
 func (s *session) attach(pid int) error {
 	t := &target{pid: pid, generation: uint64(s.table.Generation(pid))}
 	s.detach(pid) // if it has a new program
 	var err error
 	t.libuv, err = s.module(pid, queueWork)
 	if errors.Is(err, errNoLibuv) && len(s.o.Command) > 0 {
-		return nil // a shell, say: what it starts or becomes may have it
+		return nil // a shell, say: its children, or its next program, may have it
 	}
 	if err != nil {
 		return err
@@ -128,11 +128,11 @@ func (s *session) attach(pid int) error {
 	return nil
 }
 
-// cookie is what the kernel half asks a probe for: in the lower half the number of
-// its pool, in the upper one what it is to know of the place.
+// cookie is what the kernel half needs of a probe: its pool's number in the lower
+// half, what to know about the place in the upper half.
 func (t *target) cookie(place int) uint64 { return uint64(place)<<32 | uint64(t.number) }
 
-// A numbering gives out numbers from 0 on, those that were given back before others.
+// A numbering hands out numbers from 0 on, returned numbers first.
 type numbering struct {
 	next  uint32
 	again []uint32
@@ -150,8 +150,8 @@ func (n *numbering) take() uint32 {
 
 func (n *numbering) giveBack(number uint32) { n.again = append(n.again, number) }
 
-// threads returns how many threads the pool has by libuv's own count, or what it
-// said last; 0 if it said nothing yet: threads begin with the first job.
+// threads returns how many threads the pool has by libuv's own count, or by the last
+// count that could be read; 0 if there was none: threads start with the first job.
 func (t *target) threads() uint64 {
 	if t.libuv == nil {
 		return t.size
@@ -162,8 +162,8 @@ func (t *target) threads() uint64 {
 	return t.size
 }
 
-// attachTo tells the kernel of the pool of t's process, and probes libuv in it, and
-// node if need be.
+// attachTo tells the kernel about the pool of t's process, and probes libuv in it and,
+// if needed, node.
 func (s *session) attachTo(t *target) error {
 	pool := bpf.AddonlatPool{Generation: t.generation, Size: cmp.Or(t.threads(), t.assumed)}
 	if err := s.objects.Pools.Put(t.number, &pool); err != nil {
@@ -190,7 +190,7 @@ func (s *session) attachTo(t *target) error {
 		return nil
 	}
 	node, err := s.module(t.pid, createAPI)
-	if err != nil && s.o.By == Function { // the names serve where there are no others
+	if err != nil && s.o.By == Function { // the names are used if there are no others
 		return nil
 	}
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *session) module(pid int, symbol string) (*ustack.Module, error) {
 	return module, err
 }
 
-// attachWorker probes where the pool's threads call a job and come back from it.
+// attachWorker probes the places where the pool's threads call a job and return from it.
 func (s *session) attachWorker(t *target, all functions) (missing []string, err error) {
 	f := all.named(worker)
 	c, ok := findCall(f.code)
@@ -229,20 +229,20 @@ func (s *session) attachWorker(t *target, all functions) (missing []string, err 
 	return nil, nil
 }
 
-// registerNumber is the number by which the kernel half and the processor know a register.
+// registerNumber returns the number that the kernel half and the processor use for a register.
 func registerNumber(r x86asm.Reg) int { return int(r - x86asm.RAX) }
 
-// Parts of a place's number in the cookie of a probe on a completion: what kind of work
-// it is of, and, where no function is called for it, which register has an address in
-// the job, and where in it.
+// Parts of a place's number in the cookie of a probe on a completion: which kind of
+// work it is for and, where no function is called for it, which register holds an
+// address in the job, and its offset there.
 const (
 	byRegister    = 1 << 8
 	registerShift = 9
 	offsetShift   = 16
 )
 
-// attachInlined probes where queued work completes without a call, if libuv was
-// compiled so.
+// attachInlined probes the places where queued work completes without a call, if libuv
+// was compiled that way.
 func (s *session) attachInlined(t *target, all functions) (missing []string, err error) {
 	done, f := all.named(queueDone), all.named(deliver)
 	if done.code == nil || f.code == nil {
@@ -261,8 +261,8 @@ func (s *session) attachInlined(t *target, all functions) (missing []string, err
 	return nil, t.probe(all.Module, loader.Probes{Program: s.objects.OnDone, Name: deliver, Points: []loader.Point{point}})
 }
 
-// attachAll probes those places that the module has, and returns what is not
-// seen for want of the others.
+// attachAll probes those places that the module has, and returns what is not measured
+// because of those it lacks.
 func (s *session) attachAll(t *target, all functions, places []place) (missing []string, err error) {
 	for len(places) > 0 {
 		first := places[0]
@@ -304,10 +304,10 @@ func (t *target) probe(m *ustack.Module, p loader.Probes) error {
 	return err
 }
 
-// close takes the probes out.
+// close removes the probes.
 func (t *target) close() error {
 	var errs []error
-	for _, l := range slices.Backward(t.links) { // what begins a job first: the others are seen to their end
+	for _, l := range slices.Backward(t.links) { // submissions first: jobs already submitted are seen to their end
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
@@ -316,7 +316,7 @@ func (t *target) close() error {
 	return errors.Join(errs...)
 }
 
-// detach follows the jobs of process pid no more: it has ended.
+// detach stops following the jobs of process pid, which has ended.
 func (s *session) detach(pid int) {
 	s.mutex.Lock()
 	t := s.targeted[pid]
@@ -330,8 +330,8 @@ func (s *session) detach(pid int) {
 	}
 }
 
-// leave takes the probes of a program that has ended out, and lets the kernel
-// forget its jobs.
+// leave removes the probes of a program that has ended, and makes the kernel forget
+// its jobs.
 func (s *session) leave(t *target) error {
 	err := t.close()
 	s.mutex.Lock()
@@ -344,7 +344,7 @@ func (s *session) leave(t *target) error {
 	return errors.Join(err, s.forget(t))
 }
 
-// forget takes the jobs of a program out of the kernel that are in flight for ever.
+// forget removes from the kernel the jobs of a program that will never complete.
 func (s *session) forget(t *target) error {
 	var errs []error
 	var seat bpf.AddonlatSeat
@@ -383,21 +383,21 @@ func (s *session) detachAll() error {
 	return errors.Join(errs...)
 }
 
-// stop takes all probes out, so that nothing is added any more.
+// stop removes all probes, so that the counts no longer change.
 func (s *session) stop() {
 	if err := s.detachAll(); err != nil {
 		s.warn(err)
 	}
 }
 
-// libuv's default for UV_THREADPOOL_SIZE, and its bound (src/threadpool.c).
+// libuv's default and maximum for UV_THREADPOOL_SIZE (src/threadpool.c).
 const (
 	defaultPool = 4
 	maxPool     = 1024
 )
 
-// poolSize returns how many threads the pool of process pid has, as far as its
-// environment says: the program may have said something else since.
+// poolSize returns how many threads the pool of process pid has according to its
+// environment: the program may have changed that since.
 func poolSize(pid int) uint64 {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestEndedProcessLeavesNoJobs has one killed with more jobs in flight than the
-// kernel has seats for: the others are elsewhere.
+// TestEndedProcessLeavesNoJobs kills a process that has more jobs in flight than the
+// kernel has seats for: the others are kept elsewhere.
 func TestEndedProcessLeavesNoJobs(t *testing.T) {
 	const many = 10_000
 	node := prepare(t)

@@ -20,12 +20,12 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// An effort says how much is measured: by default as little as shows that the
-// benchmarks work; with USTACK_BENCH=long what numbers are worth quoting; with
-// USTACK_BENCH=full that on every version.
+// An effort says how much is measured: by default just enough to show that the
+// benchmarks work; with USTACK_BENCH=long enough for numbers worth quoting; with
+// USTACK_BENCH=full the same on every version.
 type effort struct {
 	versions []string
-	jobs     int // of one run of the program
+	jobs     int // in one run of the program
 	rounds   int // runs with each tool and without
 }
 
@@ -41,11 +41,11 @@ func chosenEffort() effort {
 	return effort{versions: []string{anyVersion}, jobs: 10_000, rounds: 1}
 }
 
-// A rival is a command that measures a process until it is ended.
+// A rival is a command that measures a process until it is stopped.
 type rival struct {
 	name    string
 	goal    string
-	mark    string // in the line on stderr or stdout by which it says that it measures
+	mark    string // in the line on stderr or stdout that says it is measuring
 	command func(pid int) *exec.Cmd
 }
 
@@ -66,7 +66,7 @@ uprobe:NODE:uv__queue_done /@submitted[arg0]/ {
 BEGIN { printf("Measuring\n"); }
 `
 
-// rivals are addonlat, by function and by stack, and bpftrace if it is there.
+// rivals returns addonlat, by function and by stack, and bpftrace if it is installed.
 func rivals(b *testing.B, node string) []rival {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "addonlat")
@@ -90,24 +90,24 @@ func rivals(b *testing.B, node string) []rival {
 	}})
 }
 
-// A load is what the target does: little but hand jobs to the pool.
+// A load is what the target does: little but submit jobs to the pool.
 type load struct {
 	name   string
 	source string
 	micros float64 // that a job computes
-	goals  bool    // it is one that the goals are for
+	goals  bool    // the goals apply to it
 }
 
-// Jobs of 70 µs make a little more than 20,000 a second on two CPUs, and keep these
-// busy: what a probe costs is missing elsewhere. Empty ones are the worst there can be.
+// Jobs of 70 µs make a little more than 20,000 a second on two CPUs and keep both busy:
+// what a probe costs is lost elsewhere. Empty jobs are the worst case.
 var loads = []load{
 	{"libuv", "rawuv.cc", 70, true},
 	{"napi", "napi.cc", 70, true},
 	{"napi-empty", "napi.cc", 0, false},
 }
 
-// BenchmarkCost measures what measuring costs a target that does little but hand
-// jobs to the pool, beside bpftrace, and prints a table.
+// BenchmarkCost measures what measuring costs a target that does little but submit
+// jobs to the pool, compared with bpftrace, and prints a table.
 func BenchmarkCost(b *testing.B) {
 	nodetest.Root(b)
 	e := chosenEffort()
@@ -171,8 +171,8 @@ func benchmarkRate(b *testing.B, node string, l load, all []rival, e effort, tab
 	}
 }
 
-// rate returns the jobs a second of a new run of the plan while a rival measures
-// it, if any, and the share of a core that the rival took meanwhile.
+// rate returns the jobs a second of a new run of the plan while r, if not nil, measures
+// it, and the share of a core that r used meanwhile.
 func rate(b *testing.B, node string, plan nodetest.Plan, r *rival) (jobs, share float64) {
 	b.Helper()
 	target := nodetest.StartJobs(b, node, plan)
@@ -193,7 +193,7 @@ func perSecond(tally nodetest.Tally) float64 {
 	return float64(tally.Completed) / tally.Wall.Seconds()
 }
 
-// start returns when the rival measures process pid. The returned function ends it.
+// start returns once the rival is measuring process pid. The returned function stops it.
 func (r *rival) start(b *testing.B, pid int) (cmd *exec.Cmd, stop func()) {
 	b.Helper()
 	hear, say, err := os.Pipe()
@@ -206,7 +206,7 @@ func (r *rival) start(b *testing.B, pid int) (cmd *exec.Cmd, stop func()) {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	_ = say.Close() // the command has its own
+	_ = say.Close() // the command has its own copy
 	said := make(chan struct{})
 	var before []string
 	for lines := bufio.NewScanner(hear); lines.Scan(); {
@@ -232,7 +232,7 @@ func (r *rival) start(b *testing.B, pid int) (cmd *exec.Cmd, stop func()) {
 // cpu returns the CPU time that a process has used so far.
 func cpu(b *testing.B, cmd *exec.Cmd) time.Duration {
 	b.Helper()
-	const scheduled = 2 // CPUCLOCK_SCHED: a process's clock is its number's complement, shifted
+	const scheduled = 2 // CPUCLOCK_SCHED: a process's clock is the complement of its pid, shifted
 	var now unix.Timespec
 	if err := unix.ClockGettime(int32(^cmd.Process.Pid<<3|scheduled), &now); err != nil {
 		b.Errorf("read the CPU time of %s: %v", cmd.Path, err)

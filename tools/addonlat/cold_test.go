@@ -11,8 +11,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// coldVersions are the versions on which jobs of cold callers are looked at: V8 maps its
-// builtins a second time in those from 22 on.
+// coldVersions are the versions on which jobs of cold callers are tested: from 22 on,
+// V8 maps its builtins a second time.
 func coldVersions() []string {
 	if os.Getenv("USTACK_MATRIX") == "1" {
 		return nodetest.Versions
@@ -54,8 +54,8 @@ func TestColdCallersJobsAreOfTheRightKind(t *testing.T) {
 	}
 }
 
-// TestStacksThroughNewCodeMayBeAddons: where the process ended before its mappings were
-// read again, a job is not taken for node's own.
+// TestStacksThroughNewCodeMayBeAddons: if the process ended before its mappings were
+// read again, a job is not mistaken for node's own.
 func TestStacksThroughNewCodeMayBeAddons(t *testing.T) {
 	queue := symbolize.Frame{Name: "uv_queue_work", Module: "/bin/node"}
 	lost := symbolize.Frame{Name: symbolize.Unknown, Offset: 0x7f0000001000}
@@ -101,8 +101,8 @@ func TestCallersAreTheProgramsOwn(t *testing.T) {
 	}
 }
 
-// TestColdCallersAreTheProgramsOwn: callers are named also while user space does not know
-// yet where V8 has mapped its builtins.
+// TestColdCallersAreTheProgramsOwn: callers are named even while user space does not
+// yet know where V8 has mapped its builtins.
 func TestColdCallersAreTheProgramsOwn(t *testing.T) {
 	for _, version := range coldVersions() {
 		t.Run(version, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestLibuvThatInlinesCompletionsShowsAll has Debian sid's libuv, whose uv__work_done does
-// itself what uv__queue_done would.
+// TestLibuvThatInlinesCompletionsShowsAll uses Debian sid's libuv, whose uv__work_done
+// does itself what uv__queue_done would do.
 func TestLibuvThatInlinesCompletionsShowsAll(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)

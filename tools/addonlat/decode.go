@@ -8,10 +8,10 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// A probe replaces an instruction by a trap. The kernel then carries out some
-// instructions itself (arch/x86/kernel/uprobes.c); others it has the processor
-// step over, with a second trap, which costs ten times as much in a virtual
-// machine. So a probe is put where the kernel can do with one.
+// A probe replaces an instruction by a trap. The kernel then emulates some
+// instructions (arch/x86/kernel/uprobes.c); others it has the processor single-step,
+// with a second trap, which costs ten times as much in a virtual machine. So a probe is
+// placed where the kernel can do with one trap.
 
 // instructions yields the instructions of code with their offsets.
 func instructions(code []byte) iter.Seq2[int, x86asm.Inst] {
@@ -29,12 +29,12 @@ func instructions(code []byte) iter.Seq2[int, x86asm.Inst] {
 	}
 }
 
-// landing is endbr64, which the decoder does not know: calls through a register
-// lead there where the compiler was told so (-fcf-protection).
+// landing is endbr64, which the decoder does not know: indirect calls land there if
+// the compiler was told to emit it (-fcf-protection).
 var landing = []byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// isEmulated reports whether the kernel carries the instruction out itself:
-// push of a register, nop of one byte, and jumps and calls to a fixed place.
+// isEmulated reports whether the kernel emulates the instruction: push of a register,
+// one-byte nop, and direct jumps and calls.
 func isEmulated(inst x86asm.Inst) bool {
 	const nop = 0x90
 	switch inst.Op {
@@ -48,11 +48,11 @@ func isEmulated(inst x86asm.Inst) bool {
 	return ok
 }
 
-// arguments are the registers that a function's arguments come in (System V).
+// arguments are the registers that hold a function's arguments (System V).
 var arguments = []x86asm.Reg{x86asm.RDI, x86asm.RSI, x86asm.RDX, x86asm.RCX, x86asm.R8, x86asm.R9}
 
-// entry returns where in a function to put a probe that sees its first n
-// arguments and the stack as they are at its beginning.
+// entry returns where in a function to put a probe that sees its first n arguments and
+// the stack as they are at its beginning.
 func entry(code []byte, n int) int {
 	for at, inst := range instructions(code) {
 		if isEmulated(inst) {
@@ -71,8 +71,8 @@ func entry(code []byte, n int) int {
 	return 0
 }
 
-// isScratch reports whether r, of whatever width, holds none of the first n
-// arguments, nor a part of the stack's bounds.
+// isScratch reports whether r, of any width, holds none of the first n arguments and is
+// not one of the registers that bound the stack.
 func isScratch(r x86asm.Reg, n int) bool {
 	if r >= x86asm.EAX && r <= x86asm.R15L {
 		r += x86asm.RAX - x86asm.EAX
@@ -82,17 +82,17 @@ func isScratch(r x86asm.Reg, n int) bool {
 
 // A call is where libuv's worker() calls a job.
 type call struct {
-	before, after int // offsets of calls of other functions, between which it is
+	before, after int // offsets of calls of other functions between which it is
 	register      x86asm.Reg
 }
 
-// workLink is where in struct uv__work its link in a queue is (include/uv/threadpool.h):
-// worker() has a job by that.
+// workLink is the offset in struct uv__work of its queue link (include/uv/threadpool.h):
+// worker() refers to a job by that link.
 const workLink = 24
 
-// findCall finds the call of w->work(w) in worker(): the one through memory, at
-// the link less workLink. The mutex is unlocked before it and locked after it,
-// with the link in a register that calls leave alone, and all without a jump.
+// findCall finds the call of w->work(w) in worker(): the one through memory, at the
+// link minus workLink. The mutex is unlocked before it and locked after it, with the
+// link in a callee-saved register, and no jump in between.
 func findCall(code []byte) (call, bool) {
 	var c call
 	joins := jumps(code)
@@ -109,7 +109,7 @@ func findCall(code []byte) (call, bool) {
 		}
 		to, ok := inst.Args[0].(x86asm.Mem)
 		switch {
-		case !ok || isFixed(to): // a function of libuv's, or of another library
+		case !ok || isFixed(to): // a function of libuv's own or of another library
 			if found {
 				c.after = at
 				return c, true
@@ -124,14 +124,14 @@ func findCall(code []byte) (call, bool) {
 	return c, false
 }
 
-// jump returns where, counted from the function's start, the instruction at that
-// offset jumps or calls; false if it does not, or not to a fixed place.
+// jump returns the target, as an offset from the function's start, of the jump or call
+// at offset at; false if it is neither, or is indirect.
 func jump(at int, inst x86asm.Inst) (to int, ok bool) {
 	distance, ok := inst.Args[0].(x86asm.Rel)
 	return at + inst.Len + int(distance), ok
 }
 
-// jumps returns the fixed places that code jumps to.
+// jumps returns the targets of the direct jumps in code.
 func jumps(code []byte) map[int]bool {
 	places := make(map[int]bool)
 	for at, inst := range instructions(code) {
@@ -142,5 +142,5 @@ func jumps(code []byte) map[int]bool {
 	return places
 }
 
-// saved are the registers that a called function leaves as they are.
+// saved are the callee-saved registers.
 var saved = []x86asm.Reg{x86asm.RBX, x86asm.R12, x86asm.R13, x86asm.R14, x86asm.R15}

@@ -30,8 +30,8 @@ func mixedPlan(addons map[string]string) nodetest.Plan {
 	return plan
 }
 
-// TestCountsTimesAndBucketsAreExact is the truth on all that addonlat counts: add-ons of
-// every make, with and without frame pointers.
+// TestCountsTimesAndBucketsAreExact checks everything that addonlat counts, on add-ons
+// of every build, with and without frame pointers.
 func TestCountsTimesAndBucketsAreExact(t *testing.T) {
 	eachVersion(t, func(t *testing.T, _, node string) {
 		for _, flag := range []string{nodetest.FramePointers, nodetest.NoFramePointers} {
@@ -46,8 +46,8 @@ func TestCountsTimesAndBucketsAreExact(t *testing.T) {
 	})
 }
 
-// checkExact has node carry mixedPlan out and checks what is seen of it, which it
-// returns: all but which buckets times are in.
+// checkExact makes node run mixedPlan, checks everything in the report except which
+// buckets times are in, and returns the report.
 func checkExact(t *testing.T, node string, addons map[string]string) (*Report, []nodetest.Tally) {
 	t.Helper()
 	r, tallies := measure(t, node, mixedPlan(addons), Options{})
@@ -69,10 +69,10 @@ func checkExact(t *testing.T, node string, addons map[string]string) (*Report, [
 	return r, tallies
 }
 
-// held is the jobs that mixedPlan has sleep in front of the cancelled ones.
+// held is the number of jobs that mixedPlan has sleep ahead of the cancelled ones.
 const held = 4
 
-// checkCounts compares a report on mixedPlan's with what the program has counted.
+// checkCounts compares a report on mixedPlan with what the program has counted.
 func checkCounts(t *testing.T, r *Report, tallies []nodetest.Tally) {
 	t.Helper()
 	want := make(map[string]uint64)
@@ -110,7 +110,7 @@ func checkCounts(t *testing.T, r *Report, tallies []nodetest.Tally) {
 	}
 }
 
-// checkSums checks that what a histogram holds fits together, and the parts with
+// checkSums checks that a histogram's contents are consistent, and the parts with
 // the total.
 func checkSums(t *testing.T, k *Kind) {
 	t.Helper()
@@ -128,7 +128,7 @@ func checkSums(t *testing.T, k *Kind) {
 	}
 }
 
-// durations are those of an add-on's sleeps by the program's own clock.
+// durations returns the durations of an add-on's sleeps by the program's own clock.
 func durations(tallies []nodetest.Tally, source string) (all []time.Duration) {
 	for _, tally := range tallies {
 		if tally.Addon == source && tally.Call == "sleep" {
@@ -140,12 +140,12 @@ func durations(tallies []nodetest.Tally, source string) (all []time.Duration) {
 
 // checkBuckets checks that the sleeps of mixedPlan are in the buckets of their lengths.
 // No job runs shorter than its sleep, and none longer than the program waits for it,
-// which on a busy machine is long.
+// which may be long on a busy machine.
 func checkBuckets(t *testing.T, k *Kind, waited []time.Duration) {
 	t.Helper()
 	for _, sleep := range []struct {
-		low, high time.Duration // high: of a bucket by powers of two, above the sleep's
-		shorter   uint64        // sleeps than low
+		low, high time.Duration // high: of a power-of-two bucket, above the sleep's
+		shorter   uint64        // sleeps shorter than low
 	}{
 		{1 * ms, 1 << 21, 0},
 		{5 * ms, 1 << 23, 23},
@@ -167,8 +167,8 @@ func checkBuckets(t *testing.T, k *Kind, waited []time.Duration) {
 	}
 }
 
-// checkTotals compares the sleeps with the program's own clock: it looks before it
-// hands a job over, and when the job's callback is called.
+// checkTotals compares the sleeps with the program's own clock: the program reads it
+// before it submits a job, and when the job's callback is called.
 func checkTotals(t *testing.T, r *Report, tallies []nodetest.Tally) {
 	t.Helper()
 	for _, tally := range tallies {

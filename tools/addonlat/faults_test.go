@@ -19,7 +19,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// prepare skips what cannot be done and returns a node.
+// prepare skips the test if it cannot run, and returns a node.
 func prepare(t *testing.T) string {
 	t.Helper()
 	nodetest.Root(t)
@@ -27,7 +27,7 @@ func prepare(t *testing.T) string {
 	return nodetest.Node(t, anyVersion)
 }
 
-// flying is a step of more jobs than will ever end in a test.
+// flying is a step with more jobs than will ever complete during a test.
 func flying(source string) nodetest.Step {
 	return nodetest.Step{Addon: source, Call: "sleep", Micros: 1000, Count: 1 << 30, InFlight: 16}
 }
@@ -62,7 +62,7 @@ func TestWhatWasSeenSurvivesTheTargetsDeath(t *testing.T) {
 	}
 }
 
-// startJobs is nodetest.StartJobs of a program that may end badly.
+// startJobs is nodetest.StartJobs for a program that may end abnormally.
 func startJobs(t *testing.T, node string, plan nodetest.Plan) nodetest.Jobs {
 	t.Helper()
 	text, err := json.Marshal(plan)
@@ -96,9 +96,9 @@ func TestAttachInTheMiddleOfFlyingJobs(t *testing.T) {
 	if k.Count < enough || k.Count != p.Completed {
 		t.Errorf("jobs = %d, completed = %d, want the same, %d or more", k.Count, p.Completed, enough)
 	}
-	// Completions are probed before submissions. Those between are of jobs begun before, and
-	// each lets another be submitted unseen: what was in flight at first, and what the
-	// threads did meanwhile.
+	// Completions are probed before submissions. In between, completions are of jobs
+	// submitted earlier, and each lets another be submitted unseen: what was in flight at
+	// first, and what the threads did meanwhile.
 	ran := threads * uint64(attaching/run+1)
 	if p.Before == 0 || p.Before > 2*inFlight+ran {
 		t.Errorf("begun before = %d, want 1 to %d, for attaching took %v", p.Before, 2*inFlight+ran, attaching)
@@ -136,8 +136,8 @@ func beginsToWork(t *testing.T, pid int) {
 	t.Fatal("the program has not begun")
 }
 
-// TestExecIsFollowed has a shell become node, which is noticed while it runs: its
-// first jobs may be missed.
+// TestExecIsFollowed has a shell become node, which is noticed while it runs: its first
+// jobs may be missed.
 func TestExecIsFollowed(t *testing.T) {
 	node := prepare(t)
 	addon := nodetest.Addon(t, node, "napi.c", nodetest.FramePointers)
@@ -156,7 +156,7 @@ func TestExecIsFollowed(t *testing.T) {
 	}
 }
 
-// TestExecMidFlightKeepsWhatWasSeen: a program becomes another while a job runs.
+// TestExecMidFlightKeepsWhatWasSeen: a process runs exec while a job runs.
 func TestExecMidFlightKeepsWhatWasSeen(t *testing.T) {
 	node := prepare(t)
 	addon := nodetest.Addon(t, node, "napi.c", nodetest.FramePointers)
@@ -220,8 +220,8 @@ func TestSeveralProcessesAreToldApart(t *testing.T) {
 	}
 }
 
-// TestProcessInNamespacesOfItsOwn has a target whose process id and files are
-// not ours.
+// TestProcessInNamespacesOfItsOwn has a target whose process id and files are not the
+// test's.
 func TestProcessInNamespacesOfItsOwn(t *testing.T) {
 	node := prepare(t)
 	addon := nodetest.Addon(t, node, "napi.cc", nodetest.FramePointers)

@@ -8,10 +8,11 @@ import (
 	"ustack/tools/ustack"
 )
 
-// A stripped libuv has no names for its own functions, but the exported ones name
-// them by what they do: uv_getaddrinfo calls uv__work_submit with the addresses of
-// what a thread shall do and of what is done then. What is found that way must be
-// a function's start, and all that lead to it must agree; else it is not found.
+// A stripped libuv has no names for its internal functions, but what the exported ones
+// do identifies them: uv_getaddrinfo calls uv__work_submit with the addresses of the
+// functions that a thread runs and that are called on completion. An address found this
+// way must be a function's start, and everything that leads to it must agree; otherwise
+// it is not used.
 
 // A part is a function's machine code.
 type part struct {
@@ -20,13 +21,13 @@ type part struct {
 	address uint64
 }
 
-// functions are those of a module: by symbol, or as they were found.
+// functions are those of a module: from its symbols, or as they were found.
 type functions struct {
 	*ustack.Module
 	found map[string]part
 }
 
-// named returns the function of that name; without code if there is none.
+// named returns the function of that name, without code if there is no such function.
 func (f functions) named(name string) part {
 	if code, offset := f.Code(name); code != nil {
 		address, _ := f.Address(name) // it has code
@@ -35,27 +36,27 @@ func (f functions) named(name string) part {
 	return f.found[name]
 }
 
-// functionsOf returns the functions of a module that holds libuv. It finds those
-// for which there are no symbols, if it can.
+// functionsOf returns the functions of a module that holds libuv. It tries to find
+// those that have no symbols.
 func functionsOf(m *ustack.Module) functions {
 	f := functions{m, make(map[string]part)}
 	if f.named(worker).code != nil {
 		return f
 	}
 	im, err := openImage(m, m.Pointer)
-	if err != nil { // what is not found will be said
+	if err != nil { // what is not found will be reported
 		return f
 	}
 	for name, address := range findLibuv(im, m.Address) {
-		offset, _ := im.offset(address) // all that has code has one
+		offset, _ := im.offset(address) // whatever has code has an offset
 		f.found[name] = part{im.code(address), offset, address}
 	}
 	return f
 }
 
-// A family is the exported functions that submit work of one sort.
+// A family is the exported functions that submit one sort of work.
 type family struct {
-	done     string // the name of what they have called in the end
+	done     string // the name of the function that they have called on completion
 	kind     uint64 // src/uv-common.h: enum uv__work_kind
 	exported []string
 }
@@ -67,8 +68,8 @@ var families = []family{
 	{"uv__random_done", 0, []string{"uv_random"}},
 }
 
-// uringOperations are those on files that may go by io_uring: by the name of libuv's function
-// that hands them over, an exported one that calls it.
+// uringOperations are the file operations that may use io_uring: by the name of libuv's
+// function that submits them, an exported one that calls it.
 var uringOperations = map[string]string{
 	"close": "uv_fs_close", "fsync_or_fdatasync": "uv_fs_fsync", "ftruncate": "uv_fs_ftruncate", "link": "uv_fs_link",
 	"mkdir": "uv_fs_mkdir", "open": "uv_fs_open", "read_or_write": "uv_fs_read", "rename": "uv_fs_rename",
@@ -79,18 +80,18 @@ const (
 	workSubmit = "uv__work_submit"
 	queueDone  = "uv__queue_done"
 	deliver    = "uv__work_done"
-	slowIO     = 2  // UV__WORK_SLOW_IO, the greatest kind
+	slowIO     = 2  // UV__WORK_SLOW_IO, the highest kind
 	queuedDone = 96 // uv_work_t.work_req.done (include/uv.h)
 )
 
-// A finder finds libuv's own functions in an image.
+// A finder finds libuv's internal functions in an image.
 type finder struct {
 	*image
 	exported func(symbol string) (address uint64, ok bool)
-	found    map[string]uint64 // addresses by the names that libuv has for them
+	found    map[string]uint64 // addresses by libuv's names
 }
 
-// findLibuv returns where libuv's own functions start, as many as are beyond doubt.
+// findLibuv returns where libuv's internal functions start: those that are certain.
 func findLibuv(im *image, exported func(string) (uint64, bool)) map[string]uint64 {
 	f := &finder{im, exported, make(map[string]uint64)}
 	if !f.findSubmit() {
@@ -108,8 +109,8 @@ func findLibuv(im *image, exported func(string) (uint64, bool)) map[string]uint6
 // A submission is a call of uv__work_submit(loop, w, kind, work, done).
 type submission struct{ submit, kind, done uint64 }
 
-// findSubmit finds uv__work_submit and what it is told to call in the end. It
-// reports whether two sorts of work agree on it at least.
+// findSubmit finds uv__work_submit and the completion functions passed to it. It
+// reports whether at least two sorts of work agree on it.
 func (f *finder) findSubmit() bool {
 	agree := 0
 	for _, s := range families {
@@ -158,8 +159,8 @@ func (f *finder) submissionsOf(t *tracer) (all []submission) {
 
 func (f *finder) isFunction(v value) bool { return v.of == number && f.starts(v.n) }
 
-// findQueued finds uv__queue_done, which uv_queue_work gives to uv__work_submit or,
-// where that is a part of it, writes behind its request's first part.
+// findQueued finds uv__queue_done, which uv_queue_work passes to uv__work_submit or,
+// if that is inlined, stores after the first part of its request.
 func (f *finder) findQueued() {
 	t := f.traceOf(queueWork)
 	var done []uint64
@@ -178,8 +179,8 @@ func (f *finder) findQueued() {
 	}
 }
 
-// findDelivery finds uv__work_done, which uv_loop_init gives to uv_async_init, if it
-// speaks of uv__queue_done: else it calls what each job has for that.
+// findDelivery finds uv__work_done, which uv_loop_init passes to uv_async_init, if it
+// refers to uv__queue_done: otherwise it calls what each job stores for that.
 func (f *finder) findDelivery() {
 	found := make(map[uint64]bool)
 	for _, c := range f.traceOf("uv_loop_init").calls {
@@ -194,8 +195,8 @@ func (f *finder) findDelivery() {
 	}
 }
 
-// findWorker finds worker, which is what the pool's threads run. It is mentioned by
-// what uv_once shall call, or by a function that this calls.
+// findWorker finds worker, which the pool's threads run. The function passed to
+// uv_once refers to it, or a function that that one calls.
 func (f *finder) findWorker() {
 	once := f.once(queueWork)
 	if once == 0 {
@@ -216,7 +217,7 @@ func (f *finder) findWorker() {
 	}
 }
 
-// once returns what uv_once shall call, from its first call uv_once(guard, function).
+// once returns the function passed to uv_once, from the first call uv_once(guard, function).
 func (f *finder) once(symbol string) uint64 {
 	for _, c := range f.traceOf(symbol).calls {
 		if c.arguments[0].of == number && f.isFunction(c.arguments[1]) {
@@ -226,7 +227,7 @@ func (f *finder) once(symbol string) uint64 {
 	return 0
 }
 
-// mentions returns the functions whose addresses are in the code of that at address.
+// mentions returns the functions whose addresses the code of the function at address uses.
 func (im *image) mentions(address uint64) map[uint64]bool {
 	all := make(map[uint64]bool)
 	for at, inst := range instructions(im.code(address)) {
@@ -248,8 +249,8 @@ func (im *image) mentions(address uint64) map[uint64]bool {
 	return all
 }
 
-// findUring finds what an exported function calls with its own first two
-// arguments, loop and request, besides what submits.
+// findUring finds what an exported function calls with its own first two arguments,
+// loop and request, other than the submission.
 func (f *finder) findUring(name, symbol string) {
 	own := [2]value{{of: argument}, {of: argument + 1}}
 	seen := make(map[uint64]bool)

@@ -17,7 +17,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// openFile opens the image of a file that is loaded where it asks to be, and what it exports.
+// openFile opens the image of a file loaded at the addresses it asks for, and its exports.
 func openFile(t *testing.T, path string) (*image, func(string) (uint64, bool)) {
 	t.Helper()
 	opened, err := os.Open(path)
@@ -50,7 +50,7 @@ func openFile(t *testing.T, path string) (*image, func(string) (uint64, bool)) {
 	}
 }
 
-// names are those of all the functions that are searched for without symbols.
+// names returns the names of all functions that are searched for without symbols.
 func names() []string {
 	all := []string{worker}
 	for _, p := range libuv {
@@ -61,7 +61,7 @@ func names() []string {
 	return all
 }
 
-// TestFunctionsAreFoundWhereTheSymbolsAre has the symbols only for comparison.
+// TestFunctionsAreFoundWhereTheSymbolsAre uses the symbols only for comparison.
 func TestFunctionsAreFoundWhereTheSymbolsAre(t *testing.T) {
 	for _, version := range nodetest.Versions {
 		t.Run(version, func(t *testing.T) {
@@ -93,7 +93,7 @@ func stripped(t *testing.T, file string) string {
 	return path
 }
 
-// TestStrippedNodeShowsAll but the names of its classes.
+// TestStrippedNodeShowsAll except the names of its classes.
 func TestStrippedNodeShowsAll(t *testing.T) {
 	keys := maps.Clone(ownKeys)
 	keys["zlib.deflate"] = "node`node::ThreadPoolWork::ScheduleWork"
@@ -117,7 +117,7 @@ func TestDebiansNodeShowsAll(t *testing.T) {
 	checkNodesOwn(t, node, paths, keys)
 }
 
-// TestWhatCannotBeFoundIsSaid has a node without symbols, and without the list of
+// TestWhatCannotBeFoundIsSaid has a node without symbols and without the table of
 // its functions.
 func TestWhatCannotBeFoundIsSaid(t *testing.T) {
 	node := prepare(t)

@@ -51,8 +51,8 @@ func TestFunctionsSizesAreThoseOfTheirSymbols(t *testing.T) {
 	}
 }
 
-// TestDamagedTablesHaveNoFunctions: whatever is in them, no place in the file is
-// taken for a function's start by mistake.
+// TestDamagedTablesHaveNoFunctions: whatever the tables hold, no place in the file is
+// mistaken for a function's start.
 func TestDamagedTablesHaveNoFunctions(t *testing.T) {
 	whole, err := os.ReadFile(addon(t))
 	if err != nil {

@@ -7,32 +7,32 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// A compiler may guess which function a pointer leads to, and inline that one:
-// uv__work_done then compares a job's `done` with uv__queue_done and, where they are
-// equal, does what that does without calling it (gcc at -O2 in Debian's libuv 1.53).
+// A compiler may guess which function a pointer leads to and inline that function:
+// uv__work_done then compares a job's `done` with uv__queue_done and, if they are
+// equal, does the same without calling it (gcc at -O2 in Debian's libuv 1.53).
 
 // A completion is a place at which a job completes without a call.
 type completion struct {
 	at       int        // offset in the function
 	register x86asm.Reg // holds an address in the job
-	offset   uint64     // of that address in the job
+	offset   uint64     // of that address within the job
 }
 
 // Offsets in struct uv__work (include/uv/threadpool.h).
 const workDone = 8
 
 // maxAhead bounds how many instructions after a comparison are searched for a place
-// where a probe costs little.
+// where a probe is cheap.
 const maxAhead = 16
 
 // findCompletion finds where the function whose code is at address start does itself
-// what the one at done would. The job's status is in the register of a second argument
-// there, as it is for a call. It reports whether the function speaks of done at all.
+// what the one at done would. There, as for a call, the job's status is in the register
+// of the second argument. It also reports whether the function refers to done at all.
 func findCompletion(code []byte, start, done uint64) (c completion, found, mentioned bool) {
 	joins := jumps(code)
 	k := known{done: done, holders: make(map[x86asm.Reg]bool), loads: make(map[x86asm.Reg]field)}
 	var compared field
-	equal := false // the flags are of a comparison of that field with done
+	equal := false // the flags are those of a comparison of that field with done
 	for at, inst := range instructions(code) {
 		if joins[at] {
 			clear(k.loads)
@@ -61,11 +61,11 @@ func findCompletion(code []byte, start, done uint64) (c completion, found, menti
 	return c, false, k.mentioned
 }
 
-// flagless are the instructions between a comparison and its jump that leave the flags
-// as they are.
+// flagless are the instructions between a comparison and its jump that do not change
+// the flags.
 var flagless = []x86asm.Op{x86asm.MOV, x86asm.LEA, x86asm.NOP, x86asm.CMOVE, x86asm.CMOVNE}
 
-// completionAt returns the place of a probe on the way that begins at offset to, where
+// completionAt returns where to probe on the path that begins at offset to, at which
 // field is uv__work.done.
 func completionAt(code []byte, to int, f field) (completion, bool) {
 	c := completion{at: to, register: f.base, offset: uint64(workDone - f.offset)}
@@ -86,18 +86,18 @@ func completionAt(code []byte, to int, f field) (completion, bool) {
 	return c, true
 }
 
-// A field is in memory, at an offset from what a register holds.
+// A field is in memory, at an offset from a register's value.
 type field struct {
 	base   x86asm.Reg
 	offset int64
 }
 
-// known is what is known of registers.
+// known is what is known about registers.
 type known struct {
 	done      uint64
 	holders   map[x86asm.Reg]bool  // those that hold done
 	loads     map[x86asm.Reg]field // where others were loaded from
-	mentioned bool                 // done is
+	mentioned bool                 // done has been referred to
 }
 
 // compared returns the field that an instruction compares with done, false if it
@@ -128,7 +128,7 @@ func (k *known) compared(inst x86asm.Inst) (field, bool) {
 	return field{}, false
 }
 
-// follow takes in what an instruction does; next is the address of the one after it.
+// follow applies an instruction; next is the address of the one after it.
 func (k *known) follow(inst x86asm.Inst, next uint64) {
 	if inst.Op == x86asm.CALL {
 		lost := func(r x86asm.Reg) bool { return !slices.Contains(saved, r) && r != x86asm.RBP }
@@ -155,7 +155,7 @@ func (k *known) follow(inst x86asm.Inst, next uint64) {
 	}
 }
 
-// isDone reports whether an instruction puts the address done into a register.
+// isDone reports whether an instruction loads the address done into a register.
 func (k *known) isDone(inst x86asm.Inst, next uint64) bool {
 	switch from := inst.Args[1].(type) {
 	case x86asm.Mem:

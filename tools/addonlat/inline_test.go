@@ -6,8 +6,8 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// TestInlinedCompletionIsFound has uv__work_done of several makes; the function that a
-// job's completion calls is at 0x10000, where the code itself begins.
+// TestInlinedCompletionIsFound has uv__work_done from several builds; the function that
+// a job's completion calls is at 0x10000, where the code itself begins.
 func TestInlinedCompletionIsFound(t *testing.T) {
 	const done = "lea start(%rip), %r12; "
 	for name, test := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// slowLookups returns what makes a program's name look-ups wait, to be added to its
-// environment, and what lets a number of them go on.
+// slowLookups returns the environment that makes a program's name look-ups wait, and a
+// function that releases a number of them.
 func slowLookups(t *testing.T) (env []string, release func(lookups int)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func slowLookups(t *testing.T) (env []string, release func(lookups int)) {
 	if err := unix.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.OpenFile(gate, os.O_RDWR, 0) // no opening of it waits for another
+	file, err := os.OpenFile(gate, os.O_RDWR, 0) // so that no open waits for another
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func hears(t *testing.T, target *nodetest.Target, want map[string]int) {
 	}
 }
 
-// TestSlowQuotaIsCounted has half of the threads, rounded up, busy with name
-// look-ups when more come: libuv lets none of these run.
+// TestSlowQuotaIsCounted has half of the threads, rounded up, busy with name look-ups
+// when more arrive: libuv runs none of the new ones.
 func TestSlowQuotaIsCounted(t *testing.T) {
 	const more = 13
 	for _, threads := range []int{1, 4, 5} {
@@ -94,12 +94,11 @@ func TestSlowQuotaIsCounted(t *testing.T) {
 	}
 }
 
-// uringVersion is the one of our versions whose libuv uses io_uring where it is
-// told to by the environment: older ones know nothing of it, in newer ones the
-// program must ask for it.
+// uringVersion is the tested version whose libuv uses io_uring if the environment says
+// so: older ones do not know about it, in newer ones the program must request it.
 const uringVersion = "20.20.2"
 
-// hasUring skips a test where the kernel offers no io_uring.
+// hasUring skips a test if the kernel has no io_uring.
 func hasUring(t *testing.T) {
 	t.Helper()
 	var parameters [120]byte // struct io_uring_params
@@ -110,7 +109,7 @@ func hasUring(t *testing.T) {
 	_ = unix.Close(int(fd))
 }
 
-// TestUringOperationsAreCountedApart: what io_uring does is no job of the pool's.
+// TestUringOperationsAreCountedApart: an operation by io_uring is not a job of the pool.
 func TestUringOperationsAreCountedApart(t *testing.T) {
 	hasUring(t)
 	eachVersion(t, func(t *testing.T, version, node string) {
@@ -122,7 +121,7 @@ func TestUringOperationsAreCountedApart(t *testing.T) {
 	})
 }
 
-// checkUring has node work on files, by io_uring if it uses that.
+// checkUring has node work on files, with io_uring if uses is true.
 func checkUring(t *testing.T, node string, uses bool) {
 	t.Helper()
 	calls := map[string]uint64{"fs.stat": 23, "fs.read": 19, "fs.readdir": 17}
@@ -141,7 +140,7 @@ func checkUring(t *testing.T, node string, uses bool) {
 	if uses {
 		uring = calls["fs.stat"] + calls["fs.read"]
 		delete(calls, "fs.stat")
-		delete(calls, "fs.read") // libuv reads folders without it
+		delete(calls, "fs.read") // libuv reads directories without it
 	}
 	if diff := cmp.Diff(calls, counts(r)); diff != "" {
 		t.Errorf("jobs by kind (-want +got):\n%s", diff)

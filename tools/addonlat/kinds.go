@@ -17,8 +17,7 @@ import (
 	"ustack/tools/quantize"
 )
 
-// report takes out of the kernel what it has added up since the last report, until
-// now.
+// report takes from the kernel what it has counted since the last report, until now.
 func (s *session) report(now time.Time) (*Report, error) {
 	kinds, err := s.takeKinds()
 	if err != nil {
@@ -44,7 +43,7 @@ func (s *session) count(v *ebpf.Variable) uint64 {
 	return n
 }
 
-// pools returns what happened to the pools since the last report, until at.
+// pools returns what happened in the pools between the last report and at.
 func (s *session) pools(at time.Time) []Pool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -72,7 +71,7 @@ func (s *session) poolNow(t *target) (*bpf.AddonlatPool, error) {
 	return now, nil
 }
 
-// pool is the target's pool now, at that time, less what was reported before.
+// pool returns the target's pool from now, at that time, less what was reported before.
 func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 	p := Pool{
 		PID: t.pid, Threads: t.threads(), Deepest: now.Deepest,
@@ -85,7 +84,7 @@ func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 		Uring:     now.Uring - t.last.Uring,
 		InFlight:  now.Submitted - now.Completed, Unseen: t.unseen,
 	}
-	if p.Threads == 0 && now.Submitted > 0 { // it ended before libuv was asked
+	if p.Threads == 0 && now.Submitted > 0 { // it ended before libuv's count was read
 		p.Threads = t.assumed
 	}
 	if !t.ended.IsZero() {
@@ -97,7 +96,7 @@ func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 	return p
 }
 
-// endInterval makes the next report begin at now, without those that have ended.
+// endInterval makes the next report begin at now, without targets that have ended.
 func (s *session) endInterval(now time.Time) {
 	s.begun = now
 	s.mutex.Lock()
@@ -111,7 +110,7 @@ func (s *session) endInterval(now time.Time) {
 	}
 }
 
-// takeKinds moves the kernel's sums here, those of one key together.
+// takeKinds moves the kernel's sums to user space, merging those with the same key.
 func (s *session) takeKinds() ([]Kind, error) {
 	var keys []bpf.AddonlatKindKey
 	var key bpf.AddonlatKindKey
@@ -182,7 +181,7 @@ func (k *Kind) add(sums *bpf.AddonlatKind, linear *quantize.LQuantize) {
 	}
 }
 
-// kind says what the kernel's key stands for, without counts.
+// kind returns what the kernel's key stands for, without counts.
 func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	s.mutex.Lock()
 	by, ok := s.kinds[key.Kind]
@@ -198,7 +197,7 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	}
 	work := bpf.AddonlatWorkKind(key.Work)
 	addon := by.stack.Addon
-	if by.stack.NewCode { // only now is known what it was
+	if by.stack.NewCode { // what it was is known only now
 		addon = mayBeAddons(frames)
 	}
 	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !addon
@@ -230,21 +229,21 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 // isAddon reports whether a frame is an add-on's.
 func isAddon(f symbolize.Frame) bool { return path.Ext(f.Module) == ".node" }
 
-// isLost reports whether a frame is of a library that nobody has seen: the process had
+// isLost reports whether a frame is in a library that was never seen: the process had
 // ended before its mappings were read again.
 func isLost(f symbolize.Frame) bool {
 	return f.Module == "" && f.Name == symbolize.Unknown && f.Offset != 0
 }
 
-// mayBeAddons reports whether a stack through new code is an add-on's, as far as that is
-// known by now: the class of node's own jobs has a name.
+// mayBeAddons reports whether a stack through new code is an add-on's, as far as is
+// known by now: the classes of node's own jobs have names.
 func mayBeAddons(frames []symbolize.Frame) bool {
 	own := len(frames) > 0 && strings.HasPrefix(frames[len(frames)-1].Name, "node::")
 	return slices.ContainsFunc(frames, isAddon) || slices.ContainsFunc(frames, isLost) && !own
 }
 
-// named is an add-on's function, or where that has no symbol the name that the work was
-// given.
+// named returns the add-on's function, or if that has no symbol the name that the work
+// was given.
 func (s *session) named(submitter symbolize.Frame, frames []symbolize.Frame) string {
 	if given := givenName(frames); s.o.By == Function && (isAddon(submitter) || isLost(submitter)) && isNameless(submitter) && given != "" {
 		return given
@@ -252,7 +251,7 @@ func (s *session) named(submitter symbolize.Frame, frames []symbolize.Frame) str
 	return function(submitter)
 }
 
-// givenName is the name of the work, which is behind the code; empty if it has none.
+// givenName returns the name of the work, which comes after the code; empty if it has none.
 func givenName(frames []symbolize.Frame) string {
 	for _, f := range slices.Backward(frames) {
 		if f.Module == "" && f.Kind == symbolize.Native && f.Offset == 0 && !isNameless(f) {
@@ -264,8 +263,8 @@ func givenName(frames []symbolize.Frame) string {
 
 func isNameless(f symbolize.Frame) bool { return f.Name == "" || f.Name == symbolize.Unknown }
 
-// caller is the program's own function that is nearest among the frames; where there is
-// none, the nearest of node's.
+// caller returns the program's own function nearest among the frames, or the nearest of
+// node's if there is none.
 func caller(frames []symbolize.Frame) symbolize.Frame {
 	own := func(f symbolize.Frame) bool {
 		return f.Kind == symbolize.JS && f.File != "" && !strings.HasPrefix(f.File, "node:")
@@ -273,7 +272,7 @@ func caller(frames []symbolize.Frame) symbolize.Frame {
 	return frames[max(0, slices.IndexFunc(frames, own))]
 }
 
-// text tells one stack from another.
+// text returns a string that distinguishes stacks.
 func text(frames []symbolize.Frame) string {
 	var lines []string
 	for _, f := range frames {
@@ -282,13 +281,13 @@ func text(frames []symbolize.Frame) string {
 	return strings.Join(lines, "\n")
 }
 
-// clone is what gcc appends to the name of a function that it has changed.
+// clone matches what gcc appends to the name of a function that it has changed.
 var clone = regexp.MustCompile(`(\.(isra|constprop|part|cold|lto_priv)(\.\d+)?)+$`)
 
-// function is the frame as DTrace has it: module`function.
+// function formats a frame as DTrace does: module`function.
 func function(f symbolize.Frame) string {
 	name := clone.ReplaceAllString(f.Name, "")
-	if f.Module == "" { // a name of Node-API's
+	if f.Module == "" { // a name from Node-API
 		return name
 	}
 	if isNameless(f) {
@@ -297,14 +296,14 @@ func function(f symbolize.Frame) string {
 	return path.Base(f.Module) + "`" + name
 }
 
-// Keys of jobs whose caller in JavaScript has no name: there is none, or V8 had put its
-// code where it was not looked for yet.
+// Keys of jobs whose JavaScript caller has no name: there is no such caller, or V8 had
+// put its code in memory that had not been read yet.
 const (
 	noJavaScript = "(no JavaScript)"
 	tooEarly     = "(submitted before V8's code was known)"
 )
 
-// javascript is the function with its place.
+// javascript formats the function with its location.
 func javascript(f symbolize.Frame) string {
 	switch {
 	case f.Kind != symbolize.JS:
@@ -315,15 +314,15 @@ func javascript(f symbolize.Frame) string {
 	return fmt.Sprintf("%s %s:%d:%d", f.Name, f.File, f.Line, f.Column)
 }
 
-// traits is the part of a class's name that says which of node's crypto jobs it
+// traits matches the part of a class's name that says which of node's crypto jobs it
 // is: node::crypto::DeriveBitsJob<node::crypto::PBKDF2Traits> (src/crypto).
 var traits = regexp.MustCompile(`(\w+?)(Traits|Config)\b`)
 
-// compression is what node's compressing streams are called (src/node_zlib.cc).
+// compression matches the names of node's compression streams (src/node_zlib.cc).
 var compression = regexp.MustCompile(`[Zz]lib|Brotli|Zstd|Compression`)
 
-// nodesOwn says which part of node submitted, by the class of its job, which the
-// kernel puts last; else the function of node's.
+// nodesOwn returns which part of node submitted the job, by the job's class, which the
+// kernel puts last; otherwise node's function.
 func nodesOwn(frames []symbolize.Frame) string {
 	class := frames[len(frames)-1].Name
 	switch name := traits.FindStringSubmatch(class); {

@@ -10,7 +10,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// kindsPlan has jobs of all our add-ons, some with a name for their resource.
+// kindsPlan has jobs of all test add-ons, some with a name for their resource.
 func kindsPlan(t *testing.T, node, flag string) nodetest.Plan {
 	t.Helper()
 	return nodetest.Plan{
@@ -37,7 +37,7 @@ func TestResourcesAreKinds(t *testing.T) {
 	})
 }
 
-// TestCallersInJavaScriptAreKinds has all jobs called by one function of calls.js.
+// TestCallersInJavaScriptAreKinds has one function of calls.js submit all jobs.
 func TestCallersInJavaScriptAreKinds(t *testing.T) {
 	eachVersion(t, func(t *testing.T, _, node string) {
 		r, _ := measure(t, node, kindsPlan(t, node, nodetest.FramePointers), Options{By: JS})
@@ -88,8 +88,8 @@ func TestStacksAreKinds(t *testing.T) {
 	})
 }
 
-// TestCallbacksAreKinds: they are the add-ons' own, though all that libuv is told for
-// Node-API is a function of node's.
+// TestCallbacksAreKinds: the callbacks are the add-ons' own, though for Node-API, libuv
+// only gets a function of node's.
 func TestCallbacksAreKinds(t *testing.T) {
 	eachVersion(t, func(t *testing.T, _, node string) {
 		r, _ := measure(t, node, kindsPlan(t, node, nodetest.FramePointers), Options{By: Work})
@@ -102,7 +102,7 @@ func TestCallbacksAreKinds(t *testing.T) {
 	})
 }
 
-// TestNodesOwnWorkIsShownOnRequest also shows that an add-on's is not mistaken for it.
+// TestNodesOwnWorkIsShownOnRequest also shows that an add-on's work is not mistaken for it.
 func TestNodesOwnWorkIsShownOnRequest(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version, node string) {
 		paths := addons(t, node, nodetest.FramePointers)
@@ -113,7 +113,7 @@ func TestNodesOwnWorkIsShownOnRequest(t *testing.T) {
 	})
 }
 
-// ownCalls are calls of node's own work, with the numbers of their jobs.
+// ownCalls are calls that make node do work of its own, with their numbers of jobs.
 var ownCalls = []struct {
 	call  string
 	count int
@@ -133,8 +133,8 @@ var ownKeys = map[string]string{
 	"crypto.pbkdf2": "crypto.PBKDF2", "crypto.randomBytes": "random", "zlib.deflate": "zlib",
 }
 
-// checkNodesOwn has node do some work of its own beside an add-on's, and checks that
-// it is seen under these keys, or that it is not, without keys.
+// checkNodesOwn has node do some work of its own besides an add-on's, and checks that
+// it appears under ownKeys, or not at all if ownKeys is empty.
 func checkNodesOwn(t *testing.T, node string, addons, ownKeys map[string]string) {
 	t.Helper()
 	plan := nodetest.Plan{
@@ -165,15 +165,15 @@ func checkNodesOwn(t *testing.T, node string, addons, ownKeys map[string]string)
 	}
 }
 
-// TestStrippedAddonsJobsGoByTheResourcesName: Node-API knows a name where the file has
-// none. What calls libuv itself goes by its place in the file.
+// TestStrippedAddonsJobsGoByTheResourcesName: Node-API knows a name if the file has
+// none. An add-on that calls libuv itself is identified by its place in the file.
 func TestStrippedAddonsJobsGoByTheResourcesName(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	node := nodetest.Node(t, anyVersion)
 	plan := kindsPlan(t, node, nodetest.FramePointers)
 	for source := range plan.Addons {
-		const unexported = "-fvisibility=hidden" // else a C++ class's functions keep their names
+		const unexported = "-fvisibility=hidden" // otherwise a C++ class's functions keep their names
 		plan.Addons[source] = stripped(t, nodetest.Addon(t, node, source, nodetest.FramePointers, unexported))
 	}
 	r, _ := measure(t, node, plan, Options{})
@@ -188,8 +188,8 @@ func TestStrippedAddonsJobsGoByTheResourcesName(t *testing.T) {
 	}
 }
 
-// TestBcryptsWorkersAreKinds: the add-on that npm has is stripped, so its work goes by
-// the resource's name.
+// TestBcryptsWorkersAreKinds: the add-on from npm is stripped, so its work is
+// identified by the resource's name.
 func TestBcryptsWorkersAreKinds(t *testing.T) {
 	bcrypt := nodetest.Bcrypt(t)
 	eachVersion(t, func(t *testing.T, _, node string) {

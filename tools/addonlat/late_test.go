@@ -12,8 +12,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestCommandsAddonsAreLoadedAfterTheAttach: nothing of node is there yet when
-// its probes are put in, and the add-ons are loaded later still.
+// TestCommandsAddonsAreLoadedAfterTheAttach: node has executed nothing when its probes
+// are attached, and the add-ons are loaded later still.
 func TestCommandsAddonsAreLoadedAfterTheAttach(t *testing.T) {
 	node := prepare(t)
 	addon := nodetest.Addon(t, node, "napi.c", nodetest.NoFramePointers)

@@ -13,15 +13,15 @@ import (
 	"ustack/tools/quantize"
 )
 
-const anyVersion = "22.23.3" // where the version makes no difference
+const anyVersion = "22.23.3" // for tests that do not depend on the version
 
-// programs are the kernel's names of what must not stay behind.
+// programs are the kernel's names of the programs that must not be left behind.
 var programs = []string{
 	"on_queue", "on_submit", "on_run", "on_ran", "on_done", "on_uring",
 	"on_create", "on_created", "on_queue_named",
 }
 
-// A measurement is a Run under way.
+// A measurement is a Run in progress.
 type measurement struct {
 	t      testing.TB
 	cancel context.CancelFunc
@@ -31,7 +31,7 @@ type measurement struct {
 	warned []error
 }
 
-// begin returns when all is attached.
+// begin returns when everything is attached.
 func begin(t testing.TB, o Options) *measurement {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,14 +55,14 @@ func begin(t testing.TB, o Options) *measurement {
 	return m
 }
 
-// end ends the Run, if it has not, and returns what it has seen.
+// end ends the Run, if it has not ended, and returns its report.
 func (m *measurement) end() *Report {
 	m.t.Helper()
 	m.cancel()
 	return m.wait()
 }
 
-// wait returns what was seen when the Run has ended by itself.
+// wait returns the report once the Run has ended of its own accord.
 func (m *measurement) wait() *Report {
 	m.t.Helper()
 	const limit = 2 * time.Minute
@@ -77,8 +77,8 @@ func (m *measurement) wait() *Report {
 	return m.report
 }
 
-// silent checks that nothing was warned of, but for the names of JavaScript's
-// functions where node is stripped. Run must have ended.
+// silent checks that there were no warnings, except about the names of JavaScript
+// functions if node is stripped. Run must have ended.
 func (m *measurement) silent() {
 	m.t.Helper()
 	for _, err := range m.warned {
@@ -88,15 +88,15 @@ func (m *measurement) silent() {
 	}
 }
 
-// measure has a program carry the plan out from its first job to its last, and
-// returns what was seen, and what there was to be seen.
+// measure has a program carry out the plan, measures it from its first job to its last,
+// and returns the report and what the program itself counted.
 func measure(t testing.TB, node string, plan nodetest.Plan, o Options) (*Report, []nodetest.Tally) {
 	t.Helper()
 	jobs := nodetest.StartJobs(t, node, plan)
 	return measureJobs(t, jobs, o)
 }
 
-// measureJobs is measure of a program that has not begun yet.
+// measureJobs is measure for a program that has not begun yet.
 func measureJobs(t testing.TB, jobs nodetest.Jobs, o Options) (*Report, []nodetest.Tally) {
 	t.Helper()
 	o.PIDs = []int{jobs.PID}
@@ -111,7 +111,7 @@ func measureJobs(t testing.TB, jobs nodetest.Jobs, o Options) (*Report, []nodete
 	return r, tallies
 }
 
-// addons compiles our own add-ons for node, by the names of their sources.
+// addons compiles the test add-ons for node, by the names of their sources.
 func addons(t testing.TB, node, flag string) map[string]string {
 	t.Helper()
 	paths := make(map[string]string)
@@ -121,7 +121,7 @@ func addons(t testing.TB, node, flag string) map[string]string {
 	return paths
 }
 
-// keys are the functions of our add-ons that kick the work off, by source and call.
+// keys are the test add-ons' functions that submit the work, by source and call.
 var keys = map[string]map[string]string{
 	"rawuv.cc": {
 		"sleep":  "rawuv_cc.node`rawuv::Work::BeginSleep",
@@ -140,7 +140,7 @@ var keys = map[string]map[string]string{
 	},
 }
 
-// counts are the jobs of each kind by its key.
+// counts returns the number of jobs of each kind, by key.
 func counts(r *Report) map[string]uint64 {
 	found := make(map[string]uint64)
 	for _, k := range r.Kinds {
@@ -149,7 +149,7 @@ func counts(r *Report) map[string]uint64 {
 	return found
 }
 
-// kind returns that kind of a report, an empty one after a failure.
+// kind returns that kind from a report, an empty one after a failure.
 func kind(t testing.TB, r *Report, key string) Kind {
 	t.Helper()
 	i := slices.IndexFunc(r.Kinds, func(k Kind) bool { return k.Key == key })
@@ -169,8 +169,8 @@ func pool(t testing.TB, r *Report) Pool {
 	return r.Pools[0]
 }
 
-// between counts the values from low up to but not including high, as far as the
-// buckets tell: the bounds are those of the buckets that hold them.
+// between counts the values from low up to but not including high, as precisely as the
+// buckets allow: the bounds are those of the buckets that hold them.
 func between(h *quantize.Histogram, low, high time.Duration) (n uint64) {
 	for _, count := range h.Buckets[quantize.Index(uint64(low)):quantize.Index(uint64(high))] {
 		n += count
@@ -178,7 +178,7 @@ func between(h *quantize.Histogram, low, high time.Duration) (n uint64) {
 	return n
 }
 
-// eachVersion runs test on every Node.js that is supported.
+// eachVersion runs test on every supported Node.js.
 func eachVersion(t *testing.T, test func(t *testing.T, version, node string)) {
 	t.Helper()
 	for _, version := range nodetest.Versions {

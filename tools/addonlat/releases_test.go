@@ -6,7 +6,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestReleasesCounts has releases between which Node.js has changed carry out a known
+// TestReleasesCounts has releases between which Node.js changed carry out a known
 // number of jobs.
 func TestReleasesCounts(t *testing.T) {
 	nodetest.Root(t)

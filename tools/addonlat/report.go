@@ -7,7 +7,7 @@ import (
 	"ustack/tools/quantize"
 )
 
-// By says what makes two jobs of one kind.
+// By says which jobs are of the same kind.
 type By int
 
 const (
@@ -26,7 +26,7 @@ type Report struct {
 	Duration time.Duration
 	Kinds    []Kind // by process, then key
 	Pools    []Pool // by process
-	Lost     uint64 // kinds whose name was lost for want of room
+	Lost     uint64 // kinds whose name was lost for lack of room
 	// Unfollowed jobs were submitted while more were in flight than the kernel
 	// keeps track of: they are in no kind.
 	Unfollowed uint64
@@ -36,37 +36,36 @@ type Report struct {
 type Kind struct {
 	PID   int
 	Key   string
-	Stack []symbolize.Frame // leaf first, for Stack
-	// Builtin is set for what is node's own: file system, DNS, crypto, zlib.
+	Stack []symbolize.Frame // leaf first, only by Stack
+	// Builtin is set for node's own work: file system, DNS, crypto, zlib.
 	Builtin bool
 
 	Count     uint64 // completed
 	Cancelled uint64 // of these
-	Failed    uint64 // of these, where libuv itself knows: file system, DNS, random
+	Failed    uint64 // of these, if libuv itself knows: file system, DNS, random
 
-	// All in ns. Total is from submission to completion on the event loop, as is
-	// the seed's; Wait from submission to a thread's taking it; Run on that
-	// thread; Delivery from there to its completion. Cancelled jobs have a Total
-	// only.
+	// All in ns. Total is from submission to completion on the event loop, as in the seed;
+	// Wait from submission until a thread takes the job; Run on that thread; Delivery from
+	// there to completion. Cancelled jobs only have a Total.
 	Total, Wait, Run, Delivery quantize.Histogram
-	// Linear is Total by equal steps where Options.Linear asks for it, else nil.
+	// Linear is Total in equal steps if Options.Linear is set, else nil.
 	Linear *quantize.LQuantize
 }
 
 // A Pool is libuv's thread pool of one process.
 type Pool struct {
 	PID       int
-	Threads   uint64  // 0 if they have not begun
-	Busy      float64 // share of the threads' time that jobs ran, 0 to 1
-	Deepest   uint64  // most jobs that waited for a thread at once
-	SlowQuota uint64  // slow I/O jobs that came while as many ran as may: half of the threads
+	Threads   uint64  // 0 if they have not started
+	Busy      float64 // fraction of the threads' time spent running jobs, 0 to 1
+	Deepest   uint64  // the most jobs that waited for a thread at one time
+	SlowQuota uint64  // slow I/O jobs that arrived while as many ran as may: half of the threads
 
 	Submitted uint64
-	Completed uint64 // also those that were cancelled or failed
+	Completed uint64 // including those that were cancelled or failed
 	Cancelled uint64
 	Failed    uint64
 	InFlight  uint64 // submitted, not completed
-	Unseen    bool   // some completions cannot be seen: InFlight says nothing
-	Before    uint64 // completed that were submitted before measuring began
+	Unseen    bool   // some completions cannot be seen: InFlight is meaningless
+	Before    uint64 // completed jobs that were submitted before measuring began
 	Uring     uint64 // file system operations that io_uring did, without the pool
 }

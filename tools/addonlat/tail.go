@@ -8,21 +8,20 @@ import (
 	"ustack/tools/ustack"
 )
 
-// A function that hands a job over as the last thing it does has no frame any more
-// when it does: its call has become a jump. Its caller is the one on the stack then.
-// That a function was left so is seen in the caller, which called something else than
-// what hands jobs over; and which one it was, by the job's work: there is but one
-// function in the add-on that speaks of it.
+// A function that submits in tail position is not on the stack: the compiler turned the
+// call into a jump. Its caller is on the stack instead. That a function was left this
+// way shows in the caller, which called something other than what submits jobs. The
+// job's work shows which function it was: only one function in the add-on refers to it.
 
-// Bounds on what is searched of an add-on: larger ones are not.
+// Limits on what is searched of an add-on: larger ones are not searched.
 const (
 	maxText   = 64 << 20 // bytes of code
-	maxData   = 1 << 20  // bytes of data, which is read word by word
+	maxData   = 1 << 20  // bytes of data, read word by word
 	maxPlaces = 64       // that refer to one function, or seem to
 )
 
-// jumpedFrom returns the name of the function that was left by a jump before the
-// stack's first frame, empty if none was or if it is not known for certain. The
+// jumpedFrom returns the name of the function that was left by a tail call before the
+// stack's first frame, empty if there was none or it is not known for certain. The
 // second frame is the job's work.
 func jumpedFrom(t *ustack.Table, stack ustack.Stack) string {
 	m, addresses := t.Leaf(stack)
@@ -31,13 +30,13 @@ func jumpedFrom(t *ustack.Table, stack ustack.Stack) string {
 	}
 	im, err := openImage(m, m.Pointer)
 	if err != nil || !im.callsWithin(addresses[0]) {
-		return "" // its frames are all that is known
+		return "" // nothing but its frames is known
 	}
 	return m.Name(im.submitterOf(addresses[1]))
 }
 
-// callsWithin reports whether the call that returns to address is of a function of
-// the same file, or through a register.
+// callsWithin reports whether the call that returns to address calls a function of the
+// same file, or goes through a register.
 func (im *image) callsWithin(address uint64) bool {
 	start := im.start(address - 1)
 	for at, inst := range instructions(im.code(start)) {
@@ -59,10 +58,10 @@ func (im *image) callsWithin(address uint64) bool {
 	return false
 }
 
-// linksWithin reports whether at address, in the linkage table, is a jump to a
-// function of the same file.
+// linksWithin reports whether at address, in the procedure linkage table, is a jump to
+// a function of the same file.
 func (im *image) linksWithin(address uint64) bool {
-	var code [16]byte // an entry has as many
+	var code [16]byte // the size of an entry
 	if !im.read(code[:], address) {
 		return false
 	}
@@ -78,15 +77,15 @@ func (im *image) linksWithin(address uint64) bool {
 	return false
 }
 
-// pointsWithin reports whether the loader has put the address of a function of the
+// pointsWithin reports whether the loader has stored the address of a function of the
 // same file at an address.
 func (im *image) pointsWithin(at uint64) bool {
 	address, ok := im.pointer(at)
 	return ok && im.starts(address)
 }
 
-// submitterOf returns the only function that gives work as an argument to another
-// and is left by a jump; 0 if there is not one, or another speaks of work.
+// submitterOf returns the only function that passes work to another as an argument and
+// is left by a tail call; 0 if there is not exactly one, or another refers to work.
 func (im *image) submitterOf(work uint64) uint64 {
 	var submitter uint64
 	for _, place := range im.references(work) {
@@ -114,8 +113,7 @@ func (im *image) submits(start, work uint64) bool {
 }
 
 // isOperand reports whether the bytes at place, in the function at start, are the
-// distance in an instruction that does not just call what is there; or may be, for all
-// that is known.
+// distance in an instruction that does more than call its target, or may be.
 func (im *image) isOperand(start, place uint64) bool {
 	for at, inst := range instructions(im.code(start)) {
 		if start+uint64(at+inst.Len) > place {
@@ -126,9 +124,9 @@ func (im *image) isOperand(start, place uint64) bool {
 	return true
 }
 
-// references returns the places in the code that hold the distance to an address, or
-// to where the loader has put it: they need not be instructions' operands. None if
-// they are too many, or if it is kept somewhere else, to be used who knows where.
+// references returns the places in the code that hold the distance to an address, or to
+// where the loader has stored it: they need not be operands of instructions. It returns
+// none if there are too many, or if the address is stored elsewhere, for unknown uses.
 func (im *image) references(address uint64) []uint64 {
 	kept, ok := im.kept(address)
 	if !ok {
@@ -167,8 +165,8 @@ func (im *image) references(address uint64) []uint64 {
 	return places
 }
 
-// kept returns where in the file's data an address is, false if that is too much to
-// be searched.
+// kept returns where in the file's data an address is, false if there is too much data
+// to search.
 func (im *image) kept(address uint64) (at map[uint64]bool, ok bool) {
 	at = make(map[uint64]bool)
 	for _, p := range im.file.Progs {
@@ -178,7 +176,7 @@ func (im *image) kept(address uint64) (at map[uint64]bool, ok bool) {
 		if p.Filesz > maxData {
 			return nil, false
 		}
-		const pointer = 8 // bytes, and what they are aligned to
+		const pointer = 8 // bytes, and their alignment
 		for i := (p.Vaddr + pointer - 1) &^ (pointer - 1); i < p.Vaddr+p.Filesz; i += pointer {
 			if v, ok := im.pointer(i); ok && v == address {
 				at[i] = true

@@ -26,7 +26,7 @@ func tailcall(t *testing.T, node string, flags ...string) string {
 	return path
 }
 
-// TestFunctionsLeftByAJumpAreKinds, though they are on the stack no more.
+// TestFunctionsLeftByAJumpAreKinds, though they are no longer on the stack.
 func TestFunctionsLeftByAJumpAreKinds(t *testing.T) {
 	node := prepare(t)
 	for name, flags := range map[string][]string{
@@ -57,8 +57,8 @@ func TestFunctionsLeftByAJumpAreKinds(t *testing.T) {
 	}
 }
 
-// TestOnlyOneSubmitterIsBeyondDoubt: work that more than one function may hand over
-// has none.
+// TestOnlyOneSubmitterIsBeyondDoubt: work that more than one function may submit has
+// no submitter.
 func TestOnlyOneSubmitterIsBeyondDoubt(t *testing.T) {
 	const head = `
 extern int create(void *, void (*)(void)), queue(void *);

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// A value is what is known of 64 bits.
+// A value is what is known about 64 bits.
 type value struct {
 	of origin
-	n  uint64 // the number, or how much was added to the argument
+	n  uint64 // the number, or what was added to the argument
 }
 
 // An origin is where a value comes from.
@@ -30,18 +30,18 @@ func (v value) plus(n uint64) value {
 	return value{v.of, v.n + n}
 }
 
-// A step is a call of a fixed place, or a jump to one outside of the function.
+// A step is a direct call, or a jump out of the function.
 type step struct {
 	target    uint64   // its address; 0 in another library
-	arguments [6]value // as far as they are known, whether it takes them or not
+	arguments [6]value // as far as they are known, whether it uses them or not
 	leaves    bool     // it is a jump
 }
 
-// A store is of 8 bytes.
+// A store is a store of 8 bytes.
 type store struct{ to, what value }
 
-// registers are those of 64 and 128 bits of which something is known, in halves of
-// 64 bits, the low one first.
+// registers holds what is known about registers of 64 and 128 bits, in halves of 64
+// bits, the low half first.
 type registers map[x86asm.Reg][2]value
 
 // keep keeps what is the same in other, and reports whether that is less.
@@ -51,26 +51,26 @@ func (r registers) keep(other registers) (less bool) {
 	return len(r) < before
 }
 
-// A tracer follows a function's code and keeps what is known of the registers: in
-// each place, what is so on all ways that lead there.
+// A tracer follows a function's code and tracks what is known about the registers: at
+// each place, what holds on all paths that lead there.
 type tracer struct {
 	registers
 	start    uint64                                    // address of the function
 	code     []byte                                    // of it
 	constant func(at uint64) (address uint64, ok bool) // reads an address that does not change
 	next     uint64                                    // address of the next instruction
-	jumps    map[int]registers                         // what is known where it jumps to, by place
-	stable   bool                                      // no jump has been found to know less than before
+	jumps    map[int]registers                         // what is known at the targets of its jumps, by place
+	stable   bool                                      // no jump was found to know less than in the pass before
 	calls    []step
 	stores   []store
 }
 
-// maxPasses bounds how often a function is gone through. Each pass knows less than
-// the one before, because of a jump back; two or three are usual.
+// maxPasses bounds the passes over a function. Each pass knows less than the one before
+// because of a backward jump; two or three are usual.
 const maxPasses = 16
 
-// trace follows the function whose code is at address start. It finds nothing in
-// one that is too tangled, or that jumps to where it cannot be followed.
+// trace follows the function whose code is at address start. It finds nothing in a
+// function that is too tangled or that jumps to unknown places.
 func trace(code []byte, start uint64, constant func(uint64) (uint64, bool)) *tracer {
 	t := &tracer{start: start, code: code, constant: constant, jumps: make(map[int]registers)}
 	for pass := 0; pass < maxPasses && !t.stable; pass++ {
@@ -91,7 +91,7 @@ func (t *tracer) pass() bool {
 	for i, r := range arguments {
 		t.registers[r] = [2]value{{of: argument + origin(i)}}
 	}
-	reached := true // from the instruction before
+	reached := true // by the preceding instruction
 	for at, inst := range instructions(t.code) {
 		if _, jumped := t.jumps[at]; inst.Op == x86asm.NOP && !reached && !jumped {
 			continue // between two blocks
@@ -115,11 +115,11 @@ func (t *tracer) pass() bool {
 	return true
 }
 
-// maxTable bounds a table of jumps: no function that is looked at has so large a switch.
+// maxTable bounds a jump table: no traced function has so large a switch.
 const maxTable = 64
 
-// targets returns the addresses to which an instruction may jump, none if it does
-// not; false if they are not known. More than it can are no harm.
+// targets returns the addresses to which an instruction may jump, none if it does not
+// jump; false if they are not known. Extra targets do no harm.
 func (t *tracer) targets(inst x86asm.Inst) (to []uint64, ok bool) {
 	switch where := inst.Args[0].(type) {
 	case x86asm.Rel:
@@ -140,7 +140,7 @@ func (t *tracer) targets(inst x86asm.Inst) (to []uint64, ok bool) {
 	return nil, inst.Op != x86asm.JMP
 }
 
-// call notes a call of a fixed place, and forgets what any may change.
+// call records a direct call, and forgets what any call may change.
 func (t *tracer) call(inst x86asm.Inst) {
 	switch to := inst.Args[0].(type) {
 	case x86asm.Rel:
@@ -162,7 +162,7 @@ func (t *tracer) note(s step) {
 	t.calls = append(t.calls, s)
 }
 
-// leave takes the registers to where an instruction jumps.
+// leave carries the registers to the targets of an instruction.
 func (t *tracer) leave(inst x86asm.Inst, targets []uint64) {
 	for _, target := range targets {
 		at := int(target - t.start)
@@ -182,8 +182,8 @@ func (t *tracer) leave(inst x86asm.Inst, targets []uint64) {
 	}
 }
 
-// arrive makes the registers what they are at a place, which may be reached from
-// the instruction before it, too.
+// arrive sets the registers to what is known at a place, which the preceding
+// instruction may also reach.
 func (t *tracer) arrive(at int, reached bool) {
 	known, jumped := t.jumps[at]
 	switch {
@@ -196,17 +196,17 @@ func (t *tracer) arrive(at int, reached bool) {
 	}
 }
 
-// isFixed reports whether m is at a place that the file fixes.
+// isFixed reports whether m is at a fixed place in the file.
 func isFixed(m x86asm.Mem) bool { return m.Base == x86asm.RIP && m.Index == 0 && m.Segment == 0 }
 
-// distance returns how far such a place is from the next instruction. The decoder
-// leaves these 32 bits without their sign.
+// distance returns the distance of such a place from the next instruction. The decoder
+// does not sign-extend these 32 bits.
 func distance(m x86asm.Mem) uint64 { return uint64(int64(int32(m.Disp))) }
 
-// keeping are the instructions that change no register, besides jumps.
+// keeping are the instructions that change no register, not counting jumps.
 var keeping = []x86asm.Op{x86asm.NOP, x86asm.CMP, x86asm.TEST, x86asm.PUSH}
 
-// changing are the instructions that change their first operand and nothing else.
+// changing are the instructions that change only their first operand.
 var changing = []x86asm.Op{
 	x86asm.ADD, x86asm.SUB, x86asm.AND, x86asm.OR, x86asm.XOR, x86asm.INC, x86asm.DEC, x86asm.NEG, x86asm.NOT,
 	x86asm.SHL, x86asm.SHR, x86asm.SAR, x86asm.MOVZX, x86asm.MOVSX, x86asm.MOVSXD, x86asm.POP, x86asm.LEA,
@@ -217,7 +217,7 @@ var changing = []x86asm.Op{
 	x86asm.SETE, x86asm.SETNE, x86asm.SETA, x86asm.SETAE, x86asm.SETB, x86asm.SETBE,
 }
 
-// follow takes in what an instruction that does not jump does.
+// follow applies an instruction that does not jump.
 func (t *tracer) follow(inst x86asm.Inst) {
 	if slices.Contains(keeping, inst.Op) {
 		return
@@ -240,8 +240,8 @@ func (t *tracer) follow(inst x86asm.Inst) {
 	}
 }
 
-// result returns what an instruction leaves in its first operand, as far as that
-// can be said. 32 bits are extended to 64, as the processor does.
+// result returns what an instruction leaves in its first operand, as far as is known.
+// Results of 32 bits are extended to 64, as the processor does.
 func (t *tracer) result(inst x86asm.Inst) (result [2]value) {
 	to, _ := inst.Args[0].(x86asm.Reg)
 	switch inst.Op {
@@ -275,7 +275,7 @@ func (t *tracer) result(inst x86asm.Inst) (result [2]value) {
 	return result
 }
 
-// get returns what is known of an operand.
+// get returns what is known about an operand.
 func (t *tracer) get(operand x86asm.Arg) (v [2]value) {
 	switch from := operand.(type) {
 	case x86asm.Imm:
@@ -301,7 +301,7 @@ func (t *tracer) get(operand x86asm.Arg) (v [2]value) {
 	return v
 }
 
-// address returns the address that m means.
+// address returns the address that m refers to.
 func (t *tracer) address(m x86asm.Mem) value {
 	switch {
 	case isFixed(m):
@@ -316,7 +316,7 @@ func (t *tracer) address(m x86asm.Mem) value {
 
 func is32(r x86asm.Reg) bool { return r >= x86asm.EAX && r <= x86asm.R15L }
 
-// full returns the register of 64 bits that r is a part of; r if it is of none.
+// full returns the 64-bit register that r is part of; r if there is none.
 func full(r x86asm.Reg) x86asm.Reg {
 	for _, parts := range []struct{ first, last, of x86asm.Reg }{
 		{x86asm.EAX, x86asm.R15L, x86asm.RAX},

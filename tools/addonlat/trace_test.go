@@ -12,14 +12,14 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// start is where the code of these tests is said to begin, and table where a table
-// of jumps is that leads to its sixteenth byte.
+// start is the nominal address of these tests' code, and table that of a jump table
+// that leads to the code's sixteenth byte.
 const (
 	start = 0x10000
 	table = 0x20000
 )
 
-// assemble returns the machine code of an assembler's text.
+// assemble returns the machine code of assembly text.
 func assemble(t *testing.T, text string) []byte {
 	t.Helper()
 	object := filepath.Join(t.TempDir(), "code.o")
@@ -40,7 +40,7 @@ func assemble(t *testing.T, text string) []byte {
 	return code
 }
 
-// traced follows code, which has its constants in itself.
+// traced follows code that contains its own constants.
 func traced(code []byte) *tracer {
 	return trace(code, start, func(at uint64) (uint64, bool) {
 		if at-start < uint64(len(code))-8 {
@@ -120,7 +120,7 @@ func TestWhatCannotBeFollowedIsNot(t *testing.T) {
 	}
 }
 
-// FuzzTrace has it follow whatever a file may hold.
+// FuzzTrace traces whatever a file may hold.
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte{0xe9, 0xfb, 0xff, 0xff, 0xff})             // jmp to itself
 	f.Add([]byte{0x74, 0xfe, 0xff, 0x24, 0xc5, 0, 0, 2, 0}) // je to itself, a table
