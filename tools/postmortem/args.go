@@ -8,28 +8,27 @@ import (
 	"slices"
 )
 
-// Limits on what the kernel has put on the first stack.
+// Limits on what the kernel puts on the first stack.
 const (
-	maxAuxGap   = 4 << 10 // bytes between the auxiliary vector and what it refers to
+	maxAuxGap   = 4 << 10 // bytes between the auxiliary vector and what it points to
 	maxPointers = 1 << 17 // arguments and variables; the kernel's limit is far above what anyone uses
 	maxString   = 128 << 10
 )
 
-// Arguments are the program's arguments as the kernel gave them to it, the
-// program's name first, and Environment its variables as NAME=VALUE. A program may
-// have written over them since: process.title does.
+// Arguments returns the program's arguments as the kernel passed them, the program's
+// name first. A program may have overwritten them since: setting process.title does.
 func (d *Dump) Arguments() ([]string, error) {
 	arguments, _, err := d.started()
 	return arguments, err
 }
 
-// Environment is described with Arguments.
+// Environment returns the program's variables, as NAME=VALUE; see Arguments.
 func (d *Dump) Environment() ([]string, error) {
 	_, environment, err := d.started()
 	return environment, err
 }
 
-// started reads what lies below the auxiliary vector on the first stack: the number
+// started reads what is below the auxiliary vector on the first stack: the number
 // of arguments, pointers to them, 0, pointers to variables, 0.
 func (d *Dump) started() (arguments, environment []string, err error) {
 	vector, err := d.auxAddress()
@@ -52,7 +51,7 @@ func (d *Dump) started() (arguments, environment []string, err error) {
 	return arguments, environment, err
 }
 
-// auxAddress returns where the auxiliary vector is in memory.
+// auxAddress returns the auxiliary vector's address in memory.
 func (d *Dump) auxAddress() (uint64, error) {
 	random, ok := d.aux(auxRoom)
 	if !ok || random < maxAuxGap {
@@ -74,9 +73,9 @@ func (d *Dump) auxAddress() (uint64, error) {
 	return random - maxAuxGap + uint64(at), nil
 }
 
-// pointersBefore returns the words before the one at address, which is a 0, up to
-// the one that is the last, whose address it returns too. isLast is given a word
-// and how many pointers came so far.
+// pointersBefore returns the words before the 0 at address, back to the first one that
+// isLast accepts, and that word's address. isLast gets a word and how many pointers
+// have been read so far.
 func (d *Dump) pointersBefore(address uint64, isLast func(w uint64, n int) bool) (pointers []uint64, last uint64, err error) {
 	for n := 0; n < maxPointers; n++ {
 		address -= 8
@@ -105,12 +104,12 @@ func (d *Dump) strings(pointers []uint64) ([]string, error) {
 	return all, nil
 }
 
-// cString reads a string that ends in a zero, up to maxString bytes.
+// cString reads a zero-terminated string of up to maxString bytes.
 func (d *Dump) cString(address uint64) (string, error) {
 	const step = 256
 	var text []byte
 	for len(text) < maxString {
-		b := make([]byte, step-address%step) // never across a page that is not there
+		b := make([]byte, step-address%step) // never across a page that may be missing
 		if _, err := d.ReadAt(b, address); err != nil {
 			return "", fmt.Errorf("read string at %#x: %w", address, err)
 		}

@@ -7,8 +7,8 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// TestBoundFunctionsLeadToTheirTargets looks at a callback that bind() has made, and
-// at one that is a proxy.
+// TestBoundFunctionsLeadToTheirTargets tests a callback made by bind(), and one that is
+// a proxy.
 func TestBoundFunctionsLeadToTheirTargets(t *testing.T) {
 	target := startSource(t, "24.21.0", `const captured = 'kept';
 function later() { return captured; }
@@ -44,8 +44,8 @@ console.log('ready');`)
 .*`)
 }
 
-// TestCensusLeavesOutWhatIsV8s looks at errors and functions: they have properties
-// that are V8's own, without a name.
+// TestCensusLeavesOutWhatIsV8s tests errors and functions, which have internal V8
+// properties without a name.
 func TestCensusLeavesOutWhatIsV8s(t *testing.T) {
 	target := startSource(t, "24.21.0", `class Wrong extends Error { #hidden = 1; [Symbol.for('tag')] = this.#hidden; }
 globalThis.held = new Wrong('text');

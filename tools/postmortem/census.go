@@ -13,23 +13,23 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// CensusOptions say which objects are counted. The zero value counts all that a
-// program knows as objects.
+// CensusOptions say which objects to count. The zero value counts everything that a
+// program sees as an object.
 type CensusOptions struct {
 	Class    string // only those of that class
 	Property string // only those with a property of that name
 	Kind     string // only those of that kind: V8's own ("JSArray", "FixedArray"), or without its JS ("array"), or "string"
 	Live     bool   // only those that are live
-	Internal bool   // also what V8 keeps for itself, strings and numbers included
-	ByClass  bool   // do not tell objects of a class by their properties
+	Internal bool   // also V8's internal objects, strings and numbers included
+	ByClass  bool   // do not distinguish objects of a class by their properties
 }
 
-// A Group is objects that have their class and their properties' names in common.
+// A Group is objects with the same class and property names.
 type Group struct {
 	Class      string   `json:"class"`
 	Kind       string   `json:"kind"`
 	Properties []string `json:"properties,omitempty"` // names, in order
-	Dictionary bool     `json:"dictionary,omitempty"` // properties are the objects' own: too many objects to look at each
+	Dictionary bool     `json:"dictionary,omitempty"` // properties are in dictionaries: too many objects to read each
 	Tally
 }
 
@@ -37,16 +37,16 @@ type Group struct {
 type Tally struct {
 	Count   int     `json:"count"`
 	Live    int     `json:"live"`
-	Bytes   uint64  `json:"bytes"`   // that the objects themselves take, outside of V8's heap too
-	Outside uint64  `json:"outside"` // of these bytes, those outside of V8's heap
-	Address Address `json:"address"` // tagged, of one of them, a live one if there is one
+	Bytes   uint64  `json:"bytes"`   // of the objects themselves, including outside V8's heap
+	Outside uint64  `json:"outside"` // of these bytes, those outside V8's heap
+	Address Address `json:"address"` // tagged, of one of them: a live one if there is any
 
 	object ID
 }
 
 // A Census counts objects.
 type Census struct {
-	Groups  []*Group `json:"groups"` // those with most bytes first
+	Groups  []*Group `json:"groups"` // largest in bytes first
 	Count   int      `json:"count"`
 	Live    int      `json:"live"`
 	Bytes   uint64   `json:"bytes"`
@@ -54,12 +54,12 @@ type Census struct {
 	Doubts  Doubts   `json:"doubts"`
 }
 
-// maxOwnShapes is how many objects of a map are told by properties that V8 keeps
-// for each of them: reading these takes some microseconds an object.
+// maxOwnShapes is how many objects of a map are grouped by properties that V8 stores
+// for each of them: reading these takes a few microseconds an object.
 const maxOwnShapes = 10_000
 
-// Census counts objects by class and properties. Once ctx has ended it returns at
-// once, with some of them.
+// Census counts objects by class and properties. Once ctx is done it returns at once,
+// with the objects counted so far.
 func (g *Graph) Census(ctx context.Context, o CensusOptions) *Census {
 	c := newClassifier(g, o)
 	census := &Census{Doubts: g.Doubts}
@@ -101,7 +101,7 @@ func (t *Tally) add(g *Graph, id ID) {
 }
 
 // Select yields the objects that a census with these options counts, by address,
-// until ctx ends.
+// until ctx is done.
 func (g *Graph) Select(ctx context.Context, o CensusOptions) iter.Seq[ID] {
 	return func(yield func(ID) bool) {
 		c := newClassifier(g, o)
@@ -116,7 +116,7 @@ func (g *Graph) Select(ctx context.Context, o CensusOptions) iter.Seq[ID] {
 	}
 }
 
-// Alike yields the objects that a census counts together with id, until ctx ends.
+// Alike yields the objects that a census counts together with id, until ctx is done.
 func (g *Graph) Alike(ctx context.Context, id ID, o CensusOptions) iter.Seq[ID] {
 	return func(yield func(ID) bool) {
 		o.Internal = true
@@ -133,7 +133,7 @@ func (g *Graph) Alike(ctx context.Context, id ID, o CensusOptions) iter.Seq[ID] 
 	}
 }
 
-// A classifier tells objects by class and properties.
+// A classifier groups objects by class and properties.
 type classifier struct {
 	graph   *Graph
 	options CensusOptions
@@ -146,14 +146,14 @@ type classifier struct {
 type mapGroup struct {
 	known bool
 	group *Group // nil: not counted
-	own   int    // objects with properties of their own that were looked at
+	own   int    // objects read that have properties of their own
 }
 
 func newClassifier(g *Graph, o CensusOptions) *classifier {
 	return &classifier{graph: g, options: o, byName: make(map[string]*Group), byKind: make([]mapGroup, len(g.kinds))}
 }
 
-// group returns the group of an object; nil if it is not to be counted.
+// group returns the group of an object; nil if it should not be counted.
 func (c *classifier) group(id ID) *Group {
 	m := &c.byKind[c.graph.kind[id]]
 	if m.known {
@@ -176,13 +176,13 @@ func (c *classifier) group(id ID) *Group {
 	return group
 }
 
-// tellsOwn reports whether objects of o's map are told by properties that V8 keeps
-// for each.
+// tellsOwn reports whether objects of o's map are grouped by properties that V8 stores
+// for each object.
 func (c *classifier) tellsOwn(o v8.Object) bool {
 	return o.Map.Dictionary && !c.options.ByClass && c.graph.heap.IsReceiver(o)
 }
 
-// names returns the names of o's properties, as far as they tell.
+// names returns the names of o's properties, as far as objects are grouped by them.
 func (c *classifier) names(o v8.Object) []string {
 	h := c.graph.heap
 	if c.options.ByClass && c.options.Property == "" || !h.IsReceiver(o) {
@@ -195,7 +195,7 @@ func (c *classifier) names(o v8.Object) []string {
 		}
 	}
 	if o.Map.Dictionary {
-		properties, _ := h.Properties(o) // what cannot be read does not tell
+		properties, _ := h.Properties(o) // what cannot be read is ignored
 		for _, p := range properties {
 			add(p)
 		}
@@ -208,8 +208,8 @@ func (c *classifier) names(o v8.Object) []string {
 	return names
 }
 
-// named returns the group of that object's class and of properties of these names;
-// nil if it is not to be counted.
+// named returns the group of o's class and these property names; nil if it should not
+// be counted.
 func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group {
 	class, err := c.graph.heap.Class(o)
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group 
 	return group
 }
 
-// counts reports whether objects like o are to be counted, as far as their map says.
+// counts reports whether to count objects like o, as far as their map decides it.
 func (c *classifier) counts(o v8.Object) bool {
 	h := c.graph.heap
 	if kind := c.options.Kind; kind != "" {
@@ -276,7 +276,7 @@ func (c *Census) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// Addresses are those of one object of each group.
+// Addresses returns the address of one object of each group.
 func (c *Census) Addresses() []v8.Value {
 	addresses := make([]v8.Value, len(c.Groups))
 	for i, g := range c.Groups {
@@ -285,7 +285,7 @@ func (c *Census) Addresses() []v8.Value {
 	return addresses
 }
 
-// write prints what is in doubt, if anything is.
+// write prints the doubts, if there are any.
 func (d Doubts) write(w io.Writer) {
 	if d.Collecting {
 		fmt.Fprintln(w, "a garbage collection was moving objects: live ones count once, wherever they were; garbage may count twice, or not")

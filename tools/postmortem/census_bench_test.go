@@ -19,27 +19,27 @@ import (
 	"ustack/tools/core"
 )
 
-// A measure is of one look at the heap of a core, by a process of its own: so its
-// memory is no other's.
+// A measure is of one analysis of a core's heap, by a separate process, so that its
+// memory is its own.
 type measure struct {
 	Seconds float64
 	Objects int // of all kinds
-	Peak    int // KB: the most memory that the process had, what it has of the core's file included
+	Peak    int // KB: the process's peak memory, including what it has mapped of the core
 }
 
-// A look is a way to look at a heap.
+// A look is a way to analyze a heap.
 type look struct {
 	name string
-	from stage // from which on it is measured
+	from stage // the stage from which on it is measured
 	run  func(context.Context, *Graph, int) error
 }
 
-// A stage is what of a heap is known.
+// A stage is how much of a heap is known.
 type stage int
 
 const (
 	nothing stage = iota
-	objects       // their references, the roots and what is live are not
+	objects       // without references, roots and liveness
 	everything
 )
 
@@ -71,7 +71,7 @@ var looks = []look{
 	}},
 }
 
-// countMade makes a census by class and checks it.
+// countMade takes a census by class and checks it.
 func countMade(ctx context.Context, g *Graph, keep int) error {
 	live := map[string]int{}
 	for _, group := range g.Census(ctx, CensusOptions{ByClass: true, Live: true}).Groups {
@@ -85,14 +85,14 @@ func countMade(ctx context.Context, g *Graph, keep int) error {
 	return nil
 }
 
-// The environment of a process that measures.
+// The environment of a measuring process.
 const (
 	measureLook = "USTACK_MEASURE_LOOK"
 	measureCore = "USTACK_MEASURE_CORE"
 	measureKeep = "USTACK_MEASURE_KEEP"
 )
 
-// TestMain makes the test binary a process that measures, where it is asked to.
+// TestMain turns the test binary into a measuring process if the environment says so.
 func TestMain(m *testing.M) {
 	name := os.Getenv(measureLook)
 	if name == "" {
@@ -139,8 +139,8 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 	return &measure{seconds, o.Len(), peak}, err
 }
 
-// peakMemory returns the most memory that the process has had, in KB. What getrusage
-// tells begins with that of the process that started it.
+// peakMemory returns the process's peak memory, in KB. The figure that getrusage
+// reports starts at the memory of the parent process.
 func peakMemory() (int, error) {
 	file, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -155,16 +155,16 @@ func peakMemory() (int, error) {
 	return 0, fmt.Errorf("find VmHWM in %s", file.Name())
 }
 
-// BenchmarkHeap tells how what a look at a heap takes grows with the heap: the best of
-// some runs in seconds, seconds for each million objects of all kinds, how many times
-// that is what it is in the smallest heap, and the peak of memory. With USTACK_BENCH
-// set, heaps are large: of 1 GB the largest, for which node is given 4 GB.
+// BenchmarkHeap reports how the cost of analyzing a heap grows with the heap: the best
+// of some runs in seconds, seconds per million objects of all kinds, the ratio of that
+// to the smallest heap's, and the peak memory. With USTACK_BENCH set, heaps are large:
+// the largest is 1 GB, for which node is given 4 GB.
 func BenchmarkHeap(b *testing.B) {
 	sizes, runs := []int{10_000}, 1 // objects of five classes
 	if os.Getenv("USTACK_BENCH") != "" {
 		sizes, runs = []int{300_000, 1_000_000, 3_000_000, 8_000_000}, 3
 	}
-	smallest := map[string]float64{} // seconds for each object, by look
+	smallest := map[string]float64{} // seconds per object, by look
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("made=%d", size), func(b *testing.B) {
 			path, keep := heapCore(b, size)
@@ -190,8 +190,8 @@ func BenchmarkHeap(b *testing.B) {
 	}
 }
 
-// heapCore makes a core of a process with so many objects of five classes, and says
-// how many there are of each. They refer to as many again, and then some.
+// heapCore makes a core of a process with size objects of five classes, and returns how
+// many there are of each. They refer to as many others, and a few more.
 func heapCore(b *testing.B, size int) (path string, keep int) {
 	b.Helper()
 	keep = size / 5
@@ -207,7 +207,7 @@ func heapCore(b *testing.B, size int) (path string, keep int) {
 	return path, keep
 }
 
-// bestMeasure returns the quickest of some measures by processes with that environment.
+// bestMeasure returns the fastest of some measures by processes with that environment.
 func bestMeasure(b *testing.B, runs int, environment ...string) *measure {
 	b.Helper()
 	var best *measure

@@ -12,15 +12,15 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// censusFacts are what census.js says of its objects.
+// censusFacts is what census.js reports about its objects.
 type censusFacts struct {
 	Keep    int            `json:"keep"`    // of each class
-	Drop    int            `json:"drop"`    // of each class, that nothing refers to any more
+	Drop    int            `json:"drop"`    // of each class, to which nothing refers any longer
 	Classes []string       `json:"classes"` // their names
-	Queried map[string]int `json:"queried"` // how many V8 itself counted before it dropped any, with subclasses'
+	Queried map[string]int `json:"queried"` // how many V8 itself counted before any were dropped, subclasses included
 }
 
-// censusVersions are the versions that what is told of a heap is tested on.
+// censusVersions are the versions on which heap analysis is tested.
 func censusVersions() []string {
 	if matrix() {
 		return nodetest.Versions
@@ -29,7 +29,7 @@ func censusVersions() []string {
 }
 
 // censusDump returns a core of a process that keeps and drops some objects of each
-// class, and what it says of them. More arguments go to census.js.
+// class, and what the process reports about them. more is passed to census.js.
 func censusDump(t testing.TB, version string, keep, drop int, more ...string) (*Dump, censusFacts) {
 	t.Helper()
 	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
@@ -53,7 +53,7 @@ func censusGraph(t testing.TB, version string, keep, drop int) (*Graph, censusFa
 	return g, facts
 }
 
-// TestHeap looks at one core of each version in all ways that there are.
+// TestHeap analyzes one core of each version in every way.
 func TestHeap(t *testing.T) {
 	for _, version := range censusVersions() {
 		t.Run(version, func(t *testing.T) {
@@ -101,7 +101,7 @@ func censusCountsWhatTheProgramMade(t *testing.T, g *Graph, facts censusFacts) {
 			t.Errorf("objects of %s = %d, want %d", class, got, want)
 		}
 	}
-	live["Point"] += live["Point3"] // which V8 counts, too
+	live["Point"] += live["Point3"] // which V8 counts too
 	for class, want := range facts.Queried {
 		if got := live[class]; got != want {
 			t.Errorf("objects of %s = %d, want %d, as V8 counts", class, got, want)

@@ -7,20 +7,20 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A collection moves objects: a scavenge the young ones, a compaction those of some
-// pages. While it does, an object that has moved has in place of its map where it
-// moved to, and references lead to either place. Young objects that have not moved
-// yet are in pages that are otherwise empty. A young object with a page of its own
-// only changes its space; until that, its first word is its own address, and its map
-// is in a hash table of C++ (src/heap/scavenger.cc, mark-compact.cc).
+// A collection moves objects: a scavenge moves young objects, a compaction those of
+// some pages. Meanwhile, a moved object's old place holds its new address instead of its
+// map, and references lead to either place. Young objects not moved yet are in pages
+// that are otherwise empty. A young object with a page of its own only changes its
+// space; until then, its first word is its own address, and its map is in a hash table
+// of C++ (src/heap/scavenger.cc, mark-compact.cc).
 //
-// Pages also have gaps that V8 fills with objects from their start on. What is behind
-// the newest object in a gap is left from earlier ones, and may look like an object
-// that reaches into the next one behind the gap. Where a live object refers to is
-// known better: objects begin there.
+// Pages also have gaps that V8 fills with objects from the start. Whatever follows the
+// newest object in a gap is left over from before, and may look like an object that
+// reaches into the next one after the gap. References from live objects are more
+// reliable: objects begin where they lead.
 const (
-	maxDangling = 1 << 22 // references remembered that lead to no object that was found
-	maxRepairs  = 4       // further walks, of which each knows more; two do, as far as was seen
+	maxDangling = 1 << 22 // dangling references remembered
+	maxRepairs  = 4       // further walks, each of which knows more; two have always been enough so far
 )
 
 // A danglingRef is a reference to a place in a page where no object was found.
@@ -29,7 +29,7 @@ type danglingRef struct {
 	to   uint64 // address
 }
 
-// forwards reports whether an object's first word may say where it has moved to.
+// forwards reports whether an object's first word may be a forwarding address.
 func forwards(word uint64) bool { return word%wordSize == 0 && word != 0 }
 
 // findMoved returns the object that was moved from an address.
@@ -41,8 +41,8 @@ func (o *Objects) findMoved(address uint64) (ID, bool) {
 	return o.at.page(to).find(to)
 }
 
-// movedTo returns where the object that was at an address is now, if it was moved. A
-// large one that was is still there.
+// movedTo returns the new address of the object that was at an address, if it was
+// moved. A large object that was moved is still at its old address.
 func (o *Objects) movedTo(address uint64) (to uint64, ok bool) {
 	var word [wordSize]byte
 	if address%wordSize != 0 {
@@ -55,7 +55,7 @@ func (o *Objects) movedTo(address uint64) (to uint64, ok bool) {
 	return to, forwards(to) && to != address && o.at.page(to) != nil
 }
 
-// movedSize returns how many bytes an object takes that was moved to an address; 0
+// movedSize returns the size in bytes of an object that was moved to an address; 0
 // if none was.
 func (w *pageWalker) movedSize(to uint64) int {
 	var head [v8.FormHead]byte
@@ -76,13 +76,13 @@ func (w *pageWalker) movedSize(to uint64) int {
 	return size
 }
 
-// repair finds out where objects begin that live ones refer to and the walk has not
-// found, and walks again. It returns false if it did not: there is nothing more to
-// find, or it may not.
+// repair finds where objects begin that live ones refer to and the walk has missed,
+// and walks again. It returns false if it did not walk: there is nothing left to find,
+// or may is false.
 func (g *Graph) repair(ctx context.Context, may bool) (again bool, err error) {
 	lost := g.lost()
 	g.Doubts.Dangling = len(lost)
-	lost = append(lost, g.lostRoots...) // no doubts: a frame has words that its function is done with
+	lost = append(lost, g.lostRoots...) // not doubts: a frame holds words that its function no longer uses
 	if len(lost) == 0 || !may {
 		return false, nil
 	}
@@ -100,8 +100,8 @@ func (g *Graph) repair(ctx context.Context, may bool) (again bool, err error) {
 	return true, g.Objects.walk(ctx)
 }
 
-// lost returns the addresses that live objects refer to and at which no object was
-// found, in order.
+// lost returns, in order, the addresses to which live objects refer and at which no
+// object was found.
 func (g *Graph) lost() []uint64 {
 	var lost []uint64
 	for _, d := range g.dangling {
@@ -113,8 +113,8 @@ func (g *Graph) lost() []uint64 {
 	return slices.Compact(lost)
 }
 
-// isMoving reports whether what is at an address, which a live object refers to,
-// tells that a collection was moving objects.
+// isMoving reports whether the memory at an address to which a live object refers shows
+// that a collection was moving objects.
 func (g *Graph) isMoving(address uint64) bool {
 	to, ok := g.movedTo(address)
 	return ok || to == address || g.Objects.at.page(address).from
@@ -172,8 +172,8 @@ func (g *Graph) addAnchors(ctx context.Context, lost []uint64) (found bool, err 
 	return true, nil
 }
 
-// objectAt returns what of the object at an address in a page may be references; nil
-// if none is there, or if it is inside of a live one.
+// objectAt returns the part of the object at an address in a page that may hold
+// references; nil if there is no object or it is inside a live one.
 func (g *Graph) objectAt(w *pageWalker, p *pageObjects, at uint64, buffer []byte) []byte {
 	if at < p.Start || at >= p.End || at%wordSize != 0 || p.Large() && at != p.Start {
 		return nil
@@ -199,8 +199,8 @@ func (g *Graph) objectAt(w *pageWalker, p *pageObjects, at uint64, buffer []byte
 	return buffer[:min(size, n)]
 }
 
-// findLostMaps finds the maps of the large young objects that a scavenge has left
-// where they are: C++ has them, next to references to the objects.
+// findLostMaps finds the maps of the large young objects that a scavenge has left in
+// place: C++ has the maps, next to references to the objects.
 func (g *Graph) findLostMaps(ctx context.Context) error {
 	lost := make(map[uint64]*lostObject) // by reference
 	for i := range g.pages {
@@ -240,18 +240,18 @@ func (g *Graph) findLostMaps(ctx context.Context) error {
 type lostObject struct {
 	page *pageObjects
 	head []byte
-	word uint64 // that refers to what may be its map
+	word uint64 // refers to what may be its map
 	size int    // in bytes, with that map
 }
 
-// consider looks at a word found next to a reference to the object. Not all such
-// words refer to its map: a frame may have spilled both, and memory that was freed
-// may tell of another object, which was there before. The object fills its page, so
-// the map with which it is the longest is its own.
+// consider examines a word found next to a reference to the object. Not all such words
+// refer to its map: a frame may have spilled both, and freed memory may be about another
+// object that was there before. The object fills its page, so its map is the one that
+// makes it longest.
 func (o *lostObject) consider(all *Objects, word uint64) {
 	index, ok := all.kindOf(word)
 	if !ok || !all.kinds[index].sized || all.kinds[index].form.Map.Size > 0 {
-		return // to have a page of its own, an object must have a length
+		return // an object with a page of its own must have a length
 	}
 	size := all.kinds[index].form.Size(o.head)
 	if size%wordSize == 0 && size > o.size && uint64(size) <= o.page.End-o.page.Start {

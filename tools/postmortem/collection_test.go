@@ -8,9 +8,9 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestChaosCoresDuringCollections takes cores of a program that makes garbage without
-// a pause, at whatever moment: most are within a collection. Each has the number of
-// live objects that the program always has, give or take what it is just making.
+// TestChaosCoresDuringCollections takes cores at random moments of a program that creates
+// garbage without pause: most are taken during a collection. Each has the number of
+// live objects that the program always has, give or take those it is just creating.
 func TestChaosCoresDuringCollections(t *testing.T) {
 	const count, making = 30_000, 2
 	versions := []string{"18.20.8", "26.10.0"}
@@ -36,8 +36,8 @@ func TestChaosCoresDuringCollections(t *testing.T) {
 	}
 }
 
-// checkRing looks at the list of all objects of the class Live, which is large and
-// often young.
+// checkRing checks the list of all objects of the class Live, which is large and often
+// young.
 func checkRing(t *testing.T, g *Graph, count int) {
 	t.Helper()
 	for id := range g.Select(t.Context(), CensusOptions{Kind: "array", Live: true}) {
@@ -55,19 +55,19 @@ func checkRing(t *testing.T, g *Graph, count int) {
 	t.Errorf("no live list of %d objects", count)
 }
 
-// TestLostMapIsOfTheObject looks for the map of a large object that a scavenge has
-// left where it is, among other words found next to references to the object: in a
-// frame, and in what malloc has got back.
+// TestLostMapIsOfTheObject looks for the map of a large object that a scavenge has left
+// in place, among other words found next to references to the object: in a frame, and
+// in memory returned to malloc.
 func TestLostMapIsOfTheObject(t *testing.T) {
 	const page, head, outside, length = 1 << 30, 0x1100, 0x8000, 20_000
 	const object, size = page + head, 16 + 8*length
 	m := madeMemory{page: make([]byte, head+size), outside: make([]byte, 0x1000)}
-	m.put(object, object, length<<32) // it has moved to where it is
+	m.put(object, object, length<<32) // moved to its own address
 	maps := map[uint64]*v8.Map{
 		0x101: {Kind: "JSFunction", Size: 64},
-		0x201: {Kind: "ByteArray"}, // shorter by far with this length
+		0x201: {Kind: "ByteArray"}, // much shorter with this length
 		0x301: {Kind: "FixedArray"},
-		0x401: {Kind: "OnHeapBasicBlockProfilerData"}, // whose size is not known
+		0x401: {Kind: "OnHeapBasicBlockProfilerData"}, // its size is not known
 	}
 	for _, order := range [][]uint64{{0x101, 0x201, 0x301, 0x401}, {0x401, 0x301, 0x201, 0x101}} {
 		heap := &v8.Heap{}

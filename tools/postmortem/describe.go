@@ -17,11 +17,11 @@ const (
 	DefaultDepth   = 2 // levels of members, as mdb_v8 shows
 	DefaultMembers = 100
 	maxText        = 1 << 10 // characters of a string that is a member
-	maxWholeText   = 1 << 20 // of one that was asked for itself
+	maxWholeText   = 1 << 20 // of a string that is described itself
 	maxNodes       = 1 << 20 // of one description
 )
 
-// DescribeOptions say how much of a value is described.
+// DescribeOptions say how much of a value to describe.
 type DescribeOptions struct {
 	Depth   int // levels of members; 0: none
 	Members int // of one object; 0: all
@@ -29,10 +29,10 @@ type DescribeOptions struct {
 
 // A Node describes a JavaScript value.
 type Node struct {
-	Address Address  `json:"address,omitempty"` // tagged; 0 for a number that is no object
+	Address Address  `json:"address,omitempty"` // tagged; 0 for a number that is not an object
 	Type    string   `json:"type"`              // "number", "string", "boolean", "undefined", "null", "hole", "symbol", "bigint", "function", "array", "object", "internal" or "bad"
-	Class   string   `json:"class,omitempty"`   // of an object: its constructor; of what V8 keeps for itself: its kind
-	Text    string   `json:"text,omitempty"`    // of a primitive, a function, and an object that has a text of its own
+	Class   string   `json:"class,omitempty"`   // of an object: its constructor; of a V8-internal object: its kind
+	Text    string   `json:"text,omitempty"`    // of a primitive, a function, and an object that has its own text
 	Length  int      `json:"length,omitempty"`  // of a string, an array or a collection
 	Members []Member `json:"members,omitempty"`
 	More    int      `json:"more,omitempty"` // members that are not shown
@@ -48,13 +48,13 @@ type Member struct {
 	Value *Node  `json:"value"`
 }
 
-// A Slot is a place in an object: a value, or what V8 has no object for yet: a
-// number, or a text that it makes when a program asks for it.
+// A Slot is a place in an object: a value, or something for which V8 has no object yet,
+// such as a number, or a text that it creates when a program reads it.
 type Slot struct {
 	Value    v8.Value
 	Number   float64
 	IsNumber bool
-	BigInt   string // in decimal; empty if it is none
+	BigInt   string // in decimal; empty if it is not one
 	Text     string
 	IsText   bool
 }
@@ -101,7 +101,7 @@ func (d *describer) slot(s Slot, depth, text int) *Node {
 	return n
 }
 
-// bad stands for a value that cannot be read.
+// bad describes a value that cannot be read.
 func bad(word uint64, err error) *Node {
 	return &Node{Address: Address(word), Type: "bad", Text: fmt.Sprintf("<bad %x>", word), Trouble: err.Error()}
 }
@@ -151,13 +151,13 @@ func (d *describer) function(o v8.Object, depth int) *Node {
 		return bad(uint64(o.Ref()), err)
 	}
 	n := &Node{Type: "function", Text: functionText(f)}
-	if len(d.above) == 0 { // what was asked for
+	if len(d.above) == 0 { // the value that Describe was called for
 		d.addMembers(n, o, depth)
 	}
 	return n
 }
 
-// functionText is how mdb_v8 shows a function.
+// functionText shows a function as mdb_v8 does.
 func functionText(f v8.Function) string {
 	switch {
 	case f.Name != "":
@@ -181,7 +181,7 @@ func (d *describer) receiver(o v8.Object, depth int) *Node {
 	return n
 }
 
-// addMembers describes what o has, as far as depth and bounds allow.
+// addMembers describes o's members, as far as depth and bounds allow.
 func (d *describer) addMembers(n *Node, o v8.Object, depth int) {
 	if slices.Contains(d.above, o.Address) {
 		n.Text = "[circular]"
@@ -217,7 +217,7 @@ func (d *describer) addMembers(n *Node, o v8.Object, depth int) {
 	n.More = max(n.More, all.more)
 }
 
-// formatNumber writes a number as JavaScript does.
+// formatNumber formats a number as JavaScript does.
 func formatNumber(f float64) string {
 	switch {
 	case math.IsNaN(f):

@@ -10,14 +10,14 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A Growth is how many more objects of a class there are in one census than in
-// an earlier one.
+// A Growth is how many more objects of a class there are in one census than in an
+// earlier one.
 type Growth struct {
 	Class   string  `json:"class"`
 	Before  int     `json:"before"`
 	After   int     `json:"after"`
 	Count   int     `json:"count"`   // After less Before
-	Bytes   int64   `json:"bytes"`   // that they themselves take more
+	Bytes   int64   `json:"bytes"`   // by which their own size has grown
 	Address Address `json:"address"` // tagged, of one in the later census; 0 if there is none
 }
 
@@ -45,7 +45,7 @@ func Diff(before, after *Census) *Difference {
 		d.After += g.Count
 		d.Bytes += int64(g.Bytes)
 		if d.Address == 0 {
-			d.Address = g.Address // groups with most bytes are first
+			d.Address = g.Address // groups are ordered by bytes, largest first
 		}
 	}
 	d := &Difference{}
@@ -70,7 +70,7 @@ func (d *Difference) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// Addresses are those of one object of each class that is there after.
+// Addresses returns the address of one object of each class that exists in the later census.
 func (d *Difference) Addresses() []v8.Value {
 	var addresses []v8.Value
 	for _, g := range d.Classes {

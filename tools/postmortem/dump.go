@@ -1,9 +1,9 @@
-// Package postmortem looks at a Node.js process that stands still: a core of one,
-// or a live one through a snapshot. It tells what its threads were doing and
-// what is in its heap.
+// Package postmortem examines a stopped Node.js process: a core, or a live process
+// through a snapshot. It reports what the process's threads were doing and what is in
+// its heap.
 //
-// Everything in a core is the process's own claim, and may be damaged: what cannot
-// be read is said, and the rest goes on working.
+// Everything in a core is the process's own claim, and may be damaged: what cannot be
+// read is reported, and the rest still works.
 package postmortem
 
 import (
@@ -24,22 +24,22 @@ import (
 
 // Options say how to open a core. The zero value is useful.
 type Options struct {
-	Exe     string        // the program that the process ran; found by its path in the core, or in Folders, if empty
-	Folders []string      // where programs and libraries are looked for by build ID, then by name
-	Thread  int           // Attach: TID of the thread that comes first; the main thread if 0
+	Exe     string        // the program that the process ran; if empty, found by its path in the core, or in Folders
+	Folders []string      // where to search for programs and libraries, by build ID, then by name
+	Thread  int           // Attach: TID of the thread to list first; the main thread if 0
 	MaxStop time.Duration // Attach: the process is never stopped for longer; core.DefaultMaxStop if 0
 }
 
-// A Dump is an open core with the files that its process had mapped. It is not for
-// concurrent use.
+// A Dump is an open core with the files that its process had mapped. It is not safe
+// for concurrent use.
 type Dump struct {
 	core    *core.File
 	regions []Region
-	modules []*module // that run code, by address; the program first
+	modules []*module // that have code, by address; the program first
 	parts   []part    // of modules, by address
 	missing []Missing
-	assumed *release.UnknownVersionError // why V8's layout is that of another version; nil if it is known
-	taken   *core.Result                 // nil for a core that was there
+	assumed *release.UnknownVersionError // why another version's V8 layout is used; nil if the layout is known
+	taken   *core.Result                 // nil if an existing core was opened
 
 	files     reader.Reader
 	v8        *module // the one that holds V8; nil if none does, or it was not found
@@ -48,28 +48,28 @@ type Dump struct {
 	codes     *v8.Codes
 	threads   []Thread
 	functions map[v8.Value]v8.Function
-	classes   []v8.Class // of V8; nil until wanted
+	classes   []v8.Class // V8's; nil until needed
 	scripts   map[scriptKey]script
 }
 
-// Missing is something that the core needs and that is not there.
+// Missing is something that the core needs and that was not found.
 type Missing struct {
-	What string // a file's path, or what of V8 is not known
-	Err  error  // why; with the remedy where there is one
+	What string // a file's path, or the part of V8 that is not known
+	Err  error  // why, with the remedy if there is one
 	Then string // what does not work without it
 }
 
 func (m Missing) String() string { return fmt.Sprintf("%s: %v: %s", m.What, m.Err, m.Then) }
 
-// Open opens a core: the kernel's, gdb's or ours, compressed or not. A file that is
-// not found, or an unknown version of V8, is no error: see Missing. Once ctx ends, files
-// whose file systems do not answer are given up. Close closes the dump.
+// Open opens a core: the kernel's, gdb's or ours, compressed or not. A file that is not
+// found, or an unknown version of V8, is not an error: see Missing. Once ctx is done,
+// Open gives up files whose file systems do not answer. Close closes the dump.
 func Open(ctx context.Context, path string, o Options) (*Dump, error) {
 	return open(ctx, path, finder{exe: o.Exe, folders: o.Folders})
 }
 
-// Attach takes a snapshot of the process pid, which runs on, and opens that: see
-// core.Snapshot. It needs room for the process's memory in the folder for temporary
+// Attach takes a snapshot of the process pid, which keeps running, and opens it: see
+// core.Snapshot. It needs room for the process's memory in the directory for temporary
 // files.
 func Attach(ctx context.Context, pid int, o Options) (*Dump, error) {
 	p, err := process.Open(pid)
@@ -97,7 +97,7 @@ func open(ctx context.Context, path string, f finder) (*Dump, error) {
 	return newDump(ctx, path, c, f)
 }
 
-// newDump returns the dump of an open core, which it closes on an error.
+// newDump returns the dump of an open core, which it closes on error.
 func newDump(ctx context.Context, name string, c *core.File, f finder) (*Dump, error) {
 	if c.Machine() != elf.EM_X86_64 {
 		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", name, c.Machine()), c.Close())
@@ -122,8 +122,7 @@ func newDump(ctx context.Context, name string, c *core.File, f finder) (*Dump, e
 	return d, nil
 }
 
-// settle verifies a layout that was assumed of V8, and gives up V8 where it is
-// another.
+// settle verifies a layout that was assumed for V8, and drops V8 if its layout differs.
 func (d *Dump) settle(ctx context.Context) {
 	if d.assumed == nil {
 		return
@@ -137,14 +136,14 @@ func (d *Dump) settle(ctx context.Context) {
 	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which checks of the process confirm", d.binary.Release.Node))
 }
 
-// contained runs find, which reads what the process holds.
+// contained runs find, which reads the process's memory.
 func contained(what string, find func()) (err error) {
 	defer contain.Panic(&err, "find %s", what)
 	find()
 	return nil
 }
 
-// Close lets go of the core and of the files.
+// Close closes the core and the files.
 func (d *Dump) Close() error {
 	var err error
 	for _, m := range d.modules {
@@ -153,27 +152,27 @@ func (d *Dump) Close() error {
 	return errors.Join(err, d.files.Close(), d.core.Close())
 }
 
-// Missing returns what was not found, and what does not work for that.
+// Missing returns what was not found, and what does not work as a result.
 func (d *Dump) Missing() []Missing { return d.missing }
 
-// Taken describes the snapshot that Attach took; nil for a core that was there.
+// Taken describes the snapshot that Attach took; nil if an existing core was opened.
 func (d *Dump) Taken() *core.Result { return d.taken }
 
-// Info is what the core says of its process as a whole.
+// Info returns what the core says about its process as a whole.
 func (d *Dump) Info() core.Info { return d.core.Info() }
 
-// Note is what the core was written with, such as the event that it is of; nil if
-// nothing.
+// Note returns what the core was written with, such as the event that caused it; nil if
+// there is nothing.
 func (d *Dump) Note() []byte { return d.core.Note() }
 
-// Binary is what the process's V8 says of itself; nil if it was not found or is
+// Binary returns what the process's V8 says about itself; nil if it was not found or is
 // not known.
 func (d *Dump) Binary() *v8.Binary { return d.binary }
 
-// Heap reads the process's objects; nil where Binary is.
+// Heap reads the process's objects; nil if Binary is.
 func (d *Dump) Heap() *v8.Heap { return d.heap }
 
-// Bias is what V8 was loaded above the addresses in its file.
+// Bias returns V8's load address relative to the addresses in its file.
 func (d *Dump) Bias() uint64 {
 	if d.v8 == nil {
 		return 0
@@ -222,8 +221,8 @@ func (d *Dump) findV8() {
 	}
 }
 
-// inspect returns what a file says of the V8 in it. Of a version newer than all
-// that are known, the newest layout is assumed: see settle.
+// inspect returns what a file says about the V8 in it. For a version newer than all
+// known ones, the newest layout is assumed: see settle.
 func (d *Dump) inspect(m *module) (*v8.Binary, error) {
 	b, err := v8.Inspect(m.elf)
 	var unknown *release.UnknownVersionError

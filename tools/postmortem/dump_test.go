@@ -19,7 +19,7 @@ import (
 	"ustack/tools/core"
 )
 
-// anyVersion is for what is the same in all.
+// anyVersion is for tests that do not depend on the version.
 const anyVersion = "22.23.3"
 
 // opened opens a core, and closes it when the test ends.
@@ -33,7 +33,7 @@ func opened(t *testing.T, path string, o Options) *Dump {
 	return d
 }
 
-// named returns the functions with a script on a thread's stack.
+// named returns the functions that have a script on a thread's stack.
 func named(d *Dump, thread Thread) []string {
 	var names []string
 	for _, f := range d.Stack(thread).Frames {
@@ -44,8 +44,8 @@ func named(d *Dump, thread Thread) []string {
 	return names
 }
 
-// TestCoresOfAllMakersAreRead takes cores of one process in several ways. The
-// stack is the same in all of them.
+// TestCoresOfAllMakersAreRead takes cores of one process in several ways. The stack is
+// the same in all of them.
 func TestCoresOfAllMakersAreRead(t *testing.T) {
 	c := startChain(t, anyVersion, nil)
 	folder := t.TempDir()
@@ -83,7 +83,7 @@ func TestCoresOfAllMakersAreRead(t *testing.T) {
 	}
 }
 
-// died returns the kernel's core of a program that ends by a signal, and its PID.
+// died returns the kernel's core of a program that is killed by a signal, and its PID.
 func died(t *testing.T, node string, args ...string) (d *Dump, pid int) {
 	t.Helper()
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
@@ -129,7 +129,7 @@ func TestKernelsCoreTellsWhy(t *testing.T) {
 	}
 }
 
-// TestFatalErrorIsFound has V8 give programs up.
+// TestFatalErrorIsFound has V8 abort programs.
 func TestFatalErrorIsFound(t *testing.T) {
 	for i, version := range nodetest.Versions {
 		if !matrix() && i%4 != 3 {
@@ -160,7 +160,7 @@ func TestFatalErrorIsFound(t *testing.T) {
 	}
 }
 
-// TestAttachLeavesTheProcessRunning looks at a live process.
+// TestAttachLeavesTheProcessRunning examines a live process.
 func TestAttachLeavesTheProcessRunning(t *testing.T) {
 	c := startChain(t, anyVersion, nil)
 	d, err := Attach(t.Context(), c.PID, Options{})
@@ -178,8 +178,7 @@ func TestAttachLeavesTheProcessRunning(t *testing.T) {
 	}
 }
 
-// moved returns a core of a program that is not where it was any more, and where it
-// is now.
+// moved returns a core of a program that is no longer where it was, and where it is now.
 func moved(t *testing.T) (path, program string, c chain) {
 	t.Helper()
 	node, err := os.ReadFile(nodetest.Node(t, anyVersion))
@@ -281,7 +280,7 @@ func TestMissingProgramIsSaid(t *testing.T) {
 	}
 }
 
-// TestMemoryComesFromFilesToo reads V8's version, which the core leaves to the file.
+// TestMemoryComesFromFilesToo reads V8's version, which is not in the core but in the file.
 func TestMemoryComesFromFilesToo(t *testing.T) {
 	c := startChain(t, anyVersion, nil)
 	d := dumped(t, c.PID, Options{})

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// fatal are the functions by which V8 and Node.js give a process up.
+// fatal are the functions with which V8 and Node.js abort a process.
 var fatal = []string{
 	"V8_Fatal", "v8::Utils::ReportOOMFailure", "v8::Utils::ReportApiFailure",
 	"v8::internal::V8::FatalProcessOutOfMemory", "node::OnFatalError", "node::OOMErrorHandler", "node::Assert",
 	"napi_fatal_error",
 }
 
-// Limits on the search for words among what these functions have on the stack.
+// Limits on the search for texts in these functions' stack frames.
 const (
 	maxFatalBytes   = 64 << 10
 	minFatalText    = 8
 	maxFatalText    = 512
-	maxFatalTexts   = 2 // where it was, and what it was
+	maxFatalTexts   = 2 // where it happened, and what
 	messageStarts   = 0xdecade10
 	messageEnds     = 0xdecade11
 	messageCapacity = 512 // bytes between the two (src/base/logging.cc)
 )
 
-// FatalError is what V8 or Node.js said when it gave the process up, such as that
-// the heap was full; empty if it did not, or if that is not found. It is put
-// together from texts that the functions which ended the process refer to.
+// FatalError returns what V8 or Node.js said when it aborted the process, such as that
+// the heap was full; empty if it did not abort, or the text is not found. It is put
+// together from texts that the aborting functions refer to.
 func (d *Dump) FatalError() string {
 	if len(d.threads) == 0 || d.v8 == nil {
 		return ""
@@ -56,8 +56,8 @@ func (d *Dump) FatalError() string {
 	return strings.Join(texts, " ")
 }
 
-// constant returns the text of V8's or Node.js's file at an address, if it is one
-// for people.
+// constant returns the text at an address in V8's or Node.js's file, if it is meant for
+// people.
 func (d *Dump) constant(address uint64) string {
 	p, ok := d.partAt(address)
 	if !ok || p.module != d.v8 {
@@ -68,7 +68,7 @@ func (d *Dump) constant(address uint64) string {
 	}
 	before := make([]byte, 1)
 	if _, err := d.ReadAt(before, address-1); err != nil || before[0] != 0 {
-		return "" // within a text
+		return "" // inside a text
 	}
 	text, err := d.cString(address)
 	if err != nil || len(text) < minFatalText || len(text) > maxFatalText || !strings.Contains(text, " ") {
@@ -80,8 +80,8 @@ func (d *Dump) constant(address uint64) string {
 	return text
 }
 
-// failureMessage returns the text that V8 leaves on the stack for whoever looks at
-// a core, when one of its checks fails.
+// failureMessage returns the text that V8 leaves on the stack for readers of a core
+// when one of its checks fails.
 func (d *Dump) failureMessage(low, high uint64) string {
 	for address := low; address < high; address += 8 {
 		first, err := d.word(address)

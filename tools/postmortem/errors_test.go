@@ -8,8 +8,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestStackOfAnErrorIsPrinted compares the stacks of errors that no program has read
-// with those of errors made in the same place that it has.
+// TestStackOfAnErrorIsPrinted compares the stacks of errors that the program has not
+// read with those, made in the same place, that it has read.
 func TestStackOfAnErrorIsPrinted(t *testing.T) {
 	const source = `class Wrong extends TypeError {}
 Wrong.prototype.name = 'Wrong';

@@ -26,16 +26,16 @@ import (
 type module struct {
 	path     string // as the process named it
 	mappings []core.Mapping
-	buildID  string // by what is in the core; empty if that does not say
+	buildID  string // as found in the core; empty if it is not there
 	found    string // the file that is open
-	err      error  // why none is
+	err      error  // why no file is open
 
 	file io.ReaderAt
 	elf  *elfsym.File
-	bias uint64 // of addresses in the process above those in the file
+	bias uint64 // of addresses in the process relative to those in the file
 
-	unwind    *unwind.Table // nil until it was asked for
-	unwindErr error         // why there is none
+	unwind    *unwind.Table // nil until needed
+	unwindErr error         // why there are no tables
 }
 
 func (m *module) close() error { return m.elf.Close() }
@@ -54,7 +54,7 @@ func (m *module) unwindTable() (*unwind.Table, error) {
 // deleted ends the path of a file that was removed or replaced while it was mapped.
 const deleted = " (deleted)"
 
-// modulesOf returns the files that run code, with all that is mapped of them.
+// modulesOf returns the files that have code, with all their mappings.
 func modulesOf(mappings []core.Mapping, runs func(core.Mapping) bool) []*module {
 	byPath := make(map[string]*module)
 	var all []*module
@@ -72,7 +72,7 @@ func modulesOf(mappings []core.Mapping, runs func(core.Mapping) bool) []*module 
 	return all
 }
 
-// order is greater for the file that the program's entry is in.
+// order is greater for the file that holds the program's entry point.
 func (m *module) order(entry uint64) int {
 	for _, mapping := range m.mappings {
 		if entry >= mapping.Start && entry < mapping.End {
@@ -93,7 +93,7 @@ func (m *module) use(r io.ReaderAt) (err error) {
 	if file.Type() == elf.ET_EXEC {
 		return nil
 	}
-	// V8 may map the part that holds its builtins once more: the largest decides.
+	// V8 may map the part that holds its builtins a second time: the largest decides.
 	largest := slices.MaxFunc(m.mappings, func(a, b core.Mapping) int { return cmp.Compare(a.End-a.Start, b.End-b.Start) })
 	middle := (largest.End - largest.Start) / 2 // its ends may hold another segment's bytes
 	if address, ok := file.Address(largest.Offset + middle); ok {
@@ -109,8 +109,8 @@ const (
 	buildIDType = 3       // NT_GNU_BUILD_ID
 )
 
-// buildID returns the build ID of a module from its first page in the core, empty
-// if that is not there.
+// buildID returns the build ID of a module from its first page in the core, empty if
+// that page is not there.
 func (d *Dump) buildID(m *module) string {
 	at := slices.IndexFunc(m.mappings, func(m core.Mapping) bool { return m.Offset == 0 })
 	if at < 0 {
@@ -169,20 +169,20 @@ func noteBuildID(notes []byte) string {
 	return ""
 }
 
-// A finder opens the files that a process had mapped, which may have gone, or be on
+// A finder opens the files that a process had mapped. They may be gone, or be on
 // another machine.
 type finder struct {
 	exe     string
 	folders []string
-	process *process.Process // the live one; nil for a core
+	process *process.Process // the live process; nil for a core
 	files   *reader.Reader
 
-	ids map[string][]string // files of folders by build ID; nil until they were searched
+	ids map[string][]string // files in the folders by build ID; nil until they are searched
 }
 
 var errNotFound = errors.New("not found (give a folder that has it; for the program also --exe)")
 
-// open opens the file of m, or says in m.err why not.
+// open opens the file of m, or stores in m.err why it cannot.
 func (f *finder) open(m *module, isProgram bool) {
 	if isProgram && f.exe != "" {
 		m.err = f.try(m, f.exe)
@@ -196,7 +196,7 @@ func (f *finder) open(m *module, isProgram bool) {
 	}
 	path, gone := strings.CutSuffix(m.path, deleted)
 	var paths []string
-	if !gone || m.buildID != "" { // what has the path now may be another
+	if !gone || m.buildID != "" { // another file may have the path now
 		paths = append(paths, path)
 	}
 	paths = append(paths, f.inFolders(m)...)
@@ -232,7 +232,7 @@ func (f *finder) live(m *module) error {
 	return closeOn(m.use(file), file)
 }
 
-// try opens path as the file of m. It must have m's build ID, where that is known.
+// try opens path as the file of m. It must have m's build ID, if that is known.
 func (f *finder) try(m *module, path string) error {
 	file, err := f.files.Open(path)
 	if err != nil {
@@ -282,10 +282,10 @@ func (f *finder) inFolders(m *module) []string {
 	return paths
 }
 
-// maxFiles bounds the files that are looked at in the folders.
+// maxFiles bounds the files inspected in the folders.
 const maxFiles = 1 << 16
 
-// search notes the build IDs of all files in the folders and below.
+// search records the build IDs of all files in and below the folders.
 func (f *finder) search() {
 	if f.ids != nil {
 		return
@@ -295,7 +295,7 @@ func (f *finder) search() {
 	for _, folder := range f.folders {
 		filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
-				return nil // what cannot be seen is not there
+				return nil // skip what cannot be read
 			}
 			if left--; left < 0 {
 				return fs.SkipAll
@@ -308,8 +308,8 @@ func (f *finder) search() {
 	}
 }
 
-// fileBuildID returns the build ID of an ELF file that has its code: one with
-// nothing but symbols for a debugger is not what was mapped.
+// fileBuildID returns the build ID of an ELF file that contains code: a file with only
+// debug symbols is not what was mapped.
 func fileBuildID(path string) (id string, ok bool) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return "", false

@@ -13,20 +13,20 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// Exported says what a snapshot holds.
+// Exported describes what a snapshot holds.
 type Exported struct {
 	Nodes   int `json:"nodes"`
 	Edges   int `json:"edges"`
 	Strings int `json:"strings"`
 }
 
-// Bounds on the text in a snapshot: V8's own has 1024 characters of a string at most.
+// Bounds on the text in a snapshot: V8's own has at most 1024 characters of a string.
 const (
 	maxExportText  = 1 << 10 // characters of one string
-	maxExportTexts = 1 << 28 // bytes in all; further strings are named by their kind only
+	maxExportTexts = 1 << 28 // bytes in all; strings beyond that are named only by their kind
 )
 
-// snapshotMeta is the head of V8's snapshot format, as of V8 12; readers go by it.
+// snapshotMeta is the head of V8's snapshot format, as of V8 12; readers rely on it.
 const snapshotMeta = `{"snapshot":{"meta":{` +
 	`"node_fields":["type","name","id","self_size","edge_count","detachedness"],` +
 	`"node_types":[["hidden","array","string","object","code","closure","regexp","number","native","synthetic",` +
@@ -66,18 +66,18 @@ const (
 	edgeShortcut
 )
 
-// Nodes before those of objects: the one that Chrome starts from, and its roots.
+// Nodes before those of objects: Chrome's start node, and the roots.
 const syntheticNodes = 2
 
-// Export writes the live objects as a heap snapshot that Chrome DevTools opens.
-// Until it is done, what goes into it is in files in the folder for temporary
-// files, which take as much room as the snapshot.
+// Export writes the live objects as a heap snapshot that Chrome DevTools opens. Until it
+// is done, the contents are in files in the directory for temporary files, which take as
+// much room as the snapshot.
 func (g *Graph) Export(ctx context.Context, w io.Writer) (_ *Exported, err error) {
 	e := &exporter{
 		Graph: g, ordinal: make([]uint32, g.Len()), texts: map[string]int{}, functions: map[v8.Value]string{},
 		slots: map[uint32]bool{},
 	}
-	e.shared, _ = g.heap.Offset("JSFunction", "shared") // no V8 lacks it
+	e.shared, _ = g.heap.Offset("JSFunction", "shared") // every V8 has it
 	for _, part := range []**filePart{&e.nodes, &e.edges} {
 		if *part, err = newPart(); err != nil {
 			return nil, fmt.Errorf("export: %w", err)
@@ -94,7 +94,7 @@ func (g *Graph) Export(ctx context.Context, w io.Writer) (_ *Exported, err error
 	return &e.written, nil
 }
 
-// A filePart is a part of a snapshot, numbers with commas, in a file without a name.
+// A filePart is a part of a snapshot, comma-separated numbers, in an unnamed file.
 type filePart struct {
 	file *os.File
 	out  *bufio.Writer
@@ -112,7 +112,7 @@ func newPart() (*filePart, error) {
 	return &filePart{file: file, out: bufio.NewWriterSize(file, pageAlign)}, nil
 }
 
-// add adds numbers. Errors are those of copyTo.
+// add adds numbers. Errors are reported by copyTo.
 func (p *filePart) add(first bool, numbers ...uint64) {
 	p.line = p.line[:0]
 	for _, n := range numbers {
@@ -125,7 +125,7 @@ func (p *filePart) add(first bool, numbers ...uint64) {
 	p.out.Write(append(p.line, '\n'))
 }
 
-// copyTo writes all that was added.
+// copyTo writes everything that was added.
 func (p *filePart) copyTo(w io.Writer) error {
 	if err := p.out.Flush(); err != nil {
 		return err
@@ -137,24 +137,24 @@ func (p *filePart) copyTo(w io.Writer) error {
 	return err
 }
 
-// An exporter makes a snapshot.
+// An exporter creates a snapshot.
 type exporter struct {
 	*Graph
 	nodes, edges *filePart
-	ordinal      []uint32            // by ID: of its node
+	ordinal      []uint32            // by ID: of the object's node
 	texts        map[string]int      // numbers
 	order        []string            // texts by number
-	shared       int                 // where in a closure its definition is
+	shared       int                 // offset of a closure's definition
 	functions    map[v8.Value]string // names by definition
-	slots        map[uint32]bool     // taken by pages, for their objects' numbers
-	page         uint64              // of the object at hand
+	slots        map[uint32]bool     // taken by pages, for numbering their objects
+	page         uint64              // of the current object
 	slot         uint32              // the page's
 	size         int                 // bytes of texts
-	count        uint64              // edges of the node at hand
+	count        uint64              // edges of the current node
 	written      Exported
 }
 
-// collect makes the nodes and the edges.
+// collect creates the nodes and the edges.
 func (e *exporter) collect(ctx context.Context) error {
 	next := uint32(syntheticNodes)
 	for id := range ID(e.Len()) {
@@ -175,7 +175,7 @@ func (e *exporter) collect(ctx context.Context) error {
 	return nil
 }
 
-// synthetic adds the node that Chrome starts from, and that of the roots.
+// synthetic adds Chrome's start node and the node of the roots.
 func (e *exporter) synthetic() {
 	for id := range ID(e.Len()) {
 		if e.IsLive(id) && e.Map(id).Kind == "JSGlobalObject" {
@@ -192,14 +192,14 @@ func (e *exporter) synthetic() {
 	e.node(nodeSynthetic, "(GC roots)", 3, 0)
 }
 
-// node adds a node, whose edges have been added.
+// node adds a node, after its edges.
 func (e *exporter) node(kind uint64, name string, id, size uint64) {
 	e.nodes.add(e.written.Nodes == 0, kind, e.text(name), id, size, e.count, 0)
 	e.written.Nodes++
 	e.count = 0
 }
 
-// edge adds an edge of the node to come.
+// edge adds an edge of the next node.
 func (e *exporter) edge(kind, nameOrIndex uint64, to ID) {
 	if !e.IsLive(to) {
 		return

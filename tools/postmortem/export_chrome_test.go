@@ -16,17 +16,17 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// A chromium is a headless Chromium with one page, which may import the modules of
-// its DevTools. It is spoken to over pipes, in the DevTools' own protocol.
+// A chromium is a headless Chromium with one page, which may import the modules of its
+// DevTools. It is controlled over pipes, with the DevTools protocol.
 type chromium struct {
 	t       *testing.T
 	in      *os.File
 	out     *bufio.Reader
 	sent    int    // messages
-	session string // the page's; empty for the browser itself
+	session string // the page's session; empty for the browser itself
 }
 
-// chromiumLimit is how long a browser may take for all that a test asks of it.
+// chromiumLimit is how long a browser may take for everything a test does with it.
 const chromiumLimit = 2 * time.Minute
 
 // openDevTools starts a browser, which ends with the test.
@@ -80,7 +80,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 }
 
 // call sends one message and decodes the answer's result into what result points to,
-// if it is not nil.
+// unless it is nil.
 func (c *chromium) call(method string, params map[string]any, result any) {
 	c.t.Helper()
 	c.sent++
@@ -99,7 +99,7 @@ func (c *chromium) call(method string, params map[string]any, result any) {
 		ID            int
 		Result, Error json.RawMessage
 	}
-	for answer.ID != c.sent { // what has no ID is an event
+	for answer.ID != c.sent { // a message without an ID is an event
 		data, err := c.out.ReadBytes(0)
 		if err != nil {
 			c.t.Fatalf("read answer to %s: %v", method, err)
@@ -119,7 +119,7 @@ func (c *chromium) call(method string, params map[string]any, result any) {
 	}
 }
 
-// An evaluated is what a script has come to.
+// An evaluated is the result of a script.
 type evaluated struct {
 	Result struct {
 		ObjectID string
@@ -128,7 +128,7 @@ type evaluated struct {
 	ExceptionDetails json.RawMessage
 }
 
-// evaluate runs a script in the page and waits for the promise that it may return.
+// evaluate runs a script in the page and waits for the promise if it returns one.
 func (c *chromium) evaluate(script string, byValue bool) evaluated {
 	c.t.Helper()
 	var e evaluated
@@ -144,15 +144,15 @@ func (c *chromium) evaluate(script string, byValue bool) evaluated {
 // A chromeView is what Chrome shows of a heap snapshot.
 type chromeView struct {
 	Nodes     int
-	IDs       int    // different ones
+	IDs       int    // distinct ones
 	Unreached int    // nodes
 	Total     uint64 // bytes
 	Classes   map[string]struct {
 		Count    int
-		Bytes    uint64 // what V8 keeps for these objects only is theirs
+		Bytes    uint64 // including what V8 keeps only for these objects
 		Retained uint64 // bytes
 	}
-	Concatenated []string // what strings come to that consist of others
+	Concatenated []string // the text of strings that consist of others
 	Warnings     []string
 }
 
@@ -172,8 +172,8 @@ func (c *chromium) view(path string) chromeView {
 	return view
 }
 
-// TestExportOpensInChrome has Chrome's own parser read the snapshot of a core and the
-// one that the process itself wrote, and compares.
+// TestExportOpensInChrome has Chrome's own parser read the snapshot of a core and the one
+// that the process itself wrote, and compares them.
 func TestExportOpensInChrome(t *testing.T) {
 	versions := []string{"22.23.3"}
 	if matrix() {
@@ -246,11 +246,11 @@ func chromeCountsAsACensusDoes(t *testing.T, g *Graph, got chromeView, facts cen
 	}
 }
 
-// summedUp are classes that Chrome divides by properties, or sums up with others.
+// summedUp are classes that Chrome splits by properties, or merges with others.
 var summedUp = []string{"Object", "Function", "RegExp"}
 
 // chromeFindsTheSameInV8sOwn compares with a snapshot that the program wrote before it
-// printed anything: node has loaded some more modules of its own since.
+// printed anything: node has loaded a few more modules of its own since.
 func chromeFindsTheSameInV8sOwn(t *testing.T, got, want chromeView, facts censusFacts) {
 	t.Helper()
 	for _, class := range facts.Classes {
@@ -273,7 +273,7 @@ func chromeFindsTheSameInV8sOwn(t *testing.T, got, want chromeView, facts census
 	}
 }
 
-// near reports whether got differs from want by no more than a share of this.
+// near reports whether got differs from want by at most that share of want.
 func near[T int | uint64](got, want T, share float64) bool {
 	return math.Abs(float64(got)-float64(want)) <= share*float64(want)
 }

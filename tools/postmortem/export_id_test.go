@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestExportNumbersObjectsIn32Bits has pages whose addresses Chrome would take for the
-// same ones, since it keeps 32 bits of a number.
+// TestExportNumbersObjectsIn32Bits has pages whose addresses look the same to Chrome,
+// which keeps 32 bits of a number.
 func TestExportNumbersObjectsIn32Bits(t *testing.T) {
 	const head = 0x118
 	var o Objects
@@ -21,7 +21,7 @@ func TestExportNumbersObjectsIn32Bits(t *testing.T) {
 		return ids
 	}
 	got, again := number(), number()
-	seen := map[uint64]bool{1: true, 3: true} // the nodes that are no objects
+	seen := map[uint64]bool{1: true, 3: true} // the nodes that are not objects
 	for i, id := range got {
 		if id >= 1<<32 || seen[id] || id != again[i] {
 			t.Errorf("number of object %d = %d, then %d, want one of 32 bits that no other has", i, id, again[i])

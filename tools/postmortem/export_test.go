@@ -55,8 +55,8 @@ func (s *snapshot) objects(t testing.TB) map[string]int {
 	return counts
 }
 
-// check checks that all numbers in a snapshot are of what there is, and that every
-// node can be reached from the first.
+// check checks that all numbers in a snapshot refer to something that exists, and that
+// every node can be reached from the first.
 func (s *snapshot) check(t testing.TB) {
 	t.Helper()
 	nodeSize, edgeSize := len(s.Snapshot.Meta.NodeFields), len(s.Snapshot.Meta.EdgeFields)
@@ -99,7 +99,7 @@ func (s *snapshot) check(t testing.TB) {
 	}
 }
 
-// edgesOf returns the names of a node's edges that have one, and where they lead to.
+// edgesOf returns the names of a node's named edges and where they lead.
 func (s *snapshot) edgesOf(class string) map[string]string {
 	nodeSize, edge := len(s.Snapshot.Meta.NodeFields), 0
 	for n := range s.Snapshot.NodeCount {

@@ -7,8 +7,8 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// nodeTypes are the snapshot's types of what is neither a string nor an object of a
-// program's, by V8's class; the rest is hidden.
+// nodeTypes are the snapshot's types of nodes that are neither strings nor a program's
+// objects, by V8's class; all others are hidden.
 var nodeTypes = map[string]uint64{
 	"FixedArray": nodeArray, "FixedDoubleArray": nodeArray, "PropertyArray": nodeArray, "NameDictionary": nodeArray,
 	"NumberDictionary": nodeArray, "OrderedHashMap": nodeArray, "OrderedHashSet": nodeArray, "EphemeronHashTable": nodeArray,
@@ -21,7 +21,7 @@ var nodeTypes = map[string]uint64{
 	"Map": nodeShape, "DescriptorArray": nodeShape, "TransitionArray": nodeShape,
 }
 
-// nodeNames are their names, as in V8's own snapshots; that of the others is their class.
+// nodeNames are their names, as in V8's own snapshots; all others are named by their class.
 var nodeNames = map[string]string{
 	"FixedArray": "(array)", "FixedDoubleArray": "(array)", "PropertyArray": "(object properties)",
 	"NameDictionary": "(object properties)", "HeapNumber": "heap number", "BigInt": "bigint", "Symbol": "symbol",
@@ -35,9 +35,9 @@ func (e *exporter) object(id ID) {
 	e.node(kind, name, e.nodeID(id, o.Address), e.Bytes(id))
 }
 
-// nodeID returns a number for an object that no other has, of 32 bits as Chrome
-// keeps of it, and which the same object has in a later snapshot of the process as
-// long as V8 does not move it: then Chrome can compare the two.
+// nodeID returns a unique number for an object. It has 32 bits, which is what Chrome
+// keeps, and stays the same in a later snapshot of the process as long as V8 does not
+// move the object: then Chrome can compare the two.
 func (e *exporter) nodeID(id ID, address uint64) uint64 {
 	page := e.pageOf(id)
 	if page.Address != e.page {
@@ -50,14 +50,14 @@ func (e *exporter) nodeID(id ID, address uint64) uint64 {
 	return uint64(e.slot)*idsInSlot + (address-page.Address)/wordSize
 }
 
-// Numbers of objects come in slots, one for each page.
+// Numbers of objects are allotted in slots, one for each page.
 const (
 	idsInSlot = pageAlign / wordSize
 	idSlots   = 1 << 32 / idsInSlot // of 32 GiB; in a larger heap, numbers are not unique
 )
 
-// chromeGroups are the names by which Chrome sums up what is not of the type object.
-// Where objects have the same name, it loses the ones or the others.
+// chromeGroups are the names under which Chrome groups nodes that are not of the type
+// object. If objects have the same name, it loses one of the two groups.
 var chromeGroups = []string{"Function", "RegExp"}
 
 // describe returns the type and the name of an object's node.
@@ -94,7 +94,7 @@ func (e *exporter) describe(o v8.Object) (kind uint64, name string) {
 	return kind, "system / " + kindName(o)
 }
 
-// functionName returns the name of a closure, which is that of all of the same definition.
+// functionName returns the name of a closure, which all closures of its definition share.
 func (e *exporter) functionName(o v8.Object) string {
 	shared, err := e.heap.Field(o, e.shared)
 	if name, ok := e.functions[shared]; ok && err == nil {
@@ -146,7 +146,7 @@ func (e *exporter) references(id ID, o v8.Object) {
 	}
 }
 
-// stored adds the edges of an object that V8 keeps in a store of its own.
+// stored adds the edges of an object that V8 keeps in a separate store.
 func (e *exporter) stored(owner v8.Object, link Link, store ID) {
 	if link.How != ByField {
 		return
@@ -155,7 +155,7 @@ func (e *exporter) stored(owner v8.Object, link Link, store ID) {
 	switch o.Map.Kind {
 	case "PropertyArray":
 		names := map[int]string{}
-		fields, _ := e.heap.MapFields(owner.Map) // what cannot be read has no name
+		fields, _ := e.heap.MapFields(owner.Map) // a field that cannot be read has no name
 		for _, f := range fields {
 			if f.Index >= 0 && f.Offset < 0 {
 				names[f.Index] = f.Name

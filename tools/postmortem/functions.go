@@ -12,32 +12,32 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// FunctionOptions say which closures are counted. The zero value counts all.
+// FunctionOptions say which closures to count. The zero value counts all.
 type FunctionOptions struct {
-	Name string // only those whose name has this in it
-	File string // only those whose script's name has this in it
+	Name string // only those whose name contains this
+	File string // only those whose script's name contains this
 	Live bool   // only those that are live
 }
 
-// A Definition is a function in a program's text, of which there may be closures.
+// A Definition is a function in a program's text. Any number of closures may share it.
 type Definition struct {
 	Name   string `json:"name"`
-	File   string `json:"file,omitempty"` // empty for V8's own and an embedder's
+	File   string `json:"file,omitempty"` // empty for V8's own and an embedder's functions
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
 	Tally         // of closures
 }
 
-// Functions are closures by where they are defined.
+// Functions are closures grouped by where they are defined.
 type Functions struct {
-	Definitions []*Definition `json:"definitions"` // those with most closures first
+	Definitions []*Definition `json:"definitions"` // most closures first
 	Doubts      Doubts        `json:"doubts"`
 }
 
-// Functions counts closures. Once ctx has ended it returns at once, with some of
-// them.
+// Functions counts closures. Once ctx is done it returns at once, with those counted
+// so far.
 func (g *Graph) Functions(ctx context.Context, o FunctionOptions) *Functions {
-	at, _ := g.heap.Offset("JSFunction", "shared") // no V8 lacks it
+	at, _ := g.heap.Offset("JSFunction", "shared") // every V8 has it
 	byShared := make(map[v8.Value]*Definition)
 	for id := range g.each(ctx) {
 		if !g.heap.IsFunction(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
@@ -45,7 +45,7 @@ func (g *Graph) Functions(ctx context.Context, o FunctionOptions) *Functions {
 		}
 		shared, err := g.heap.Field(g.Object(id), at)
 		if err != nil {
-			continue // of a part that the core does not have
+			continue // in a part that is not in the core
 		}
 		d, ok := byShared[shared]
 		if !ok {
@@ -67,7 +67,7 @@ func (g *Graph) Functions(ctx context.Context, o FunctionOptions) *Functions {
 	return f
 }
 
-// define says what and where d's function is.
+// define fills in the name and location of d's function.
 func (g *Graph) define(d *Definition) {
 	o := g.Object(d.object)
 	d.Address = Address(o.Ref())
@@ -98,7 +98,7 @@ func (f *Functions) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// Addresses are those of one closure of each definition.
+// Addresses returns the address of one closure of each definition.
 func (f *Functions) Addresses() []v8.Value {
 	addresses := make([]v8.Value, len(f.Definitions))
 	for i, d := range f.Definitions {

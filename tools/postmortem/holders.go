@@ -7,61 +7,61 @@ import (
 	"slices"
 )
 
-// What V8 keeps objects alive by is in its isolates, each one piece of memory that
-// malloc gave it, and in blocks of handles. All are told by their form.
+// What V8 uses to keep objects alive is in its isolates, each one piece of memory from
+// malloc, and in blocks of handles. All are recognized by their shape.
 //
-// A block of local handles has words that are references, one after the other; how
-// many of them count its owner says.
+// A block of local handles holds words that are references, one after the other; its
+// owner says how many of them count.
 //
-// A block of global handles has nodes that begin with a reference and their number
-// in the block; flags say whether they are in use, and weak (global-handles.cc).
+// A block of global handles holds nodes that begin with a reference and their number in
+// the block; flags say whether they are in use, and weak (global-handles.cc).
 //
 // A queue of microtasks is a ring whose size is a power of two (microtask-queue.h).
 const (
 	handleBlock  = 1022 * wordSize // bytes
 	eternalBlock = 256 * wordSize
 	nodesInBlock = 256
-	maxNodeTail  = 128 // bytes of a block after its nodes
+	maxNodeTail  = 128 // bytes in a block after its nodes
 	minRing      = 8   // microtasks
 	maxRing      = 1 << 24
 	maxList      = 1 << 24 // bytes
 	maxIsolate   = 1 << 18 // bytes; 50 to 70 thousand in Node.js 16 to 26
 	roundedUp    = 2 * chunkAlign
-	cacheKind    = "HashTable" // of the tables in V8's caches of compiled code
+	cacheKind    = "HashTable" // kind of the tables in V8's caches of compiled code
 )
 
-// A nodeForm is how the nodes in a block of handles look.
+// A nodeForm is the layout of the nodes in a block of handles.
 type nodeForm struct {
 	head, stride int  // bytes
 	index        int  // offset of a node's number
-	wide         bool // the number has two bytes
+	wide         bool // the number takes two bytes
 	flags        int  // offset of a byte
-	mask, held   byte // bits of it that say whether the node holds its object, and how
+	mask, held   byte // bits of that byte that say whether and how the node holds its object
 }
 
-// nodeForms are those of V8 9.4 to 14.6: of global handles, which are in state 1
-// when they are neither free nor weak; and of the handles that objects of C++ have,
-// whose holders are taken to be alive, in V8 before 11.3 and since.
+// nodeForms are those of V8 9.4 to 14.6: of global handles, which are in state 1 when
+// they are neither free nor weak; and of the handles of C++ objects, whose holders are
+// assumed to be alive, in V8 before 11.3 and since.
 var nodeForms = []nodeForm{
 	{0, 32, 10, false, 11, 3, 1},
 	{0, 24, 10, false, 11, 3, 1},
 	{48, 16, 10, true, 12, 1, 1},
 }
 
-// holders are what V8 keeps objects alive by.
+// holders are the things that keep V8's objects alive.
 type holders struct {
 	objects  *Objects
-	heaps    []uint64       // addresses that are in isolates
-	areas    []addressRange // that malloc manages, by address
+	heaps    []uint64       // addresses stored in isolates
+	areas    []addressRange // managed by malloc, by address
 	isolates []addressRange
-	owned    []addressRange // references that isolates have elsewhere
+	owned    []addressRange // references that isolates keep elsewhere
 	nodes    []nodeBlock
 	eternals []addressRange
 	handles  []handleBlockState    // by address
-	lists    [][]*handleBlockState // that isolates have, none empty
+	lists    [][]*handleBlockState // of the isolates, none empty
 	current  []uint64              // where isolates put their next handles
-	rings    []addressRange        // of microtasks that wait
-	left     uint64                // bytes that lists, owned and rings may still take
+	rings    []addressRange        // of pending microtasks
+	left     uint64                // bytes that lists, owned and rings may still add
 }
 
 type nodeBlock struct {
@@ -69,8 +69,8 @@ type nodeBlock struct {
 	form  nodeForm
 }
 
-// findHolders looks for all of them in what malloc gave out. It returns false where
-// V8's isolates are not in there or have no handles of a known form.
+// findHolders looks for all of them in malloc's chunks. It returns false if V8's
+// isolates are not there or have no handles of a known form.
 func findHolders(ctx context.Context, o *Objects, areas []addressRange) (h *holders, ok bool, err error) {
 	h = &holders{objects: o, heaps: o.heaps(), areas: areas}
 	for _, r := range areas {
@@ -94,7 +94,7 @@ func findHolders(ctx context.Context, o *Objects, areas []addressRange) (h *hold
 	return h, true, nil
 }
 
-// heaps returns the addresses of what stands for the isolates' heaps.
+// heaps returns the addresses that identify the isolates' heaps.
 func (o *Objects) heaps() []uint64 {
 	heaps := map[uint64]bool{}
 	for _, p := range o.mapped {
@@ -105,7 +105,7 @@ func (o *Objects) heaps() []uint64 {
 	return slices.Sorted(maps.Keys(heaps))
 }
 
-// chunk looks at a piece of memory that malloc gave out.
+// chunk inspects a chunk of malloc's memory.
 func (h *holders) chunk(c addressRange) {
 	size := c.end - c.start
 	if size <= maxIsolate && slices.ContainsFunc(h.heaps, c.has) {
@@ -125,10 +125,10 @@ func (h *holders) chunk(c addressRange) {
 	}
 }
 
-// fits reports whether malloc gives size bytes to who asks for want.
+// fits reports whether malloc returns size bytes for a request of want.
 func fits(size, want uint64) bool { return size >= want && size < want+roundedUp }
 
-// refersThroughout reports whether memory has references only.
+// refersThroughout reports whether memory holds nothing but references.
 func (h *holders) refersThroughout(at uint64, size int) bool {
 	words := make([]byte, size)
 	if _, err := h.objects.memory.ReadAt(words, at); err != nil {
@@ -142,8 +142,8 @@ func (h *holders) refersThroughout(at uint64, size int) bool {
 	return true
 }
 
-// hasNodes reports whether nodes of a form are where a block of them would begin:
-// each has its number.
+// hasNodes reports whether nodes of a form are where a block of them would begin: each
+// holds its own number.
 func (h *holders) hasNodes(start uint64, f nodeForm) bool {
 	nodes, ok := h.readNodes(nodeBlock{start, f})
 	for i := 0; ok && i < nodesInBlock; i++ {

@@ -7,17 +7,17 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// Where what holds objects is in made memory.
+// Where the things that hold objects are in made memory.
 const (
-	madeHeap    = 1 << 20 // a page of V8's, with madeObjects of two words each
+	madeHeap    = 1 << 20 // a V8 page, with madeObjects of two words each
 	madeObjects = 64
-	madeString  = 60        // that object is a string whose text is elsewhere
-	madeTable   = 61        // and that one a table
-	madeArea    = 0x1000000 // memory of malloc's
+	madeString  = 60        // this object is a string whose text is elsewhere
+	madeTable   = 61        // and this one a table
+	madeArea    = 0x1000000 // memory managed by malloc
 	madeSize    = 0x20000
 )
 
-// made is a heap, and malloc's memory whose chunks hold its objects.
+// made is a heap, and malloc memory whose chunks hold its objects.
 type made struct {
 	m  madeMemory
 	o  *Objects
@@ -27,8 +27,8 @@ type made struct {
 // madeObject returns a reference to an object.
 func madeObject(n int) uint64 { return madeHeap + 0x100 + 16*uint64(n) + 1 }
 
-// makeHolders lays out chunks with room for so many bytes each: the first is an
-// isolate, the second a block of global handles. More come after them.
+// makeHolders lays out chunks with room for so many bytes each: the first is an isolate,
+// the second a block of global handles, then the others.
 func makeHolders(sizes ...uint64) *made {
 	h := &made{m: madeMemory{madeArea: make([]byte, madeSize)}}
 	h.o = &Objects{memory: h.m, kind: make([]uint32, madeObjects), words: slices.Repeat([]uint32{2}, madeObjects)}
@@ -66,7 +66,7 @@ func (h *made) node(i, object uint64, flags byte) {
 	h.m.put(h.at[1]+32*i, object, i<<16|uint64(flags)<<24)
 }
 
-// roots returns the objects that are held, by what.
+// roots returns the objects that are held, and by what.
 func (h *made) roots(t *testing.T) map[int]Holder {
 	t.Helper()
 	roots, _, err := h.o.roots(t.Context(), nil)
@@ -98,17 +98,17 @@ func TestGlobalHandlesHoldUnlessWeakOrFree(t *testing.T) {
 	h.node(4, madeObject(2), 2) // weak
 	h.node(5, madeObject(3), 0) // free, and not overwritten
 	h.node(6, madeObject(4), 1|3<<3)
-	h.m.put(h.at[2], madeObject(5)) // memory that nothing is known of
+	h.m.put(h.at[2], madeObject(5)) // memory of unknown use
 	h.check(t, map[int]Holder{1: ByGlobal, 4: ByGlobal})
 }
 
 func TestIsolateHolds(t *testing.T) {
 	h := makeHolders(256, 80, 64, 128)
 	h.m.put(h.at[0]+0x40, madeObject(1))
-	h.m.put(h.at[0]+0x80, h.at[2], h.at[2]+24, h.at[2]+256) // a list that has three
+	h.m.put(h.at[0]+0x80, h.at[2], h.at[2]+24, h.at[2]+256) // a list of three
 	h.m.put(h.at[2], madeObject(2), madeObject(3), madeObject(4), madeObject(5))
 	h.m.put(h.at[3], h.at[0], madeObject(6))
-	h.m.put(h.at[3]+16, h.at[0], 0, madeObject(madeTable)) // part of V8 that the isolate has elsewhere
+	h.m.put(h.at[3]+16, h.at[0], 0, madeObject(madeTable)) // a part of V8 that the isolate keeps elsewhere
 	h.m.put(h.at[4], madeObject(7))
 	h.m.put(h.at[0]+0xc0, h.at[5], h.at[5]+16, h.at[5]+128) // a list of strings
 	h.m.put(h.at[5], madeObject(madeString), madeObject(8))
@@ -142,13 +142,13 @@ func TestHandlesHoldUpToTheNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := makeHolders(handleBlock, handleBlock, handleBlock, 24, 80, 80)
-			h.m.put(h.at[0]+0x300, h.at[4], h.at[4]+limit) // one that there is in any case
+			h.m.put(h.at[0]+0x300, h.at[4], h.at[4]+limit) // one that always exists
 			for i := range uint64(8) {
 				h.m.put(h.at[2]+8*i, madeObject(int(i)))
 				h.m.put(h.at[3]+8*i, madeObject(10+int(i)))
 				h.m.put(h.at[4]+8*i, madeObject(20+int(i)))
 			}
-			h.m.put(h.at[5], h.at[2], h.at[3], h.at[4]) // the list of blocks; the last is not in it any more
+			h.m.put(h.at[5], h.at[2], h.at[3], h.at[4]) // the list of blocks, which no longer has the last
 			h.m.put(h.at[7], h.at[4]+next, h.at[4]+limit)
 			own(h, h.at[5], h.at[6])
 			want := map[int]Holder{10: ByHandle, 11: ByHandle, 12: ByHandle}
@@ -209,7 +209,7 @@ func TestMicrotasksHoldWhileTheyWait(t *testing.T) {
 		{3, 2, []int{2, 3, 4}},
 		{4, 6, []int{6, 7, 0, 1}},
 		{capacity, 0, []int{0, 1, 2, 3, 4, 5, 6, 7}},
-		{capacity + 1, 0, nil}, // no queue
+		{capacity + 1, 0, nil}, // not a queue
 		{1, capacity, nil},
 	} {
 		h.m.put(queue+8, test.size, capacity, test.start, ring)
@@ -224,7 +224,7 @@ func TestMicrotasksHoldWhileTheyWait(t *testing.T) {
 func TestAllCountsWhereHoldersAreNotKnown(t *testing.T) {
 	h := makeHolders(64)
 	h.node(7, madeObject(0), 2)
-	h.m.put(h.at[1]+32*200+8, 0) // not its number: no block of handles
+	h.m.put(h.at[1]+32*200+8, 0) // not its number: not a block of handles
 	h.m.put(h.at[2], madeObject(1))
 	h.check(t, map[int]Holder{0: ByMemory, 1: ByMemory})
 	if !h.o.Doubts.Loose {

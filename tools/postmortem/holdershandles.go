@@ -5,22 +5,22 @@ import (
 	"sort"
 )
 
-// V8 lists the blocks of handles that an owner has, oldest first, and keeps where in
-// the newest the next handle is to be put and where that block ends. All others are
-// full (src/handles/handles.h, local-handles.h, persistent-handles.h).
+// V8 lists the blocks of handles of each owner, oldest first, and stores where in the
+// newest block the next handle goes and where that block ends. All other blocks are full
+// (src/handles/handles.h, local-handles.h, persistent-handles.h).
 //
-// Of an isolate that place is in itself; its list, an address and two counts, is
-// there, too, or comes after its address. Other owners have a std::vector close to
-// that place.
+// An isolate stores that position in itself; its list, an address and two counts, is
+// also there, or follows its address. Other owners have a std::vector close to that
+// position.
 const maxHandleBlocks = 1 << 20
 
 // A handleBlockState is a piece of memory that may be a block of local handles.
 type handleBlockState struct {
 	start uint64
-	used  uint64 // up to where its handles count; 0: none
+	used  uint64 // the address up to which its handles count; 0: none
 }
 
-// handleUse looks at words that are at an address: whether an owner is there.
+// handleUse examines the words at an address for an owner.
 func (h *holders) handleUse(words []byte, at uint64) {
 	word := func(i int) uint64 {
 		if (i+1)*wordSize > len(words) {
@@ -37,10 +37,10 @@ func (h *holders) handleUse(words []byte, at uint64) {
 		h.listUse(second, word(2), word(3))
 	}
 	switch b := h.blockAround(first); {
-	case inIsolate && b != nil && (second == b.start+handleBlock || second == first): // the same: none may be made
+	case inIsolate && b != nil && (second == b.start+handleBlock || second == first): // the same: none may have been created
 		h.current = append(h.current, first)
 	case b != nil && second == b.start+handleBlock:
-		for _, i := range []int{3, 4} { // after how deep scopes are, and in V8 9.4 to 12 one more word
+		for _, i := range []int{3, 4} { // after the scopes' depth, and in V8 9.4 to 12 one more word
 			h.fill(h.blockList(word(i), word(i+1), word(i+2)), first)
 		}
 	case word(4)-word(3) <= handleBlock && h.blockAround(word(3)) != nil:
@@ -50,7 +50,7 @@ func (h *holders) handleUse(words []byte, at uint64) {
 	}
 }
 
-// listUse looks at what may be an isolate's list of blocks.
+// listUse examines what may be an isolate's list of blocks.
 func (h *holders) listUse(data, room, count uint64) {
 	if count > room || room > maxHandleBlocks {
 		return
@@ -64,9 +64,9 @@ func (h *holders) isIsolate(address uint64) bool {
 	return slices.ContainsFunc(h.isolates, func(r addressRange) bool { return r.start == address })
 }
 
-// blockList returns the blocks that a list has from start to end, which may grow to
-// room. It is nil if there is none. Whatever a process says, all lists together are no
-// longer than what malloc gave out.
+// blockList returns the blocks in a list from start to end, which may grow to room. It is
+// nil if there is no list. Whatever a process claims, all lists together are no longer
+// than the memory that malloc handed out.
 func (h *holders) blockList(start, end, room uint64) []*handleBlockState {
 	if !h.isManaged(start) || start%chunkAlign != 0 || end <= start || room < end || (room-start)/wordSize > maxHandleBlocks || (end-start)%wordSize != 0 {
 		return nil
@@ -94,8 +94,8 @@ func (h *holders) blockList(start, end, room uint64) []*handleBlockState {
 	return list
 }
 
-// fill notes that the handles of an owner's blocks count up to the next, which is to
-// be put in the last of them.
+// fill records that the handles of an owner's blocks count up to next, the position in
+// the last block at which the next handle goes.
 func (h *holders) fill(list []*handleBlockState, next uint64) {
 	if len(list) == 0 {
 		return
@@ -110,8 +110,8 @@ func (h *holders) fill(list []*handleBlockState, next uint64) {
 	}
 }
 
-// fillIsolates notes which handles of isolates count. Where nothing is known of any
-// all may.
+// fillIsolates records which handles of isolates count. If nothing is known of any of
+// them, all may count.
 func (h *holders) fillIsolates() {
 	for _, next := range h.current {
 		b := h.blockAround(next)
@@ -130,7 +130,7 @@ func (h *holders) fillIsolates() {
 	}
 }
 
-// blockAround returns the block of local handles that an address is in, its end
+// blockAround returns the block of local handles that contains an address, its end
 // included.
 func (h *holders) blockAround(address uint64) *handleBlockState {
 	i := sort.Search(len(h.handles), func(i int) bool { return h.handles[i].start > address }) - 1

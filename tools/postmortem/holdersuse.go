@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// lookForUses looks through memory that malloc manages for what says which handles
-// count and which microtasks wait.
+// lookForUses searches memory managed by malloc for what says which handles count and
+// which microtasks are pending.
 func (h *holders) lookForUses(ctx context.Context, r addressRange) error {
 	const overlap = 6 * wordSize
 	buffer := make([]byte, pageAlign+overlap)
@@ -30,8 +30,8 @@ func (h *holders) lookForUses(ctx context.Context, r addressRange) error {
 	return nil
 }
 
-// use looks at words, which are at an address. After an isolate's address may come
-// the one or two tables that a cache of compiled code has (compilation-cache.h).
+// use examines the words at an address. An isolate's address may be followed by the one
+// or two tables of a cache of compiled code (compilation-cache.h).
 func (h *holders) use(words []byte, at uint64) {
 	first := wordOf(words, 0)
 	if h.isManaged(first) {
@@ -52,8 +52,7 @@ func (h *holders) isManaged(address uint64) bool {
 	return address >= h.areas[0].start && address < h.areas[last].end
 }
 
-// ringUse looks at four words in a row: those with which a queue of microtasks
-// begins.
+// ringUse examines four consecutive words, with which a queue of microtasks would begin.
 func (h *holders) ringUse(size, capacity, first, ring uint64) {
 	switch {
 	case size == 0, size > capacity, first >= capacity:
@@ -72,9 +71,9 @@ func (h *holders) ringUse(size, capacity, first, ring uint64) {
 	}
 }
 
-// listsOf finds the lists that an isolate has of objects, such as those that it was
-// made with: three addresses say where one begins, ends, and would have to grow. A
-// list of strings whose text is elsewhere does not keep them alive.
+// listsOf finds an isolate's lists of objects, such as those that it was created with:
+// three addresses say where a list begins, ends, and would have to grow. A list of
+// strings whose text is elsewhere does not keep them alive.
 func (h *holders) listsOf(isolate addressRange) {
 	words := make([]byte, isolate.end-isolate.start)
 	n, _ := h.objects.memory.ReadAt(words, isolate.start)
@@ -98,7 +97,7 @@ func (h *holders) isExternal(at uint64) bool {
 	return err == nil && strings.HasPrefix(h.kindOf(wordOf(word[:], 0)), "External")
 }
 
-// kindOf returns the kind of the object that a word refers to; none if it does not.
+// kindOf returns the kind of the object that a word refers to; empty if it refers to none.
 func (h *holders) kindOf(word uint64) string {
 	id, ok := h.objects.Find(word - 1)
 	if !ok {
@@ -107,8 +106,8 @@ func (h *holders) kindOf(word uint64) string {
 	return h.objects.Map(id).Kind
 }
 
-// with adds to what holds objects. Whatever a process says, it is no more than malloc
-// gave out.
+// with adds a range to what holds objects. Whatever a process claims, the total is no
+// more than malloc handed out.
 func (h *holders) with(ranges []addressRange, r addressRange) []addressRange {
 	if r.end-r.start > h.left {
 		return ranges

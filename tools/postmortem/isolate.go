@@ -14,10 +14,10 @@ type Isolate struct {
 	Threads []int // TIDs of those that have entered it: first the one that runs JavaScript, then V8's helpers
 }
 
-// rootBias is what V8's root register, r13, is above the isolate.
+// rootBias is the distance of V8's root register, r13, from the isolate.
 const rootBias = 0x80
 
-// isolateSlot returns where threads keep their isolate, if that is known.
+// isolateSlot returns where threads store their isolate, if that is known.
 func (d *Dump) isolateSlot() v8.TLS {
 	if d.binary == nil {
 		return v8.TLS{}
@@ -29,8 +29,8 @@ func (d *Dump) isolateSlot() v8.TLS {
 	return slot
 }
 
-// isolateOf returns the isolate that a thread has entered, 0 if none: by what the
-// thread keeps of its own, or by V8's root register.
+// isolateOf returns the isolate that a thread has entered, 0 if none: from the thread's
+// own storage, or from V8's root register.
 func (d *Dump) isolateOf(r Registers, slot v8.TLS) uint64 {
 	if d.binary == nil {
 		return 0
@@ -60,7 +60,7 @@ func (d *Dump) isIsolate(address uint64) bool {
 	return err == nil
 }
 
-// Isolates are those that threads have entered, in the threads' order.
+// Isolates returns those that threads have entered, in the threads' order.
 func (d *Dump) Isolates() []Isolate {
 	var isolates []Isolate
 	for _, t := range d.threads {
@@ -80,8 +80,8 @@ func (d *Dump) Isolates() []Isolate {
 	return isolates
 }
 
-// ownerFirst puts the thread first on whose stack the isolate's newest exit frame
-// is, or else the oldest.
+// ownerFirst moves the thread to the front whose stack holds the isolate's newest exit
+// frame, or otherwise the oldest thread.
 func (d *Dump) ownerFirst(i *Isolate) {
 	slices.Sort(i.Threads)
 	owner := slices.IndexFunc(i.Threads, func(tid int) bool {
@@ -95,7 +95,7 @@ func (d *Dump) ownerFirst(i *Isolate) {
 }
 
 // exitFrame returns the frame pointer of the newest frame by which the thread left
-// JavaScript; 0 if it has none. A helper of V8's has the isolate of another thread,
+// JavaScript; 0 if it has none. One of V8's helpers has the isolate of another thread,
 // whose frames are on another stack.
 func (d *Dump) exitFrame(t Thread) uint64 {
 	if t.Isolate == 0 || d.binary.Layout.CEntryFP == 0 {
@@ -112,8 +112,8 @@ func (d *Dump) exitFrame(t Thread) uint64 {
 	return fp
 }
 
-// stackEnd returns where the run of writable memory without a gap ends that r is
-// in: a stack may be in several regions, where the core leaves pages out.
+// stackEnd returns the end of the contiguous writable memory that contains r: a stack
+// may be in several regions if the core leaves out pages.
 func (d *Dump) stackEnd(r Region) uint64 {
 	at := slices.Index(d.regions, r)
 	end := r.End

@@ -13,8 +13,8 @@ import (
 
 // LeakOptions say what is suspicious. The zero value is useful.
 type LeakOptions struct {
-	Limit     int // of suspects of each sort; 10 if 0
-	Listeners int // for one event of one object, from which on they are many; 11 if 0, since Node.js warns of them
+	Limit     int // suspects of each sort; 10 if 0
+	Listeners int // how many for one event of one object are suspicious; 11 if 0, since Node.js warns of them
 }
 
 const (
@@ -22,12 +22,12 @@ const (
 	defaultListeners = 11
 )
 
-// Leaks are what may have grown without an end.
+// Leaks is what may be growing without bound.
 type Leaks struct {
 	Classes     []ClassShare  `json:"classes"`     // that keep most alive
 	Collections []Retainer    `json:"collections"` // arrays, maps and sets that keep most alive
-	Closures    []*Definition `json:"closures"`    // live ones with most in number
-	Listeners   []Listeners   `json:"listeners"`   // most first
+	Closures    []*Definition `json:"closures"`    // live closures, the most numerous first
+	Listeners   []Listeners   `json:"listeners"`   // most listeners first
 	Live        uint64        `json:"live"`        // bytes of all live objects
 }
 
@@ -35,19 +35,19 @@ type Leaks struct {
 type ClassShare struct {
 	Class    string  `json:"class"`
 	Count    int     `json:"count"`    // live objects
-	Retained uint64  `json:"retained"` // bytes; what one keeps for another of the class counts once
+	Retained uint64  `json:"retained"` // bytes; what one keeps for another of the class counts only once
 	Address  Address `json:"address"`  // tagged, of the one that keeps most
 }
 
-// Listeners are those that wait for one event of one object.
+// Listeners are the listeners for one event of one object.
 type Listeners struct {
 	Emitter Brief  `json:"emitter"`
 	Event   string `json:"event"`
 	Count   int    `json:"count"`
 }
 
-// Leaks tells what may have grown without an end. Once ctx has ended it returns at
-// once, with some of it.
+// Leaks reports what may be growing without bound. Once ctx is done it returns at once,
+// with what was found so far.
 func (d *Dominated) Leaks(ctx context.Context, o LeakOptions) *Leaks {
 	if o.Limit <= 0 {
 		o.Limit = defaultSuspects
@@ -74,7 +74,7 @@ func (d *Dominated) Classes() []ClassShare {
 	t := d.tree()
 	shares := map[string]*ClassShare{}
 	best := map[string]uint64{}
-	above := map[string]int{} // objects of a class on the way from the roots
+	above := map[string]int{} // objects of a class on the path from the roots
 	names := d.classNames()
 	t.visit(func(n uint32) {
 		id := d.object[n]
@@ -112,7 +112,7 @@ func (d *Dominated) Classes() []ClassShare {
 }
 
 // classNames returns the classes of the live objects by their maps' indices; "" for
-// what is no object to a program.
+// what a program does not see as an object.
 func (d *Dominated) classNames() []string {
 	g := d.graph
 	names, known := make([]string, len(g.kinds)), make([]bool, len(g.kinds))
@@ -135,9 +135,9 @@ func (d *Dominated) classNames() []string {
 	return names
 }
 
-// A dominatorTree has what each object keeps alive below it.
+// A dominatorTree holds for each object what it keeps alive.
 type dominatorTree struct {
-	first []uint32 // by number: where its own begin in below; one more at the end
+	first []uint32 // by number: where its own begin in below; one extra at the end
 	below []uint32 // numbers
 }
 
@@ -158,8 +158,8 @@ func (d *Dominated) tree() *dominatorTree {
 	return t
 }
 
-// visit goes through the tree below the roots: it enters each object before, and
-// leaves it after, those that it keeps alive.
+// visit traverses the tree below the roots: it enters each object before, and leaves it
+// after, the objects that it keeps alive.
 func (t *dominatorTree) visit(enter, leave func(n uint32)) {
 	type place struct{ number, next uint32 }
 	stack := []place{{0, t.first[0]}}
@@ -179,7 +179,7 @@ func (t *dominatorTree) visit(enter, leave func(n uint32)) {
 	}
 }
 
-// listeners returns the live objects whose events have so many listeners or more.
+// listeners returns the live objects whose events have least listeners or more.
 func (g *Graph) listeners(ctx context.Context, least int) []Listeners {
 	var found []Listeners
 	for id := range g.Select(ctx, CensusOptions{Property: "_events", Live: true}) {
@@ -190,7 +190,7 @@ func (g *Graph) listeners(ctx context.Context, least int) []Listeners {
 		}
 		o, err := g.heap.Object(events)
 		if err != nil {
-			continue // undefined, of a prototype
+			continue // undefined, in a prototype
 		}
 		properties, _ := g.heap.Properties(o) // what cannot be read is not counted
 		for _, p := range properties {
@@ -232,7 +232,7 @@ func (l *Leaks) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// Addresses are those of the classes' objects and of the collections.
+// Addresses returns the addresses of the classes' objects and of the collections.
 func (l *Leaks) Addresses() []v8.Value {
 	var addresses []v8.Value
 	for _, c := range l.Classes {

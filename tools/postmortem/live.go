@@ -11,8 +11,8 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A weakness says which references of a kind of objects do not keep what they
-// refer to alive, beside those that are tagged as weak.
+// A weakness says which references of a kind of objects do not keep their targets alive,
+// besides those that are tagged as weak.
 type weakness struct {
 	fields []int // offsets, in bytes
 	pairs  bool  // a table whose keys keep its values alive
@@ -42,8 +42,8 @@ func offsetsOf(h *v8.Heap, class string, fields ...string) []int {
 	return offsets
 }
 
-// pageAround returns the page whose memory an address is in, the empty half of the
-// new space included; nil if there is none.
+// pageAround returns the page that contains an address, including pages in the empty
+// half of the new space; nil if there is none.
 func (o *Objects) pageAround(address uint64) *Page {
 	i := sort.Search(len(o.mapped), func(i int) bool { return o.mapped[i].Address > address }) - 1
 	if i < 0 || address >= o.mapped[i].Address+o.mapped[i].Size {
@@ -52,30 +52,30 @@ func (o *Objects) pageAround(address uint64) *Page {
 	return &o.mapped[i]
 }
 
-// A Graph is the objects of a process with what refers to what, and which of them
+// A Graph is the objects of a process, the references between them, and which of them
 // are live: reachable from a root.
 type Graph struct {
 	*Objects
 	Roots []Root // by object
 	Live  int    // objects
 
-	dump  *Dump // nil if it was made of other memory
+	dump  *Dump // nil if it was built from other memory
 	links linkNames
 	live  bitSet
 	out   edges
-	in    *edges     // nil until wanted
+	in    *edges     // nil until needed
 	pairs []weakPair // by key
 
-	outside   map[ID]uint64 // bytes that objects have outside of the heap
+	outside   map[ID]uint64 // bytes that objects have outside the heap
 	dangling  []danglingRef
-	lostRoots []uint64 // addresses that roots refer to and where no object was found
+	lostRoots []uint64 // addresses to which roots refer and where no object was found
 }
 
-// A weakPair is an entry of a WeakMap: while its table and its key live, so does its value.
+// A weakPair is an entry of a WeakMap: its value is live if its table and its key are.
 type weakPair struct{ table, key, value ID }
 
-// Graph finds all objects of the process, live and dead, and what refers to what.
-// It takes about a second for each 4 million objects, and some 60 bytes for each.
+// Graph finds all objects of the process, live and dead, and the references between
+// them. It takes about a second per 4 million objects, and some 60 bytes for each.
 func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 	if d.heap == nil {
 		return nil, errors.New("find objects: no V8 is understood in this process")
@@ -92,9 +92,9 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 	return g, nil
 }
 
-// NewGraph follows the references of all objects. The threads' registers and stacks
-// refer to some, too. It walks the heap again where live objects refer to others that
-// no walk has found so far: see collection.go.
+// NewGraph follows the references of all objects. The threads' registers and stacks also
+// refer to some. It walks the heap again if live objects refer to others that no walk has
+// found so far: see collection.go.
 func NewGraph(ctx context.Context, o *Objects, stacks []LiveStack) (*Graph, error) {
 	for repairs := 0; ; repairs++ {
 		g := &Graph{Objects: o}
@@ -112,7 +112,7 @@ func NewGraph(ctx context.Context, o *Objects, stacks []LiveStack) (*Graph, erro
 	}
 }
 
-// follow finds what refers to what, and what is live.
+// follow finds the references, and which objects are live.
 func (g *Graph) follow(ctx context.Context, stacks []LiveStack) (err error) {
 	if err := g.connect(ctx); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (g *Graph) follow(ctx context.Context, stacks []LiveStack) (err error) {
 	return g.mark(ctx)
 }
 
-// each yields all objects until ctx has ended.
+// each yields all objects until ctx is done.
 func (g *Graph) each(ctx context.Context) iter.Seq[ID] {
 	return func(yield func(ID) bool) {
 		for id := range ID(g.Len()) {
@@ -134,13 +134,13 @@ func (g *Graph) each(ctx context.Context) iter.Seq[ID] {
 	}
 }
 
-// IsLive reports whether a program could still get at the object.
+// IsLive reports whether a program can still reach the object.
 func (g *Graph) IsLive(id ID) bool { return g.live.has(id) }
 
-// often is how many objects are looked at between two looks at whether to go on.
+// often is how many objects are processed between two checks of the context.
 const often = 1 << 12
 
-// mark finds the objects that are live.
+// mark finds the live objects.
 func (g *Graph) mark(ctx context.Context) error {
 	g.live = newBits(g.Len())
 	var stack []ID
@@ -159,7 +159,7 @@ func (g *Graph) mark(ctx context.Context) error {
 	for _, p := range g.pairs {
 		keys.add(p.key)
 	}
-	waiting := map[ID][]ID{} // values of live keys, by the table that is not live yet
+	waiting := map[ID][]ID{} // values of live keys, by the table that is not yet live
 	for step := 0; len(stack) > 0; step++ {
 		if step%often == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -194,7 +194,7 @@ func (g *Graph) pairsOf(key ID) []weakPair {
 	return g.pairs[first:last]
 }
 
-// firstPair returns where the pairs of a key begin.
+// firstPair returns the index at which the pairs of a key begin.
 func (g *Graph) firstPair(key ID) int {
 	if len(g.pairs) == 0 {
 		return 0

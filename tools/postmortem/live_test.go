@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// counted is how many objects a class seems to have where the program keeps n of
-// each: a prototype that is a subclass's looks like one more.
+// counted is the apparent number of objects of a class of which the program keeps n: a
+// subclass's prototype looks like one more.
 func counted(class string, n int) int {
 	if class == "Point" {
 		return n + 1
@@ -26,14 +26,14 @@ func liveObjectsAreToldFromDeadOnes(t *testing.T, g *Graph, facts censusFacts) {
 	}
 }
 
-// countByClass returns how many objects there are of each class.
+// countByClass returns the number of objects of each class.
 func countByClass(t *testing.T, g *Graph) (live, dead map[string]int) {
 	t.Helper()
 	live, dead = map[string]int{}, map[string]int{}
 	for id := range ID(g.Len()) {
 		class, err := g.heap.Class(g.Object(id))
 		if err != nil {
-			continue // of garbage
+			continue // a garbage map
 		}
 		if g.IsLive(id) {
 			live[class]++

@@ -7,7 +7,7 @@ import (
 	"ustack/tools/core"
 )
 
-// madeMemory has regions that a process may write to, with what is in them.
+// madeMemory is regions that a process may write to, with their contents.
 type madeMemory map[uint64][]byte
 
 func (m madeMemory) Regions() []Region {
@@ -42,7 +42,7 @@ func (m madeMemory) put(address uint64, words ...uint64) {
 	}
 }
 
-// NextData finds data anywhere: zeros in made memory are as good as others.
+// NextData finds data anywhere: zeros in made memory count as data.
 func (m madeMemory) NextData(address uint64) (uint64, bool) {
 	for _, r := range m.Regions() {
 		if address < r.End {

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// glibc's malloc keeps a chunk's size before it, in a word of its own whose low
-// bits are flags; the bit of a chunk in use is in the next one (malloc/malloc.c).
+// glibc's malloc stores a chunk's size before it, in a separate word whose low bits are
+// flags; the flag for a chunk in use is in the next chunk (malloc/malloc.c).
 const (
-	chunkSize     = 8  // where in a chunk its size is
-	chunkFlags    = 7  // bits of it that are flags
+	chunkSize     = 8  // offset of a chunk's size
+	chunkFlags    = 7  // bits of the size that are flags
 	previousInUse = 1  // flag
-	mappedAlone   = 2  // flag of a chunk in memory of its own
-	chunkHead     = 16 // bytes before what the program uses
+	mappedAlone   = 2  // flag of a chunk in a mapping of its own
+	chunkHead     = 16 // bytes before the program's part
 	minChunk      = 32 // bytes
 	chunkAlign    = 16
-	fencepost     = 16      // size of what marks an area's end
-	minMapped     = 1 << 17 // bytes of a chunk in memory of its own, at least
-	arenaAlign    = 1 << 26 // of the memory that threads other than the first allocate from
+	fencepost     = 16      // size that marks an area's end
+	minMapped     = 1 << 17 // least bytes of a chunk in a mapping of its own
+	arenaAlign    = 1 << 26 // of the memory from which all threads but the first allocate
 	maxArenaHead  = 1 << 12 // bytes before its first chunk; 0x8b0 in glibc 2.36
-	manyChunks    = 16      // in a row are no accident
+	manyChunks    = 16      // in a row cannot be an accident
 )
 
 // An addressRange is a range of addresses.
@@ -27,9 +27,9 @@ type addressRange struct{ start, end uint64 }
 
 func (r addressRange) has(address uint64) bool { return address >= r.start && address < r.end }
 
-// mallocArea returns the chunks that glibc's malloc manages, one after the other
-// from the start of a range or close to it; none if malloc does not manage it. Each
-// that is looked at takes one from left, which ends the search at 0.
+// mallocArea returns the chunks that glibc's malloc manages, one after the other from
+// the start of a range or close to it; none if malloc does not manage it. Each chunk
+// examined takes one from left; at 0 the search ends.
 func mallocArea(m Memory, r addressRange, left *uint64) addressRange {
 	first, last, least := r.start, r.start, manyChunks
 	if size := arenaSize(m, r); size != 0 {
@@ -37,7 +37,7 @@ func mallocArea(m Memory, r addressRange, left *uint64) addressRange {
 		last, least = min(r.start+maxArenaHead, r.end), 1
 	}
 	longest := addressRange{}
-	for at := first; at <= last && longest.end < r.end; at += chunkAlign { // what is before the first may look like one
+	for at := first; at <= last && longest.end < r.end; at += chunkAlign { // what precedes the first may look like a chunk
 		if end := chunksEnd(m, addressRange{at, r.end}, least, left); end > longest.end {
 			longest = addressRange{at, end}
 		}
@@ -45,9 +45,9 @@ func mallocArea(m Memory, r addressRange, left *uint64) addressRange {
 	return longest
 }
 
-// arenaSize returns how long a piece of a thread's arena is that begins where a
-// range does: it says where the arena's own data is, close to the start of some
-// piece, and its size in whole pages (malloc/arena.c). It is 0 if there is none.
+// arenaSize returns the size of a piece of a thread's arena that begins where a range
+// does: the piece says where the arena's own data is, close to the start of some piece,
+// and its size in whole pages (malloc/arena.c). It is 0 if there is no such piece.
 func arenaSize(m Memory, r addressRange) uint64 {
 	var head [3 * wordSize]byte
 	if r.start%arenaAlign != 0 {
@@ -66,8 +66,8 @@ func arenaSize(m Memory, r addressRange) uint64 {
 	return size
 }
 
-// chunksEnd returns where chunks end that begin at the start of a range: on a page's
-// border. It is 0 if there are fewer than least.
+// chunksEnd returns the end of the chunks that begin at the start of a range: a page
+// boundary. It is 0 if there are fewer than least.
 func chunksEnd(m Memory, r addressRange, least int, left *uint64) (end uint64) {
 	count := 0
 	for at := r.start; *left > 0; count++ {
@@ -91,8 +91,8 @@ func chunksEnd(m Memory, r addressRange, least int, left *uint64) (end uint64) {
 	return 0
 }
 
-// eachChunk yields what the program has in use of an area, by address, without the
-// chunks' heads. What malloc has left to give out is the last, and is not in use.
+// eachChunk yields the parts of an area that the program uses, by address, without the
+// chunks' heads. The last chunk is malloc's free remainder and is not in use.
 func eachChunk(m Memory, area addressRange, visit func(addressRange)) {
 	before := addressRange{}
 	for at := area.start; at+minChunk <= area.end; {
@@ -104,13 +104,13 @@ func eachChunk(m Memory, area addressRange, visit func(addressRange)) {
 		if !ok || length <= fencepost {
 			return
 		}
-		// A chunk in use has the first word of the next, too.
+		// A chunk in use extends over the first word of the next.
 		before = addressRange{at + chunkHead, at + length + wordSize}
 		at += length
 	}
 }
 
-// chunkAt returns the word with the size and the flags of the chunk at an address.
+// chunkAt returns the word that holds the size and flags of the chunk at an address.
 func chunkAt(m Memory, at uint64) (size uint64, ok bool) {
 	var word [wordSize]byte
 	if _, err := m.ReadAt(word[:], at+chunkSize); err != nil {
@@ -119,8 +119,8 @@ func chunkAt(m Memory, at uint64) (size uint64, ok bool) {
 	return wordOf(word[:], 0), true
 }
 
-// mappedChunk returns the size of a chunk that begins where a range does because
-// malloc has asked the kernel for it alone; 0 if there is none.
+// mappedChunk returns the size of a chunk that begins where a range does because malloc
+// mapped it separately; 0 if there is none.
 func mappedChunk(m Memory, r addressRange) uint64 {
 	var head [2 * wordSize]byte
 	if _, err := m.ReadAt(head[:], r.start); err != nil {
@@ -134,23 +134,23 @@ func mappedChunk(m Memory, r addressRange) uint64 {
 	return length
 }
 
-// Writable memory that is not V8's heap, by address.
+// Writable memory outside V8's heap, by address.
 type outside struct {
 	spans    []addressRange // all of it, and V8's heap
-	malloced []addressRange // areas that malloc manages
+	malloced []addressRange // areas managed by malloc
 	others   []addressRange
 	stacks   []addressRange // the threads'
-	chunks   uint64         // of malloc's that may be looked at
+	chunks   uint64         // malloc chunks that may still be examined
 }
 
-// outsideOf finds that memory. What malloc has asked the kernel for alone is left
-// out: V8 keeps no references in such large pieces, but weak ones.
+// outsideOf finds that memory. It leaves out chunks that malloc mapped separately: V8
+// keeps no references in such large chunks, except weak ones.
 func outsideOf(ctx context.Context, o *Objects, stacks []LiveStack) (outside, error) {
 	w := outside{spans: writable(o.memory.Regions()), chunks: maxArenaHead}
 	for _, t := range stacks {
 		w.stacks = append(w.stacks, t.within(w.spans))
 	}
-	for _, r := range w.spans { // twice as many as there can be: what is none may look like some
+	for _, r := range w.spans { // twice the maximum: other memory may look like chunks
 		w.chunks += 2 * (r.end - r.start) / minChunk
 	}
 	for _, r := range w.spans {
@@ -171,7 +171,7 @@ func outsideOf(ctx context.Context, o *Objects, stacks []LiveStack) (outside, er
 	return w, nil
 }
 
-// within returns what of a range is memory in a row.
+// within returns the contiguous memory within a range.
 func (w *outside) within(r addressRange) addressRange {
 	i := slices.IndexFunc(w.spans, func(s addressRange) bool { return s.has(r.start) })
 	if i < 0 {
@@ -180,7 +180,7 @@ func (w *outside) within(r addressRange) addressRange {
 	return addressRange{r.start, min(r.end, w.spans[i].end)}
 }
 
-// add adds what is at the start of a range, and returns where that ends.
+// add adds what is at the start of a range, and returns its end.
 func (w *outside) add(o *Objects, r addressRange) (end uint64) {
 	if p := o.pageAround(r.start); p != nil {
 		return p.Address + p.Size
@@ -194,7 +194,7 @@ func (w *outside) add(o *Objects, r addressRange) (end uint64) {
 	}
 	end = min(r.start+minPage, r.end)
 	if slices.ContainsFunc(w.stacks, func(s addressRange) bool { return s.has(r.start) }) {
-		return end // with what malloc has beside it: a signal's handler may have its stack there
+		return end // including malloc's memory next to it: a signal handler may have its stack there
 	}
 	if last := len(w.others) - 1; last >= 0 && w.others[last].end == r.start {
 		w.others[last].end = end
@@ -204,7 +204,7 @@ func (w *outside) add(o *Objects, r addressRange) (end uint64) {
 	return end
 }
 
-// writable returns the ranges that a process may write to, each as long as it is.
+// writable returns the ranges that a process may write to, each as long as possible.
 func writable(regions []Region) []addressRange {
 	var spans []addressRange
 	for _, r := range regions {

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// A chunk is one of malloc's.
+// A chunk is a malloc chunk.
 type chunk struct {
 	size uint64
 	free bool
 }
 
-// chunks lays chunks out from an address on, as malloc does.
+// chunks lays out chunks from an address on, as malloc does.
 func (m madeMemory) chunks(at uint64, chunks []chunk) {
 	flag := uint64(previousInUse)
 	for _, c := range chunks {
@@ -24,10 +24,10 @@ func (m madeMemory) chunks(at uint64, chunks []chunk) {
 	}
 }
 
-// used are chunks in use, as many as no accident makes.
+// used returns chunks in use, too many for an accident.
 func used(n int) []chunk { return slices.Repeat([]chunk{{size: 64}}, n) }
 
-// madeMallocArea is mallocArea with no more than enough to look at.
+// madeMallocArea is mallocArea with a limit that just suffices.
 func madeMallocArea(m Memory, r addressRange) addressRange {
 	left := (r.end-r.start)/minChunk + maxArenaHead
 	return mallocArea(m, r, &left)
@@ -132,7 +132,7 @@ func TestLargeChunksAreKnownByTheirHead(t *testing.T) {
 		{0, minMapped | mappedAlone, minMapped},
 		{0, size, 0},
 		{1, size | mappedAlone, 0},
-		{0, (size + minPage) | mappedAlone, 0}, // more than there is
+		{0, (size + minPage) | mappedAlone, 0}, // larger than the range
 		{0, minPage | mappedAlone, 0},          // malloc has room for so little
 		{0, (size - 16) | mappedAlone, 0},
 	} {

@@ -9,7 +9,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// maxMembers bounds the members of one object that are looked at.
+// maxMembers bounds the members of one object that are read.
 const maxMembers = 1 << 20
 
 // A member is a Member before it is described.
@@ -20,19 +20,19 @@ type member struct {
 	getter     bool
 }
 
-// contents are what an object has.
+// contents is what an object contains.
 type contents struct {
 	members []member
-	text    string // of an object that is best told by a text: a Date, a RegExp
+	text    string // of an object best shown as text: a Date, a RegExp
 	kind    string // a Node's Type, if it is not "object"
 	length  int
-	more    int // members that were not looked at
+	more    int // members that were not read
 	err     error
 }
 
 func (c *contents) fail(err error) { c.err = errors.Join(c.err, err) }
 
-// add adds a member with a value; beyond the bound it is counted only.
+// add adds a member with a value; beyond the bound it only counts the member.
 func (c *contents) add(kind, name string, value v8.Value) {
 	c.addMember(member{name: name, kind: kind, slot: Slot{Value: value}})
 }
@@ -45,11 +45,11 @@ func (c *contents) addMember(m member) {
 	c.members = append(c.members, m)
 }
 
-// members returns what o has: its properties by name, those by index, and what
-// its kind keeps elsewhere.
+// members returns o's contents: its named properties, its elements, and what its kind
+// stores elsewhere.
 func members(h *v8.Heap, o v8.Object) contents {
 	var c contents
-	if o.Map.Kind != "JSProxy" { // which has none of its own
+	if o.Map.Kind != "JSProxy" { // which has none itself
 		properties, err := h.Properties(o)
 		if err != nil {
 			c.fail(err)
@@ -85,7 +85,7 @@ func members(h *v8.Heap, o v8.Object) contents {
 	return c
 }
 
-// propertyMember returns p as a member, unless it is V8's own affair.
+// propertyMember returns p as a member, unless it is internal to V8.
 func propertyMember(h *v8.Heap, p v8.Property) (member, bool) {
 	m := member{name: p.Name, slot: Slot{Value: p.Value}, getter: p.Accessor}
 	if !p.Symbol {
@@ -104,9 +104,9 @@ func propertyMember(h *v8.Heap, p v8.Property) (member, bool) {
 	return m, true
 }
 
-// stackMember returns the accessor m of an error's stack as the text that it would
-// give the program, if o has one: V8 keeps the calls, and makes the text of them when
-// it is asked for.
+// stackMember returns the accessor m of an error's stack as the text that a program would
+// get, if o has one: V8 keeps the calls, and formats them when a program reads the
+// property.
 func stackMember(h *v8.Heap, o v8.Object, m member) member {
 	if e, err := h.Error(o); err == nil && e.Stack != "" {
 		m.slot, m.getter = Slot{Text: e.Stack, IsText: true}, false
@@ -114,8 +114,8 @@ func stackMember(h *v8.Heap, o v8.Object, m member) member {
 	return m
 }
 
-// isBuiltinProperty reports whether each object of o's kind has a property like
-// p, so that it says nothing.
+// isBuiltinProperty reports whether every object of o's kind has a property like p, so
+// that it says nothing about o.
 func isBuiltinProperty(h *v8.Heap, o v8.Object, p v8.Property, isArray bool) bool {
 	switch {
 	case h.IsFunction(o):
@@ -129,7 +129,7 @@ func isBuiltinProperty(h *v8.Heap, o v8.Object, p v8.Property, isArray bool) boo
 }
 
 // Lookup follows a path of property names and indices: "a.b.0", "list[3].name".
-// An empty one leads to the value itself.
+// An empty path leads to the value itself.
 func Lookup(h *v8.Heap, s Slot, path string) (Slot, error) {
 	for _, name := range splitPath(path) {
 		if !s.hasValue() || !s.Value.IsObject() {
@@ -167,7 +167,7 @@ func lookup(h *v8.Heap, o v8.Object, name string) (Slot, error) {
 	return Slot{}, fmt.Errorf("find %s: %w", name, ErrNoMember)
 }
 
-// ErrNoMember says that an object has no such property, or only a getter for it.
+// ErrNoMember reports that an object has no such property, or only a getter for it.
 var ErrNoMember = errors.New("no such property")
 
 // splitPath returns the names in "a.b[0].c".

@@ -16,26 +16,26 @@ import (
 // A Region is a range of the process's addresses.
 type Region struct {
 	Start, End  uint64 // up to, not including, End
-	Write, Exec bool   // what the process might do there
-	File        string // that it shows; empty for memory that the process asked for
+	Write, Exec bool   // what the process may do there
+	File        string // that is mapped; empty for anonymous memory
 }
 
-// A part is a range of addresses that shows a module's file.
+// A part is a range of addresses that maps a module's file.
 type part struct {
 	core.Mapping
 	module *module
 }
 
-// Regions are the process's mappings, by address.
+// Regions returns the process's mappings, by address.
 func (d *Dump) Regions() []Region { return d.regions }
 
-// NextData returns the first address from address on whose memory the core may
-// hold something else than zeros at; ok is false if there is none.
+// NextData returns the first address, from address on, at which the core may hold
+// something other than zeros; ok is false if there is none.
 func (d *Dump) NextData(address uint64) (next uint64, ok bool) { return d.core.NextData(address) }
 
-// ReadAt fills p with the process's memory at address: the core's, or the file's
-// that was mapped there where the core leaves it out. The count is below len(p)
-// only with an error.
+// ReadAt fills p with the process's memory at address: from the core or, if the core
+// leaves it out, from the file that was mapped there. The count is below len(p) only
+// with an error.
 func (d *Dump) ReadAt(p []byte, address uint64) (int, error) {
 	done := 0
 	for {
@@ -52,7 +52,7 @@ func (d *Dump) ReadAt(p []byte, address uint64) (int, error) {
 	}
 }
 
-// readFile fills p, as far as the mapping at address reaches, from its file.
+// readFile fills p from the file mapped at address, as far as the mapping reaches.
 func (d *Dump) readFile(p []byte, address uint64) (int, error) {
 	at, ok := d.partAt(address)
 	if !ok {
@@ -69,7 +69,7 @@ func (d *Dump) readFile(p []byte, address uint64) (int, error) {
 	return 0, fmt.Errorf("read %s: %w", at.module.found, err)
 }
 
-// partAt returns the part of a module that address lies in.
+// partAt returns the part of a module that contains address.
 func (d *Dump) partAt(address uint64) (part, bool) {
 	at, found := slices.BinarySearchFunc(d.parts, address, func(p part, address uint64) int {
 		return compareRange(p.Start, p.End, address)
@@ -80,7 +80,7 @@ func (d *Dump) partAt(address uint64) (part, bool) {
 	return d.parts[at], true
 }
 
-// region returns the region that address lies in.
+// region returns the region that contains address.
 func (d *Dump) region(address uint64) (Region, bool) { return regionAt(d.regions, address) }
 
 func regionAt(regions []Region, address uint64) (Region, bool) {
@@ -93,8 +93,8 @@ func regionAt(regions []Region, address uint64) (Region, bool) {
 	return regions[at], true
 }
 
-// compareRange is 0 if address is from start up to end, and tells where the range
-// lies if not.
+// compareRange returns 0 if address is in [start, end), otherwise on which side of it
+// the range is.
 func compareRange(start, end, address uint64) int {
 	switch {
 	case end <= address:
@@ -113,7 +113,7 @@ func (d *Dump) word(address uint64) (uint64, error) {
 
 // Types of the auxiliary vector (include/uapi/linux/auxvec.h).
 const (
-	auxEntry = 9  // where the program starts
+	auxEntry = 9  // the program's entry point
 	auxRoom  = 25 // 16 random bytes, above the vector on the first stack
 	auxVDSO  = 33 // the kernel's code in the process
 )
@@ -128,7 +128,7 @@ func (d *Dump) aux(kind uint64) (uint64, bool) {
 	return 0, false
 }
 
-// describe finds out what is mapped where, and opens the files that run code.
+// describe finds out what is mapped where, and opens the files that have code.
 func (d *Dump) describe(f finder) {
 	names := d.core.Mappings()
 	for _, r := range d.core.Regions() {
@@ -165,8 +165,8 @@ func (d *Dump) describe(f finder) {
 	slices.SortFunc(d.parts, func(a, b part) int { return cmp.Compare(a.Start, b.Start) })
 }
 
-// addLeftOut adds the parts of files that the core does not even mention: gdb's
-// do so with code that is as in its file.
+// addLeftOut adds the parts of files that the core does not even mention: gdb leaves out
+// code that is the same as in its file.
 func (d *Dump) addLeftOut(names []core.Mapping) {
 	runs := make(map[string]bool) // by path
 	for _, m := range names {
@@ -189,7 +189,7 @@ func (d *Dump) addLeftOut(names []core.Mapping) {
 // maxVDSO bounds the vdso's image: it takes two or three pages.
 const maxVDSO = 1 << 20
 
-// addVDSO makes a module of the code that the kernel gives each process.
+// addVDSO adds a module for the code that the kernel gives each process.
 func (d *Dump) addVDSO() {
 	start, ok := d.aux(auxVDSO)
 	r, mapped := d.region(start)

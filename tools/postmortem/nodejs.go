@@ -10,16 +10,16 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// Bounds on what is believed of Node.js's own memory.
+// Bounds on what is read of Node.js's own memory.
 const (
 	maxListed       = 1 << 20 // handles, requests or timers
 	maxEnvironments = 1 << 10 // one for each thread that runs JavaScript
 )
 
-// Where things are that Node.js's metadata does not tell, in all of its versions.
+// Offsets that Node.js's metadata does not contain, in all its versions.
 const (
 	embedderData    = 48 // of a native context: an array of words
-	handlePointer   = 16 // of a HandleWrap, after its place in the queue: its libuv handle
+	handlePointer   = 16 // of a HandleWrap, from its place in the queue: its libuv handle
 	uvData          = 0  // of a uv_handle_t: the HandleWrap
 	uvType          = 16 // likewise
 	uvFlags         = 88
@@ -32,7 +32,7 @@ const (
 	maxEmbedderSlot = 1 << 10
 )
 
-// uvTypes are libuv's names for kinds of handles, by number.
+// uvTypes are libuv's names of handle types, by number.
 var uvTypes = []string{
 	"unknown", "async", "check", "fs_event", "fs_poll", "handle", "idle", "pipe", "poll", "prepare",
 	"process", "stream", "tcp", "timer", "tty", "udp", "signal",
@@ -40,8 +40,8 @@ var uvTypes = []string{
 
 var errNoNode = errors.New("not Node.js, or built without its metadata (nodedbg_ symbols)")
 
-// nodeConstant reads one of the constants that Node.js keeps for debuggers, which
-// it sets as it starts.
+// nodeConstant reads one of the constants that Node.js keeps for debuggers, which it
+// sets on startup.
 func (d *Dump) nodeConstant(name string) (uint64, error) {
 	if d.v8 == nil || d.v8.elf == nil {
 		return 0, errNoNode
@@ -57,8 +57,8 @@ func (d *Dump) nodeConstant(name string) (uint64, error) {
 	return uint64(binary.LittleEndian.Uint32(b[:])), nil
 }
 
-// environments returns the addresses of node's C++ objects that stand for threads
-// that run JavaScript.
+// environments returns the addresses of node's C++ objects that represent threads
+// running JavaScript.
 func (d *Dump) environments(g *Graph) ([]uint64, error) {
 	slot, err := d.nodeConstant("const_ContextEmbedderIndex__kEnvironment__int")
 	if err != nil {
@@ -75,7 +75,7 @@ func (d *Dump) environments(g *Graph) ([]uint64, error) {
 		}
 		array, err := d.word(g.Address(id) + embedderData)
 		if err != nil {
-			continue // of another embedder
+			continue // another embedder's
 		}
 		environment, err := d.word(v8.Value(array).Address() + 16 + slot*wordSize)
 		if err == nil && !seen[environment] && d.isEnvironment(environment) {
@@ -89,15 +89,15 @@ func (d *Dump) environments(g *Graph) ([]uint64, error) {
 	return found, nil
 }
 
-// isEnvironment reports whether there is memory that the process may write to: a
-// context that is not node's may have anything in its place.
+// isEnvironment reports whether the process may write to the memory there: a context
+// that is not node's may hold anything in that place.
 func (d *Dump) isEnvironment(address uint64) bool {
 	r, ok := d.region(address)
 	return ok && r.Write && address%wordSize == 0
 }
 
-// queue visits the nodes of a list that an environment has, by the metadata's name
-// of it and of where the list is in what it holds.
+// queue visits the nodes of an environment's list, given the metadata's names for the
+// list and for the list's place in its elements.
 func (d *Dump) queue(environment uint64, list, member string, visit func(object uint64)) error {
 	head, err := d.nodeConstant("offset_Environment__" + list)
 	if err != nil {
@@ -107,7 +107,7 @@ func (d *Dump) queue(environment uint64, list, member string, visit func(object 
 	if err != nil {
 		return err
 	}
-	const next = 8 // of a ListNode, after the one before
+	const next = 8 // of a ListNode, after the previous one
 	head += environment
 	node, err := d.word(head + next)
 	for n := 0; err == nil && node != head; n++ {
@@ -120,26 +120,26 @@ func (d *Dump) queue(environment uint64, list, member string, visit func(object 
 	return err
 }
 
-// A NodeObject is a C++ object of Node.js's with the JavaScript object for it.
+// A NodeObject is a C++ object of Node.js with its JavaScript object.
 type NodeObject struct {
 	Wrap   Address `json:"wrap"`   // the C++ object
-	Object Brief   `json:"object"` // kind "<bad>" where there is none
+	Object Brief   `json:"object"` // kind "<bad>" if there is none
 
-	// The rest is of handles.
+	// The rest is for handles.
 	Type       string `json:"type,omitempty"` // libuv's: "tcp", "timer" …
 	Active     bool   `json:"active,omitempty"`
-	Referenced bool   `json:"referenced,omitempty"` // it keeps the program running while it is active
+	Referenced bool   `json:"referenced,omitempty"` // it keeps the program running while active
 	Closing    bool   `json:"closing,omitempty"`
 	FD         *int   `json:"fd,omitempty"`
 }
 
-// NodeObjects are those that wait for something: handles or requests.
+// NodeObjects are objects that wait for something: handles or requests.
 type NodeObjects struct {
 	What    string       `json:"what"` // "handles" or "requests"
 	Objects []NodeObject `json:"objects"`
 }
 
-// Handles returns what node listens to: sockets, pipes, signals, timers of its own.
+// Handles returns what node listens to: sockets, pipes, signals, node's own timers.
 func (d *Dump) Handles(g *Graph) (*NodeObjects, error) {
 	list := &NodeObjects{What: "handles", Objects: []NodeObject{}}
 	err := d.listed(g, "handle_wrap_queue___Environment_HandleWrapQueue",
@@ -153,7 +153,7 @@ func (d *Dump) Handles(g *Graph) (*NodeObjects, error) {
 	return list, err
 }
 
-// Requests returns what node has asked the system for and has not got yet.
+// Requests returns what node has requested from the system and not received yet.
 func (d *Dump) Requests(g *Graph) (*NodeObjects, error) {
 	list := &NodeObjects{What: "requests", Objects: []NodeObject{}}
 	err := d.listed(g, "req_wrap_queue___Environment_ReqWrapQueue",
@@ -163,7 +163,7 @@ func (d *Dump) Requests(g *Graph) (*NodeObjects, error) {
 	return list, err
 }
 
-// listed visits what the lists of that name hold, of all environments.
+// listed visits the elements of the lists of that name, in all environments.
 func (d *Dump) listed(g *Graph, list, member string, visit func(object uint64)) error {
 	environments, err := d.environments(g)
 	if err != nil {
@@ -194,7 +194,7 @@ func (d *Dump) nodeObject(address uint64) NodeObject {
 	return o
 }
 
-// addHandle adds what the libuv handle says of a HandleWrap, whose place in the queue
+// addHandle adds what the libuv handle says about a HandleWrap whose place in the queue
 // is at an address. The handle must refer back.
 func (d *Dump) addHandle(o *NodeObject, queue uint64) {
 	handle, err := d.word(queue + handlePointer)
@@ -228,7 +228,7 @@ func (d *Dump) addHandle(o *NodeObject, queue uint64) {
 	}
 }
 
-// WriteText writes a line for each.
+// WriteText writes a line for each object.
 func (l *NodeObjects) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, o := range l.Objects {
@@ -262,7 +262,7 @@ func (o NodeObject) text() string {
 	return text
 }
 
-// Addresses are those of the JavaScript objects.
+// Addresses returns the addresses of the JavaScript objects.
 func (l *NodeObjects) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, o := range l.Objects {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testNode checks what is told of Node.js itself: leaky.js has an interval of a
-// minute, listens to a signal, and waits for no request.
+// testNode checks the report on Node.js itself: leaky.js has an interval of a minute,
+// listens to a signal, and has no pending request.
 func testNode(t *testing.T, l leaky) {
 	handles, err := l.Handles(l.objects)
 	if err != nil {
@@ -58,7 +58,7 @@ func testNodeInfo(t *testing.T, l leaky) {
 	}
 }
 
-// versionSuffix is what Node.js adds to V8's version for patches of its own.
+// versionSuffix is what Node.js appends to V8's version for its own patches.
 func (n *NodeInfo) versionSuffix() string {
 	for _, v := range n.Versions {
 		if v.Name == "v8" {

@@ -9,14 +9,14 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A NodeInfo is what a Node.js process is and how it was started.
+// A NodeInfo describes a Node.js process and how it was started.
 type NodeInfo struct {
 	PID         int         `json:"pid"`
 	Node        string      `json:"node"`
 	V8          string      `json:"v8"`
 	Platform    string      `json:"platform,omitempty"`
-	Versions    []NamedText `json:"versions,omitempty"` // of its parts
-	CommandLine []string    `json:"command_line"`       // as the kernel started it
+	Versions    []NamedText `json:"versions,omitempty"` // of its components
+	CommandLine []string    `json:"command_line"`       // as the kernel passed it
 	Argv        []string    `json:"argv"`               // process.argv
 	ExecArgv    []string    `json:"exec_argv"`          // node's own flags
 	Environment []string    `json:"environment,omitempty"`
@@ -30,8 +30,8 @@ type NamedText struct {
 	Text string `json:"text"`
 }
 
-// NodeInfo tells what the process is; with its environment if asked for, which may
-// hold secrets. Without a graph it tells what needs no JavaScript objects.
+// NodeInfo describes the process, with its environment if requested, which may hold
+// secrets. Without a graph it reports what needs no JavaScript objects.
 func (d *Dump) NodeInfo(g *Graph, environment bool) *NodeInfo {
 	n := &NodeInfo{PID: d.Info().PID, CommandLine: []string{}, Argv: []string{}, ExecArgv: []string{}}
 	if d.binary != nil {
@@ -69,8 +69,8 @@ func (n *NodeInfo) keep(texts []string, err error) []string {
 	return append([]string{}, texts...)
 }
 
-// processObject finds the object that programs know as process: the one of the
-// isolate whose objects come first, if there are several.
+// processObject finds the object that programs know as process. If there are several
+// isolates, it is that of the isolate whose objects come first.
 func (d *Dump) processObject(g *Graph) (v8.Object, bool) {
 	for id := range ID(g.Len()) {
 		o := g.Object(id)
@@ -87,10 +87,10 @@ func (d *Dump) processObject(g *Graph) (v8.Object, bool) {
 	return v8.Object{}, false
 }
 
-// texts returns the properties of o that are strings.
+// texts returns the properties of o whose values are strings.
 func (d *Dump) texts(o v8.Object) []NamedText {
 	var list []NamedText
-	properties, _ := d.heap.Properties(o) // the rest is worth telling
+	properties, _ := d.heap.Properties(o) // the rest is worth reporting
 	for _, p := range properties {
 		if text := briefText(d.heap, p.Value); text != "" && !p.Accessor {
 			list = append(list, NamedText{p.Name, text})
@@ -115,7 +115,7 @@ func (d *Dump) ownTexts(o v8.Object, name string) []string {
 	if err != nil {
 		return list
 	}
-	_ = d.heap.Elements(array, func(e v8.Element) bool { // the rest is worth telling
+	_ = d.heap.Elements(array, func(e v8.Element) bool { // the rest is worth reporting
 		text, _, _ := d.heap.Text(e.Value, maxText)
 		list = append(list, text)
 		return len(list) < maxListed
@@ -123,7 +123,7 @@ func (d *Dump) ownTexts(o v8.Object, name string) []string {
 	return list
 }
 
-// WriteText writes a line for each thing that is known.
+// WriteText writes a line for each known fact.
 func (n *NodeInfo) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, text string) {
@@ -165,7 +165,7 @@ func shellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// Addresses are the process object.
+// Addresses returns the address of the process object.
 func (n *NodeInfo) Addresses() []v8.Value {
 	if n.Process == 0 {
 		return nil

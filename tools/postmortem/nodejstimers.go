@@ -9,8 +9,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A Timer is one that setTimeout, setInterval or setImmediate has made and that has
-// not come.
+// A Timer was created by setTimeout, setInterval or setImmediate and has not fired yet.
 type Timer struct {
 	Object   Address `json:"object"`
 	Kind     string  `json:"kind"`               // "timeout", "interval" or "immediate"
@@ -21,12 +20,12 @@ type Timer struct {
 	Unref    bool    `json:"unref,omitempty"` // it does not keep the program running
 }
 
-// Timers are a process's, in the order of the lists that Node.js keeps them in.
+// Timers are a process's timers, in the order of Node.js's lists.
 type Timers struct {
 	Timers []Timer `json:"timers"`
 }
 
-// Timers finds the timers that wait.
+// Timers finds the pending timers.
 func (d *Dump) Timers(g *Graph) *Timers {
 	timers := &Timers{Timers: []Timer{}}
 	for id := range ID(g.Len()) {
@@ -44,14 +43,14 @@ func (d *Dump) Timers(g *Graph) *Timers {
 	return timers
 }
 
-// addTimers adds the timers of one list: all that come after the same time. It is a
-// ring of which the list itself is a part.
+// addTimers adds the timers of one list, all of which have the same duration. It is a
+// ring that includes the list itself.
 func (d *Dump) addTimers(timers *Timers, list v8.Object) {
 	next, ok, _ := d.heap.Own(list, "_idleNext")
 	for n := 0; ok && next.IsObject() && next.Address() != list.Address && n < maxListed; n++ {
 		o, err := d.heap.Object(next)
 		if err != nil {
-			return // what came before was read
+			return // what came before has been read
 		}
 		if t, ok := d.timer(o); ok {
 			timers.Timers = append(timers.Timers, t)
@@ -88,10 +87,10 @@ func (d *Dump) addImmediate(timers *Timers, o v8.Object) {
 	})
 }
 
-// isFalse reports whether the property of o whose key is a symbol of that description
-// is false.
+// isFalse reports whether o's property whose key is a symbol with that description is
+// false.
 func (d *Dump) isFalse(o v8.Object, symbol string) bool {
-	properties, _ := d.heap.Properties(o) // what is not read is not false
+	properties, _ := d.heap.Properties(o) // what cannot be read is not false
 	for _, p := range properties {
 		if p.Symbol && p.Name == symbol {
 			return d.heap.Oddball(p.Value) == "false"
@@ -106,7 +105,7 @@ func (d *Dump) ownNumber(o v8.Object, name string) float64 {
 	return n
 }
 
-// definedAt says where a function is defined; empty for what is none.
+// definedAt returns where a function is defined; empty if the value is not a function.
 func (d *Dump) definedAt(function v8.Value) string {
 	f, err := d.functionOf(function)
 	if err != nil {
@@ -115,7 +114,7 @@ func (d *Dump) definedAt(function v8.Value) string {
 	return d.place(f)
 }
 
-// WriteText writes a line for each.
+// WriteText writes a line for each timer.
 func (l *Timers) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, t := range l.Timers {
@@ -139,7 +138,7 @@ func (l *Timers) WriteText(w io.Writer) error {
 	return err
 }
 
-// Addresses are those of the timers' objects.
+// Addresses returns the addresses of the timers' objects.
 func (l *Timers) Addresses() []v8.Value {
 	values := make([]v8.Value, len(l.Timers))
 	for i, t := range l.Timers {

@@ -8,8 +8,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestMemoryOutsideOfTheHeapCounts looks at ArrayBuffers, of which views and buffers
-// share some, and at strings that C++ keeps.
+// TestMemoryOutsideOfTheHeapCounts tests ArrayBuffers, some shared by views and buffers,
+// and strings kept by C++.
 func TestMemoryOutsideOfTheHeapCounts(t *testing.T) {
 	const source = `const v8 = require('v8');
 class Owner { constructor(o) { Object.assign(this, o); } }
@@ -60,7 +60,7 @@ func checkOutside(t *testing.T, g *Graph, class string, least uint64) {
 	}
 }
 
-// checkSnapshotHas checks that the objects of an exported snapshot have so many bytes.
+// checkSnapshotHas checks that the objects of an exported snapshot have at least that many bytes.
 func checkSnapshotHas(t *testing.T, g *Graph, least uint64) {
 	t.Helper()
 	var b bytes.Buffer

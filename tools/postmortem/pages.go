@@ -10,41 +10,41 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// Memory is that of a process that stands still.
+// Memory is the memory of a stopped process.
 type Memory interface {
 	v8.Memory
-	// Regions are the process's mappings, by address.
+	// Regions returns the process's mappings, by address.
 	Regions() []Region
-	// NextData returns the first address from address on whose memory may be
-	// something else than zeros; ok is false if there is none.
+	// NextData returns the first address, from address on, at which the memory may hold
+	// something other than zeros; ok is false if there is none.
 	NextData(address uint64) (next uint64, ok bool)
 }
 
-// A Page is a piece of memory that V8 keeps objects in: many, or one large one.
+// A Page is a piece of memory in which V8 keeps objects: many, or one large one.
 type Page struct {
 	Address uint64 `json:"address"` // of its header
 	Start   uint64 `json:"start"`   // of the objects
 	End     uint64 `json:"end"`     // up to, not including
 	Size    uint64 `json:"size"`    // in bytes, with the header
-	Heap    uint64 `json:"heap"`    // that of an isolate; 0: all isolates share it
+	Heap    uint64 `json:"heap"`    // of an isolate; 0: shared by all isolates
 	Space   string `json:"space"`   // "new", "old", "code", "large" …
-	freed   bool   // V8 has given it up, and only its memory is still there
-	from    bool   // of the half of the new space that collections move objects from: empty between them
+	freed   bool   // V8 has released it, and only its memory is still there
+	from    bool   // in the half of the new space from which collections move objects: empty between collections
 }
 
 const (
 	pageAlign   = 1 << 18 // where pages start
-	maxPageHead = 1 << 15 // bytes before the first object; those of code follow a page that guards it
+	maxPageHead = 1 << 15 // bytes before the first object; for code, they follow a guard page
 	maxPage     = 1 << 31 // bytes; an array of 2^27 words, V8's longest, takes half of it
 	minPage     = 1 << 12 // bytes; sizes are multiples of it
 	maxPages    = 1 << 20 // 256 GiB of pages
 	fromPage    = 1 << 3  // flag of a page of the new space that objects were moved from
 )
 
-// ownerSpace is where the object that stands for a space has the space's number.
+// ownerSpace is the offset of a space's number in the object that represents the space.
 const ownerSpace = 16
 
-// A pageFinder reads headers of pages.
+// A pageFinder reads page headers.
 type pageFinder struct {
 	memory     Memory
 	header     *release.Pages
@@ -55,13 +55,13 @@ func newPageFinder(m Memory, header *release.Pages) *pageFinder {
 	return &pageFinder{m, header, make([]byte, header.Length()), make([]byte, header.Length())}
 }
 
-// FindPages returns the pages that V8's objects are in, by address, of a V8 whose
-// pages have such headers.
+// FindPages returns the pages that hold V8's objects, by address, for a V8 whose pages
+// have such headers.
 func FindPages(m Memory, header *release.Pages) []Page {
 	return slices.DeleteFunc(findPages(m, header), func(p Page) bool { return p.freed })
 }
 
-// findPages returns all pages, those included that V8 has given up.
+// findPages returns all pages, including those that V8 has released.
 func findPages(m Memory, header *release.Pages) []Page {
 	f := newPageFinder(m, header)
 	var pages []Page
@@ -93,7 +93,7 @@ func findPages(m Memory, header *release.Pages) []Page {
 
 func alignUp(address, to uint64) uint64 { return (address + to - 1) &^ (to - 1) }
 
-// read reads the header at an address, and says whether it can be one.
+// read reads the header at an address, and reports whether it can be one.
 func (f *pageFinder) read(at uint64) (Page, bool) {
 	head := f.head
 	if _, err := f.memory.ReadAt(head, at); err != nil {
@@ -130,9 +130,8 @@ func (f *pageFinder) read(at uint64) (Page, bool) {
 	return p, p.Space != "" && (p.freed || p.Large() || p.Size <= pageAlign)
 }
 
-// space returns the name of the space that the object at an address stands for.
-// Pages that all isolates share have no such object. It is "" if there is no such
-// space.
+// space returns the name of the space that the object at an address represents. Pages
+// that all isolates share have no such object. It is "" if there is no such space.
 func (f *pageFinder) space(owner uint64) string {
 	if owner == 0 {
 		return f.header.Spaces[0]
@@ -151,5 +150,5 @@ func (f *pageFinder) space(owner uint64) string {
 // wordOf returns the word at an offset in b.
 func wordOf(b []byte, offset int) uint64 { return binary.LittleEndian.Uint64(b[offset:]) }
 
-// Large reports whether the page has one object only.
+// Large reports whether the page holds only one object.
 func (p Page) Large() bool { return strings.HasSuffix(p.Space, "large") }

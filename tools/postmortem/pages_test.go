@@ -12,7 +12,7 @@ import (
 )
 
 // madePages returns memory with an old page, a large one and half of an emptied new
-// space, with headers as V8 12 has them, and what they own.
+// space, with headers as in V8 12, and what owns them.
 func madePages() madeMemory {
 	const first, heap, owners = 1 << 30, 0x9000, 0x8000
 	m := madeMemory{first: make([]byte, 6*pageAlign), owners: make([]byte, 0x1000)}
@@ -24,9 +24,9 @@ func madePages() madeMemory {
 	}
 	header(first, 4, pageAlign, 2)
 	header(first+pageAlign, 0x84, 3*pageAlign, 7)
-	header(first+2*pageAlign, 4, pageAlign, 2) // in the large object
+	header(first+2*pageAlign, 4, pageAlign, 2) // inside the large object
 	header(first+4*pageAlign, 1|fromPage, pageAlign, 1)
-	header(first+5*pageAlign, 4, pageAlign, 99) // of no space
+	header(first+5*pageAlign, 4, pageAlign, 99) // not of any space
 	return m
 }
 
@@ -104,8 +104,8 @@ func TestSpacesHaveTheNamesOfTheVersion(t *testing.T) {
 	}
 }
 
-// putPage writes a page's header as a version of V8 has it. What is not in the page
-// itself is at metadata.
+// putPage writes a page's header as a version of V8 does. What is not in the page itself
+// is at metadata.
 func (m madeMemory) putPage(row *release.Pages, p Page, owner, metadata uint64) {
 	data := p.Address
 	if row.MetadataApart {
@@ -119,8 +119,8 @@ func (m madeMemory) putPage(row *release.Pages, p Page, owner, metadata uint64) 
 	m.put(data+uint64(row.Owner), owner)
 }
 
-// TestFreedPagesHoldNoObjects makes a page of a large young object that V8 has given
-// up: it has no owner any more, but its memory is there, and old objects refer to it.
+// TestFreedPagesHoldNoObjects makes a page of a large young object that V8 has released:
+// it no longer has an owner, but its memory is there, and old objects refer to it.
 func TestFreedPagesHoldNoObjects(t *testing.T) {
 	const first, heap, owner, metadata, head = 1 << 30, 0x9000, 0x8000, 0x8400, 0x1140
 	for _, version := range [][2]int{{9, 4}, {12, 4}, {14, 6}} {

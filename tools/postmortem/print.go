@@ -9,12 +9,12 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// PrintOptions are jsprint's.
+// PrintOptions are the options of jsprint.
 type PrintOptions struct {
 	DescribeOptions
 	TextOptions
-	Base  bool     // before each value, the address of the object that was asked for
-	Paths []string // of the members that are wanted; none: the object itself
+	Base  bool     // before each value, the address of the object it belongs to
+	Paths []string // of the members to print; none: the object itself
 }
 
 // Printed is a value, or some of its members, as jsprint shows it.
@@ -26,17 +26,17 @@ type Printed struct {
 	base    bool
 }
 
-// A PrintedValue is a member that was asked for by its path, or the object itself,
-// which has none.
+// A PrintedValue is a member that was requested by its path, or the object itself,
+// which has no path.
 type PrintedValue struct {
 	Path string
 	Node *Node
 
-	value v8.Value // 0: none of its own
+	value v8.Value // 0: it has none
 }
 
-// Print describes v, or those of its members that options ask for. Where none of
-// these is there it fails with ErrNoMember.
+// Print describes v, or those of its members that options name. If none of them exists
+// it fails with ErrNoMember.
 func Print(h *v8.Heap, v v8.Value, o PrintOptions) (*Printed, error) {
 	p := &Printed{Base: Address(v.Strong()), options: o.TextOptions, base: o.Base}
 	paths := o.Paths
@@ -62,8 +62,8 @@ func Print(h *v8.Heap, v v8.Value, o PrintOptions) (*Printed, error) {
 	return p, nil
 }
 
-// WriteText writes each value on lines of its own, the members with their paths
-// if several were asked for.
+// WriteText writes each value on separate lines, with the paths of members if several
+// were requested.
 func (p *Printed) WriteText(w io.Writer) error {
 	for _, v := range p.Values {
 		if p.base {
@@ -83,7 +83,7 @@ func (p *Printed) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Addresses are those of the values.
+// Addresses returns the addresses of the values.
 func (p *Printed) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, v := range p.Values {

@@ -14,7 +14,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// printFacts are what print.js says of itself.
+// printFacts is what print.js reports about itself.
 type printFacts struct {
 	Plain map[string]any    `json:"plain"`
 	Texts map[string]string `json:"texts"`
@@ -35,7 +35,7 @@ func kept(t *testing.T, version string) (d *Dump, plain, awkward v8.Value, facts
 	return d, arguments[0], arguments[1], facts
 }
 
-// asJSON turns a description back into what encoding/json would read.
+// asJSON converts a description to what encoding/json would decode.
 func asJSON(t *testing.T, n *Node) any {
 	t.Helper()
 	if n.Trouble != "" || n.More > 0 {
@@ -71,8 +71,8 @@ func asJSON(t *testing.T, n *Node) any {
 	return nil
 }
 
-// TestPrintEqualsTheProgramsOwnWords compares values of every kind with what the
-// program that made them says of them.
+// TestPrintEqualsTheProgramsOwnWords compares values of every kind with what the program
+// that created them prints.
 func TestPrintEqualsTheProgramsOwnWords(t *testing.T) {
 	for _, version := range nodetest.Versions {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
@@ -105,7 +105,7 @@ func checkPrinted(t *testing.T, h *v8.Heap, v v8.Value, path, want string) {
 	}
 }
 
-// TestPrintBounds looks at what jsprint leaves out, and at what it says of it.
+// TestPrintBounds checks what jsprint leaves out, and what it says about that.
 func TestPrintBounds(t *testing.T) {
 	d, plain, awkward, _ := kept(t, "22.23.3")
 	h := d.Heap()

@@ -9,7 +9,7 @@ import (
 
 // edges are references from each object to others.
 type edges struct {
-	first []uint32 // by ID: where its edges begin; one more at the end
+	first []uint32 // by ID: where its edges begin; one extra at the end
 	parts [][]ID   // of partSize each
 	count int
 }
@@ -67,7 +67,7 @@ func (g *Graph) connect(ctx context.Context) error {
 	return nil
 }
 
-// A connector goes through pages and adds the references in them to a graph.
+// A connector reads pages and adds the references in them to a graph.
 type connector struct {
 	*Graph
 	buffer []byte
@@ -87,7 +87,7 @@ func (c *connector) small(id ID, address uint64) {
 	c.out.end()
 }
 
-// large adds the references of an object that has a page of its own.
+// large adds the references of an object that has its own page.
 func (c *connector) large(id ID, address uint64) {
 	size := c.Size(id)
 	k := &c.kinds[c.kind[id]]
@@ -129,15 +129,15 @@ func (c *connector) words(id ID, k *objectKind, offset uint64, data []byte) {
 	}
 }
 
-// dangle notes that an object refers to an address where no object was found.
+// dangle records that an object refers to an address where no object was found.
 func (c *connector) dangle(from ID, to uint64) {
 	if len(c.dangling) < maxDangling {
 		c.dangling = append(c.dangling, danglingRef{from, to})
 	}
 }
 
-// pairsStart is where a table of weak keys has its entries: after its map, its
-// length and the three words of each hash table.
+// pairsStart is the offset of the entries in a table of weak keys: after its map, its
+// length and the three words that every hash table has.
 const pairsStart = 40
 
 // table adds the entries of a table of weak keys.
@@ -164,8 +164,8 @@ func (c *connector) table(id ID, offset uint64, data []byte) {
 	}
 }
 
-// backward returns the edges of g the other way round: from each object to those
-// that refer to it. Values that a key keeps alive are referred to by the key.
+// backward returns the edges of g reversed: from each object to those that refer to it.
+// Values that a key keeps alive are referred to by the key.
 func (g *Graph) backward() *edges {
 	if g.in != nil {
 		return g.in

@@ -79,7 +79,7 @@ func variablesOfClosuresAreNamed(t *testing.T, g *Graph, facts censusFacts) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const first = 2 // slot of a variable, after the scope and the context around it
+	const first = 2 // slot of a variable, after the scope and the enclosing context
 	if got, want := g.link(o, arrayHeader+first*wordSize), (Link{ByVariable, "i"}); got != want {
 		t.Errorf("first variable = %+v, want %+v", got, want)
 	}
