@@ -1,8 +1,8 @@
 // Package v8 knows how V8 lays out its frames, functions, scripts and strings in
-// memory, and reads them. What a binary's own v8dbg_ metadata says is taken from
-// there; what that omits is in package release.
+// memory, and reads them. It takes what it can from the binary's own v8dbg_
+// metadata; package release has the rest.
 //
-// Supported is V8 9.4 (Node.js 16.20) and newer on x86-64, as Node.js builds it:
+// It supports V8 9.4 (Node.js 16.20) and newer on x86-64, as built for Node.js:
 // without pointer compression and without the sandbox.
 package v8
 
@@ -15,10 +15,11 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// ErrNotV8 says that a file has none of the metadata that V8 leaves for debuggers.
+// ErrNotV8 means that a file has none of the metadata that V8 provides for
+// debuggers.
 var ErrNotV8 = errors.New("no v8dbg_ symbols: no V8 here, or one built or stripped without them (use an official Node.js binary)")
 
-// A Binary is what a file with V8 inside says about it.
+// A Binary describes the V8 in a file, as far as the file says.
 type Binary struct {
 	Version     release.Version
 	Release     *release.Release
@@ -26,12 +27,13 @@ type Binary struct {
 	Layout      Layout
 	FrameTypes  map[uint8]string // labels of typed frames: "entry", "construct", "builtin exit" …
 
-	// Missing has the symbols that the file lacks, with what cannot be done for it.
+	// Missing lists the symbols that the file lacks, and what each absence rules
+	// out.
 	Missing []string
 
 	metadata             metadata
 	blobOffset, blobSize uint64
-	guessed              bool // the builtins are the code without unwind tables
+	guessed              bool // the builtins were found as code without unwind tables
 	words                blobWords
 	offset               func(address uint64) (offset uint64, ok bool) // in the file
 	isolate              slot
@@ -39,7 +41,7 @@ type Binary struct {
 	wasmState            uint64 // address of the pointer to the state of WebAssembly; 0: not found
 }
 
-// Symbols of V8's and of Node.js's.
+// Symbols of V8 and of Node.js.
 const (
 	versionSymbol  = "_ZN2v88internal7Version"
 	blobData       = "v8_Default_embedded_blob_code_data_" // up to V8 10
@@ -49,13 +51,14 @@ const (
 	currentIsolate = "_ZN2v88internal18g_current_isolate_E"
 )
 
-// Inspect reads what f says about the V8 in it. It returns ErrNotV8 if there is
+// Inspect reads what f says about the V8 in it. It returns ErrNotV8 if f has
 // none, and a *release.UnknownVersionError if its layout is not known.
 func Inspect(f *elfsym.File) (*Binary, error) {
 	return inspectWith(f, release.For)
 }
 
-// InspectAs is Inspect of a V8 that is laid out as release r, whatever it says it is.
+// InspectAs is like Inspect but assumes the layout of release r, whatever version
+// f claims.
 func InspectAs(f *elfsym.File, r *release.Release) (*Binary, error) {
 	return inspectWith(f, func(release.Version) (*release.Release, error) { return r, nil })
 }
@@ -86,8 +89,8 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	return b, nil
 }
 
-// Builtins returns where in the file the code of V8's builtins is; size is 0
-// where the file does not say.
+// Builtins returns where the code of V8's builtins is in the file; size is 0 if
+// the file does not say.
 func (b *Binary) Builtins() (offset, size uint64) { return b.blobOffset, b.blobSize }
 
 func (b *Binary) lacks(symbol, consequence string) {
@@ -106,8 +109,8 @@ func readVersion(f *elfsym.File) (release.Version, error) {
 	return release.Version{Major: v[0], Minor: v[1], Build: v[2], Patch: v[3]}, nil
 }
 
-// findBuiltins finds the builtins by their symbols, else as the code that has no
-// unwind tables.
+// findBuiltins finds the builtins by their symbols, or else as the code that has
+// no unwind tables.
 func (b *Binary) findBuiltins(f *elfsym.File) {
 	s, ok := f.Symbol(blobData)
 	if !ok {

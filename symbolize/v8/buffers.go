@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxBuffer bounds the bytes of an ArrayBuffer; V8's own limit is below it.
+// maxBuffer bounds the bytes of an ArrayBuffer; V8's own limit is lower.
 const maxBuffer = 1 << 53
 
 // A Buffer is the memory of an ArrayBuffer or a SharedArrayBuffer.
 type Buffer struct {
 	Address   uint64 // 0 if it has no bytes
 	Length    uint64 // bytes
-	Max       uint64 // bytes that it may grow to; Length if it may not
+	Max       uint64 // bytes that it may grow to; Length if it cannot grow
 	Shared    bool
 	Resizable bool
-	Detached  bool // its memory was given away
+	Detached  bool // its memory was transferred
 }
 
 // An ArrayBuffer's bits.
@@ -64,8 +64,8 @@ func (h *Heap) Buffer(o Object) (Buffer, error) {
 	return b, nil
 }
 
-// grownLength returns the length of a shared buffer that may grow, which only the
-// C++ object behind all that share it knows.
+// grownLength returns the length of a growable shared buffer. Only the C++ object
+// shared by all its users has it.
 func (h *Heap) grownLength(extension uint64) (uint64, error) {
 	backing, ok1 := h.Offset("ArrayBufferExtension", "backing")
 	length, ok2 := h.Offset("BackingStore", "byte_length")
@@ -87,9 +87,9 @@ func (h *Heap) grownLength(extension uint64) (uint64, error) {
 type View struct {
 	Type    string // "Uint8", "Float64", "DataView" …
 	Size    int    // bytes of an element
-	Buffer  Value  // of a small typed array: one without bytes of its own, until a program asks for it
+	Buffer  Value  // of a small typed array: one without bytes of its own until a program asks for it
 	Offset  uint64 // bytes into the buffer
-	Address uint64 // of the bytes; 0 if there are none
+	Address uint64 // of the bytes; 0 if it has none
 	Bytes   uint64
 	Length  int  // elements
 	OnHeap  bool // the bytes are in V8's heap
@@ -144,7 +144,7 @@ func (h *Heap) View(o Object) (View, error) {
 	return v, err
 }
 
-// fit sets how many bytes of its buffer a view has now.
+// fit sets how many bytes of its buffer a view covers now.
 func (h *Heap) fit(o Object, b Buffer, v *View) error {
 	if b.Detached {
 		v.Bytes = 0
@@ -169,8 +169,8 @@ func (h *Heap) fit(o Object, b Buffer, v *View) error {
 	return nil
 }
 
-// elementsAt returns the address of a typed array's bytes: that of an object in
-// the heap, where it has one, and then what is to be added.
+// elementsAt returns the address of a typed array's bytes: the address of an
+// object in the heap, if it has one, plus an offset.
 func (h *Heap) elementsAt(o Object) (address uint64, onHeap bool, err error) {
 	var base, external Value
 	err = h.fields(o, "JSTypedArray", map[string]*Value{"base_pointer": &base, "external_pointer": &external})
@@ -178,11 +178,11 @@ func (h *Heap) elementsAt(o Object) (address uint64, onHeap bool, err error) {
 }
 
 // elementType returns the name and the size in bytes of a typed array's elements,
-// by its map's kind of elements.
+// given its map's elements kind.
 func (h *Heap) elementType(kind int) (name string, size int, ok bool) {
 	types := h.release.Objects.ElementsTypes
 	n := kind - h.release.Objects.ElementsKind
-	if n >= len(types) { // those of buffers that may change their length come again
+	if n >= len(types) { // the types repeat for buffers that may change their length
 		n -= len(types)
 	}
 	if n < 0 || n >= len(types) {

@@ -6,10 +6,10 @@ import (
 	"unicode/utf16"
 )
 
-// maxBound bounds the arguments that are bound to a function.
+// maxBound bounds the arguments bound to a function.
 const maxBound = 1 << 16
 
-// A Proxy is what a JSProxy stands for. Both are null once it was revoked.
+// A Proxy is the content of a JSProxy. Both fields are null once it was revoked.
 type Proxy struct {
 	Target, Handler Value
 	Revoked         bool
@@ -26,7 +26,7 @@ func (h *Heap) Proxy(o Object) (Proxy, error) {
 	return p, err
 }
 
-// A Bound is a function that bind made: it calls Target with This and Args first.
+// A Bound is a function made by bind: it calls Target with This and Args first.
 type Bound struct {
 	Target, This Value
 	Args         []Value
@@ -65,17 +65,17 @@ func (h *Heap) array(v Value, limit int) ([]Value, error) {
 	return h.words(o.Address+arrayFirst, n)
 }
 
-// A Callable is what a function is besides its name and where it is.
+// A Callable describes a function beyond its name and position.
 type Callable struct {
 	Function
 	Kind    string // "function", "class", "async arrow", "generator method" …
 	Static  bool   // a static method or accessor
 	Builtin bool   // V8 implements it
-	API     bool   // C++ of an embedder's, or of a native add-on, implements it
+	API     bool   // implemented in C++ by an embedder or a native add-on
 }
 
-// functionKinds has what functions are by V8's numbers of their kinds, the same
-// in V8 9.4 to 14.6.
+// functionKinds has the kinds of functions by V8's numbers, the same in V8 9.4 to
+// 14.6.
 var functionKinds = [...]string{
 	"function", "module", "async module",
 	"class", "class", "class", "class",
@@ -89,7 +89,7 @@ var functionKinds = [...]string{
 // functionKindMask covers a function's kind in the flags of its SharedFunctionInfo.
 const functionKindMask = 1<<5 - 1
 
-// Callable reads a JSFunction and says what it is.
+// Callable reads a JSFunction and describes it.
 func (h *Heap) Callable(o Object) (Callable, error) {
 	f, err := h.Function(o)
 	c := Callable{Function: f, Kind: "function"}
@@ -143,13 +143,13 @@ func (h *Heap) sharedOf(fn Object) (Object, error) {
 	return o, err
 }
 
-// tokenUnknown says that how far a function's text begins before what its
-// Function.Start tells is not known.
+// tokenUnknown means that the distance from the start of a function's text to its
+// Function.Start is not known.
 const tokenUnknown = 1<<16 - 1
 
 // SourceText returns at most limit characters of a function's text, as its
-// toString would, and how long that is in UTF-16 code units; nothing for a
-// function without a script.
+// toString would, and the text's full length in UTF-16 code units. For a function
+// without a script it returns nothing.
 func (h *Heap) SourceText(fn Object, limit int) (text string, length int, err error) {
 	f, err := h.Function(fn)
 	if err != nil || f.Script == 0 || f.Start < 0 || f.End < f.Start {
@@ -171,7 +171,7 @@ func (h *Heap) SourceText(fn Object, limit int) (text string, length int, err er
 	return text, to - from, err
 }
 
-// textBetween returns the characters of a string from one to before another.
+// textBetween returns the characters of a string in the range [from, to).
 func (h *Heap) textBetween(v Value, from, to int) (string, error) {
 	if to-from > maxSource {
 		return "", fmt.Errorf("read string at %#x: %d characters", v.Address(), to-from)
@@ -182,10 +182,10 @@ func (h *Heap) textBetween(v Value, from, to int) (string, error) {
 	return string(utf16.Decode(units)), err
 }
 
-// extent returns where the text of a function begins and ends: that of a class
-// where its constructor stands for it.
+// extent returns where a function's text begins and ends. For a class constructor
+// it is the text of the class.
 func (h *Heap) extent(fn Object, f Function) (from, to int, err error) {
-	properties, _ := h.Properties(fn) // no class without its positions, read or not
+	properties, _ := h.Properties(fn) // without readable positions it is treated as no class
 	for _, p := range properties {
 		if !p.Symbol || p.Accessor {
 			continue

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// A CallSite is a call that was under way when an error was made.
+// A CallSite is a call that was in progress when an error was created.
 type CallSite struct {
 	Function  Value // JSFunction
 	Receiver  Value // this
-	Offset    int   // in the script, in UTF-16 code units; -1 for a function without one, or if not known
-	Index     int   // of the promise that Promise.all and its like wait for
-	Async     bool  // it awaits what was called
+	Offset    int   // in the script, in UTF-16 code units; -1 if not known or the function has no script
+	Index     int   // of the promise that Promise.all and the like wait for
+	Async     bool  // it awaits its callee
 	Construct bool  // called by new
 }
 
@@ -19,11 +19,11 @@ type CallSite struct {
 const (
 	siteConstruct  = 1 << 3
 	siteAsync      = 1 << 5
-	sitePositioned = 1 << 6 // its code offset is the position in the script already
+	sitePositioned = 1 << 6 // its code offset is already the position in the script
 )
 
-// From V8 14.6 on a call is six elements of the array itself, until a program asks
-// for the stack.
+// From V8 14.6 on a call is six elements of the array itself, until a program
+// asks for the stack.
 const (
 	flatSite     = 6
 	flatCode     = 0
@@ -33,7 +33,7 @@ const (
 	flatFlags    = 5
 )
 
-// callSites reads the calls of an error's stack; none if v has others things.
+// callSites reads the calls of an error's stack; none if v holds anything else.
 func (h *Heap) callSites(v Value) ([]CallSite, error) {
 	words, err := h.array(v, maxSites*flatSite)
 	if err != nil || len(words) == 0 {
@@ -43,7 +43,7 @@ func (h *Heap) callSites(v Value) ([]CallSite, error) {
 	if first, err := h.Object(words[0]); err == nil && isCallSite(first) {
 		for _, word := range words {
 			o, err := h.Object(word)
-			if err != nil || !isCallSite(o) { // V8 keeps room for more
+			if err != nil || !isCallSite(o) { // V8 reserves extra room
 				break
 			}
 			site, err := h.callSite(o)
@@ -70,12 +70,12 @@ func (h *Heap) callSites(v Value) ([]CallSite, error) {
 	return sites, nil
 }
 
-// isCallSite reports whether o is a call: V8 9 has another name for it.
+// isCallSite reports whether o is a call; V8 9 names its class differently.
 func isCallSite(o Object) bool {
 	return o.Map.Kind == "CallSiteInfo" || o.Map.Kind == "StackFrameInfo"
 }
 
-// A rawSite is what V8 has of a call.
+// A rawSite is a call as V8 stores it.
 type rawSite struct{ function, receiver, code, offset, flags Value }
 
 func (h *Heap) callSite(o Object) (CallSite, error) {
@@ -112,7 +112,7 @@ func (h *Heap) newSite(r rawSite) (CallSite, error) {
 	return s, err
 }
 
-// maxEvals bounds how deep evals are in each other that are written.
+// maxEvals bounds the nested evals that are written.
 const maxEvals = 8
 
 // siteText returns the line for a call, without "at", as V8 writes it.
@@ -169,7 +169,8 @@ func (r *errorReader) location(f Function, offset int) string {
 	return text
 }
 
-// position returns the line and the column of an offset in f's script, 0 if not known.
+// position returns the line and column of an offset in f's script, 0 if not
+// known.
 func (r *errorReader) position(f Function, offset int) (line, column int) {
 	if f.Script == 0 || offset < 0 {
 		return 0, 0
@@ -187,7 +188,7 @@ func (r *errorReader) position(f Function, offset int) (line, column int) {
 	return source.Position(offset)
 }
 
-// scriptName returns the URL that a script's source gives itself, or the name
+// scriptName returns the URL that a script's source declares, or else the name
 // that it was loaded by; empty if it has neither.
 func (r *errorReader) scriptName(f Function) string {
 	if f.Script == 0 {
@@ -207,7 +208,7 @@ func (r *errorReader) scriptName(f Function) string {
 }
 
 // evalFrom returns the SharedFunctionInfo of the function that called eval with
-// f's script; 0 if f's script is no such.
+// f's script; 0 if f's script did not come from eval.
 func (r *errorReader) evalFrom(f Function) Value {
 	if f.Script == 0 {
 		return 0
@@ -251,8 +252,9 @@ func (r *errorReader) evalOrigin(f Function, depth int) string {
 	return "eval at " + name + " (" + where + ")"
 }
 
-// evalPosition returns where in its caller's script eval was called: V8 keeps how
-// far into the bytecodes that was, as a number below 0, until it is asked.
+// evalPosition returns the position of the eval call in its caller's script.
+// Until the position is requested, V8 keeps the call's bytecode offset, as a
+// negative number.
 func (r *errorReader) evalPosition(f Function, caller Object) int {
 	v, err := r.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", "eval_from_position")
 	if err != nil {

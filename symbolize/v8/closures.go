@@ -56,8 +56,8 @@ func (h *Heap) unlisted(context Object) ([]Variable, error) {
 	return append(variables, own), err
 }
 
-// declared returns the variables that eval has declared in a context: properties
-// of an object in the slot after the fixed ones.
+// declared returns the variables that eval declared in a context: properties of
+// an object in the slot after the fixed ones.
 func (h *Heap) declared(context Object) ([]Variable, error) {
 	extension, err := h.Field(context, arrayFirst+contextSlots*wordSize)
 	if err != nil {
@@ -75,12 +75,12 @@ func (h *Heap) declared(context Object) ([]Variable, error) {
 	return variables, err
 }
 
-// functionInContext is what the flag scopeFunctionName says where a function
+// functionInContext is the value of the flag scopeFunctionName if a function
 // expression's own name is a variable that closures share.
 const functionInContext = 2 << 12
 
-// ownVariable returns the variable by which a function expression knows itself,
-// as in function again() { return () => again }.
+// ownVariable returns the variable that holds a function expression itself, as in
+// function again() { return () => again }.
 func (h *Heap) ownVariable(context Object, s *scopeReader, flags uint32) (Variable, error) {
 	if err := s.skipLocals(flags); err != nil {
 		return Variable{}, err

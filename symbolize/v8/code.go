@@ -9,16 +9,16 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// Codes finds the machine code that a place in the stack belongs to, and which
-// line of which function runs there. It is not for concurrent use.
+// Codes finds the machine code that a stack address belongs to, and the line and
+// function that run there. It must not be used concurrently.
 type Codes struct {
 	heap
 	code     codeLayout
-	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or none
+	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or V8 has none
 }
 
-// NewCodes returns the Codes of the V8 in f, of which b was read. mem is its
-// process, bias what it is loaded above the addresses in the file.
+// NewCodes returns the Codes of the V8 in f, which b describes. mem is its
+// process, bias the difference between loaded addresses and those in the file.
 func NewCodes(mem Memory, b *Binary, f *elfsym.File, bias uint64) (*Codes, error) {
 	base, err := b.DispatchBase(mem, bias)
 	if err != nil {
@@ -27,22 +27,23 @@ func NewCodes(mem Memory, b *Binary, f *elfsym.File, bias uint64) (*Codes, error
 	return &Codes{heap{mem, b.Layout}, codeLayoutOf(f, b.Release), base}, err
 }
 
-// A Code is a piece of machine code that V8 made for a function, or one of its builtins.
+// A Code is a piece of machine code that V8 made for a function, or one of its
+// builtins.
 type Code struct {
 	Address     uint64 // of the object, untagged
 	Start, Size uint64 // of the instructions
 	Tier        symbolize.Tier
-	Builtin     bool // it is V8's own: the interpreter's too
+	Builtin     bool // it is one of V8's own, including the interpreter's
 
 	deopt, positions uint64
 }
 
-// Holds reports whether pc is one of the code's instructions.
+// Holds reports whether pc points to one of the code's instructions.
 func (c Code) Holds(pc uint64) bool { return pc-c.Start < c.Size }
 
-// OfFunction returns the code that runs when a function is called, which is of
-// isolate. A function that was entered in the middle of a loop, or compiled anew
-// since, may be running another: At finds it.
+// OfFunction returns the code that runs when a function of isolate is called. A
+// function that was entered in the middle of a loop, or recompiled since, may be
+// running other code: At finds it.
 func (c *Codes) OfFunction(function Value, isolate uint64) (Code, error) {
 	o, err := c.object(uint64(function))
 	if err != nil {
@@ -70,8 +71,8 @@ func (c *Codes) OfFunction(function Value, isolate uint64) (Code, error) {
 	return c.read(tagged)
 }
 
-// An entry of the dispatch table has the address of the instructions, then in its
-// upper 48 bits the Code.
+// An entry of the dispatch table has the address of the instructions, then the
+// Code in the upper 48 bits of the second word.
 const (
 	handleShift = 8
 	entrySize   = 16
@@ -80,7 +81,7 @@ const (
 
 var errNoTable = errors.New("read code: the dispatch table is not known")
 
-// dispatched returns the Code, tagged, that handle stands for in the dispatch table.
+// dispatched returns the tagged Code that handle refers to in the dispatch table.
 func (c *Codes) dispatched(handle uint32, isolate uint64) (uint64, error) {
 	base := c.dispatch
 	if base == 0 && c.layout.DispatchTable != 0 && isolate != 0 {
@@ -147,7 +148,7 @@ func (c *Codes) tier(kind uint32) (tier symbolize.Tier, builtin bool) {
 	return symbolize.Optimized, false
 }
 
-// Limits on the search for the object that machine code is in.
+// Limits on the search for the object that contains machine code.
 const (
 	maxCodeSearch = 4 << 20 // bytes before the pc; larger functions are not compiled
 	searchStep    = 64 << 10
@@ -155,8 +156,8 @@ const (
 
 var errNoCode = errors.New("read code: no object before the instruction holds it")
 
-// At returns the code that holds the instruction at pc, which lies in memory from
-// low on: it looks for the object's start from there backward.
+// At returns the code that holds the instruction at pc, in memory that starts at
+// low. It searches backward from pc for the start of the object.
 func (c *Codes) At(pc, low uint64) (Code, error) {
 	if pc > maxCodeSearch {
 		low = max(low, pc-maxCodeSearch)
@@ -205,8 +206,8 @@ func (c *Codes) around(address uint64) (Code, error) {
 	return c.read(tagged)
 }
 
-// ReadShared reads a function by its SharedFunctionInfo: one that is inlined has
-// nothing else.
+// ReadShared reads a function by its SharedFunctionInfo, which is all that an
+// inlined function has.
 func ReadShared(mem Memory, l Layout, shared Value) (Function, error) {
 	f, err := heap{mem, l}.shared(uint64(shared))
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Resumes returns the generator, or the call of an async function, that a function
-// of V8's own goes on with once what it awaits is settled; 0 if handler is none of
-// these.
+// Resumes returns the generator, or the call of an async function, that one of
+// V8's internal functions resumes once the awaited value is settled; 0 if handler
+// is not such a function.
 func (h *Heap) Resumes(handler Value) Value { return h.awaiting(handler) }
 
-// Awaits returns the promise that g's caller was given: of an async function, or of
-// the oldest call of next of an async generator; 0 if there is none.
+// Awaits returns the promise that g's caller received: from an async function, or
+// from the oldest call of next of an async generator; 0 if it has none.
 func (h *Heap) Awaits(o Object, g Generator) Value {
 	if g.Promise != 0 {
 		return g.Promise
@@ -34,11 +34,13 @@ func (h *Heap) Awaits(o Object, g Generator) Value {
 	return promise
 }
 
-// maxOwnSlots bounds the slots of a context of V8's own functions; they have 5.
+// maxOwnSlots bounds the slots of a context of V8's internal functions; they have
+// 5.
 const maxOwnSlots = 8
 
-// Settles returns the promise that is settled by what r does: that of then, or the
-// one that a function of V8's own has, such as Promise.all's; 0 if there is none.
+// Settles returns the promise that r settles: the one that then returned, or the
+// one that an internal function of V8 holds, such as Promise.all's; 0 if it
+// settles none.
 func (h *Heap) Settles(r Reaction) Value {
 	if promise := h.promiseOf(r.Promise); promise != 0 {
 		return promise
@@ -73,7 +75,8 @@ func (h *Heap) Settles(r Reaction) Value {
 	return h.promiseOf(slots[contextSlots+at])
 }
 
-// promiseOf returns the promise that v is, or that v is the capability of; 0 if none.
+// promiseOf returns the promise that v is, or that v is the capability of; 0 if
+// none.
 func (h *Heap) promiseOf(v Value) Value {
 	o, err := h.Object(v)
 	if err != nil {
@@ -91,8 +94,8 @@ func (h *Heap) promiseOf(v Value) Value {
 	return 0
 }
 
-// promiseOfCapability is promiseOf for what a capability has, which is a promise or
-// of a program's own class.
+// promiseOfCapability is promiseOf for the content of a capability: a promise or
+// an instance of a program's own class.
 func (h *Heap) promiseOfCapability(v Value) Value {
 	if o, err := h.Object(v); err == nil && o.Map.Kind == "JSPromise" {
 		return v

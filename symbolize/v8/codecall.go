@@ -2,23 +2,23 @@ package v8
 
 import "fmt"
 
-// Slots of a JavaScript function's frame, from its frame pointer: what its caller
-// has pushed is above, first the receiver, then the arguments.
+// Slots of a JavaScript function's frame, relative to its frame pointer. What its
+// caller pushed is above: first the receiver, then the arguments.
 const (
-	slotCount    = -24 // how many arguments there are: a plain number
+	slotCount    = -24 // number of arguments: a plain integer
 	slotReceiver = 16
 )
 
-// maxArguments bounds the arguments that are read of one call; V8 allows 65,534.
+// maxArguments bounds the arguments read from one call; V8 allows 65,534.
 const maxArguments = 1 << 12
 
-// A Call is what a JavaScript function was called with, as its frame has it: an
-// argument that the function has assigned to has its new value.
+// A Call is the receiver and arguments of a JavaScript function, as they are in
+// its frame: if the function assigned to an argument, it has the new value.
 type Call struct {
 	Function  Value
 	Context   Value
 	This      Value // the hole in a constructor of a derived class that has not called super yet
-	Count     int   // of the arguments that were given, whatever the function declares
+	Count     int   // number of arguments that were passed, whatever the function declares
 	Arguments []Value
 }
 
@@ -47,15 +47,15 @@ func (c *Codes) Call(fp uint64) (Call, error) {
 	return call, c.arguments(&call, fp, slotReceiver, int64(count))
 }
 
-// Slots of the frame by which JavaScript calls a builtin that is C++. The receiver
+// Slots of the frame of a call from JavaScript to a C++ builtin. The receiver
 // comes later, then the arguments.
 const (
-	exitFirst = 16 // what "new" was applied to, the first that is counted
+	exitFirst = 16 // new.target, the first that is counted
 	exitCount = 32 // a Smi
 )
 
-// Exit reads the call of a builtin in C++, by whose frame, at fp, JavaScript was
-// left. It was given undefined for what it declares and its caller left out.
+// Exit reads the call of a C++ builtin from its exit frame at fp. Parameters that
+// it declares and its caller omitted were passed as undefined.
 func (c *Codes) Exit(fp uint64) (Call, error) {
 	var call Call
 	function, err := c.slot(fp, int(c.layout.BuiltinExitFunction))
@@ -77,8 +77,8 @@ func (c *Codes) Exit(fp uint64) (Call, error) {
 	return call, c.arguments(&call, fp, c.code.frames.ExitReceiver, int64(n))
 }
 
-// Template reads the function that an embedder's C++ implements, by whose frame, at
-// fp, JavaScript was left. It has no more than a name.
+// Template reads the function that an embedder implements in C++ from its exit
+// frame at fp. It has only a name.
 func (c *Codes) Template(fp uint64) (Function, error) {
 	l := &c.layout
 	tagged, err := c.slot(fp, int(l.APIExitFunction))

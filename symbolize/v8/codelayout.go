@@ -5,8 +5,8 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// A codeLayout is what finds a place in the source from a place in machine code
-// or bytecode.
+// A codeLayout has the offsets needed to map machine code or bytecode to a source
+// position.
 type codeLayout struct {
 	release.Code
 	frames             release.Frames
@@ -15,18 +15,18 @@ type codeLayout struct {
 	kindInterpreted    uint32 // kind of code; the kinds below it are builtins
 	sizes              bytecodeSizes
 	byteArrays         []uint16 // types of tables
-	instructionsObject uint16   // type of what holds machine code
+	instructionsObject uint16   // type of the object that holds machine code
 }
 
-// What is the same in every V8 that is supported.
+// The same in every supported version of V8.
 const (
 	bytecodeLength  = 8 // Smi
 	inliningSize    = 16
 	inliningIndex   = 8 // i32 after the u64 position of the call
 	streamCode      = 8
 	wrappedShared   = 8
-	maxInlined      = 64      // functions within one another at one place; V8 stops far below
-	maxBytecodes    = 8 << 20 // bytes of one function's; Node.js's largest have 100 KiB
+	maxInlined      = 64      // functions inlined into one another at one place; V8 stops far below
+	maxBytecodes    = 8 << 20 // bytes of one function's; the largest in Node.js have 100 KiB
 	maxInlinings    = 1 << 16 // entries: a position has 16 bits for the number
 	maxCode         = 64 << 20
 	bytecodeSizesOf = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"
@@ -44,7 +44,7 @@ func codeLayoutOf(f *elfsym.File, r *release.Release) codeLayout {
 	return l
 }
 
-// read takes what f has symbols for.
+// read sets the fields that f has symbols for.
 func (l *codeLayout) read(f *elfsym.File) {
 	if n, err := readUint32(f, metadataPrefix+"class_BytecodeArray__data__uintptr_t"); err == nil {
 		l.bytecodes = uint64(n)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A Place is where in the source a call is, or the next instruction.
+// A Place is the source position of a call, or of the next instruction.
 type Place struct {
 	Shared Value // the function's SharedFunctionInfo
 	Offset int   // in UTF-16 code units from the script's start; -1 if not known
@@ -15,8 +15,8 @@ type Place struct {
 
 var errNotTable = errors.New("read source positions: there is no table")
 
-// Interpreted returns the position that the function at the frame pointer fp has
-// come to, whose bytecodes V8's interpreter runs.
+// Interpreted returns the current position of the function at the frame pointer
+// fp, which V8's interpreter runs.
 func (c *Codes) Interpreted(fp uint64) (int, error) {
 	array, err := c.bytecodes(fp)
 	if err != nil {
@@ -33,9 +33,9 @@ func (c *Codes) Interpreted(fp uint64) (int, error) {
 	return c.bytecodePosition(array, offset-int(c.code.bytecodes)+heapTag)
 }
 
-// IsBaseline reports whether the function at the frame pointer fp, which one of V8's
-// builtins works for, has machine code that was made of its bytecodes one by one: the
-// builtin builds its frame, or takes it down. Its frame has no bytecode's offset.
+// IsBaseline reports whether the function at the frame pointer fp, on whose
+// behalf one of V8's builtins runs, has baseline code. The builtin builds or
+// removes the function's frame, which has no bytecode offset.
 func (c *Codes) IsBaseline(fp uint64) bool {
 	tagged, err := c.slot(fp, int(c.layout.FPBytecodeOffset))
 	if err != nil {
@@ -45,7 +45,8 @@ func (c *Codes) IsBaseline(fp uint64) bool {
 	return err == nil
 }
 
-// Returning is Interpreted for a function that returns: V8 takes it to be at its end.
+// Returning is Interpreted for a function that is returning: V8 reports the
+// position of its end.
 func (c *Codes) Returning(fp uint64) (int, error) {
 	array, err := c.bytecodes(fp)
 	if err != nil {
@@ -54,8 +55,8 @@ func (c *Codes) Returning(fp uint64) (int, error) {
 	return c.bytecodePosition(array, maxBytecodes)
 }
 
-// Baseline is Interpreted for the machine code that was made of the bytecodes one
-// by one. pc is the instruction, or where it returns to.
+// Baseline is Interpreted for baseline code, which is compiled bytecode by
+// bytecode. pc is the instruction, or the return address.
 func (c *Codes) Baseline(code Code, fp, pc uint64) (int, error) {
 	array, err := c.bytecodes(fp)
 	if err != nil {
@@ -141,10 +142,10 @@ func (c *Codes) table(tagged uint64) ([]byte, error) {
 	return table, nil
 }
 
-// Optimized returns the places that the instruction at pc stands for: the
-// innermost inlined function's first, the code's own function's last. pc is that
-// of the call, not where it returns to. Offsets are -1 where V8 keeps no
-// positions with the code, and functions that are inlined there are not found.
+// Optimized returns the places that the instruction at pc stands for: first that
+// of the innermost inlined function, last that of the code's own function. pc is
+// the address of the call, not its return address. If V8 keeps no positions with
+// the code, offsets are -1 and functions inlined there are not found.
 func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
 	d, err := c.deoptimization(code)
 	if err != nil {
@@ -162,7 +163,7 @@ func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
 	if err != nil || len(table) == 0 {
 		return []Place{outermost}, err
 	}
-	if !ok { // the code that builds the frame
+	if !ok { // the frame's prologue
 		f, err := ReadShared(c.mem, c.layout, d.shared)
 		outermost.Offset = f.Start
 		return []Place{outermost}, err
@@ -180,8 +181,8 @@ func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
 	return append(places, outermost), nil
 }
 
-// A deoptimization is what V8 keeps to get from optimized code back to the
-// functions that went into it.
+// A deoptimization is the data that V8 keeps to return from optimized code to the
+// functions it was compiled from.
 type deoptimization struct {
 	shared     Value
 	inlined    int
@@ -239,7 +240,8 @@ func (c *Codes) deoptimization(code Code) (deoptimization, error) {
 	return d, err
 }
 
-// inlined returns the place p in an inlined function, and where that is called.
+// inlined returns the place p in an inlined function, and the position of its
+// call.
 func (c *Codes) inlined(d deoptimization, p sourcePosition) (Place, sourcePosition, error) {
 	at := p.inlining() - 1
 	if (at+1)*inliningSize > d.inliningsN {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// An Entry is of a Map, a Set, or a weak form of these. In a set Value is 0.
+// An Entry is an entry of a Map, a Set, or their weak forms. In a set Value is 0.
 type Entry struct{ Key, Value Value }
 
-// A table of an ordered collection is a FixedArray: how many entries it has, how
-// many were removed, how many buckets; the buckets, and the entries in the order
-// in which they were added. An entry ends with the number of the next of its bucket.
+// A table of an ordered collection is a FixedArray: the numbers of entries, of
+// removed entries and of buckets; then the buckets, and the entries in insertion
+// order. An entry ends with the number of the next entry in its bucket.
 const (
 	orderedElements = 0
 	orderedDeleted  = 1
@@ -22,7 +22,7 @@ const (
 )
 
 // Entries visits the entries of a JSMap, JSSet, JSWeakMap or JSWeakSet until
-// visit returns false: of the first two in the order in which they were added.
+// visit returns false: those of a JSMap or JSSet in insertion order.
 func (h *Heap) Entries(o Object, visit func(Entry) bool) error {
 	switch o.Map.Kind {
 	case "JSMap":
@@ -70,7 +70,7 @@ func (h *Heap) orderedEntries(o Object, size int, visit func(Entry) bool) error 
 	return nil
 }
 
-// weakEntries visits the entries whose keys the collector has not taken away.
+// weakEntries visits the entries whose keys have not been collected.
 func (h *Heap) weakEntries(o Object, visit func(Entry) bool) error {
 	table, _, err := h.tableOf(o, "JSWeakCollection")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// What no symbol or metadata says is read from the functions that know it:
-// offsets in the Isolate change with each release of Node.js, even where V8's
+// What neither symbols nor metadata say is decoded from functions that use it:
+// offsets in the Isolate change with each release of Node.js, even if V8's
 // version is the same.
 const (
 	addCallback   = "_ZN2v87Isolate24AddNearHeapLimitCallbackE" // Isolate -> Heap, then a jump
@@ -49,8 +49,8 @@ func instructions(f *elfsym.File, s elfsym.Symbol) iter.Seq2[x86asm.Inst, uint64
 	}
 }
 
-// function returns the function whose name starts with prefix: what follows are
-// parameters.
+// function returns the function whose name starts with prefix; parameters follow
+// it.
 func function(f *elfsym.File, prefix string) (elfsym.Symbol, bool) {
 	for s := range f.Symbols(prefix) {
 		if s.Type == elf.STT_FUNC || s.Type == elf.STT_NOTYPE {
@@ -61,9 +61,9 @@ func function(f *elfsym.File, prefix string) (elfsym.Symbol, bool) {
 }
 
 // findHeap finds the fields of the Isolate and the dispatch table: in the code of
-// functions, or by the release where the file does not say which code that is.
-// Collections are only counted where the state that tells one is under way is
-// known too.
+// functions, or by the release if the file does not say which code that is.
+// Collections are counted only if the state that shows one in progress is known
+// too.
 func (b *Binary) findHeap(f *elfsym.File) {
 	l, r := &b.Layout, &b.Release.Isolate
 	heap := heapOffset(f)
@@ -99,8 +99,8 @@ func (b *Binary) findHeap(f *elfsym.File) {
 	l.DispatchTable = d.isolate
 }
 
-// gcCount returns where Heap::gc_count_ is in the Isolate: the one counter that
-// the collector's prologue raises by one, added to the Heap's own place.
+// gcCount returns the offset of Heap::gc_count_ in the Isolate: the only counter
+// that the collector's prologue increments by one, plus the offset of the Heap.
 func gcCount(f *elfsym.File) uint32 {
 	s, ok := function(f, gcPrologue)
 	heap := heapOffset(f)
@@ -124,8 +124,8 @@ func gcCount(f *elfsym.File) uint32 {
 	return heap + uint32(found)
 }
 
-// increment returns the displacement of an instruction that adds one to a u32
-// in an object.
+// increment returns the displacement of an instruction that adds one to a u32 in
+// an object.
 func increment(inst x86asm.Inst) (int64, bool) {
 	adds := inst.Op == x86asm.INC || inst.Op == x86asm.ADD && inst.Args[1] == x86asm.Imm(1)
 	m, ok := inst.Args[0].(x86asm.Mem)
@@ -135,7 +135,7 @@ func increment(inst x86asm.Inst) (int64, bool) {
 	return m.Disp, true
 }
 
-// heapOffset returns where the Heap is in the Isolate: "add rdi, imm".
+// heapOffset returns the offset of the Heap in the Isolate: "add rdi, imm".
 func heapOffset(f *elfsym.File) uint32 {
 	s, ok := function(f, addCallback)
 	if !ok {
@@ -153,8 +153,8 @@ func heapOffset(f *elfsym.File) uint32 {
 	return 0
 }
 
-// cEntryFP returns where the Isolate's c_entry_fp_ is: the first field that the
-// builtin that calls C++ stores rbp to.
+// cEntryFP returns the offset of the Isolate's c_entry_fp_: the first field to
+// which the builtin that calls C++ stores rbp.
 func cEntryFP(f *elfsym.File) uint32 {
 	s, ok := function(f, callsC)
 	if !ok {
@@ -173,8 +173,8 @@ func cEntryFP(f *elfsym.File) uint32 {
 	return 0
 }
 
-// A dispatch says where the dispatch table's first entry is: through an isolate
-// group, or through the isolate.
+// A dispatch says how to find the dispatch table's first entry: through an
+// isolate group, or through the isolate.
 type dispatch struct {
 	group   uint64 // address of the pointer to the default isolate group; 0: none
 	offset  int64  // in the group
@@ -207,8 +207,8 @@ func findDispatch(f *elfsym.File) (dispatch, bool) {
 	return dispatch{}, false
 }
 
-// DispatchBase returns the address of the dispatch table's first entry where one
-// table serves the whole process, 0 where there is none or each isolate has its
+// DispatchBase returns the address of the dispatch table's first entry if one
+// table serves the whole process, and 0 if V8 has none or each isolate has its
 // own (Layout.DispatchTable). mem and bias are as for TLSIsolate.
 func (b *Binary) DispatchBase(mem Memory, bias uint64) (uint64, error) {
 	if b.dispatch.group == 0 {
@@ -236,7 +236,7 @@ func readWord(mem Memory, addr uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), nil
 }
 
-// nodeVersion returns the version that the file gives to native add-ons: the
+// nodeVersion returns the version that the file reports to native add-ons: the
 // constant whose address napi_get_node_version stores.
 func nodeVersion(f *elfsym.File) string {
 	s, ok := f.Symbol(napiVersion)

@@ -9,11 +9,12 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// A derivation fills in a Layout from a release and from metadata, which wins.
+// A derivation fills in a Layout from a release and from metadata, which takes
+// precedence.
 type derivation struct {
 	metadata metadata
-	missing  []string // what neither has
-	wrong    []string // what metadata gives a value that no V8 has
+	missing  []string // in neither source
+	wrong    []string // metadata with an impossible value
 }
 
 // derive returns the layout that m and r describe together.
@@ -31,7 +32,7 @@ func derive(m metadata, r *release.Release) (Layout, error) {
 	return l, nil
 }
 
-// measured returns what r says of the layout, which metadata omits.
+// measured returns the part of the layout that r has and metadata omits.
 func measured(r *release.Release) Layout {
 	function, code, script, scope, frame, wasm := &r.Functions, &r.Code, &r.Scripts, &r.Scopes, &r.Frames, &r.Wasm
 	l := Layout{
@@ -77,8 +78,8 @@ func bit(b bool) uint8 {
 
 type integer interface{ int16 | uint16 | uint8 }
 
-// need sets dst to the metadata's value of the first of names that is there.
-// Without one, dst must have its value from the release.
+// need sets dst to the metadata's value of the first of names that exists. If
+// none does, dst must already have its value from the release.
 func need[T integer](d *derivation, dst *T, names ...string) {
 	may(d, dst, names...)
 	if *dst == 0 {
@@ -86,7 +87,7 @@ func need[T integer](d *derivation, dst *T, names ...string) {
 	}
 }
 
-// may is need for what not every V8 has.
+// may is need for values that not every V8 has.
 func may[T integer](d *derivation, dst *T, names ...string) {
 	v, ok := d.metadata.lookup(names...)
 	if !ok {

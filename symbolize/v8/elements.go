@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// An Element is an object's property with an index.
+// An Element is a property of an object with an integer index.
 type Element struct {
 	Index    int
-	Value    Value   // nothing if it is a number that V8 keeps unboxed
-	Number   float64 // then
+	Value    Value   // unset if the element is a number that V8 keeps unboxed
+	Number   float64 // the unboxed number
 	IsNumber bool
 }
 
-// holeNaN is how V8 marks that an array of doubles has nothing at an index.
+// holeNaN is the value by which V8 marks a missing element in an array of
+// doubles.
 const holeNaN = 0xfff7fffffff7ffff
 
 // Length returns the length of a JSArray; ok is false for other objects.
@@ -33,8 +34,9 @@ func (h *Heap) Length(o Object) (length int, ok bool) {
 	return int(n), true
 }
 
-// Elements visits o's own properties with an index, in order, until visit
-// returns false. Typed arrays and strings in objects have theirs elsewhere.
+// Elements visits o's own properties with an integer index, in order, until visit
+// returns false. The elements of typed arrays and of string wrappers are
+// elsewhere.
 func (h *Heap) Elements(o Object, visit func(Element) bool) error {
 	raw, err := h.Field(o, h.at.elements)
 	if err != nil {
@@ -111,8 +113,8 @@ func (h *Heap) sparseElements(table Object, visit func(Element) bool) error {
 	return err
 }
 
-// mappedArguments visits the arguments of a function in sloppy mode: those that
-// it has named are in its context, the rest in an array.
+// mappedArguments visits the arguments of a function in sloppy mode: named ones
+// are in its context, the rest in an array.
 func (h *Heap) mappedArguments(mapped Object, visit func(Element) bool) error {
 	const (
 		contextAt, argumentsAt = 16, 24

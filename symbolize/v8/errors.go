@@ -9,23 +9,23 @@ import (
 // Bounds on what one error has.
 const (
 	maxMessage = 1 << 16 // characters of a message or a stack that are read
-	maxSites   = 1 << 10 // calls of a stack; a program raises V8's limit of 10 at its own cost
+	maxSites   = 1 << 10 // calls of a stack; a program that raises V8's limit of 10 pays for it
 	maxScripts = 1 << 6  // of those calls, whose lines are read
-	maxSought  = 1 << 20 // properties that are looked at for names
+	maxSought  = 1 << 20 // properties that are searched for names
 )
 
-// An Error is what an object tells that was made by new Error, or that
-// Error.captureStackTrace was called with.
+// An Error describes an object made by new Error, or passed to
+// Error.captureStackTrace.
 type Error struct {
 	Name, Message string
-	Stack         string     // as a program would read it; empty if there is none
-	Sites         []CallSite // what Stack was made of here; none if V8 had made it already
+	Stack         string     // as a program would read it; empty if it has none
+	Sites         []CallSite // the calls that Stack was made from here; none if V8 had already made it
 	Cause         Value
 	HasCause      bool
 }
 
-// Error reads an error. V8 makes the text of a stack when a program first asks for
-// it; before that it is made here, from the calls that V8 has noted.
+// Error reads an error. V8 makes the text of a stack when a program first asks
+// for it; before that, Error makes it from the calls that V8 has recorded.
 func (h *Heap) Error(o Object) (Error, error) {
 	if !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
 		return Error{}, fmt.Errorf("read error at %#x: it is a %s", o.Address, o.Map.Kind)
@@ -56,11 +56,12 @@ func (h *Heap) Error(o Object) (Error, error) {
 type errorReader struct {
 	heap    *Heap
 	sources map[uint64]*Source // by their scripts' addresses
-	left    int                // properties that may still be looked at
+	left    int                // properties that may still be searched
 }
 
-// stackOf reads an error's stack from what V8 keeps by a symbol of its own, one of
-// several without a name, which it is known by.
+// stackOf reads an error's stack from the property that V8 keeps under a private
+// symbol. Several such symbols have no name, so the property is recognized by its
+// value.
 func (r *errorReader) stackOf(v Value, e *Error) (found bool, err error) {
 	h := r.heap
 	o, err := h.Object(v)
@@ -78,7 +79,7 @@ func (r *errorReader) stackOf(v Value, e *Error) (found bool, err error) {
 	switch {
 	case h.IsString(o):
 		text, _, err := h.Text(v, maxMessage)
-		if text == e.Message { // V8 13 and later keep that, too
+		if text == e.Message { // V8 13 and later keep the message too
 			return false, err
 		}
 		e.Stack = text
@@ -93,7 +94,7 @@ func (r *errorReader) stackOf(v Value, e *Error) (found bool, err error) {
 	return false, nil
 }
 
-// stackText returns the text that V8 would make of an error's stack.
+// stackText returns the text that V8 would make from an error's stack.
 func (r *errorReader) stackText(e *Error) string {
 	var b strings.Builder
 	switch {
@@ -111,8 +112,8 @@ func (r *errorReader) stackText(e *Error) string {
 	return b.String()
 }
 
-// textProperty returns the string that o or its prototypes have by a name, or
-// missing where they have none.
+// textProperty returns the string that o or its prototypes have under a name, or
+// missing if they have none.
 func (r *errorReader) textProperty(o Object, name, missing string) string {
 	p, ok := r.lookup(o, name)
 	if !ok || p.Accessor {
@@ -129,7 +130,7 @@ func (r *errorReader) textProperty(o Object, name, missing string) string {
 	return text
 }
 
-// lookup finds the property of a name that o has itself or by its prototypes.
+// lookup finds the property of a name on o or its prototypes.
 func (r *errorReader) lookup(o Object, name string) (p Property, ok bool) {
 	for _, properties := range r.chain(o) {
 		for _, p := range properties {
@@ -141,8 +142,8 @@ func (r *errorReader) lookup(o Object, name string) (p Property, ok bool) {
 	return Property{}, false
 }
 
-// chain yields the properties of o, and of each of its prototypes in turn, as far
-// as they can be read and as many as may still be looked at.
+// chain yields the properties of o and of each of its prototypes in turn, as far
+// as they can be read and up to the limit on properties.
 func (r *errorReader) chain(o Object) iter.Seq2[Object, []Property] {
 	return func(yield func(Object, []Property) bool) {
 		for range prototypesToSeek {
