@@ -11,22 +11,22 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// Stripped files keep the functions of V8's API, and these know where V8 keeps
-// what symbols would have told.
+// Stripped files keep the functions of V8's API, which reveal what symbols would
+// have said.
 const (
-	embeddedRange = "_ZN2v87Isolate20GetEmbeddedCodeRangeEPPKvPm"            // the builtins, by two variables
+	embeddedRange = "_ZN2v87Isolate20GetEmbeddedCodeRangeEPPKvPm"            // the builtins, in two variables
 	embeddedCode  = "_ZN2v88internal7Isolate23CurrentEmbeddedBlobCodeEv"     // one of them; exported up to Node.js 22
 	embeddedSize  = "_ZN2v88internal7Isolate27CurrentEmbeddedBlobCodeSizeEv" // the other
 	currentGetter = "_ZN2v87Isolate10GetCurrentEv"                           // the thread's isolate
 	maxBuiltins   = 64 << 20                                                 // bytes; V8 has about 2 MiB
-	minBuiltins   = 256 << 10                                                // no other run of code without unwind tables is as long
+	minBuiltins   = 256 << 10                                                // no other run of code without unwind tables is this long
 )
 
-// blobWords are the addresses of the variables that say where the builtins are
-// in a process; 0: not known.
+// blobWords are the addresses of the variables that hold the builtins' address
+// and size in a process; 0: not known.
 type blobWords struct{ code, size uint64 }
 
-// findBlobWords finds them by the functions that return them.
+// findBlobWords finds the variables through the functions that return them.
 func findBlobWords(f *elfsym.File) blobWords {
 	code, okCode := f.Symbol(embeddedCode)
 	size, okSize := f.Symbol(embeddedSize)
@@ -41,7 +41,7 @@ func findBlobWords(f *elfsym.File) blobWords {
 }
 
 // returned returns the address of the variable that the function at address
-// returns; 0 if it does something else.
+// returns; 0 if the function does anything else.
 func returned(f *elfsym.File, address uint64) uint64 {
 	for inst, next := range instructions(f, elfsym.Symbol{Address: address}) {
 		switch inst.Op {
@@ -56,11 +56,11 @@ func returned(f *elfsym.File, address uint64) uint64 {
 	return 0
 }
 
-// stored follows what GetEmbeddedCodeRange(void** code, size_t* size) calls, and
-// which of the results it stores where.
+// stored decodes which functions GetEmbeddedCodeRange(void** code, size_t* size)
+// calls, and where it stores which result.
 func stored(f *elfsym.File, s elfsym.Symbol) blobWords {
 	var words blobWords
-	const code, size = 1, 2 // stand for the parameters; variables have greater addresses
+	const code, size = 1, 2 // stand for the parameters; addresses of variables are greater
 	holds := map[x86asm.Arg]uint64{x86asm.RSI: code, x86asm.RDX: size}
 	for inst, next := range instructions(f, s) {
 		switch to, toMemory := inst.Args[0].(x86asm.Mem); {
@@ -83,7 +83,8 @@ func stored(f *elfsym.File, s elfsym.Symbol) blobWords {
 	return blobWords{}
 }
 
-// fullRegister returns the register of 64 bits that a register of 32 is the half of.
+// fullRegister returns the 64-bit register whose lower half is a given 32-bit
+// register.
 func fullRegister(a x86asm.Arg) x86asm.Arg {
 	if r, ok := a.(x86asm.Reg); ok && r >= x86asm.EAX && r <= x86asm.R15L {
 		return r - x86asm.EAX + x86asm.RAX
@@ -92,8 +93,8 @@ func fullRegister(a x86asm.Arg) x86asm.Arg {
 }
 
 // uncovered returns the longest run of code in the file that no unwind table
-// covers, for which V8 writes none: its builtins. It is 0 where none is as long
-// as these.
+// covers: V8's builtins, for which V8 writes none. It returns 0 if no run is long
+// enough.
 func uncovered(f *elfsym.File) (address, size uint64) {
 	header, ok := readFrameHeader(f)
 	if !ok {
@@ -118,10 +119,10 @@ func uncovered(f *elfsym.File) (address, size uint64) {
 }
 
 // A frameHeader is the sorted table in .eh_frame_hdr (Linux Standard Base Core 5,
-// 10.6.2): of each function where it begins and where its entry is, as the
-// linkers write it.
+// 10.6.2), in the form that linkers write: the start of each function and the
+// address of its entry.
 type frameHeader struct {
-	address uint64 // that the rows count from
+	address uint64 // base address of the rows
 	rows    []byte
 }
 
@@ -154,15 +155,16 @@ func readFrameHeader(f *elfsym.File) (frameHeader, bool) {
 
 func (h frameHeader) count() int { return len(h.rows) / frameRowBytes }
 
-// row returns where a function begins and where its entry in .eh_frame is.
+// row returns the start of a function and the address of its entry in .eh_frame.
 func (h frameHeader) row(i int) (start, entry uint64) {
 	row := h.rows[i*frameRowBytes:]
 	at := func(b []byte) uint64 { return h.address + uint64(int64(int32(binary.LittleEndian.Uint32(b)))) }
 	return at(row), at(row[4:])
 }
 
-// endOfEntry returns where the function ends that the entry describes: a length,
-// a pointer to what functions have in common, the start, and the size.
+// endOfEntry returns where the function that the entry describes ends. An entry
+// has a length, a pointer to the data that functions share, the start, and the
+// size.
 func endOfEntry(f *elfsym.File, start, entry uint64) (uint64, bool) {
 	const sizeAt = 12
 	var word [4]byte
@@ -173,9 +175,9 @@ func endOfEntry(f *elfsym.File, start, entry uint64) (uint64, bool) {
 	return start + size, size <= math.MaxUint64-start
 }
 
-// CheckBuiltins has a V8 that runs confirm where its builtins are, of which the
-// file has no symbol. Before V8 has started it confirms nothing. mem and bias are
-// as for TLSIsolate.
+// CheckBuiltins checks the location of the builtins, for which the file has no
+// symbol, against a running V8. Before V8 has started there is nothing to check.
+// mem and bias are as for TLSIsolate.
 func (b *Binary) CheckBuiltins(mem Memory, bias uint64) error {
 	if !b.guessed || b.words.code == 0 || b.words.size == 0 {
 		return nil
@@ -200,8 +202,9 @@ func (b *Binary) CheckBuiltins(mem Memory, bias uint64) error {
 	return nil
 }
 
-// storesFP reports whether V8's builtins store the frame pointer at a place in the
-// Isolate: mov [r13+offset], rbp. They do so at two, one of which is c_entry_fp_.
+// storesFP reports whether V8's builtins store the frame pointer at an offset in
+// the Isolate: mov [r13+offset], rbp. They do so at two offsets, one of which is
+// c_entry_fp_.
 func (b *Binary) storesFP(f *elfsym.File, offset uint32) bool {
 	address, ok := f.Address(b.blobOffset)
 	if !ok || b.blobSize == 0 || b.blobSize > maxBuiltins {

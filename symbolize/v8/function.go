@@ -2,10 +2,10 @@ package v8
 
 import "fmt"
 
-// Anonymous stands for the name of a function that has none.
+// Anonymous stands for the name of a function without one.
 const Anonymous = "(anonymous)"
 
-// A Function is what V8 knows of a JavaScript function.
+// A Function describes a JavaScript function.
 type Function struct {
 	Name     string // empty if V8 has none
 	Inferred string // from what the function is assigned to: "Foo.bar"; may be empty
@@ -26,10 +26,10 @@ func (f Function) String() string {
 	return Anonymous
 }
 
-// ReadFunction reads the JSFunction at addr (tagged or not). Its name is, as V8
-// itself has it (JSFunction::GetDebugName), the function's own property "name"
-// where that is a value, which is where a computed key goes; else the one that
-// is in the source.
+// ReadFunction reads the JSFunction at addr (tagged or not). It finds the name as
+// V8 does (JSFunction::GetDebugName): the function's own property "name" if that
+// is a value, which is where V8 stores a computed key; otherwise the name in the
+// source.
 func ReadFunction(mem Memory, l Layout, addr uint64) (Function, error) {
 	h := heap{mem, l}
 	o, err := h.object(addr | heapTag)
@@ -78,8 +78,8 @@ func (h heap) shared(tagged uint64) (Function, error) {
 	return f, h.scriptOf(o, &f)
 }
 
-// nameOf reads what a SharedFunctionInfo's name field says: a String, or a
-// ScopeInfo once the function was compiled, or a Smi for no name.
+// nameOf reads a SharedFunctionInfo's name field: a String, or a ScopeInfo once
+// the function was compiled, or a Smi for no name.
 func (h heap) nameOf(shared object, f *Function) error {
 	tagged, err := h.field(shared, h.layout.SharedName)
 	if err != nil || !isObject(tagged) {
@@ -98,7 +98,7 @@ func (h heap) nameOf(shared object, f *Function) error {
 	return err
 }
 
-// uncompiled reads the position of a function that was not compiled yet, or
+// uncompiled reads the position of a function that has not been compiled yet, or
 // whose bytecode was dropped.
 func (h heap) uncompiled(shared object, f *Function) error {
 	tagged, err := h.field(shared, h.layout.SharedData)
@@ -126,8 +126,8 @@ func (h heap) uncompiled(shared object, f *Function) error {
 	return err
 }
 
-// scriptOf reads a SharedFunctionInfo's script, which may stand behind what the
-// debugger or a coverage tool keeps of the function.
+// scriptOf reads a SharedFunctionInfo's script, which may be reached through the
+// data that the debugger or a coverage tool attached to the function.
 func (h heap) scriptOf(shared object, f *Function) error {
 	tagged, err := h.field(shared, h.layout.SharedScript)
 	if err != nil || !isObject(tagged) {
@@ -153,7 +153,7 @@ func (h heap) scriptOf(shared object, f *Function) error {
 	return err
 }
 
-// textIfString returns the text of a string, and none for anything else.
+// textIfString returns the text of a string, and "" for anything else.
 func (h heap) textIfString(tagged uint64) (string, error) {
 	if !isObject(tagged) {
 		return "", nil
@@ -187,13 +187,13 @@ func (s *scopeReader) word(n int) (uint64, error) {
 	return s.heap.word(s.scope.address + scopeWords + uint64(n)*wordSize)
 }
 
-// take reads the next word and goes on to the one after.
+// take reads the next word and advances.
 func (s *scopeReader) take() (uint64, error) {
 	s.next++
 	return s.word(s.next - 1)
 }
 
-// scope reads name, inferred name and position of the function of a ScopeInfo.
+// scope reads the name, inferred name and position of a ScopeInfo's function.
 func (h heap) scope(o object, f *Function) error {
 	l := &h.layout
 	s := &scopeReader{heap: h, scope: o}
@@ -212,7 +212,7 @@ func (h heap) scope(o object, f *Function) error {
 		if f.Name, err = h.textIfString(name); err != nil {
 			return err
 		}
-		s.next++ // where the function's own variable is
+		s.next++ // slot of the function's own variable
 	}
 	if flags&scopeInferredName != 0 {
 		inferred, err := s.take()
@@ -240,7 +240,7 @@ func (s *scopeReader) flags() (uint32, error) {
 	return uint32(w), err
 }
 
-// skipLocals goes to the word after the scope's variables.
+// skipLocals advances past the scope's variables.
 func (s *scopeReader) skipLocals(flags uint32) error {
 	l := &s.layout
 	w, err := s.word(int(l.ScopeLocals))

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// A GeneratorState says whether a generator or an async function goes on.
+// A GeneratorState says whether a generator or an async function is suspended,
+// running or finished.
 type GeneratorState int
 
 // States of a generator.
 const (
-	Suspended GeneratorState = iota // before its first step too
+	Suspended GeneratorState = iota // also before its first step
 	Running
 	Closed
 )
@@ -27,14 +28,13 @@ func (s GeneratorState) String() string {
 	return fmt.Sprintf("GeneratorState(%d)", int(s))
 }
 
-// What a generator's continuation is unless it is suspended.
+// Values of a generator's continuation if it is not suspended.
 const (
 	generatorRunning = -2
 	generatorClosed  = -1
 )
 
-// A Generator is one of a generator function's, or what V8 keeps of a call of an
-// async function.
+// A Generator is the state of a generator, or of a call of an async function.
 type Generator struct {
 	Function, Context, Receiver Value
 	State                       GeneratorState
@@ -42,7 +42,7 @@ type Generator struct {
 	Promise                     Value // of an async function's call; 0 for others
 }
 
-// isGenerator reports whether o is what Generator reads.
+// isGenerator reports whether Generator can read o.
 func isGenerator(o Object) bool {
 	switch o.Map.Kind {
 	case "JSGeneratorObject", "JSAsyncFunctionObject", "JSAsyncGeneratorObject":
@@ -87,8 +87,8 @@ func (h *Heap) Generator(o Object) (Generator, error) {
 	return g, err
 }
 
-// bytecodeOffset returns the position in the script of the bytecode of a function
-// that is at bytes from the start of its BytecodeArray; -1 if V8 has none.
+// bytecodeOffset returns the script position of the bytecode at byte offset at of
+// a function's BytecodeArray; -1 if V8 has none.
 func (h *Heap) bytecodeOffset(function Value, at int) (int, error) {
 	fn, err := h.Object(function)
 	if err != nil {
@@ -109,7 +109,7 @@ func (h *Heap) bytecodeOffset(function Value, at int) (int, error) {
 	return h.positionOf(array, at-(first-heapTag))
 }
 
-// maxIndirect bounds how many objects stand before a function's bytecodes.
+// maxIndirect bounds the objects between a function and its bytecodes.
 const maxIndirect = 4
 
 // bytecodes returns the BytecodeArray of a SharedFunctionInfo, if it has one.
@@ -121,7 +121,7 @@ func (h *Heap) bytecodes(shared Object) (array Object, ok bool, err error) {
 	return h.bytecodesBehind(data)
 }
 
-// bytecodesBehind returns the BytecodeArray that data is or stands for, if it does.
+// bytecodesBehind returns the BytecodeArray that data is or leads to, if any.
 func (h *Heap) bytecodesBehind(data Value) (array Object, ok bool, err error) {
 	for range maxIndirect {
 		if err != nil || !data.IsObject() {
@@ -138,7 +138,7 @@ func (h *Heap) bytecodesBehind(data Value) (array Object, ok bool, err error) {
 			data, err = h.FieldOf(o, "InterpreterData", "bytecode_array")
 		case "BytecodeWrapper":
 			data, err = h.FieldOf(o, "BytecodeWrapper", "bytecode")
-		case "Code", "BaselineData": // machine code of the bytecodes one by one; or not of any
+		case "Code", "BaselineData": // baseline code; or code without bytecodes
 			at, ok := h.Offset(o.Map.Kind, "bytecode_or_interpreter_data")
 			if !ok {
 				return Object{}, false, nil
@@ -151,8 +151,8 @@ func (h *Heap) bytecodesBehind(data Value) (array Object, ok bool, err error) {
 	return Object{}, false, nil
 }
 
-// positionOf returns the position in the script of the bytecode at an offset; -1
-// if V8 keeps none.
+// positionOf returns the script position of the bytecode at an offset; -1 if V8
+// keeps none.
 func (h *Heap) positionOf(array Object, offset int) (int, error) {
 	v, err := h.FieldOf(array, "BytecodeArray", "source_position_table")
 	if err != nil || !v.IsObject() {

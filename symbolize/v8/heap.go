@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// What is the same in every V8 that is supported: the map is an object's first
-// word; a String has its length at 12, and its characters or first part at 16.
+// The same in every supported version of V8: an object's first word is its map; a
+// String has its length at 12, and its characters or first part at 16.
 const (
 	heapTag      = 1
 	heapTagMask  = 3
@@ -18,13 +18,13 @@ const (
 	wordSize     = 8
 )
 
-// A heap reads objects of V8's by their layout.
+// A heap reads V8's objects by their layout.
 type heap struct {
 	mem    Memory
 	layout Layout
 }
 
-// An object is one of V8's objects with its instance type.
+// An object is a heap object with its instance type.
 type object struct {
 	address uint64 // untagged
 	typ     uint16
@@ -61,8 +61,8 @@ func smi(tagged uint64) (int, bool) {
 	return int(int64(tagged) >> 32), tagged&(1<<32-1) == 0
 }
 
-// object reads what tagged refers to. During a collection an object's first
-// word may say where it has moved instead of what it is; that is followed once.
+// object reads what tagged refers to. During a collection an object's first word
+// may hold its forwarding address, which is followed once.
 func (h heap) object(tagged uint64) (object, error) {
 	if !isObject(tagged) {
 		return object{}, fmt.Errorf("read object: %#x is not a reference", tagged)

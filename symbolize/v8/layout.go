@@ -1,27 +1,30 @@
 package v8
 
-// VMStateGC is what an isolate's Layout.VMState byte holds during a collection.
-// A function's address stays its own while GCCount is the same and the state is
-// not this one: GCState alone leaves a gap, between the count and the move.
+// VMStateGC is the value of an isolate's Layout.VMState byte during a collection.
+// A function's address stays valid while GCCount is unchanged and the state is not
+// VMStateGC. GCState alone leaves a gap between the increment of GCCount and the
+// move.
 const VMStateGC = 1
 
-// A Layout is where V8 keeps what a stack walker reads: all that differs from
-// one V8 to the next, as plain integers, so that the walker itself knows no
-// version. Zero means absent or not known, except where a field says otherwise.
+// A Layout is where V8 keeps what a stack unwinder reads: everything that differs
+// between versions of V8, as plain integers, so that the unwinder needs no
+// version checks. Zero means absent or not known, except where a field says
+// otherwise.
 //
 // Offsets are in bytes from the object's untagged start. Pointers are tagged
 // with 1; a small integer (Smi) has its value in the upper 32 bits and zero in
 // the lower. All values were measured on x86-64 builds without pointer
 // compression.
 type Layout struct {
-	// Isolate, from its start: read from the binary's own code. Zero: not found there.
-	GCCount       uint32 // int: collections begun; goes up by one at each
-	GCState       uint32 // int: 0 while nothing is moved; set some time after GCCount goes up
-	VMState       uint32 // u8: VMStateGC from before GCCount goes up until the collection is over
-	CEntryFP      uint32 // frame pointer of the thread's newest exit frame; 0 in it when no JavaScript is below
+	// Offsets in the Isolate, decoded from the binary's own code. Zero: not found
+	// there.
+	GCCount       uint32 // int: collections begun
+	GCState       uint32 // int: 0 while nothing is moved; set some time after GCCount is incremented
+	VMState       uint32 // u8: VMStateGC from before GCCount is incremented until the collection is over
+	CEntryFP      uint32 // frame pointer of the thread's newest exit frame; holds 0 when no JavaScript frame is on the stack
 	DispatchTable uint32 // pointer to the dispatch table's first entry; 0: process-wide (Binary.DispatchBase) or none
 
-	// Instance types, as in a map's instance type.
+	// Instance types, as a map stores them.
 	FirstJSFunction    uint16
 	LastJSFunction     uint16
 	SharedFunctionInfo uint16
@@ -30,7 +33,7 @@ type Layout struct {
 	Code               uint16
 	BytecodeArray      uint16
 	FirstNonstring     uint16 // strings are the types below it
-	DebugInfo          uint16 // stands between a SharedFunctionInfo and its Script when not zero
+	DebugInfo          uint16 // stands between a SharedFunctionInfo and its Script if not zero
 	DebugInfoScript    uint16 // DebugInfo: its Script
 	PropertyArray      uint16
 	JSBoundFunction    uint16

@@ -7,13 +7,12 @@ import (
 
 const (
 	mapWords         = 10      // at most
-	maxMapDepth      = 1 << 10 // maps from one to the one that has no back pointer: a property each
-	prototypesToSeek = 1 << 7  // of one object, for a constructor
+	maxMapDepth      = 1 << 10 // maps in a chain of back pointers: one per property
+	prototypesToSeek = 1 << 7  // of one object, when searching for a constructor
 	embedderTypes    = 1000    // instance types that V8 10 and later leave to the embedder
 )
 
-// A Map is what V8 calls a hidden class: what its objects are and how they are
-// laid out.
+// A Map describes the layout of objects. V8 also calls it a hidden class.
 type Map struct {
 	Address      uint64
 	Type         uint16 // instance type
@@ -25,14 +24,14 @@ type Map struct {
 	Own          int   // descriptors of own properties
 	Descriptors  Value // DescriptorArray
 	Prototype    Value
-	Constructor  Value // or a Map, which it was made from by adding a property
+	Constructor  Value // or the Map that this one was derived from by adding a property
 	Callable     bool
 
-	described   bool // descriptors were read, as far as they can be
+	described   bool // descriptors were read, as far as possible
 	descriptors []descriptor
 	describeErr error
 
-	classed  bool // the objects' class was looked for
+	classed  bool // the class was looked up
 	class    string
 	classErr error
 }
@@ -43,7 +42,7 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 		return m, nil
 	}
 	var b [mapWords * wordSize]byte
-	if n, err := h.mem.ReadAt(b[:], address); n < h.mapEnd() { // it may be the last of its page
+	if n, err := h.mem.ReadAt(b[:], address); n < h.mapEnd() { // the map may be the last in its page
 		return nil, fmt.Errorf("read map: %w", err)
 	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
@@ -73,7 +72,7 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 	return m, nil
 }
 
-// mapEnd returns how many bytes of a map are read.
+// mapEnd returns the number of bytes of a map to read.
 func (h *Heap) mapEnd() int {
 	return max(int(h.layout.MapDescriptors), h.at.prototype, h.at.constructor) + wordSize
 }
@@ -83,7 +82,7 @@ const (
 	callableBit   = 1 << 1 // bit field
 )
 
-// isMetaMap reports whether tagged refers to a map of maps: its own is one, too.
+// isMetaMap reports whether tagged refers to a meta map, which is its own map.
 func (h *Heap) isMetaMap(tagged uint64) bool {
 	if !isObject(tagged) {
 		return false
@@ -110,9 +109,9 @@ func (h *Heap) kindOf(typ uint16) string {
 	return ""
 }
 
-// Class returns the name of o's class as a program knows it: that of the
-// constructor that o's prototype names, else of the one that V8 made it by. What
-// is no object to a program has its kind.
+// Class returns the name of o's class as a program knows it: the name of the
+// constructor of o's prototype, or else of the function that made o. For anything
+// that is not a JavaScript object it returns the kind.
 func (h *Heap) Class(o Object) (string, error) {
 	m := o.Map
 	if !m.classed {
@@ -176,7 +175,8 @@ func (h *Heap) functionName(v Value) string {
 	return f.Name
 }
 
-// madeBy returns the name of the function that the first of m's line of maps names.
+// madeBy returns the name of the constructor at the end of m's chain of back
+// pointers.
 func (h *Heap) madeBy(m *Map) string {
 	for range maxMapDepth {
 		o, err := h.Object(m.Constructor)
@@ -193,7 +193,7 @@ func (h *Heap) madeBy(m *Map) string {
 	return ""
 }
 
-// inheritedClass looks for a constructor further up than m's prototype.
+// inheritedClass looks for a constructor further up m's prototype chain.
 func (h *Heap) inheritedClass(m *Map) (string, error) {
 	kind := m.Kind
 	for range prototypesToSeek {

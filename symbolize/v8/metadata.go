@@ -9,13 +9,14 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// metadataPrefix is before the name of each variable that V8 keeps for debuggers.
+// metadataPrefix starts the name of each variable that V8 provides for debuggers.
 const metadataPrefix = "v8dbg_"
 
-// maxMetadata bounds how many of these variables are read; V8 has about 530.
+// maxMetadata bounds the number of these variables; V8 has about 530.
 const maxMetadata = 1 << 14
 
-// metadata is what a binary's v8dbg_ variables say, by name without the prefix.
+// metadata has the values of a binary's v8dbg_ variables, by name without the
+// prefix.
 type metadata map[string]int32
 
 // readMetadata reads the v8dbg_ variables of f. Those in .bss are constants too: zero.
@@ -35,8 +36,8 @@ func readMetadata(f *elfsym.File) (metadata, error) {
 }
 
 // lookup returns the value of the first of names that the metadata has. A name
-// that ends in "__" stands for any with that start: what follows is a C++ type,
-// which is renamed from one V8 to the next.
+// that ends in "__" matches any name with that prefix: the suffix is a C++ type,
+// which changes between versions of V8.
 func (m metadata) lookup(names ...string) (int32, bool) {
 	for _, name := range names {
 		if !strings.HasSuffix(name, "__") {

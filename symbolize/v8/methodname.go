@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// typeName returns the class that V8 shows before a method's name: none where
-// this is nothing or the global object.
+// typeName returns the class that V8 shows before a method's name: "" if the
+// receiver is undefined, null or the global object.
 func (h *Heap) typeName(receiver Value) string {
 	if _, ok := h.Number(receiver); ok {
 		return "Number"
@@ -42,8 +42,8 @@ func (h *Heap) typeName(receiver Value) string {
 	return name
 }
 
-// functionType returns the name of a function that a method is called of, if
-// V8 writes it: that of a class, or of any.
+// functionType returns the name that V8 writes for a receiver that is itself a
+// function: that of a class, or of any function.
 func (h *Heap) functionType(o Object) string {
 	if !h.release.Traces.ClassReceivers || !h.IsFunction(o) {
 		return ""
@@ -55,8 +55,8 @@ func (h *Heap) functionType(o Object) string {
 	return c.Name
 }
 
-// methodCall returns how V8 writes the call of a function as a method: its class,
-// its name, and what the object calls it if that is another.
+// methodCall formats the call of a function as a method as V8 does: its class,
+// its name, and the property that holds it if named differently.
 func (r *errorReader) methodCall(receiver Value, fn Object, function, class string) string {
 	method := r.methodName(receiver, fn, function)
 	if function == "" {
@@ -87,8 +87,8 @@ func (h *Heap) showsClass(function, class string) bool {
 	return identifier.MatchString(function)
 }
 
-// methodName returns the name of the property, of the receiver or its prototypes,
-// that holds a function; none if there are several.
+// methodName returns the name of the property, on the receiver or its prototypes,
+// that holds a function; "" if several do.
 func (r *errorReader) methodName(receiver Value, fn Object, name string) string {
 	o, err := r.heap.Object(receiver)
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *errorReader) methodName(receiver Value, fn Object, name string) string 
 	return ""
 }
 
-// holds reports whether the property is a function, or calls it when it is read or set.
+// holds reports whether the property is fn, or has fn as its getter or setter.
 func (p Property) holds(fn Object) bool {
 	ref := fn.Ref()
 	return p.Value == ref || p.Getter == ref || p.Setter == ref

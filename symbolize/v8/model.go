@@ -13,13 +13,12 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// maxMaps bounds the maps that a Heap remembers; a large application has some
+// maxMaps bounds the maps that a Heap caches; a large application has some
 // 100,000.
 const maxMaps = 1 << 20
 
-// A Heap reads the objects that V8 has in the memory of a process that stands
-// still: of a core, or of a snapshot. It remembers maps, and must not be used
-// concurrently.
+// A Heap reads V8's objects from the memory of a process that does not run: a
+// core or a snapshot. It caches maps and must not be used concurrently.
 type Heap struct {
 	heap
 	release  *release.Release
@@ -28,13 +27,13 @@ type Heap struct {
 	at       offsets
 	oddballs map[int]string
 	maps     map[uint64]*Map
-	known    map[[2]string]int // offsets that were asked for; below 0: not known
+	known    map[[2]string]int // offsets looked up so far; below 0: not known
 	classes  map[uint64]string // constructors' names by prototype
-	shapes   map[string]shape  // of the release alone
+	shapes   map[string]shape  // those that depend on the release
 	lostMaps map[uint64]uint64 // by address of the object
 }
 
-// offsets are those in bytes that reading any object takes.
+// offsets are the offsets, in bytes, needed to read any object.
 type offsets struct {
 	elements, properties                 int // JSObject
 	prototype, constructor               int // Map
@@ -46,7 +45,7 @@ type offsets struct {
 	number                               int
 }
 
-// An Object is one of V8's objects with its map.
+// An Object is a heap object with its map.
 type Object struct {
 	Address uint64
 	Map     *Map
@@ -55,8 +54,8 @@ type Object struct {
 // Ref returns the reference to o.
 func (o Object) Ref() Value { return Ref(o.Address) }
 
-// NewHeap returns a Heap of mem, in which a process has mapped b. It fails if b
-// lacks metadata that no object can be read without.
+// NewHeap returns a Heap that reads mem, the memory of a process that has mapped
+// b. It fails if b lacks essential metadata.
 func NewHeap(mem Memory, b *Binary) (*Heap, error) {
 	h := &Heap{
 		heap: heap{mem, b.Layout}, release: b.Release, metadata: b.metadata,
@@ -113,7 +112,7 @@ func kindsOf(b *Binary) map[uint16]string {
 		kinds[number] = class
 	}
 	nameStrings(kinds, b.Release.Strings.SharedTypes)
-	for _, name := range slices.Sorted(maps.Keys(b.metadata)) { // of a type with two names, the last
+	for _, name := range slices.Sorted(maps.Keys(b.metadata)) { // if a type has two names, the last wins
 		v := b.metadata[name]
 		rest, ok := strings.CutPrefix(name, "type_")
 		class, _, _ := strings.Cut(rest, "__")
@@ -135,7 +134,7 @@ func kindsOf(b *Binary) map[uint16]string {
 	return kinds
 }
 
-// oddballsOf returns how the values that stand for themselves are written, by kind.
+// oddballsOf returns how oddballs are written, by kind.
 func oddballsOf(m metadata) map[int]string {
 	oddballs := map[int]string{}
 	for name, text := range map[string]string{
@@ -149,8 +148,8 @@ func oddballsOf(m metadata) map[int]string {
 	return oddballs
 }
 
-// Offset returns where in an object of V8's class a field is, in bytes; by
-// metadata, or as measured where that omits it.
+// Offset returns the offset, in bytes, of a field in objects of a V8 class; from
+// metadata, or as measured if metadata omits it.
 func (h *Heap) Offset(class, field string) (offset int, ok bool) {
 	key := [2]string{class, field}
 	if found, ok := h.known[key]; ok {
@@ -173,14 +172,14 @@ func (h *Heap) Offset(class, field string) (offset int, ok bool) {
 	return offset, ok
 }
 
-// UseMaps has Object take these words, by the objects' addresses, for references to
-// the objects' maps: a collection may keep them elsewhere for a while.
+// UseMaps makes Object use these map references, by object address: a collection
+// may temporarily store them elsewhere.
 func (h *Heap) UseMaps(lost map[uint64]uint64) { h.lostMaps = lost }
 
-// Release is the layout of the V8 that made the heap.
+// Release is the release of V8 whose layout the heap has.
 func (h *Heap) Release() *release.Release { return h.release }
 
-// Object reads what v refers to: its map, which is checked to be one.
+// Object reads what v refers to and checks that its map is one.
 func (h *Heap) Object(v Value) (Object, error) {
 	if !v.IsObject() {
 		return Object{}, fmt.Errorf("read object: %#x is not a reference", uint64(v))
@@ -192,7 +191,7 @@ func (h *Heap) Object(v Value) (Object, error) {
 	}
 	if lost, ok := h.lostMaps[address]; ok {
 		first = lost
-	} else if first&heapTag == 0 { // it is being moved, to there
+	} else if first&heapTag == 0 { // a forwarding address
 		address = first
 		if first, err = h.word(address); err != nil {
 			return Object{}, fmt.Errorf("read moved object: %w", err)
@@ -247,18 +246,18 @@ func (h *Heap) IsFunction(o Object) bool {
 	return o.Map.Type >= h.layout.FirstJSFunction && o.Map.Type <= h.layout.LastJSFunction
 }
 
-// firstObjectType is the instance type from which on all are JavaScript objects,
-// in V8 9.4 to 14.6: that of objects of an embedder's with interceptors.
+// firstObjectType is the first instance type of JavaScript objects in V8 9.4 to
+// 14.6: that of an embedder's objects with interceptors.
 const firstObjectType = 1040
 
 // IsReceiver reports whether o is an object to a program, which may have
-// properties, functions and proxies included.
+// properties; functions and proxies are included.
 func (h *Heap) IsReceiver(o Object) bool {
 	return o.Map.Type >= firstObjectType || strings.HasPrefix(o.Map.Kind, "JS")
 }
 
-// Text returns at most limit characters of the string v, of any form, and how
-// long it is, in UTF-16 code units. A limit below 0 is maxSource.
+// Text returns at most limit characters of the string v, of any form, and its
+// full length, both in UTF-16 code units. A limit below 0 means maxSource.
 func (h *Heap) Text(v Value, limit int) (text string, length int, err error) {
 	if limit < 0 || limit > maxSource {
 		limit = maxSource
@@ -292,7 +291,8 @@ func (h *Heap) Number(v Value) (float64, bool) {
 }
 
 // Oddball returns "undefined", "null", "true", "false" or "hole" if v is that
-// value, and "" for any other. What V8 keeps for itself only is a hole.
+// value, and "" otherwise. Oddballs that V8 uses only internally are reported as
+// "hole".
 func (h *Heap) Oddball(v Value) string {
 	o, err := h.Object(v)
 	if err != nil {
@@ -314,10 +314,10 @@ func (h *Heap) Oddball(v Value) string {
 	return ""
 }
 
-// Function reads a JSFunction: ReadFunction.
+// Function reads a JSFunction with ReadFunction.
 func (h *Heap) Function(o Object) (Function, error) { return ReadFunction(h.mem, h.layout, o.Address) }
 
-// Bytes reads what a process has at an address, at most limit bytes.
+// Bytes reads at most limit bytes at an address.
 func (h *Heap) Bytes(address, size uint64, limit int) ([]byte, error) {
 	if limit < 0 {
 		return nil, errors.New("read bytes: no limit")
@@ -327,7 +327,7 @@ func (h *Heap) Bytes(address, size uint64, limit int) ([]byte, error) {
 	return b[:n], err
 }
 
-// words reads count words from an address on.
+// words reads count words starting at an address.
 func (h *Heap) words(address uint64, count int) ([]Value, error) {
 	b := make([]byte, count*wordSize)
 	n, err := h.mem.ReadAt(b, address)

@@ -5,13 +5,14 @@ import "fmt"
 // An Export is a name that a module exports.
 type Export struct {
 	Name  string
-	Value Value // a hole: the module did not come to it yet
+	Value Value // a hole: the module has not initialized it yet
 }
 
-// exportEntry is the words of an entry of a module's table of exports.
+// exportEntry is the number of words in an entry of a module's table of exports.
 const exportEntry = 2
 
-// Exports reads a JSModuleNamespace: what its module exports, in no order.
+// Exports reads a JSModuleNamespace: the exports of its module, in no particular
+// order.
 func (h *Heap) Exports(o Object) ([]Export, error) {
 	if o.Map.Kind != "JSModuleNamespace" && o.Map.Kind != "JSDeferredModuleNamespace" {
 		return nil, fmt.Errorf("read exports at %#x: it is a %s", o.Address, o.Map.Kind)

@@ -6,8 +6,8 @@ import (
 )
 
 // Outside returns the memory that an object has outside of V8's heap: an
-// ArrayBuffer's, or the characters of a string that an embedder keeps. Objects may
-// share it. bytes is 0 if there is none.
+// ArrayBuffer's bytes, or the characters of an external string. Objects may share
+// it. bytes is 0 if it has none.
 func (h *Heap) Outside(o Object) (address, bytes uint64, err error) {
 	switch {
 	case o.Map.Kind == "JSArrayBuffer":
@@ -28,8 +28,8 @@ func (h *Heap) Outside(o Object) (address, bytes uint64, err error) {
 	return 0, 0, nil
 }
 
-// HasOutside reports whether objects with this map may have memory outside of V8's
-// heap.
+// HasOutside reports whether objects with this map may have memory outside of
+// V8's heap.
 func HasOutside(m *Map) bool {
 	return m.Kind == "JSArrayBuffer" || strings.HasSuffix(m.Kind, "String") && strings.Contains(m.Kind, "External")
 }

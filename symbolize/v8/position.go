@@ -2,22 +2,22 @@ package v8
 
 import "errors"
 
-// A table of source positions is a list of pairs of variable-length numbers: how
-// far the code goes on, and how far the source does. The first pair starts from
-// code offset -1. Up to V8 13 the step in the code is zig-zag coded, and -(d+1)
-// where the position is an expression's; from 14 on it is unsigned, with two
-// bits below it for what kind of position it is.
+// A table of source positions is a list of pairs of variable-length numbers: the
+// steps in the code and in the source. The first pair starts from code offset -1.
+// Up to V8 13 the step in the code is zig-zag coded, and -(d+1) for the position
+// of an expression; from 14 on it is unsigned and shifted left by two bits, which
+// hold the kind of position.
 const stepFlags = 2
 
-// maxTable bounds the bytes of a table of positions; the largest function has
+// maxTable bounds the bytes of a position table; that of the largest function has
 // some 100 KiB.
 const maxTable = 16 << 20
 
 var errTableCut = errors.New("read source positions: the table ends within a number")
 
-// A sourcePosition is what V8 keeps with a place in code: bit 0 is set where it
-// is none in a script, then come 30 bits of offset plus one, and 16 of the
-// inlining that the code came from.
+// A sourcePosition is the position that V8 records for a place in code: bit 0 is
+// set if it is not a script position; 30 bits of offset plus one follow, and 16
+// bits with the number of the inlining that the code came from.
 type sourcePosition uint64
 
 // offset is in UTF-16 code units from the script's start; -1 if there is none.
@@ -28,12 +28,12 @@ func (p sourcePosition) offset() int {
 	return int(p>>1&(1<<30-1)) - 1
 }
 
-// inlining is 0 in the function itself; of an inlined callee it is its entry
-// among the inlinings, from 1.
+// inlining is 0 in the function itself; in an inlined callee it is the callee's
+// entry in the table of inlinings, from 1.
 func (p sourcePosition) inlining() int { return int(p >> 31 & (1<<16 - 1)) }
 
-// A varints takes variable-length numbers from bytes: seven bits each, the least
-// first.
+// A varints decodes variable-length numbers: seven bits per byte, least
+// significant first.
 type varints struct {
 	rest []byte
 	cut  bool // a number did not end
@@ -54,14 +54,14 @@ func (v *varints) unsigned() uint64 {
 	return n
 }
 
-// signed takes a zig-zag coded number: 0, -1, 1, -2 …
+// signed decodes a zig-zag coded number: 0, -1, 1, -2 …
 func (v *varints) signed() int64 {
 	n := v.unsigned()
 	return int64(n>>1) ^ -int64(n&1)
 }
 
-// positionAt returns the position of the last entry of a table that is not behind
-// offset in the code. It is false where the table begins later, or is empty.
+// positionAt returns the position of the last entry of a table at or before
+// offset in the code. ok is false if the table begins later, or is empty.
 func positionAt(table []byte, offset int, unsigned bool) (position sourcePosition, ok bool, err error) {
 	code, source := int64(-1), int64(0)
 	for v := (varints{rest: table}); len(v.rest) > 0; ok = true {
@@ -86,8 +86,9 @@ func positionAt(table []byte, offset int, unsigned bool) (position sourcePositio
 }
 
 // bytecodeAt returns the offset of the bytecode that the baseline code at offset
-// belongs to, -1 in its prologue. table has the length of the prologue's code,
-// then of each bytecode's; next goes from a bytecode to the one after it.
+// belongs to, -1 in its prologue. table holds the length of the prologue's code,
+// then of the code of each bytecode; next steps from a bytecode to the one after
+// it.
 func bytecodeAt(table []byte, offset uint64, next func(at int) int) (int, error) {
 	v := varints{rest: table}
 	end := v.unsigned()
@@ -102,8 +103,8 @@ func bytecodeAt(table []byte, offset uint64, next func(at int) int) (int, error)
 	return at, nil
 }
 
-// Bytecodes that widen the operands of the one after them: to 16 and to 32 bits,
-// and likewise where the debugger watches.
+// Prefix bytecodes that widen the operands of the next bytecode to 16 and to 32
+// bits, and their debugger variants.
 const (
 	wide           = 0
 	extraWide      = 1
@@ -112,11 +113,11 @@ const (
 	widths         = 3 // of operands: 1, 2 and 4 bytes
 )
 
-// A bytecodeSizes has how many bytes each bytecode takes with operands of one
-// width, then with those of the next.
+// A bytecodeSizes holds the size of each bytecode in bytes, with operands of one
+// width, then of the next width.
 type bytecodeSizes []byte
 
-// next returns where the bytecode after the one at at begins.
+// next returns where the bytecode after the one at index at begins.
 func (s bytecodeSizes) next(bytecodes []byte, at int) int {
 	if at < 0 || at >= len(bytecodes) {
 		return at

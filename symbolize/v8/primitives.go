@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxBigInt bounds the 64-bit digits of a BigInt that is written out, which takes
-// time by their square. V8's own limit is 2^24.
+// maxBigInt bounds the 64-bit digits of a BigInt to be formatted, which takes
+// quadratic time. V8's own limit is 2^24.
 const maxBigInt = 1 << 12
 
-// BigInt returns the number that a BigInt is, in decimal digits.
+// BigInt formats a BigInt in decimal digits.
 func (h *Heap) BigInt(o Object) (string, error) {
 	if o.Map.Kind != "BigInt" {
 		return "", fmt.Errorf("read BigInt at %#x: it is a %s", o.Address, o.Map.Kind)
@@ -44,18 +44,18 @@ func (h *Heap) BigInt(o Object) (string, error) {
 	return n.String(), nil
 }
 
-// A Symbol is what a symbol tells of itself.
+// A Symbol describes a symbol.
 type Symbol struct {
 	Description string // V8's own private symbols have none
 	Described   bool   // false: made by Symbol()
 	Registered  bool   // made by Symbol.for
-	WellKnown   bool   // one of the language's own, to go by its description
+	WellKnown   bool   // one of the language's own, judging by its description
 	Private     bool   // V8's own, or the key of a field like #name
 	PrivateName bool   // the latter
-	Brand       bool   // V8 marks objects by it whose class has private methods
+	Brand       bool   // V8 marks objects with it if their class has private methods
 }
 
-// A symbol's flags: with a bit for each kind, and where two bits say whose it is.
+// A symbol's flags: with one bit for each kind; or with two bits for its owner.
 const (
 	symbolPrivate    = 1 << 0
 	symbolRegistered = 1 << 2
@@ -68,7 +68,7 @@ const (
 	symbolRegisteredIn = 1 << 3
 )
 
-// flagged returns what a symbol's flags say.
+// flagged decodes a symbol's flags.
 func (h *Heap) flagged(flags uint32) Symbol {
 	if h.release.Objects.SymbolOwners {
 		owner := flags & symbolOwner
@@ -83,7 +83,7 @@ func (h *Heap) flagged(flags uint32) Symbol {
 	}
 }
 
-// wellKnown has the language's own symbols.
+// wellKnown lists the language's own symbols.
 var wellKnown = strings.Fields(`Symbol.asyncDispose Symbol.asyncIterator Symbol.dispose Symbol.hasInstance
 	Symbol.isConcatSpreadable Symbol.iterator Symbol.match Symbol.matchAll Symbol.replace Symbol.search
 	Symbol.species Symbol.split Symbol.toPrimitive Symbol.toStringTag Symbol.unscopables`)
@@ -131,17 +131,17 @@ func (h *Heap) Date(o Object) (float64, error) {
 	return ms, nil
 }
 
-// A RegExp is a regular expression as it was written.
+// A RegExp is the source of a regular expression.
 type RegExp struct{ Source, Flags string }
 
 // String returns e as the language writes it.
 func (e RegExp) String() string { return "/" + e.Source + "/" + e.Flags }
 
-// regexpFlags has a regular expression's flags by their bits, from the lowest.
+// regexpFlags has a regular expression's flags by bit, from the lowest.
 const regexpFlags = "gimyusldv"
 
-// RegExpFlags returns the flags of a regular expression by their bits, as the
-// language writes them.
+// RegExpFlags formats the flags of a regular expression as the language writes
+// them.
 func RegExpFlags(bits int) string {
 	var flags []byte
 	for i := range len(regexpFlags) {
@@ -185,8 +185,8 @@ func (h *Heap) Wrapped(o Object) (Value, error) {
 	return h.FieldOf(o, "JSPrimitiveWrapper", "value")
 }
 
-// Target returns what a JSWeakRef or a WeakCell refers to; undefined once the
-// collector has taken it away.
+// Target returns what a JSWeakRef or a WeakCell refers to; undefined once that
+// was collected.
 func (h *Heap) Target(o Object) (Value, error) {
 	switch o.Map.Kind {
 	case "JSWeakRef", "WeakCell":

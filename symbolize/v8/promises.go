@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// awaitGenerator is the byte of an AwaitContext at which the generator is: where
-// other contexts have their extension.
+// awaitGenerator is the offset of the generator in an AwaitContext, where other
+// contexts have their extension.
 const awaitGenerator = arrayFirst + 2*wordSize
 
-// maxReactions bounds what waits for one promise.
+// maxReactions bounds the reactions of one promise.
 const maxReactions = 1 << 16
 
-// A PromiseState is what has become of a promise.
+// A PromiseState is the state of a promise.
 type PromiseState int
 
-// What becomes of promises, in V8's own numbers.
+// States of promises, in V8's own numbers.
 const (
 	Pending PromiseState = iota
 	Fulfilled
@@ -34,25 +34,25 @@ func (s PromiseState) String() string {
 	return fmt.Sprintf("PromiseState(%d)", int(s))
 }
 
-// A promise's flags: two bits of its state, one that it has a handler.
+// A promise's flags: two bits for its state, one bit that says it has a handler.
 const (
 	promiseState   = 3
 	promiseHandled = 4
 )
 
-// A Promise is what a JSPromise has.
+// A Promise is the content of a JSPromise.
 type Promise struct {
 	State     PromiseState
 	Value     Value      // or the reason; 0 while it is pending
-	Handled   bool       // something takes its reason
-	Reactions []Reaction // what waits for it, in the order in which it began to
+	Handled   bool       // the promise has a handler
+	Reactions []Reaction // what waits for it, oldest first
 }
 
-// A Reaction is what is to be done once a promise is settled.
+// A Reaction is what happens once a promise is settled.
 type Reaction struct {
-	Fulfill, Reject Value // functions; undefined where then was given none
-	Promise         Value // of then, or a PromiseCapability; undefined where an await waits
-	Generator       Value // the async function or generator that goes on; 0 if it is none
+	Fulfill, Reject Value // functions; undefined if then was not given one
+	Promise         Value // the one that then returned, or a PromiseCapability; undefined for an await
+	Generator       Value // the async function or generator that is resumed; 0 if none
 }
 
 // Promise reads a JSPromise.
@@ -81,10 +81,11 @@ func (h *Heap) Promise(o Object) (Promise, error) {
 	return p, err
 }
 
-// reactions reads a list of PromiseReactions, the newest first, which ends with a Smi.
+// reactions reads a list of PromiseReactions, the newest first, which ends with a
+// Smi.
 func (h *Heap) reactions(next Value) ([]Reaction, error) {
 	var list []Reaction
-	var earlier Value // one of those before, to find a circle by
+	var earlier Value // an earlier one, to detect cycles
 	for next.IsObject() && len(list) < maxReactions {
 		if next == earlier {
 			return list, fmt.Errorf("read reactions at %#x: they go in a circle", next.Address())
@@ -135,7 +136,7 @@ func (h *Heap) fields(o Object, class string, into map[string]*Value) error {
 }
 
 // awaiting returns the generator that an await's handler resumes, 0 if handler is
-// none of these: its context has nothing but the generator, as its extension.
+// not an await's: its context holds only the generator, as its extension.
 func (h *Heap) awaiting(handler Value) Value {
 	fn, err := h.Object(handler)
 	if err != nil || !h.IsFunction(fn) {

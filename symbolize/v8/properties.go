@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Bounds on what one object has.
+// Bounds on the contents of one object.
 const (
 	maxProperties = 1 << 20
 	maxElements   = 1 << 27 // V8's longest FixedArray
@@ -17,21 +17,21 @@ type Property struct {
 	Key            Value  // String or Symbol
 	Name           string // of a symbol: its description
 	Symbol         bool
-	Value          Value // nothing for an accessor
+	Value          Value // unset for an accessor
 	Accessor       bool
 	Getter, Setter Value // of an accessor; a native one has neither
 	Hidden         bool  // not enumerable
 	ReadOnly       bool
 }
 
-// A descriptor is what a map says of a property of its objects.
+// A descriptor is a map's description of a property.
 type descriptor struct {
 	property Property // its value is the descriptor's, if field is below 0
 	field    int      // index; below 0: none
 }
 
-// Properties returns o's own properties with names, in the order in which they
-// were added. Where a part cannot be read it returns the rest with the error.
+// Properties returns o's own named properties, in the order in which they were
+// added. If part of them cannot be read, it returns the rest with an error.
 func (h *Heap) Properties(o Object) ([]Property, error) {
 	if !h.IsReceiver(o) {
 		return nil, fmt.Errorf("read properties at %#x: %s has none", o.Address, o.Map.Kind)
@@ -56,10 +56,11 @@ func (h *Heap) Properties(o Object) ([]Property, error) {
 	return properties, err
 }
 
-// plain returns o in the form that a stack walker's readers take.
+// plain returns o in the form that the readers for stack unwinding take.
 func (o Object) plain() object { return object{o.Address, o.Map.Type, o.Map.Address} }
 
-// Own returns the value of o's own property of that name; of an accessor, nothing.
+// Own returns the value of o's own property of that name; of an accessor, no
+// value.
 func (h *Heap) Own(o Object, name string) (Value, bool, error) {
 	properties, err := h.Properties(o)
 	i := slices.IndexFunc(properties, func(p Property) bool { return p.Name == name && !p.Symbol && !p.Accessor })
@@ -69,14 +70,14 @@ func (h *Heap) Own(o Object, name string) (Value, bool, error) {
 	return properties[i].Value, true, nil
 }
 
-// Details of a property: bits that are the same in every V8 that is supported.
+// Details of a property: bits that are the same in every supported version of V8.
 const (
 	readOnlyBit = 1
 	hiddenBit   = 2
 )
 
-// describe reads m's descriptors, once. Where a part cannot be read it returns the
-// rest with the error.
+// describe reads m's descriptors, once. If part of them cannot be read, it
+// returns the rest with an error.
 func (h *Heap) describe(m *Map) ([]descriptor, error) {
 	if !m.described && m.Own > 0 {
 		m.descriptors, m.describeErr = h.readDescriptors(m)
@@ -110,7 +111,7 @@ func (h *Heap) readDescriptors(m *Map) (found []descriptor, err error) {
 	return found, err
 }
 
-// property returns what a key and details say of a property.
+// property decodes a key and its details.
 func (h *Heap) property(key Value, details int) Property {
 	attributes := details >> h.at.attributesShift
 	p := Property{
@@ -121,7 +122,7 @@ func (h *Heap) property(key Value, details int) Property {
 	return p
 }
 
-// keyName returns a property key's text, and whether it is a symbol's.
+// keyName returns a property key's text, and whether the key is a symbol.
 func (h *Heap) keyName(key Value) (name string, symbol bool) {
 	o, err := h.Object(key)
 	if err != nil {
@@ -143,7 +144,7 @@ func (h *Heap) keyName(key Value) (name string, symbol bool) {
 	return name, symbol
 }
 
-// put gives p a value, or its getter and setter.
+// put sets p's value, or its getter and setter.
 func (h *Heap) put(p *Property, value Value) {
 	if !p.Accessor {
 		p.Value = value
@@ -157,14 +158,15 @@ func (h *Heap) put(p *Property, value Value) {
 	p.Setter, _ = h.FieldOf(o, "AccessorPair", "setter")
 }
 
-// Hash tables: words of the FixedArray that each begins with, before its own prefix.
+// Hash tables: words at the start of the FixedArray, before the table's own
+// prefix.
 const (
 	hashTablePrefix   = 3
 	hashTableCapacity = 2
 )
 
-// tableEntries visits the entries of a hash table, each of size words, the first
-// of them the key, which is there.
+// tableEntries visits the used entries of a hash table. Each has size words, the
+// first of which is the key.
 func (h *Heap) tableEntries(table Object, prefix, size int, visit func(entry []Value)) error {
 	length, err := h.SmiField(table, arrayLength)
 	if err != nil {
@@ -190,8 +192,7 @@ func (h *Heap) tableEntries(table Object, prefix, size int, visit func(entry []V
 	return nil
 }
 
-// isAbsent reports whether a table has no entry with that key: it never had one,
-// or it was removed.
+// isAbsent reports whether a key marks an unused entry: never set, or removed.
 func (h *Heap) isAbsent(key Value) bool {
 	if _, ok := key.Smi(); ok {
 		return false
@@ -203,7 +204,8 @@ func (h *Heap) isAbsent(key Value) bool {
 	return false
 }
 
-// enumerationShift is where in a dictionary's details the order of a property is.
+// enumerationShift is the position of a property's order in a dictionary's
+// details.
 const enumerationShift = 8
 
 func (h *Heap) dictionaryProperties(o Object) ([]Property, error) {

@@ -1,9 +1,9 @@
 package v8
 
 // A function's map describes its properties in order: "length" is the first,
-// "name" the second, until a program deletes either. While the name is the one
-// in the source it is an accessor; V8 makes it a field with a value where it was
-// computed, as in {['a' + 'b']() {}}.
+// "name" the second, until a program deletes either. A name taken from the source
+// is an accessor; V8 makes it a field with a value if the name was computed, as
+// in {['a' + 'b']() {}}.
 const (
 	nameDescriptor  = 1
 	descriptorSize  = 3 * wordSize
@@ -50,8 +50,8 @@ func (h heap) ownName(fn object) (string, error) {
 	return h.textIfString(value)
 }
 
-// propertyField reads a field by its index: the first are in the object, as far
-// as its map has room for them, the rest in its property array.
+// propertyField reads a field by its index: the first fields are in the object,
+// as far as its map reserves room for them, the rest in its property array.
 func (h heap) propertyField(o object, index int) (uint64, error) {
 	l := &h.layout
 	size, err := h.uint8(o.mapped + uint64(l.MapInstanceSize))
@@ -68,7 +68,7 @@ func (h heap) propertyField(o object, index int) (uint64, error) {
 	return h.word(o.address + uint64(int(start)+index)*wordSize)
 }
 
-// arrayField reads the element at index of o's property array; 0 if there is none.
+// arrayField reads the element at index of o's property array; 0 if it has none.
 func (h heap) arrayField(o object, index int) (uint64, error) {
 	tagged, err := h.field(o, h.layout.FunctionProperties)
 	if err != nil || !isObject(tagged) {
@@ -85,5 +85,6 @@ func (h heap) arrayField(o object, index int) (uint64, error) {
 	return h.word(array.address + arrayFirst + uint64(index)*wordSize)
 }
 
-// propertyLength masks a PropertyArray's length; the identity hash is above it.
+// propertyLength masks a PropertyArray's length; the identity hash is in the bits
+// above.
 const propertyLength = 1<<10 - 1

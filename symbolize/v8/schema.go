@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// A Class is a C++ class of V8's that stands for objects in the heap.
+// A Class is a C++ class of V8 that represents heap objects.
 type Class struct {
 	Name   string
 	Parent string // empty if it has none
 	Fields []ClassField
 }
 
-// A ClassField is where objects of a class keep something.
+// A ClassField is a field of a class.
 type ClassField struct {
 	Name   string
 	Offset int    // bytes from the object's start
@@ -45,23 +45,23 @@ func (f ClassField) Raw() bool {
 	return f.Offset%wordSize != 0
 }
 
-// An InstanceType is a number by which a Map says what its objects are.
+// An InstanceType is the number in a Map that identifies the type of its objects.
 type InstanceType struct {
 	Number uint16
 	Name   string // as in V8's source: "JS_OBJECT_TYPE"; empty if the binary does not say
 	Class  string
 }
 
-// A FrameType is a number by which frames say what they are that no function made.
+// A FrameType is the number that marks the type of a typed frame.
 type FrameType struct {
 	Number int
 	Name   string // "EntryFrame"
 }
 
-// maxParents bounds how many classes one is derived from.
+// maxParents bounds the depth of a class hierarchy.
 const maxParents = 16
 
-// Classes returns the classes that are known of the binary's V8, by name.
+// Classes returns the known classes of the binary's V8, by name.
 func (b *Binary) Classes() []Class {
 	found := map[string]*Class{}
 	class := func(name string) *Class {
@@ -105,8 +105,8 @@ func (b *Binary) Classes() []Class {
 	return classes
 }
 
-// add adds a field that is not there yet; of two types that the metadata has for it,
-// the first by name stays.
+// add adds a field unless it exists. If the metadata has two types for it, the
+// first by name wins.
 func (c *Class) add(f ClassField) {
 	if f.Offset < 0 {
 		return
@@ -120,8 +120,8 @@ func (c *Class) add(f ClassField) {
 	}
 }
 
-// plainType returns a type of the metadata without the wrapper that V8 12 and later
-// put around those of references.
+// plainType returns a type from the metadata without the wrapper that V8 12 and
+// later put around reference types.
 func plainType(text string) string {
 	inner, ok := strings.CutPrefix(text, "Tagged_")
 	if !ok {
@@ -130,8 +130,8 @@ func plainType(text string) string {
 	return strings.TrimSuffix(inner, "_")
 }
 
-// parent returns the class that a class is derived from, empty for the topmost: by
-// the metadata, which V8 12 and later do not have of most.
+// parent returns the base class of a class, "" for the root class. The metadata of
+// V8 12 and later lacks it for most classes.
 func (b *Binary) parent(class string) string {
 	if class == "HeapObject" {
 		return ""
@@ -156,7 +156,7 @@ func (b *Binary) parent(class string) string {
 	return "HeapObject"
 }
 
-// parents are those of classes that their names do not tell.
+// parents has the base classes that cannot be derived from class names.
 var parents = map[string]string{
 	"JSObject": "JSReceiver", "JSReceiver": "HeapObject", "JSProxy": "JSReceiver",
 	"JSTypedArray": "JSArrayBufferView", "JSDataView": "JSArrayBufferView", "JSRabGsabDataView": "JSArrayBufferView",
@@ -179,8 +179,7 @@ var parents = map[string]string{
 	"UncompiledDataWithoutPreparseData": "UncompiledData",
 }
 
-// InstanceTypes returns the instance types that are known of the binary's V8, by
-// number.
+// InstanceTypes returns the known instance types of the binary's V8, by number.
 func (b *Binary) InstanceTypes() []InstanceType {
 	names := map[uint16]string{}
 	for _, name := range slices.Sorted(maps.Keys(b.metadata)) {
@@ -198,8 +197,8 @@ func (b *Binary) InstanceTypes() []InstanceType {
 	return types
 }
 
-// CheckTypes returns an error if the release has an instance type by another name
-// than the binary's metadata.
+// CheckTypes returns an error if the release and the binary's metadata name an
+// instance type differently.
 func (b *Binary) CheckTypes() error {
 	names := map[uint16]string{}
 	for class, n := range b.Release.Types {
@@ -227,16 +226,16 @@ func (b *Binary) FrameKinds() []FrameType {
 	return types
 }
 
-// A MapField is a property that a map describes, and where its objects have it.
+// A MapField is a property that a map describes, and where its objects keep it.
 type MapField struct {
-	Property        // its value is the map's own, of a constant
-	Offset   int    // in the object, in bytes; below 0 if it is not in it
-	Index    int    // among the words of the property array; below 0 if it is not there
+	Property        // its value is a constant's, held by the map
+	Offset   int    // in the object, in bytes; below 0 if not in the object
+	Index    int    // in words in the property array; below 0 if not there
 	Kept     string // "in object", "property array" or "map"
 }
 
-// MapFields returns the properties that a map describes, in order; none for the map
-// of objects that keep them in a dictionary.
+// MapFields returns the properties that a map describes, in order; none for the
+// map of objects that keep them in a dictionary.
 func (h *Heap) MapFields(m *Map) ([]MapField, error) {
 	if m.Dictionary {
 		return nil, nil
@@ -260,14 +259,14 @@ func (h *Heap) MapFields(m *Map) ([]MapField, error) {
 	return fields, err
 }
 
-// elementsKinds are V8's names for how elements are kept, those that plain objects
-// and arrays have; the dictionary's number is in the metadata.
+// elementsKinds are V8's names for the elements kinds of plain objects and
+// arrays; the dictionary's number is in the metadata.
 var elementsKinds = []string{
 	"packed smi", "holey smi", "packed", "holey", "packed double", "holey double",
 	"packed nonextensible", "holey nonextensible", "packed sealed", "holey sealed", "packed frozen", "holey frozen",
 }
 
-// ElementsName says how objects of a map keep their elements.
+// ElementsName names the elements kind of a map's objects.
 func (h *Heap) ElementsName(m *Map) string {
 	switch {
 	case m.ElementsKind == h.at.dictionaryElements:
@@ -278,9 +277,9 @@ func (h *Heap) ElementsName(m *Map) string {
 	return "kind " + strconv.Itoa(m.ElementsKind)
 }
 
-// InternalFields returns the words that an embedder keeps in o by the V8 API:
-// values, or addresses that are not V8's. ok is false for objects of kinds that an
-// embedder does not make.
+// InternalFields returns the words that an embedder stores in o through the V8
+// API: values, or addresses outside V8's heap. ok is false for objects of kinds
+// that embedders do not create.
 func (h *Heap) InternalFields(o Object) (fields []Value, ok bool, err error) {
 	switch o.Map.Kind {
 	case "JSApiObject", "JSSpecialApiObject":

@@ -6,29 +6,30 @@ import (
 	"strings"
 )
 
-// A Scope is a ScopeInfo: what V8 knows of a function, block, class or module
-// before any of it runs.
+// A Scope is a ScopeInfo: what V8 knows about a function, block, class or module
+// before it runs.
 type Scope struct {
 	Type     string   // "function", "block", "class", "module", "script" …
-	Function Function // name and position; of a block, nothing but where it is
-	Locals   []string // the variables that are in its Contexts, in the order of their slots
+	Function Function // name and position; for a block, only the position
+	Locals   []string // the variables in its Contexts, in the order of their slots
 
-	first int // slot of the first of them
+	first int // first slot of Locals
 }
 
-// A Context holds the variables of one run of a scope that closures share.
+// A Context holds the variables that closures share, for one execution of a
+// scope.
 type Context struct {
 	Scope     Scope
-	Previous  Value // Context of the scope around it
+	Previous  Value // Context of the enclosing scope
 	Variables []Variable
 }
 
-// A Variable is one that closures share, with its value.
+// A Variable is a variable that closures share, with its value.
 type Variable struct {
 	Name     string
 	Slot     int // in its Context
 	Value    Value
-	Number   float64 // where V8 keeps it without an object of its own
+	Number   float64 // if V8 keeps the value unboxed
 	IsNumber bool
 }
 
@@ -36,7 +37,7 @@ type Variable struct {
 const (
 	contextScope    = 0
 	contextPrevious = 1
-	contextSlots    = 2 // before variables and what eval has declared
+	contextSlots    = 2 // fixed slots, before variables and what eval declared
 	contextExtended = 1 << 26
 	maxContextSlots = 1 << 20
 )
@@ -74,8 +75,8 @@ func (h *Heap) scopeType(flags uint32) string {
 	return fmt.Sprintf("type %d", flags&scopeTypeMask)
 }
 
-// locals reads the names of a scope's variables: one after the other or, if they
-// are many, from a hash table of their indices.
+// locals reads the names of a scope's variables: consecutive words or, if there
+// are many, a hash table of their indices.
 func (h *Heap) locals(r *scopeReader, flags uint32) ([]string, error) {
 	l := &h.layout
 	w, err := r.word(int(l.ScopeLocals))
@@ -88,7 +89,7 @@ func (h *Heap) locals(r *scopeReader, flags uint32) ([]string, error) {
 	}
 	r.next = int(l.ScopeFirst)
 	if l.ScopeModule != 0 && h.scopeType(flags) == moduleScope {
-		r.next++ // the number of its cells
+		r.next++ // the number of the module's cells
 	}
 	if count >= int(l.ScopeMaxInlined) {
 		return h.hashedLocals(r, count)
@@ -144,15 +145,15 @@ func (h *Heap) Context(o Object) (Context, error) {
 	for i, name := range c.Scope.Locals {
 		slot := c.Scope.first + i
 		if slot >= length {
-			break // a native context has scripts' variables elsewhere
+			break // a native context keeps scripts' variables elsewhere
 		}
 		c.Variables = append(c.Variables, h.variable(name, slot, words[slot]))
 	}
 	return c, nil
 }
 
-// variable returns a Context's variable, out of the cell that V8 13 and later keep
-// it in to see whether it changes.
+// variable returns a Context's variable, taken from the cell in which V8 13 and
+// later track whether it changes.
 func (h *Heap) variable(name string, slot int, word Value) Variable {
 	v := Variable{Name: name, Slot: slot, Value: word}
 	o, err := h.Object(word)
@@ -167,8 +168,9 @@ func (h *Heap) variable(name string, slot int, word Value) Variable {
 
 const contextCellValue = 8
 
-// Contexts visits a context and those around it, from the inside, until visit
-// returns false. The native context, which holds V8's own, is not visited.
+// Contexts visits a context and its enclosing contexts, innermost first, until
+// visit returns false. It does not visit the native context, which holds V8's
+// internals.
 func (h *Heap) Contexts(context Value, visit func(Object, Context) bool) error {
 	for range maxScopes {
 		o, err := h.Object(context)
@@ -190,20 +192,20 @@ func (h *Heap) Contexts(context Value, visit func(Object, Context) bool) error {
 	return fmt.Errorf("read contexts from %#x on: more than %d", uint64(context), maxScopes)
 }
 
-// maxScopes bounds how deep scopes are in each other; V8's parser ends earlier.
+// maxScopes bounds the nesting of scopes; V8's parser stops earlier.
 const maxScopes = 1 << 12
 
 // Shared reads a SharedFunctionInfo.
 func (h *Heap) Shared(o Object) (Function, error) { return h.shared(uint64(o.Ref())) }
 
-// arrayKinds are the arrays of V8's own that have a length and that many values,
-// besides those whose kind ends in "Dictionary" or "Table".
+// arrayKinds are V8's internal arrays that consist of a length and that many
+// values, besides those whose kind ends in "Dictionary" or "Table".
 var arrayKinds = []string{
 	"FixedArray", "TrustedFixedArray", "ProtectedFixedArray", "WeakFixedArray", "TrustedWeakFixedArray",
 	"OrderedHashMap", "OrderedHashSet",
 }
 
-// Array returns at most limit elements of an array of V8's own.
+// Array returns at most limit elements of one of V8's internal arrays.
 func (h *Heap) Array(o Object, limit int) ([]Value, error) {
 	kind := o.Map.Kind
 	isArray := slices.Contains(arrayKinds, kind)

@@ -8,20 +8,20 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// A Form is how the objects of one map lie in memory: how long each is, and
-// which of its words may be references.
+// A Form is the memory layout of one map's objects: their size, and which of
+// their words may be references.
 type Form struct {
 	Map    *Map
-	Tagged int // bytes from the start, the map's included, that may hold references; below zero: all
+	Tagged int // bytes from the start, including the map, that may hold references; below zero: all
 
 	shape shape
 }
 
-// FormHead is how many bytes at an object's start say how long it is.
+// FormHead is the number of bytes at an object's start that determine its size.
 const FormHead = 48
 
-// A shape is how objects lie in memory whose size is not in their map: a header,
-// then units.
+// A shape is the memory layout of objects whose size is not in their map: a
+// header, then units.
 type shape struct {
 	header int // bytes
 	unit   int // bytes
@@ -30,14 +30,14 @@ type shape struct {
 	align  int // bytes; a word if 0
 }
 
-// allTagged is a shape's tagged where no part is raw.
+// allTagged is the value of a shape's tagged if no part is raw.
 const allTagged = -1
 
 // maxUnits bounds the units of an object; V8's longest string has 2^29 characters.
 const maxUnits = 1 << 30
 
-// Form returns how the objects of a map lie in memory. ok is false where that is
-// not known: such an object ends where the next begins.
+// Form returns the memory layout of a map's objects. ok is false if it is not
+// known: such an object ends where the next begins.
 func (h *Heap) Form(m *Map) (f Form, ok bool) {
 	f = Form{Map: m, Tagged: allTagged}
 	if m.Size > 0 {
@@ -52,7 +52,8 @@ func (h *Heap) Form(m *Map) (f Form, ok bool) {
 	return f, ok
 }
 
-// shapeOf finds m's shape: what the release has of its kind, else what all have.
+// shapeOf finds m's shape: the release's for its kind, or else the one that all
+// releases share.
 func (h *Heap) shapeOf(m *Map) (found shape, ok bool) {
 	if m.Kind == "InternalizedString" {
 		if m.Type&oneByte != 0 {
@@ -67,8 +68,9 @@ func (h *Heap) shapeOf(m *Map) (found shape, ok bool) {
 	return found, ok
 }
 
-// Size returns how many bytes an object takes that begins with head, at least
-// FormHead bytes of it where there are as many; 0 if no object begins so.
+// Size returns the size in bytes of an object that begins with head, which must
+// have at least FormHead bytes unless memory ends earlier; 0 if no object begins
+// like this.
 func (f Form) Size(head []byte) int {
 	if f.Map.Size > 0 {
 		return f.Map.Size
@@ -86,7 +88,8 @@ func (f Form) Size(head []byte) int {
 	return (f.shape.header + count*f.shape.unit + align - 1) / align * align
 }
 
-// SizeOf returns how many bytes o takes in the heap, without what it refers to.
+// SizeOf returns the size of o in the heap in bytes, without the objects it
+// refers to.
 func (h *Heap) SizeOf(o Object) (int, error) {
 	f, ok := h.Form(o.Map)
 	if !ok {
@@ -107,13 +110,14 @@ func (h *Heap) SizeOf(o Object) (int, error) {
 	return size, nil
 }
 
-// rawKinds are the kinds of one size that refer to nothing.
+// rawKinds are kinds of fixed size without references.
 var rawKinds = map[string]bool{"HeapNumber": true, "Foreign": true, "Filler": true}
 
-// array is the shape of most that has a length: a small integer, then as many words.
+// array is the shape of most kinds that have a length: a small integer, then that
+// many words.
 var array = shape{header: arrayFirst, unit: wordSize, count: arrayCount, tagged: allTagged}
 
-// shapes has the kinds whose size varies, as far as all versions agree.
+// shapes has the kinds of variable size, as far as all versions agree.
 var shapes = map[string]shape{
 	"FixedArray":               array,
 	"HashTable":                array,
@@ -162,8 +166,8 @@ var shapes = map[string]shape{
 	"PreparseData":             {header: 16, unit: wordSize, count: preparseWords, tagged: allTagged},
 }
 
-// shapesOf returns the shapes that releases differ in; those without a header
-// are not known.
+// shapesOf returns the shapes that differ between releases. Those without a
+// header are not known.
 func shapesOf(s *release.Sizes) map[string]shape {
 	metadata, free := slotKindBytes, 1
 	if s.FeedbackMetadataClosures {
@@ -204,17 +208,17 @@ func propertyCount(head []byte) int { return arrayCount(head) & propertyLength }
 
 func descriptorsCount(head []byte) int { return int(binary.LittleEndian.Uint16(head[8:])) }
 
-// digitCount is above the sign's bit.
+// digitCount is stored above the sign bit.
 func digitCount(head []byte) int { return int(binary.LittleEndian.Uint32(head[8:])&(1<<31-1)) >> 1 }
 
-// codeBytes are those of the instructions and of what comes with them.
+// codeBytes is the size of the instructions and of the data that follows them.
 func codeBytes(head []byte) int { return int32Of(head, 40) + int32Of(head, 44) }
 
-// slotKindBytes: six slots' kinds are in four bytes.
+// slotKindBytes is the size of the slots' kinds: four bytes hold six.
 func slotKindBytes(head []byte) int { return (int32At8(head) + 5) / 6 * 4 }
 
-// slotAndClosureBytes: two bytes for each closure follow.
+// slotAndClosureBytes adds two bytes for each closure.
 func slotAndClosureBytes(head []byte) int { return slotKindBytes(head) + 2*int32At12(head) }
 
-// preparseWords are those of the data, and of the inner functions'.
+// preparseWords counts the words of the data and those for inner functions.
 func preparseWords(head []byte) int { return (int32At8(head)+wordSize-1)/wordSize + int32At12(head) }

@@ -9,14 +9,14 @@ import (
 // maxLines bounds the lines of a source; each takes four bytes here.
 const maxLines = 8 << 20
 
-// ErrNotScript says that an address does not hold the script that was asked for:
-// the collector has moved it or dropped it.
+// ErrNotScript means that an address does not hold the requested script: the
+// collector has moved it or dropped it.
 var ErrNotScript = errors.New("the script is not there any more")
 
 var errTooManyLines = errors.New("read source: it has too many lines")
 
-// A Source says which line of a script a position is on. It keeps where each
-// line starts, not the text. The zero value is an empty source.
+// A Source maps positions in a script to lines. It keeps where each line starts,
+// not the text. The zero value is an empty source.
 type Source struct {
 	starts       []uint32 // of the lines after the first, in UTF-16 code units
 	length       int
@@ -36,7 +36,7 @@ func (s *Source) Position(offset int) (line, column int) {
 	return s.line + n + 1, offset - int(s.starts[n-1]) + 1
 }
 
-// Lines returns how many lines are kept; a nil source has none.
+// Lines returns the number of lines kept; a nil source has none.
 func (s *Source) Lines() int {
 	if s == nil {
 		return 0
@@ -44,8 +44,9 @@ func (s *Source) Lines() int {
 	return len(s.starts) + 1
 }
 
-// ReadScript reads the lines of the script with that id whose Script object is
-// at addr (tagged or not), which it must be still: ErrNotScript otherwise.
+// ReadScript reads the lines of the script with that id whose Script object is at
+// addr (tagged or not). If addr no longer holds it, ReadScript returns
+// ErrNotScript.
 func ReadScript(mem Memory, l Layout, addr uint64, id int) (Source, error) {
 	h := heap{mem, l}
 	o, err := h.object(addr | heapTag)
@@ -59,7 +60,8 @@ func ReadScript(mem Memory, l Layout, addr uint64, id int) (Source, error) {
 	if err != nil {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
-	// The process ran on: what was read is the script's only if it is still here.
+	// The process kept running: what was read is the script's only if it is still
+	// here.
 	if err := h.checkScript(o, id); err != nil {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
@@ -109,7 +111,7 @@ func (h heap) source(script object) (Source, error) {
 		return Source{}, err
 	}
 	if now, err := h.field(script, h.layout.ScriptSource); err != nil || now != text {
-		return Source{}, ErrNotScript // the text has moved while it was read
+		return Source{}, ErrNotScript // the text moved while it was read
 	}
 	return lines.finish(s)
 }
@@ -143,7 +145,7 @@ func (s *lineScanner) scan(units []uint16) {
 	}
 }
 
-// start notes that a line starts at the next unit.
+// start records that a line starts at the next unit.
 func (s *lineScanner) start() {
 	if len(s.starts) == maxLines {
 		s.full = true
@@ -152,7 +154,7 @@ func (s *lineScanner) start() {
 	s.starts = append(s.starts, uint32(s.length))
 }
 
-// finish adds to source the lines that were found.
+// finish adds the lines found to source.
 func (s *lineScanner) finish(source Source) (Source, error) {
 	if s.cr {
 		s.start()

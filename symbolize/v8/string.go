@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// A string's instance type says how its characters are kept. These bits are the
-// same in every V8 that is supported.
+// A string's instance type says how its characters are stored. These bits are the
+// same in every supported version of V8.
 const (
 	representation = 7
 	sequential     = 0
@@ -21,12 +21,12 @@ const (
 	uncached       = 0x10 // external, without a copy of the pointer to its data
 )
 
-// Limits on the strings of a target: what it keeps is its own affair, and may be
-// damaged. V8's longest string has 2^29-24 characters.
+// Limits on the strings of a target, which may be of any size or damaged. V8's
+// longest string has 2^29-24 characters.
 const (
 	maxName   = 1 << 10  // characters of a name; the rest is cut off
 	maxSource = 64 << 20 // characters of a script's source; the largest bundles have 30 million
-	maxPieces = 1 << 16  // parts of a source: V8 makes it one before it compiles it
+	maxPieces = 1 << 16  // parts of a source: V8 flattens it before it compiles it
 	chunkSize = 32 << 10 // bytes read at a time
 )
 
@@ -43,7 +43,7 @@ type stringReader struct {
 	heap
 	visit func(units []uint16)
 	rest  []piece
-	bytes []byte // room for a part's characters, as long as they need
+	bytes []byte // buffer for a part's characters, grown as needed
 	units []uint16
 }
 
@@ -77,9 +77,9 @@ func (h heap) length(o object) (int, error) {
 	return int(n), nil
 }
 
-// read visits the characters of whole, part by part, from the left. A string
-// that refers to itself ends at the limit: a part has at least one character, and
-// stands behind no more than three others.
+// read visits the characters of whole, part by part, from the left. For a string
+// that refers to itself it stops at the limit: a part has at least one character,
+// and is reached through at most three others.
 func (r *stringReader) read(whole piece) error {
 	limit := min(4*(whole.to-whole.from)+4, maxPieces)
 	r.rest = append(r.rest[:0], whole)
@@ -99,7 +99,7 @@ func (r *stringReader) read(whole piece) error {
 	return errTooManyParts
 }
 
-// part visits p's characters, or puts what p is made of before the rest.
+// part visits p's characters, or pushes p's parts before the rest.
 func (r *stringReader) part(p piece) error {
 	o, err := r.object(p.tagged)
 	if err != nil {

@@ -1,14 +1,14 @@
 package v8
 
-// Bits of a string's instance type besides its form: it is no name that V8 keeps
-// only once, and isolates share it.
+// Bits of a string's instance type besides its form: not internalized, and shared
+// between isolates.
 const (
 	notInternalized = 0x20
 	sharedString    = 0x40
 )
 
-// nameStrings adds the classes of the instance types that strings have, by their
-// form: those of strings that isolates share too, if they do.
+// nameStrings adds the classes of the instance types of strings, by their form;
+// those of strings that isolates share only if shared is true.
 func nameStrings(kinds map[uint16]string, shared bool) {
 	end := uint16(sharedString)
 	if shared {
@@ -21,8 +21,8 @@ func nameStrings(kinds map[uint16]string, shared bool) {
 	}
 }
 
-// stringForm returns the class of the strings of an instance type below the
-// first that is none; "" if there is none.
+// stringForm returns the class of the strings of an instance type below the first
+// that is not a string's; "" if it has none.
 func stringForm(t uint16) string {
 	if t&^(sharedString|notInternalized|uncached|oneByte|representation) != 0 {
 		return ""

@@ -10,14 +10,14 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// A TLS says where each thread keeps its current Isolate. The zero TLS says that
+// A TLS says where each thread keeps its current Isolate. The zero TLS means that
 // this is not known.
 type TLS struct {
 	Offset int64  // from the thread pointer, or from the start of Module's block
-	Module uint64 // number of a library whose thread-local variables are in a block of their own; 0: none
+	Module uint64 // module ID of a library whose thread-local variables are in a separate block; 0: none
 }
 
-// Known reports whether there is such a place.
+// Known reports whether the location is known.
 func (t TLS) Known() bool { return t != TLS{} }
 
 // The thread pointer's second word is the dynamic thread vector (System V ABI:
@@ -29,8 +29,8 @@ const (
 	maxModules = 1 << 12 // libraries with thread-local variables
 )
 
-// Isolate returns the isolate of the thread with that thread pointer, 0 if it
-// has none.
+// Isolate returns the isolate of the thread with that thread pointer, 0 if it has
+// none.
 func (t TLS) Isolate(mem Memory, threadPointer uint64) (uint64, error) {
 	block := threadPointer
 	if t.Module != 0 {
@@ -45,12 +45,12 @@ func (t TLS) Isolate(mem Memory, threadPointer uint64) (uint64, error) {
 	return readWord(mem, block+uint64(t.Offset))
 }
 
-// A slot is what a file says of where threads keep their current isolate.
+// A slot is what a file says about where threads keep their current isolate.
 type slot struct {
 	offset int64  // from the thread pointer; 0: not known before the process runs
 	key    uint64 // address of the pthread key; 0: none
 	got    uint64 // address of the variable that holds the offset; 0: none
-	index  uint64 // address of the pair of module and offset in its block; 0: none
+	index  uint64 // address of the pair of module ID and offset in its block; 0: none
 	add    int64  // to be added to that offset
 }
 
@@ -76,9 +76,10 @@ func findIsolate(f *elfsym.File) slot {
 	return slot{offset: int64(s.Address) - int64(block)}
 }
 
-// decodeIsolate decodes v8::Isolate::GetCurrent, by the models of access that
-// compilers know: "mov rax, fs:offset"; "mov rax, [rip+got]" and "mov rax, fs:[rax]";
-// "lea rdi, [rip+index]", a call of __tls_get_addr and "mov rax, [rax+add]".
+// decodeIsolate decodes v8::Isolate::GetCurrent, in each of the access models
+// that compilers use: "mov rax, fs:offset"; "mov rax, [rip+got]" and "mov rax,
+// fs:[rax]"; "lea rdi, [rip+index]", a call of __tls_get_addr and "mov rax,
+// [rax+add]".
 func decodeIsolate(f *elfsym.File) slot {
 	at, ok := f.Symbol(currentGetter)
 	if !ok {
@@ -110,7 +111,7 @@ func decodeIsolate(f *elfsym.File) slot {
 	return slot{}
 }
 
-// jumpTarget returns the function that s does nothing but jump to, else s.
+// jumpTarget returns the function that s merely jumps to, or else s.
 func jumpTarget(f *elfsym.File, s elfsym.Symbol) elfsym.Symbol {
 	for inst, next := range instructions(f, s) {
 		if rel, ok := inst.Args[0].(x86asm.Rel); ok && inst.Op == x86asm.JMP {
@@ -121,10 +122,10 @@ func jumpTarget(f *elfsym.File, s elfsym.Symbol) elfsym.Symbol {
 	return s
 }
 
-// TLSIsolate returns where threads keep their current Isolate: the zero TLS where
-// that is not known, as with a C library other than glibc: then the isolate is
-// still in r13, less 0x80, while V8's code runs. mem is the process, bias what its
-// V8 is loaded above the addresses in the file.
+// TLSIsolate returns where threads keep their current Isolate. It returns the
+// zero TLS if that is not known, as with a C library other than glibc; r13 minus
+// 0x80 is still the isolate while V8's code runs. mem is the process, bias the
+// difference between V8's loaded addresses and those in the file.
 func (b *Binary) TLSIsolate(mem Memory, bias uint64) (TLS, error) {
 	s := b.isolate
 	switch {

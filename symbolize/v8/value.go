@@ -1,7 +1,7 @@
 package v8
 
-// A Value is one word as V8 keeps it: a small integer (Smi), or a reference to an
-// object in the heap.
+// A Value is a tagged word: a small integer (Smi), or a reference to an object in
+// the heap.
 type Value uint64
 
 // Smi returns the small integer that v is.
@@ -13,13 +13,13 @@ func (v Value) IsObject() bool { return v&heapTag != 0 && v != cleared }
 // IsWeak reports whether v is a reference that does not keep its object alive.
 func (v Value) IsWeak() bool { return v&heapTagMask == heapTagMask && v != cleared }
 
-// Strong returns the reference that v is without its weakness.
+// Strong returns v as a strong reference.
 func (v Value) Strong() Value { return v &^ (heapTagMask - heapTag) }
 
-// Address returns where the object is that v refers to.
+// Address returns the address of the object that v refers to.
 func (v Value) Address() uint64 { return uint64(v) &^ heapTagMask }
 
-// cleared is a weak reference to an object that the collector has taken away.
+// cleared is a weak reference to an object that has been collected.
 const cleared Value = heapTagMask
 
 // Ref returns the reference to the object at an address.

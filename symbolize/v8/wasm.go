@@ -14,27 +14,28 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// Symbols of V8's that lead to the code of WebAssembly modules.
+// V8's symbols that lead to the code of WebAssembly modules.
 const (
 	wasmState   = "_ZN2v88internal4wasm12_GLOBAL__N_117global_wasm_stateE"
 	codeManager = "_ZN2v88internal4wasm18GetWasmCodeManagerEv" // returns global_wasm_state
 )
 
-// Bounds of what a process may claim to have.
+// Bounds on what a process may claim to have.
 const (
 	maxTreeDepth    = 64      // a balanced tree of 2^32 entries is that deep
 	maxState        = 0x200   // bytes of the global state that hold the map of code: 0x28 to 0x50 in 9.4 to 14.6
 	maxFreshCode    = 1 << 20 // V8 allows 1,000,000 functions in a module
-	maxKnownCode    = 1 << 14 // pieces of code remembered for when the process has ended
-	maxNamedModules = 256     // modules whose names are remembered
+	maxKnownCode    = 1 << 14 // pieces of code cached for lookups after the process has ended
+	maxNamedModules = 256     // modules whose names are cached
 	maxWasmRegion   = 4 << 30 // bytes of one module's code space: V8 allows 4 GiB in a process
-	retries         = 3       // of a lookup while the process changes what is read
+	retries         = 3       // of a lookup if the process changes the data being read
 )
 
 var (
-	// ErrNoWasm says that an address is not in a WebAssembly module's code.
+	// ErrNoWasm means that an address is not in a WebAssembly module's code.
 	ErrNoWasm = errors.New("no WebAssembly code at this address")
-	// errWasmShape says that V8's objects do not look as in the versions that are known.
+	// errWasmShape means that V8's objects do not have the shape of any known
+	// version.
 	errWasmShape = errors.New("V8's WebAssembly code objects are not recognized")
 )
 
@@ -42,7 +43,7 @@ var (
 type WasmCode struct {
 	Module     uint64         // identifies the module while it exists
 	Start, End uint64         // addresses of the code
-	Index      int            // of the function, imports first; below 0 for code that is no function's
+	Index      int            // of the function, imports first; below 0 for code that does not belong to a function
 	Tier       symbolize.Tier // Liftoff or Turbofan for a function
 }
 
@@ -50,18 +51,18 @@ type WasmCode struct {
 // used concurrently.
 //
 // V8 keeps, for the whole process, a std::map from the start of each code space
-// to its module (WasmCodeManager::lookup_map_), and each module one from the
-// start of each piece of code to its WasmCode (NativeModule::owned_code_).
-// Where these are in their objects differs from one V8 to the next and is in no
-// metadata: they are recognized by their shape. Nothing is remembered of them
-// but that, so that code which V8 has freed is not taken for what it was.
+// to its module (WasmCodeManager::lookup_map_), and in each module one from the
+// start of each piece of code to its WasmCode (NativeModule::owned_code_). The
+// offsets of these maps differ between versions of V8 and are not in the
+// metadata, so they are recognized by their shape. Only these offsets are cached,
+// so that code which V8 has freed is not reported as what it was.
 type Wasm struct {
 	mutex    sync.Mutex
 	mem      Memory
 	pointer  uint64 // address of the pointer to the global state
 	kindBits int
 	shape    wasmShape
-	known    []namedWasm // by start, not overlapping: for when the process has ended
+	known    []namedWasm // by start, not overlapping: used once the process has ended
 	names    map[uint64]*wasmNames
 	fresh    freshCode
 }
@@ -82,8 +83,8 @@ func (b *Binary) Wasm(mem Memory, bias uint64) *Wasm {
 }
 
 // findWasm returns the address of the pointer to V8's global WebAssembly state:
-// the variable itself, or what the exported accessor loads; 0 if neither is
-// there.
+// the variable itself, or what the exported accessor loads; 0 if the file has
+// neither.
 func findWasm(f *elfsym.File) uint64 {
 	if s, ok := f.Symbol(wasmState); ok {
 		return s.Address
@@ -104,10 +105,10 @@ func findWasm(f *elfsym.File) uint64 {
 	return 0
 }
 
-// Lookup returns the code at pc and the name of its function: that of the
-// module's name section, else "wasm-function[12]". It returns ErrNoWasm if pc is
-// in no code of a module. Once the process has ended, it answers from what was
-// looked up before.
+// Lookup returns the code at pc and the name of its function: the one in the
+// module's name section, or else "wasm-function[12]". It returns ErrNoWasm if pc
+// is not in a module's code. Once the process has ended, it answers from earlier
+// lookups.
 func (w *Wasm) Lookup(pc uint64) (code WasmCode, name string, err error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -116,7 +117,7 @@ func (w *Wasm) Lookup(pc uint64) (code WasmCode, name string, err error) {
 		if err == nil {
 			break
 		}
-		w.fresh = freshCode{} // its addresses may have other code by now
+		w.fresh = freshCode{} // its addresses may hold other code by now
 	}
 	if err == nil {
 		name = w.name(code)
@@ -129,7 +130,7 @@ func (w *Wasm) Lookup(pc uint64) (code WasmCode, name string, err error) {
 	return WasmCode{}, "", err
 }
 
-// lookup finds the code at pc in the process as it is now.
+// lookup finds the code at pc in the process's current memory.
 func (w *Wasm) lookup(pc uint64) (WasmCode, error) {
 	state, err := readWord(w.mem, w.pointer)
 	if err != nil {
@@ -170,8 +171,8 @@ func (w *Wasm) lookup(pc uint64) (WasmCode, error) {
 // A wasmRegion is one code space of a module.
 type wasmRegion struct{ start, end, module uint64 }
 
-// region returns the last code space that starts at or before pc; its module is
-// 0 if there is none.
+// region returns the last code space that starts at or before pc; its module is 0
+// if none does.
 func (w *Wasm) region(state, pc uint64) (wasmRegion, error) {
 	if w.shape.lookup == 0 {
 		offset, err := findRegions(w.mem, state)
@@ -187,8 +188,8 @@ func (w *Wasm) region(state, pc uint64) (wasmRegion, error) {
 	return wasmRegion{n.key, n.values[0], n.values[1]}, nil
 }
 
-// codeAt returns the address of the WasmCode whose instructions hold pc, or
-// start before it: in the map, or among those that V8 has not put there yet.
+// codeAt returns the address of the WasmCode whose instructions hold pc, or start
+// before it: in the map, or among those that V8 has not added to the map yet.
 func (w *Wasm) codeAt(module, pc uint64) (uint64, error) {
 	n, err := floor(w.mem, module+w.shape.owned, pc)
 	if err != nil {
@@ -207,8 +208,8 @@ func (w *Wasm) codeAt(module, pc uint64) (uint64, error) {
 	return n.values[0], nil
 }
 
-// freshCode is a copy of NativeModule::new_owned_code_, a vector behind the map
-// of code: what V8 has compiled since it last looked code up.
+// freshCode is a copy of NativeModule::new_owned_code_, a vector of code that is
+// not in the map yet: what V8 has compiled since it last looked code up.
 type freshCode struct {
 	pointers []uint64
 	codes    []freshEntry // by start
@@ -217,7 +218,7 @@ type freshCode struct {
 type freshEntry struct{ start, code uint64 }
 
 // floor returns the entry of the vector at an address that starts last at or
-// before pc; a zero one if there is none.
+// before pc; the zero entry if none does.
 func (f *freshCode) floor(mem Memory, at, pc uint64) (freshEntry, error) {
 	var v [3]uint64
 	if err := readWords(mem, at, v[:]); err != nil {
@@ -253,7 +254,7 @@ func (f *freshCode) floor(mem Memory, at, pc uint64) (freshEntry, error) {
 	return f.codes[i], nil
 }
 
-// remember keeps what was found, in place of what was there before.
+// remember caches k and drops what it overlaps.
 func (w *Wasm) remember(k namedWasm) {
 	byStart := func(e namedWasm, at uint64) int { return cmp.Compare(e.Start, at) }
 	last, _ := slices.BinarySearchFunc(w.known, k.End, byStart)
@@ -304,10 +305,10 @@ func (w *Wasm) name(c WasmCode) string {
 	return fmt.Sprintf("wasm-function[%d]", c.Index)
 }
 
-// WasmStub is the name of a module's code that is no function's: its jump tables.
+// WasmStub is the name of a module's code outside of functions: its jump tables.
 const WasmStub = "wasm jump table"
 
-// readWords fills words with what is at an address.
+// readWords fills words from memory at an address.
 func readWords(mem Memory, at uint64, words []uint64) error {
 	if len(words) == 0 {
 		return nil

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a module's bytes. V8 allows 1 GiB of them.
+// Bounds on a module's bytes. V8 allows 1 GiB of them.
 const (
 	maxWireBytes   = 4 << 30
 	maxNameSection = 64 << 20 // 1,000,000 functions with names of 60 bytes
 	maxSections    = 1 << 12  // V8 knows some 20; the rest are custom sections
-	maxWasmName    = 512      // bytes of a function's name, as of JavaScript's
+	maxWasmName    = 512      // bytes of a function's name, as for JavaScript
 	maxParses      = 16       // of modules at one address: a target must not keep us busy
 	maxNames       = 4 << 20  // of all modules together: 64 MiB
 	maxNativeWords = 0x200 / wordSize
@@ -31,12 +31,11 @@ var (
 )
 
 // wasmNames says where in a module's bytes the names of its functions are. The
-// names themselves are read when they are asked for: another module may have
-// taken the place.
+// names themselves are read on demand: another module may have replaced this one.
 type wasmNames struct {
 	data, size uint64     // the bytes
 	entries    []wasmName // by index
-	parses     int        // how often entries were read
+	parses     int        // how often entries were parsed
 }
 
 // A wasmName is an entry of a name section: index, length and name.
@@ -46,10 +45,9 @@ type wasmName struct {
 	at    uint64 // from the start of the module's bytes
 }
 
-// lookup returns the name of a function; ok is false if it has none, or none
-// that is valid.
+// lookup returns the name of a function; ok is false if it has no valid name.
 func (n *wasmNames) lookup(mem Memory, module uint64, index int) (name string, ok bool) {
-	for range 2 { // again if another module is there now
+	for range 2 { // again if the module was replaced
 		data, size, err := wireBytes(mem, module)
 		if err != nil {
 			return "", false
@@ -72,7 +70,7 @@ func (n *wasmNames) lookup(mem Memory, module uint64, index int) (name string, o
 	return "", false
 }
 
-// read reads the entry's name anew; ok is false if it is another entry now.
+// read reads the entry's name from memory; ok is false if the entry has changed.
 func (e wasmName) read(mem Memory, data uint64) (name string, ok bool) {
 	b := make([]byte, min(e.bytes, maxWasmName+2*maxLEB))
 	if _, err := mem.ReadAt(b, data+e.at); err != nil {
@@ -95,7 +93,7 @@ func (e wasmName) read(mem Memory, data uint64) (name string, ok bool) {
 }
 
 // wireBytes finds the bytes that a module was compiled from: NativeModule has a
-// shared_ptr to a vector of them, which is known by what a module begins with.
+// shared_ptr to a vector of them, recognized by the header of a module.
 func wireBytes(mem Memory, module uint64) (data, size uint64, err error) {
 	var words [maxNativeWords]uint64
 	if err := readWords(mem, module, words[:]); err != nil {
@@ -117,8 +115,8 @@ func wireBytes(mem Memory, module uint64) (data, size uint64, err error) {
 	return 0, 0, errNoNames
 }
 
-// readNames finds the names of functions in a module's bytes; none if there are
-// none, or what is there is damaged.
+// readNames finds the names of functions in a module's bytes. It returns none if
+// the names are absent or damaged.
 func readNames(mem Memory, data, size uint64) []wasmName {
 	at, end, err := nameSection(mem, data, size)
 	if err != nil {
@@ -175,8 +173,7 @@ func nameSection(mem Memory, data, size uint64) (start, end uint64, err error) {
 	return 0, 0, errNoNames
 }
 
-// A lebReader takes what a module is made of from its bytes. rest is nil once
-// they have ended too early.
+// A lebReader decodes a module's bytes. rest is nil if they ended too early.
 type lebReader struct{ rest []byte }
 
 func (r *lebReader) byte() byte {
@@ -203,7 +200,7 @@ func (r *lebReader) u32() uint32 {
 }
 
 // nameMap reads the names of functions, which end at end in the module's bytes.
-// Of two names of one function the first counts, as for V8.
+// If a function has two names the first wins, as in V8.
 func (r *lebReader) nameMap(end uint64) []wasmName {
 	var names []wasmName
 	count := r.u32()

@@ -31,7 +31,7 @@ func readNode(mem Memory, at uint64) (treeNode, error) {
 }
 
 // floor returns the node with the greatest key at or below key, in the map whose
-// header is at an address; a zero one if there is none.
+// header is at an address; the zero node if none exists.
 func floor(mem Memory, header, key uint64) (treeNode, error) {
 	at, err := readWord(mem, header+wordSize)
 	if err != nil {
@@ -55,8 +55,8 @@ func floor(mem Memory, header, key uint64) (treeNode, error) {
 	return best, nil
 }
 
-// isTree reports whether words are those of a map's header at an address, and
-// returns its leftmost node.
+// isTree reports whether words are the header, at an address, of a map, and
+// returns the map's leftmost node.
 func isTree(mem Memory, words []uint64, at uint64) (leftmost uint64, ok bool) {
 	root, first, last, count := words[1], words[2], words[3], words[4]
 	if root == 0 || first == 0 || last == 0 || count == 0 || (root|first|last)%wordSize != 0 {
@@ -66,16 +66,16 @@ func isTree(mem Memory, words []uint64, at uint64) (leftmost uint64, ok bool) {
 	return first, err == nil && parent == at
 }
 
-// isEmptyTree reports whether words are those of the header of an empty map.
+// isEmptyTree reports whether words are the header of an empty map.
 func isEmptyTree(words []uint64, at uint64) bool {
 	return words[1] == 0 && words[2] == at && words[3] == at && words[4] == 0
 }
 
 const pageMask = 1<<12 - 1
 
-// findRegions returns where the map of code spaces is in V8's global state: the
-// one from an address of a page to another one and to a module; 0 if there is
-// none, as while no module is there.
+// findRegions returns the address of the map of code spaces in V8's global state:
+// the map from a page address to another page address and to a module. It returns
+// 0 if it finds none, as when no module is loaded.
 func findRegions(mem Memory, state uint64) (uint64, error) {
 	var words [maxState / wordSize]uint64
 	if err := readWords(mem, state, words[:]); err != nil {
@@ -97,25 +97,25 @@ func findRegions(mem Memory, state uint64) (uint64, error) {
 }
 
 // A WasmCode begins with its NativeModule and the address of its instructions in
-// all of V8 9.4 to 14.6.
+// V8 9.4 to 14.6.
 const (
 	codeModule       = 0
 	codeInstructions = 8
 )
 
-// Bounds of where fields may be: 0x138 to 0x1a8 in a NativeModule, up to 0x78 in
-// a WasmCode.
+// Bounds on the offsets of fields: 0x138 to 0x1a8 in a NativeModule, up to 0x78
+// in a WasmCode.
 const (
 	maxOwned      = 0x400
 	wasmCodeBytes = 0x80
-	maxSampled    = 64        // pieces of code that the shape is derived from
+	maxSampled    = 64        // pieces of code from which the shape is derived
 	maxFunctions  = 1_000_000 // of a module
 	firstField    = 0x10
-	noFunction    = -1 // index of what is no function
-	kindJumpTable = 3  // least kind of code that is a jump table's: 3 up to V8 13.6, then 4
+	noFunction    = -1 // index of code that does not belong to a function
+	kindJumpTable = 3  // lowest kind of code of a jump table: 3 up to V8 13.6, then 4
 )
 
-// A wasmShape is where V8 keeps things about WebAssembly code, in bytes.
+// A wasmShape has the offsets, in bytes, of V8's data about WebAssembly code.
 type wasmShape struct {
 	lookup uint64 // global state: header of the map of code spaces; 0: not known yet
 	known  bool   // the rest
@@ -161,8 +161,8 @@ func (e codeEntry) i32(at int) int     { return int(int32(binary.LittleEndian.Ui
 func (e codeEntry) word(at int) uint64 { return binary.LittleEndian.Uint64(e.bytes[at:]) }
 
 // findShape derives the shape from the code of a module. The first two pieces in
-// a code space are jump tables: they lie side by side, belong to no function and
-// have a kind of their own, which tells the fields apart.
+// a code space are jump tables: they are adjacent, do not belong to a function
+// and have a kind of their own, which distinguishes the fields.
 func findShape(mem Memory, module uint64, kindBits int) (wasmShape, error) {
 	var words [maxOwned / wordSize]uint64
 	if err := readWords(mem, module, words[:]); err != nil {
@@ -191,8 +191,8 @@ func findShape(mem Memory, module uint64, kindBits int) (wasmShape, error) {
 	return wasmShape{}, errWasmShape
 }
 
-// sampleTree reads the first pieces of code in a map of them, from its leftmost
-// node on; ok is false if it is another map.
+// sampleTree reads the first pieces of code in a map of them, starting at its
+// leftmost node; ok is false if it is another kind of map.
 func sampleTree(mem Memory, node, module uint64) (entries []codeEntry, ok bool) {
 	for len(entries) < maxSampled && node != 0 {
 		n, err := readNode(mem, node)
@@ -211,7 +211,7 @@ func sampleTree(mem Memory, node, module uint64) (entries []codeEntry, ok bool) 
 	return entries, true
 }
 
-// vectorBytes is the size of a std::vector: begin, end, and the end of its room.
+// vectorBytes is the size of a std::vector: begin, end, and end of capacity.
 const vectorBytes = 24
 
 // sampleVector reads the first pieces of code in a vector of pointers to them; ok
@@ -234,14 +234,14 @@ func sampleVector(mem Memory, v []uint64, module uint64) (entries []codeEntry, o
 	return entries, true
 }
 
-// readEntry reads what is a WasmCode of the module, if ok.
+// readEntry reads a WasmCode of the module; ok is false if it is not one.
 func readEntry(mem Memory, at, module uint64) (e codeEntry, ok bool) {
 	e = codeEntry{make([]byte, wasmCodeBytes)}
 	_, err := mem.ReadAt(e.bytes, at)
 	return e, err == nil && e.word(codeModule) == module
 }
 
-// successor returns the node after one, 0 after the last.
+// successor returns the next node in order, 0 after the last.
 func successor(mem Memory, at uint64, n treeNode) (uint64, error) {
 	if n.right != 0 {
 		next := n.right
@@ -256,7 +256,7 @@ func successor(mem Memory, at uint64, n treeNode) (uint64, error) {
 	}
 	for range maxTreeDepth {
 		parent, err := readNode(mem, n.parent)
-		if err != nil || parent.parent == at { // the header, of which the root is the parent
+		if err != nil || parent.parent == at { // the header, whose parent is the root
 			return 0, err
 		}
 		if parent.left == at {
@@ -267,7 +267,7 @@ func successor(mem Memory, at uint64, n treeNode) (uint64, error) {
 	return 0, errWasmShape
 }
 
-// fields finds the fields of entries, which are by address.
+// fields finds the fields of entries, which are sorted by address.
 func (s *wasmShape) fields(entries []codeEntry) bool {
 	s.size = firstOffset(4, func(at int) bool { return isSize(entries, at) })
 	s.index = firstOffset(4, func(at int) bool { return isIndex(entries, at) })
@@ -279,7 +279,8 @@ func (s *wasmShape) fields(entries []codeEntry) bool {
 	return s.known
 }
 
-// firstOffset returns the first offset in a WasmCode that is right; 0 if none is.
+// firstOffset returns the first offset in a WasmCode for which right is true; 0
+// if none.
 func firstOffset(step int, right func(at int) bool) int {
 	for at := firstField; at+4 <= wasmCodeBytes; at += step {
 		if right(at) {
@@ -289,8 +290,8 @@ func firstOffset(step int, right func(at int) bool) int {
 	return 0
 }
 
-// isSize reports whether code of that size ends before the next begins, and the
-// first piece where the second begins.
+// isSize reports whether at is the offset of the size: each piece of code ends
+// before the next begins, and the first exactly where the second begins.
 func isSize(entries []codeEntry, at int) bool {
 	for i, e := range entries {
 		size := e.i32(at)
@@ -308,8 +309,8 @@ func isSize(entries []codeEntry, at int) bool {
 	return true
 }
 
-// isIndex reports whether all but the jump tables have a number there that may
-// be a function's, or none.
+// isIndex reports whether at is the offset of the index: all pieces but the jump
+// tables have a function's number there, or none.
 func isIndex(entries []codeEntry, at int) bool {
 	functions := 0
 	for i, e := range entries {
@@ -326,8 +327,9 @@ func isIndex(entries []codeEntry, at int) bool {
 	return functions > 0
 }
 
-// isFlags reports whether the jump tables have their kind there, and functions
-// theirs and a tier. Wrappers have numbers of functions too.
+// isFlags reports whether at is the offset of the flags: the jump tables have
+// their kind there, and functions theirs and a tier. Wrappers have function
+// numbers too.
 func (s *wasmShape) isFlags(entries []codeEntry, at int) bool {
 	table, _ := s.split(entries[0].bytes[at])
 	second, _ := s.split(entries[1].bytes[at])
