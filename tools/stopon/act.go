@@ -28,13 +28,13 @@ const (
 	Call                   // call a function
 )
 
-// An Action is something to do about a hit, after it was reported.
+// An Action is something to do after a hit was reported.
 type Action struct {
 	Do       ActionKind
 	Signal   unix.Signal // of Kill
 	Pattern  string      // of Core: see core.Name
 	Core     CoreOptions // of Core
-	Command  string      // of Exec: for the shell, with {pid}, {tid} and {core} in it
+	Command  string      // of Exec: for the shell; {pid}, {tid} and {core} in it are replaced
 	Function func(context.Context, *Hit) error
 }
 
@@ -50,12 +50,12 @@ func (o *Options) checkActions() error {
 	return nil
 }
 
-// needsSupervisor reports whether an action holds processes, which somebody must
-// resume if we die.
+// needsSupervisor reports whether an action holds processes, which must be
+// resumed even if this process dies.
 func (o *Options) needsSupervisor() bool { return slices.ContainsFunc(o.Actions, Action.holds) }
 
 // act reports a hit and carries out the actions. The process is resumed as soon
-// as no action is left that needs it stopped.
+// as no remaining action needs it stopped.
 func (s *session) act(ctx context.Context, h *Hit) (err error) {
 	if h.Trigger == stallEnd {
 		return s.endStall(h)
@@ -96,11 +96,11 @@ func (s *session) endStall(h *Hit) error {
 	return s.o.Ended(h)
 }
 
-// endWait is how long the end of the last stall to be reported is waited for: a
-// loop without end has none.
+// endWait is how long to wait for the end of the last reported stall: an
+// endless loop has none.
 const endWait = time.Second
 
-// awaitStallEnd waits until the last stall that was reported is over.
+// awaitStallEnd waits until the last reported stall is over.
 func (s *session) awaitStallEnd(ctx context.Context) error {
 	late := time.After(endWait)
 	for s.stalled != 0 && s.o.Ended != nil {
@@ -123,12 +123,12 @@ func (s *session) awaitStallEnd(ctx context.Context) error {
 	return nil
 }
 
-// do does an action, and keeps and tells what comes of it.
+// do carries out an action, and records and reports its outcome.
 func (s *session) do(ctx context.Context, h *Hit, a *Action) {
 	if err := s.try(ctx, h, a); err != nil {
 		h.Errors = append(h.Errors, err)
 		s.warn(err)
-		if ctx.Err() == nil { // else it was given up because the run ends
+		if ctx.Err() == nil { // otherwise it was abandoned because the run ends
 			s.failed++
 		}
 		return
@@ -166,7 +166,7 @@ func (s *session) try(ctx context.Context, h *Hit, a *Action) error {
 	return nil
 }
 
-// runHook runs a command of the user's with the hit's numbers in it.
+// runHook runs a command of the user with the hit's numbers in it.
 func runHook(ctx context.Context, command string, h *Hit) error {
 	path := ""
 	if h.Core != nil {
@@ -177,7 +177,7 @@ func runHook(ctx context.Context, command string, h *Hit) error {
 		"{pid}", strconv.Itoa(h.PID), "{tid}", strconv.Itoa(h.TID), "{core}", quote(path),
 	).Replace(command)
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-	c.Stdout, c.Stderr = os.Stderr, os.Stderr // our stdout is for hits
+	c.Stdout, c.Stderr = os.Stderr, os.Stderr // stdout is for hits
 	if err := c.Run(); err != nil {
 		return fmt.Errorf("run %q: %w", command, err)
 	}

@@ -11,39 +11,40 @@ import (
 	"ustack/bpf"
 )
 
-// System calls can be seen in two ways. At the tracepoints sys_enter and sys_exit
-// all are, and while a program is there, each call of each process takes the
-// kernel's slow path. In the function that the kernel calls for a system call
-// only that one is, and nobody else pays anything; but some kernels let no
-// programs be run in functions, and where threads are preempted there, some calls
-// go unseen. The same programs do both, one way at a time.
+// System calls can be seen in two ways. The tracepoints sys_enter and sys_exit
+// see all of them, but while a program is attached, each call of every process
+// takes the kernel's slow path. The kernel function that implements a system
+// call sees only that one, and no other call pays anything; but some kernels do
+// not allow programs to be attached to functions, and where threads are
+// preempted in a function, some calls go unseen. The same programs do both, one
+// way at a time.
 
-// maxFunctions is how many functions may be used: for each the kernel checks the
-// programs anew and waits until they can be there, or are there no more.
+// maxFunctions is how many functions may be used: for each, the kernel verifies
+// the programs again and waits until they are attached or detached.
 const maxFunctions = 16
 
-// elsewhere names the kernel's functions that are not called as the system call
-// is, and has "" for those that would not see all that the tracepoints do
+// elsewhere maps system calls to the kernel functions that implement them under
+// another name, or to "" if no function would see all that the tracepoints do
 // (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h).
 var elsewhere = map[string]string{
-	// There are functions of the calls' own names, too: for older programs.
+	// Functions with the calls' own names exist, too: for older programs.
 	"stat": "newstat", "fstat": "newfstat", "lstat": "newlstat", "uname": "newuname",
 	"sendfile": "sendfile64", "umount2": "umount",
-	// They return in a child, too.
+	// These return in a child, too.
 	"fork": "", "vfork": "", "clone": "", "clone3": "",
-	// Programs in functions that never return are never freed.
+	// Programs attached to functions that never return are never freed.
 	"exit": "", "exit_group": "",
-	// There are functions that are other architectures' or programs' only.
+	// Functions of these names exist that serve only other architectures or
+	// programs.
 	"get_thread_area": "", "set_thread_area": "", "personality": "", "uselib": "",
 }
 
-// refusals are errors that filters of system calls (seccomp) give: the function
-// for a call that is refused is not reached.
+// refusals are errors that system call filters (seccomp) return: a refused call
+// never reaches its function.
 var refusals = []unix.Errno{unix.EPERM, unix.ENOSYS}
 
-// kernelFunctions returns the functions of the kernel in which all system calls
-// that are wanted, and no others, can be seen; none if there is need of the
-// tracepoints.
+// kernelFunctions returns the kernel functions in which all wanted system
+// calls, and no others, can be seen; none if the tracepoints are needed.
 func (o *Options) kernelFunctions() []string {
 	names := slices.Compact(slices.Sorted(slices.Values(o.Syscalls)))
 	refused := slices.ContainsFunc(o.Errnos, func(e unix.Errno) bool { return slices.Contains(refusals, e) })
@@ -64,8 +65,8 @@ func (o *Options) kernelFunctions() []string {
 	return functions
 }
 
-// runInFunctions puts copies of the needed programs for system calls into spec
-// that are run in these functions of the kernel, and they are needed no more.
+// runInFunctions adds to spec copies of the needed system call programs that
+// run in these kernel functions, and removes the originals from needed.
 func runInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[string]bool) {
 	for name, at := range map[string]ebpf.AttachType{
 		bpf.StoponProgOnSystemCall:    ebpf.AttachTraceFEntry,
@@ -83,8 +84,9 @@ func runInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[st
 	}
 }
 
-// checkUnseen warns of system calls that no program has seen, should threads have
-// been preempted in one after all: it can be changed while the kernel runs.
+// checkUnseen warns of system calls that no program has seen, in case threads
+// were preempted in one after all: preemption can be switched while the kernel
+// runs.
 func (s *session) checkUnseen() error {
 	var unseen uint64
 	for _, p := range s.inFunctions {

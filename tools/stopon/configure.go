@@ -48,7 +48,7 @@ func configure(spec *ebpf.CollectionSpec, o *Options) error {
 	return nil
 }
 
-// programs says which programs the options have need of, by name.
+// programs returns the programs that the options need, by name.
 func (o *Options) programs() map[string]bool {
 	calls, stall, slower := len(o.Syscalls) > 0, o.Stall > 0, o.Slower > 0
 	entries := slices.ContainsFunc(o.Functions, func(f Function) bool { return !f.Return })
@@ -69,8 +69,8 @@ func (o *Options) programs() map[string]bool {
 	}
 }
 
-// prune empties the programs that are not needed, which then load at once: to
-// check one takes the kernel a tenth of a second.
+// prune empties the programs that are not needed, so that they load at once:
+// the kernel takes a tenth of a second to verify one.
 func prune(spec *ebpf.CollectionSpec, needed map[string]bool) {
 	for name, is := range needed {
 		if !is {
@@ -79,7 +79,7 @@ func prune(spec *ebpf.CollectionSpec, needed map[string]bool) {
 	}
 }
 
-// variables sets those of a collection, and keeps what went wrong.
+// variables sets the variables of a collection and collects the errors.
 type variables struct {
 	spec *ebpf.CollectionSpec
 	errs []error
@@ -120,7 +120,7 @@ func (v *variables) setSignals(o *Options) {
 	v.set(bpf.StoponVarSignals, signals)
 }
 
-// table is what the kernel half is told of all system calls.
+// table returns what the kernel half gets to know about all system calls.
 func (o *Options) table() (rows [maxSyscalls]bpf.StoponSyscall) {
 	for i := range rows {
 		rows[i] = bpf.StoponSyscall{Descriptor: -1, Path: -1, Data: -1, Address: -1}

@@ -8,7 +8,7 @@ import (
 	"ustack/bpf"
 )
 
-// explainException takes in what the kernel has read of an exception.
+// explainException processes what the kernel has read of an exception.
 func (h *Hit) explainException(r *bpf.StoponHit) {
 	h.Class = text(r.Class[:], r.ClassLength)
 	h.Message = text(r.Match.Text[:], r.Match.Length)
@@ -30,7 +30,8 @@ func (h *Hit) explainException(r *bpf.StoponHit) {
 	}
 }
 
-// exception is the exception in a line: "TypeError: x is not a function".
+// exception returns the exception on one line: "TypeError: x is not a
+// function".
 func (h *Hit) exception() string {
 	message, _, more := strings.Cut(h.Message, "\n")
 	if more {
@@ -42,8 +43,8 @@ func (h *Hit) exception() string {
 	return h.Class + ": " + message
 }
 
-// text is that many bytes of a field that the kernel has filled, made valid UTF-8:
-// it may have been cut within a character.
+// text returns the first length bytes of a field that the kernel has filled, as
+// valid UTF-8: it may have been cut within a character.
 func text(field []byte, length uint32) string {
 	return strings.ToValidUTF8(string(field[:min(int(length), len(field))]), "\ufffd")
 }

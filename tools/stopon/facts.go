@@ -9,17 +9,17 @@ import (
 	"ustack/symbolize"
 )
 
-// maxCommandLine is how much of a command line is kept: a report shows less, and
-// the process can make it as long as it likes.
+// maxCommandLine is how much of a command line is kept: a report shows less,
+// and the process can make it as long as it likes.
 const maxCommandLine = 4 << 10 // bytes
 
-// processFacts are what a report says of a process beside its name.
+// processFacts are what a report says about a process besides its name.
 type processFacts struct {
 	command   []string
 	directory string
 }
 
-// readFacts reads those of a process; what cannot be read is empty.
+// readFacts reads a process's facts; those that cannot be read are empty.
 func readFacts(pid int) (f processFacts) {
 	f.directory, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
 	file, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -34,7 +34,7 @@ func readFacts(pid int) (f processFacts) {
 	return f
 }
 
-// learn keeps a process's facts for when it has ended.
+// learn records a process's facts for use after it has ended.
 func (s *session) learn(pid int) {
 	f := readFacts(pid)
 	s.mutex.Lock()
@@ -42,8 +42,8 @@ func (s *session) learn(pid int) {
 	s.facts[pid] = f
 }
 
-// describe puts the facts of its process into a hit: the command line that it
-// was started with, and the folder that it is in now, or was at first if it has
+// describe adds the facts of its process to a hit: the command line that it was
+// started with, and its current working directory, or its first one if it has
 // ended.
 func (s *session) describe(h *Hit) {
 	s.mutex.Lock()
@@ -55,8 +55,8 @@ func (s *session) describe(h *Hit) {
 	h.Command, h.Directory = f.command, f.directory
 }
 
-// UserFrame returns the first frame of the program's own JavaScript, or else of a
-// package's in node_modules; nil if only Node.js itself was running.
+// UserFrame returns the first frame of the program's own JavaScript, or else of
+// a package in node_modules; nil if only Node.js itself was running.
 func (h *Hit) UserFrame() *symbolize.Frame {
 	var packaged *symbolize.Frame
 	for i := range h.Frames {

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard watches over the processes that we hold, beside all else that we do: it
-// resumes those held for too long, all of them if the supervisor dies, and keeps
-// us and the supervisor from being suspended meanwhile. It returns a function
-// that ends it.
+// guard watches the held processes concurrently with everything else: it
+// resumes those held for too long, or all of them if the supervisor dies, and
+// keeps this process and the supervisor from being suspended meanwhile. The
+// returned function ends the guard.
 func (s *session) guard() (end func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	suspends := make(chan os.Signal, 1)
 	signal.Notify(suspends, unix.SIGTSTP)
-	// These stop whoever uses a terminal in the background.
+	// These stop a background process that uses the terminal.
 	signal.Ignore(unix.SIGTTIN, unix.SIGTTOU)
 	go func() {
 		defer close(ended)
@@ -53,15 +53,16 @@ func (s *session) watchOver(done <-chan struct{}, suspends <-chan os.Signal) {
 	}
 }
 
-// suspend stops us, as Ctrl-Z asks, unless a process is held.
+// suspend stops this process, as Ctrl-Z requests, unless a process is held.
 func (s *session) suspend() {
 	if s.stopped.holds() || s.supervisor.holding.Load() != 0 {
 		return
 	}
-	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // one may always stop oneself
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // a process may always stop itself
 }
 
-// supervisorEnded is closed when the supervisor has ended; nil if there is none.
+// supervisorEnded is closed when the supervisor has ended; nil if no supervisor
+// was started.
 func (s *session) supervisorEnded() <-chan struct{} {
 	if s.supervisor == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"ustack/tools/ustack"
 )
 
-// A Hit is one time that a trigger's conditions all held.
+// A Hit is one occurrence at which all of a trigger's conditions held.
 type Hit struct {
 	Number uint64 // of the match, from 1
 	Time   time.Time
@@ -25,8 +25,8 @@ type Hit struct {
 	TID    int
 	Comm   string // the process's name
 	Thread string
-	// The command line that the process was started with, and its working folder;
-	// empty where they could not be read.
+	// The command line that the process was started with, and its working
+	// directory; empty if they could not be read.
 	Command   []string
 	Directory string
 	Trigger   string // "syscall", "function", "return", "signal", "exit", "stall", "js", "throw", "uncaught", "stall-end"
@@ -39,15 +39,15 @@ type Hit struct {
 	Arguments []Argument
 	Result    int64         // of a system call or function; an exit's status
 	Errno     unix.Errno    // of a system call that failed
-	Duration  time.Duration // of the call or the stall; 0 where it was not measured
-	Path      string        // that the system call was given
-	Written   string        // around what was looked for
-	Address   string        // that the system call was given or returned, as in Socket
+	Duration  time.Duration // of the call or the stall; 0 if it was not measured
+	Path      string        // passed to the system call
+	Written   string        // the text around what was searched for
+	Address   string        // passed to or returned by the system call, as in Socket
 	Socket    *Socket       // that the system call worked on, or accepted; nil if none
 
-	Class     string // of an exception: the name of its constructor, or the type of a primitive value
+	Class     string // of an exception: the name of its constructor, or the type if it is a primitive value
 	Message   string // of an exception
-	Rejection bool   // the uncaught exception is what a promise was rejected with
+	Rejection bool   // the uncaught exception is a promise's rejection
 	Thrower   bool   // Frames are those of the function that threw the uncaught exception
 
 	Raised unix.Signal // that the kernel sent the thread; 0: none
@@ -63,7 +63,7 @@ type Argument struct {
 	Text  string // for people
 }
 
-// takeHit keeps a record until its stack comes.
+// takeHit keeps a record until its stack arrives.
 func (s *session) takeHit(raw []byte) {
 	r := ustack.Decode[bpf.StoponHit](raw)
 	if bpf.StoponTrigger(r.Trigger) == bpf.StoponTriggerTRIGGER_STALL_END {
@@ -73,14 +73,14 @@ func (s *session) takeHit(raw []byte) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.pending[hitKey{r.Ids, r.Hash}] = r
-	if s.supervisor != nil && s.probes[int(r.Ids>>32)] != nil { // left stopped, it lost its lifeline
+	if s.supervisor != nil && s.probes[int(r.Ids>>32)] != nil { // once left stopped, it lost its lifeline
 		if err := s.lifelines.tie(int(r.Ids >> 32)); err != nil {
 			s.warn(err)
 		}
 	}
 }
 
-// stallEnd is the trigger of a Hit that only says how long the stall with its
+// stallEnd is the trigger of a Hit that only reports how long the stall of its
 // number was.
 const stallEnd = "stall-end"
 
@@ -102,13 +102,13 @@ func (s *session) deliver(h *Hit) {
 	}
 }
 
-// comm returns a process's name; empty if it has ended.
+// comm returns a process's name, or "" if it has ended.
 func comm(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// takeStack makes a Hit of a stack and the record that came before it.
+// takeStack makes a Hit of a stack and the record that preceded it.
 func (s *session) takeStack(raw []byte) {
 	hash, stack := s.table.Stack(raw)
 	key := hitKey{uint64(stack.PID)<<32 | uint64(stack.TID), hash}
@@ -117,7 +117,7 @@ func (s *session) takeStack(raw []byte) {
 	delete(s.pending, key)
 	s.mutex.Unlock()
 	if r == nil {
-		return // cannot happen: the kernel sends no stack alone
+		return // cannot happen: the kernel sends no stack without a record
 	}
 	h := &Hit{
 		Number: r.Number, Time: wall(r.Time), PID: stack.PID, TID: stack.TID,
@@ -133,12 +133,12 @@ func (s *session) takeStack(raw []byte) {
 	s.deliver(h)
 }
 
-// isOurs reports whether a frame is of the kernel running our own program.
+// isOurs reports whether a frame is the kernel running this tool's own program.
 func isOurs(f symbolize.Frame) bool {
 	return f.Kind == symbolize.Kernel && (strings.HasPrefix(f.Name, "bpf_") || strings.HasPrefix(f.Name, "__bpf_"))
 }
 
-// wall returns the time of day at a time of CLOCK_MONOTONIC, in ns.
+// wall returns the time of day for a CLOCK_MONOTONIC time in ns.
 func wall(monotonic uint64) time.Time {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -147,7 +147,7 @@ func wall(monotonic uint64) time.Time {
 	return time.Now().Add(time.Duration(int64(monotonic) - now.Nano()))
 }
 
-// explain says in words what has happened.
+// explain describes in words what has happened.
 func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 	switch bpf.StoponTrigger(r.Trigger) {
 	case bpf.StoponTriggerTRIGGER_SYSCALL:
@@ -189,7 +189,7 @@ func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 	}
 }
 
-// explainCall says which system call it was, with what, and what came of it.
+// explainCall describes the system call, its arguments and its result.
 func (h *Hit) explainCall(r *bpf.StoponHit) {
 	text := string(r.Match.Text[:min(int(r.Match.Length), len(r.Match.Text))])
 	call := syscallOf(r.What)
@@ -217,7 +217,7 @@ func (h *Hit) explainCall(r *bpf.StoponHit) {
 	h.Event = fmt.Sprintf("%s(%s) = %s%s", call.name, list(call.shown(h)), result, h.took())
 }
 
-// arguments returns a call's arguments, all of them.
+// arguments returns all of a call's arguments.
 func (s *systemCall) arguments(h *Hit, r *bpf.StoponHit) (all []Argument) {
 	path, address := int(s.first(kindPath)), -1
 	a, addressed := addresses[s.name]
@@ -231,7 +231,7 @@ func (s *systemCall) arguments(h *Hit, r *bpf.StoponHit) (all []Argument) {
 			a.Text = fmt.Sprintf("%q", h.Path)
 		case i == address && h.Address != "":
 			a.Text = quotedName(h.Address)
-		case p.kind == kindDescriptor && addressed: // the address says it
+		case p.kind == kindDescriptor && addressed: // the address includes it
 		case p.kind == kindDescriptor && h.Socket != nil && i == int(s.first(kindDescriptor)):
 			a.Text += h.Socket.shown()
 		case p.kind == kindDescriptor:
@@ -242,8 +242,8 @@ func (s *systemCall) arguments(h *Hit, r *bpf.StoponHit) (all []Argument) {
 	return all
 }
 
-// shown returns the arguments of an event's line: of an address that was decoded,
-// neither its name nor its length.
+// shown returns the arguments for an event's line. Of an address that was
+// decoded, it omits the pointer and the length.
 func (s *systemCall) shown(h *Hit) []Argument {
 	a, ok := addresses[s.name]
 	if !ok || h.Address == "" || int(a.argument)+1 >= len(h.Arguments) {
@@ -262,7 +262,7 @@ func errnoName(e unix.Errno) string {
 	return fmt.Sprintf("E%d", int(e)) // the kernel's own, such as ERESTARTSYS
 }
 
-// opened returns what a file descriptor stands for, if that can still be seen.
+// opened returns what a file descriptor refers to, if that can still be read.
 func (h *Hit) opened(fd int32) string {
 	target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", h.PID, fd))
 	if err != nil {
@@ -278,14 +278,14 @@ func (h *Hit) took() string {
 	return fmt.Sprintf(" in %v", h.Duration)
 }
 
-// registers are what a function was called with, if it takes so many integers.
+// registers are a function's arguments, as if it took that many integers.
 func (h *Hit) registers(r *bpf.StoponHit) {
 	for i, v := range r.Arguments {
 		h.Arguments = append(h.Arguments, Argument{Name: fmt.Sprintf("arg%d", i), Value: v, Text: integer(v)})
 	}
 }
 
-// text is a system call's argument for people.
+// text formats a system call's argument for people.
 func (p parameter) text(v uint64) string {
 	switch p.kind {
 	case kindDescriptor, kindSigned:
@@ -299,7 +299,7 @@ func (p parameter) text(v uint64) string {
 	return integer(v)
 }
 
-// integer is a number in the base that suits its size.
+// integer formats a number in the base that suits its size.
 func integer(v uint64) string {
 	if s := int64(v); s >= -1<<15 && s < 1<<15 {
 		return fmt.Sprint(s)
@@ -325,7 +325,7 @@ func list(arguments []Argument) string {
 }
 
 // signalEvent says which signal it is and where it comes from (sigaction(2)):
-// fields is the first word of what siginfo_t has after the code.
+// fields is the first word of siginfo_t after the code.
 func signalEvent(s unix.Signal, code int32, fields uint64) string {
 	event := fmt.Sprintf("%s (%v)", unix.SignalName(s), s)
 	switch s {

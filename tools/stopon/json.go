@@ -9,7 +9,7 @@ import (
 	"ustack/symbolize"
 )
 
-// record is a Hit as programs read it.
+// record is the form of a Hit that programs read.
 type record struct {
 	Time      time.Time      `json:"time"`
 	Number    uint64         `json:"number,omitempty"`
@@ -71,8 +71,8 @@ type coreJSON struct {
 	Unread   int    `json:"unread_pages"`
 }
 
-// MarshalJSON returns the hit as one object of the `--json` contract; the note
-// of its core holds the same, as far as it is known then.
+// MarshalJSON returns the hit as one object of the `--json` contract. The note
+// in its core holds the same object, as far as it is known by then.
 func (h *Hit) MarshalJSON() ([]byte, error) {
 	r := record{
 		Time: h.Time, Number: h.Number, PID: h.PID, TID: h.TID, Comm: h.Comm, Thread: h.Thread,

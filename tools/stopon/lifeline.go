@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lifeline has the kernel resume a process if we and our supervisor die before the
-// lifeline is cut, whatever we die of. It is a pair of connected sockets that both of us
-// have open. When nobody has them any more, the kernel closes both: the one that is
-// closed first makes the other one ready, and it is set up to send the process SIGCONT
-// when it is (fcntl(2): O_ASYNC, F_SETOWN, F_SETSIG). While one of us lives, it resumes
-// only what we have stopped.
+// A lifeline has the kernel resume a process if both this process and its
+// supervisor die, for whatever reason, before the lifeline is cut. It is a pair
+// of connected sockets that both of them have open. When neither has them open
+// any longer, the kernel closes both: closing the first makes the other one
+// ready, which is set up to send the process SIGCONT then (fcntl(2): O_ASYNC,
+// F_SETOWN, F_SETSIG). While one of the two lives, it resumes only what stopon
+// has stopped.
 //
-// The kernel sends it in the name of whoever made the lifeline, who must be root or
-// the process's user: CAP_KILL does not count.
+// The kernel sends the signal with the credentials of whoever made the
+// lifeline, who must be root or the process's user: CAP_KILL does not count.
 type lifeline [2]int
 
 func newLifeline(pid int) (lifeline, error) {
@@ -38,7 +39,7 @@ func newLifeline(pid int) (lifeline, error) {
 	return l, nil
 }
 
-// arm makes the kernel send the signal from now on.
+// arm makes the kernel send the signal from then on.
 func (l lifeline) arm() error {
 	var errs []error
 	for _, fd := range l {
@@ -48,8 +49,8 @@ func (l lifeline) arm() error {
 	return errors.Join(errs...)
 }
 
-// greet says through the lifeline that the supervisor has it open.
-func (l lifeline) greet() { _, _ = unix.Write(l[0], []byte{0}) } // the parent does not wait for ever
+// greet reports through the lifeline that the supervisor has it open.
+func (l lifeline) greet() { _, _ = unix.Write(l[0], []byte{0}) } // the parent does not wait forever
 
 // awaitGreeting waits until the supervisor has the lifeline open, for endLimit at most.
 func (l lifeline) awaitGreeting() {
@@ -58,14 +59,14 @@ func (l lifeline) awaitGreeting() {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(l[1]), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 		if !errors.Is(err, unix.EINTR) {
 			if n > 0 {
-				_, _ = unix.Read(l[1], make([]byte, 1)) // there is one
+				_, _ = unix.Read(l[1], make([]byte, 1)) // a byte is there
 			}
 			return
 		}
 	}
 }
 
-// cut ends the lifeline, without a signal.
+// cut closes the lifeline without a signal.
 func (l lifeline) cut() error {
 	var errs []error
 	for _, fd := range l {
@@ -78,7 +79,7 @@ func (l lifeline) cut() error {
 	return errors.Join(errs...)
 }
 
-// close closes what is open of the lifeline.
+// close closes those of the lifeline's sockets that are open.
 func (l lifeline) close() {
 	for _, fd := range l {
 		if fd >= 0 {
@@ -87,15 +88,16 @@ func (l lifeline) close() {
 	}
 }
 
-// lifelines are those of the processes that we may stop, by pid. The kernel half
-// stops processes before we know of it, so a process has one from the beginning.
+// lifelines are the lifelines of the processes that may be stopped, by pid. The
+// kernel half stops a process before user space knows, so a process has its
+// lifeline from the start.
 type lifelines struct {
 	supervisor *supervisor
 	mutex      sync.Mutex
 	of         map[int]lifeline
 }
 
-// tie makes a lifeline for a process, unless it has one.
+// tie makes a lifeline for a process, unless it already has one.
 func (l *lifelines) tie(pid int) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -114,11 +116,11 @@ func (l *lifelines) tie(pid int) error {
 	}
 	l.of[pid] = line
 	l.supervisor.send(order{Hold: &heldLine{PID: pid, FDs: line}})
-	line.awaitGreeting() // armed before, it would send its signal if we alone died
+	line.awaitGreeting() // if armed earlier, it would send its signal when this process alone died
 	return line.arm()
 }
 
-// cut ends a process's lifeline, if it has one.
+// cut cuts a process's lifeline, if it has one.
 func (l *lifelines) cut(pid int) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -131,7 +133,7 @@ func (l *lifelines) cut(pid int) error {
 	return line.cut()
 }
 
-// cutAll ends all lifelines.
+// cutAll cuts all lifelines.
 func (l *lifelines) cutAll() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -143,7 +145,7 @@ func (l *lifelines) cutAll() error {
 	return errors.Join(errs...)
 }
 
-// A heldLine is a lifeline that the supervisor is to have open, too.
+// A heldLine is a lifeline that the supervisor is to hold open, too.
 type heldLine struct {
 	PID int
 	FDs lifeline // the parent's descriptors
@@ -159,12 +161,12 @@ func (h *heldLine) take(parent int) (l lifeline, err error) {
 	return l, err
 }
 
-// heldLines are the lifelines that a supervisor has open, by pid.
+// heldLines are the lifelines that a supervisor holds open, by pid.
 type heldLines map[int]lifeline
 
 func (l heldLines) hold(h *heldLine, parent int) {
 	line, err := h.take(parent)
-	if err != nil { // the parent has died, or cut it: it need not be held
+	if err != nil { // the parent has died or cut it: no need to hold it
 		line.close()
 		return
 	}
@@ -180,7 +182,7 @@ func (l heldLines) drop(pid int) {
 	}
 }
 
-// cutAll ends all lifelines, without a signal.
+// cutAll cuts all lifelines, without a signal.
 func (l heldLines) cutAll() error {
 	var errs []error
 	for _, line := range l {

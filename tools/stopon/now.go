@@ -73,8 +73,8 @@ func (s *session) actNow(ctx context.Context, pid int) error {
 	return s.act(ctx, h)
 }
 
-// stops reports whether the process is to be left stopped. A core stops its
-// threads by itself.
+// stops reports whether the process is to be left stopped. Taking a core stops
+// the threads without that.
 func (o *Options) stops() bool {
 	return len(o.Actions) > 0 && o.Actions[len(o.Actions)-1].Do == Stop
 }

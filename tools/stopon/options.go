@@ -1,8 +1,8 @@
 // Package stopon acts on running processes at the very moment that something
 // happens in them: a system call fails in a certain way, a function returns a
-// certain value, the event loop stalls. What is to happen is judged in the
-// kernel, which also takes the stack, with JavaScript names, and stops or
-// signals the process before its next instruction.
+// certain value, the event loop stalls. The kernel evaluates the conditions,
+// takes the stack, with JavaScript names, and stops or signals the process
+// before its next instruction.
 package stopon
 
 import (
@@ -18,63 +18,63 @@ import (
 	"ustack/bpf"
 )
 
-// Options say in which processes to wait for what, and what to do then. One of
-// PIDs, Comm, Cgroup, All and Command is needed, and one trigger.
+// Options say which processes to watch, what to wait for and what to do then.
+// One of PIDs, Comm, Cgroup, All and Command is needed, and one trigger.
 type Options struct {
 	PIDs    []int
-	Comm    string           // every process of this name, new ones too
-	Cgroup  string           // every process in this control group or one within, new ones too
-	All     bool             // every process that holds V8, new ones too
-	Command []string         // start it, and wait in it and its children
-	Exited  func(status int) // called if Command has exited, with its status as a shell has it; may be nil
-	Stdout  *os.File         // of Command; ours if nil
+	Comm    string           // every process of this name, including new ones
+	Cgroup  string           // every process in this control group or its descendants, including new ones
+	All     bool             // every process that contains V8, including new ones
+	Command []string         // start it, and watch it and its children
+	Exited  func(status int) // called if Command has exited, with its status as a shell reports it; may be nil
+	Stdout  *os.File         // of Command; this process's if nil
 
 	// Triggers: any of them.
 	Syscalls  []string // by name
 	Functions []Function
 	Signals   []unix.Signal // delivered to the process
 	Exit      *Comparison   // of the status with which the process is about to exit
-	Throw     string        // class of an exception that JavaScript or V8 throws, caught or not; like JS
-	Uncaught  bool          // an exception that nothing in JavaScript has caught
-	Stall     time.Duration // since an event loop was last at its poll; 0: none
-	// JS is the name of a JavaScript function that is on the stack, as stacks
-	// show it; * stands for any text, ? for one byte. Beside other triggers it
-	// is a condition of theirs; alone, running processes are sampled for it.
+	Throw     string        // class of an exception that JavaScript or V8 throws, caught or not; a pattern like JS
+	Uncaught  bool          // an exception that no JavaScript has caught
+	Stall     time.Duration // time since an event loop last polled; 0: none
+	// JS is the name of a JavaScript function on the stack, as stacks show it;
+	// * stands for any text, ? for one byte. With other triggers it is a
+	// condition on them; alone, it has running processes sampled.
 	JS string
 
-	// Conditions of triggers: all that apply must hold.
+	// Conditions on triggers: all that apply must hold.
 	Errnos     []unix.Errno  // of system calls: any of them
 	Conditions []Condition   // of system calls and functions
-	Path       string        // of system calls: like JS
-	Written    string        // of system calls that write: within what was written
-	Slower     time.Duration // of system calls and functions that return: took this long or longer
+	Path       string        // of system calls: a pattern like JS
+	Written    string        // of system calls that write: part of what was written
+	Slower     time.Duration // of system calls and functions that return: they took this long or longer
 
 	Nth      uint64        // the first match to act on, from 1; 1 if zero
-	Count    uint64        // of times to act; without end if zero
-	Interval time.Duration // least time between two; 0: none
-	Duration time.Duration // until the context or the targets end if zero
-	Kernel   bool          // take the kernel's frames too
+	Count    uint64        // how many times to act; no limit if zero
+	Interval time.Duration // least time between two actions; 0: none
+	Duration time.Duration // if zero, until the context or the targets end
+	Kernel   bool          // include the kernel's frames
 
 	Actions []Action
-	MaxStop time.Duration // that a process is held for actions; 10 s if zero
+	MaxStop time.Duration // longest time for which a process is held for actions; 10 s if zero
 
-	Started func()              // called once all is attached; may be nil
+	Started func()              // called once everything is attached; may be nil
 	Report  func(*Hit) error    // called with each hit, before the actions
 	Acted   func(*Hit, *Action) // called after each action; may be nil
 	Done    func(*Hit) error    // called after the last action; may be nil
-	// Ended is called when a stall that was reported is over, with a Hit of its
-	// number and whole length that has no stack; may be nil.
+	// Ended is called when a stall that was reported is over, with a Hit that
+	// has its number and whole length but no stack; may be nil.
 	Ended func(*Hit) error
 	// Progress of a core, in bytes; may be nil.
 	Progress func(hit *Hit, done, total uint64)
-	Warn     func(error) // called with what keeps something from being seen; may be nil
+	Warn     func(error) // called with whatever keeps something from being seen; may be nil
 }
 
-// A Function is one that some file of a process defines.
+// A Function is a function that a file of a process defines.
 type Function struct {
-	Object string // path, or the last part of it; any file if empty
+	Object string // path, or its last element; any file if empty
 	Symbol string // as in the file's symbol table
-	Return bool   // when it returns, instead of when it is entered
+	Return bool   // trigger when it returns, rather than when it is entered
 }
 
 func (f Function) String() string {
@@ -84,25 +84,26 @@ func (f Function) String() string {
 	return f.Object + ":" + f.Symbol
 }
 
-// A Comparison is with a number; those of 32 bits are taken to be signed.
+// A Comparison compares with a number; 32-bit values are taken as signed.
 type Comparison struct {
 	Is    bpf.StoponComparison
 	Value int64
 }
 
-// What a Condition is about, beside the arguments, which go by their number from 0 to 5.
+// What a Condition is about, besides the arguments, which are numbered from 0
+// to 5.
 const (
 	OfResult     = uint32(bpf.StoponOperandRESULT)
 	OfDescriptor = uint32(bpf.StoponOperandDESCRIPTOR) // the call's file descriptor
 )
 
-// A Condition holds when what it is about compares so.
+// A Condition holds when its operand satisfies the comparison.
 type Condition struct {
 	Of uint32
 	Comparison
 }
 
-// Bounds of what the kernel half looks at (bpf/stopon.bpf.c, bpf/match.h).
+// Limits of what the kernel half inspects (bpf/stopon.bpf.c, bpf/match.h).
 const (
 	maxConditions = 8
 	maxErrnos     = 16
@@ -112,8 +113,8 @@ const (
 
 const defaultMaxStop = 10 * time.Second
 
-// withDefaults returns the options with their zero values made good, or what is
-// wrong with them.
+// withDefaults returns the options with zero values replaced by defaults, or an
+// error that says what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
 	if o.Nth == 0 {
 		o.Nth = 1
@@ -127,13 +128,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(o.checkTriggers(), o.checkConditions(), o.checkActions())
 }
 
-// Check says what makes no sense in the options, nil if all does.
+// Check returns an error if the options make no sense.
 func (o Options) Check() error {
 	_, err := o.withDefaults()
 	return err
 }
 
-// samples reports whether running threads are looked at now and then.
+// samples reports whether running threads are sampled.
 func (o *Options) samples() bool {
 	others := len(o.Syscalls)+len(o.Functions)+len(o.Signals) > 0 || o.Exit != nil || o.throws()
 	return o.Stall > 0 || o.JS != "" && !others
@@ -192,8 +193,8 @@ func (o *Options) checkConditions() error {
 	return nil
 }
 
-// raised is the signal that the kernel sends with a hit: what the first action
-// that needs one needs; 0 for none.
+// raised is the signal that the kernel sends with a hit: the one that the first
+// action to need a signal needs; 0 for none.
 func (o *Options) raised() unix.Signal {
 	for _, a := range o.Actions {
 		switch {
@@ -206,7 +207,7 @@ func (o *Options) raised() unix.Signal {
 	return 0
 }
 
-// remaining is how many times the kernel is to act.
+// remaining is how many more times the kernel is to act.
 func (o *Options) remaining() int64 {
 	if o.Count == 0 || bits.Len64(o.Count) > 62 {
 		return 1 << 62

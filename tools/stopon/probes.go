@@ -12,32 +12,34 @@ import (
 	"ustack/symbolize/process"
 )
 
-// probes are those of one process.
+// probes are the probes of one process.
 type probes struct {
 	links   []link.Link
 	pending []int         // of the options' functions: not found yet
 	places  []place       // not found yet
-	wait    time.Duration // between two looks for them
-	next    time.Time     // to look
-	settled time.Time     // from when on it has most of its code
+	wait    time.Duration // between two searches for them
+	next    time.Time     // time of the next search
+	settled time.Time     // when it has most of its code mapped
 }
 
-// How often is looked for what is not there yet: a command that has just started
-// loads its libraries at once, what it loads later may take for ever.
+// Intervals between searches for what is not mapped yet: a command that has
+// just started loads its libraries at once; what it loads later may take
+// forever.
 const (
 	firstWait = 5 * time.Millisecond
 	lastWait  = time.Second
-	settling  = 2 * time.Second // that a process which has just started maps code in
+	settling  = 2 * time.Second // for which a process that has just started maps code
 )
 
-// attach puts the probes into process pid, which the table has begun to look at.
+// attach attaches the probes to process pid, which the table has just started
+// to trace.
 func (s *session) attach(pid int) error {
 	if s.supervisor != nil {
 		if err := s.lifelines.tie(pid); err != nil {
 			return err
 		}
 	}
-	s.detach(pid) // if it has a new program
+	s.detach(pid) // in case it runs a new program
 	s.learn(pid)
 	if err := s.expectStart(pid); err != nil {
 		return err
@@ -51,7 +53,7 @@ func (s *session) attach(pid int) error {
 	}
 	if len(s.o.Command) > 0 {
 		p.settled = time.Now().Add(settling)
-	} else { // a command has nothing loaded yet
+	} else { // a command has not loaded anything yet
 		for _, i := range p.pending {
 			s.warn(fmt.Errorf("process %d has no %s yet: waiting for it to be loaded", pid, s.o.Functions[i]))
 		}
@@ -65,7 +67,7 @@ func (s *session) attach(pid int) error {
 	return nil
 }
 
-// attachFunctions probes those functions that are there.
+// attachFunctions attaches probes to the functions that are mapped.
 func (s *session) attachFunctions(pid int, p *probes) error {
 	if err := s.attachPlaces(pid, p); err != nil {
 		return err
@@ -98,7 +100,7 @@ func (s *session) attachFunction(pid, i int, p *probes) (found bool, err error) 
 	return s.probe(pid, f, i, s.objects.OnReturn, true, p)
 }
 
-// needsCalls reports whether the beginnings of functions that return matter.
+// needsCalls reports whether the entries of functions that return matter.
 func (o *Options) needsCalls() bool {
 	if o.Slower > 0 {
 		return true
@@ -132,19 +134,22 @@ func (s *session) probe(pid int, f Function, cookie int, program *ebpf.Program, 
 	return true, err
 }
 
-// A place is one that triggers other than Options.Functions have in a process.
+// A place is where a trigger other than Options.Functions is probed in a
+// process.
 type place struct {
-	symbols []string // all that a process has of these are probed
+	symbols []string // every one of these that a process has is probed
 	program *ebpf.Program
-	missing string // the warning where a process has none
+	missing string // the warning if a process has none of them
 }
 
-// exits end a process in its C library. The first that it passes counts: at exit
-// everything is still there, and some programs call only _exit.
+// exits are the functions of the C library that end a process. The first one
+// called counts: at exit everything still exists, and some programs call only
+// _exit.
 var exits = []string{"exit", "_exit"}
 
-// throws are v8::internal::Isolate::Throw(Object, MessageLocation*), which all
-// exceptions pass before anything is unwound: V8 12 and later, then before that.
+// throws are v8::internal::Isolate::Throw(Object, MessageLocation*), which
+// every exception passes through before anything is unwound: as named in V8 12
+// and later, then in older versions.
 var throws = []string{
 	"_ZN2v88internal7Isolate5ThrowENS0_6TaggedINS0_6ObjectEEEPNS0_15MessageLocationE",
 	"_ZN2v88internal7Isolate13ThrowInternalENS0_6ObjectEPNS0_15MessageLocationE",
@@ -176,7 +181,7 @@ func (s *session) places() (all []place) {
 	return all
 }
 
-// attachPlaces probes those places that are there.
+// attachPlaces attaches probes to the places that are mapped.
 func (s *session) attachPlaces(pid int, p *probes) error {
 	var missing []place
 	for _, place := range p.places {
@@ -196,8 +201,9 @@ func (s *session) attachPlaces(pid int, p *probes) error {
 	return nil
 }
 
-// attachLate looks at what was mapped since, of processes that lack a function or
-// have just started. It returns how many there are.
+// attachLate inspects what was mapped since the last search in processes that
+// lack a function or have just started. It returns how many such processes
+// there are.
 func (s *session) attachLate() int {
 	s.mutex.Lock()
 	waiting := make(map[int]*probes)
@@ -246,7 +252,7 @@ func (s *session) detach(pid int) {
 	}
 }
 
-// end lets go of a process that has ended.
+// end releases everything held for a process that has ended.
 func (s *session) end(pid int) {
 	s.detach(pid)
 	if err := s.lifelines.cut(pid); err != nil {
@@ -254,7 +260,7 @@ func (s *session) end(pid int) {
 	}
 }
 
-// detachAll takes all probes out.
+// detachAll detaches all probes.
 func (s *session) detachAll() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -10,15 +10,15 @@ import (
 	"ustack/bpf"
 )
 
-// A Socket says what the socket is bound and connected to that a system call
-// works on: an address and port, or the path of a Unix socket, where "@" begins
-// an abstract name.
+// A Socket says what a system call's socket is bound and connected to: an
+// address and port, or the path of a Unix socket, where a leading "@" marks an
+// abstract name.
 type Socket struct {
 	Local, Peer string // empty if there is none
 }
 
-// socketOf decodes what the kernel half has read of a socket; nil if the
-// descriptor is none, or it has no address.
+// socketOf decodes what the kernel half has read of a socket. It returns nil if
+// the descriptor is not a socket, or the socket has no address.
 func socketOf(e *bpf.StoponEnds) *Socket {
 	var s Socket
 	switch e.Family {
@@ -37,8 +37,8 @@ func socketOf(e *bpf.StoponEnds) *Socket {
 	return &s
 }
 
-// endpoint is an address with its port; empty without a port: a socket that is
-// bound or connected has one.
+// endpoint formats an address with its port. It returns "" for port 0: a socket
+// that is bound or connected has a port.
 func endpoint(address []byte, port uint32) string {
 	a, ok := netip.AddrFromSlice(address)
 	if !ok || port == 0 {
@@ -47,8 +47,8 @@ func endpoint(address []byte, port uint32) string {
 	return netip.AddrPortFrom(a.Unmap(), uint16(port)).String()
 }
 
-// unixName is the name of a Unix socket: a path up to its first zero byte, or an
-// abstract name after one.
+// unixName returns the name of a Unix socket: a path up to its first zero byte,
+// or an abstract name, which follows a zero byte.
 func unixName(name []byte) string {
 	if len(name) == 0 {
 		return ""
@@ -59,8 +59,8 @@ func unixName(name []byte) string {
 	return unix.ByteSliceToString(name)
 }
 
-// sockaddr decodes a struct sockaddr; empty if it is of another family than those
-// of Socket, or too short.
+// sockaddr decodes a struct sockaddr. It returns "" if the address is too short
+// or of a family that Socket does not have.
 func sockaddr(b []byte) string {
 	const (
 		port4, address4 = 2, 4 // struct sockaddr_in
@@ -92,7 +92,7 @@ func sockaddr(b []byte) string {
 	return ""
 }
 
-// shown is a socket behind a descriptor: what it is connected to, or else bound to.
+// shown returns what the socket is connected to, or else bound to.
 func (s *Socket) shown() string {
 	switch {
 	case s == nil:

@@ -15,27 +15,27 @@ import (
 	"ustack/tools/ustack"
 )
 
-// A Result is what a run came to.
+// A Result says how a run ended.
 type Result struct {
-	Matches uint64 // of triggers whose conditions held
+	Matches uint64 // times that a trigger's conditions held
 	Acted   uint64 // of those, reported and acted on
-	Failed  uint64 // actions that did
-	Limited uint64 // came too soon after another
-	Lost    uint64 // the kernel had no room for them: neither reported nor acted on
-	// Taken by the kernel, but not reported before the run ended: it ended by its
-	// context, its duration or an error.
+	Failed  uint64 // actions that failed
+	Limited uint64 // matches that came too soon after another
+	Lost    uint64 // matches that the kernel had no room for: neither reported nor acted on
+	// Hits that the kernel recorded, but that were not reported before the run
+	// ended because of its context, its duration or an error.
 	Unreported uint64
-	Unnamed    uint64 // records of functions and scripts that the kernel had no room for
+	Unnamed    uint64 // records of functions and scripts for which the kernel had no room
 	Missed     uint64 // stalls that ended before a stack was taken
-	// Writes whose end was not searched: they are longer than the bound, or could
-	// not be read.
+	// Writes that were not searched to their end: they are longer than the
+	// bound, or could not be read.
 	Unsearched uint64
 }
 
 // Run waits for the triggers and acts until it has acted as often as it should,
-// the duration is over, ctx is done or the last target has ended. That ctx ends
-// is no error. On every way out the processes that it has stopped run again,
-// but for those that an action leaves stopped.
+// the duration is over, ctx is done or the last target has ended. It is no
+// error if ctx ends. On every exit path, the processes that Run has stopped are
+// resumed, except those that an action leaves stopped.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -50,53 +50,55 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return result, errors.Join(err, s.close())
 }
 
-// A session is one run: what is in the kernel for it and what has come out.
+// A session is one run: what it has in the kernel and the hits so far.
 type session struct {
 	o       Options
 	objects bpf.StoponObjects
 	needed  map[string]bool // of the objects' programs, by name
-	// inFunctions are copies of two of them that see system calls in the kernel's
-	// functions for these; none if they are seen at the tracepoints.
+	// inFunctions are copies of two of the programs, which see system calls in
+	// the kernel's functions for them; empty if system calls are seen at the
+	// tracepoints.
 	inFunctions map[string]*ebpf.Program
 	table       *ustack.Table
 	targets     *ustack.Targets
-	stopped     stoppedMap  // those that we have stopped
+	stopped     stoppedMap  // those that this session has stopped
 	supervisor  *supervisor // nil if no action holds processes
-	lifelines   lifelines   // of the processes that we may stop
+	lifelines   lifelines   // of the processes that the session may stop
 	events      *ustack.Events
 	hits        chan *Hit
-	over        chan struct{} // closed when no more hits are taken
+	over        chan struct{} // closed when hits are no longer received
 	acted       uint64
-	stalled     uint64 // the number of the last stall that was reported, until it is over
+	stalled     uint64 // number of the last stall that was reported, 0 once it is over
 	failed      uint64
 	closers     []func() error // undone in reverse
-	resources   int            // how many of closers come before what is attached to the kernel
+	resources   int            // how many of closers were there before anything was attached to the kernel
 
 	mutex   sync.Mutex
-	pending map[hitKey]*bpf.StoponHit // until their stacks come
+	pending map[hitKey]*bpf.StoponHit // until their stacks arrive
 	probes  map[int]*probes           // by pid
 	facts   map[int]processFacts      // by pid
 }
 
 type hitKey struct{ ids, hash uint64 }
 
-// maxWaiting is how many hits may wait to be reported; the kernel's buffer holds
-// those beyond.
+// maxWaiting is how many hits may wait to be reported; any more stay in the
+// kernel's buffer.
 const maxWaiting = 64
 
-// open prepares a run. Where the kernel lets no programs be run in its functions,
-// or they would miss some calls there, they see system calls at the tracepoints.
+// open prepares a run. Where the kernel does not allow programs in its
+// functions, or they would miss some calls there, system calls are seen at the
+// tracepoints.
 func open(o Options) (*session, error) {
 	if functions := o.kernelFunctions(); len(functions) > 0 && !loader.Preempts() {
 		if s, err := openIn(functions, o); err == nil {
 			return s, nil
 		}
 	}
-	return openIn(nil, o) // if it was something else, this says so
+	return openIn(nil, o) // if the cause was another one, this returns it
 }
 
-// openIn is open, to see system calls in these functions of the kernel, or at the
-// tracepoints if there are none.
+// openIn is open, but sees system calls in these functions of the kernel, or at
+// the tracepoints if functions is empty.
 func openIn(functions []string, o Options) (s *session, err error) {
 	s = &session{
 		o: o, hits: make(chan *Hit, maxWaiting), over: make(chan struct{}),
@@ -119,7 +121,7 @@ func openIn(functions []string, o Options) (s *session, err error) {
 		s.closers = append(s.closers, s.supervisor.close, s.lifelines.cutAll)
 	}
 	s.closers = append(s.closers,
-		func() error { return s.stopped.releaseAfter(everything) }, s.detachAll) // nothing is stopped once nothing is probed
+		func() error { return s.stopped.releaseAfter(everything) }, s.detachAll) // once nothing is probed, nothing more is stopped
 	s.table = ustack.NewTable(ustack.Maps{
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
@@ -135,14 +137,14 @@ func openIn(functions []string, o Options) (s *session, err error) {
 		return s, err
 	}
 	s.closers = append(s.closers, s.events.Close, func() error {
-		close(s.over) // or a hit that nobody takes would hold the events up
+		close(s.over) // otherwise a hit that nobody receives would block the events
 		return nil
 	})
 	s.resources = len(s.closers)
 	return s, s.attachToKernel()
 }
 
-// load brings the programs into the kernel, set up as the options say.
+// load loads the programs into the kernel, configured by the options.
 func (s *session) load(functions []string) error {
 	spec, err := bpf.LoadStopon()
 	if err != nil {
@@ -168,8 +170,9 @@ func (s *session) load(functions []string) error {
 	return nil
 }
 
-// attachToKernel attaches what is not of one process: most of it costs all
-// processes something, so only what is needed.
+// attachToKernel attaches the programs that are not specific to one process.
+// Most of them cost every process something, so only the needed ones are
+// attached.
 func (s *session) attachToKernel() error {
 	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
 	if err != nil {
@@ -204,15 +207,15 @@ func (s *session) attachToKernel() error {
 	return nil
 }
 
-// Rates at which running threads are looked at, a second on each CPU.
+// Rates at which running threads are sampled, per second on each CPU.
 const (
 	minHz      = 11
 	maxHz      = 997
 	hzForJS    = 199
-	hzPerStall = 40 // looks in the time that makes a stall
+	hzPerStall = 40 // samples in the time that makes a stall
 )
 
-// sample begins to look at running threads, if a trigger needs that.
+// sample starts to sample running threads, if a trigger needs that.
 func (s *session) sample() error {
 	if !s.o.samples() {
 		return nil
@@ -238,7 +241,7 @@ func (s *session) close() error {
 	return errors.Join(errs...)
 }
 
-// stopMatching takes all programs out of the kernel, so that its counters are
+// stopMatching detaches all programs from the kernel, so that its counters are
 // final.
 func (s *session) stopMatching() error {
 	var errs []error
@@ -277,11 +280,11 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 	return result, errors.Join(err, countErr, s.targets.Missing())
 }
 
-// tick is how often is looked for functions that have been loaded since, and for
-// processes that have been stopped for too long.
+// tick is how often the session checks for functions that have been loaded
+// since, and for processes that have been stopped for too long.
 const tick = 250 * time.Millisecond
 
-// wait acts on hits until there is no more to wait for.
+// wait acts on hits until there is nothing left to wait for.
 func (s *session) wait(ctx context.Context) error {
 	if s.o.Duration > 0 {
 		var cancel context.CancelFunc
@@ -297,7 +300,7 @@ func (s *session) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.supervisorEnded():
-			return nil // close has the error
+			return nil // close returns the error
 		case <-s.targets.Gone():
 			return s.rest(ctx)
 		case hit := <-s.hits:
@@ -315,8 +318,8 @@ func (s *session) wait(ctx context.Context) error {
 	return s.awaitStallEnd(ctx)
 }
 
-// rest acts on all that was sent before the last target ended, in order, however
-// long its reader takes.
+// rest acts on everything that was sent before the last target ended, in order,
+// however long that takes.
 func (s *session) rest(ctx context.Context) error {
 	flushed := make(chan error, 1)
 	go func() { flushed <- s.events.Flush() }()
@@ -341,14 +344,14 @@ func (s *session) rest(ctx context.Context) error {
 	return nil
 }
 
-// warnOfTroubles reports what has kept names and lines from being found.
+// warnOfTroubles reports why names and lines could not be found.
 func (s *session) warnOfTroubles() {
 	for _, err := range s.table.Troubles() {
 		s.warn(err)
 	}
 }
 
-// result adds up what the kernel has counted.
+// result sums the kernel's counters.
 func (s *session) result() (*Result, error) {
 	r := &Result{Acted: s.acted, Failed: s.failed}
 	var errs []error

@@ -13,13 +13,13 @@ import (
 	"ustack/bpf"
 )
 
-// A stoppedMap is the kernel's map of the processes that we have stopped by
-// SIGSTOP, by pid. A process is entered before it is stopped, so whoever holds
-// the map can resume what a dead stopon has left behind. Only what is in the map
-// is ever resumed.
+// A stoppedMap is the kernel's map of the processes that stopon has stopped
+// with SIGSTOP, by pid. A process is entered before it is stopped, so whoever
+// holds the map can resume what a dead stopon has left stopped. Only what is in
+// the map is ever resumed.
 type stoppedMap struct{ *ebpf.Map }
 
-// stop stops a process, unless somebody else has stopped it already.
+// stop stops a process, unless somebody else has already stopped it.
 func (m stoppedMap) stop(pid int) error {
 	if isStopped(pid) {
 		return nil
@@ -40,8 +40,8 @@ func (m stoppedMap) stop(pid int) error {
 // isStopped reports whether a process is stopped by a signal.
 func isStopped(pid int) bool { return strings.HasPrefix(procState(pid), "T") }
 
-// procState returns the letters of a process's state as in proc(5), with the
-// command name before it cut off; empty if there is no such process.
+// procState returns a process's state as in proc(5), without the command name
+// before it; empty if no such process exists.
 func procState(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -50,30 +50,30 @@ func procState(pid int) string {
 	return strings.TrimSpace(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 }
 
-// release resumes a process if we stopped it. It stays stopped if somebody else
-// stopped it too.
+// release resumes a process if stopon has stopped it. It stays stopped if
+// somebody else stopped it too.
 func (m stoppedMap) release(pid int) error {
 	var stop, now bpf.StoponStop
 	if m.Lookup(uint32(pid), &stop) != nil {
-		return nil // not stopped by us
+		return nil // not stopped by stopon
 	}
 	var err error
 	if stop.Others == 0 {
 		err = resume(pid)
 	}
-	if m.Lookup(uint32(pid), &now) == nil && now.Since == stop.Since { // not stopped anew
+	if m.Lookup(uint32(pid), &now) == nil && now.Since == stop.Since { // not stopped again since
 		err = errors.Join(err, m.forget(pid))
 	}
 	return err
 }
 
-// has reports whether we have stopped a process.
+// has reports whether stopon has stopped a process.
 func (m stoppedMap) has(pid int) bool {
 	var stop bpf.StoponStop
 	return m.Lookup(uint32(pid), &stop) == nil
 }
 
-// forget leaves a stopped process as it is.
+// forget removes a process from the map and leaves it stopped.
 func (m stoppedMap) forget(pid int) error {
 	err := m.Delete(uint32(pid))
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) { // the supervisor may have released it
@@ -106,7 +106,7 @@ func (m stoppedMap) releaseAfter(age time.Duration) error {
 // everything is less than any age.
 const everything = -time.Hour
 
-// holds reports whether any process is stopped by us.
+// holds reports whether stopon has stopped any process.
 func (m stoppedMap) holds() bool {
 	var pid uint32
 	var stop bpf.StoponStop
@@ -122,8 +122,8 @@ func (m stoppedMap) holds() bool {
 // anything (bpf/hit.h).
 const paused = uint32(0)
 
-// pause has the kernel half stop no processes while whoever would resume them is
-// suspended.
+// pause keeps the kernel half from stopping processes while whoever would
+// resume them is suspended.
 func (m stoppedMap) pause(is bool) error {
 	if is {
 		return m.Put(paused, bpf.StoponStop{})
@@ -131,7 +131,7 @@ func (m stoppedMap) pause(is bool) error {
 	return m.forget(int(paused))
 }
 
-// monotonic returns the time of CLOCK_MONOTONIC, by which the kernel counts.
+// monotonic returns the time of CLOCK_MONOTONIC, which the kernel half uses.
 func monotonic() (time.Duration, error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

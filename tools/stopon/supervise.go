@@ -18,9 +18,9 @@ import (
 	"ustack/tools/core"
 )
 
-// Supervise is the whole life of a supervisor, if this process is one: then it
-// does not return. A program that calls Run or Now calls Supervise first, since a
-// supervisor is the same program again.
+// Supervise runs a supervisor, if this process is one, and then does not
+// return. A program that calls Run or Now calls Supervise first, since a
+// supervisor is a second instance of the same program.
 func Supervise() {
 	canSupervise.Store(true)
 	if len(os.Args) != 3 || os.Args[0] != supervisorName {
@@ -34,8 +34,8 @@ func Supervise() {
 	os.Exit(0)
 }
 
-// checkEvery is how often the supervisor, and whoever started it, looks for
-// processes that have been stopped for too long.
+// checkEvery is how often the supervisor, and the process that started it,
+// check for processes that have been stopped for too long.
 const checkEvery = 100 * time.Millisecond
 
 // supervise carries out orders until it is told to end or its parent has died.
@@ -57,7 +57,7 @@ func supervise(parentPID, maxStopText string) error {
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	pidfd, pidfdErr := unix.PidfdOpen(parent, 0) // fails if the parent is gone already
+	pidfd, pidfdErr := unix.PidfdOpen(parent, 0) // fails if the parent has already ended
 	served := make(chan bool, 1)
 	held := make(heldLines)
 	go func() { served <- serve(os.Stdin, os.Stdout, stopped, held, pidfd) }()
@@ -81,8 +81,8 @@ func supervise(parentPID, maxStopText string) error {
 	}
 }
 
-// patience is how long the supervisor waits for its parent to be gone, and the
-// parent's BPF programs with it, once the pipe between them is closed.
+// patience is how long the supervisor waits for its parent, and the parent's
+// BPF programs, to be gone once the pipe between them is closed.
 const patience = 5 * time.Second
 
 func awaitEnd(pidfd int) {
@@ -95,8 +95,8 @@ func awaitEnd(pidfd int) {
 	}
 }
 
-// releaseLast resumes everything, also what a BPF program stops that was running
-// when its owner died.
+// releaseLast resumes everything, including what a BPF program stops that was
+// still running when its owner died.
 func releaseLast(stopped stoppedMap) error {
 	const times = 3
 	var errs []error
@@ -107,8 +107,8 @@ func releaseLast(stopped stoppedMap) error {
 	return errors.Join(append(errs, stopped.releaseAfter(everything))...)
 }
 
-// serve carries out orders, until it is told to end or nobody is there to tell.
-// It holds the lifelines of the process that pidfd stands for.
+// serve carries out orders until it is told to end or its parent closes the
+// pipe. It holds the lifelines of the process that pidfd refers to.
 func serve(in io.Reader, out io.Writer, stopped stoppedMap, held heldLines, pidfd int) (told bool) {
 	orders, answers := json.NewDecoder(in), json.NewEncoder(out)
 	cancel := func() {}
@@ -136,8 +136,8 @@ func serve(in io.Reader, out io.Writer, stopped stoppedMap, held heldLines, pidf
 	}
 }
 
-// startCore begins to take a core. The function it returns gives the core up, if
-// it is not complete, and returns when the process runs as before.
+// startCore starts to take a core. The function it returns abandons the core if
+// it is not complete, and returns once the process runs as before.
 func startCore(o *coreOrder, answers *json.Encoder, stopped stoppedMap) (cancel func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -161,7 +161,7 @@ func takeCore(ctx context.Context, o *coreOrder, answers *json.Encoder, stopped 
 		Full: o.Full, Thread: o.TID, Note: o.Note, MaxStop: o.MaxStop,
 		Resumed: func() {
 			if o.Resume {
-				_ = stopped.release(o.PID) // our parent does so again, and reports what is wrong
+				_ = stopped.release(o.PID) // the parent does so again, and reports what is wrong
 			}
 		},
 		Progress: func(done, total uint64) {
@@ -169,7 +169,7 @@ func takeCore(ctx context.Context, o *coreOrder, answers *json.Encoder, stopped 
 				return
 			}
 			reported = done
-			_ = answers.Encode(answer{Done: done, Total: total}) // our parent may be gone
+			_ = answers.Encode(answer{Done: done, Total: total}) // the parent may be gone
 		},
 	})
 	a := answer{Result: result}

@@ -18,12 +18,14 @@ import (
 	"ustack/tools/core"
 )
 
-// A supervisor is our end of a second process of ours, which runs while anything
-// may be stopped. It resumes what has been stopped for longer than allowed,
-// whatever state we are in: suspended, blocked on our output, or dead. It also
-// takes the cores, by ptrace: if it dies, the kernel resumes the process.
+// A supervisor is this process's end of a second process of the same program,
+// which runs while anything may be stopped. The supervisor process resumes what
+// has been stopped for longer than allowed, whatever state this process is in:
+// suspended, blocked on its output, or dead. It also takes the cores, by
+// ptrace: if it dies, the kernel resumes the process.
 //
-// In turn, we resume what is stopped if the supervisor dies, and give up.
+// Conversely, if the supervisor dies, this process resumes what is stopped, and
+// gives up.
 type supervisor struct {
 	command *exec.Cmd
 	sending sync.Mutex // orders
@@ -35,17 +37,17 @@ type supervisor struct {
 	holding atomic.Int64  // the pid whose core it is taking; 0: none
 }
 
-// supervisorName is the supervisor's command name. The kernel half knows it by
-// the name (bpf/hit.h), and `pkill stopon` does not find it.
+// supervisorName is the supervisor's command name. The kernel half recognises
+// it by this name (bpf/hit.h), and `pkill stopon` does not match it.
 const supervisorName = "ustack-superv"
 
-// An order asks the supervisor for something. The zero order cancels the core
-// that it is taking.
+// An order is a request to the supervisor. The zero order cancels the core that
+// it is taking.
 type order struct {
 	Core *coreOrder `json:",omitempty"`
 	Hold *heldLine  `json:",omitempty"` // until it is dropped
 	Drop int        `json:",omitempty"` // the lifeline of this process
-	End  bool       `json:",omitempty"` // release everything, and end
+	End  bool       `json:",omitempty"` // release everything, and exit
 }
 
 type coreOrder struct {
@@ -57,17 +59,17 @@ type coreOrder struct {
 	CoreOptions
 }
 
-// CoreOptions say how a core is taken.
+// CoreOptions say how to take a core.
 type CoreOptions struct {
 	Full bool
 }
 
-// An answer is the supervisor's, about the core that it is taking. The last one
-// about a core has a Result or an Error.
+// An answer is what the supervisor reports about the core that it is taking.
+// The last answer about a core has a Result or an Error.
 type answer struct {
 	Done, Total uint64
 	Result      *core.Result `json:",omitempty"` // of a core that is complete
-	Error       string       `json:",omitempty"` // why there is none, or what went wrong afterwards
+	Error       string       `json:",omitempty"` // why there is no core, or what went wrong afterwards
 }
 
 var (
@@ -111,7 +113,8 @@ func startSupervisor(stopped *ebpf.Map, maxStop time.Duration) (_ *supervisor, e
 			Path: "/proc/self/exe",
 			Args: []string{supervisorName, strconv.Itoa(os.Getpid()), maxStop.String()},
 			Env:  os.Environ(), Stdin: orders, Stdout: answers, Stderr: os.Stderr, ExtraFiles: []*os.File{file},
-			// Out of the terminal's reach; continued when we end, should it be stopped.
+			// Detached from the terminal; continued when this process ends,
+			// should it be stopped.
 			SysProcAttr: &unix.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGCONT},
 		},
 		orders: json.NewEncoder(toOrders), answers: json.NewDecoder(fromAnswers),
@@ -127,7 +130,8 @@ func startSupervisor(stopped *ebpf.Map, maxStop time.Duration) (_ *supervisor, e
 	return s, nil
 }
 
-// send sends an order. The supervisor may have ended, or not hear: its answers say so.
+// send sends an order. The supervisor may have ended or not receive it: that
+// shows in its answers.
 func (s *supervisor) send(o order) { _ = s.encode(o) }
 
 func (s *supervisor) encode(o order) error {
@@ -158,8 +162,8 @@ func (s *supervisor) endsWithin(limit time.Duration) bool {
 	}
 }
 
-// endLimit is how long the supervisor may take to end when it is asked to, and
-// again when it is killed: it may hang in a write to a dead file system.
+// endLimit is how long the supervisor may take to exit when told to, and again
+// when killed: it may hang in a write to a dead file system.
 const endLimit = 700 * time.Millisecond
 
 // close ends the supervisor.
@@ -176,7 +180,7 @@ func (s *supervisor) close() error {
 	return err
 }
 
-// failure says what went wrong in a supervisor that has ended.
+// failure returns what went wrong in a supervisor that has ended.
 func (s *supervisor) failure() error {
 	var exit *exec.ExitError
 	if errors.As(s.status, &exit) && !exit.Exited() {
@@ -191,9 +195,9 @@ func (s *supervisor) failure() error {
 // kill ends a supervisor that does not respond: the kernel resumes what it traces.
 func (s *supervisor) kill() { _ = s.command.Process.Kill() } // it may have ended
 
-// check has the supervisor continue if somebody has stopped it, and kills it if
-// it has held a process for longer than maxStop since the time held, which check
-// keeps.
+// check continues the supervisor if it has been stopped, and kills it if it has
+// held a process for longer than maxStop since the time held, which check
+// maintains.
 func (s *supervisor) check(held *time.Time, maxStop time.Duration) {
 	pid := s.command.Process.Pid
 	if isStopped(pid) && !s.hasEnded() {
@@ -212,7 +216,7 @@ func (s *supervisor) check(held *time.Time, maxStop time.Duration) {
 	}
 }
 
-// take has the supervisor take a core. If ctx ends, the core is given up.
+// take has the supervisor take a core. If ctx ends, the core is abandoned.
 func (s *supervisor) take(ctx context.Context, o coreOrder, progress func(done, total uint64)) (*core.Result, error) {
 	s.holding.Store(int64(o.PID))
 	defer s.holding.Store(0)

@@ -26,7 +26,7 @@ type parameter struct {
 	kind byte // of syscalls.tsv
 }
 
-// Kinds of parameters that something depends on.
+// Kinds of parameters that are handled specially.
 const (
 	kindDescriptor = 'f'
 	kindPath       = 's'
@@ -77,12 +77,13 @@ func Syscalls() []string {
 	return names
 }
 
-// first returns the number of the first parameter of a kind; -1 if there is none.
+// first returns the number of the first parameter of a kind; -1 if it has none.
 func (s *systemCall) first(kind byte) int8 {
 	return int8(slices.IndexFunc(s.parameters, func(p parameter) bool { return p.kind == kind }))
 }
 
-// A written describes where a system call has what it writes: always argument 1.
+// written says how a system call passes what it writes, which is always
+// argument 1.
 var written = map[string]bpf.StoponDataKind{
 	"write": bpf.StoponDataKindDATA_BUFFER, "pwrite64": bpf.StoponDataKindDATA_BUFFER,
 	"sendto": bpf.StoponDataKindDATA_BUFFER,
@@ -122,7 +123,7 @@ var addresses = map[string]struct {
 	"recvfrom":    {4, bpf.StoponCallFlagCALL_LENGTH_AT},
 }
 
-// row is what the kernel half is told of a system call.
+// row is what the kernel half gets to know about a system call.
 func (s *systemCall) row() bpf.StoponSyscall {
 	r := bpf.StoponSyscall{Descriptor: s.first(kindDescriptor), Path: s.first(kindPath), Data: -1}
 	if kind, ok := written[s.name]; ok {
