@@ -21,8 +21,8 @@ import (
 // Load loads spec into the kernel and assigns its programs and maps to the
 // fields of objects, a struct that bpf2go generated. The caller closes objects.
 func Load(spec *ebpf.CollectionSpec, objects any) error {
-	// Only kernels before 5.11 charge BPF memory to this limit, so a refusal to
-	// raise it tells nothing: if it matters, loading is refused too.
+	// Only kernels before 5.11 charge BPF memory to this limit, so failing to
+	// raise it means nothing here: if it matters, loading fails too.
 	_ = rlimit.RemoveMemlock()
 	err := spec.LoadAndAssign(objects, nil)
 	if err != nil {
@@ -31,8 +31,8 @@ func Load(spec *ebpf.CollectionSpec, objects any) error {
 	return nil
 }
 
-// LoadAll is Load, but loads and returns by name also those programs of spec that
-// objects has no field for. The caller closes them, too.
+// LoadAll is like Load, but also loads the programs of spec that have no field
+// in objects, and returns them by name. The caller closes them, too.
 func LoadAll(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Program, err error) {
 	_ = rlimit.RemoveMemlock() // as in Load
 	loaded, err := ebpf.NewCollection(spec)
@@ -57,7 +57,7 @@ func NewProgram(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	return p, nil
 }
 
-// NewMap makes a map that no program knows. The caller closes it.
+// NewMap makes a map that no program uses. The caller closes it.
 func NewMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
@@ -66,15 +66,15 @@ func NewMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// explain adds the remedy to an error of the kernel's, where one is known.
+// explain adds the remedy to an error from the kernel, where one is known.
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
 	case errors.As(err, &verifier) && isOld():
 		return fmt.Errorf("%w (%s)", err, newer)
-	case errors.As(err, &verifier): // says itself what is wrong
+	case errors.As(err, &verifier): // its text says what is wrong
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		// The library's own text guesses at a memory limit.
+		// The library's own text suggests a memory limit.
 		return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_PERFMON)", unix.EPERM)
 	case errors.Is(err, btf.ErrNotFound):
 		return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF; --check shows what works)", err)
@@ -86,8 +86,8 @@ func explain(err error) error {
 
 const newer = "Linux 5.15 or newer is needed; --check shows what works"
 
-// isOld reports whether the kernel is older than the oldest that programs are
-// made for.
+// isOld reports whether the kernel is older than the oldest one that the
+// programs support.
 func isOld() bool {
 	const v5_15 = 5<<16 | 15<<8
 	version, err := features.LinuxVersionCode()
@@ -104,9 +104,9 @@ func RawTracepoint(name string, program *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
-// Trace runs program at the tracepoint or function of the kernel that it was
-// loaded for (tp_btf, fentry, fexit; Linux 5.5) until the link is closed. Many
-// kernels have no functions that programs can be attached to.
+// Trace runs program at the tracepoint or kernel function that it was loaded
+// for (tp_btf, fentry, fexit; Linux 5.5) until the link is closed. Many kernels
+// do not allow programs to be attached to functions.
 func Trace(program *ebpf.Program) (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: program})
 	if err != nil {
@@ -115,12 +115,12 @@ func Trace(program *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
-// firstPIDNamespace is the inode of the pid namespace that the kernel starts
-// with (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+// firstPIDNamespace is the inode of the initial pid namespace
+// (PROC_PID_INIT_INO, include/linux/proc_ns.h).
 const firstPIDNamespace = 0xEFFFFFFC
 
-// PIDNamespace returns the inode of the pid namespace that this process counts
-// in, or 0 if it is the kernel's own, whose numbers need no translation.
+// PIDNamespace returns the inode of this process's pid namespace, or 0 if it is
+// the initial one, whose pids need no translation.
 func PIDNamespace() (uint32, error) {
 	target, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Preempts reports whether the kernel may take the CPU from a thread that is in
-// the kernel, also if that is not known (is debugfs mounted?). A program at a
-// function of the kernel (fentry, fexit) is not run for a thread while another one
-// is in it on the same CPU: where threads are preempted there, calls go unseen.
+// Preempts reports whether the kernel may preempt a thread that runs in the
+// kernel. It also does so if that is not known (is debugfs mounted?). A program
+// attached to a kernel function (fentry, fexit) does not run for a thread while
+// another thread is in the program on the same CPU: where threads are preempted
+// there, calls go unseen.
 func Preempts() bool {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -21,8 +22,8 @@ func Preempts() bool {
 	return preempts(unix.ByteSliceToString(name.Version[:]), string(modes))
 }
 
-// preempts reports so of a kernel of that version (uname -v), with the one in
-// brackets of these modes if it has a choice of them.
+// preempts is Preempts for a kernel of that version (uname -v). If the kernel
+// has a choice of preemption modes, the current one is in brackets in modes.
 func preempts(version, modes string) bool {
 	if slices.Contains(strings.Fields(version), "PREEMPT_DYNAMIC") {
 		return !strings.Contains(modes, "(none)") && !strings.Contains(modes, "(voluntary)")

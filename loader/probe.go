@@ -11,33 +11,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probes are the places in one file at which a program is to run in a process.
+// Probes are the places in one file at which a program runs in a process.
 type Probes struct {
 	Program *ebpf.Program
-	Path    string // of the file; the kernel keeps to the file, whatever becomes of its path
+	Path    string // of the file; the kernel keeps the file, even if it is renamed or removed
 	Name    string // for messages
 	Points  []Point
 	Return  bool // when the functions at the points return, instead of when they are reached
-	PID     int  // in this process only
+	PID     int  // only in this process
 }
 
 // A Point is an instruction in a file.
 type Point struct {
 	Offset uint64 // in bytes from the file's start
-	Cookie uint64 // the program can ask for it
+	Cookie uint64 // available to the program
 }
 
-// manyAtOnce reports whether the kernel attaches a program to many places in
-// one go: since 6.6, but only since 6.10 does it tell the threads of a process
-// from others (46ba0e49b642). Else each place costs a fifth of a second to leave.
+// manyAtOnce reports whether the kernel attaches a program to many places at
+// once: possible since 6.6, but only since 6.10 does it tell the threads of the
+// process from others (46ba0e49b642). Otherwise detaching from each place takes a
+// fifth of a second.
 var manyAtOnce = sync.OnceValue(func() bool {
 	const v6_10 = 6<<16 | 10<<8
 	version, err := features.LinuxVersionCode()
 	return err == nil && version >= v6_10 && features.HaveBPFLinkUprobeMulti() == nil
 })
 
-// PrepareProbes readies the programs of spec that AttachProbes is to attach. It
-// comes before Load.
+// PrepareProbes prepares the programs of spec for AttachProbes. It is called
+// before Load.
 func PrepareProbes(spec *ebpf.CollectionSpec) {
 	if !manyAtOnce() {
 		return
@@ -50,7 +51,7 @@ func PrepareProbes(spec *ebpf.CollectionSpec) {
 }
 
 // AttachProbes runs the program at each of the points until all links are
-// closed, or we end.
+// closed, or this process ends.
 func AttachProbes(p Probes) ([]link.Link, error) {
 	executable, err := link.OpenExecutable(p.Path)
 	if err != nil {

@@ -13,27 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Event is what a Sampler counts until it interrupts.
+// An Event is what a Sampler counts to time its interrupts.
 type Event int
 
 const (
-	CPUClock Event = iota // time, by the kernel's timer: on every machine
-	Cycles                // CPU cycles, by the hardware's counter: not on every virtual machine
+	CPUClock Event = iota // time, by the kernel's timer: available on every machine
+	Cycles                // CPU cycles, by the hardware's counter: not available on every virtual machine
 )
 
 // A Sampler runs a program at a steady rate on each CPU.
 type Sampler struct {
-	// Hz is the rate in force, by SampleRate.
+	// Hz is the actual rate, from SampleRate.
 	Hz     int
 	events []int // one descriptor per online CPU
 }
 
-// MaxHz bounds the rate of samples on a CPU. A deep stack takes some 20 µs to walk: at
-// more than this, a process would spend most of its time in being sampled.
+// MaxHz bounds the sampling rate per CPU. A deep stack takes some 20 µs to
+// unwind: at a higher rate, a process would spend most of its time being
+// sampled.
 const MaxHz = 10_000
 
-// SampleRate returns the rate that Sample uses when it is asked for hz: hz, or MaxHz
-// or what the kernel allows (kernel.perf_event_max_sample_rate) if that is less.
+// SampleRate returns the rate that Sample uses if asked for hz: hz, or MaxHz or
+// the kernel's limit (kernel.perf_event_max_sample_rate) if that is lower.
 func SampleRate(hz int) int {
 	hz = min(hz, MaxHz)
 	if limit, err := maxSampleRate(); err == nil {
@@ -88,7 +89,7 @@ func (s *Sampler) open(program *ebpf.Program, event Event, cpu int) error {
 	return nil
 }
 
-// Close stops sampling: when it returns the program no longer runs.
+// Close stops sampling: once it returns, the program no longer runs.
 func (s *Sampler) Close() error {
 	var errs []error
 	for _, fd := range s.events {
