@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	arenaSpare = 64 << 20 // bytes that the process may grow by until it is stopped,
-	arenaShare = 8        // and this part of its size
-	touchBatch = 16 << 20 // bytes that one CPU touches before it checks whether to give up
+	arenaSpare = 64 << 20 // bytes by which the process may grow before it is stopped,
+	arenaShare = 8        // and this fraction of its size
+	touchBatch = 16 << 20 // bytes that one CPU touches between checks whether to give up
 )
 
 // errShort is why memory for a copy was not allocated.
@@ -26,16 +26,17 @@ const killFirst = "1000"
 
 const scoreFile = "/proc/self/oom_score_adj"
 
-// An arena is memory to copy a stopped process into. All of it is allocated before
-// the process is stopped. While there is an arena, this process is the first that
-// the kernel kills for want of memory: the target must not be.
+// An arena is memory to copy a stopped process into. All of it is allocated
+// before the process is stopped. While an arena exists, this process is the
+// first that the kernel kills if memory runs out, so that the target is not.
 type arena struct {
 	memory []byte
-	score  []byte // oom_score_adj as it was; empty if it is not known
+	score  []byte // the previous oom_score_adj; empty if it is not known
 }
 
-// newArena returns an arena for size bytes and some more. The error is errShort if
-// the machine or a control group of ours has too little memory for it.
+// newArena returns an arena for size bytes and some more. The error is errShort
+// if the machine or one of this process's control groups has too little memory
+// for it.
 func newArena(ctx context.Context, size uint64) (*arena, error) {
 	size += arenaSpare + size/arenaShare
 	free, err := freeMemory()
@@ -51,15 +52,15 @@ func newArena(ctx context.Context, size uint64) (*arena, error) {
 	}
 	a := &arena{memory: memory}
 	a.score, _ = os.ReadFile(scoreFile)
-	_ = os.WriteFile(scoreFile, []byte(killFirst), 0) // it is only a wish
-	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)      // it is only faster
+	_ = os.WriteFile(scoreFile, []byte(killFirst), 0) // works without it
+	_ = unix.Madvise(memory, unix.MADV_HUGEPAGE)      // only makes it faster
 	if err := a.touch(ctx); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
 
-// touch has the kernel allocate all pages, on all CPUs.
+// touch makes the kernel allocate all pages, using all CPUs.
 func (a *arena) touch(ctx context.Context) error {
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -80,7 +81,7 @@ func (a *arena) touch(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take returns size bytes.
+// take returns size bytes of the arena.
 func (a *arena) take(size uint64) ([]byte, error) {
 	if size > uint64(len(a.memory)) {
 		return nil, fmt.Errorf("%w: it grew to %d MiB meanwhile (try again)", errShort, size>>20)
@@ -89,6 +90,6 @@ func (a *arena) take(size uint64) ([]byte, error) {
 }
 
 func (a *arena) Close() error {
-	_ = os.WriteFile(scoreFile, a.score, 0) // as it was: the kernel allows that
+	_ = os.WriteFile(scoreFile, a.score, 0) // the kernel always allows the previous value
 	return unix.Munmap(a.memory)
 }

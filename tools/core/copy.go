@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyPiece is how much one read copies. Between two it is checked whether to
-// give up, and the pieces are shared out among the CPUs.
+// copyPiece is how much one read copies. Between two reads the copier checks
+// whether to give up. The pieces are divided among the CPUs.
 const copyPiece = 1 << 20
 
-// copyThreads bounds the CPUs that a copy takes: more would wait for memory.
+// copyThreads bounds the CPUs used to copy: more would only wait for memory.
 const copyThreads = 8
 
 // A copier copies pages out of a stopped process. It reads /proc/PID/mem, which
@@ -26,7 +26,7 @@ const copyThreads = 8
 // which takes half to two thirds of the time.
 type copier struct {
 	pid    int
-	memory *os.File // /proc/PID/mem: reads also what the process itself may not
+	memory *os.File // /proc/PID/mem: also reads what the process itself may not
 }
 
 func openCopier(pid int) (*copier, error) {
@@ -103,7 +103,7 @@ func (c *copier) copyPiece(p piece) (unread int, err error) {
 			unread++
 		case err != nil:
 			return unread, fault(c.pid, fmt.Sprintf("read memory at %#x of", p.address), err)
-		case n == 0: // its memory is gone
+		case n == 0: // the process's memory is gone
 			return unread, fault(c.pid, "read memory of", unix.ESRCH)
 		}
 		p.address, p.dst = p.address+uint64(n), p.dst[n:]
@@ -111,8 +111,9 @@ func (c *copier) copyPiece(p piece) (unread int, err error) {
 	return unread, nil
 }
 
-// copyPinned copies up to the first page that process_vm_readv cannot read, such as
-// one that the process may not read itself, and returns how many bytes.
+// copyPinned copies up to the first page that process_vm_readv cannot read,
+// such as one that the process itself may not read, and returns how many bytes
+// it copied.
 func (c *copier) copyPinned(p piece) int {
 	local := []unix.Iovec{{Base: &p.dst[0]}}
 	local[0].SetLen(len(p.dst))

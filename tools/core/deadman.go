@@ -8,14 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killGrace is how long after the limit of a stop the kernel kills this process,
-// which ends the stop: enough for us to end it ourselves, if we run.
+// killGrace is the time after the limit of a stop at which the kernel kills
+// this process, which ends the stop: long enough for this process to end it, if
+// it runs.
 const killGrace = 500 * time.Millisecond
 
 // A killTimer is a timer in the kernel that kills this process with SIGKILL. It
-// works whatever state the process is in, stopped by SIGSTOP too, needs no other
-// process, and ends with the process. It is the last resort against a tracee that
-// stays stopped because its tracer does: a tracer that dies leaves it running.
+// works whatever state the process is in, even if stopped by SIGSTOP, needs no
+// other process, and ends with the process. It is the last resort against a
+// tracee that stays stopped because its tracer is stopped: when a tracer dies,
+// its tracee continues.
 type killTimer struct{ id int32 }
 
 // killAfter arms a timer.
@@ -42,5 +44,5 @@ func killAfter(d time.Duration) (killTimer, error) {
 }
 
 func (k killTimer) disarm() {
-	_, _, _ = unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(k.id), 0, 0) // nothing can go wrong with a timer of ours
+	_, _, _ = unix.Syscall(unix.SYS_TIMER_DELETE, uintptr(k.id), 0, 0) // cannot fail for a timer that this process created
 }

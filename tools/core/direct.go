@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	probeBytes = 16 << 20 // of the process's memory that are written to measure how long all of it takes
-	limitShare = 2        // the limit must be this many times what was measured: disks get slower as caches fill up
+	probeBytes = 16 << 20 // of the process's memory that are written to measure how long writing all of it takes
+	limitShare = 2        // the limit must be this many times the measured time: disks get slower as caches fill up
 )
 
-// takeDirect writes the core straight to the file while the process is stopped, in
-// the memory of one batch. The cause is why there is no memory for a copy.
+// takeDirect writes the core straight to the file while the process is stopped,
+// using the memory of one batch. The cause is why there is no memory for a
+// copy.
 func (d *dump) takeDirect(ctx context.Context, from *copier, cause error) error {
 	buffer := make([]byte, writeBatch)
 	d.read = func(ctx context.Context, s span) ([]byte, error) {
@@ -37,7 +38,7 @@ func (d *dump) takeDirect(ctx context.Context, from *copier, cause error) error 
 	})
 }
 
-// measure writes some of the running process's memory to the disk, and returns how
+// measure writes part of the running process's memory to disk, and returns how
 // long all of it would take at that speed.
 func (d *dump) measure(ctx context.Context) (time.Duration, error) {
 	began := time.Now()

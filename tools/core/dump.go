@@ -12,7 +12,7 @@ import (
 	"ustack/symbolize/process"
 )
 
-// A dump is a core in the making.
+// A dump is a core being taken.
 type dump struct {
 	target  *process.Process
 	out     *output
@@ -21,22 +21,22 @@ type dump struct {
 	planner  planner
 	estimate uint64 // of the bytes of memory that the core will hold
 
-	// What the stop gives.
+	// Read during the stop.
 	threads  []Thread
 	info     Info
 	auxv     []byte
 	mappings []process.Mapping
 	regions  []region
 
-	// read returns the bytes of a span, as long as at most writeBatch. It is asked
-	// for all that the regions hold, in that order.
+	// read returns the bytes of a span of at most writeBatch bytes. It is
+	// called for all that the regions hold, in order.
 	read   func(ctx context.Context, s span) ([]byte, error)
 	layout layout
 	result Result
 	closes []func() error
 }
 
-// close lets go of all that the dump holds but the file.
+// close releases everything that the dump holds except the file.
 func (d *dump) close() error {
 	var err error
 	for _, f := range slices.Backward(d.closes) {
@@ -58,7 +58,7 @@ func (d *dump) run(ctx context.Context) error {
 	return err
 }
 
-// prepare finds out, while the process still runs, how much there will be.
+// prepare estimates, while the process still runs, how much there will be.
 func (d *dump) prepare() error {
 	pid := d.target.PID()
 	smaps, err := openProc(pid, "smaps")
@@ -93,7 +93,7 @@ func (d *dump) prepare() error {
 	return d.out.room(d.estimate)
 }
 
-// take takes the core in the way that memory allows.
+// take takes the core in the way that the available memory allows.
 func (d *dump) take(ctx context.Context) error {
 	from, err := openCopier(d.target.PID())
 	if err != nil {
@@ -122,11 +122,11 @@ func (d *dump) take(ctx context.Context) error {
 // limit is how long the process may be stopped.
 func (d *dump) limit() time.Duration { return cmp.Or(d.options.MaxStop, DefaultMaxStop) }
 
-// whileStopped stops the threads, reads what can be read only then, and calls do.
-// When the time is over or ctx is done, the process is resumed at once, and the
-// result is an error whatever do returns. Should this process be unable to resume
-// it, because it is stopped itself or hangs, the kernel kills this process, which
-// resumes the threads.
+// whileStopped stops the threads, reads what can be read only then, and calls
+// do. When the time limit is reached or ctx is done, the process is resumed at
+// once, and the result is an error whatever do returns. If this process is
+// unable to resume it, because this process is itself stopped or hangs, the
+// kernel kills this process, which resumes the threads.
 func (d *dump) whileStopped(ctx context.Context, do func(context.Context) error) error {
 	defer holdJobControl()()
 	began := time.Now()
@@ -165,7 +165,7 @@ func (d *dump) whileStopped(ctx context.Context, do func(context.Context) error)
 	return errors.Join(err, resumeErr)
 }
 
-// readStopped reads all but memory.
+// readStopped reads everything but memory.
 func (d *dump) readStopped(stopped *tracee) (err error) {
 	pid := d.target.PID()
 	d.threads = d.inOrder(stopped.threads())
@@ -175,7 +175,7 @@ func (d *dump) readStopped(stopped *tracee) (err error) {
 	if d.auxv, err = readProc(pid, "auxv"); err != nil {
 		return err
 	}
-	d.mappings, err = d.target.Maps() // which also tells whether it is the process still, not its number's next
+	d.mappings, err = d.target.Maps() // which also reports whether this is still the same process, or its pid was reused
 	return err
 }
 

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	maxSegments = 1 << 20 // program headers read; a process has 65,530 mappings at most, unless told otherwise
+	maxSegments = 1 << 20 // program headers read; by default, a process has 65,530 mappings at most
 	maxNotes    = 1 << 28 // bytes of notes read; those of 1000 threads take some 4 MB
 	maxUnpacked = 1 << 46 // bytes that a compressed core unpacks to, holes included
-	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own limit for what anyone may be asked to open
+	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own default limit for decompression
 )
 
-// Causes that callers of ReadAt tell apart.
+// Causes that callers of ReadAt distinguish.
 var (
 	ErrUnmapped = errors.New("no memory there")
 	ErrLeftOut  = errors.New("not in the core, which leaves it to the file")
@@ -30,10 +30,10 @@ var (
 )
 
 // A File is an open core. Its methods may be called concurrently, but not after
-// Close. What they return is not to be changed.
+// Close. Callers must not modify what they return.
 type File struct {
 	data     []byte    // the file, mapped
-	extents  []span    // of offsets at which the file has data: elsewhere are holes
+	extents  []span    // of offsets at which the file has data: the rest are holes
 	segments []segment // by address
 	machine  elf.Machine
 
@@ -48,12 +48,12 @@ type File struct {
 type Mapping struct {
 	Start, End uint64 // addresses up to, not including, End
 	Offset     uint64 // in the file, of Start
-	Path       string // as the process's mount namespace named it; ends in " (deleted)" if removed
+	Path       string // as named in the process's mount namespace; ends in " (deleted)" if removed
 }
 
-// Open opens an ELF core. One that is compressed by zstd is unpacked into a file
-// without a name in the folder for temporary files, which must have room for
-// the memory that the process used. The file must not change while it is open.
+// Open opens an ELF core. A core compressed with zstd is unpacked into an
+// unnamed file in the directory for temporary files, which needs room for the
+// memory that the process used. The file must not change while it is open.
 func Open(path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -67,7 +67,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// openFile opens the core in file, which may be closed then.
+// openFile opens the core in file, which may be closed afterwards.
 func openFile(file *os.File) (*File, error) {
 	data, extents, err := mapCore(file)
 	if err != nil {
@@ -81,29 +81,31 @@ func openFile(file *os.File) (*File, error) {
 	return f, nil
 }
 
-// Close lets go of the file.
+// Close releases the file.
 func (f *File) Close() error { return unix.Munmap(f.data) }
 
-// Machine is what the process ran on.
+// Machine returns the architecture that the process ran on.
 func (f *File) Machine() elf.Machine { return f.machine }
 
-// Threads are the process's threads, the one that the core is about first.
+// Threads returns the process's threads, starting with the one that the core is
+// about.
 func (f *File) Threads() []Thread { return f.threads }
 
-// Mappings are the files that the process had mapped, by address.
+// Mappings returns the files that the process had mapped, by address.
 func (f *File) Mappings() []Mapping { return f.mappings }
 
-// Auxv is the auxiliary vector.
+// Auxv returns the auxiliary vector.
 func (f *File) Auxv() []Aux { return f.auxv }
 
-// Info is what the core says of the process as a whole.
+// Info returns what the core says about the process as a whole.
 func (f *File) Info() Info { return f.info }
 
-// Note is the Options.Note that the core was written with; nil if none.
+// Note returns the Options.Note that the core was written with, or nil if it
+// has none.
 func (f *File) Note() []byte { return f.note }
 
 // ReadAt fills p with the process's memory at address. Memory that the process
-// never touched is zero. The count is below len(p) only with an error.
+// never touched reads as zeros. The count is below len(p) only with an error.
 func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -137,12 +139,13 @@ func (f *File) readSome(p []byte, address uint64) (int, error) {
 	return len(p), nil
 }
 
-// copyFrom fills p with the file at offset.
+// copyFrom fills p from the file at offset.
 func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
 	if offset >= uint64(len(f.data)) {
 		return 0, ErrCutShort
 	}
-	// Where the file became shorter, or the disk fails, the kernel sends a signal.
+	// If the file has been truncated, or the disk fails, the kernel sends a
+	// signal.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -152,7 +155,7 @@ func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
 	return copy(p, f.data[offset:]), nil
 }
 
-// mapping returns the file mapping that address lies in.
+// mapping returns the file mapping that contains address.
 func (f *File) mapping(address uint64) (Mapping, bool) {
 	i, found := slices.BinarySearchFunc(f.mappings, address, func(m Mapping, address uint64) int {
 		return within(span{m.Start, m.End}, address)
@@ -165,7 +168,8 @@ func (f *File) mapping(address uint64) (Mapping, bool) {
 
 func compareSegment(s segment, address uint64) int { return within(s.span, address) }
 
-// within is 0 if address lies in s, and tells where s lies if not.
+// within returns 0 if address lies in s; otherwise its sign says on which side
+// s lies.
 func within(s span, address uint64) int {
 	switch {
 	case s.end <= address:
@@ -176,7 +180,8 @@ func within(s span, address uint64) int {
 	return 0
 }
 
-// mapCore maps the file, or what it unpacks to, and says where that has data.
+// mapCore maps the file, or its unpacked contents, and finds where that has
+// data.
 func mapCore(file *os.File) (data []byte, extents []span, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -200,7 +205,7 @@ func mapCore(file *os.File) (data []byte, extents []span, err error) {
 	return data, dataOf(file, uint64(size)), err
 }
 
-// unpack decompresses from into a file without a name. Zeros become holes.
+// unpack decompresses from into an unnamed file. Zeros become holes.
 func unpack(from io.Reader) (*os.File, int64, error) {
 	file, err := os.CreateTemp("", "core-*")
 	if err != nil {
@@ -307,7 +312,7 @@ func readPrograms(data []byte, header elf.Header64) ([]elf.Prog64, error) {
 	return programs, err
 }
 
-// cut returns the bytes of data from offset on, at most size.
+// cut returns at most size bytes of data, starting at offset.
 func cut(data []byte, offset, size uint64) []byte {
 	if offset >= uint64(len(data)) {
 		return nil

@@ -7,12 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hurryLimit bounds for how long other programs may have to wait for us.
+// hurryLimit bounds how long other programs may have to wait.
 const hurryLimit = 500 * time.Millisecond
 
-// A hurry is a thread that runs before all normal ones, in the lowest class of
-// real-time threads: on a busy machine, to share the CPUs would make the stop of a
-// process many times as long. It needs CAP_SYS_NICE, and is none without.
+// A hurry is a thread that runs ahead of all normal ones, with the lowest
+// real-time priority: on a busy machine, sharing the CPUs would make the stop
+// of a process many times as long. It needs CAP_SYS_NICE, and has no effect
+// without.
 type hurry struct {
 	before *unix.SchedAttr // nil if the thread is a normal one
 	until  time.Time
@@ -31,7 +32,7 @@ func startHurry() *hurry {
 	if err := unix.SchedSetAttr(0, attributes, 0); err != nil {
 		return new(hurry)
 	}
-	before.Flags |= unix.SCHED_FLAG_RESET_ON_FORK // to clear that may not be allowed
+	before.Flags |= unix.SCHED_FLAG_RESET_ON_FORK // clearing it may not be permitted
 	return &hurry{before, time.Now().Add(hurryLimit)}
 }
 
@@ -45,7 +46,7 @@ func (h *hurry) check() {
 // slow makes the thread a normal one again.
 func (h *hurry) slow() {
 	if h.before != nil {
-		_ = unix.SchedSetAttr(0, h.before, 0) // everyone may lower a priority
+		_ = unix.SchedSetAttr(0, h.before, 0) // lowering a priority is always permitted
 		h.before = nil
 	}
 }

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	maxProcFile = 1 << 20 // bytes of the small files of /proc; the command line may be any length
+	maxProcFile = 1 << 20 // bytes of the small files of /proc; the command line may be of any length
 	maxArgs     = 79      // bytes of the command line in a core
 )
 
-// Info is what a core says of its process as a whole.
+// Info is what a core says about its process as a whole.
 type Info struct {
 	PID, Parent int
 	UID, GID    uint32
-	Comm        string // at most 15 bytes, of any kind
+	Comm        string // at most 15 bytes, with any values
 	Args        string // the command line, at most 79 bytes
 
 	group, session, nice int
@@ -33,8 +33,9 @@ type Info struct {
 	flags                uint64
 }
 
-// An Aux is an entry of the auxiliary vector, by which the kernel told the
-// program's start what it is. Types are AT_* of elf.h, such as 9: the entry point.
+// An Aux is an entry of the auxiliary vector, in which the kernel passes
+// information to a starting program. Types are AT_* of elf.h, such as 9: the
+// entry point.
 type Aux struct{ Type, Value uint64 }
 
 // readInfo reads the Info of a live process.
@@ -61,8 +62,8 @@ func readInfo(pid int) (Info, error) {
 	return info, nil
 }
 
-// parseStat reads a stat file: "pid (comm) state parent …". The name may hold
-// any byte, parentheses too.
+// parseStat parses a stat file: "pid (comm) state parent …". The name may
+// contain any byte, including parentheses.
 func parseStat(stat []byte) (Info, error) {
 	first, last := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 	if first < 0 || last < first {
@@ -93,7 +94,7 @@ func parseStat(stat []byte) (Info, error) {
 	return info, err
 }
 
-// identity returns the real user or group that a status file tells behind key.
+// identity returns the real user or group after key in a status file.
 func identity(status []byte, key string) uint32 {
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
@@ -104,7 +105,7 @@ func identity(status []byte, key string) uint32 {
 	return 0
 }
 
-// readProc reads a small file of a process's folder in /proc, or its start.
+// readProc reads a small file in a process's directory in /proc, or its start.
 func readProc(pid int, name string) ([]byte, error) {
 	f, err := openProc(pid, name)
 	if err != nil {
@@ -118,7 +119,7 @@ func readProc(pid int, name string) ([]byte, error) {
 	return text, nil
 }
 
-// parseAuxv reads an auxiliary vector up to its end mark.
+// parseAuxv parses an auxiliary vector up to its end mark.
 func parseAuxv(data []byte) []Aux {
 	const size = 16
 	var all []Aux
@@ -135,7 +136,7 @@ func parseAuxv(data []byte) []Aux {
 	return all
 }
 
-// openProc opens a file of a process's folder in /proc.
+// openProc opens a file in a process's directory in /proc.
 func openProc(pid int, name string) (*os.File, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
 	if err != nil {
@@ -144,9 +145,9 @@ func openProc(pid int, name string) (*os.File, error) {
 	return f, nil
 }
 
-// fault says what was tried of a process and why it did not work, in terms of
-// package process where they apply. The memory of a process that is gone ends
-// before it begins.
+// fault says what was attempted on a process and why it failed, with the errors
+// of package process where they apply. If a process is gone, reading its memory
+// returns end of file at once.
 func fault(pid int, action string, err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ESRCH):

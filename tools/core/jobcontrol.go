@@ -8,8 +8,8 @@ import (
 )
 
 // holdJobControl keeps a terminal from stopping this process (Ctrl-Z) until the
-// returned function is called: it would leave what it traces stopped. A stop that
-// was asked for meanwhile is made good then.
+// returned function is called: otherwise what it traces would stay stopped. A
+// stop requested meanwhile takes effect then.
 func holdJobControl() (release func()) {
 	var held []os.Signal
 	for _, s := range []os.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
@@ -17,7 +17,7 @@ func holdJobControl() (release func()) {
 			held = append(held, s)
 		}
 	}
-	if len(held) == 0 { // Notify takes none for all
+	if len(held) == 0 { // without signals, Notify would receive all of them
 		return func() {}
 	}
 	asked := make(chan os.Signal, 1)
@@ -26,7 +26,7 @@ func holdJobControl() (release func()) {
 		signal.Stop(asked)
 		select {
 		case s := <-asked:
-			_ = unix.Kill(os.Getpid(), s.(unix.Signal)) // to ourselves: it cannot fail
+			_ = unix.Kill(os.Getpid(), s.(unix.Signal)) // sending to this process cannot fail
 		default:
 		}
 	}

@@ -10,14 +10,14 @@ import (
 	"ustack/symbolize/process"
 )
 
-// maxHole is the most zero bytes between two stretches of pages that one segment
-// spans, as a hole of the file: less would make segments by the thousand,
-// more files that look much larger than they are.
+// maxHole is the most zero bytes between two runs of pages that one segment
+// spans, as a hole in the file: a lower limit would create thousands of
+// segments, a higher one files that appear much larger than they are.
 const maxHole = 1 << 20
 
-// A segment is what the file's program header PT_LOAD describes: the first size
-// bytes of the span are in the file, and zero where no page is held. Of the
-// rest nothing is.
+// A segment is what a PT_LOAD program header describes: the first size bytes of
+// the span are in the file, as zeros where no page is held. The rest is not in
+// the file.
 type segment struct {
 	span
 	flags  elf.ProgFlag
@@ -28,12 +28,12 @@ type segment struct {
 
 // A layout says where everything is in the file.
 type layout struct {
-	header   []byte // all before the first segment's bytes
+	header   []byte // everything before the first segment's bytes
 	segments []segment
 	size     uint64 // of the file, holes included
 }
 
-// lay out a core of regions and notes.
+// layOut lays out a core of regions and notes.
 func layOut(regions []region, notes []byte) layout {
 	var all []segment
 	for _, r := range regions {
@@ -47,7 +47,7 @@ func layOut(regions []region, notes []byte) layout {
 	notesAt := file + program*uint64(len(all)+1) + extra
 	next := roundUp(notesAt+uint64(len(notes)), pageSize())
 	var header bytes.Buffer
-	put := func(v any) { binary.Write(&header, binary.LittleEndian, v) } // a Buffer takes all
+	put := func(v any) { binary.Write(&header, binary.LittleEndian, v) } // writing to a Buffer cannot fail
 	put(fileHeader(len(all) + 1))
 	put(elf.Prog64{Type: uint32(elf.PT_NOTE), Off: notesAt, Filesz: uint64(len(notes)), Align: noteAlign})
 	for i := range all {
@@ -59,17 +59,17 @@ func layOut(regions []region, notes []byte) layout {
 			Filesz: s.size, Memsz: s.span.size(), Align: pageSize(),
 		})
 	}
-	if extra > 0 { // ELF's way to say a count that has no room in the file header
+	if extra > 0 { // how ELF stores a count that does not fit in the file header
 		put(elf.Section64{Info: uint32(len(all) + 1)})
 	}
 	header.Write(notes)
 	return layout{header.Bytes(), all, next}
 }
 
-// manyHeaders is the count of program headers that stands for "see section 0".
+// manyHeaders is the count of program headers that means "see section 0".
 const manyHeaders = 0xffff
 
-// machines are ELF's names for the machines that this runs on.
+// machines are ELF's numbers for the supported architectures.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 func fileHeader(programs int) elf.Header64 {
@@ -87,14 +87,14 @@ func fileHeader(programs int) elf.Header64 {
 	return h
 }
 
-// segments cuts a region where no page is held.
+// segments splits a region where no page is held.
 func (r region) segments() []segment {
 	hole := uint64(maxHole)
 	switch {
 	case r.Deleted:
-		hole = math.MaxUint64 // a hole reads as zero, which is true of memory without a name
+		hole = math.MaxUint64 // a hole reads as zero, which is right for memory without a name
 	case r.File():
-		hole = 0 // what is left out is the file's, not zero
+		hole = 0 // what is omitted has the file's contents, not zeros
 	}
 	var all []segment
 	last := segment{span: span{r.Start, r.End}, flags: flags(r.Perms)}
@@ -128,5 +128,6 @@ func flags(p process.Perms) elf.ProgFlag {
 	return f
 }
 
-// roundUp returns the least multiple of unit, a power of two, that is n or more.
+// roundUp returns the least multiple of unit, a power of two, that is at least
+// n.
 func roundUp(n, unit uint64) uint64 { return (n + unit - 1) &^ (unit - 1) }

@@ -17,14 +17,14 @@ const (
 	leaveGroup   = 32 << 20  // bytes of a control group's limit that a copy leaves unused
 )
 
-// freeBytes is how much memory we may take.
+// A freeBytes says how much memory this process may use.
 type freeBytes struct {
 	bytes uint64
-	where string // what has no more, for messages
+	where string // what has no more memory, for messages
 }
 
-// freeMemory returns what is available to us: the least of what the machine and
-// each control group that we are in have left.
+// freeMemory returns what is available to this process: the least that the
+// machine and each of its control groups have left.
 func freeMemory() (freeBytes, error) {
 	meminfo, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -40,7 +40,7 @@ func freeMemory() (freeBytes, error) {
 		return freeBytes{}, fmt.Errorf("find the memory limits of this process: %w", err)
 	}
 	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel may have no control groups
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the kernel may not support control groups
 		return freeBytes{}, fmt.Errorf("find the memory limits of this process: %w", err)
 	}
 	for _, folder := range memoryGroups(string(mounts), string(groups)) {
@@ -51,9 +51,9 @@ func freeMemory() (freeBytes, error) {
 	return least, nil
 }
 
-// memoryGroups returns the folders of the control groups that limit our memory: of
-// version 2 and of version 1's memory controller, each with all its ancestors that
-// can be seen from here.
+// memoryGroups returns the directories of the control groups that limit this
+// process's memory: of version 2 and of version 1's memory controller, each
+// with all its ancestors that are visible from here.
 func memoryGroups(mounts, groups string) []string {
 	var folders []string
 	for line := range strings.Lines(mounts) {
@@ -78,8 +78,8 @@ func memoryGroups(mounts, groups string) []string {
 	return folders
 }
 
-// groupPath returns our group in /proc/self/cgroup: of the hierarchy with this
-// controller of version 1, or if it is empty of version 2.
+// groupPath returns this process's group in /proc/self/cgroup: in the version 1
+// hierarchy of this controller, or in version 2 if controller is empty.
 func groupPath(groups, controller string) (string, bool) {
 	for line := range strings.Lines(groups) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number:controllers:path
@@ -92,8 +92,8 @@ func groupPath(groups, controller string) (string, bool) {
 
 func listed(list, word string) bool { return strings.Contains(","+list+",", ","+word+",") }
 
-// below returns path as seen from root, which is mounted; the root itself if path
-// is outside.
+// below returns path relative to root, which is mounted; the root itself if
+// path is outside.
 func below(path, root string) string {
 	relative, err := filepath.Rel(root, path)
 	if err != nil || !filepath.IsLocal(relative) || strings.HasPrefix(path, "/..") {
@@ -102,7 +102,8 @@ func below(path, root string) string {
 	return relative
 }
 
-// chain returns the folder relative to mount and all above it, up to mount.
+// chain returns the directory relative to mount and all its parents, up to
+// mount.
 func chain(mount, relative string) []string {
 	var all []string
 	for ; relative != "."; relative = filepath.Dir(relative) {
@@ -111,8 +112,8 @@ func chain(mount, relative string) []string {
 	return append(all, mount)
 }
 
-// groupLeft returns how much a control group's members may still allocate; ok is
-// false if it sets no limit. The page cache that it does not use counts as free.
+// groupLeft returns how much a control group's members may still allocate; ok
+// is false if it sets no limit. Page cache that is not in use counts as free.
 func groupLeft(folder string) (left uint64, ok bool) {
 	limit, usage, inactive := uint64(math.MaxUint64), "memory.current", "inactive_file "
 	for _, file := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
@@ -136,7 +137,7 @@ func groupLeft(folder string) (left uint64, ok bool) {
 	return less(limit, less(used, cache)+leaveGroup), true
 }
 
-// readNumber reads a file that holds a number. "max" is no number.
+// readNumber reads a file that holds a number. "max" is not a number.
 func readNumber(path string) (uint64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -157,5 +158,5 @@ func field(text []byte, key string) (uint64, bool) {
 	return 0, false
 }
 
-// less returns a-b, or 0 if b is more.
+// less returns a-b, or 0 if b is greater.
 func less(a, b uint64) uint64 { return a - min(a, b) }

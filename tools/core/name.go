@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// DefaultPattern is how cores are named where nothing else is said.
+// DefaultPattern is how cores are named by default.
 const DefaultPattern = "core.{comm}.{pid}.{time}"
 
 const (
-	timeForm    = "20060102T150405.000" // of {time}: sorts, needs no quoting, tells two cores of a second apart
-	replacement = '_'                   // stands for each byte of a process's name that a file's had better not hold
+	timeForm    = "20060102T150405.000" // of {time}: sorts, needs no quoting, distinguishes two cores of one second
+	replacement = '_'                   // replaces each byte of a process's name that is unsafe in a file name
 )
 
-// Facts are what a pattern may name.
+// Facts are what a pattern may refer to.
 type Facts struct {
 	Comm string    // {comm}, the process's short name; any bytes
 	PID  int       // {pid}
@@ -28,9 +28,10 @@ type Facts struct {
 }
 
 // Name returns the path that pattern stands for: each {word} is replaced by the
-// fact of that name. Without a pattern it is DefaultPattern, and where pattern is
-// a folder or ends in a slash, DefaultPattern in it. What the process says of
-// itself never adds a folder to the path, or a dot to its start.
+// fact of that name. An empty pattern means DefaultPattern, and a pattern that
+// is a directory or ends in a slash means DefaultPattern in that directory.
+// What the process says about itself never adds a directory to the path, or a
+// leading dot.
 func Name(pattern string, facts Facts) (string, error) {
 	switch info, err := os.Stat(pattern); {
 	case pattern == "":
@@ -58,7 +59,7 @@ func Name(pattern string, facts Facts) (string, error) {
 	return path.String(), nil
 }
 
-// value returns the fact that a pattern calls word.
+// value returns the fact that word names in a pattern.
 func (f Facts) value(word string) (string, bool) {
 	switch word {
 	case "comm":
@@ -73,8 +74,8 @@ func (f Facts) value(word string) (string, bool) {
 	return "", false
 }
 
-// harmless keeps of a process's name what is harmless in a file's: letters,
-// digits, '-', '+', '_', and '.' except at the start.
+// harmless keeps the characters of a process's name that are safe in a file
+// name: letters, digits, '-', '+', '_', and '.' except at the start.
 func harmless(comm string) string {
 	kept := []byte(comm)
 	for i, c := range kept {

@@ -19,7 +19,7 @@ const (
 	noteXState   = 0x202
 )
 
-// The owner and the type of the note that holds Options.Note.
+// The owner and the type of the note that contains Options.Note.
 const (
 	noteOwner = "ustack"
 	noteEvent = 1
@@ -27,14 +27,15 @@ const (
 
 const noteAlign = 4 // bytes
 
-// prStatus is struct elf_prstatus up to its registers, which pr_fpvalid follows.
+// prStatus is struct elf_prstatus up to its registers, which pr_fpvalid
+// follows.
 type prStatus struct {
 	Signo, Code, Errno        int32
 	Cursig                    int16
 	_                         int16
 	Pending, Held             uint64
 	PID, Parent, Group, Sid   int32
-	User, System, CUser, CSys [2]uint64 // of times: not told
+	User, System, CUser, CSys [2]uint64 // times: not set
 }
 
 // prPSInfo is struct elf_prpsinfo.
@@ -54,12 +55,12 @@ type prPSInfo struct {
 // notes builds the notes of a core.
 type notes struct{ bytes.Buffer }
 
-// add appends a note of an owner, whose data are the parts: byte slices or
-// values of fixed size.
+// add appends a note of an owner; its data are the concatenated parts, byte
+// slices or values of fixed size.
 func (n *notes) add(owner string, kind uint32, parts ...any) {
 	var data bytes.Buffer
 	for _, part := range parts {
-		binary.Write(&data, binary.LittleEndian, part) // a Buffer takes all
+		binary.Write(&data, binary.LittleEndian, part) // writing to a Buffer cannot fail
 	}
 	binary.Write(n, binary.LittleEndian, [3]uint32{uint32(len(owner)) + 1, uint32(data.Len()), kind})
 	n.WriteString(owner + "\x00")
@@ -70,14 +71,14 @@ func (n *notes) add(owner string, kind uint32, parts ...any) {
 
 func (n *notes) pad() { n.Write(make([]byte, -n.Len()&(noteAlign-1))) }
 
-// addThread appends what debuggers want of a thread. Its status comes first: that
-// is how they tell where a thread's notes begin.
+// addThread appends what debuggers need about a thread. The status comes first,
+// because debuggers recognise by it where a thread's notes begin.
 func (n *notes) addThread(t Thread, of Info) {
 	status := prStatus{
 		Signo: int32(t.Signal), Cursig: int16(t.Signal), Pending: t.Pending, Held: t.Held,
 		PID: int32(t.TID), Parent: int32(of.Parent), Group: int32(of.group), Sid: int32(of.session),
 	}
-	valid := [2]int32{} // pr_fpvalid, and what fills the word
+	valid := [2]int32{} // pr_fpvalid, and padding
 	if len(t.Float) > 0 {
 		valid[0] = 1
 	}
@@ -93,7 +94,7 @@ func (n *notes) addThread(t Thread, of Info) {
 	}
 }
 
-// addInfo appends what is known of the process as a whole.
+// addInfo appends what is known about the process as a whole.
 func (n *notes) addInfo(of Info) {
 	info := prPSInfo{
 		State: uint8(max(0, strings.IndexByte("RSDTZW", of.state))), Letter: of.state, Nice: int8(of.nice),
@@ -105,7 +106,7 @@ func (n *notes) addInfo(of Info) {
 	n.add("CORE", notePRPSInfo, info)
 }
 
-// addFiles appends which mappings show which part of which file.
+// addFiles appends which mappings map which part of which file.
 func (n *notes) addFiles(mappings []process.Mapping) {
 	size := pageSize()
 	header := []uint64{0, size}
@@ -125,4 +126,4 @@ func (n *notes) addFiles(mappings []process.Mapping) {
 	n.add("CORE", noteFile, header, names.Bytes())
 }
 
-const deleted = " (deleted)" // the kernel ends the path of a removed file so
+const deleted = " (deleted)" // the kernel's suffix for the path of a removed file

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	partial    = ".partial" // ends the name until the core is whole, where a file cannot be without one
-	compressed = ".zst"     // ends the path of a core that is compressed
+	partial    = ".partial" // ends the name until the core is complete, where unnamed files are not supported
+	compressed = ".zst"     // ends the path of a compressed core
 	mode       = 0o600
 )
 
-// An output is the file that a core is written to, from its start to its end.
-// Holes cost it nothing. It has no name until the core is whole, so that nothing is
-// left of it if this process dies; on file systems that have no such files (no
-// O_TMPFILE) it has path's name and ".partial" until then.
+// An output is the file that a core is written to, from start to end. Its holes
+// take no space. The file has no name until the core is complete, so that
+// nothing is left of it if this process dies. On file systems without unnamed
+// files (no O_TMPFILE) it is named path and ".partial" until then.
 type output struct {
 	path   string   // for messages
-	folder *os.File // that the file gets its name in; nil if it gets none
+	folder *os.File // directory in which the file gets its name; nil if it gets none
 	name   string
 	file   *os.File
 	named  bool          // as the partial file
@@ -34,8 +34,8 @@ type output struct {
 	zstd   *zstd.Encoder // nil if it is not compressed
 }
 
-// create opens a file for a core of the process pid, which commit names path. It is
-// readable by the process's owner alone.
+// create opens a file for a core of the process pid; commit names it path. Only
+// the process's owner can read it.
 func create(path string, pid int) (*output, error) {
 	folder, name, err := outfile.Locate(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func create(path string, pid int) (*output, error) {
 	return o, nil
 }
 
-// open makes the file.
+// open creates the file.
 func (o *output) open(pid int) error {
 	var there unix.Stat_t
 	err := unix.Fstatat(o.in(), o.name, &there, unix.AT_SYMLINK_NOFOLLOW)
@@ -77,8 +77,8 @@ func (o *output) open(pid int) error {
 	return err
 }
 
-// createTemporary opens a file that never has a name, in the folder for temporary
-// files.
+// createTemporary opens a file that never has a name, in the directory for
+// temporary files.
 func createTemporary() (*output, error) {
 	path := os.TempDir()
 	folder, err := os.Open(path)
@@ -100,8 +100,8 @@ func createTemporary() (*output, error) {
 
 var errNoTmpfile = errors.New("the file system has no files without a name")
 
-// createWithoutName opens a new file in the folder; with O_EXCL it can get no name
-// later.
+// createWithoutName opens a new unnamed file in the directory; with O_EXCL it
+// cannot be given a name later.
 func createWithoutName(folder, exclusive int) (*os.File, error) {
 	fd, err := unix.Openat(folder, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC|exclusive, mode)
 	switch {
@@ -113,7 +113,7 @@ func createWithoutName(folder, exclusive int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "core"), nil
 }
 
-// createPartial opens the file with a name that says that it is not whole.
+// createPartial opens the file under a name that marks it as incomplete.
 func (o *output) createPartial() (*os.File, error) {
 	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(o.in(), o.name+partial, flags, mode)
@@ -129,8 +129,8 @@ func (o *output) createPartial() (*os.File, error) {
 
 func (o *output) in() int { return int(o.folder.Fd()) }
 
-// give makes the file the process's owner's. That is root for a process that
-// has secrets from its user, such as a set-user-ID program.
+// give makes the process's owner the owner of the file. That is root for a
+// process that has secrets from its user, such as a set-user-ID program.
 func (o *output) give(pid int) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -142,7 +142,7 @@ func (o *output) give(pid int) error {
 	return errors.Join(o.file.Chown(int(of.Uid), int(of.Gid)), o.file.Chmod(0o600))
 }
 
-// room returns an error if the file system has none for size bytes more.
+// room returns an error if the file system lacks room for size more bytes.
 func (o *output) room(size uint64) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(o.file.Fd()), &fs); err != nil {
@@ -156,7 +156,7 @@ func (o *output) room(size uint64) error {
 	return nil
 }
 
-// put writes b at offset, which is not below the end of what was put before.
+// put writes b at offset, which is not below the end of what has been written.
 func (o *output) put(offset uint64, b []byte) error {
 	var err error
 	if o.zstd == nil {
@@ -181,7 +181,7 @@ func (o *output) pad(offset uint64) error {
 	return err
 }
 
-// zeros reads as zeros without end.
+// zeros reads as an endless stream of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -189,7 +189,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rewind empties the file, once all that was put has reached the disk.
+// rewind empties the file, once everything written has reached the disk.
 func (o *output) rewind() error {
 	var err error
 	if o.zstd != nil {
@@ -230,14 +230,14 @@ func (o *output) commit(size uint64) (disk int64, err error) {
 	return stat.Blocks * block, nil
 }
 
-// link gives the file a name that no other has.
+// link gives the file a name that does not exist yet.
 func (o *output) link() error {
 	if !o.named {
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", o.file.Fd()), o.in(), o.name, unix.AT_SYMLINK_FOLLOW)
 	}
 	from := o.name + partial
 	err := unix.Renameat2(o.in(), from, o.in(), o.name, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not every file system knows the flag
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not every file system supports the flag
 		if err = unix.Linkat(o.in(), from, o.in(), o.name, 0); err == nil {
 			err = unix.Unlinkat(o.in(), from, 0)
 		}
@@ -250,7 +250,7 @@ func (o *output) link() error {
 func (o *output) discard() error {
 	var err error
 	if o.zstd != nil {
-		_ = o.zstd.Close() // what it says is of the same file
+		_ = o.zstd.Close() // its error is about the file being discarded
 	}
 	if o.file != nil {
 		err = o.file.Close()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readNotes keeps of a core's notes what is understood. A damaged one, and all
-// behind it, is as if it were not there.
+// readNotes parses the known notes of a core. A damaged note, and everything
+// after it, is ignored.
 func (f *File) readNotes(data []byte) {
 	const header = 12
 	for len(data) >= header {
@@ -29,7 +29,8 @@ func (f *File) readNotes(data []byte) {
 	}
 }
 
-// readNote keeps one note. What it says of a thread is of the last whose status came.
+// readNote parses one note. Notes about a thread belong to the last thread
+// whose status was read.
 func (f *File) readNote(owner string, kind uint32, desc []byte) {
 	if owner == noteOwner && kind == noteEvent {
 		f.note = bytes.Clone(desc)
@@ -62,10 +63,10 @@ func (f *File) readNote(owner string, kind uint32, desc []byte) {
 	}
 }
 
-// readStatus begins a thread.
+// readStatus starts a new thread.
 func (f *File) readStatus(desc []byte) {
 	var status prStatus
-	const valid = 8 // pr_fpvalid, and what fills the word
+	const valid = 8 // pr_fpvalid, and padding
 	n, err := binary.Decode(desc, binary.LittleEndian, &status)
 	if err != nil || len(desc) < n+valid {
 		return
@@ -91,7 +92,7 @@ func (f *File) readInfo(desc []byte) {
 	}
 }
 
-// readFiles reads which mappings show which part of which file.
+// readFiles reads which mappings map which part of which file.
 func (f *File) readFiles(desc []byte) {
 	const word, entry = 8, 3 * 8
 	if len(desc) < 2*word {

@@ -11,25 +11,25 @@ import (
 	"ustack/symbolize/process"
 )
 
-// kernelHalf is where the addresses begin that are not the process's own.
+// kernelHalf is the first address that does not belong to the process.
 const kernelHalf = 1 << 63
 
-// special are mappings that the kernel makes for itself. They hold nothing of the
-// process, and most cannot be read; gdb leaves them out, too.
+// special are mappings that the kernel creates. They contain nothing of the
+// process, and most cannot be read; gdb omits them, too.
 var special = []string{"[vvar]", "[vvar_vclock]", "[vsyscall]", "[uprobes]", "[uprobes-trampoline]"}
 
 // A region is a mapping and the pages of it that a core holds.
 type region struct {
 	process.Mapping
-	held []span // ascending and apart
+	held []span // ascending and disjoint
 }
 
 // A planner decides which pages of a process a core holds.
 type planner struct {
 	source *process.Process
 	full   bool
-	known  details         // before the process was stopped
-	remote map[uint64]bool // devices of files that are not to be read: only pages in memory are held
+	known  details         // as read before the process was stopped
+	remote map[uint64]bool // devices of files that must not be read: only pages in memory are held
 	pages  *scanner
 }
 
@@ -55,15 +55,15 @@ func (p *planner) held(m process.Mapping) ([]span, error) {
 	switch {
 	case slices.Contains(special, m.Path):
 		return nil, nil
-	case known.has("io", "pf"): // a device: to read one may do things
+	case known.has("io", "pf"): // a device: reading it may have side effects
 		return nil, nil
-	case known.has("dd"): // the program asked for it, as OpenSSL does for its keys
+	case known.has("dd"): // the program requested it, as OpenSSL does for its keys
 		return nil, nil
 	case !m.Perms.Read() && !m.Perms.Write() && !m.Perms.Exec() && known.resident == 0 && m.End <= known.end:
-		return nil, nil // a reservation, maybe of terabytes
+		return nil, nil // a reservation, perhaps of terabytes
 	case m.Path == "[vdso]":
 		return whole(m), nil
-	case known.has("ht"): // to read a huge page that is not there takes one of the pool's
+	case known.has("ht"): // reading an absent huge page allocates one from the pool
 		return p.pages.pages(span{m.Start, m.End}, false)
 	case m.Perms.Shared():
 		return p.heldShared(m)
@@ -73,9 +73,9 @@ func (p *planner) held(m process.Mapping) ([]span, error) {
 	return p.pages.pages(span{m.Start, m.End}, false)
 }
 
-// heldFile is for private mappings of files. Pages that were never written are
-// left out where the file has them still. Data that was written to is held
-// whole, as the kernel does; code only where it was, as by breakpoints.
+// heldFile handles private mappings of files. Pages that were never written are
+// omitted if the file still has them. Writable data is held whole, as the
+// kernel does; code only where it was written to, such as by breakpoints.
 func (p *planner) heldFile(m process.Mapping) ([]span, error) {
 	written, err := p.pages.pages(span{m.Start, m.End}, true)
 	if err != nil || !m.Perms.Read() {
@@ -91,7 +91,7 @@ func (p *planner) heldFile(m process.Mapping) ([]span, error) {
 	if m.Offset != 0 {
 		return written, nil
 	}
-	header := span{m.Start, m.Start + pageSize()} // has the build id
+	header := span{m.Start, m.Start + pageSize()} // contains the build id
 	held := []span{header}
 	for _, s := range written {
 		held = add(held, s)
@@ -99,8 +99,8 @@ func (p *planner) heldFile(m process.Mapping) ([]span, error) {
 	return held, nil
 }
 
-// heldShared is for memory that other processes may share. What has a name is left
-// out: the file has it.
+// heldShared handles memory that other processes may share. Memory with a name
+// is omitted: the file has it.
 func (p *planner) heldShared(m process.Mapping) ([]span, error) {
 	if !m.Deleted && !p.full {
 		return nil, nil
@@ -109,7 +109,7 @@ func (p *planner) heldShared(m process.Mapping) ([]span, error) {
 		return p.pages.pages(span{m.Start, m.End}, false)
 	}
 	f, err := p.source.OpenFile(m)
-	if err != nil { // no right to, or no regular file
+	if err != nil { // not permitted, or not a regular file
 		return p.pages.pages(span{m.Start, m.End}, false)
 	}
 	defer f.Close()

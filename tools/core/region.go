@@ -5,12 +5,12 @@ import "debug/elf"
 // A Region is a range of the process's addresses.
 type Region struct {
 	Start, End uint64       // up to, not including, End
-	Held       uint64       // bytes from Start on that the core has
-	Perms      elf.ProgFlag // what the process might do there
+	Held       uint64       // bytes from Start on that the core contains
+	Perms      elf.ProgFlag // what access the process had
 }
 
-// Regions are the process's mappings, by address. One may be in several parts,
-// where the core leaves pages out.
+// Regions returns the process's mappings, by address. A mapping may be split
+// into several, where the core omits pages.
 func (f *File) Regions() []Region {
 	regions := make([]Region, len(f.segments))
 	for i, s := range f.segments {
@@ -19,8 +19,8 @@ func (f *File) Regions() []Region {
 	return regions
 }
 
-// Cut returns how many bytes of memory the core says it has, but ends before:
-// 0 for a whole one.
+// Cut returns how many bytes of memory are missing because the core was
+// truncated: 0 for a complete one.
 func (f *File) Cut() uint64 {
 	var cut uint64
 	for _, s := range f.segments {

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remoteTypes are file systems whose files somebody else serves, who may never
-// answer; so may what is named "fuse.x".
+// remoteTypes are file systems whose files are served by somebody else, who may
+// never answer; file systems named "fuse.x" are treated alike.
 var remoteTypes = map[string]bool{
 	"9p": true, "afs": true, "ceph": true, "cifs": true, "fuse": true, "fuseblk": true, "gfs2": true, "lustre": true,
 	"ncpfs": true, "nfs": true, "nfs4": true, "ocfs2": true, "smb3": true, "virtiofs": true,
 }
 
-// remoteDevices returns the devices of the process's remote file systems, by its
-// mountinfo. No file system is asked for it.
+// remoteDevices returns the devices of the process's remote file systems, from
+// its mountinfo. It does not access any file system.
 func remoteDevices(mountinfo string) map[uint64]bool {
 	remote := make(map[uint64]bool)
 	for line := range strings.Lines(mountinfo) {

@@ -13,12 +13,12 @@ import (
 const (
 	pagePresent = 1 << 63
 	pageSwapped = 1 << 62 // or under migration
-	pageOfFile  = 1 << 61 // of a file or shared: not the mapping's own
+	pageOfFile  = 1 << 61 // of a file or shared: not private to the mapping
 )
 
 const (
-	entrySize    = 8       // bytes of pagemap for a page
-	pagemapBatch = 1 << 19 // bytes of pagemap read at once: 256 MiB of memory
+	entrySize    = 8       // bytes of pagemap per page
+	pagemapBatch = 1 << 19 // bytes of pagemap read at once: covers 256 MiB of memory
 )
 
 // The ioctl PAGEMAP_SCAN and its categories (Linux 6.7, include/uapi/linux/fs.h).
@@ -27,8 +27,8 @@ const (
 	isFile      = 1 << 2
 	isPresent   = 1 << 3
 	isSwapped   = 1 << 4
-	isZeroPage  = 1 << 5 // the one page that all untouched memory shares once it is read
-	scanRegions = 1 << 9 // regions that one call returns; there may be more calls
+	isZeroPage  = 1 << 5 // the one page that untouched memory shares once it is read
+	scanRegions = 1 << 9 // regions that one call returns; more calls may follow
 )
 
 // scanArguments is struct pm_scan_arg.
@@ -43,7 +43,7 @@ type scanRegion struct{ start, end, categories uint64 }
 // A scanner finds the pages of a process that are in memory or swapped out.
 type scanner struct {
 	pagemap *os.File
-	entries bool // the kernel has no PAGEMAP_SCAN: entries are read one by one
+	entries bool // the kernel has no PAGEMAP_SCAN: read the entries one by one
 	buffer  []byte
 	regions [scanRegions]scanRegion
 }
@@ -58,8 +58,8 @@ func openScanner(pid int) (*scanner, error) {
 
 func (s *scanner) Close() error { return s.pagemap.Close() }
 
-// pages returns the pages of the span that are in memory or swapped out; with own
-// set only those that are the mapping's own: anonymous, neither a file's nor shared.
+// pages returns the pages of the span that are in memory or swapped out; if own
+// is set, only the mapping's own: anonymous, neither of a file nor shared.
 func (s *scanner) pages(within span, own bool) ([]span, error) {
 	if !s.entries {
 		found, err := s.scan(within, own)
@@ -71,7 +71,7 @@ func (s *scanner) pages(within span, own bool) ([]span, error) {
 	return s.read(within, own)
 }
 
-// scan has the kernel find the pages. Those that show the zero page are left out.
+// scan has the kernel find the pages. It omits those that map the zero page.
 func (s *scanner) scan(within span, own bool) ([]span, error) {
 	a := scanArguments{
 		size: uint64(unsafe.Sizeof(scanArguments{})), start: within.start, end: within.end, count: scanRegions,
@@ -102,7 +102,7 @@ func (s *scanner) scan(within span, own bool) ([]span, error) {
 	return found, nil
 }
 
-// read looks at each page's entry.
+// read examines each page's entry.
 func (s *scanner) read(within span, own bool) ([]span, error) {
 	if s.buffer == nil {
 		s.buffer = make([]byte, pagemapBatch)

@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-const maxSmapsLine = 1 << 16 // bytes; a path is at most 4 KiB, four times that escaped
+const maxSmapsLine = 1 << 16 // bytes; a path is at most 4 KiB, or four times that escaped
 
-// A detail is what smaps tells of a mapping beyond its line in maps.
+// A detail is what smaps says about a mapping beyond its line in maps.
 type detail struct {
 	span
-	resident uint64   // bytes that it had, in memory or swapped out
-	shared   uint64   // bytes of it that other processes had, too
+	resident uint64   // bytes of it in memory or swapped out
+	shared   uint64   // bytes of it that other processes shared
 	flags    []string // VmFlags: two letters each
 }
 
-// details is a process's smaps, by address. Making the list takes the kernel
-// about as long as copying a tenth of the memory, so it is read before the
+// details is a process's smaps, by address. The kernel needs about as long to
+// make the list as to copy a tenth of the memory, so it is read before the
 // process is stopped.
 type details []detail
 
-// at returns what is known of the mapping that address lies in. It is the zero
+// at returns what is known about the mapping that contains address, or the zero
 // detail if that mapping is newer than the list.
 func (d details) at(address uint64) detail {
 	i, found := slices.BinarySearchFunc(d, address, func(d detail, address uint64) int {
@@ -48,9 +48,9 @@ func (d detail) has(flags ...string) bool {
 	return slices.ContainsFunc(flags, func(flag string) bool { return slices.Contains(d.flags, flag) })
 }
 
-// unshared reports whether no other process can have the mapping's pages. That is so
-// of what is not copied to children (dc), as V8's heap, and whose pages the kernel
-// does not merge with equal ones (mg).
+// unshared reports whether no other process can share the mapping's pages. This
+// is the case if they are not copied to children (dc), like V8's heap, and the
+// kernel does not merge them with equal pages (mg).
 func (d detail) unshared() bool { return d.has("dc") && !d.has("mg", "sh", "ms") && d.shared == 0 }
 
 // readDetails reads an smaps file.

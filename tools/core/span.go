@@ -10,7 +10,7 @@ func (s span) size() uint64 { return s.end - s.start }
 // pageSize is the size of the machine's pages in bytes.
 func pageSize() uint64 { return uint64(os.Getpagesize()) }
 
-// total is the size of all spans in bytes.
+// total returns the size of all spans in bytes.
 func total(spans []span) uint64 {
 	sum := uint64(0)
 	for _, s := range spans {
@@ -19,7 +19,7 @@ func total(spans []span) uint64 {
 	return sum
 }
 
-// add appends s to spans, which end before it or where it starts.
+// add appends s to spans, all of which end at or before its start.
 func add(spans []span, s span) []span {
 	if n := len(spans); n > 0 && spans[n-1].end >= s.start {
 		spans[n-1].end = max(spans[n-1].end, s.end)

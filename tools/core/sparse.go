@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxExtents bounds the runs of data in a file that are told apart; what is behind
-// them counts as data.
+// maxExtents bounds the runs of data that are distinguished in a file;
+// everything after them counts as data.
 const maxExtents = 1 << 20
 
-// dataOf returns the offsets at which a file of that size has data, in order. A
-// file system that knows of no holes has data everywhere.
+// dataOf returns the offsets at which a file of that size has data, in order.
+// On a file system without holes, that is everywhere.
 func dataOf(file *os.File, size uint64) []span {
 	var extents []span
 	for at := uint64(0); at < size; {
 		start, err := file.Seek(int64(at), unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			return extents // nothing but a hole is left
+			return extents // only a hole is left
 		}
 		end := int64(size)
 		if err == nil && len(extents) < maxExtents-1 {
@@ -34,8 +34,8 @@ func dataOf(file *os.File, size uint64) []span {
 	return extents
 }
 
-// NextData returns the first address from address on whose memory the core may
-// hold something else than zeros at; ok is false if there is none.
+// NextData returns the first address at or after address at which the core may
+// hold nonzero memory; ok is false if it has none.
 func (f *File) NextData(address uint64) (next uint64, ok bool) {
 	i, _ := slices.BinarySearchFunc(f.segments, address, compareSegment)
 	for _, s := range f.segments[i:] {

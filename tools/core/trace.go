@@ -17,11 +17,11 @@ import (
 
 const (
 	stopLimit   = 2 * time.Second        // for all threads of a process to stop; one in an uninterruptible sleep may never
-	turn        = 100 * time.Millisecond // for one thread to stop, where others wait for the same tracer
-	settle      = time.Second            // for threads to be let go of that did not stop in time; they run
-	look        = time.Millisecond       // how often to look if a thread is free that another tracer of ours has
-	maxPasses   = 1 << 6                 // over a process's threads; each stops all that the last one found running
-	maxRefusals = 3                      // to be traced, that nothing explains
+	turn        = 100 * time.Millisecond // for one thread to stop, if others wait for the same tracer
+	settle      = time.Second            // for threads that did not stop in time to be detached; they run
+	look        = time.Millisecond       // how often to check whether a thread that another tracer of this process has is free
+	maxPasses   = 1 << 6                 // over a process's threads; each stops all that the previous one found running
+	maxRefusals = 3                      // to be traced, for no known reason
 	maxThreads  = 1 << 16                // of a process; the kernel's usual limit for the whole machine is below
 )
 
@@ -30,39 +30,40 @@ var errOurs = errors.New("it is stopped already, by another part of this program
 // A Thread is a thread as it was when its process was stopped.
 type Thread struct {
 	TID     int
-	General []byte      // registers, as the regset NT_PRSTATUS has them (struct user_regs_struct)
+	General []byte      // registers, in the layout of the regset NT_PRSTATUS (struct user_regs_struct)
 	Float   []byte      // the regset NT_PRFPREG
 	XState  []byte      // the regset NT_X86_XSTATE; empty on other machines
-	Siginfo []byte      // of the stop itself: 128 bytes, as PTRACE_GETSIGINFO has them; may be empty
-	Signal  unix.Signal // that had stopped the whole process before, such as SIGSTOP; else 0
-	Pending uint64      // signals that wait for the thread or its process; signal n is bit n-1
+	Siginfo []byte      // of the stop itself: 128 bytes, as from PTRACE_GETSIGINFO; may be empty
+	Signal  unix.Signal // that had already stopped the whole process, such as SIGSTOP; else 0
+	Pending uint64      // signals pending for the thread or its process; signal n is bit n-1
 	Held    uint64      // signals that the thread blocks
 }
 
 // A tracee is a process all of whose threads are stopped by ptrace, until
-// resume. Its process may have been stopped by a signal before and then stays so.
+// resume. If a signal had already stopped the process, it stays stopped
+// afterwards.
 //
-// Should our process die, the kernel detaches the threads and they run on, with
-// no register changed and no signal lost.
+// Should the tracing process die, the kernel detaches the threads and they
+// continue, with no register changed and no signal lost.
 type tracee struct {
 	pid     int
 	tracer  *tracer
 	stopped []Thread
-	running []int // threads that were told to stop and did not yet
+	running []int // threads that were told to stop and have not yet stopped
 	resumed sync.Once
 	err     error // of resuming
 }
 
 // stopThreads stops all threads of the process pid and reads their registers.
-// The caller calls resume, also if the process has died meanwhile. A signal that
-// arrives during the stop waits until then.
+// The caller calls resume, even if the process has died meanwhile. A signal
+// that arrives during the stop stays pending until then.
 //
-// It waits for its turn if another tracee of ours is the same process, or was and
-// could not let go of all threads at once.
+// It waits for its turn if another tracee in this process is the same process,
+// or was and could not detach all threads at once.
 //
-// It fails with process.ErrGone if there is no such process or it has ended, and
-// with process.ErrPermission; also if another process traces this one already,
-// or if a thread does not stop within limit. Nothing is stopped then.
+// It fails with process.ErrGone if the process does not exist or has ended, and
+// with process.ErrPermission. It also fails if another process already traces
+// this one, or if a thread does not stop within limit. Nothing is stopped then.
 func stopThreads(pid int, limit time.Duration) (*tracee, error) {
 	t := &tracee{pid: pid, tracer: startTracer()}
 	if err := t.tracer.do(func() error { return t.stop(time.Now().Add(limit)) }); err != nil {
@@ -71,12 +72,13 @@ func stopThreads(pid int, limit time.Duration) (*tracee, error) {
 	return t, nil
 }
 
-// threads returns the threads as they were when they stopped, the first one's
-// first if it has not ended.
+// threads returns the threads as they were when they stopped, starting with the
+// main thread if it has not ended.
 func (t *tracee) threads() []Thread { return t.stopped }
 
-// resume lets the threads run on. It may be called again, to no effect. Threads that
-// did not stop in time it waits for a moment only: they are let go of as they stop.
+// resume resumes the threads. It may be called again, to no effect. It waits
+// only briefly for threads that did not stop in time: they are detached as they
+// stop.
 func (t *tracee) resume() error {
 	t.resumed.Do(func() {
 		t.err = t.tracer.do(t.detachStopped)
@@ -93,8 +95,8 @@ func (t *tracee) resume() error {
 	return t.err
 }
 
-// detachStopped detaches the threads that stand still. One that does not any
-// more was killed, and with it all others: they run, to their end.
+// detachStopped detaches the stopped threads. A thread that is no longer
+// stopped was killed, and all others with it: they run to their end.
 func (t *tracee) detachStopped() error {
 	var all error
 	for _, thread := range t.stopped {
@@ -109,9 +111,9 @@ func (t *tracee) detachStopped() error {
 }
 
 // letGo waits for the threads that did not stop in time, since only a stopped
-// thread can be detached, and for those that end. They run meanwhile. None waits for
-// another that does not stop. The first thread comes last: it ends when there is no
-// other.
+// thread can be detached, and for those that end. They run meanwhile. No thread
+// waits for another that does not stop. The main thread comes last: it ends
+// only after all others.
 func (t *tracee) letGo() {
 	defer t.tracer.close()
 	slices.Reverse(t.running)
@@ -123,8 +125,8 @@ func (t *tracee) letGo() {
 	}
 }
 
-// letGoOf detaches a thread if it stops soon, or reaps it if it ended: else
-// errTimeout.
+// letGoOf detaches a thread if it stops soon, or reaps it if it has ended;
+// otherwise it returns errTimeout.
 func (t *tracee) letGoOf(tid int, wait time.Duration) error {
 	_, err := t.tracer.awaitStop(tid, time.Now().Add(wait))
 	switch {
@@ -138,8 +140,9 @@ func (t *tracee) letGoOf(tid int, wait time.Duration) error {
 	return nil
 }
 
-// reap waits for an exited thread: the process is not gone until all its threads
-// are reaped. The first thread of our own child is left to its waiter.
+// reap waits for an exited thread: the process is not gone until all its
+// threads are reaped. The main thread of a child of this process is left to
+// whoever waits for the child.
 func (t *tracee) reap(tid int) {
 	if tid == t.pid && parent(t.pid) == os.Getpid() {
 		return
@@ -148,7 +151,7 @@ func (t *tracee) reap(tid int) {
 	}
 }
 
-// stop stops all threads, also those that others make meanwhile.
+// stop stops all threads, including those created meanwhile.
 func (t *tracee) stop(deadline time.Time) error {
 	known := make(map[int]bool)
 	for range maxPasses {
@@ -171,7 +174,7 @@ func (t *tracee) stop(deadline time.Time) error {
 }
 
 // seize attaches to the threads that are not known yet, tells them to stop, and
-// returns how many.
+// returns how many it attached to.
 func (t *tracee) seize(known map[int]bool, deadline time.Time) (int, error) {
 	tids, err := listThreads(t.pid)
 	if err != nil {
@@ -189,13 +192,14 @@ func (t *tracee) seize(known map[int]bool, deadline time.Time) (int, error) {
 	return len(t.running), nil
 }
 
-// attachInTurn attaches to a thread once no other tracer of ours has it.
+// attachInTurn attaches to a thread once no other tracer in this process has
+// it.
 func (t *tracee) attachInTurn(tid int, deadline time.Time) error {
 	refusals := 0
 	for {
 		err := t.attach(tid)
 		if errors.Is(err, process.ErrPermission) {
-			refusals++ // perhaps because of a tracer that was gone when we looked
+			refusals++ // perhaps because of a tracer that was gone by the time of the check
 		} else if !errors.Is(err, errOurs) {
 			return err
 		}
@@ -219,11 +223,12 @@ func (t *tracee) attach(tid int) error {
 	return nil
 }
 
-// explain says why the thread could not be attached to; nil if it has ended.
+// explain says why attaching to the thread failed; it returns nil if the thread
+// has ended.
 func (t *tracee) explain(tid int, cause error) error {
 	status, err := readStatus(t.pid, tid)
 	if err != nil {
-		return nil // its folder goes when the thread does
+		return nil // its directory disappears with the thread
 	}
 	state, tracer := status["State"], status["TracerPid"]
 	switch {
@@ -261,7 +266,7 @@ func (t *tracee) awaitStops(deadline time.Time) error {
 	return nil
 }
 
-// stuck says which thread did not stop, and in which state it is.
+// stuck says which thread did not stop, and in what state it is.
 func (t *tracee) stuck(tid int, cause error) error {
 	status, err := readStatus(t.pid, tid)
 	if err != nil {
@@ -286,7 +291,7 @@ func (t *tracee) readThreads() error {
 	return nil
 }
 
-// read fills in all but TID and Signal.
+// read sets all fields but TID and Signal.
 func (t *Thread) read(pid int, buffer []byte) (err error) {
 	if t.General, err = readRegisters(t.TID, unix.NT_PRSTATUS, buffer); err != nil {
 		return err
@@ -295,7 +300,7 @@ func (t *Thread) read(pid int, buffer []byte) (err error) {
 		return err
 	}
 	t.XState, err = readRegisters(t.TID, unix.NT_X86_XSTATE, buffer)
-	if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) { // no such registers here
+	if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) { // this machine has no such registers
 		return err
 	}
 	if t.Siginfo, err = readSiginfo(t.TID); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -314,7 +319,7 @@ func (t *Thread) read(pid int, buffer []byte) (err error) {
 	return nil
 }
 
-// listThreads returns the process's threads, the first one first.
+// listThreads returns the process's threads, the main thread first.
 func listThreads(pid int) ([]int, error) {
 	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -329,7 +334,7 @@ func listThreads(pid int) ([]int, error) {
 		return nil, fmt.Errorf("list threads of process %d: %d or more", pid, maxThreads)
 	}
 	tids := make([]int, 0, len(names))
-	for _, name := range names { // in the order of their start
+	for _, name := range names { // in the order in which they started
 		tid, err := strconv.Atoi(name)
 		if err != nil {
 			return nil, fmt.Errorf("list threads of process %d: %w", pid, err)
@@ -339,7 +344,7 @@ func listThreads(pid int) ([]int, error) {
 	return tids, nil
 }
 
-// parent returns the PID of the process's parent, 0 if there is none.
+// parent returns the PID of the process's parent, or 0 if it has none.
 func parent(pid int) int {
 	status, err := readStatus(pid, pid)
 	if err != nil {
@@ -352,7 +357,8 @@ func parent(pid int) int {
 	return number
 }
 
-// processOf returns the PID of a thread's process; the thread's number if it has ended.
+// processOf returns the PID of a thread's process, or the thread's own number
+// if it has ended.
 func processOf(tid string) string {
 	if number, err := strconv.Atoi(tid); err == nil {
 		if status, err := readStatus(number, number); err == nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRegisters bounds a set of registers: the largest that there is, with AMX,
-// has some 11 KB.
+// maxRegisters bounds a set of registers: the largest one known, with AMX, has
+// some 11 KB.
 const maxRegisters = 1 << 16
 
 // signalInfo is the size of a siginfo_t.
@@ -20,12 +20,13 @@ const signalInfo = 128
 
 var errTimeout = errors.New("it does not stop")
 
-// A tracer runs functions on one OS thread, since the kernel takes ptrace calls
-// only from the thread that attached. If our process dies, the kernel detaches
-// whatever is still attached.
+// A tracer runs functions on one OS thread, since the kernel accepts ptrace
+// calls only from the thread that attached. If this process dies, the kernel
+// detaches whatever is still attached.
 //
 // The thread does not end with the tracer: processes that it started for others
-// may be bound to its life (PR_SET_PDEATHSIG). So all must be detached by then.
+// may be tied to its lifetime (PR_SET_PDEATHSIG). So everything must be
+// detached by then.
 type tracer struct {
 	calls   chan func()
 	changed chan os.Signal // a tracee may have stopped or ended
@@ -59,13 +60,13 @@ func (t *tracer) run() {
 	}
 }
 
-// A stop is why a tracee stands still.
+// A stop says why a tracee is stopped.
 type stop struct {
-	event  int         // such as PTRACE_EVENT_STOP; 0 at a signal
-	signal unix.Signal // on its way to the thread, or, with PTRACE_EVENT_STOP, the one that stopped the process
+	event  int         // such as PTRACE_EVENT_STOP; 0 if stopped by a signal
+	signal unix.Signal // about to be delivered to the thread, or, with PTRACE_EVENT_STOP, the one that stopped the process
 }
 
-// groupStop returns the signal that has stopped the whole process, 0 if none has.
+// groupStop returns the signal that has stopped the whole process, or 0.
 func (s stop) groupStop() unix.Signal {
 	if s.event == unix.PTRACE_EVENT_STOP && s.signal != unix.SIGTRAP {
 		return s.signal
@@ -74,7 +75,8 @@ func (s stop) groupStop() unix.Signal {
 }
 
 // await returns tid's next stop. The error is ECHILD if the thread has ended,
-// errTimeout if it did not stop until deadline; the zero time is never.
+// errTimeout if it has not stopped by deadline; the zero time means no
+// deadline.
 func (t *tracer) await(tid int, deadline time.Time) (stop, error) {
 	var late <-chan time.Time
 	if !deadline.IsZero() {
@@ -94,7 +96,7 @@ func (t *tracer) await(tid int, deadline time.Time) (stop, error) {
 }
 
 // awaitStop waits until a thread that was told to stop has stopped. A signal
-// that was on its way to the thread is delivered before.
+// already on its way to the thread is delivered first.
 func (t *tracer) awaitStop(tid int, deadline time.Time) (stop, error) {
 	for {
 		s, err := t.await(tid, deadline)
@@ -107,12 +109,12 @@ func (t *tracer) awaitStop(tid int, deadline time.Time) (stop, error) {
 	}
 }
 
-// poll returns tid's stop if it is stopped: else EAGAIN, or ECHILD if the thread has
-// ended, which is left to be waited for. It leaves the stop's status where it is
-// (WNOWAIT): a signal on its way to the thread is in it, and would be lost if this
-// process died before it passed the signal on.
+// poll returns tid's stop if it is stopped, EAGAIN if it is not, or ECHILD if
+// the thread has ended; it does not reap the thread. It does not consume the
+// stop's status (WNOWAIT), which contains any signal on its way to the thread:
+// the signal would be lost if this process died before it passed the signal on.
 func poll(tid int) (stop, error) {
-	var info struct { // the part of siginfo_t that waitid fills in
+	var info struct { // the part of siginfo_t that waitid sets
 		_      [16]byte
 		pid    int32
 		_      uint32
@@ -133,7 +135,7 @@ func poll(tid int) (stop, error) {
 	}
 }
 
-// ptrace makes a request that needs no memory of ours.
+// ptrace makes a request that needs no memory in this process.
 func ptrace(request, tid int, address, data uintptr) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), address, data, 0, 0)
 	if errno != 0 {
@@ -170,7 +172,7 @@ func readSiginfo(tid int) ([]byte, error) {
 	return info, nil
 }
 
-// readMask returns which signals a stopped thread blocks.
+// readMask returns the signals that a stopped thread blocks.
 func readMask(tid int) (uint64, error) {
 	var mask uint64
 	err := ptraceMemory(unix.PTRACE_GETSIGMASK, tid, unsafe.Sizeof(mask), unsafe.Pointer(&mask))
