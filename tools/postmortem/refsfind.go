@@ -10,32 +10,32 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// RefOptions say how far to look for what refers to an object. The zero value asks
-// for what refers to it directly.
+// RefOptions say how far to search for what refers to an object. The zero value finds
+// what refers to it directly.
 type RefOptions struct {
-	Depth int  // how often to go on with what was found; at most maxRefDepth
-	Limit int  // references told of one object; 100 if 0
-	Live  bool // only those by live objects
+	Depth int  // levels of indirect references to follow; at most maxRefDepth
+	Limit int  // references reported for one object; 100 if 0
+	Live  bool // only those from live objects
 }
 
 const (
 	maxRefDepth  = 64
-	maxRefs      = 10_000 // references told in all
-	maxOwners    = 16     // objects told that share a store of V8's
+	maxRefs      = 10_000 // references reported in all
+	maxOwners    = 16     // objects reported that share one of V8's stores
 	defaultLimit = 100
 )
 
 // References are what refers to an object.
 type References struct {
 	Brief
-	Root string       `json:"root,omitempty"` // what outside of the heap refers to it, if anything does
+	Root string       `json:"root,omitempty"` // what outside the heap refers to it, if anything does
 	Refs []*Reference `json:"references"`
-	More int          `json:"more,omitempty"` // objects that refer to it, too, and are not told
-	Seen bool         `json:"seen,omitempty"` // what refers to it is told elsewhere
+	More int          `json:"more,omitempty"` // further objects that refer to it and are not reported
+	Seen bool         `json:"seen,omitempty"` // what refers to it is reported elsewhere
 }
 
-// A Reference is one object's to another. The store that V8 keeps properties,
-// elements or entries in is passed over: the object that they are of is named.
+// A Reference is from one object to another. A store in which V8 keeps properties,
+// elements or entries is skipped: the object that they belong to is named.
 type Reference struct {
 	Link
 	Live bool `json:"live"`
@@ -43,7 +43,7 @@ type Reference struct {
 	object ID
 }
 
-// A NoObjectError says that no object begins at an address.
+// A NoObjectError reports that no object begins at an address.
 type NoObjectError struct{ Address Address }
 
 func (e *NoObjectError) Error() string {
@@ -59,7 +59,7 @@ func (g *Graph) at(v v8.Value) (ID, error) {
 	return id, nil
 }
 
-// References tells what refers to the object v.
+// References finds what refers to the object v.
 func (g *Graph) References(ctx context.Context, v v8.Value, o RefOptions) (*References, error) {
 	id, err := g.at(v)
 	if err != nil {
@@ -73,7 +73,7 @@ func (g *Graph) References(ctx context.Context, v v8.Value, o RefOptions) (*Refe
 	return &r, ctx.Err()
 }
 
-// A refFinder goes from object to object against the references, until ctx ends.
+// A refFinder follows references backward from object to object, until ctx is done.
 type refFinder struct {
 	*Graph
 	ctx     context.Context
@@ -113,11 +113,11 @@ func (f *refFinder) references(id ID, depth int) References {
 	return r
 }
 
-// from tells how an object refers to another.
+// from describes how an object refers to another.
 func (f *refFinder) from(from, to ID) []*Reference {
 	o := f.Object(from)
 	offsets := f.offsets(from, to)
-	if len(offsets) == 0 { // a key does, by a table that has both
+	if len(offsets) == 0 { // a key does, through a table that has both
 		return []*Reference{{Link: Link{ByEntry, "of a weak map"}, Live: f.IsLive(from), object: from}}
 	}
 	var found []*Reference
@@ -131,8 +131,8 @@ func (f *refFinder) from(from, to ID) []*Reference {
 	return found
 }
 
-// owned tells whose property, element or entry it is that is at an offset in a
-// store; nothing if the object is no store.
+// owned finds whose property, element or entry is at an offset in a store; nothing if
+// the object is not a store.
 func (f *refFinder) owned(store ID, offset int) []*Reference {
 	var found []*Reference
 	in, o := f.backward(), f.Object(store)
@@ -148,7 +148,7 @@ func (f *refFinder) owned(store ID, offset int) []*Reference {
 	return found
 }
 
-// rootName says what outside of the heap refers to an object; "" if nothing does.
+// rootName returns what outside the heap refers to an object; "" if nothing does.
 func (g *Graph) rootName(id ID) string {
 	root, ok := g.root(id)
 	if !ok {
@@ -165,7 +165,7 @@ func (g *Graph) rootName(id ID) string {
 	return fmt.Sprintf("%v at %x", root.By, root.From)
 }
 
-// rootRegion says what memory a root is in.
+// rootRegion returns what memory a root is in.
 func (d *Dump) rootRegion(root Root) string {
 	r, ok := d.region(root.From)
 	switch {
@@ -210,7 +210,7 @@ func (r *References) write(out io.Writer, depth int) {
 	}
 }
 
-// Addresses are those of the objects that refer to it.
+// Addresses returns the addresses of the objects that refer to it.
 func (r *References) Addresses() []v8.Value {
 	addresses := make([]v8.Value, len(r.Refs))
 	for i, ref := range r.Refs {

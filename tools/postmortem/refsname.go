@@ -19,12 +19,12 @@ type Link struct {
 const (
 	ByProperty = "property"
 	ByElement  = "element"
-	ByVariable = "variable" // a Context does, which closures share
+	ByVariable = "variable" // from a Context, which closures share
 	ByEntry    = "entry"    // of a Map, a Set or a WeakMap
-	ByField    = "field"    // of V8's own
+	ByField    = "field"    // of an internal object of V8
 )
 
-// String writes the link as one would in a program: ".name", "[3]", "variable name".
+// String formats the link as in a program: ".name", "[3]", "variable name".
 func (l Link) String() string {
 	switch l.How {
 	case ByProperty:
@@ -35,13 +35,13 @@ func (l Link) String() string {
 	return strings.TrimSpace(l.How + " " + l.Name)
 }
 
-// maxParents bounds how deep V8's classes are: seven.
+// maxParents bounds the depth of V8's class hierarchy: it is seven.
 const maxParents = 16
 
-// maxScopes bounds the scopes whose variables' names are remembered.
+// maxScopes bounds the scopes whose variables' names are cached.
 const maxScopes = 1 << 16
 
-// linkNames remembers what is where in objects.
+// linkNames caches what is where in objects.
 type linkNames struct {
 	classes map[string]v8.Class
 	fields  map[*v8.Map]map[int]Link
@@ -67,10 +67,10 @@ func (g *Graph) link(o v8.Object, offset int) Link {
 	return Link{ByField, fmt.Sprintf("at %d", offset)}
 }
 
-// arrayHeader is what most kinds with a length have before their first word.
+// arrayHeader is the size of what precedes the first word in most kinds with a length.
 const arrayHeader = 16
 
-// fieldLinks returns what all objects of a map have where.
+// fieldLinks returns the fields of a map's objects, by offset.
 func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
 	if links, ok := g.links.fields[m]; ok {
 		return links
@@ -78,7 +78,7 @@ func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
 	links := map[int]Link{0: {ByField, "map"}}
 	kind := m.Kind
 	if g.class(kind).Name == "" && g.heap.IsReceiver(v8.Object{Map: m}) {
-		kind = "JSObject" // that an add-on or Node.js itself made
+		kind = "JSObject" // created by an add-on or Node.js itself
 	}
 	for range maxParents {
 		for _, f := range g.class(kind).Fields {
@@ -101,7 +101,7 @@ func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
 	return links
 }
 
-// class returns what is known of a class of V8's.
+// class returns what is known about a V8 class.
 func (g *Graph) class(name string) v8.Class {
 	if g.links.classes == nil {
 		g.links.classes = make(map[string]v8.Class)
@@ -138,7 +138,7 @@ func (g *Graph) slotNames(o v8.Object) map[int]string {
 	return names
 }
 
-// offsets returns where in an object it refers to another.
+// offsets returns the offsets at which an object refers to another.
 func (g *Graph) offsets(from, to ID) []int {
 	var offsets []int
 	g.eachReference(from, func(offset int, id ID) {
@@ -149,8 +149,8 @@ func (g *Graph) offsets(from, to ID) []int {
 	return offsets
 }
 
-// eachReference visits the objects that an object refers to by strong references,
-// and where it does.
+// eachReference visits the objects to which an object has strong references, with the
+// offsets of the references.
 func (g *Graph) eachReference(id ID, visit func(offset int, to ID)) {
 	k := &g.kinds[g.kind[id]]
 	size := g.Size(id)
@@ -183,7 +183,7 @@ func (g *Graph) eachReference(id ID, visit func(offset int, to ID)) {
 	}
 }
 
-// through returns what an owner of a store of V8's has at an offset of the store:
+// through returns what the owner of one of V8's stores has at an offset in the store:
 // the words of properties, elements and tables are not in the object itself.
 func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
 	index := (offset - arrayHeader) / wordSize

@@ -10,7 +10,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// attached returns a snapshot of a process, open.
+// attached takes a snapshot of a process and opens it.
 func attached(t *testing.T, pid int) *Dump {
 	t.Helper()
 	d, err := Attach(t.Context(), pid, Options{})
@@ -25,8 +25,8 @@ func attached(t *testing.T, pid int) *Dump {
 	return d
 }
 
-// startNewer starts a Node.js whose V8 says that it is 15.0, and returns what it is
-// to be seen to run.
+// startNewer starts a Node.js whose V8 reports version 15.0, and returns what it should
+// be seen to run.
 func startNewer(t *testing.T) chain {
 	t.Helper()
 	const version, tier = "26.10.0", symbolize.Turbofan
@@ -39,7 +39,7 @@ func startNewer(t *testing.T) chain {
 	return c
 }
 
-// missing returns the line on what a dump lacks that has a text in it.
+// missing returns the line about something a dump lacks that contains text.
 func missing(d *Dump, text string) string {
 	for _, m := range d.Missing() {
 		if strings.Contains(m.String(), text) {
@@ -54,7 +54,7 @@ func newestRelease() release.Release {
 	return *all[len(all)-1]
 }
 
-// TestNewerV8IsReadIfItIsLaidOutAlike looks at a process of a V8 that no release is of.
+// TestNewerV8IsReadIfItIsLaidOutAlike examines a process with a V8 that no known release has.
 func TestNewerV8IsReadIfItIsLaidOutAlike(t *testing.T) {
 	c := startNewer(t)
 	d := attached(t, c.PID)
@@ -65,8 +65,8 @@ func TestNewerV8IsReadIfItIsLaidOutAlike(t *testing.T) {
 	checkChain(t, d, c, d.Threads()[0])
 }
 
-// TestNewerV8IsRefusedIfItIsLaidOutOtherwise has a process read by layouts that are
-// not its own.
+// TestNewerV8IsRefusedIfItIsLaidOutOtherwise reads a process with layouts that are not
+// its own.
 func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
 	d := attached(t, startNewer(t).PID)
 	for _, tt := range []struct {
@@ -106,8 +106,8 @@ func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
 	}
 }
 
-// TestNewReleaseNeedsItsFileOnly adds a release that does not exist, as the file of
-// a new one does, and looks at a live process of it.
+// TestNewReleaseNeedsItsFileOnly adds a release that does not exist, as the file for a
+// new one does, and examines a live process of it.
 func TestNewReleaseNeedsItsFileOnly(t *testing.T) {
 	made := newestRelease()
 	made.Version, made.Node = release.Version{Major: 15}, "27"

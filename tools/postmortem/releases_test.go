@@ -7,8 +7,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestReleasesHeap counts objects in releases between which V8 has changed, on their
-// way from the first of a line to the newest.
+// TestReleasesHeap counts objects in releases between which V8 changed, from the first of
+// a line to the newest.
 func TestReleasesHeap(t *testing.T) {
 	for _, release := range nodetest.ReleasesOr("18.0.0", "24.0.0") {
 		t.Run(release, func(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	lineWidth = 72 // of an array of primitives in one line
 )
 
-// Render writes n as mdb_v8's jsprint does: as JavaScript would, nearly.
+// Render writes n as mdb_v8's jsprint does: almost as JavaScript would.
 func (n *Node) Render(w io.Writer, o TextOptions) error {
 	r := &renderer{out: bufio.NewWriter(w), options: o}
 	r.node(n, "")
@@ -26,7 +26,7 @@ func (n *Node) Render(w io.Writer, o TextOptions) error {
 	return r.out.Flush()
 }
 
-// A renderer's errors are those of out's Flush.
+// A renderer reports errors in out's Flush.
 type renderer struct {
 	out     *bufio.Writer
 	options TextOptions
@@ -59,7 +59,7 @@ func (r *renderer) node(n *Node, margin string) {
 	r.body(n, margin, "{", "}")
 }
 
-// title writes what is before an object's members.
+// title writes what precedes an object's members.
 func (r *renderer) title(n *Node) {
 	if n.Class != "" && n.Class != "Object" && n.Class != "Array" {
 		r.out.WriteString(n.Class)
@@ -144,8 +144,7 @@ func (r *renderer) body(n *Node, margin, begin, end string) {
 	r.out.WriteString(margin + end)
 }
 
-// skip says how many elements are not there before m, and returns the index
-// after m's.
+// skip writes how many elements are missing before m, and returns the index after m's.
 func (r *renderer) skip(m Member, next int, array bool, margin string) int {
 	index, err := strconv.Atoi(m.Name)
 	if err != nil {

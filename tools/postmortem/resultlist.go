@@ -38,14 +38,14 @@ func (g *Graph) AllAlike(ctx context.Context, v v8.Value, o CensusOptions) (*Val
 	return list, nil
 }
 
-// list adds an object to a list, which may be full then.
+// list adds an object to a list. It returns false when the list is full.
 func (g *Graph) list(to *Values, id ID) bool {
 	o := g.Object(id)
 	to.Values = append(to.Values, Indexed{len(to.Values), Brief{Address: Address(o.Ref()), Kind: kindName(o)}})
 	return len(to.Values) < maxInstances
 }
 
-// RetainedBy tells what the object v keeps alive.
+// RetainedBy reports what the object v keeps alive.
 func (d *Dominated) RetainedBy(v v8.Value) (*Retainers, error) {
 	id, err := d.graph.at(v)
 	if err != nil {
@@ -54,13 +54,13 @@ func (d *Dominated) RetainedBy(v v8.Value) (*Retainers, error) {
 	return &Retainers{Objects: []Retainer{d.retainer(id)}, Live: d.retained[0]}, nil
 }
 
-// WriteText says how large the snapshot is.
+// WriteText writes how large the snapshot is.
 func (e *Exported) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%d objects, %d references, %d strings\n", e.Nodes, e.Edges, e.Strings)
 	return err
 }
 
-// Spaces are those in which V8 has objects, the largest first.
+// Spaces are those in which V8 has objects, largest first.
 type Spaces []Space
 
 // V8Spaces adds up V8's pages by space.
@@ -71,7 +71,7 @@ func (d *Dump) V8Spaces() (Spaces, error) {
 	return d.spaces(), nil
 }
 
-// WriteText writes a line for each.
+// WriteText writes a line for each space.
 func (l Spaces) WriteText(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%-20s %8s %14s\n", "SPACE", "PAGES", "BYTES"); err != nil {
 		return err
@@ -90,7 +90,7 @@ type Places struct {
 	Places []Place `json:"places"`
 }
 
-// A Place is where such a word is.
+// A Place is the location of such a word.
 type Place struct {
 	Address Address `json:"address"`
 	Region  string  `json:"region"`
@@ -101,8 +101,8 @@ const (
 	maxPlaces   = 1 << 20
 )
 
-// Ugrep finds the words in memory that the process could write to which refer to v,
-// tagged or not.
+// Ugrep finds the words that refer to v, tagged or not, in memory that the process could
+// write to.
 func (d *Dump) Ugrep(ctx context.Context, v v8.Value) (*Places, error) {
 	found := &Places{Of: Address(v), Places: []Place{}}
 	block := make([]byte, searchBlock)
@@ -121,7 +121,7 @@ func (d *Dump) Ugrep(ctx context.Context, v v8.Value) (*Places, error) {
 			if at = max(at, next&^(wordSize-1)); at >= r.End {
 				break
 			}
-			n, _ := d.ReadAt(block[:min(searchBlock, r.End-at)], at) // what is not there refers to nothing
+			n, _ := d.ReadAt(block[:min(searchBlock, r.End-at)], at) // what is missing refers to nothing
 			for i := 0; i+wordSize <= n; i += wordSize {
 				if v8.Value(wordOf(block, i)).Address() == v.Address() {
 					found.Places = append(found.Places, Place{Address(at + uint64(i)), d.regionName(r)})
@@ -142,7 +142,7 @@ func (p *Places) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Addresses are those of the words.
+// Addresses returns the addresses of the words.
 func (p *Places) Addresses() []v8.Value {
 	values := make([]v8.Value, len(p.Places))
 	for i, place := range p.Places {

@@ -9,7 +9,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// testLists checks what commands list of the heap of leaky.js.
+// testLists checks what commands list for the heap of leaky.js.
 func testLists(t *testing.T, l leaky) {
 	sessions := l.of("Session")
 	alike, err := l.objects.AllAlike(t.Context(), sessions[0], CensusOptions{})
@@ -44,7 +44,7 @@ func testLists(t *testing.T, l leaky) {
 	}
 }
 
-// testUgrep finds who refers to the program's server: at least a variable of the
+// testUgrep finds what refers to the program's server: at least a variable of the
 // module and a property of the global object.
 func testUgrep(t *testing.T, l leaky) {
 	server := l.at("")
@@ -61,7 +61,7 @@ func testUgrep(t *testing.T, l leaky) {
 	like(t, textOf(t, places, nil), "([0-9a-f]+ (anonymous memory|stack of thread [0-9]+|/.*)\n)+")
 }
 
-// testStatus checks what is told of an idle process that ran on.
+// testStatus checks the report on an idle process that kept running.
 func testStatus(t *testing.T, l leaky) {
 	status := l.Status()
 	like(t, textOf(t, status, nil), fmt.Sprintf(`process:  %d, .*leaky.js

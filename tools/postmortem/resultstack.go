@@ -13,19 +13,19 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// StackOptions say what of a stack is shown.
+// StackOptions say what to show of a stack.
 type StackOptions struct {
-	All      bool   // V8's own frames too, and all frames with their addresses
-	Verbose  bool   // of each JavaScript function the arguments and its source
-	Lines    int    // of source before and after the one that runs, where it is verbose
-	Function string // only JavaScript functions with this in their names; empty: everything
+	All      bool   // V8's own frames too, and every frame with its address
+	Verbose  bool   // each JavaScript function's arguments and source
+	Lines    int    // of source before and after the executing line, if Verbose
+	Function string // only JavaScript functions whose names contain this; empty: everything
 }
 
 // A StackText is a thread's stack, as jsstack shows it.
 type StackText struct {
 	TID       int          `json:"tid"`
 	Frames    []*FrameText `json:"frames"`             // leaf first
-	Awaiting  []*FrameText `json:"awaiting,omitempty"` // what awaits the function that the stack began in, nearest first
+	Awaiting  []*FrameText `json:"awaiting,omitempty"` // what awaits the function in which the stack began, nearest first
 	Truncated bool         `json:"truncated,omitempty"`
 	Broken    bool         `json:"broken,omitempty"` // it ended where no thread begins
 
@@ -40,17 +40,17 @@ type FrameText struct {
 	PC        Address `json:"pc,omitempty"`
 	Function  Address `json:"function,omitempty"` // JSFunction
 	File      string  `json:"file,omitempty"`
-	Line      int     `json:"line,omitempty"` // that runs, or where the function is defined if that is not known
+	Line      int     `json:"line,omitempty"` // the executing line, or where the function is defined if that is not known
 	Column    int     `json:"column,omitempty"`
-	Executing bool    `json:"executing,omitempty"` // Line is the one that runs
+	Executing bool    `json:"executing,omitempty"` // Line is the executing line
 	Tier      string  `json:"tier,omitempty"`
 	Inlined   bool    `json:"inlined,omitempty"`
-	Construct bool    `json:"construct,omitempty"` // called by new, or by super
+	Construct bool    `json:"construct,omitempty"` // called by new or super
 	Module    string  `json:"module,omitempty"`
 	Offset    uint64  `json:"offset,omitempty"`
 	This      *Brief  `json:"this,omitempty"`
 	Arguments []Brief `json:"arguments,omitempty"`
-	Count     int     `json:"argument_count,omitempty"` // that were given
+	Count     int     `json:"argument_count,omitempty"` // as passed by the caller
 	Source    []Line  `json:"source,omitempty"`
 	Trouble   string  `json:"trouble,omitempty"`
 
@@ -87,7 +87,7 @@ func (d *Dump) JSStacks(o StackOptions) StackList {
 	return stacks
 }
 
-// WriteText writes the stacks, with the threads' numbers above.
+// WriteText writes the stacks, each below its thread's number.
 func (l StackList) WriteText(w io.Writer) error {
 	for _, s := range l {
 		if _, err := fmt.Fprintf(w, "thread %d:\n", s.TID); err != nil {
@@ -100,7 +100,7 @@ func (l StackList) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Addresses are the functions that are shown.
+// Addresses returns the functions that are shown.
 func (l StackList) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, s := range l {
@@ -109,7 +109,7 @@ func (l StackList) Addresses() []v8.Value {
 	return values
 }
 
-// JSFrame returns the frames at a frame pointer: several where functions were inlined.
+// JSFrame returns the frames at a frame pointer: several if functions were inlined.
 func (d *Dump) JSFrame(fp uint64, o StackOptions) (*StackText, error) {
 	for _, t := range d.Threads() {
 		r, ok := d.region(t.Registers.SP)
@@ -169,13 +169,13 @@ func (d *Dump) frameText(f Frame, o StackOptions) *FrameText {
 	return t
 }
 
-// sourceAround returns the lines around one of a frame's script.
+// sourceAround returns the lines around a line of the frame's script.
 func (d *Dump) sourceAround(f Frame, line, around int) []Line {
 	if f.Script == 0 || around <= 0 || d.heap == nil || line == 0 {
 		return nil
 	}
 	function, err := d.function(f.Call.Function)
-	if err != nil || function.Script != uint64(f.Script) { // an inlined one: only the script counts
+	if err != nil || function.Script != uint64(f.Script) { // an inlined one: only the script matters
 		function = v8.Function{Script: uint64(f.Script)}
 	}
 	lines, err := d.scriptLines(function)
@@ -229,7 +229,7 @@ func (s *StackText) WriteText(w io.Writer) error {
 	return err
 }
 
-// write writes the frame's line, and what is asked for of it.
+// write writes the frame's line, and the requested details.
 func (f *FrameText) write(b *strings.Builder, o StackOptions) {
 	const width = 80
 	kind := f.Kind
@@ -326,7 +326,7 @@ func (f *FrameText) writeDetails(b *strings.Builder) {
 	}
 }
 
-// Addresses are the functions that are shown.
+// Addresses returns the functions that are shown.
 func (s *StackText) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, f := range slices.Concat(s.Frames, s.Awaiting) {

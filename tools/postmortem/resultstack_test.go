@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestStacksReadAsMdbPrintedThem looks at the program that stands in the midst of its
+// TestStacksReadAsMdbPrintedThem shows a program that is stopped in the middle of its
 // calls in the ways of jsstack and jsframe.
 func TestStacksReadAsMdbPrintedThem(t *testing.T) {
 	c := startChain(t, anyVersion, nil)
@@ -44,7 +44,7 @@ js:     wait \(builtin\)
 	checkFrames(t, d, thread)
 }
 
-// checkFrames finds each frame that walk jsframe lists by its pointer.
+// checkFrames looks up each frame that walk jsframe lists by its pointer.
 func checkFrames(t *testing.T, d *Dump, thread Thread) {
 	t.Helper()
 	frames := d.WalkJSFrame(thread)

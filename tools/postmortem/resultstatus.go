@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Status is what there is to know of a process at first sight.
+// A Status is an overview of a process.
 type Status struct {
 	PID         int        `json:"pid"`
 	CommandLine []string   `json:"command_line"`
@@ -18,12 +18,12 @@ type Status struct {
 	V8          string     `json:"v8,omitempty"`
 	Reason      string     `json:"reason"` // why there is a core
 	Signal      string     `json:"signal,omitempty"`
-	Fatal       string     `json:"fatal_error,omitempty"` // what V8 or Node.js said as it gave the process up
+	Fatal       string     `json:"fatal_error,omitempty"` // what V8 or Node.js said when it aborted the process
 	Threads     int        `json:"threads"`
 	Isolates    V8Isolates `json:"isolates"`
 	Spaces      Spaces     `json:"spaces"`
-	Collections []string   `json:"collections,omitempty"` // sorts of garbage collections that isolates were in
-	Doubts      *Doubts    `json:"doubts,omitempty"`      // about the heap, where it has been walked
+	Collections []string   `json:"collections,omitempty"` // kinds of garbage collections that isolates were in
+	Doubts      *Doubts    `json:"doubts,omitempty"`      // about the heap, if it has been walked
 	Missing     []string   `json:"missing,omitempty"`
 	Stack       *StackText `json:"stack,omitempty"` // of the thread that the core is about
 }
@@ -35,7 +35,7 @@ type Space struct {
 	Bytes uint64 `json:"bytes"`
 }
 
-// Status tells what happened to the process.
+// Status reports what happened to the process.
 func (d *Dump) Status() *Status {
 	s := &Status{PID: d.Info().PID, Threads: len(d.Threads()), Isolates: d.V8Isolates(), CommandLine: []string{}, Spaces: Spaces{}}
 	if arguments, err := d.Arguments(); err == nil {
@@ -66,7 +66,7 @@ func (d *Dump) Status() *Status {
 // 0 (Heap::HeapState in src/heap/heap.h).
 var collectionNames = map[uint32]string{1: "scavenge", 2: "mark-compact", 3: "minor mark-sweep"}
 
-// collections returns the sorts of collections that isolates were in.
+// collections returns the kinds of collections that isolates were in.
 func (d *Dump) collections() []string {
 	var names []string
 	for _, isolate := range d.Isolates() {
@@ -81,7 +81,7 @@ func (d *Dump) collections() []string {
 	return names
 }
 
-// reason says what the signal means for a process.
+// reason explains what the signal means for a process.
 func (s Signal) reason(pid int) string {
 	text := cmp.Or(unix.SignalName(s.Number), fmt.Sprintf("signal %d", s.Number))
 	switch {
@@ -95,7 +95,7 @@ func (s Signal) reason(pid int) string {
 	return fmt.Sprintf("%s (%v)", text, s.Number)
 }
 
-// spaces adds up V8's pages, the largest sum first.
+// spaces adds up V8's pages, largest sum first.
 func (d *Dump) spaces() Spaces {
 	spaces := Spaces{}
 	for _, p := range FindPages(d, &d.binary.Release.Pages) {
@@ -111,7 +111,7 @@ func (d *Dump) spaces() Spaces {
 	return spaces
 }
 
-// WriteText writes it on one screen, if the stack is not too deep.
+// WriteText writes the status on one screen, if the stack is not too deep.
 func (s *Status) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, text string) { fmt.Fprintf(&b, "%-9s %s\n", name+":", text) }

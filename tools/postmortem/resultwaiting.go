@@ -8,7 +8,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// Suspended are the places at which generators and async functions wait, those with
+// Suspended are the places at which generators and async functions wait, those with the
 // most first.
 type Suspended struct {
 	Places []SuspendedPlace `json:"places"`
@@ -23,7 +23,7 @@ type SuspendedPlace struct {
 	Awaiting  []*FrameText `json:"awaiting,omitempty"` // what awaits the first, nearest first
 }
 
-// WaitingText finds what waits, as suspended shows it.
+// WaitingText finds what is waiting, as suspended shows it.
 func (d *Dump) WaitingText(g *Graph) (*Suspended, error) {
 	waiting, err := g.Waiting()
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Suspended) WriteText(w io.Writer) error {
 	return err
 }
 
-// Addresses are those of one generator of each place.
+// Addresses returns the address of one generator for each place.
 func (s *Suspended) Addresses() []v8.Value {
 	values := make([]v8.Value, len(s.Places))
 	for i, p := range s.Places {

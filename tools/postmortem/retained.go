@@ -11,18 +11,18 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A Dominated tells what each live object keeps alive all by itself: what would be
-// dead without it.
+// A Dominated holds what each live object alone keeps alive: what would be dead without
+// it.
 type Dominated struct {
 	graph    *Graph
 	number   []uint32 // by ID: an object's number from 1 on, 0 if it is dead
 	object   []ID     // by number
-	by       []uint32 // by number: the object without which it would be dead; 0: none, only all roots
+	by       []uint32 // by number: the object without which it would be dead; 0: none but all roots together
 	retained []uint64 // by number: bytes
 }
 
-// Dominated finds out what each live object keeps alive. It takes some 60 bytes for
-// each, and a few seconds for ten million.
+// Dominated computes what each live object keeps alive. It takes some 60 bytes for each,
+// and a few seconds for ten million.
 func (g *Graph) Dominated(ctx context.Context) (*Dominated, error) {
 	s := newDominators(g)
 	s.visit(ctx)
@@ -38,8 +38,8 @@ func (g *Graph) Dominated(ctx context.Context) (*Dominated, error) {
 	return d, nil
 }
 
-// Retained returns how many bytes would be free without an object, its own and those
-// outside of V8's heap included; 0 for a dead one.
+// Retained returns how many bytes would be freed without an object, including its own
+// and those outside V8's heap; 0 for a dead object.
 func (d *Dominated) Retained(id ID) uint64 {
 	if n := d.number[id]; n != 0 {
 		return d.retained[n]
@@ -47,21 +47,21 @@ func (d *Dominated) Retained(id ID) uint64 {
 	return 0
 }
 
-// By returns the object without which id would be dead. ok is false if there is
-// no such object: it is dead, or reached from several roots or objects.
+// By returns the object without which id would be dead. ok is false if there is no such
+// object: id is dead, or is reached from several roots or objects.
 func (d *Dominated) By(id ID) (by ID, ok bool) {
 	n := d.by[d.number[id]]
 	return d.object[n], n != 0
 }
 
-// dominators finds immediate dominators in a graph that all roots begin, by
+// dominators finds immediate dominators in a graph that starts at all roots, by
 // semidominators (Georgiadis, Linear-Time Algorithms for Dominators and Related
 // Problems, 2005: SEMI-NCA). Objects are numbered in the order of a depth-first
 // search; 0 stands for the roots.
 type dominators struct {
 	*Graph
 	number   []uint32 // by ID
-	object   []ID     // by number, as all that follows
+	object   []ID     // by number, as are all the following
 	parent   []uint32
 	semi     []uint32
 	label    []uint32
@@ -84,7 +84,7 @@ type visiting struct {
 	pair   int    // after the edges
 }
 
-// visit numbers all live objects, until ctx ends.
+// visit numbers all live objects, until ctx is done.
 func (s *dominators) visit(ctx context.Context) {
 	var stack []visiting
 	enter := func(id ID, parent uint32) {
@@ -121,7 +121,7 @@ func (s *dominators) visit(ctx context.Context) {
 	}
 }
 
-// semidominate finds the semidominator of each number, until ctx ends.
+// semidominate finds the semidominator of each number, until ctx is done.
 func (s *dominators) semidominate(ctx context.Context) {
 	count := len(s.object)
 	s.semi, s.label, s.ancestor = make([]uint32, count), make([]uint32, count), make([]uint32, count)
@@ -150,8 +150,8 @@ func (s *dominators) semidominate(ctx context.Context) {
 	}
 }
 
-// eval returns the number of least semidominator on the way from n up to what
-// has been linked: all numbers above last have.
+// eval returns the number with the least semidominator on the path from n up through
+// what has been linked: all numbers above last.
 func (s *dominators) eval(n, last uint32) uint32 {
 	if n <= last {
 		return n
@@ -185,21 +185,21 @@ func (s *dominators) dominate() []uint32 {
 // A Retainer is an object with what it keeps alive.
 type Retainer struct {
 	Brief
-	Size     uint64   `json:"size"`              // bytes of its own, outside of V8's heap too
-	Outside  uint64   `json:"outside,omitempty"` // of these, bytes outside of V8's heap
-	Shared   bool     `json:"shared,omitempty"`  // with other threads: what is outside is not the object's alone
-	Retained uint64   `json:"retained"`          // bytes, its own included
-	By       *Address `json:"by,omitempty"`      // tagged: the object that keeps it alive all by itself, if one does
+	Size     uint64   `json:"size"`              // its own bytes, including those outside V8's heap
+	Outside  uint64   `json:"outside,omitempty"` // of these, bytes outside V8's heap
+	Shared   bool     `json:"shared,omitempty"`  // with other threads: its memory outside the heap does not belong to it alone
+	Retained uint64   `json:"retained"`          // bytes, including its own
+	By       *Address `json:"by,omitempty"`      // tagged: the object that alone keeps it alive, if there is one
 }
 
-// Retainers are objects that keep most alive.
+// Retainers are the objects that keep most alive.
 type Retainers struct {
 	Objects []Retainer `json:"objects"` // most first
 	Live    uint64     `json:"live"`    // bytes of all live objects
 }
 
-// Retainers returns the objects that keep most alive among those that o is about;
-// limit of them. Once ctx has ended it returns at once, with some of them.
+// Retainers returns the objects that keep most alive among those that o selects, at most
+// limit of them. Once ctx is done it returns at once, with some of them.
 func (d *Dominated) Retainers(ctx context.Context, o CensusOptions, limit int) *Retainers {
 	o.Live = true
 	var best []ID
@@ -248,7 +248,7 @@ func (r *Retainers) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// Addresses are those of the objects.
+// Addresses returns the addresses of the objects.
 func (r *Retainers) Addresses() []v8.Value {
 	addresses := make([]v8.Value, len(r.Objects))
 	for i, o := range r.Objects {

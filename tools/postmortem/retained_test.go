@@ -11,7 +11,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// madeGraph returns a graph of objects of one word each, with these references and roots.
+// madeGraph returns a graph of one-word objects with these references and roots.
 func madeGraph(out [][]ID, roots []ID, pairs []weakPair) *Graph {
 	n := len(out)
 	g := &Graph{Objects: &Objects{kind: make([]uint32, n), words: slices.Repeat([]uint32{1}, n)}, pairs: pairs}
@@ -26,12 +26,12 @@ func madeGraph(out [][]ID, roots []ID, pairs []weakPair) *Graph {
 		g.Roots = append(g.Roots, Root{Object: id})
 	}
 	if err := g.mark(context.Background()); err != nil {
-		panic(err) // no end of the context can be its cause
+		panic(err) // the context cannot be the cause
 	}
 	return g
 }
 
-// reachable returns how many objects roots lead to if one is not there.
+// reachable returns how many objects can be reached from roots without one of them.
 func reachable(g *Graph, without ID) int {
 	seen := newBits(g.Len())
 	var stack []ID
@@ -118,14 +118,14 @@ func retainedIsOfWholeStructures(t *testing.T, g *Graph, facts censusFacts) {
 	if d.retained[0] != total {
 		t.Errorf("all roots retain %d bytes, want %d", d.retained[0], total)
 	}
-	// Each but the last of the holders has the next one, so the first has all of
-	// them, with their lists, unless the array that they are also in is there.
+	// Each of the holders but the last refers to the next, so the first keeps all of them
+	// alive, with their lists, unless the array that also holds them exists.
 	holders := d.Retainers(t.Context(), CensusOptions{Class: "Legacy"}, 10)
 	if len(holders.Objects) != 10 {
 		t.Fatalf("retainers = %d, want 10", len(holders.Objects))
 	}
 	for _, o := range holders.Objects[1:] {
-		// A closure and its context are the object's alone.
+		// A closure and its context belong to the object alone.
 		if o.Retained < o.Size+64+32 {
 			t.Errorf("%v retains %d bytes, want its closure, too", o.Brief, o.Retained)
 		}

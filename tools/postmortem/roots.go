@@ -7,29 +7,29 @@ import (
 	"slices"
 )
 
-// A Root is an object that something outside of the heaps refers to.
+// A Root is an object to which something outside the heaps refers.
 type Root struct {
 	Object ID
 	From   uint64 // address of a word that refers to it; 0 for a register
 	By     Holder // what that word is part of
 }
 
-// A Holder is what keeps objects alive from outside of the heaps.
+// A Holder is what keeps objects alive from outside the heaps.
 type Holder uint8
 
-// Holders, as far as they are told apart.
+// Holders, as far as they can be distinguished.
 const (
-	ByMemory    Holder = iota // that is not understood
+	ByMemory    Holder = iota // of unknown meaning
 	ByRegister                // of a thread
 	ByStack                   // of a thread
 	ByIsolate                 // V8's own data
-	ByHandle                  // a local handle of C++ code that is being run
+	ByHandle                  // a local handle of running C++ code
 	ByGlobal                  // a handle that an add-on or Node.js itself keeps
-	ByEternal                 // a handle that is kept for ever
-	ByMicrotask               // a callback that waits to be run
+	ByEternal                 // a handle that is never released
+	ByMicrotask               // a pending callback
 )
 
-// holderNames say what a holder is.
+// holderNames describe the holders.
 var holderNames = [...]string{
 	ByMemory: "memory outside of the heap", ByRegister: "a register", ByStack: "a stack", ByIsolate: "V8's isolate",
 	ByHandle: "a handle", ByGlobal: "a global handle", ByEternal: "an eternal handle", ByMicrotask: "a waiting microtask",
@@ -37,21 +37,20 @@ var holderNames = [...]string{
 
 func (h Holder) String() string { return holderNames[h] }
 
-// A rootScan looks for references in memory that is not V8's heap. Of what malloc
-// gave the program, only what V8 says keeps objects alive counts: handles that are in
-// use and not weak. In other memory, except stacks, a word that looks like a reference
-// is taken for one.
+// A rootScan looks for references in memory outside V8's heap. In memory from malloc,
+// only what V8 says keeps objects alive counts: handles that are in use and not weak. In
+// other memory, except stacks, any word that looks like a reference is treated as one.
 type rootScan struct {
 	objects *Objects
 	seen    bitSet // by ID
 	roots   []Root
-	lost    []uint64 // addresses that are referred to where no object was found
+	lost    []uint64 // addresses that are referred to and where no object was found
 	buffer  []byte
 }
 
-// roots returns the objects that something outside of the heaps refers to, and the
-// addresses in the heaps that handles and frames refer to and where no object was
-// found. An isolate has caches beside its roots, whose references V8 never updates.
+// roots returns the objects to which something outside the heaps refers, and the
+// addresses in the heaps to which handles and frames refer and where no object was found.
+// An isolate has caches besides its roots, whose references V8 never updates.
 func (o *Objects) roots(ctx context.Context, stacks []LiveStack) (roots []Root, lost []uint64, err error) {
 	s := &rootScan{objects: o, seen: newBits(o.Len()), buffer: make([]byte, pageAlign)}
 	memory, err := outsideOf(ctx, o, stacks)
@@ -88,8 +87,8 @@ func (o *Objects) roots(ctx context.Context, stacks []LiveStack) (roots []Root, 
 	return s.roots, s.lost, nil
 }
 
-// scan looks through memory as far as the core has it: a process, or who made the
-// core, may claim any amount.
+// scan searches memory as far as the core has it: a process, or the maker of the core,
+// may claim any amount.
 func (s *rootScan) scan(ctx context.Context, r addressRange, by Holder) error {
 	return eachData(ctx, s.objects.memory, r, s.buffer, func(data []byte, at uint64) {
 		for i := 0; i+wordSize <= len(data); i += wordSize {
@@ -98,8 +97,8 @@ func (s *rootScan) scan(ctx context.Context, r addressRange, by Holder) error {
 	})
 }
 
-// eachData visits the memory of a range that the core has, but for what it leaves out
-// as zeros, in pieces that fit into buffer. It fails only when ctx ends.
+// eachData visits the memory of a range that the core has, skipping the zeros that it
+// leaves out, in pieces that fit into buffer. It fails only when ctx is done.
 func eachData(ctx context.Context, m Memory, r addressRange, buffer []byte, visit func(data []byte, at uint64)) error {
 	for at := r.start; at < r.end; {
 		if err := ctx.Err(); err != nil {
@@ -112,7 +111,7 @@ func eachData(ctx context.Context, m Memory, r addressRange, buffer []byte, visi
 		if next > at {
 			at = next &^ (wordSize - 1)
 		}
-		n, _ := m.ReadAt(buffer[:min(uint64(len(buffer)), r.end-at)], at) // what is not there refers to nothing
+		n, _ := m.ReadAt(buffer[:min(uint64(len(buffer)), r.end-at)], at) // what is missing refers to nothing
 		visit(buffer[:n], at)
 		at += uint64(len(buffer))
 	}

@@ -16,7 +16,7 @@ func TestStackCountsFromItsPointerOn(t *testing.T) {
 	h.m[stack] = make([]byte, size)
 	h.m.put(stack+0x400, madeObject(0))
 	h.m.put(stack+0x900, madeObject(1))
-	h.m.put(stack+0x3000, madeObject(2)) // beyond what the thread keeps at the top of its stack
+	h.m.put(stack+0x3000, madeObject(2)) // beyond the thread's own data at the top of its stack
 	thread := Thread{Registers: Registers{SP: stack + 0x800}}
 	thread.Registers.General[unwind.CX] = madeObject(3)
 	for _, test := range []struct {
@@ -78,8 +78,8 @@ func TestStackAmongChunksHidesNoHandles(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldFromOutsideIsLive looks at objects that handles, microtasks and
-// stacks alone refer to, and at some that nothing does.
+// TestWhatIsHeldFromOutsideIsLive tests objects to which only handles, microtasks and
+// stacks refer, and some to which nothing refers.
 func TestWhatIsHeldFromOutsideIsLive(t *testing.T) {
 	versions := []string{"22.23.3"}
 	if matrix() {
@@ -122,13 +122,13 @@ func checkHeld(t *testing.T, version, mode string) {
 	if dead["Hash"] < hashes || live["Hash"] > prototypes {
 		t.Errorf("dead and live objects of Hash = %d and %d, want %d at least, and %d at most", dead["Hash"], live["Hash"], hashes, prototypes)
 	}
-	// V8 has just kept all that is there but for little that was made since.
+	// V8 has just kept everything that exists, apart from a little created since.
 	if share := float64(g.Live) / float64(g.Len()); share < 0.95 {
 		t.Errorf("live objects = %.4f of all, want 0.95 at least", share)
 	}
 }
 
-// graphOf returns the objects of a process, by a core.
+// graphOf returns the objects of a process, from a core.
 func graphOf(t testing.TB, pid int) *Graph {
 	t.Helper()
 	g, err := dumped(t, pid, Options{}).Graph(t.Context())

@@ -11,25 +11,25 @@ import (
 
 // A Path is how a live object is reached from a root.
 type Path struct {
-	Root  string `json:"root"`  // what outside of the heap refers to the first
+	Root  string `json:"root"`  // what outside the heap refers to the first
 	Steps []Step `json:"steps"` // from there to the object itself
 }
 
-// A Step is an object on a path, and how the one before refers to it.
+// A Step is an object on a path, and how the previous one refers to it.
 type Step struct {
-	Link  Link  `json:"link"` // of the first: nothing
+	Link  Link  `json:"link"` // empty for the first
 	Brief Brief `json:"object"`
 }
 
-// Path returns a shortest way from a root to the object v. It has no steps if
-// there is none: then the object is dead.
+// Path returns a shortest path from a root to the object v. The path has no steps if v
+// cannot be reached: then the object is dead.
 func (g *Graph) Path(ctx context.Context, v v8.Value) (*Path, error) {
 	id, err := g.at(v)
 	if err != nil {
 		return nil, err
 	}
 	in := g.backward()
-	toward := make([]ID, g.Len()) // the next on the way to v's object
+	toward := make([]ID, g.Len()) // the next on the path to v's object
 	seen := newBits(g.Len())
 	seen.add(id)
 	queue := []ID{id}
@@ -53,8 +53,8 @@ func (g *Graph) Path(ctx context.Context, v v8.Value) (*Path, error) {
 	return &Path{}, nil
 }
 
-// path tells the way from a root, until ctx ends. What V8 keeps an object's
-// properties, elements or entries in is no step of its own.
+// path returns the path from a root, until ctx is done. The stores in which V8 keeps an
+// object's properties, elements or entries are not steps of their own.
 func (g *Graph) path(ctx context.Context, from, to ID, toward []ID) *Path {
 	p := &Path{Root: g.rootName(from), Steps: []Step{{Brief: BriefOf(g.heap, g.Object(from).Ref())}}}
 	for from != to && ctx.Err() == nil {
@@ -82,7 +82,7 @@ func (g *Graph) linkBetween(from, to ID) Link {
 	return Link{ByEntry, "of a weak map"}
 }
 
-// linkThrough returns what an object is to another that refers to it by a store.
+// linkThrough returns the link from an owner to an object in one of its stores.
 func (g *Graph) linkThrough(owner, store, to ID) (Link, bool) {
 	o, offsets := g.Object(owner), g.offsets(store, to)
 	if !g.heap.IsReceiver(o) || len(offsets) == 0 {

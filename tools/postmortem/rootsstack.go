@@ -2,23 +2,23 @@ package postmortem
 
 import "slices"
 
-// A LiveStack is what of a thread can keep objects alive.
+// A LiveStack is the part of a thread that can keep objects alive.
 type LiveStack struct {
 	Thread
 	frames    []addressRange // V8's
-	registers []uint64       // of V8's code that was running
-	whole     bool           // V8's frames could not be told, so all of the stack counts
+	registers []uint64       // of V8 code that was running
+	whole     bool           // V8's frames could not be found, so all of the stack counts
 }
 
 const (
 	redZone      = 128     // bytes below a thread's stack pointer that still count
-	threadData   = 1 << 11 // bytes that the C library keeps for each; 0x900 in glibc 2.36
+	threadData   = 1 << 11 // bytes that the C library reserves for each; 0x900 in glibc 2.36
 	maxExitFrame = 64      // bytes of an exit frame below its frame pointer
 )
 
-// LiveStacks returns what of each thread can keep objects alive: its own frames are
-// all that V8 looks through, since C++ has handles for what it needs. Where they
-// cannot be told, all of the stack can.
+// LiveStacks returns what in each thread can keep objects alive. V8 scans only its own
+// frames, since C++ code uses handles. Where V8's frames cannot be found, all of the
+// stack counts.
 func (d *Dump) LiveStacks() []LiveStack {
 	told := slices.ContainsFunc(d.threads, func(t Thread) bool { return t.Isolate != 0 })
 	stacks := make([]LiveStack, len(d.threads))
@@ -36,10 +36,10 @@ func (d *Dump) LiveStacks() []LiveStack {
 	return stacks
 }
 
-// note remembers where V8's frame at the cursor is. Those in a row are one range.
+// note records where V8's frame at the cursor is. Adjacent frames form one range.
 func (w *walker) note() {
 	start, end := w.at.SP(), w.at.FP()+2*wordSize
-	if start == 0 { // it was leapt to
+	if start == 0 { // the unwinder resumed at it
 		start = w.at.FP() - maxExitFrame
 	}
 	if w.at.Leaf {
@@ -53,11 +53,11 @@ func (w *walker) note() {
 	last.end = max(last.end, end)
 }
 
-// start returns from where on a thread's stack counts.
+// start returns the lowest address of a thread's stack that counts.
 func (t LiveStack) start() uint64 { return (t.Registers.SP - redZone) &^ (wordSize - 1) }
 
-// within returns the memory that is the thread's stack, its own data at the top
-// included; none if that is in no range.
+// within returns the memory that is the thread's stack, including its own data at the
+// top; none if it is in no range.
 func (t LiveStack) within(spans []addressRange) addressRange {
 	i := slices.IndexFunc(spans, func(r addressRange) bool { return r.has(t.start()) })
 	if i < 0 {

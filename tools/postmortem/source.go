@@ -9,10 +9,10 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// maxScriptText bounds the characters that are read of a script to show a part.
+// maxScriptText bounds the characters read of a script in order to show a part.
 const maxScriptText = 1 << 26
 
-// A FunctionSource is the text of a function with lines around it.
+// A FunctionSource is the text of a function with surrounding lines.
 type FunctionSource struct {
 	Address  Address `json:"address"`
 	Function string  `json:"function"`
@@ -22,14 +22,14 @@ type FunctionSource struct {
 	Lines    []Line  `json:"lines"`
 }
 
-// A Line is one of a script's.
+// A Line is a line of a script.
 type Line struct {
 	Number int    `json:"number"`
 	Text   string `json:"text"`
 }
 
-// JSSource returns the text of the function v, or of the one that V8's
-// SharedFunctionInfo v is of, with up to so many lines before and after it.
+// JSSource returns the text of v's function, where v is a function or V8's
+// SharedFunctionInfo, with up to around lines before and after it.
 func (d *Dump) JSSource(v v8.Value, around int) (*FunctionSource, error) {
 	f, err := d.functionOf(v)
 	if err != nil {
@@ -58,11 +58,11 @@ func (d *Dump) JSSource(v v8.Value, around int) (*FunctionSource, error) {
 	return s, nil
 }
 
-// maxBinds bounds how often a function is bound again.
+// maxBinds bounds how many times a function is bound.
 const maxBinds = 16
 
-// unbound returns the function that v calls in the end, if bind() has made it; v
-// itself otherwise.
+// unbound returns the function that v finally calls, if v was made by bind(); otherwise v
+// itself.
 func unbound(h *v8.Heap, v v8.Value) v8.Value {
 	for range maxBinds {
 		o, err := h.Object(v)
@@ -78,7 +78,7 @@ func unbound(h *v8.Heap, v v8.Value) v8.Value {
 	return v
 }
 
-// functionOf reads a JSFunction, a JSBoundFunction's or a SharedFunctionInfo.
+// functionOf reads a JSFunction, the target of a JSBoundFunction, or a SharedFunctionInfo.
 func (d *Dump) functionOf(v v8.Value) (v8.Function, error) {
 	h := d.Heap()
 	o, err := object(h, unbound(h, v), "JSFunction", "SharedFunctionInfo")
@@ -91,7 +91,7 @@ func (d *Dump) functionOf(v v8.Value) (v8.Function, error) {
 	return h.Shared(o)
 }
 
-// scriptLines returns the lines of a function's script, as V8 parts them.
+// scriptLines returns the lines of a function's script, divided as V8 does.
 func (d *Dump) scriptLines(f v8.Function) ([]string, error) {
 	h := d.Heap()
 	script, err := h.Object(v8.Value(f.Script))
@@ -109,7 +109,7 @@ func (d *Dump) scriptLines(f v8.Function) ([]string, error) {
 	return strings.Split(lineEnds.Replace(text), "\n"), nil
 }
 
-// lineEnds makes one of all ends of lines that JavaScript has.
+// lineEnds replaces all of JavaScript's line terminators with one.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n")
 
 // WriteText writes the file's name and the lines with their numbers.
@@ -123,11 +123,11 @@ func (s *FunctionSource) WriteText(w io.Writer) error {
 	return err
 }
 
-// Addresses are the function's.
+// Addresses returns the function's address.
 func (s *FunctionSource) Addresses() []v8.Value { return []v8.Value{v8.Value(s.Address)} }
 
-// JSFunction tells what the function v is and where it is defined; if bind() has made
-// it, so is its target.
+// JSFunction returns what the function v is and where it is defined; if v was made by
+// bind(), also its target.
 func (d *Dump) JSFunction(v v8.Value) (*Table, error) {
 	h := d.Heap()
 	target := unbound(h, v)
@@ -158,16 +158,16 @@ func (d *Dump) JSFunction(v v8.Value) (*Table, error) {
 	return t, nil
 }
 
-// A Constructor is what an object was made by.
+// A Constructor is what created an object.
 type Constructor struct {
 	Object   Address `json:"object"`
 	Name     string  `json:"name"`
-	Function *Brief  `json:"function,omitempty"` // none where only the name is known
+	Function *Brief  `json:"function,omitempty"` // nil if only the name is known
 
 	verbose bool
 }
 
-// JSConstructor tells what made the object v.
+// JSConstructor returns what created the object v.
 func JSConstructor(h *v8.Heap, v v8.Value, verbose bool) (*Constructor, error) {
 	o, err := h.Object(v)
 	if err != nil {
@@ -196,10 +196,10 @@ func JSConstructor(h *v8.Heap, v v8.Value, verbose bool) (*Constructor, error) {
 	return c, nil
 }
 
-// maxPrototypes bounds the prototypes of one object that are looked at.
+// maxPrototypes bounds the prototypes of one object that are read.
 const maxPrototypes = 1 << 7
 
-// WriteText writes the name, with the function if asked for.
+// WriteText writes the name, with the function if requested.
 func (c *Constructor) WriteText(w io.Writer) error {
 	text := c.Name
 	if c.verbose && c.Function != nil {
@@ -209,7 +209,7 @@ func (c *Constructor) WriteText(w io.Writer) error {
 	return err
 }
 
-// Addresses are the constructor's.
+// Addresses returns the constructor's address.
 func (c *Constructor) Addresses() []v8.Value {
 	if c.Function == nil {
 		return nil
@@ -217,7 +217,7 @@ func (c *Constructor) Addresses() []v8.Value {
 	return []v8.Value{v8.Value(c.Function.Address)}
 }
 
-// JSArray returns the elements of the JavaScript array v, those that are there.
+// JSArray returns the elements of the JavaScript array v, skipping holes.
 func JSArray(h *v8.Heap, v v8.Value, indices bool) (*Values, error) {
 	o, err := h.Object(v)
 	if err != nil {
@@ -307,7 +307,7 @@ func (c *Closure) WriteText(w io.Writer) error {
 	return all
 }
 
-// Addresses are the variables' values.
+// Addresses returns the variables' values.
 func (c *Closure) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, scope := range c.Scopes {

@@ -10,21 +10,21 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// Bounds on bytes that are shown.
+// Bounds on the bytes shown.
 const (
 	DefaultBytes = 64
 	maxBytes     = 1 << 26
-	maxLookBack  = 1 << 20 // bytes before an address in which the object is looked for that it is in
+	maxLookBack  = 1 << 20 // bytes before an address in which to search for the object that contains it
 )
 
-// Bytes are what the process had in a range of memory.
+// Bytes are the contents of a range of the process's memory.
 type Bytes struct {
 	Address Address `json:"address"`
-	Data    []byte  `json:"data"`            // less than was asked for where memory ends
+	Data    []byte  `json:"data"`            // shorter than requested where memory ends
 	Error   string  `json:"error,omitempty"` // why
 }
 
-// Bytes reads memory; what can be read of it.
+// Bytes reads memory, as far as it can be read.
 func (d *Dump) Bytes(address, length uint64) (*Bytes, error) {
 	if length == 0 {
 		length = DefaultBytes
@@ -43,8 +43,8 @@ func (d *Dump) Bytes(address, length uint64) (*Bytes, error) {
 	return b, nil
 }
 
-// WriteText writes the bytes as mdb's dump does: sixteen a line, from a multiple of
-// sixteen on, with a mark above the first.
+// WriteText writes the bytes as mdb's dump does: sixteen a line, starting at a multiple
+// of sixteen, with a mark above the first.
 func (b *Bytes) WriteText(w io.Writer) error {
 	const width = 16
 	var text strings.Builder
@@ -96,8 +96,7 @@ func dumpHeader(mark int) string {
 	return fmt.Sprintf("%12s  %s  %s\n", "", hex.String(), digits[:mark]+"v"+digits[mark+1:])
 }
 
-// A NodeBuffer is where the bytes of a Buffer, of another view or of an ArrayBuffer
-// are.
+// A NodeBuffer says where the bytes of a Buffer, another view or an ArrayBuffer are.
 type NodeBuffer struct {
 	Object  Address `json:"object"`
 	Address Address `json:"address"` // of the bytes; 0 if there are none
@@ -106,7 +105,7 @@ type NodeBuffer struct {
 	Bytes   *Bytes  `json:"bytes,omitempty"`
 }
 
-// NodeBuffer finds the bytes of the view or ArrayBuffer v, and reads them if asked to.
+// NodeBuffer finds the bytes of the view or ArrayBuffer v, and reads them if requested.
 func (d *Dump) NodeBuffer(v v8.Value, read bool) (*NodeBuffer, error) {
 	h := d.Heap()
 	o, err := h.Object(v)
@@ -142,17 +141,17 @@ func (n *NodeBuffer) WriteText(w io.Writer) error {
 	return err
 }
 
-// Addresses are where the bytes begin.
+// Addresses returns where the bytes begin.
 func (n *NodeBuffer) Addresses() []v8.Value { return []v8.Value{v8.Value(n.Address)} }
 
-// Whatis says what is at an address.
+// Whatis describes what is at an address.
 type Whatis struct {
 	Address Address `json:"address"`
-	Region  string  `json:"region,omitempty"` // the mapping that it is in: "heap", "stack of thread 42", a file
+	Region  string  `json:"region,omitempty"` // the mapping that contains it: "heap", "stack of thread 42", a file
 	Start   Address `json:"start,omitempty"`
 	End     Address `json:"end,omitempty"`
 	Symbol  string  `json:"symbol,omitempty"` // of code or data of a file
-	Object  *Brief  `json:"object,omitempty"` // of V8's that it is, or that it is inside of
+	Object  *Brief  `json:"object,omitempty"` // the V8 object that it is, or that contains it
 	Offset  uint64  `json:"offset,omitempty"` // in that, in bytes
 }
 
@@ -181,7 +180,7 @@ func (d *Dump) Whatis(v v8.Value) (*Whatis, error) {
 	return w, nil
 }
 
-// V8Whatis finds the object of V8's that an address is in.
+// V8Whatis finds the V8 object that contains an address.
 func (d *Dump) V8Whatis(v v8.Value) (*Whatis, error) {
 	w, err := d.Whatis(v)
 	if err == nil && w.Object == nil {
@@ -190,7 +189,7 @@ func (d *Dump) V8Whatis(v v8.Value) (*Whatis, error) {
 	return w, err
 }
 
-// regionName says what a region is for.
+// regionName describes what a region is for.
 func (d *Dump) regionName(r Region) string {
 	if r.File != "" {
 		return r.File
@@ -209,8 +208,8 @@ func (d *Dump) regionName(r Region) string {
 	return "anonymous memory, read-only"
 }
 
-// objectAround returns the object that address is in. It looks for a word before it
-// that is the map of an object which reaches as far as the address.
+// objectAround returns the object that contains address. It searches backward for a word
+// that is the map of an object which extends to the address.
 func (d *Dump) objectAround(address, lowest uint64) (v8.Object, bool) {
 	const block = 4 << 10
 	at := address &^ 7
@@ -218,7 +217,7 @@ func (d *Dump) objectAround(address, lowest uint64) (v8.Object, bool) {
 	for at >= lowest {
 		first := max(lowest, at-min(at, block))
 		words := make([]byte, at-first+8)
-		n, _ := d.ReadAt(words, first) // what can be read is looked at
+		n, _ := d.ReadAt(words, first) // search what can be read
 		for i := n &^ 7; i >= 8; i -= 8 {
 			candidate := first + uint64(i) - 8
 			if o, ok := d.objectAt(candidate); ok && d.reaches(o, address) {
@@ -239,18 +238,18 @@ func (d *Dump) objectAt(address uint64) (v8.Object, bool) {
 	return o, err == nil && o.Address == address
 }
 
-// reaches reports whether address is inside of o.
+// reaches reports whether address is inside o.
 func (d *Dump) reaches(o v8.Object, address uint64) bool {
 	form, ok := d.heap.Form(o.Map)
 	if !ok {
 		return address&^7 == o.Address
 	}
 	head := make([]byte, v8.FormHead)
-	n, _ := d.ReadAt(head, o.Address) // Size tells if it is too little
+	n, _ := d.ReadAt(head, o.Address) // Size reports if it is too little
 	return address < o.Address+uint64(form.Size(head[:n]))
 }
 
-// WriteText writes a line for each thing that is known.
+// WriteText writes a line for each known fact.
 func (w *Whatis) WriteText(to io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is ", w.Address)
@@ -269,7 +268,7 @@ func (w *Whatis) WriteText(to io.Writer) error {
 	return err
 }
 
-// Addresses are the object's; nothing where there is none.
+// Addresses returns the object's address, if there is one.
 func (w *Whatis) Addresses() []v8.Value {
 	if w.Object == nil {
 		return nil

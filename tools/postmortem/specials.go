@@ -9,8 +9,8 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// specials add to an object's contents what its kind keeps elsewhere than in
-// properties, by V8's class name.
+// specials add to an object's contents what its kind stores outside of properties, by
+// V8's class name.
 var specials = map[string]func(h *v8.Heap, o v8.Object, c *contents){
 	"JSMap":                addEntries,
 	"JSSet":                addEntries,
@@ -61,7 +61,7 @@ func addEntries(h *v8.Heap, o v8.Object, c *contents) {
 	}
 }
 
-// addDate writes a Date as its toISOString does.
+// addDate formats a Date as its toISOString does.
 func addDate(h *v8.Heap, o v8.Object, c *contents) {
 	ms, err := h.Date(o)
 	switch {
@@ -219,7 +219,7 @@ func addView(h *v8.Heap, o v8.Object, c *contents) {
 	c.more += v.Length - len(bytes)/v.Size
 }
 
-// elementReaders read the first element of a typed array's bytes, by its type.
+// elementReaders read the first element of a typed array's bytes, by the array's type.
 var elementReaders = map[string]func(b []byte) member{
 	"Int8":         func(b []byte) member { return numberElement(float64(int8(b[0]))) },
 	"Uint8":        func(b []byte) member { return numberElement(float64(b[0])) },
@@ -239,7 +239,7 @@ var elementReaders = map[string]func(b []byte) member{
 	"BigUint64": func(b []byte) member { return bigElement(strconv.FormatUint(binary.LittleEndian.Uint64(b), 10)) },
 }
 
-// half returns the number that an IEEE 754 binary16 is.
+// half converts an IEEE 754 binary16 number.
 func half(bits uint16) float64 {
 	const exponentBits, fractionBits, bias = 5, 10, 15
 	exponent := int(bits >> fractionBits & (1<<exponentBits - 1))

@@ -6,15 +6,15 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// maxFrames bounds a stack: V8's own ends at some 10,000 calls of JavaScript,
-// unless node was told to allow more.
+// maxFrames bounds a stack: V8's own limit is about 10,000 calls of JavaScript, unless
+// node was configured to allow more.
 const maxFrames = 1 << 17
 
 // A Stack is what a thread was doing.
 type Stack struct {
 	Frames    []Frame // leaf first
-	Awaiting  []Frame // what awaits the function that the stack began in, nearest first: on no stack
-	Truncated bool    // deeper than is followed
+	Awaiting  []Frame // what awaits the function in which the stack began, nearest first: not on any stack
+	Truncated bool    // deeper than is unwound
 	Broken    bool    // it ended where no thread begins
 }
 
@@ -22,14 +22,14 @@ type Stack struct {
 type Frame struct {
 	symbolize.Frame // the function, and where it is defined
 
-	PC uint64 // the next instruction, or the one a call returns to; 0 where it was lost
+	PC uint64 // the next instruction, or the one a call returns to; 0 if it was lost
 	FP uint64 // of the frame; 0 for an inlined function, which has none
 
-	// The rest is of JavaScript's frames.
+	// The rest is for JavaScript frames.
 	ExecutingLine   int // in File, from 1; 0 if not known
 	ExecutingColumn int
-	Inlined         bool // by a compiler, in the function of the next frame that is not
-	Construct       bool // called by new, or by super; not known of inlined functions, nor of what is no class and Maglev's code calls
+	Inlined         bool // by a compiler, into the function of the next frame that is not inlined
+	Construct       bool // called by new or super; not known for inlined functions, nor for non-classes called by Maglev code
 	HasCall         bool // Call was read: its arguments may be fewer than their count
 	Call            v8.Call
 	Shared          v8.Value // SharedFunctionInfo
@@ -39,7 +39,7 @@ type Frame struct {
 	Trouble         error    // what could not be read
 }
 
-// Stack returns the calls that a thread is in.
+// Stack returns the calls on a thread's stack.
 func (d *Dump) Stack(t Thread) Stack {
 	w := d.walk(t)
 	w.findConstructors()
@@ -47,7 +47,7 @@ func (d *Dump) Stack(t Thread) Stack {
 	return w.stack
 }
 
-// walk goes up a thread's stack.
+// walk unwinds a thread's stack.
 func (d *Dump) walk(t Thread) *walker {
 	w := &walker{Dump: d, thread: t, exit: d.exitFrame(t)}
 	w.at = unwind.Cursor{PC: t.Registers.PC, Regs: t.Registers.General, Known: 1<<unwind.RegisterCount - 1, Leaf: true}
@@ -61,8 +61,8 @@ func (d *Dump) walk(t Thread) *walker {
 	return w
 }
 
-// findConstructors marks the calls that V8's glue for "new" has made. Maglev's code
-// does without; but a class can be called in no other way.
+// findConstructors marks the calls made by V8's glue for "new". Maglev code does not use
+// that glue; but a class can be called in no other way.
 func (w *walker) findConstructors() {
 	if w.binary == nil {
 		return
@@ -83,8 +83,8 @@ func (w *walker) findConstructors() {
 	}
 }
 
-// isClass reports whether a function is a class's constructor; false where these
-// have no type of their own, in V8 that has no Maglev.
+// isClass reports whether a function is a class's constructor; false if class
+// constructors have no type of their own, as in versions of V8 without Maglev.
 func (d *Dump) isClass(function v8.Value) bool {
 	if d.heap == nil || !d.binary.Release.Functions.ClassConstructor {
 		return false
@@ -93,36 +93,36 @@ func (d *Dump) isClass(function v8.Value) bool {
 	return err == nil && o.Map.Type == d.binary.Layout.LastJSFunction
 }
 
-// A walker goes up one thread's stack.
+// A walker unwinds one thread's stack.
 //
-// Which frames are V8's is decided by their pc. Native code is left by its unwind
-// tables, V8's and other code without by frame pointers. Where the chain breaks,
-// the walk goes on from V8's newest exit frame and leaves a mark.
+// Which frames are V8's is decided by their pc. Native code is unwound by its unwind
+// tables, V8's and other code without tables by frame pointers. Where the chain breaks,
+// unwinding resumes at V8's newest exit frame and marks the gap.
 type walker struct {
 	*Dump
 	thread  Thread
 	at      unwind.Cursor
-	reached uint64 // how far up the stack the walk has come for certain
-	exit    uint64 // V8's newest exit frame, until the walk has met it; 0: none
+	reached uint64 // how far up the stack unwinding has certainly come
+	exit    uint64 // V8's newest exit frame, until it has been reached; 0: none
 	stack   Stack
 
 	frames    []addressRange // V8's, newest first
-	inFrames  bool           // the last of them goes on
-	registers []uint64       // of V8's code that was running
+	inFrames  bool           // the last of them continues
+	registers []uint64       // of V8 code that was running
 }
 
-// A codeKind says what runs at an address.
+// A codeKind classifies the code at an address.
 type codeKind int
 
 const (
-	codeUnknown codeKind = iota // no code that is known
+	codeUnknown codeKind = iota // not known to be code
 	codeNative
 	codeMade    // in memory of no file, and V8 is not known
 	codeBuiltin // V8's own functions, compiled into its file
-	codeJIT     // what V8 made of JavaScript
+	codeJIT     // compiled by V8 from JavaScript
 )
 
-// codeAt says what runs at pc, and of which file's.
+// codeAt returns what kind of code is at pc, and in which part of a file.
 func (d *Dump) codeAt(pc uint64) (codeKind, part) {
 	if p, ok := d.partAt(pc); ok {
 		if p.module != d.v8 || d.binary == nil {
@@ -143,7 +143,7 @@ func (d *Dump) codeAt(pc uint64) (codeKind, part) {
 	return codeJIT, part{}
 }
 
-// isBuiltin reports whether pc, in V8's file, is in a builtin of V8's.
+// isBuiltin reports whether pc, in V8's file, is in one of V8's builtins.
 func (d *Dump) isBuiltin(p part, pc uint64) bool {
 	offset, size := d.binary.Builtins()
 	return pc-p.Start+p.Offset-offset < size
@@ -155,11 +155,11 @@ func (w *walker) push(f symbolize.Frame) *Frame {
 	return &w.stack.Frames[len(w.stack.Frames)-1]
 }
 
-// step pushes one frame, or those that were inlined in one, and goes on to its
-// caller; false when the walk has ended.
+// step pushes one frame, or those that were inlined in one, and moves to its caller; it
+// returns false at the end of the stack.
 func (w *walker) step() bool {
 	kind, p := w.codeAt(w.at.PC)
-	if w.at.PC == 0 && len(w.stack.Frames) > 0 { // the exit frame that was leapt to
+	if w.at.PC == 0 && len(w.stack.Frames) > 0 { // the exit frame at which unwinding resumed
 		kind = codeBuiltin
 	}
 	switch kind {
@@ -183,8 +183,8 @@ func (w *walker) step() bool {
 // native names the machine code at pc.
 func (d *Dump) native(p part, pc uint64) symbolize.Frame { return d.nativeIn(p, pc, pc) }
 
-// called is native for the cursor. A call may be the last instruction of a function
-// that ends the process: it would return to where the next one begins.
+// called is native for the cursor. A call that never returns may be the last instruction
+// of a function: its return address is then the start of the next function.
 func (w *walker) called(p part) symbolize.Frame {
 	if w.at.Leaf {
 		return w.native(p, w.at.PC)
@@ -192,7 +192,7 @@ func (w *walker) called(p part) symbolize.Frame {
 	return w.nativeIn(p, w.at.PC, w.at.PC-1)
 }
 
-// nativeIn names pc by the function that within is in.
+// nativeIn names pc by the function that contains within.
 func (d *Dump) nativeIn(p part, pc, within uint64) symbolize.Frame {
 	f := symbolize.Frame{Module: p.Path, Offset: pc - p.Start + p.Offset}
 	if p.module.elf == nil {
@@ -210,8 +210,8 @@ func (d *Dump) nativeIn(p part, pc, within uint64) symbolize.Frame {
 	return f
 }
 
-// leave goes on to the caller of native code: by its file's unwind table, or else by
-// its frame pointer.
+// leave moves to the caller of native code: by its file's unwind table, or otherwise by
+// the frame pointer.
 func (w *walker) leave(p part) bool {
 	next, err := w.unwound(p)
 	if err == unwind.ErrOutermost {
@@ -221,7 +221,7 @@ func (w *walker) leave(p part) bool {
 		return w.climb()
 	}
 	if w.exit != 0 && next.SP() > w.exit && w.at.SP() < w.exit && next.FP() != w.exit {
-		return w.leap() // JavaScript's frames were passed over
+		return w.leap() // JavaScript frames were skipped
 	}
 	if w.exit != 0 && next.FP() == w.exit {
 		w.exit = 0
@@ -249,7 +249,7 @@ func (w *walker) unwound(p part) (unwind.Cursor, error) {
 // maxFrameBytes bounds the bytes between two frames; threads' stacks are smaller.
 const maxFrameBytes = 16 << 20
 
-// climb goes on to the caller by the frame pointer.
+// climb moves to the caller by the frame pointer.
 func (w *walker) climb() bool {
 	fp, known := w.at.Get(unwind.BP)
 	if fp == w.exit {
@@ -268,7 +268,7 @@ func (w *walker) climb() bool {
 	}
 	kind, p := w.codeAt(pc)
 	if next <= fp || next-fp > maxFrameBytes {
-		// The outermost frame, or the pointer was scratch below it.
+		// The outermost frame, or the frame pointer was scratch below it.
 		if w.exit > w.reached {
 			return w.leap()
 		}
@@ -280,7 +280,7 @@ func (w *walker) climb() bool {
 		return false
 	}
 	if w.exit != 0 && next > w.exit && fp < w.exit {
-		return w.leap() // JavaScript's frames were passed over: the pointer was scratch
+		return w.leap() // JavaScript frames were skipped: the frame pointer was scratch
 	}
 	if next == w.exit {
 		w.exit = 0
@@ -293,7 +293,7 @@ func (w *walker) climb() bool {
 	return true
 }
 
-// leap goes on from V8's newest exit frame, or ends the walk.
+// leap resumes unwinding at V8's newest exit frame, or ends it.
 func (w *walker) leap() bool {
 	fp := w.exit
 	if fp == 0 || fp <= w.reached {

@@ -18,13 +18,13 @@ import (
 	"ustack/tools/postmortem"
 )
 
-// below returns the frames that call the function leaf, which differ from sample
-// to sample no more.
+// below returns the frames that call the function leaf: they no longer differ from sample
+// to sample.
 func below(frames []symbolize.Frame) []symbolize.Frame {
 	return frames[slices.IndexFunc(frames, func(f symbolize.Frame) bool { return f.Name == "leaf" })+1:]
 }
 
-// seen returns the stack that the kernel's walker has seen most in a process.
+// seen returns the stack that the kernel's unwinder has seen most often in a process.
 func seen(p *flamegraph.Profile, pid int) []symbolize.Frame {
 	counts := make(map[string]uint64)
 	var most []symbolize.Frame
@@ -42,7 +42,7 @@ func seen(p *flamegraph.Profile, pid int) []symbolize.Frame {
 	return most
 }
 
-// physical returns a core's frames as the kernel sees them: it knows no inlining.
+// physical returns a core's frames as the kernel sees them: without inlining.
 func physical(s postmortem.Stack) []symbolize.Frame {
 	var frames []symbolize.Frame
 	for _, f := range s.Frames {
@@ -53,8 +53,8 @@ func physical(s postmortem.Stack) []symbolize.Frame {
 	return frames
 }
 
-// TestKernelSeesTheSameStack has the walker in the kernel and this one look at the
-// same processes, which spin in known functions.
+// TestKernelSeesTheSameStack compares the kernel's unwinder with this one on the same
+// processes, which spin in known functions.
 func TestKernelSeesTheSameStack(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range nodetest.Versions {
@@ -79,7 +79,7 @@ func TestKernelSeesTheSameStack(t *testing.T) {
 	}
 }
 
-// sample lets stopped processes run until each was sampled, and stops them.
+// sample lets stopped processes run until each has been sampled, and stops them.
 func sample(t *testing.T, pids []int) *flamegraph.Profile {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,7 +118,7 @@ func compare(t *testing.T, pid int, want []symbolize.Frame) {
 	if len(want) < 10 {
 		t.Fatalf("the kernel has seen %d frames, want 10 or more", len(want))
 	}
-	// Of the C library's functions between main and _start no frame pointer leads on.
+	// From the C library's functions between main and _start, no frame pointer leads further.
 	want, started := want[:len(want)-1], want[len(want)-1]
 	if last := got[len(got)-1]; started.Name != "_start" || last.Name != started.Name {
 		t.Errorf("stacks end in %v and %v, want _start", started, last)

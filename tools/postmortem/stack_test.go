@@ -16,11 +16,11 @@ import (
 	"ustack/tools/core"
 )
 
-// matrix reports whether everything is to be tested with everything: that is
-// for `make test-matrix`, not for each change.
+// matrix reports whether to test every combination: that is for `make test-matrix`, not
+// for each change.
 func matrix() bool { return os.Getenv("USTACK_MATRIX") == "1" }
 
-// A chain is what postmortem_stack.js says of itself.
+// A chain is what postmortem_stack.js reports about itself.
 type chain struct {
 	PID       int                 `json:"pid"`
 	Calls     []nodetest.Call     `json:"calls"`
@@ -28,7 +28,7 @@ type chain struct {
 	Receivers map[string]string   `json:"receivers"`
 }
 
-// startChain returns a process that waits in a chain of calls, and what it says of it.
+// startChain returns a process that waits in a chain of calls, and what it reports.
 func startChain(t *testing.T, version string, flags []string, args ...string) chain {
 	t.Helper()
 	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
@@ -39,7 +39,7 @@ func startChain(t *testing.T, version string, flags []string, args ...string) ch
 	return c
 }
 
-// dumped returns a core of a live process, open.
+// dumped takes a core of a live process and opens it.
 func dumped(t testing.TB, pid int, o Options) *Dump {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "core")
@@ -64,8 +64,8 @@ type call struct {
 	Line, Column int
 }
 
-// scripted returns the calls of functions with a script, and the names of the
-// others that a stack trace shows.
+// scripted returns the calls of functions with a script, and the names of the others
+// that a stack trace shows.
 func scripted(calls []nodetest.Call) (want []call, builtins []string) {
 	for _, c := range calls {
 		switch {
@@ -79,8 +79,8 @@ func scripted(calls []nodetest.Call) (want []call, builtins []string) {
 	return want, builtins
 }
 
-// executing returns the frames of functions with a script, below and with first,
-// as calls, and V8's own as names.
+// executing returns the frames of functions with a script as calls, and the names of V8's
+// own.
 func executing(frames []Frame) (got []call, builtins []string) {
 	for _, f := range frames {
 		switch f.Kind {
@@ -93,7 +93,7 @@ func executing(frames []Frame) (got []call, builtins []string) {
 	return got, builtins
 }
 
-// after returns the frames behind the first of that name.
+// after returns the frames after the first of that name.
 func after(t *testing.T, frames []Frame, name string) []Frame {
 	t.Helper()
 	at := slices.IndexFunc(frames, func(f Frame) bool { return f.Name == name })
@@ -103,7 +103,7 @@ func after(t *testing.T, frames []Frame, name string) []Frame {
 	return frames[at+1:]
 }
 
-// word says what a value is, as postmortem_stack.js does.
+// word describes a value as postmortem_stack.js does.
 func word(t *testing.T, h *v8.Heap, v v8.Value) string {
 	t.Helper()
 	if n, ok := h.Number(v); ok {
@@ -138,9 +138,9 @@ func word(t *testing.T, h *v8.Heap, v v8.Value) string {
 	return class
 }
 
-// checkCalls compares what the chain's functions were given with their frames, and
-// returns how many have arguments. From V8 14.6 on, Maglev's code does not pass
-// what the function that it calls does not declare.
+// checkCalls compares the arguments passed to the chain's functions with their frames,
+// and returns how many have arguments. From V8 14.6 on, Maglev code does not pass
+// arguments that the called function does not declare.
 func checkCalls(t *testing.T, d *Dump, c chain, frames []Frame) int {
 	t.Helper()
 	checked := 0
@@ -190,7 +190,7 @@ func checkChain(t *testing.T, d *Dump, c chain, thread Thread) []Frame {
 	got, _ := executing(frames)
 	for i := range got {
 		if i < len(want) && got[i].Name == "drains" && tierOf(frames, "drains") == symbolize.Maglev {
-			want[i].Column = got[i].Column // its table does not have the calls that "for" makes
+			want[i].Column = got[i].Column // its table lacks the calls that "for" makes
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -210,8 +210,8 @@ func checkChain(t *testing.T, d *Dump, c chain, thread Thread) []Frame {
 	return frames
 }
 
-// checkConstructors compares which calls were made by new, or by super. An inlined one
-// does not show it.
+// checkConstructors compares which calls were made by new or super. An inlined call does
+// not show it.
 func checkConstructors(t *testing.T, calls []nodetest.Call, frames []Frame) {
 	t.Helper()
 	var want, got []string
@@ -236,8 +236,8 @@ func tierOf(frames []Frame, name string) symbolize.Tier {
 	return frames[at].Tier
 }
 
-// inlining are node's flags for functions that are compiled when the program asks
-// for it, callees within.
+// inlining returns node's flags for functions that are compiled when the program requests
+// it, with their callees inlined.
 func inlining(version string, tier symbolize.Tier) ([]string, bool) {
 	flags := []string{"--allow-natives-syntax", "--no-use-osr", "--no-concurrent-recompilation"}
 	if tier == symbolize.Maglev {
@@ -246,7 +246,7 @@ func inlining(version string, tier symbolize.Tier) ([]string, bool) {
 	return flags, true
 }
 
-// usual is the compiler that a version is tested with on each change.
+// usual is the compiler with which a version is tested on each change.
 func usual(version string) symbolize.Tier {
 	at := slices.Index(nodetest.Versions, version)
 	return []symbolize.Tier{
@@ -255,8 +255,8 @@ func usual(version string) symbolize.Tier {
 	}[at]
 }
 
-// TestStackEqualsErrorStack compares the main thread of a core with new
-// Error().stack, for each compiler, and the arguments with what was given.
+// TestStackEqualsErrorStack compares the main thread of a core with new Error().stack,
+// for each compiler, and the arguments with those that were passed.
 func TestStackEqualsErrorStack(t *testing.T) {
 	for _, version := range nodetest.Versions {
 		for _, tier := range nodetest.Tiers {
@@ -281,7 +281,7 @@ func TestStackEqualsErrorStack(t *testing.T) {
 	}
 }
 
-// TestInlinedFunctionsHaveFrames has compilers put functions into their callers.
+// TestInlinedFunctionsHaveFrames has compilers inline functions into their callers.
 func TestInlinedFunctionsHaveFrames(t *testing.T) {
 	for _, version := range nodetest.Versions {
 		for _, tier := range []symbolize.Tier{symbolize.Maglev, symbolize.Turbofan} {
@@ -309,7 +309,7 @@ func TestInlinedFunctionsHaveFrames(t *testing.T) {
 	}
 }
 
-// running returns the thread that runs JavaScript in the isolate at that place.
+// running returns the thread that runs JavaScript in the isolate with that index.
 func running(t *testing.T, d *Dump, isolate int) Thread {
 	t.Helper()
 	isolates := d.Isolates()

@@ -16,9 +16,8 @@ import (
 	"ustack/tools/core"
 )
 
-// TestRunningStacksAreWhole looks at programs at work, at any moment: within V8's
-// interpreter, in a prologue, in the collector, in a loop that was entered in the
-// middle.
+// TestRunningStacksAreWhole examines working programs at random moments: in V8's
+// interpreter, in a prologue, in the collector, in a loop that was entered in the middle.
 func TestRunningStacksAreWhole(t *testing.T) {
 	for _, version := range nodetest.Versions {
 		for _, program := range []string{"mixed.js", "purecpu.js", "gcstress.js"} {
@@ -39,7 +38,7 @@ func TestRunningStacksAreWhole(t *testing.T) {
 	}
 }
 
-// doubt says what is not known of a stack; nothing if all is.
+// doubt returns what is not known about a stack; empty if everything is.
 func doubt(s Stack) string {
 	last := s.Frames[len(s.Frames)-1].Name
 	if s.Broken && strings.HasPrefix(last, "DeoptimizationEntry") {
@@ -72,7 +71,7 @@ func listing(s Stack) string {
 	return b.String()
 }
 
-// TestDamagedCoreIsSurvived turns more and more of a core's bytes into others.
+// TestDamagedCoreIsSurvived changes more and more bytes of a core.
 func TestDamagedCoreIsSurvived(t *testing.T) {
 	c := startChain(t, "24.21.0", nil)
 	path := filepath.Join(t.TempDir(), "core")
@@ -92,7 +91,7 @@ func TestDamagedCoreIsSurvived(t *testing.T) {
 	for range 8 {
 		d, err := Open(t.Context(), path, Options{})
 		if err != nil {
-			break // of its headers, too
+			break // in its headers, too
 		}
 		for _, thread := range d.Threads() {
 			if got := len(d.Stack(thread).Frames); got > maxFrames+1 {
@@ -113,8 +112,8 @@ func TestDamagedCoreIsSurvived(t *testing.T) {
 	}
 }
 
-// TestFunctionsInCHaveNames has a program wait in one of V8's own and in one of
-// Node.js's.
+// TestFunctionsInCHaveNames has a program wait in a C++ function of V8 and in one of
+// Node.js.
 func TestFunctionsInCHaveNames(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "waits.js")
 	text := `const fs = require('fs');
@@ -152,8 +151,8 @@ func TestFunctionsInCHaveNames(t *testing.T) {
 	}
 }
 
-// waitFor returns a core of a process in which a builtin of that name runs: it has
-// said that it is about to.
+// waitFor returns a core of a process in which a builtin of that name is running: the
+// process has announced that it is about to call it.
 func waitFor(t *testing.T, pid int, name string) *Dump {
 	t.Helper()
 	const tries = 20

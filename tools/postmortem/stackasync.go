@@ -7,12 +7,12 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// maxAwaiting bounds how many functions await one another, and the promises between
-// two of them: these may go in a circle.
+// maxAwaiting bounds how many functions await one another, and the promises between two
+// of them: these may form a cycle.
 const maxAwaiting = 1 << 10
 
-// findAwaiting adds what awaits the function that the stack began in, if V8 had it go
-// on after an await of its own.
+// findAwaiting adds what awaits the function in which the stack began, if V8 resumed that
+// function after an await of its own.
 func (w *walker) findAwaiting() {
 	if w.heap == nil {
 		return
@@ -29,8 +29,8 @@ func (w *walker) findAwaiting() {
 	}
 }
 
-// Awaiting returns the functions that await a generator or a call of an async
-// function, nearest first. It follows the first that waits for each promise.
+// Awaiting returns the functions that await a generator or a call of an async function,
+// nearest first. It follows the first waiter of each promise.
 func (d *Dump) Awaiting(generator v8.Value) []Frame {
 	var frames []Frame
 	seen := map[v8.Value]bool{generator: true}
@@ -74,8 +74,8 @@ func (d *Dump) awaiter(generator v8.Value) v8.Value {
 	return 0
 }
 
-// Suspended returns the frame of a generator or of a call of an async function, which
-// is on no thread's stack while it waits.
+// Suspended returns the frame of a generator or of a call of an async function, which is
+// on no thread's stack while it waits.
 func (d *Dump) Suspended(generator v8.Value) Frame {
 	frame := Frame{Frame: symbolize.Frame{Kind: symbolize.JS, Name: symbolize.Unknown}, Offset: -1, Generator: generator}
 	if d.heap == nil {

@@ -10,8 +10,8 @@ import (
 // maxScriptName bounds the characters of a script's name.
 const maxScriptName = 4 << 10
 
-// maxFunctions bounds the functions that are remembered: those of recursive calls
-// are many times on a stack.
+// maxFunctions bounds the functions that are cached: recursive functions are on a stack
+// many times.
 const maxFunctions = 1 << 14
 
 type scriptKey struct {
@@ -21,7 +21,7 @@ type scriptKey struct {
 
 type script struct {
 	name   string
-	source *v8.Source // nil where it cannot be read
+	source *v8.Source // nil if it cannot be read
 }
 
 // function reads a JSFunction.
@@ -49,7 +49,7 @@ func (d *Dump) script(f v8.Function) script {
 	l := &d.binary.Layout
 	for _, field := range []uint16{l.ScriptName, l.ScriptSourceURL} {
 		if name, err := d.word(key.address.Address() + uint64(field)); err == nil && s.name == "" && d.heap != nil {
-			s.name, _, _ = d.heap.Text(v8.Value(name), maxScriptName) // no string: no name
+			s.name, _, _ = d.heap.Text(v8.Value(name), maxScriptName) // not a string: no name
 		}
 	}
 	if source, err := v8.ReadScript(d, *l, f.Script, f.ScriptID); err == nil {
@@ -59,7 +59,7 @@ func (d *Dump) script(f v8.Function) script {
 	return s
 }
 
-// named returns the frame of a function, as to where it is defined.
+// named returns a function's frame with its name and where it is defined.
 func (d *Dump) named(f v8.Function) symbolize.Frame {
 	frame := symbolize.Frame{Kind: symbolize.JS, Name: f.String()}
 	if f.Script == 0 {
@@ -81,8 +81,8 @@ func (w *walker) pushNamed(f v8.Function) *Frame {
 	return frame
 }
 
-// pushFunction pushes the frame of a function that runs code of that kind, after
-// those of the functions that are inlined there.
+// pushFunction pushes the frame of a function that runs code of that kind, after the
+// frames of the functions inlined there.
 func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 	tier, places, trouble := w.places(function, f, kind)
 	last := len(places) - 1
@@ -112,7 +112,7 @@ func (w *walker) pushInlined(p v8.Place, tier symbolize.Tier) {
 	w.execute(frame, f, p.Offset)
 }
 
-// execute notes where in its script a frame is.
+// execute records where in its script a frame is.
 func (d *Dump) execute(frame *Frame, f v8.Function, offset int) {
 	frame.Offset = offset
 	if f.Script == 0 || offset < 0 {
@@ -123,7 +123,7 @@ func (d *Dump) execute(frame *Frame, f v8.Function, offset int) {
 	}
 }
 
-// places returns where the code of that kind at the cursor is in the source: in the
+// places returns the source positions of the code of that kind at the cursor: in the
 // functions that are inlined there, innermost first, and in the frame's own.
 func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbolize.Tier, []v8.Place, error) {
 	own := func(offset int) []v8.Place { return []v8.Place{{Shared: w.sharedOf(function), Offset: offset}} }
@@ -154,7 +154,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	}
 	if c.Tier == symbolize.Baseline {
 		if w.at.Leaf {
-			pc++ // of two bytecodes it is the one that begins there
+			pc++ // of two bytecodes, take the one that begins there
 		}
 		offset, err := w.codes.Baseline(c, fp, pc)
 		return c.Tier, begun(offset, err), err
@@ -172,8 +172,8 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	return c.Tier, places, err
 }
 
-// atEnd returns where in its script a function is whose frame one of V8's builtins
-// takes down. It is -1 where it is not known which builtin runs.
+// atEnd returns where in its script a function is whose frame is being torn down by one
+// of V8's builtins. It is -1 if the running builtin is not known.
 func (w *walker) atEnd() (int, error) {
 	kind, p := w.codeAt(w.at.PC)
 	if kind != codeBuiltin || w.called(p).Name != builtinPrefix+"BaselineLeaveFrame" {

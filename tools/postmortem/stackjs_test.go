@@ -17,9 +17,9 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestBaselineFunctionsAreKnownAsTheyReturn stops a program where V8 looks, before
-// a function of the baseline compiler returns, whether to compile it better. gdb
-// does: it can stop a program on a function of V8's.
+// TestBaselineFunctionsAreKnownAsTheyReturn stops a program where V8, before a function of
+// the baseline compiler returns, checks whether to optimize it. gdb does the stopping: it
+// can break at a function of V8.
 func TestBaselineFunctionsAreKnownAsTheyReturn(t *testing.T) {
 	versions := []string{"24.21.0"}
 	if matrix() {
@@ -28,7 +28,7 @@ func TestBaselineFunctionsAreKnownAsTheyReturn(t *testing.T) {
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			nodetest.Root(t)
-			// Without loops V8 looks when functions return, and then only.
+			// Without loops V8 only checks when functions return.
 			target := startSource(t, version, `
 function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 function again() { fib(20); setImmediate(again); }
@@ -46,9 +46,9 @@ again();`, "--sparkplug", "--no-opt", "--no-maglev")
 	}
 }
 
-// TestStackIsWholeWhereALoopIsEntered stops a program where V8 goes on in the baseline
-// compiler's code, in the middle of a loop: a builtin has made a frame over the
-// accumulator, that has nothing to return to.
+// TestStackIsWholeWhereALoopIsEntered stops a program where V8 continues in the baseline
+// compiler's code, in the middle of a loop: a builtin has built a frame over the
+// accumulator, and the frame has no return address.
 func TestStackIsWholeWhereALoopIsEntered(t *testing.T) {
 	functions := map[string]string{
 		"20.20.2": "_ZN2v88internal12_GLOBAL__N_1L33BaselinePCForNextExecutedBytecodeEmim",
@@ -78,8 +78,8 @@ again();`, "--sparkplug", "--no-opt", "--no-maglev")
 	}
 }
 
-// TestStackIsTheSameWhileAFrameIsBuilt goes through the builtin that builds the frames
-// of baseline code, one instruction after another: the functions are always the same.
+// TestStackIsTheSameWhileAFrameIsBuilt single-steps the builtin that builds the frames of
+// baseline code: the functions are always the same.
 func TestStackIsTheSameWhileAFrameIsBuilt(t *testing.T) {
 	versions, stride := []string{"24.21.0"}, 7
 	if matrix() {
@@ -96,7 +96,7 @@ func TestStackIsTheSameWhileAFrameIsBuilt(t *testing.T) {
 
 func testFrameBeingBuilt(t *testing.T, version string, caller symbolize.Tier, stride int) {
 	nodetest.Root(t)
-	// With short calls V8 runs copies of its builtins, where no symbols are.
+	// With short calls V8 runs copies of its builtins, which have no symbols.
 	flags := []string{
 		"--always-sparkplug", "--no-sparkplug-needs-short-builtins", "--no-short-builtin-calls", "--allow-natives-syntax", "--single-threaded",
 	}
@@ -122,7 +122,7 @@ outer(1e4);
 outer(10);
 console.log('ready');
 for (;;) outer(1e6);`, flags...)
-	const instructions = 22 // of those until it returns
+	const instructions = 22 // until it returns
 	dir := t.TempDir()
 	commands := []string{"break *(&Builtins_BaselineOutOfLinePrologue)", "continue", "delete"}
 	var cores []string
@@ -148,8 +148,8 @@ for (;;) outer(1e6);`, flags...)
 	}
 }
 
-// TestEndlessRegularExpressionIsSeen looks at a program that will not be done with a
-// text: the machine code for the expression is of no function.
+// TestEndlessRegularExpressionIsSeen examines a program that never finishes matching a
+// text: the expression's machine code belongs to no function.
 func TestEndlessRegularExpressionIsSeen(t *testing.T) {
 	versions := []string{"16.20.2", "24.21.0"}
 	if matrix() {
@@ -181,7 +181,7 @@ stuck('a'.repeat(64) + 'b');`, "--no-regexp-tier-up")
 	}
 }
 
-// startSource starts a program whose text is source.
+// startSource starts a program with that source.
 func startSource(t *testing.T, version, source string, flags ...string) *nodetest.Target {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "source.js")
@@ -199,22 +199,22 @@ func gdbCore(t *testing.T, pid int, function string) string {
 	return path
 }
 
-// gdb attaches to a process, carries out commands and lets it go on.
+// gdb attaches to a process, executes commands and detaches.
 func gdb(t *testing.T, pid int, commands ...string) {
 	t.Helper()
 	args := []string{"-nx", "-batch", "-p", strconv.Itoa(pid)}
 	for _, c := range commands {
 		args = append(args, "-ex", c)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // what it waits for may never come
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // what it waits for may never happen
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "gdb", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gdb: %v\n%s", err, out)
 	}
 }
 
-// isReturning reports whether the innermost JavaScript on a stack is code of the
-// baseline compiler that one of V8's builtins takes the frame down for.
+// isReturning reports whether the innermost JavaScript on a stack is code of the baseline
+// compiler whose frame is being torn down by one of V8's builtins.
 func isReturning(d *Dump, s Stack) bool {
 	for _, f := range s.Frames {
 		if f.Kind == symbolize.JS {
@@ -227,7 +227,7 @@ func isReturning(d *Dump, s Stack) bool {
 
 func TestCodeThatIsLostHasNoName(t *testing.T) {
 	w := &walker{Dump: &Dump{}}
-	w.pushCode(codeBuiltin, part{}) // V8's newest exit frame, that something else is written over
+	w.pushCode(codeBuiltin, part{}) // V8's newest exit frame, which has been overwritten
 	if got, want := w.stack.Frames[0].Name, "[code]"; got != want {
 		t.Errorf("name = %q, want %q", got, want)
 	}

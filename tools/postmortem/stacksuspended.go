@@ -8,10 +8,10 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A Waiting is a place in the source where generators or calls of async functions
-// wait: on no thread's stack, for someone to go on with them.
+// A Waiting is a place in the source where generators or calls of async functions wait,
+// on no thread's stack, to be resumed.
 type Waiting struct {
-	Frame      Frame      // of the first; Dump.Awaiting tells what awaits it in turn
+	Frame      Frame      // of the first; Dump.Awaiting returns what awaits it in turn
 	Kind       string     // "async function", "generator" or "async generator"
 	Generators []v8.Value // by address
 }
@@ -25,8 +25,8 @@ var waitingKinds = map[string]string{
 
 var errNoDump = errors.New("find what waits: the objects are of no process")
 
-// Waiting returns where live generators and async functions wait, those that most
-// are at first. A generator that was not begun waits where its function begins.
+// Waiting returns where live generators and async functions wait, the most frequent places
+// first. A generator that has not started waits at the start of its function.
 func (g *Graph) Waiting() ([]Waiting, error) {
 	if g.dump == nil {
 		return nil, errNoDump

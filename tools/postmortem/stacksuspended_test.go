@@ -9,7 +9,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// waits is what postmortem_stack_waits.js says of itself.
+// waits is what postmortem_stack_waits.js reports about itself.
 type waits struct {
 	PID    int            `json:"pid"`
 	File   string         `json:"file"`
@@ -17,8 +17,8 @@ type waits struct {
 	Lines  map[string]int `json:"lines"`
 }
 
-// TestWaitingFunctionsAreCounted compares where generators and async functions wait
-// with what the program says.
+// TestWaitingFunctionsAreCounted compares where generators and async functions wait with
+// what the program reports.
 func TestWaitingFunctionsAreCounted(t *testing.T) {
 	for i, version := range nodetest.Versions {
 		if !matrix() && i%4 != 1 {

@@ -8,17 +8,17 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// maxPrologue bounds the bytes of code that build a frame.
+// maxPrologue bounds the size in bytes of code that builds a frame.
 const maxPrologue = 64
 
 // maxFrameType bounds the types of V8's frames; there are about 35.
 const maxFrameType = 256
 
-// builtinPrefix is before the name of each builtin's symbol.
+// builtinPrefix begins the name of each builtin's symbol.
 const builtinPrefix = "Builtins_"
 
-// slots returns what V8's frame at fp has: the marker of its type, or the function's
-// context, and its function. It is false where no frame can be.
+// slots returns what V8's frame at fp holds: the marker of its type, or the function's
+// context, and its function. It returns false where no frame can be.
 func (w *walker) slots(fp uint64) (marker, function uint64, ok bool) {
 	if fp == 0 || fp&7 != 0 {
 		return 0, 0, false
@@ -32,7 +32,7 @@ func (w *walker) slots(fp uint64) (marker, function uint64, ok bool) {
 	return marker, function, err == nil
 }
 
-// stepV8 is step where the code is V8's.
+// stepV8 is step for V8's code.
 func (w *walker) stepV8(kind codeKind, p part) bool {
 	l := &w.binary.Layout
 	if kind == codeBuiltin && w.deoptimizes(p) {
@@ -76,7 +76,7 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 	leaf := w.at.Leaf
 	switch {
 	case leaf && kind == codeJIT && !w.runs(function):
-		if w.pushCallee(kind) { // the frame at fp is its caller's still
+		if w.pushCallee(kind) { // the frame at fp is still its caller's
 			kind = w.findReturn()
 		}
 	case leaf && kind == codeBuiltin && f.Script != 0:
@@ -90,8 +90,8 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 }
 
 // climbGlue is climb for a frame of V8's glue. A builtin that works within its caller's
-// frame may make one over whatever it has put on the stack, to call C++: then nothing
-// is there to return to, but the next frame is the caller's, a function's.
+// frame may build a frame over whatever it has pushed, to call C++: then that frame has
+// no return address, but the next frame is the caller's, which is a function's.
 func (w *walker) climbGlue() bool {
 	fp := w.at.FP()
 	next, err := w.word(fp)
@@ -111,11 +111,11 @@ func (w *walker) climbGlue() bool {
 	return true
 }
 
-// jit stands for the file of code that V8 made.
+// jit is the module name of code compiled by V8.
 const jit = "[jit]"
 
-// giveUp is for what is not V8's frame after all. The innermost pc is still a fact,
-// another one may be junk.
+// giveUp handles what turns out not to be V8's frame. The innermost pc is still a fact,
+// any other may be junk.
 func (w *walker) giveUp(kind codeKind, p part) bool {
 	if !w.at.Leaf {
 		return w.leap()
@@ -124,7 +124,7 @@ func (w *walker) giveUp(kind codeKind, p part) bool {
 	return w.climb()
 }
 
-// pushCode pushes V8's code that has no frame of its own, or none that can be told.
+// pushCode pushes V8 code that has no frame of its own, or an unidentified one.
 func (w *walker) pushCode(kind codeKind, p part) {
 	f := symbolize.Frame{Name: "[code]", Module: jit, Offset: w.at.PC}
 	if kind == codeBuiltin && w.at.PC != 0 {
@@ -135,7 +135,7 @@ func (w *walker) pushCode(kind codeKind, p part) {
 	w.push(f)
 }
 
-// pushTyped pushes a frame of V8's glue. That of a builtin in C++ also has the
+// pushTyped pushes a frame of V8's glue. The frame of a C++ builtin also has the
 // function.
 func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
 	if marker >= maxFrameType {
@@ -159,8 +159,8 @@ func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
 	w.pushLeft(uint8(marker))
 }
 
-// pushLeft pushes the function in C++ that JavaScript was left by, if the frame is of
-// a type that has it.
+// pushLeft pushes the C++ function through which JavaScript was left, if the frame's type
+// has it.
 func (w *walker) pushLeft(frameType uint8) {
 	l := &w.binary.Layout
 	switch {
@@ -180,8 +180,8 @@ func (w *walker) pushLeft(frameType uint8) {
 	}
 }
 
-// typedName is the name of a frame of V8's glue: its type as DTrace's ustack helper
-// called it, and the builtin that made it.
+// typedName is the name of a frame of V8's glue: what DTrace's ustack helper called its
+// type, and the builtin that made it.
 func typedName(label, builtin string) string {
 	name := "<< " + label + " >>"
 	if builtin != "" {
@@ -190,13 +190,13 @@ func typedName(label, builtin string) string {
 	return name
 }
 
-// labelOf returns the part of a typedName that says the type.
+// labelOf returns the part of a typedName that names the type.
 func labelOf(name string) string {
 	label, _, _ := strings.Cut(name, ">>")
 	return label + ">>"
 }
 
-// runs reports whether pc is in the code of the function.
+// runs reports whether pc is in the function's code.
 func (w *walker) runs(function v8.Value) bool {
 	if w.codes == nil {
 		return false
@@ -206,13 +206,13 @@ func (w *walker) runs(function v8.Value) bool {
 }
 
 // deoptimizes reports whether V8 has taken a function's frame apart to replace it by
-// others: what the frame pointer points to is overwritten.
+// others: the memory at the frame pointer has been overwritten.
 func (w *walker) deoptimizes(p part) bool {
 	return !w.at.Leaf && w.at.PC != 0 && strings.HasPrefix(w.called(p).Name, builtinPrefix+"DeoptimizationEntry")
 }
 
-// runsOwn reports whether the code that V8 made at pc is of no function: a regular
-// expression's, whose frame has other things there.
+// runsOwn reports whether the V8-compiled code at pc belongs to no function: it is a
+// regular expression's, whose frame has a different layout.
 func (w *walker) runsOwn() bool {
 	r, ok := w.region(w.at.PC)
 	if !ok || w.codes == nil {
@@ -222,8 +222,8 @@ func (w *walker) runsOwn() bool {
 	return err == nil && c.Builtin
 }
 
-// pushCallee pushes the innermost function while its code is still building its
-// frame: rdi has it.
+// pushCallee pushes the innermost function while its code is still building its frame: rdi
+// holds the function.
 func (w *walker) pushCallee(kind codeKind) bool {
 	function := v8.Value(w.thread.Registers.General[unwind.DI])
 	f, err := w.function(function)
@@ -247,23 +247,22 @@ func (w *walker) pushCallee(kind codeKind) bool {
 	return true
 }
 
-// maxBegun bounds the bytes that V8's builtin puts on the stack below the frame
-// pointer when it builds a frame for code of the baseline compiler: six slots and,
-// at its end, where it returns to and the frame pointer. No frame that has called a
-// function is as small.
+// maxBegun bounds the bytes that V8's builtin pushes below the frame pointer when it
+// builds a frame for code of the baseline compiler: six slots and, at its end, its return
+// address and the frame pointer. Any frame that has called a function is larger.
 const maxBegun = 8 * 8
 
-// A frameState is whose frame the frame pointer is of while a builtin builds one.
+// A frameState says whose frame the frame pointer refers to while a builtin builds one.
 type frameState int
 
 const (
 	frameOther    frameState = iota // one of the builtin's own, above the function's, or not known
-	frameOfCaller                   // the caller's of the function
+	frameOfCaller                   // the function's caller's
 	frameBuilt                      // the function's
 )
 
-// pushBegun pushes the innermost function while the builtin builds its frame, whose
-// slots cannot be relied on: rdi has the function. It pushes nothing for frameOther.
+// pushBegun pushes the innermost function while the builtin builds its frame, whose slots
+// are not reliable yet: rdi holds the function. It pushes nothing for frameOther.
 func (w *walker) pushBegun(p part) frameState {
 	function := v8.Value(w.thread.Registers.General[unwind.DI])
 	f, err := w.function(function)
@@ -292,15 +291,14 @@ func (w *walker) pushBegun(p part) frameState {
 	if built {
 		return frameBuilt
 	}
-	if returnsTo(sp) { // on top of where the function returns to
+	if returnsTo(sp) { // at the top of the stack is the function's return address
 		w.at.Set(w.at.PC, sp+8, fp)
 	}
 	return frameOfCaller
 }
 
-// findReturn moves the cursor to where the innermost code, which has no frame of
-// its own, returns to: on top of the stack, or under the frame pointer that was
-// just saved.
+// findReturn moves the cursor to the return address of the innermost code, which has no
+// frame of its own: it is at the top of the stack, or follows a frame pointer just saved.
 func (w *walker) findReturn() codeKind {
 	w.at.Leaf = false
 	for i := range uint64(2) {
