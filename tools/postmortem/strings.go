@@ -13,44 +13,44 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// StringOptions say which strings are told of. The zero value tells of all.
+// StringOptions say which strings to report. The zero value reports all.
 type StringOptions struct {
 	Contains string // only those with this in their first 1024 characters
-	Least    int    // only those of so many characters or more
+	Least    int    // only those of at least that many characters
 	Live     bool   // only those that are live
-	Limit    int    // of them; 100 if 0
+	Limit    int    // of the texts reported; 100 if 0
 }
 
 const (
-	maxStringText = 1 << 10 // characters that tell one string from another
-	maxTexts      = 1 << 22 // different strings; those beyond are counted, no more
+	maxStringText = 1 << 10 // characters by which strings are compared
+	maxTexts      = 1 << 22 // different strings; further ones are only counted
 	shownText     = 72      // characters
 )
 
-// A Text is strings that are the same: as far as that is looked at, in their first
-// 1024 characters and their lengths.
+// A Text is strings that are equal, as far as they are compared: in their first 1024
+// characters and their lengths.
 type Text struct {
 	Text    string  `json:"text"`   // its beginning
 	Length  int     `json:"length"` // in UTF-16 code units
 	Count   int     `json:"count"`
-	Bytes   uint64  `json:"bytes"`   // of all these strings, without what they are parts of
+	Bytes   uint64  `json:"bytes"`   // of all these strings, without the strings they are parts of
 	Address Address `json:"address"` // tagged, of one of them
 
 	object ID
-	part   ID // of it, in which its text is
+	part   ID // the part of it that holds its text
 }
 
 // Texts are a process's strings.
 type Texts struct {
-	Texts  []*Text `json:"texts"` // those that take most bytes first
+	Texts  []*Text `json:"texts"` // largest in bytes first
 	Count  int     `json:"count"` // strings
 	Bytes  uint64  `json:"bytes"`
-	More   int     `json:"more"` // different strings that are not told
+	More   int     `json:"more"` // different strings that are not reported
 	Doubts Doubts  `json:"doubts"`
 }
 
-// Strings tells which strings there are, and how often. Once ctx has ended it
-// returns at once, with some of them.
+// Strings returns which strings exist, and how many of each. Once ctx is done it returns
+// at once, with those found so far.
 func (g *Graph) Strings(ctx context.Context, o StringOptions) *Texts {
 	if o.Limit <= 0 {
 		o.Limit = defaultLimit
@@ -90,7 +90,7 @@ func (g *Graph) Strings(ctx context.Context, o StringOptions) *Texts {
 	return t
 }
 
-// keep keeps those texts that take most bytes, and says what they are.
+// keep keeps the texts that take the most bytes, and fills in their contents.
 func (t *Texts) keep(g *Graph, limit int) {
 	slices.SortFunc(t.Texts, func(a, b *Text) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.object, b.object))
@@ -123,7 +123,7 @@ func (t *Texts) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// Addresses are those of one string of each text.
+// Addresses returns the address of one string of each text.
 func (t *Texts) Addresses() []v8.Value {
 	addresses := make([]v8.Value, len(t.Texts))
 	for i, s := range t.Texts {

@@ -10,8 +10,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// rowProgram makes strings each of which consists of the one before and some more, as
-// programs do that add to a string.
+// rowProgram creates strings each of which consists of the previous one and an addition,
+// as programs do that append to a string.
 const rowProgram = `
 const length = Number(process.argv[2]);
 let row = 'the beginning of all';
@@ -21,8 +21,8 @@ console.log('ready ' + JSON.stringify({ characters: row.length }));
 setInterval(() => {}, 1 << 30);
 `
 
-// TestStringsOfARowAreReadOnce has 50,000 strings whose common beginning is as many
-// parts deep: it took minutes to go down to it from each.
+// TestStringsOfARowAreReadOnce has 50,000 strings whose common beginning is as many parts
+// deep: descending to it from each took minutes.
 func TestStringsOfARowAreReadOnce(t *testing.T) {
 	const length = 50_000
 	script := filepath.Join(t.TempDir(), "row.js")
@@ -50,7 +50,7 @@ func TestStringsOfARowAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestRowOfStringsThatComesBackEnds has strings whose first parts they are themselves.
+// TestRowOfStringsThatComesBackEnds has strings that are their own first parts.
 func TestRowOfStringsThatComesBackEnds(t *testing.T) {
 	r := &textReader{parts: map[ID]ID{1: 2, 2: 2, 3: 1}}
 	if got := r.part(1); got != 2 {

@@ -5,28 +5,29 @@ import (
 	"strings"
 )
 
-// A textReader reads the beginnings of strings. A program that makes a string longer
-// again and again leaves a row of them, each of the one before and some more: their
-// common beginning is read once, or else a row would take the square of its length.
+// A textReader reads the beginnings of strings. A program that appends to a string again
+// and again leaves a chain of strings, each made of the previous one and an addition.
+// Their common beginning is read only once; otherwise the time would be quadratic in the
+// length of the chain.
 type textReader struct {
 	*Graph
-	contains string // what is wanted
+	contains string // text that the strings must contain
 	seed     maphash.Seed
-	first    int             // where in a string that consists of two the first one is
-	parts    map[ID]ID       // by string: its first part, if that has all of its beginning
+	first    int             // offset of the first of the two strings that a string consists of
+	parts    map[ID]ID       // by string: its first part, if that holds all of the beginning
 	known    map[ID]readText // by such a part
 }
 
-// A readText is what is kept of a string's beginning.
+// A readText is what is cached of a string's beginning.
 type readText struct {
 	hash   uint64
 	length int  // of the string
-	part   ID   // the string, or the part of it that the text was read from
-	wanted bool // it could be read, and has what it must contain
+	part   ID   // the string, or the part of it from which the text was read
+	wanted bool // it could be read and contains the required text
 }
 
 func (g *Graph) newTextReader(contains string) *textReader {
-	first, _ := g.heap.Offset("ConsString", "first") // no V8 lacks it
+	first, _ := g.heap.Offset("ConsString", "first") // every V8 has it
 	return &textReader{
 		Graph: g, contains: contains, seed: maphash.MakeSeed(), first: first,
 		parts: map[ID]ID{}, known: map[ID]readText{},
@@ -54,8 +55,8 @@ func (r *textReader) beginning(id ID) readText {
 	return readText{maphash.String(r.seed, text), length, id, wanted}
 }
 
-// part returns the innermost first part of a string that has all of its beginning:
-// the string itself if it has no such part.
+// part returns the innermost first part of a string that holds all of its beginning: the
+// string itself if it has no such part.
 func (r *textReader) part(id ID) ID {
 	var passed []ID
 	for {
@@ -67,7 +68,7 @@ func (r *textReader) part(id ID) ID {
 		if !ok {
 			break
 		}
-		r.parts[id] = id // ends a row that comes back here
+		r.parts[id] = id // ends a cyclic chain
 		passed = append(passed, id)
 		id = next
 	}
@@ -77,8 +78,8 @@ func (r *textReader) part(id ID) ID {
 	return id
 }
 
-// longFirst returns the first of the two strings that a string consists of, if that
-// is not shorter than what is read.
+// longFirst returns the first of the two strings that a string consists of, if it is at
+// least as long as what is read.
 func (r *textReader) longFirst(id ID) (ID, bool) {
 	if r.Map(id).Kind != "ConsString" {
 		return 0, false

@@ -13,11 +13,11 @@ import (
 type Thread struct {
 	TID       int
 	Registers Registers
-	Isolate   uint64      // the V8 isolate that it has entered; 0 if none
+	Isolate   uint64      // the V8 isolate it has entered; 0 if none
 	Signal    unix.Signal // that had stopped the process before; 0 if none
 }
 
-// Registers are a thread's on x86-64.
+// Registers are the registers of a thread on x86-64.
 type Registers struct {
 	PC, SP, FP uint64
 	FSBase     uint64                       // the thread pointer
@@ -47,7 +47,7 @@ func registersOf(general []byte) Registers {
 	return r
 }
 
-// Threads are the process's threads, the one that the core is about first.
+// Threads returns the process's threads, starting with the one that the core is about.
 func (d *Dump) Threads() []Thread { return d.threads }
 
 // findThreads reads the threads' registers and isolates.
@@ -60,26 +60,26 @@ func (d *Dump) findThreads() {
 	}
 }
 
-// A Signal is what has ended a process.
+// A Signal is what ended a process.
 type Signal struct {
 	Number  unix.Signal
-	Code    int    // SI_*, such as how a fault came about; negative if a process sent it
-	Address uint64 // of a fault: what was accessed
+	Code    int    // SI_*, such as the cause of a fault; negative if a process sent the signal
+	Address uint64 // of a fault: the address accessed
 	Sender  int    // PID of the process that sent it; 0 for a fault
 }
 
-// siginfo_t: fields that all signals have, and two that depend on what it is.
+// siginfo_t: fields that all signals have, and two whose meaning depends on the signal.
 const (
 	siginfoCode   = 8
 	siginfoUnion  = 16
 	siginfoSize   = 24
 	faults        = 1<<unix.SIGILL | 1<<unix.SIGBUS | 1<<unix.SIGFPE | 1<<unix.SIGSEGV | 1<<unix.SIGTRAP
-	stops         = 1<<unix.SIGSTOP | 1<<unix.SIGTSTP | 1<<unix.SIGTTIN | 1<<unix.SIGTTOU // end nothing
+	stops         = 1<<unix.SIGSTOP | 1<<unix.SIGTSTP | 1<<unix.SIGTTIN | 1<<unix.SIGTTOU // do not end a process
 	maxSignal     = 63
-	siginfoKernel = 0x80 // SI_KERNEL: a fault whose address is not known
+	siginfoKernel = 0x80 // SI_KERNEL: a fault at an unknown address
 )
 
-// Signal is why there is a core; false if it was taken of a process that ran.
+// Signal returns why there is a core; false if it was taken of a running process.
 func (d *Dump) Signal() (Signal, bool) {
 	threads := d.core.Threads()
 	if len(threads) == 0 {

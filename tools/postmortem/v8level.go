@@ -10,18 +10,18 @@ import (
 	"ustack/symbolize/v8"
 )
 
-const maxBrief = 255 // characters of a string that are shown beside it, as mdb_v8 shows
+const maxBrief = 255 // characters shown of a string next to its address, as in mdb_v8
 
-// A Brief says in a few words what one of V8's values is.
+// A Brief is a short description of a V8 value.
 type Brief struct {
-	Address Address `json:"address"`         // tagged; of a small integer its word
+	Address Address `json:"address"`         // tagged; for a small integer, its word
 	Kind    string  `json:"kind"`            // V8's class: "JSObject", "ConsString", "SMI"
 	Class   string  `json:"class,omitempty"` // of a JavaScript object: its constructor
 	Text    string  `json:"text,omitempty"`  // of a string, number, symbol, function, script …
 	Weak    bool    `json:"weak,omitempty"`
 }
 
-// BriefOf says what v is. What cannot be read has the kind "<bad>".
+// BriefOf describes v. What cannot be read has the kind "<bad>".
 func BriefOf(h *v8.Heap, v v8.Value) Brief {
 	b := Brief{Address: Address(v), Kind: "SMI", Weak: v.IsWeak()}
 	if n, ok := v.Smi(); ok {
@@ -44,7 +44,7 @@ func BriefOf(h *v8.Heap, v v8.Value) Brief {
 	return b
 }
 
-// kindName is V8's class of o.
+// kindName returns o's V8 class.
 func kindName(o v8.Object) string {
 	if o.Map.Kind == "" {
 		return fmt.Sprintf("type %d", o.Map.Type)
@@ -67,7 +67,7 @@ func (b *Brief) describe(h *v8.Heap, o v8.Object) {
 			b.Text = "bound " + f.String()
 		}
 	case h.IsReceiver(o):
-		b.Class, _ = h.Class(o) // what it cannot say is not said
+		b.Class, _ = h.Class(o) // empty if it cannot be read
 	default:
 		b.describeInternal(h, o)
 	}
@@ -96,7 +96,7 @@ func (b *Brief) describeInternal(h *v8.Heap, o v8.Object) {
 	}
 }
 
-// briefText returns the beginning of a string, nothing if v is none.
+// briefText returns the beginning of a string, empty if v is not a string.
 func briefText(h *v8.Heap, v v8.Value) string {
 	o, err := h.Object(v)
 	if err != nil || !h.IsString(o) {
@@ -112,7 +112,7 @@ func briefText(h *v8.Heap, v v8.Value) string {
 	return text
 }
 
-// String is what mdb_v8 shows in brackets: "JSObject: Server", "SMI: value = 1".
+// String returns what mdb_v8 shows in brackets: "JSObject: Server", "SMI: value = 1".
 func (b Brief) String() string {
 	text := b.Kind
 	switch {
@@ -131,16 +131,16 @@ func (b Brief) String() string {
 	return text
 }
 
-// WriteText writes the value's word and what it is.
+// WriteText writes the value's word and description.
 func (b Brief) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "0x%s: %s\n", b.Address, b)
 	return err
 }
 
-// Addresses are the value itself.
+// Addresses returns the value itself.
 func (b Brief) Addresses() []v8.Value { return []v8.Value{v8.Value(b.Address)} }
 
-// V8String is a string with how V8 keeps it.
+// A V8String is a string and how V8 represents it.
 type V8String struct {
 	Address Address `json:"address"`
 	Length  int     `json:"length"` // in UTF-16 code units
@@ -149,24 +149,24 @@ type V8String struct {
 	Parts   *Part   `json:"parts,omitempty"`
 }
 
-// A Part is a string that another is made of, or that one itself.
+// A Part is a string from which another is made, or that string itself.
 type Part struct {
 	Address Address `json:"address"`
 	Kind    string  `json:"kind"`
 	Length  int     `json:"length"`
 	Offset  int     `json:"offset,omitempty"` // of a slice, in its parent
-	Text    string  `json:"text,omitempty"`   // of what has no parts
+	Text    string  `json:"text,omitempty"`   // if it has no parts
 	Parts   []*Part `json:"parts,omitempty"`
 	Trouble string  `json:"trouble,omitempty"`
 }
 
-// Bounds on how a string is taken apart.
+// Bounds on how far a string is taken apart.
 const (
 	maxStringDepth = 1 << 6
 	maxStringParts = 1 << 10
 )
 
-// V8Str reads the string v, with its parts if asked for.
+// V8Str reads the string v, with its parts if requested.
 func V8Str(h *v8.Heap, v v8.Value, withParts bool) (*V8String, error) {
 	o, err := h.Object(v)
 	if err != nil {
@@ -187,7 +187,7 @@ func V8Str(h *v8.Heap, v v8.Value, withParts bool) (*V8String, error) {
 	return s, nil
 }
 
-// partOf describes the string v, and what it is made of.
+// partOf describes the string v and its parts.
 func partOf(h *v8.Heap, v v8.Value, depth int, left *int) *Part {
 	p := &Part{Address: Address(v)}
 	*left--
@@ -223,12 +223,12 @@ func partOf(h *v8.Heap, v v8.Value, depth int, left *int) *Part {
 	return p
 }
 
-// stringParts are the fields of strings that refer to others.
+// stringParts are the fields in which strings refer to others.
 var stringParts = map[string][]string{
 	"ConsString": {"first", "second"}, "SlicedString": {"parent"}, "ThinString": {"actual"},
 }
 
-// WriteText writes the text, after its parts if these are there.
+// WriteText writes the text, after its parts if there are any.
 func (s *V8String) WriteText(w io.Writer) error {
 	if s.Parts != nil {
 		if err := s.Parts.write(w, ""); err != nil {
@@ -243,11 +243,11 @@ func (s *V8String) WriteText(w io.Writer) error {
 	return err
 }
 
-// Addresses are the string's.
+// Addresses returns the string's address.
 func (s *V8String) Addresses() []v8.Value { return []v8.Value{v8.Value(s.Address)} }
 
 func (p *Part) write(w io.Writer, margin string) error {
-	fmt.Fprintf(w, "%s%s %s\n", margin, p.Address, p.Kind) // an error comes again below
+	fmt.Fprintf(w, "%s%s %s\n", margin, p.Address, p.Kind) // an error is returned again below
 	_, err := fmt.Fprintf(w, "%s    length: %d\n", margin, p.Length)
 	switch {
 	case p.Trouble != "":
@@ -264,21 +264,21 @@ func (p *Part) write(w io.Writer, margin string) error {
 	return err
 }
 
-// Values are words of V8's in order, such as the elements of an array.
+// Values are V8 words in order, such as the elements of an array.
 type Values struct {
-	Address Address   `json:"address,omitempty"` // of what holds them, if something does
+	Address Address   `json:"address,omitempty"` // of the object that holds them, if there is one
 	Values  []Indexed `json:"values"`
 
 	indices bool
 }
 
-// An Indexed is a value with the index that it has where it was found.
+// An Indexed is a value with its index.
 type Indexed struct {
 	Index int `json:"index"`
 	Brief
 }
 
-// WriteText writes an address a line, with its index and what it is if asked for.
+// WriteText writes an address per line, with its index and description if requested.
 func (a *Values) WriteText(w io.Writer) error {
 	for _, v := range a.Values {
 		text := v.Address.String()
@@ -295,10 +295,10 @@ func (a *Values) WriteText(w io.Writer) error {
 	return nil
 }
 
-// unboxed is the kind of a number that an array holds without an object.
+// unboxed is the kind of a number that an array holds without a heap object.
 const unboxed = "double"
 
-// Addresses are the values.
+// Addresses returns the values.
 func (a *Values) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, v := range a.Values {

@@ -10,7 +10,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// leakyVersions are those on which V8's own objects of leaky.js are looked at.
+// leakyVersions are those on which V8's own objects in leaky.js are tested.
 func leakyVersions() []string {
 	if matrix() {
 		return nodetest.Versions
@@ -18,14 +18,14 @@ func leakyVersions() []string {
 	return []string{anyVersion, "26.10.0"}
 }
 
-// A leaky is a core of leaky.js with what is known to be in it.
+// A leaky is a core of leaky.js and what is known to be in it.
 type leaky struct {
 	*Dump
 	t       *testing.T
 	objects *Graph
 }
 
-// TestLeakyProgramIsUnderstood looks at one core of each version in many ways.
+// TestLeakyProgramIsUnderstood examines one core of each version in many ways.
 func TestLeakyProgramIsUnderstood(t *testing.T) {
 	for _, version := range leakyVersions() {
 		t.Run(version, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestLeakyProgramIsUnderstood(t *testing.T) {
 	}
 }
 
-// of returns the objects of a class that is the program's own, without its prototype.
+// of returns the objects of one of the program's own classes, without its prototype.
 func (l leaky) of(class string) []v8.Value {
 	l.t.Helper()
 	var found []v8.Value

@@ -9,7 +9,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A Table is what one of V8's objects has, as rows of a name and a value.
+// A Table shows a V8 object as rows of a name and a value.
 type Table struct {
 	Title string `json:"title"`
 	Rows  []Row  `json:"rows"`
@@ -17,7 +17,7 @@ type Table struct {
 	value v8.Value // what the table is about
 }
 
-// A Row is a name with a text, or with one of V8's values.
+// A Row is a name with a text or a V8 value.
 type Row struct {
 	Name  string `json:"name"`
 	Text  string `json:"text,omitempty"`
@@ -33,7 +33,7 @@ func (t *Table) addValue(h *v8.Heap, name string, v v8.Value) {
 	t.Rows = append(t.Rows, Row{Name: name, Value: &brief})
 }
 
-// addField adds a field of o, if V8's version has it.
+// addField adds a field of o, if this version of V8 has it.
 func (t *Table) addField(h *v8.Heap, o v8.Object, class, field string) {
 	if v, err := h.FieldOf(o, class, field); err == nil {
 		t.addValue(h, strings.ReplaceAll(field, "_", " "), v)
@@ -55,7 +55,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	return err
 }
 
-// Addresses are what the table is about.
+// Addresses returns what the table is about.
 func (t *Table) Addresses() []v8.Value { return []v8.Value{t.value} }
 
 // object reads v and checks that it is one of the kinds.
@@ -72,7 +72,7 @@ func object(h *v8.Heap, v v8.Value, kinds ...string) (v8.Object, error) {
 	return o, fmt.Errorf("it is a %s, no %s", kindName(o), strings.Join(kinds, " or "))
 }
 
-// V8Function tells what V8 keeps of the function v.
+// V8Function returns what V8 stores about the function v.
 func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 	h := d.Heap()
 	o, err := object(h, v, "JSFunction")
@@ -97,7 +97,7 @@ func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 	return t, nil
 }
 
-// place says where a function is defined, as people look for it.
+// place returns where a function is defined, in readable form.
 func (d *Dump) place(f v8.Function) string {
 	frame := d.named(f)
 	switch {
@@ -131,7 +131,7 @@ func (d *Dump) codeOf(function v8.Value) (v8.Code, error) {
 	return v8.Code{}, all
 }
 
-// V8Code tells where the machine code of a function, or of a Code object, is.
+// V8Code returns where the machine code of a function, or of a Code object, is.
 func (d *Dump) V8Code(v v8.Value) (*Table, error) {
 	h := d.Heap()
 	o, err := object(h, v, "JSFunction", "Code")
@@ -165,7 +165,7 @@ func (d *Dump) V8Code(v v8.Value) (*Table, error) {
 	return t, nil
 }
 
-// V8Context tells which variables the Context v holds.
+// V8Context returns the variables that the Context v holds.
 func V8Context(h *v8.Heap, v v8.Value) (*Table, error) {
 	o, err := object(h, v, "Context")
 	if err != nil {
@@ -188,7 +188,7 @@ func V8Context(h *v8.Heap, v v8.Value) (*Table, error) {
 	return t, nil
 }
 
-// V8Scope tells what the ScopeInfo v says of its scope.
+// V8Scope returns what the ScopeInfo v says about its scope.
 func V8Scope(h *v8.Heap, v v8.Value) (*Table, error) {
 	o, err := object(h, v, "ScopeInfo")
 	if err != nil {
@@ -211,7 +211,7 @@ func V8Scope(h *v8.Heap, v v8.Value) (*Table, error) {
 	return t, nil
 }
 
-// V8Map tells how objects with the map v are laid out; v may be one of them.
+// V8Map returns how objects with the map v are laid out; v may be such an object.
 func V8Map(h *v8.Heap, v v8.Value) (*Table, error) {
 	o, err := h.Object(v)
 	if err != nil {
@@ -263,8 +263,8 @@ func propertiesText(m *v8.Map) string {
 	return fmt.Sprint(m.Own)
 }
 
-// V8Internal returns the words that an embedder keeps in the object v; the one with
-// an index, if that is not below 0.
+// V8Internal returns the words that an embedder stores in the object v; only the one
+// with that index, if index is not negative.
 func V8Internal(h *v8.Heap, v v8.Value, index int) (*Values, error) {
 	o, err := h.Object(v)
 	if err != nil {
@@ -288,7 +288,7 @@ func V8Internal(h *v8.Heap, v v8.Value, index int) (*Values, error) {
 	return values, nil
 }
 
-// rawBrief is BriefOf for a word that need not be one of V8's values.
+// rawBrief is BriefOf for a word that need not be a V8 value.
 func rawBrief(h *v8.Heap, v v8.Value) Brief {
 	b := BriefOf(h, v)
 	if _, isSmi := v.Smi(); isSmi && v != 0 || b.Kind == "<bad>" {
@@ -297,7 +297,7 @@ func rawBrief(h *v8.Heap, v v8.Value) Brief {
 	return b
 }
 
-// V8Array returns the elements of a FixedArray or of another array of V8's own.
+// V8Array returns the elements of a FixedArray or of another internal V8 array.
 func V8Array(h *v8.Heap, v v8.Value) (*Values, error) {
 	o, err := h.Object(v)
 	if err != nil {
@@ -320,13 +320,13 @@ const maxArray = 1 << 20
 // V8Isolates are the instances of V8 in the process.
 type V8Isolates []V8Isolate
 
-// A V8Isolate is one of them.
+// A V8Isolate is one instance of V8.
 type V8Isolate struct {
 	Address Address `json:"address"`
-	Threads []int   `json:"threads"` // TIDs; first the one that runs its JavaScript
+	Threads []int   `json:"threads"` // TIDs; the one that runs its JavaScript is first
 }
 
-// WriteText writes a line for each.
+// WriteText writes a line for each isolate.
 func (l V8Isolates) WriteText(w io.Writer) error {
 	for _, isolate := range l {
 		threads := strings.Trim(fmt.Sprint(isolate.Threads), "[]")
@@ -337,7 +337,7 @@ func (l V8Isolates) WriteText(w io.Writer) error {
 	return nil
 }
 
-// V8Isolates lists the process's isolates, that of the first thread first.
+// V8Isolates lists the process's isolates, starting with the first thread's.
 func (d *Dump) V8Isolates() V8Isolates {
 	list := V8Isolates{}
 	for _, isolate := range d.Isolates() {

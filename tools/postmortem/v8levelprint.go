@@ -14,17 +14,17 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// maxClassDepth bounds how many classes one is derived from.
+// maxClassDepth bounds the length of a chain of base classes.
 const maxClassDepth = 16
 
-// V8Printed is one of V8's objects with the fields that are known of its class and
-// of those that it is derived from.
+// V8Printed is a V8 object with the known fields of its class and of that class's base
+// classes.
 type V8Printed struct {
 	Brief
 	Classes []PrintedClass `json:"classes"` // the object's own first
 }
 
-// A PrintedClass is a class with what an object of it has in its fields.
+// A PrintedClass is a class with the contents of an object's fields.
 type PrintedClass struct {
 	Name   string         `json:"name"`
 	Fields []PrintedField `json:"fields"`
@@ -35,11 +35,11 @@ type PrintedField struct {
 	At    Address `json:"at"` // untagged
 	Name  string  `json:"name"`
 	Word  Address `json:"word"`
-	Value *Brief  `json:"value,omitempty"` // of a field that holds one
-	Raw   string  `json:"raw,omitempty"`   // of another
+	Value *Brief  `json:"value,omitempty"` // of a field that holds a value
+	Raw   string  `json:"raw,omitempty"`   // of any other field
 }
 
-// V8Print reads the fields of the object v, or says what small integer it is.
+// V8Print reads the fields of the object v, or shows v as a small integer.
 func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
 	h := d.Heap()
 	p := &V8Printed{Brief: BriefOf(h, v)}
@@ -71,8 +71,8 @@ func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
 	return p, nil
 }
 
-// within reports whether o has a field that an object of its class may lack: a
-// function its prototype, and what is no embedder's its fields.
+// within reports whether o has a field that objects of its class may lack: a function's
+// prototype, and the embedder's fields of an object that is not an embedder's.
 func within(o v8.Object, f v8.ClassField) bool {
 	if f.Name == "internal_fields" && o.Map.Kind != "JSApiObject" {
 		return false
@@ -100,8 +100,7 @@ func (d *Dump) field(o v8.Object, f v8.ClassField) PrintedField {
 	return p
 }
 
-// WriteText writes the object as mdb_v8's v8print does: each class around the one
-// that it is derived from.
+// WriteText writes the object as mdb_v8's v8print does: each class around its base class.
 func (p *V8Printed) WriteText(w io.Writer) error {
 	if len(p.Classes) == 0 {
 		_, err := fmt.Fprintf(w, "%v\n", p.Brief)
@@ -110,8 +109,8 @@ func (p *V8Printed) WriteText(w io.Writer) error {
 	return writeClasses(w, p.Address, p.Classes, "")
 }
 
-// writeClasses writes the first of the classes with the rest inside it. Classes
-// without fields share a line.
+// writeClasses writes the first of the classes with the rest inside it. Classes without
+// fields share a line.
 func writeClasses(w io.Writer, address Address, classes []PrintedClass, margin string) error {
 	names := []string{classes[0].Name}
 	for len(classes[0].Fields) == 0 && len(classes) > 1 {
@@ -134,7 +133,7 @@ func writeClasses(w io.Writer, address Address, classes []PrintedClass, margin s
 	return errors.Join(err, endErr)
 }
 
-// V8Classes are the classes that are known of the program's V8.
+// V8Classes are the known classes of the program's V8.
 type V8Classes struct {
 	Classes []v8.Class
 }
@@ -161,7 +160,7 @@ func (c *V8Classes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// WriteText writes the names, a line each; one class alone with its fields.
+// WriteText writes the names, one per line; a single class with its fields.
 func (c *V8Classes) WriteText(w io.Writer) error {
 	var err error
 	for _, class := range c.Classes {
@@ -181,7 +180,7 @@ func (c *V8Classes) WriteText(w io.Writer) error {
 	return err
 }
 
-// v8Classes returns the classes that are known of the process's V8, by name.
+// v8Classes returns the known classes of the process's V8, by name.
 func (d *Dump) v8Classes() []v8.Class {
 	if d.classes == nil {
 		d.classes = d.binary.Classes()
@@ -189,8 +188,8 @@ func (d *Dump) v8Classes() []v8.Class {
 	return d.classes
 }
 
-// V8Classes returns all classes, or the one of that name; of that, a field alone if
-// it is named.
+// V8Classes returns all classes, or the one of that name; only that class's field if
+// field is given.
 func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
 	if d.binary == nil {
 		return nil, v8.ErrNotV8
@@ -214,7 +213,7 @@ func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
 	return &V8Classes{[]v8.Class{c}}, nil
 }
 
-// Numbered are V8's names for numbers: of instance types, or of frames.
+// Numbered are numbers with V8's names: of instance types, or of frame types.
 type Numbered []NumberedName
 
 // A NumberedName is a number with V8's names for it.
@@ -224,7 +223,7 @@ type NumberedName struct {
 	Class  string `json:"class,omitempty"`
 }
 
-// WriteText writes a line for each.
+// WriteText writes a line for each number.
 func (n Numbered) WriteText(w io.Writer) error {
 	for _, t := range n {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%5d  %-40s %s", t.Number, t.Name, t.Class), " ")); err != nil {
@@ -234,7 +233,7 @@ func (n Numbered) WriteText(w io.Writer) error {
 	return nil
 }
 
-// V8Types returns the instance types that are known of the program's V8.
+// V8Types returns the known instance types of the program's V8.
 func (d *Dump) V8Types() (Numbered, error) {
 	if d.binary == nil {
 		return nil, v8.ErrNotV8
@@ -246,7 +245,7 @@ func (d *Dump) V8Types() (Numbered, error) {
 	return list, nil
 }
 
-// V8FrameTypes returns the types of frames that the program's V8 has.
+// V8FrameTypes returns the frame types of the program's V8.
 func (d *Dump) V8FrameTypes() (Numbered, error) {
 	if d.binary == nil {
 		return nil, v8.ErrNotV8

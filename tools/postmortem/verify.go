@@ -13,27 +13,26 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// Bounds of what of a process is verified.
+// Bounds on what is verified of a process.
 const (
 	maxVerifiedPages = 64 // of each space
 	minObjects       = 1000
-	minFunctions     = 100     // of Node.js, which has some thousand
-	maxVerifiedText  = 1 << 12 // characters of a function's text in which its name is looked for
+	minFunctions     = 100     // of Node.js, which has several thousand
+	maxVerifiedText  = 1 << 12 // characters of a function's text in which its name is searched
 )
 
-// A verification is what the checks have of a process.
+// A verification is what the checks know about a process.
 type verification struct {
 	dump    *Dump
 	objects *Objects
-	strings map[string]bool // that V8 keeps once, of those that are in the pages
+	strings map[string]bool // internalized strings found in the pages
 	values  map[string]bool // undefined, null and the like
-	names   map[string]bool // of Node.js's own functions
-	texts   int             // of these functions that have their name in their text
-	others  int             // that do not
+	names   map[string]bool // of Node.js's functions
+	texts   int             // functions of Node.js that have their name in their text
+	others  int             // those that do not
 }
 
-// layoutChecks are what holds in a process of every V8, if it is read by the right
-// layout.
+// layoutChecks hold in a process of any V8 if it is read with the right layout.
 var layoutChecks = []struct {
 	name  string
 	holds func(*verification) error
@@ -47,8 +46,8 @@ var layoutChecks = []struct {
 	{"stacks", (*verification).checkStacks},
 }
 
-// verify returns which of the checks does not hold in a process whose V8 is read as
-// release r, without being known to be laid out so.
+// verify returns an error for the first check that fails in a process whose V8 is read
+// as release r without being known to have that layout.
 func (d *Dump) verify(ctx context.Context, r *release.Release) error {
 	if d.heap == nil {
 		return errors.New("its metadata lacks what reading objects takes")
@@ -70,12 +69,12 @@ func (v *verification) check(name string, holds func(*verification) error) (err 
 	return holds(v)
 }
 
-// checkTypes compares the types that the release has with those of metadata.
+// checkTypes compares the release's types with those in the metadata.
 func (v *verification) checkTypes() error {
 	return v.dump.binary.CheckTypes()
 }
 
-// checkPages takes the pages to verify: some of each space.
+// checkPages selects the pages to verify: some of each space.
 func (v *verification) checkPages() error {
 	pages := FindPages(v.dump, &v.dump.binary.Release.Pages)
 	spaces := map[string]int{}
@@ -92,7 +91,7 @@ func (v *verification) checkPages() error {
 	return nil
 }
 
-// checkObjects goes through the pages from object to object.
+// checkObjects walks the pages from object to object.
 func (v *verification) checkObjects() error {
 	if err := v.objects.walk(context.Background()); err != nil {
 		return err
@@ -102,7 +101,7 @@ func (v *verification) checkObjects() error {
 	for _, p := range v.objects.Pages() {
 		bytes += p.End - p.Start
 	}
-	const lostPart = 2000 // V8 leaves what was there in memory for its next objects
+	const lostPart = 2000 // V8 does not clear memory that it reserves for its next objects
 	switch n := v.objects.Len(); {
 	case n < minObjects:
 		return fmt.Errorf("only %d objects are found", n)
@@ -115,7 +114,7 @@ func (v *verification) checkObjects() error {
 	return nil
 }
 
-// see notes what the checks that follow look for.
+// see records what the later checks need.
 func (v *verification) see(o v8.Object) {
 	h := v.dump.heap
 	switch {
@@ -130,7 +129,7 @@ func (v *verification) see(o v8.Object) {
 	}
 }
 
-// seeFunction notes a function of Node.js's own, and whether its name is in its text.
+// seeFunction records a function of Node.js, and whether its name is in its text.
 func (v *verification) seeFunction(o v8.Object) {
 	h := v.dump.heap
 	f, err := h.Function(o)
@@ -171,8 +170,8 @@ func (v *verification) checkValues() error {
 	return lacking(v.values, "undefined", "null", "true", "false")
 }
 
-// checkFunctions looks for functions that Node.js makes as it starts, and for the
-// names of all its own in their texts. Some have names that were computed.
+// checkFunctions checks for functions that Node.js creates on startup, and for the names
+// of all its functions in their texts. Some have computed names.
 func (v *verification) checkFunctions() error {
 	if v.texts < minFunctions || v.others > v.texts {
 		return fmt.Errorf("%d have their name in their text, %d have not", v.texts, v.others)
@@ -192,7 +191,7 @@ func (v *verification) checkStacks() error {
 	return nil
 }
 
-// lacking returns an error for the first of names that is not there.
+// lacking returns an error for the first of names that is missing.
 func lacking(there map[string]bool, names ...string) error {
 	for _, name := range names {
 		if !there[name] {

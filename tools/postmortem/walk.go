@@ -11,41 +11,41 @@ import (
 const (
 	wordSize   = 8
 	maxObjects = 1 << 31 // in a core: an ID is 32 bits
-	maxStrange = 1 << 16 // words remembered not to be maps
+	maxStrange = 1 << 16 // words cached as not being maps
 )
 
-// An ID is an object's number in Objects: they are counted by address, from 0.
+// An ID is an object's number in Objects: objects are numbered by address, from 0.
 type ID uint32
 
-// Objects are all objects that a process's heaps hold, live or not. It is not for
+// Objects are all objects in a process's heaps, live or not. It is not safe for
 // concurrent use.
 type Objects struct {
 	memory Memory
 	heap   *v8.Heap
-	mapped []Page // all that V8 has, those included whose objects have moved away
+	mapped []Page // all of V8's, including those whose objects have moved away
 	pages  []pageObjects
 	at     pageTable
 	kinds  []objectKind
-	known  map[uint64]int32 // index of kinds by the word that refers to a map; below zero: it refers to none
+	known  map[uint64]int32 // index of kinds by the word that refers to a map; negative: it does not refer to one
 	kind   []uint32         // by ID: index of kinds
 	words  []uint32         // by ID: size
 
 	moving   bool                // a collection was moving objects: see collection.go
-	anchors  map[uint64][]uint64 // addresses where objects are known to begin, in order, by their page's
-	lostMaps map[uint64]uint64   // words that referred to maps, by the address of the object that lost it
+	anchors  map[uint64][]uint64 // sorted addresses where objects are known to begin, by their page's address
+	lostMaps map[uint64]uint64   // words that referred to maps, by the address of the object without its map
 
-	// Doubts say what of the heaps is not understood.
+	// Doubts say what could not be interpreted in the heaps.
 	Doubts Doubts
 }
 
-// Doubts count by cause what a walk of the heaps did not understand.
+// Doubts count by cause what a walk of the heaps could not interpret.
 type Doubts struct {
 	Unreadable  uint64 `json:"unreadable"`  // bytes of pages that the core does not have
 	Lost        uint64 `json:"lost"`        // bytes of pages in which no object begins where one should
-	LeftOver    uint64 `json:"left_over"`   // bytes of young pages that hold only what the last collection moved away
-	Overlong    int    `json:"overlong"`    // objects that would reach beyond the end of their page
-	Overlapping int    `json:"overlapping"` // what looks like objects, but reaches into one that a live object refers to
-	Dangling    int    `json:"dangling"`    // addresses that live objects refer to and where no object was found
+	LeftOver    uint64 `json:"left_over"`   // bytes of young pages that hold only remains of what the last collection moved away
+	Overlong    int    `json:"overlong"`    // objects that would extend beyond the end of their page
+	Overlapping int    `json:"overlapping"` // apparent objects that extend into one to which a live object refers
+	Dangling    int    `json:"dangling"`    // addresses to which live objects refer and where no object was found
 	Guessed     int    `json:"guessed"`     // objects that end where the next begins: their size is not known
 	Collecting  bool   `json:"collecting"`  // a collection was moving objects
 	Loose       bool   `json:"loose"`       // not all roots were identified, so memory around them counts too
@@ -54,8 +54,8 @@ type Doubts struct {
 // An objectKind is what objects of the same map have in common.
 type objectKind struct {
 	form  v8.Form
-	sized bool // the form says how long they are
-	free  bool // no objects, but room for some
+	sized bool // the form gives their size
+	free  bool // not objects, but free space
 	weak  weakness
 }
 
@@ -64,8 +64,8 @@ type pageObjects struct {
 	Page
 	first  ID       // of the page's first object
 	count  uint32   // of its objects
-	starts []uint64 // a bit for each word of the page, its header's included
-	ranks  []uint32 // objects before each of starts
+	starts []uint64 // a bit for each word of the page, including its header's
+	ranks  []uint32 // number of objects before each element of starts
 }
 
 // Walk finds all objects in a process's memory.
@@ -75,8 +75,8 @@ func Walk(ctx context.Context, m Memory, h *v8.Heap) (*Objects, error) {
 	return o, o.walk(ctx)
 }
 
-// walk finds all objects anew. Where a collection was moving objects, those count
-// that it had not moved yet.
+// walk finds all objects from scratch. If a collection was moving objects, those that it
+// had not moved yet count.
 func (o *Objects) walk(ctx context.Context) error {
 	o.pages, o.kind, o.words = nil, nil, nil
 	o.Doubts = Doubts{Collecting: o.moving}
@@ -98,10 +98,10 @@ func (o *Objects) walk(ctx context.Context) error {
 	return nil
 }
 
-// Len is how many objects there are.
+// Len returns the number of objects.
 func (o *Objects) Len() int { return len(o.kind) }
 
-// Pages are those that objects are in, by address.
+// Pages returns the pages that hold objects, by address.
 func (o *Objects) Pages() []Page {
 	var pages []Page
 	for _, p := range o.pages {
@@ -112,8 +112,8 @@ func (o *Objects) Pages() []Page {
 	return pages
 }
 
-// Find returns the object that begins at an address, or that a collection has moved
-// from there.
+// Find returns the object that begins at an address, or that a collection has moved from
+// there.
 func (o *Objects) Find(address uint64) (ID, bool) {
 	p := o.at.page(address)
 	if p == nil {
@@ -126,7 +126,7 @@ func (o *Objects) Find(address uint64) (ID, bool) {
 	return id, ok
 }
 
-// Around returns the object that an address lies in.
+// Around returns the object that contains an address.
 func (o *Objects) Around(address uint64) (ID, bool) {
 	i := sort.Search(len(o.pages), func(i int) bool { return o.pages[i].Address > address }) - 1
 	if i < 0 || o.pages[i].count == 0 || address >= o.pages[i].End {
@@ -141,7 +141,7 @@ func (o *Objects) Around(address uint64) (ID, bool) {
 	return id, address < o.Address(id)+o.Size(id)
 }
 
-// Object returns an object of an ID below Len.
+// Object returns the object with an ID below Len.
 func (o *Objects) Object(id ID) v8.Object {
 	return v8.Object{Address: o.Address(id), Map: o.Map(id)}
 }
@@ -149,16 +149,16 @@ func (o *Objects) Object(id ID) v8.Object {
 // Map returns the object's map.
 func (o *Objects) Map(id ID) *v8.Map { return o.kinds[o.kind[id]].form.Map }
 
-// Size returns how many bytes the object takes in the heap.
+// Size returns the object's size in the heap, in bytes.
 func (o *Objects) Size(id ID) uint64 { return uint64(o.words[id]) * wordSize }
 
-// Address returns where the object begins.
+// Address returns the object's address.
 func (o *Objects) Address(id ID) uint64 {
 	p := o.pageOf(id)
 	return p.address(uint32(id - p.first))
 }
 
-// Page returns the page that the object is in.
+// Page returns the page that contains the object.
 func (o *Objects) Page(id ID) Page { return o.pageOf(id).Page }
 
 func (o *Objects) pageOf(id ID) *pageObjects {
@@ -179,7 +179,7 @@ func (p *pageObjects) find(address uint64) (ID, bool) {
 	return p.first + ID(p.ranks[word/64]) + ID(bits.OnesCount64(block&(bit-1))), true
 }
 
-// address returns where the page's nth object begins.
+// address returns the address of the page's nth object.
 func (p *pageObjects) address(n uint32) uint64 {
 	i := sort.Search(len(p.ranks), func(i int) bool { return p.ranks[i] > n }) - 1
 	block := p.starts[i]
@@ -189,7 +189,7 @@ func (p *pageObjects) address(n uint32) uint64 {
 	return p.Address + uint64(i*64+bits.TrailingZeros64(block))*wordSize
 }
 
-// each yields the page's objects and where they begin, in order.
+// each yields the page's objects and their addresses, in order.
 func (p *pageObjects) each(visit func(id ID, address uint64)) {
 	id := p.first
 	for i, block := range p.starts {
@@ -216,7 +216,7 @@ func (t *pageTable) fill(pages []pageObjects) {
 	}
 }
 
-// page returns the page that an object begins in at an address; nil if none can.
+// page returns the page in which an object at an address would begin; nil if there is none.
 func (t *pageTable) page(address uint64) *pageObjects {
 	number := address / pageAlign
 	c := &t.cache[number%uint64(len(t.cache))]

@@ -25,7 +25,7 @@ func (m *damaged) ReadAt(p []byte, address uint64) (int, error) {
 	return n, err
 }
 
-// damage flips bytes in pages, one of which follows another at that distance at most.
+// damage flips bytes in pages, at most that distance apart.
 func damage(d *Dump, pages []Page, distance uint64, seed uint64) *damaged {
 	random := rand.New(rand.NewPCG(seed, distance))
 	m := &damaged{Memory: d}
@@ -38,8 +38,8 @@ func damage(d *Dump, pages []Page, distance uint64, seed uint64) *damaged {
 	return m
 }
 
-// TestDamagedHeapIsNoEnd flips bytes in all pages, headers, maps and dictionaries
-// included, and looks at what is left in all ways.
+// TestDamagedHeapIsNoEnd flips bytes in all pages, including headers, maps and
+// dictionaries, and examines what is left in every way.
 func TestDamagedHeapIsNoEnd(t *testing.T) {
 	d, _ := censusDump(t, "24.21.0", 300, 300)
 	pages := FindPages(d, &d.Heap().Release().Pages)

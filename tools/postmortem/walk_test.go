@@ -6,8 +6,8 @@ import (
 	"ustack/tools/core"
 )
 
-// maxLost is how many bytes of a page may be no object's: what V8 handed out for
-// the next objects still holds those that were there before.
+// maxLost is how many bytes of a page may belong to no object: memory that V8 reserved
+// for its next objects still holds the previous ones.
 const maxLost = 1 << 18
 
 func everyObjectIsFoundByItsAddress(t *testing.T, g *Graph, facts censusFacts) {
@@ -34,7 +34,7 @@ func everyObjectIsFoundByItsAddress(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func objectsAgreeWithV8Reader(t *testing.T, g *Graph, _ censusFacts) {
-	const step = 7 // a prime, so that all kinds have their turn
+	const step = 7 // a prime, so that all kinds occur
 	for id := ID(0); int(id) < g.Len(); id += step {
 		o, err := g.heap.Object(g.Object(id).Ref())
 		if err != nil || o.Map != g.Map(id) {
@@ -57,7 +57,7 @@ func pagesAreInSpaces(t *testing.T, g *Graph, _ censusFacts) {
 			t.Errorf("pages by space = %v, want some of %s", spaces, want)
 		}
 	}
-	delete(heaps, 0) // of pages that all isolates share
+	delete(heaps, 0) // shared by all isolates
 	if len(heaps) != 1 {
 		t.Errorf("pages are of %d heaps, want one", len(heaps))
 	}

@@ -7,11 +7,11 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A pageWalker goes through pages from object to object.
+// A pageWalker walks pages from object to object.
 type pageWalker struct {
 	*Objects
 	buffer  []byte
-	anchors []uint64 // of the page, those not yet passed
+	anchors []uint64 // of the page, not yet passed
 }
 
 // page finds the page's objects.
@@ -38,8 +38,8 @@ func (w *pageWalker) page(p *pageObjects) error {
 	return nil
 }
 
-// object notes the object that begins at an offset in the page's data, if one does,
-// and returns how far the next may be.
+// object records the object that begins at an offset in the page's data, if any, and
+// returns the distance to where the next may begin.
 func (w *pageWalker) object(p *pageObjects, data []byte, at int) (step int) {
 	anchored, room := w.anchor(p.Start+uint64(at), len(data)-at)
 	first := wordOf(data, at)
@@ -80,8 +80,8 @@ func (w *pageWalker) object(p *pageObjects, data []byte, at int) (step int) {
 	return step
 }
 
-// anchor reports whether an object is known to begin at an address, and how many
-// bytes one that is not known to may have, of those up to the data's end.
+// anchor reports whether an object is known to begin at an address. It also returns how
+// many of the left bytes of data an object there has room for before the next known one.
 func (w *pageWalker) anchor(address uint64, left int) (anchored bool, room int) {
 	for len(w.anchors) > 0 && w.anchors[0] <= address {
 		anchored = w.anchors[0] == address
@@ -93,7 +93,7 @@ func (w *pageWalker) anchor(address uint64, left int) (anchored bool, room int) 
 	return anchored, left
 }
 
-// read returns the page's objects as far as they can be read; of a large one, its head.
+// read returns the page's objects as far as they can be read; for a large one, its head.
 func (w *pageWalker) read(p *pageObjects) []byte {
 	size := p.End - p.Start
 	if p.Large() {
@@ -109,8 +109,8 @@ func (w *pageWalker) read(p *pageObjects) []byte {
 	return w.buffer[:n]
 }
 
-// kindOf returns the kind of the objects whose first word is word; ok is false if
-// that refers to no map.
+// kindOf returns the kind of the objects whose first word is word; ok is false if word
+// does not refer to a map.
 func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	if word&3 != 1 {
 		return 0, false
@@ -137,8 +137,8 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	return index, true
 }
 
-// sizeOf returns the size in bytes of the object that begins with data; 0 if there
-// is no such object. One whose size is not known ends before the next, or after room.
+// sizeOf returns the size in bytes of the object that begins with data; 0 if there is no
+// such object. An object of unknown size ends before the next one, or after room bytes.
 func (w *pageWalker) sizeOf(p *pageObjects, data []byte, index int32, room int) int {
 	k := &w.kinds[index]
 	size := 0
