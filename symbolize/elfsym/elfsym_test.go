@@ -74,9 +74,9 @@ func TestLookupPrefersTheBestName(t *testing.T) {
 	}{
 		{"exported", 0, "exported or public_alias"}, // not __exported; weak counts as much
 		{"hidden_helper", 4, "hidden_helper"},
-		{"choose", 0, "indirect"}, // the resolver is where an indirect function is
+		{"choose", 0, "indirect"}, // the symbol of an indirect function is at its resolver
 		{"outer", 0, "outer"},
-		{"outer", 1, "outer"}, // a label within a sized function is no function
+		{"outer", 1, "outer"}, // a label within a sized function is not a function
 		{"outer", 2, "outer"},
 		{"nested", 0, "nested"},
 		{"nested", 1, "nested"},
@@ -130,7 +130,7 @@ func TestSymbolKinds(t *testing.T) {
 		}
 		got := kind{s.Size, s.Type, s.Bind}
 		if tt.want.Size == 0 && tt.want.Type != elf.STT_NOTYPE {
-			got.Size = 0 // the compiler's business
+			got.Size = 0 // up to the compiler
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("Symbol(%q) (-want +got):\n%s", tt.name, diff)
@@ -168,7 +168,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("ReadAt(%#x) = %d, %v, want an error", address, n, err)
 		}
 	}
-	// Over the end of the data: what is there is read, then an error.
+	// Past the end of the data: ReadAt reads what is there, then returns an
+	// error.
 	last := zeroed.Address + zeroed.Size
 	if n, err := f.ReadAt(make([]byte, 1<<20), last-8); n < 8 || n > 64 || err == nil {
 		t.Errorf("ReadAt over the end = %d, %v, want 8 bytes or a few more and an error", n, err)
@@ -178,8 +179,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestOffsetsAndAddresses goes there and back for each loaded byte's neighbourhood,
-// and compares code with what is in the file.
+// TestOffsetsAndAddresses converts back and forth around each loaded byte, and
+// compares code with the file's contents.
 func TestOffsetsAndAddresses(t *testing.T) {
 	path := library(t)
 	content, err := os.ReadFile(path)
@@ -205,8 +206,8 @@ func TestOffsetsAndAddresses(t *testing.T) {
 	}
 }
 
-// TestDebugData strips a library as distributions do that ship mini debug
-// information: the symbols that .dynsym lacks, packed.
+// TestDebugData strips a library as distributions with mini debug information do:
+// the symbols that .dynsym lacks are packed.
 func TestDebugData(t *testing.T) {
 	path := library(t)
 	dir := filepath.Dir(path)
@@ -320,7 +321,7 @@ func TestOpenRefuses(t *testing.T) {
 	tests := []struct {
 		name  string
 		image []byte
-		want  string // part of the error; empty for none
+		want  string // part of the error; empty for no error
 	}{
 		{"a header alone", small(func([]byte) {}), ""},
 		{"empty", nil, "EOF"},
@@ -337,7 +338,7 @@ func TestOpenRefuses(t *testing.T) {
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("error = %v, want one with %q", err, tt.want)
 			}
-			if err := f.Close(); err != nil { // also of none
+			if err := f.Close(); err != nil { // a nil File too
 				t.Error(err)
 			}
 		})
@@ -384,8 +385,8 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// TestMemoryOfAnOpenFile holds a large binary to its budget: 15 MB, of which
-// the index takes less than half.
+// TestMemoryOfAnOpenFile checks the memory budget of a large binary: 15 MB, of
+// which the index takes less than half.
 func TestMemoryOfAnOpenFile(t *testing.T) {
 	const budget = 15 << 20
 	before := heap()

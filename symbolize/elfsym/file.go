@@ -1,15 +1,15 @@
-// Package elfsym reads one ELF file's symbols: the name of an address, the
+// Package elfsym reads the symbols of an ELF file: the name at an address, the
 // address of a name, and the bytes at either.
 //
-// Three numbers name a place in the code, and the package keeps them apart: an
-// offset counts bytes from the start of the file, an address is where the file
-// asks to be loaded, and where a process really loaded it is the process's own
-// affair (the difference is the load bias; an address is what remains without it).
+// Three numbers locate code, and the package distinguishes them. An offset counts
+// bytes from the start of the file. An address is where the file asks to be
+// loaded. The address at which a process really loaded it is up to the process;
+// it exceeds the file's address by the load bias.
 //
-// Files are read, never mapped: a file that shrinks while it is mapped would
-// kill the reader with SIGBUS, and the target owns its files. Names stay in the
-// file until they are asked for. An open file so costs 12 to 24 bytes a
-// function, and 8 more a symbol once one is looked up by name.
+// Files are read, never mapped: if a file shrinks while it is mapped, the reader
+// gets SIGBUS, and the target controls its files. Names stay in the file until
+// needed. An open file thus costs 12 to 24 bytes per function, and 8 more per
+// symbol after the first lookup by name.
 package elfsym
 
 import (
@@ -30,7 +30,7 @@ import (
 )
 
 // Limits on what a file may make us read or hold. The largest binaries we know
-// of, browsers with all their symbols, stay below half of each.
+// of, browsers with all their symbols, stay below half of each limit.
 const (
 	maxDebugData  = 64 << 20 // bytes of .gnu_debugdata, packed and unpacked
 	maxDictionary = 64 << 20 // what xz -9 needs
@@ -46,22 +46,22 @@ type File struct {
 	loads   []elf.ProgHeader // PT_LOAD, in the file's order
 	tls     elf.ProgHeader
 	unwind  elf.ProgHeader // PT_GNU_EH_FRAME
-	code    []region       // by start
+	code    []region       // sorted by start
 	buildID string
 
-	tables    []*table // .symtab, .dynsym and .gnu_debugdata's .symtab, those that exist
+	tables    []*table // .symtab, .dynsym and .gnu_debugdata's .symtab, if they exist
 	stripped  bool
 	partial   error
-	functions interval.Map // address to reference
+	functions interval.Map // maps an address to a reference
 	names     func() nameIndex
 }
 
-// A region is where code may be, as addresses.
+// A region is a range of addresses that may hold code.
 type region struct{ start, end uint64 }
 
-// Open reads r as an ELF file of 64 bits, little endian: a file, or a whole
-// image such as the vdso in a bytes.Reader. Close of the File closes r if r is
-// an io.Closer; if Open fails, r stays the caller's.
+// Open reads r as a 64-bit little-endian ELF file: a file, or a whole image such
+// as the vdso in a bytes.Reader. Closing the File closes r if r is an io.Closer;
+// if Open fails, the caller still owns r.
 func Open(r io.ReaderAt) (f *File, err error) {
 	defer contain.Panic(&err, "read ELF file")
 	e, err := Parse(r)
@@ -88,7 +88,7 @@ func Open(r io.ReaderAt) (f *File, err error) {
 	return f, nil
 }
 
-// Close closes what Open was given. It may be called on a nil File.
+// Close closes the reader given to Open. It may be called on a nil File.
 func (f *File) Close() error {
 	if f == nil {
 		return nil
@@ -99,8 +99,8 @@ func (f *File) Close() error {
 	return nil
 }
 
-// Type is elf.ET_EXEC for a file that loads where its addresses say, elf.ET_DYN
-// for one that loads anywhere: libraries and position-independent programs.
+// Type is elf.ET_EXEC for a file that loads at its own addresses, elf.ET_DYN for
+// one that loads anywhere: libraries and position-independent programs.
 func (f *File) Type() elf.Type { return f.typ }
 
 // Machine is the architecture of the code.
@@ -122,7 +122,7 @@ func (f *File) TLSAlign() uint64 { return f.tls.Align }
 // tables (.eh_frame_hdr); size is 0 if the file has none.
 func (f *File) UnwindHeader() (address, size uint64) { return f.unwind.Vaddr, f.unwind.Memsz }
 
-// CodeEnd returns where the section or segment of code ends that address is in.
+// CodeEnd returns the end of the code section or segment that holds address.
 func (f *File) CodeEnd(address uint64) (end uint64, ok bool) {
 	for _, r := range f.code {
 		if address >= r.start && address < r.end {
@@ -132,15 +132,15 @@ func (f *File) CodeEnd(address uint64) (end uint64, ok bool) {
 	return 0, false
 }
 
-// Stripped reports whether only exported symbols are left: there is neither
+// Stripped reports whether only exported symbols are left: the file has neither
 // .symtab nor .gnu_debugdata.
 func (f *File) Stripped() bool { return f.stripped }
 
-// Partial says why symbols that the file announces are not to be had, nil if
-// all are: a damaged table does not keep the others from being read.
+// Partial returns the error that makes some of the file's symbols unavailable,
+// nil if none: a damaged table does not keep the others from being read.
 func (f *File) Partial() error { return f.partial }
 
-// openTables finds the symbol tables and reads what is packed.
+// openTables finds the symbol tables and unpacks .gnu_debugdata.
 func (f *File) openTables(e *elf.File) {
 	f.stripped = true
 	for _, name := range []string{".symtab", ".dynsym"} {
@@ -186,7 +186,7 @@ func (f *File) damaged(section string, err error) {
 	f.partial = errors.Join(f.partial, fmt.Errorf("read symbols of %s: %w", section, err))
 }
 
-// unpack returns the ELF image that s holds, an xz file. The section itself may be
+// unpack returns the ELF image in s, an xz file. The section itself may be
 // compressed too; then it has no random access.
 func unpack(s *elf.Section) ([]byte, error) {
 	if s.FileSize > maxDebugData || s.Size > maxDebugData {
@@ -206,7 +206,7 @@ func unpack(s *elf.Section) ([]byte, error) {
 	return bytes.Clone(image), nil
 }
 
-// findCode notes where code is: executable sections, or whole segments in a
+// findCode records where code is: executable sections, or whole segments in a
 // file without section headers.
 func (f *File) findCode(e *elf.File) {
 	const code = elf.SHF_ALLOC | elf.SHF_EXECINSTR
@@ -224,8 +224,8 @@ func (f *File) findCode(e *elf.File) {
 	slices.SortFunc(f.code, func(a, b region) int { return cmp.Compare(a.start, b.start) })
 }
 
-// readNotes looks for the build id in a note segment. Each note is three
-// words (name's size, content's size, type), name and content, both padded to 4.
+// readNotes searches a note segment for the build id. Each note is three words
+// (name's size, content's size, type), name and content, both padded to 4.
 func (f *File) readNotes(p *elf.Prog) {
 	const typeBuildID = 3 // NT_GNU_BUILD_ID
 	notes := make([]byte, min(p.Filesz, maxNotes))

@@ -10,7 +10,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// exercise uses all that a file may decide.
+// exercise uses everything that depends on the file's contents.
 func exercise(image []byte) {
 	f, err := elfsym.Open(bytes.NewReader(image))
 	if err != nil {
@@ -41,7 +41,7 @@ func TestTruncatedFiles(t *testing.T) {
 }
 
 // TestDamagedBytes sets each byte of the headers, and of the section headers at
-// the end, to the values that most often break a reader.
+// the end, to the values most likely to break a reader.
 func TestDamagedBytes(t *testing.T) {
 	image, err := os.ReadFile(library(t))
 	if err != nil {

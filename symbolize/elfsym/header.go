@@ -21,10 +21,10 @@ const (
 	segmentSize = 56 // of an Elf64_Phdr
 )
 
-// Parse reads the headers of an ELF file of 64 bits, little endian. Unlike
-// elf.NewFile it takes little memory whatever the file says. The contents of
-// sections are still hostile: bound their size before reading them, and expect
-// no random access to those that are compressed.
+// Parse reads the headers of a 64-bit little-endian ELF file. Unlike elf.NewFile
+// it uses little memory whatever the file says. The contents of sections are
+// still hostile: check their size before reading them, and expect no random
+// access to compressed ones.
 func Parse(r io.ReaderAt) (*elf.File, error) {
 	h := &headers{ReaderAt: r}
 	var err error
@@ -41,8 +41,8 @@ func Parse(r io.ReaderAt) (*elf.File, error) {
 	return e, nil
 }
 
-// headers is a file whose header and section headers were read once: what was
-// checked in them stays true, though the file may change meanwhile.
+// headers is a file whose header and section headers were read once, so that
+// checks on them stay valid even if the file changes.
 type headers struct {
 	io.ReaderAt
 	first    []byte // the file's header
@@ -50,7 +50,7 @@ type headers struct {
 	sections []byte
 }
 
-// ReadAt reads from the file, or from the headers that were read before.
+// ReadAt reads from the file, or from the saved headers.
 func (h *headers) ReadAt(p []byte, offset int64) (int, error) {
 	for _, kept := range []struct {
 		at   int64
@@ -72,7 +72,7 @@ func (h *headers) part(offset int64, size int) ([]byte, error) {
 	return data, nil
 }
 
-// check refuses headers that would take much memory to read.
+// check rejects headers that would take much memory to read.
 func (h *headers) check() error {
 	if string(h.first[:4]) != elf.ELFMAG {
 		return errors.New("bad magic number: not an ELF file")

@@ -14,7 +14,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// allocated returns the bytes that f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -38,7 +38,7 @@ func TestHostileFilesAreReadInBounds(t *testing.T) {
 	}
 }
 
-// TestDamagedTablesAreReported checks that what cannot be read is said, and that
+// TestDamagedTablesAreReported checks that damaged tables are reported, and that
 // the rest of the file is read.
 func TestDamagedTablesAreReported(t *testing.T) {
 	for name, image := range nodetest.HostileELFs(t) {
@@ -57,8 +57,8 @@ func TestDamagedTablesAreReported(t *testing.T) {
 	}
 }
 
-// TestHeadersTakeLittleMemory announces names of sections, and sections, that are
-// far larger than is sensible, in a file that has all those bytes.
+// TestHeadersTakeLittleMemory declares section names, and sections, that are far
+// too large, in a file that has all those bytes.
 func TestHeadersTakeLittleMemory(t *testing.T) {
 	const huge, much = 1 << 40, 1 << 20
 	image := nodetest.ELF(t)
@@ -93,8 +93,8 @@ func TestHeadersTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// TestMillionsOfSymbols reads a table of as many functions as may be and then some:
-// 100 MB that a target can make of nothing, in a file with holes.
+// TestMillionsOfSymbols reads a table with more functions than the limit: 100 MB
+// that cost a target nothing, in a sparse file.
 func TestMillionsOfSymbols(t *testing.T) {
 	const indexed, more = 1 << 21, 1000
 	function := elf.Sym64{Name: 1, Info: byte(elf.STT_FUNC), Shndx: 1, Value: 0x100, Size: 1}
@@ -111,7 +111,7 @@ func TestMillionsOfSymbols(t *testing.T) {
 	encode(t, image[h.Shoff+table*64:], &symtab)
 	r := repeated{image: image, record: make([]byte, 24)}
 	encode(t, r.record, &function)
-	const much = 600 << 20 // in all; 24 bytes a function are kept
+	const much = 600 << 20 // in total; the index keeps 24 bytes per function
 	var f *elfsym.File
 	var err error
 	if bytes := allocated(func() { f, err = elfsym.Open(r) }); err != nil || bytes > much {
@@ -125,7 +125,7 @@ func TestMillionsOfSymbols(t *testing.T) {
 	}
 }
 
-// sparse has data at its start and zeros behind, for ever.
+// sparse is data followed by endless zeros.
 type sparse struct{ data []byte }
 
 func (s sparse) ReadAt(p []byte, offset int64) (int, error) {
@@ -136,10 +136,10 @@ func (s sparse) ReadAt(p []byte, offset int64) (int, error) {
 	return len(p), nil
 }
 
-// far is where the records of a repeated begin.
+// far is the offset of the first record in a repeated.
 const far = 1 << 40
 
-// repeated is an image, and the same record over and over from far on.
+// repeated is an image, followed from far on by endless copies of one record.
 type repeated struct{ image, record []byte }
 
 func (r repeated) ReadAt(p []byte, offset int64) (int, error) {

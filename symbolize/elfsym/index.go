@@ -16,10 +16,11 @@ import (
 const (
 	maxSameName  = 64      // symbols of one name that are considered
 	maxSameStart = 64      // functions at one address whose names are compared; gcc's clones are fewer
-	maxMatches   = 1 << 16 // symbols of one table that have a prefix; node has some 3,000 of each that is asked for
+	maxMatches   = 1 << 16 // symbols of one table that have a prefix; node has some 3,000 for each prefix in use
 
-	// maxFunctions bounds the index behind Lookup, which takes 24 bytes a function
-	// at most, and 120 while it is made. The largest browsers have about a million.
+	// maxFunctions bounds the index behind Lookup, which takes at most 24 bytes
+	// per function, and 120 while it is built. The largest browsers have about a
+	// million.
 	maxFunctions = 1 << 21
 )
 
@@ -32,7 +33,7 @@ func refer(table int, index uint32) reference { return reference(table<<indexBit
 func (r reference) table() int                { return int(r >> indexBits) }
 func (r reference) index() uint32             { return uint32(r) & (1<<indexBits - 1) }
 
-// A function is a symbol of code on its way into the index.
+// A function is a code symbol to be added to the index.
 type function struct {
 	start, end uint64 // end is 0 until it is known, for a symbol without a size
 	name       uint32 // offset in the table's strings
@@ -40,7 +41,7 @@ type function struct {
 	rank       uint8 // how good a name it is for its start: higher is better
 }
 
-// compare sorts by start, and the better name last.
+// compare sorts by start, then by rank, best name last.
 func compare(a, b function) int {
 	switch {
 	case a.start != b.start:
@@ -51,11 +52,11 @@ func compare(a, b function) int {
 	return cmp.Compare(b.ref, a.ref)
 }
 
-// Lookup returns the function that holds address: of several, the one that
-// begins last; of several that begin together, the one that has a size, is
-// typed as a function, is not local, and has the fewest underscores in front.
-// A function without a size reaches to the next one in its section, unless it
-// lies within one that has a size.
+// Lookup returns the function that holds address. Of several, it returns the one
+// that begins last; of several that begin together, the one that has a size, is
+// typed as a function, is not local, and has the fewest leading underscores. A
+// function without a size extends to the next one in its section, unless it lies
+// within one that has a size.
 func (f *File) Lookup(address uint64) (Symbol, bool) {
 	ref, ok := f.functions.Lookup(address)
 	if !ok {
@@ -64,8 +65,8 @@ func (f *File) Lookup(address uint64) (Symbol, bool) {
 	return f.symbol(reference(ref))
 }
 
-// Symbol returns the symbol of that raw name, a function, variable or other.
-// Of several, one that is not local is preferred, then .symtab's.
+// Symbol returns the symbol with that raw name, a function, variable or other. Of
+// several, it prefers one that is not local, then .symtab's.
 func (f *File) Symbol(name string) (Symbol, bool) {
 	var local Symbol
 	found := false
@@ -84,15 +85,15 @@ func (f *File) Symbol(name string) (Symbol, bool) {
 	return local, found
 }
 
-// Symbols yields each symbol whose raw name starts with prefix, in the order
-// of the file's strings. A symbol that is in several tables comes once. It goes
-// through the strings of the whole file: some 50 ms for node.
+// Symbols yields each symbol whose raw name starts with prefix, in the order of
+// the file's strings. A symbol that is in several tables is yielded once. Symbols
+// reads the strings of the whole file: some 50 ms for node.
 func (f *File) Symbols(prefix string) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) {
 		start := []byte(prefix)
 		for i, t := range f.tables {
 			var matches []uint32
-			_ = t.names(func(index uint32, name []byte) { // what is damaged is in Partial
+			_ = t.names(func(index uint32, name []byte) { // Partial reports damage
 				if bytes.HasPrefix(name, start) && len(matches) < maxMatches {
 					matches = append(matches, index)
 				}
@@ -123,7 +124,7 @@ func (f *File) inEarlier(table int, s Symbol) bool {
 	return false
 }
 
-// symbol reads what ref refers to.
+// symbol reads the symbol that ref refers to.
 func (f *File) symbol(ref reference) (Symbol, bool) {
 	t := f.tables[ref.table()]
 	e, err := t.entry(ref.index())
@@ -137,12 +138,12 @@ func (f *File) symbol(ref reference) (Symbol, bool) {
 	return Symbol{Name: name, Address: e.address, Size: e.size, Type: e.typ(), Bind: e.bind()}, true
 }
 
-// indexFunctions makes the index behind Lookup.
+// indexFunctions builds the index behind Lookup.
 func (f *File) indexFunctions() {
 	all := f.allFunctions()
 	slices.SortFunc(all, compare)
 	spans := make([]interval.Span, 0, len(all))
-	var covered uint64 // up to here functions with a size reach
+	var covered uint64 // the end of the functions with a size so far
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && all[n].start == all[0].start {
@@ -198,7 +199,7 @@ func (f *File) allFunctions() []function {
 	return all
 }
 
-// function says how e counts as a function, false if it is none.
+// function returns e as a function, false if it is not one.
 func (f *File) function(e entry) (function, bool) {
 	const sized, typed, visible = 4, 2, 1 // parts of a rank
 	fn := function{start: e.address, name: e.name}
@@ -207,7 +208,7 @@ func (f *File) function(e entry) (function, bool) {
 		fn.rank |= typed
 	case elf.STT_NOTYPE:
 		if f.machine == elf.EM_AARCH64 && e.bind() == elf.STB_LOCAL {
-			return fn, false // $x and $d, which tell code from data
+			return fn, false // mapping symbols $x and $d, which distinguish code from data
 		}
 	default:
 		return fn, false
@@ -226,8 +227,8 @@ func (f *File) function(e entry) (function, bool) {
 	return fn, true
 }
 
-// codeEnd returns where the code that address is in ends, 0 if it is in none.
-// Sections do not overlap; where a damaged file says so, the last to start counts.
+// codeEnd returns the end of the code that holds address, 0 if none does.
+// Sections do not overlap; if a damaged file says so, the last to start counts.
 func (f *File) codeEnd(address uint64) uint64 {
 	after, _ := slices.BinarySearchFunc(f.code, address, func(r region, address uint64) int {
 		if r.start <= address {
@@ -241,9 +242,9 @@ func (f *File) codeEnd(address uint64) uint64 {
 	return f.code[after-1].end
 }
 
-// bestLast moves the best name of a group that starts at one address to its
-// end. The group is sorted by rank; names are read only where the ranks of one
-// table tie, and then only to see what they begin with.
+// bestLast moves the best name of a group that starts at one address to its end.
+// The group is sorted by rank; names are read only if the ranks of one table tie,
+// and then only their first bytes.
 func (f *File) bestLast(group []function) {
 	last := len(group) - 1
 	top := group[last]
@@ -259,16 +260,16 @@ func (f *File) bestLast(group []function) {
 	group[best], group[last] = group[last], group[best]
 }
 
-// underscores counts those that fn's name begins with, up to four.
+// underscores counts the leading underscores of fn's name, up to four.
 func (f *File) underscores(fn function) int {
 	var start [4]byte
-	n, _ := f.tables[fn.ref.table()].strings.ReadAt(start[:], int64(fn.name)) // an unreadable name has none
+	n, _ := f.tables[fn.ref.table()].strings.ReadAt(start[:], int64(fn.name)) // an unreadable name counts as none
 	return n - len(bytes.TrimLeft(start[:n], "_"))
 }
 
-// A nameIndex finds symbols by their names' hashes: 32 bits of the hash, then
-// the reference, sorted. The seed is the index's own, so that no file can be
-// made whose names collide.
+// A nameIndex finds symbols by their names' hashes: sorted entries of 32 bits of
+// the hash, then the reference. Each index has its own seed, so that no file can
+// be made whose names collide.
 type nameIndex struct {
 	seed maphash.Seed
 	keys []uint64
@@ -277,7 +278,7 @@ type nameIndex struct {
 func (f *File) indexNames() nameIndex {
 	x := nameIndex{seed: maphash.MakeSeed()}
 	for i, t := range f.tables {
-		_ = t.names(func(index uint32, name []byte) { // what is damaged is in Partial
+		_ = t.names(func(index uint32, name []byte) { // Partial reports damage
 			x.keys = append(x.keys, maphash.Bytes(x.seed, name)>>32<<32|uint64(refer(i, index)))
 		})
 	}
@@ -286,7 +287,8 @@ func (f *File) indexNames() nameIndex {
 	return x
 }
 
-// candidates yields what may have that name, in the order of the tables.
+// candidates yields the symbols that may have that name, in the order of the
+// tables.
 func (f *File) candidates(name string) iter.Seq[reference] {
 	return func(yield func(reference) bool) {
 		x := f.names()

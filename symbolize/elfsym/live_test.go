@@ -45,8 +45,8 @@ func startNode(t *testing.T) *process.Process {
 	return p
 }
 
-// TestLiveNode goes from program counters in a process to addresses in files
-// and compares the code at both ends.
+// TestLiveNode converts program counters in a process to addresses in files and
+// compares the code at both.
 func TestLiveNode(t *testing.T) {
 	nodetest.Root(t)
 	p := startNode(t)
@@ -104,7 +104,7 @@ func checkCode(t *testing.T, p *process.Process, m process.Mapping) (named int) 
 		pc := m.Start + random.Uint64N(m.End-m.Start)
 		address, ok := f.Address(pc - m.Start + m.Offset)
 		if !ok {
-			continue // the last page is larger than the code
+			continue // the last page extends past the code
 		}
 		var want, got [1]byte
 		_, fileErr := f.ReadAt(want[:], address)

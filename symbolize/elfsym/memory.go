@@ -7,10 +7,11 @@ import (
 	"math"
 )
 
-// Address returns where the byte at offset in the file is loaded. A segment
-// that holds code is preferred where several load the same byte. Ask for the very
-// byte, such as a program counter's, not for a mapping's first: mappings
-// begin at whole pages, and there the file may still hold another segment.
+// Address returns where the byte at offset in the file is loaded. If several
+// segments load the same byte, one that holds code is preferred. Pass the offset
+// of the exact byte, such as a program counter's, not that of a mapping's first
+// byte: mappings begin at whole pages, where the file may still hold another
+// segment.
 func (f *File) Address(offset uint64) (address uint64, ok bool) {
 	for _, p := range f.loads {
 		if offset < p.Off || offset-p.Off >= p.Filesz {
@@ -26,8 +27,8 @@ func (f *File) Address(offset uint64) (address uint64, ok bool) {
 	return address, ok
 }
 
-// Bias returns what a process has loaded the file's code above the addresses in it,
-// of which it has mapped size bytes from offset on at start; false if no segment has one.
+// Bias returns the load bias of the file's code in a process that has mapped size
+// bytes of it, from offset on, at start. ok is false if no segment has one.
 func (f *File) Bias(start, offset, size uint64) (bias uint64, ok bool) {
 	for _, p := range f.loads {
 		if p.Flags&elf.PF_X != 0 && p.Off < end(offset, size) && offset < end(p.Off, p.Filesz) {
@@ -37,8 +38,8 @@ func (f *File) Bias(start, offset, size uint64) (bias uint64, ok bool) {
 	return 0, false
 }
 
-// Offset returns where in the file the byte loaded at address is. It is false
-// for what no segment loads and for what the file does not hold, such as .bss.
+// Offset returns the file offset of the byte loaded at address. It is false for
+// bytes that no segment loads or that the file does not hold, such as .bss.
 func (f *File) Offset(address uint64) (offset uint64, ok bool) {
 	p, ok := f.segment(address)
 	if !ok || address-p.Vaddr >= p.Filesz {
@@ -47,9 +48,9 @@ func (f *File) Offset(address uint64) (offset uint64, ok bool) {
 	return p.Off + (address - p.Vaddr), true
 }
 
-// ReadAt fills p with what the file has for address when it is loaded, before
-// relocation; what the file does not hold, such as .bss, is zero. The count is
-// below len(p) only with an error.
+// ReadAt fills p with the contents of the file as loaded at address, before
+// relocation; bytes that the file does not hold, such as .bss, are zero. The
+// count is below len(p) only with an error.
 func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -75,8 +76,8 @@ func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 	return done, nil
 }
 
-// Constant reports whether the file holds size bytes at address that a loaded program
-// cannot write to.
+// Constant reports whether the file holds size bytes at address that a loaded
+// program cannot write to.
 func (f *File) Constant(address, size uint64) bool {
 	s, ok := f.segment(address)
 	return ok && s.Flags&elf.PF_W == 0 && address-s.Vaddr < s.Filesz && size <= s.Filesz-(address-s.Vaddr)
@@ -92,7 +93,7 @@ func (f *File) segment(address uint64) (elf.ProgHeader, bool) {
 	return elf.ProgHeader{}, false
 }
 
-// end is start+size, or the end of all addresses if that is beyond it.
+// end returns start+size, or the highest address if that overflows.
 func end(start, size uint64) uint64 {
 	if size > math.MaxUint64-start {
 		return math.MaxUint64

@@ -20,10 +20,10 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-const addresses = 307 // asked for, of each sort
+const addresses = 307 // looked up, of each kind
 
-// binaries are files of all sorts: the oldest node of gcc's and the newest of
-// clang's, or every one for `make test-matrix`, and a stripped library.
+// binaries are files of all kinds: the oldest node built with gcc and the newest
+// built with clang, or every one for `make test-matrix`, and a stripped library.
 func binaries(t testing.TB) []string {
 	t.Helper()
 	found, err := filepath.Glob("/lib/*-linux-gnu/libc.so.6")
@@ -99,8 +99,8 @@ func TestReadelfAgrees(t *testing.T) {
 	}
 }
 
-// checkLookup finds the function of random addresses once more, by going
-// through all of what readelf prints.
+// checkLookup compares Lookup of random addresses with a linear search of
+// readelf's output.
 func checkLookup(t *testing.T, f *elfsym.File, all []readelfSymbol, code [][2]uint64) {
 	random := rand.New(rand.NewPCG(3, 4))
 	functions := slices.DeleteFunc(slices.Clone(all), func(s readelfSymbol) bool {
@@ -116,7 +116,7 @@ func checkLookup(t *testing.T, f *elfsym.File, all []readelfSymbol, code [][2]ui
 }
 
 // checkCovering checks Lookup of an address against all functions that hold it.
-// Where none does, Lookup may know a label without a size.
+// If none does, Lookup may know a label without a size.
 func checkCovering(t *testing.T, f *elfsym.File, functions []readelfSymbol, address uint64) {
 	t.Helper()
 	var want []string
@@ -144,8 +144,8 @@ func checkCovering(t *testing.T, f *elfsym.File, functions []readelfSymbol, addr
 
 var infoSymbol = regexp.MustCompile(`^(\S+)(?: \+ (\d+))? in section`)
 
-// TestLookupAgreesWithGDB asks gdb, which ignores sizes: it is asked only for
-// addresses that Lookup explains.
+// TestLookupAgreesWithGDB compares with gdb, which ignores sizes, so only
+// addresses that Lookup explains are checked.
 func TestLookupAgreesWithGDB(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	path := nodetest.Node(t, "22.23.3")
@@ -185,8 +185,8 @@ func TestLookupAgreesWithGDB(t *testing.T) {
 	}
 }
 
-// checkSymbols compares all that starts as V8's debugging metadata, its
-// embedded builtins and others do.
+// checkSymbols compares all symbols with the prefixes of V8's debugging metadata,
+// its embedded builtins and others.
 func checkSymbols(t *testing.T, f *elfsym.File, all []readelfSymbol) {
 	type symbol struct {
 		Name          string
@@ -242,7 +242,7 @@ func checkHeaders(t *testing.T, f *elfsym.File, path string) {
 	}
 }
 
-// label names a binary in test output: its build's folder and its own name.
+// label names a binary in test output by its build's folder and its file name.
 func label(path string) string {
 	for _, version := range nodetest.Versions {
 		if strings.Contains(path, version) {

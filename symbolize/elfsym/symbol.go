@@ -16,12 +16,12 @@ type Symbol struct {
 }
 
 // maxDemangled bounds a demangled name, as a power of two: a mangled name can
-// refer back to its own parts and so describe one far longer than itself.
+// refer back to its own parts and so describe a name far longer than itself.
 const maxDemangled = 12
 
 // Demangled returns the name as a C++ or Rust programmer wrote it, without
 // parameters and clone suffixes ("node::fs::Open"), at most 4096 bytes long.
-// Other names come back as they are.
+// Other names are returned unchanged.
 func (s Symbol) Demangled() string {
 	return demangle.Filter(s.Name, demangle.NoParams, demangle.NoEnclosingParams, demangle.NoClones,
 		demangle.MaxLength(maxDemangled))

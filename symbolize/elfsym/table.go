@@ -15,8 +15,8 @@ const (
 	maxName    = 8 << 10 // bytes; node 26's longest has 975
 
 	entrySize = 24       // of an Elf64_Sym
-	chunk     = 64 << 10 // bytes read at once when a whole table is gone through
-	shortName = 128      // bytes read for one name at first: most are shorter
+	chunk     = 64 << 10 // bytes read at once when reading a whole table
+	shortName = 128      // bytes read for a name at first: most are shorter
 )
 
 // A table is one symbol table and its strings, both still in the file.
@@ -28,7 +28,7 @@ type table struct {
 	strings *io.SectionReader
 }
 
-// An entry is a symbol as the table has it.
+// An entry is a symbol as stored in the table.
 type entry struct {
 	name    uint32 // offset in strings
 	info    uint8
@@ -40,7 +40,7 @@ type entry struct {
 func (e entry) typ() elf.SymType  { return elf.ST_TYPE(e.info) }
 func (e entry) bind() elf.SymBind { return elf.ST_BIND(e.info) }
 
-// defined reports whether e stands for something in this file that a name is wanted for.
+// defined reports whether e stands for something in this file that needs a name.
 func (e entry) defined() bool {
 	return e.section != elf.SHN_UNDEF && e.name != 0 && e.typ() != elf.STT_SECTION && e.typ() != elf.STT_FILE
 }
@@ -101,8 +101,8 @@ func decode(b []byte) entry {
 	}
 }
 
-// name reads the string at offset, without the version that a linker may
-// have added ("memcpy@@GLIBC_2.14").
+// name reads the string at offset, without any version that a linker added
+// ("memcpy@@GLIBC_2.14").
 func (t *table) name(offset uint32) (string, error) {
 	for _, size := range []int{shortName, maxName} {
 		w := window{r: t.strings, buf: make([]byte, 0, size)}
@@ -113,9 +113,9 @@ func (t *table) name(offset uint32) (string, error) {
 	return "", fmt.Errorf("read name at %d: no end within %d bytes", offset, maxName)
 }
 
-// names calls visit with the name of each symbol that is defined, in the order
-// of the strings, so that the file is read once from start to end. A name that
-// cannot be read is left out. The bytes are only valid during the call.
+// names calls visit with the name of each defined symbol, in the order of the
+// strings, so that the file is read once from start to end. Names that cannot be
+// read are skipped. The bytes are only valid during the call.
 func (t *table) names(visit func(index uint32, name []byte)) error {
 	var keys []uint64 // offset of the name, index
 	err := t.entries(func(index uint32, e entry) {
@@ -140,19 +140,20 @@ type window struct {
 	buf   []byte // its capacity is how much is read at once
 }
 
-// at returns the string at offset up to its zero byte or its version, false if
-// it does not end within what is read at once or within maxName.
+// at returns the string at offset up to its zero byte or its version, false if it
+// does not end within one read or within maxName.
 func (w *window) at(offset int64) ([]byte, bool) {
 	s, ok := w.held(offset)
 	if !ok && len(s) < maxName {
-		n, _ := w.r.ReadAt(w.buf[:cap(w.buf)], offset) // a short read is judged by what it holds
+		n, _ := w.r.ReadAt(w.buf[:cap(w.buf)], offset) // on a short read, the bytes read decide
 		w.buf, w.start = w.buf[:n], offset
 		s, ok = w.held(offset)
 	}
 	return s, ok
 }
 
-// held returns the string as far as the window has it, and whether that is all.
+// held returns the part of the string that is in the window, and whether it is
+// complete.
 func (w *window) held(offset int64) ([]byte, bool) {
 	if offset < w.start || offset-w.start >= int64(len(w.buf)) {
 		return nil, false

@@ -5,8 +5,9 @@ import (
 	"errors"
 )
 
-// What unwind tables compute addresses with (DWARF 5, section 7.7.1): the linker's
-// stubs and OpenSSL's assembly need no more. There are no loops among them.
+// Operations by which unwind tables compute addresses (DWARF 5, section 7.7.1),
+// as far as the linker's stubs and OpenSSL's assembly use them. None of them
+// loops.
 const (
 	opDeref      = 0x06
 	opAnd        = 0x1a
@@ -19,14 +20,14 @@ const (
 	opLiteral    = 0x30 // to 0x4f: 0 to 31
 	opRegister   = 0x70 // to 0x8f: a register and an offset
 	opEnd        = 0x90
-	numberOfRIP  = 16 // as a register
+	numberOfRIP  = 16 // its register number
 	maxOperands  = 16
 	literalCount = 32
 )
 
 var errExpression = errors.New("the unwind table's expression is not understood")
 
-// An expression computes an address with the registers of a function.
+// An expression computes an address from the registers of a function.
 type expression struct {
 	rest     []byte
 	operands []uint64
@@ -34,7 +35,7 @@ type expression struct {
 	read     func(uint64) (uint64, error)
 }
 
-// evaluate returns the address that the operations stand for.
+// evaluate returns the address that the operations compute.
 func evaluate(operations []byte, at Cursor, read func(uint64) (uint64, error)) (uint64, error) {
 	e := expression{rest: operations, at: at, read: read}
 	for len(e.rest) > 0 {
@@ -104,7 +105,7 @@ func (e *expression) deref() error {
 	return err
 }
 
-// binary replaces the last two operands by what op makes of them.
+// binary replaces the last two operands by the result of op.
 func (e *expression) binary(op byte) error {
 	last := len(e.operands) - 1
 	if last < 1 {
@@ -134,7 +135,8 @@ func (e *expression) binary(op byte) error {
 	return nil
 }
 
-// signedLEB takes a signed number of seven bits a byte, the least first.
+// signedLEB decodes a signed number of seven bits per byte, least significant
+// first.
 func signedLEB(b []byte) (n int64, rest []byte, ok bool) {
 	for i, c := range b {
 		shift := 7 * i

@@ -10,7 +10,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// exercise uses all that a file may decide.
+// exercise uses everything that depends on the file's contents.
 func exercise(image []byte) {
 	table, err := unwind.New(bytes.NewReader(image))
 	if err != nil {

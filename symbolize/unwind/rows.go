@@ -9,18 +9,18 @@ import (
 	"github.com/go-delve/delve/pkg/dwarf/frame"
 )
 
-// A Base is what the distance of a Row counts from.
+// A Base is the register or rule from which a Row's Distance counts.
 type Base uint8
 
 const (
-	Unknown   Base = iota // the rule is one that rows cannot express, or there is none
+	Unknown   Base = iota // no rule, or one that rows cannot express
 	FromSP                // the stack pointer
 	FromFP                // the frame pointer
-	Signal                // a signal's handler returns here
+	Signal                // a signal handler returns here
 	Outermost             // the function has no caller
 )
 
-// A Row says how to leave the code from an address in the file on, until the next
+// A Row says how to unwind the code from an address in the file up to the next
 // row's.
 type Row struct {
 	Start    uint32
@@ -29,12 +29,12 @@ type Row struct {
 	Base     Base
 }
 
-// maxSaved bounds the states that a function's instructions may have saved at a
+// maxSaved bounds the states that a function's instructions may have saved at one
 // time; compilers save one.
 const maxSaved = 16
 
-// Rows returns the table as rows, by address. It leaves out functions that end
-// beyond 4 GiB; those whose rules are not understood have Unknown.
+// Rows returns the table as rows, by address. It omits functions that end beyond
+// 4 GiB; functions whose rules are not understood have Unknown.
 func (u *Table) Rows() []Row {
 	var rows []Row
 	for _, entry := range u.entries {
@@ -44,7 +44,7 @@ func (u *Table) Rows() []Row {
 		rows = append(rows, rowsOf(entry)...)
 		rows = append(rows, Row{Start: uint32(entry.End())})
 	}
-	// The next function begins where one ends: its row is behind, and wins.
+	// The next function begins where one ends: its row comes later, and wins.
 	slices.SortStableFunc(rows, func(a, b Row) int { return int(int64(a.Start) - int64(b.Start)) })
 	kept := rows[:0]
 	for _, r := range rows {
@@ -76,7 +76,7 @@ func rowsOf(entry *frame.FrameDescriptionEntry) []Row {
 	return m.rows
 }
 
-// rules are what rows are made of.
+// rules are the unwind rules from which rows are made.
 type rules struct {
 	base      Base
 	distance  int64 // bytes
@@ -99,7 +99,7 @@ type machine struct {
 
 var errInstruction = errors.New("the unwind table's instruction is not understood")
 
-// row is the rules as a Row.
+// row returns the rules as a Row.
 func (m *machine) row(start uint32) Row {
 	r := Row{Start: start, Base: m.base}
 	if m.outermost {
@@ -114,7 +114,7 @@ func (m *machine) row(start uint32) Row {
 	return r
 }
 
-// advance makes a row of what was said so far, and goes on to the next address.
+// advance emits a row for the current rules and moves to the next address.
 func (m *machine) advance(delta uint64) {
 	row := m.row(uint32(m.at))
 	if last := len(m.rows) - 1; last >= 0 && m.rows[last].Start == row.Start {
@@ -140,7 +140,7 @@ func (m *machine) run(instructions []byte) error {
 	return nil
 }
 
-// Instructions, by the upper two bits or by all.
+// Instructions, by their upper two bits or by all eight.
 const (
 	cfaAdvance, cfaOffset, cfaRestore = 1, 2, 3
 
@@ -210,7 +210,7 @@ func (m *machine) advanceFar(size int) error {
 	return nil
 }
 
-// offset says where a register is saved.
+// offset records where a register is saved.
 func (m *machine) offset(register uint64) error {
 	n, err := m.unsigned()
 	if register == BP {
@@ -219,7 +219,7 @@ func (m *machine) offset(register uint64) error {
 	return err
 }
 
-// define runs an instruction whose first operand is a register or the frame's
+// define executes an instruction whose first operand is a register or the frame's
 // offset.
 func (m *machine) define(op byte) error {
 	if op == cfaDefExpression {
@@ -286,7 +286,7 @@ func (m *machine) unsigned() (uint64, error) {
 	return n, nil
 }
 
-// skipBlock goes past an expression.
+// skipBlock skips an expression.
 func (m *machine) skipBlock() error {
 	n, err := m.unsigned()
 	if err != nil || n > uint64(len(m.rest)) {

@@ -6,8 +6,8 @@ import (
 	"github.com/go-delve/delve/pkg/dwarf/frame"
 )
 
-// TestRowsSayWhatTheTableSays compares each row of the C library with the rules that
-// a debugger's library makes of the same table.
+// TestRowsSayWhatTheTableSays compares each row of the C library with the rules
+// that a debugger's library derives from the same table.
 func TestRowsSayWhatTheTableSays(t *testing.T) {
 	u, err := New(libc(t))
 	if err != nil {

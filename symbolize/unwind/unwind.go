@@ -1,6 +1,6 @@
-// Package unwind goes from a function of machine code to its caller by the tables that
-// compilers write for exceptions (.eh_frame), on x86-64: where code keeps no frame
-// pointers, nothing else can.
+// Package unwind finds the caller of a function of machine code from the tables
+// that compilers write for exceptions (.eh_frame), on x86-64. Where code keeps no
+// frame pointers, there is no other way.
 package unwind
 
 import (
@@ -17,15 +17,15 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// Limits on tables for unwinding; those of node have 5 MiB. A table takes some ten
-// times its size in memory if it is made for that.
+// Limits on unwind tables; those of node have 5 MiB. A maliciously built table
+// takes some ten times its size in memory.
 const (
 	maxFrameTable = 32 << 20
 	maxFrameEntry = 64 << 10 // bytes of one function's instructions
 )
 
-// A Table knows, for each instruction of one file, where its function's caller
-// goes on and what the registers were there.
+// A Table knows, for each instruction of one file, the return address of its
+// function and the caller's registers.
 type Table struct{ entries frame.FrameDescriptionEntries }
 
 // New reads the section .eh_frame of an ELF file.
@@ -51,7 +51,7 @@ func New(file io.ReaderAt) (*Table, error) {
 // parse reads a table that is loaded at address.
 func parse(data []byte, address uint64) (u *Table, err error) {
 	defer func() {
-		if fault := recover(); fault != nil { // the library's way to say that a table is damaged
+		if fault := recover(); fault != nil { // the library panics if a table is damaged
 			u, err = nil, fmt.Errorf("read unwind tables: %v", fault)
 		}
 	}()
@@ -72,20 +72,21 @@ func parse(data []byte, address uint64) (u *Table, err error) {
 var (
 	ErrNoEntry = errors.New("no unwind table covers it")
 	errNoRule  = errors.New("the unwind table's rule is not understood")
-	// ErrOutermost says that the function is a thread's first.
+	// ErrOutermost means that the function is a thread's first.
 	ErrOutermost = errors.New("the function has no caller")
 )
 
-// A Cursor is where a walk up a stack is: registers, and which of them are known.
+// A Cursor is a position in an unwind: the registers, and which of them are
+// known.
 type Cursor struct {
 	PC    uint64
 	Regs  [RegisterCount]uint64
-	Known uint32 // a bit for each
-	Leaf  bool   // PC is the next instruction, not where a call returns to
+	Known uint32 // one bit for each
+	Leaf  bool   // PC is the next instruction, not a return address
 }
 
-// Registers by their numbers in DWARF (System V ABI for x86-64, figure 3.36): rax, rdx,
-// rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15.
+// Registers by their DWARF numbers (System V ABI for x86-64, figure 3.36): rax,
+// rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15.
 const (
 	RegisterCount = 16
 
@@ -99,7 +100,7 @@ const (
 func (c *Cursor) SP() uint64 { return c.Regs[SP] }
 func (c *Cursor) FP() uint64 { return c.Regs[BP] }
 
-// Get returns a register, false if its value is not known any more.
+// Get returns a register, false if its value is no longer known.
 func (c *Cursor) Get(reg uint64) (uint64, bool) {
 	if reg >= RegisterCount || c.Known>>reg&1 == 0 {
 		return 0, false
@@ -107,7 +108,7 @@ func (c *Cursor) Get(reg uint64) (uint64, bool) {
 	return c.Regs[reg], true
 }
 
-// Set makes the cursor's registers no more than these.
+// Set sets these registers and makes all others unknown.
 func (c *Cursor) Set(pc, sp, fp uint64) {
 	*c = Cursor{PC: pc, Known: 1<<SP | 1<<BP}
 	c.Regs[SP], c.Regs[BP] = sp, fp
@@ -158,8 +159,8 @@ func (u *Table) Caller(c Cursor, address uint64, read func(uint64) (uint64, erro
 	return next, nil
 }
 
-// frameAddress returns where a function's frame begins, the stack pointer of its
-// caller.
+// frameAddress returns where a function's frame begins: the caller's stack
+// pointer.
 func (c *Cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, error)) (uint64, error) {
 	if rule.Rule == frame.RuleExpression {
 		return evaluate(rule.Expression, *c, read)
@@ -171,12 +172,12 @@ func (c *Cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, erro
 	return base + uint64(rule.Offset), nil
 }
 
-// calleeSaved are the registers that a function leaves as they were unless its
-// table says otherwise: rbx, rbp, r12 to r15.
+// calleeSaved are the registers that a function preserves unless its table says
+// otherwise: rbx, rbp, r12 to r15.
 const calleeSaved = 1<<3 | 1<<BP | 1<<12 | 1<<13 | 1<<14 | 1<<15
 
-// restored returns the registers that the caller of the function at c has, whose
-// frame begins at cfa.
+// restored returns the registers of the caller of the function at c, whose frame
+// begins at cfa.
 func restored(rules *frame.FrameContext, c Cursor, cfa uint64, read func(uint64) (uint64, error)) (Cursor, error) {
 	next := Cursor{Known: c.Known & calleeSaved, Regs: c.Regs}
 	for reg, rule := range rules.Regs {
@@ -186,7 +187,7 @@ func restored(rules *frame.FrameContext, c Cursor, cfa uint64, read func(uint64)
 		address := cfa + uint64(rule.Offset)
 		var err error
 		switch rule.Rule {
-		case frame.RuleSameVal, frame.RuleUndefined: // also the library's word for "restored"
+		case frame.RuleSameVal, frame.RuleUndefined: // the library also uses RuleUndefined for "restored"
 			continue
 		case frame.RuleExpression:
 			address, err = evaluate(rule.Expression, c, read)
@@ -206,23 +207,24 @@ func restored(rules *frame.FrameContext, c Cursor, cfa uint64, read func(uint64)
 	return next, nil
 }
 
-// isSignal reports whether entry is of the code that a signal's handler returns to.
+// isSignal reports whether entry describes the code that a signal handler returns
+// to.
 func isSignal(entry *frame.FrameDescriptionEntry) bool {
 	return slices.Contains([]byte(entry.CIE.Augmentation), 'S')
 }
 
-// What the kernel pushes for a signal's handler: a ucontext, with the registers
-// of what was interrupted (include/uapi/asm/ucontext.h).
+// What the kernel pushes for a signal handler: a ucontext with the registers of
+// the interrupted code (include/uapi/asm/ucontext.h).
 const (
 	contextRegisters = 40
 	contextPC        = 16
 )
 
-// contextWords are where registers are in a ucontext, in DWARF's order.
+// contextWords are the positions of registers in a ucontext, in DWARF's order.
 var contextWords = [RegisterCount]uint64{13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7}
 
-// signalCaller returns the cursor in what a signal interrupted. The stack pointer
-// is at the ucontext.
+// signalCaller returns the cursor in the code that a signal interrupted. The
+// stack pointer points to the ucontext.
 func signalCaller(c Cursor, read func(uint64) (uint64, error)) (Cursor, error) {
 	next := Cursor{Known: 1<<RegisterCount - 1, Leaf: true}
 	var err error

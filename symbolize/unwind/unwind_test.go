@@ -27,7 +27,8 @@ func libc(t testing.TB) *os.File {
 }
 
 // table returns a table of one function, at tableAt, that pushes rbp and rbx. The
-// initial instructions say: the frame is at rsp+8, and the return address below it.
+// initial instructions say: the frame is at rsp+8, and the return address below
+// it.
 func table(augmentation string, instructions ...byte) []byte {
 	entry := func(body []byte) []byte {
 		for len(body)%8 != 4 {
@@ -52,7 +53,8 @@ const (
 	stackAddress = 0x20000
 )
 
-// pushes are the instructions for: push rbp at 0, push rbx at 1, both known after.
+// pushes are the instructions for: push rbp at 0, push rbx at 1, both known
+// after.
 var pushes = []byte{0x41, 0x0e, 16, 0x86, 2, 0x41, 0x0e, 24, 0x83, 3}
 
 // words is a stack whose word at each address is the address plus one.
@@ -80,7 +82,7 @@ func TestCallerIsFoundByTable(t *testing.T) {
 	const rbx = 3
 	for _, tt := range []struct {
 		name         string
-		pc, frame    uint64 // what is between the stack pointer and the frame
+		pc, frame    uint64 // frame: what lies between the stack pointer and the frame
 		rbp, rbx     uint64
 		returnedFrom bool
 	}{

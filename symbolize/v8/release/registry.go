@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// registry has the releases in no order: each file of a release adds its own.
+// registry has the releases in no particular order: each release's file adds its
+// own.
 var registry []*Release
 
-// Register adds a release, as its file does, and returns what takes it out again.
-// It must not be called while versions are looked up.
+// Register adds a release and returns a function that removes it again. It must
+// not be called while versions are looked up.
 func Register(r Release) (remove func()) {
 	registry = append(registry, &r)
 	return func() {
@@ -19,12 +20,12 @@ func Register(r Release) (remove func()) {
 	}
 }
 
-// An UnknownVersionError says that the layout of this V8 was never measured:
-// what it keeps where would be guessed, and names read by it invented.
+// An UnknownVersionError means that the layout of this V8 has not been measured:
+// offsets would be guesses, and names read with them fabricated.
 type UnknownVersionError struct {
 	Version Version
-	// Assumed is the newest release, for a V8 that is newer than all; nil for
-	// others. It may be used for a process on which it was verified.
+	// Assumed is the newest release if the V8 is newer than all known ones, and
+	// nil otherwise. It may be used for a process on which it was verified.
 	Assumed *Release
 }
 
@@ -38,7 +39,7 @@ func (e *UnknownVersionError) Error() string {
 	return fmt.Sprintf("V8 %v has a layout not known here (known: Node.js %s and %s)", e.Version, strings.Join(nodes[:last], ", "), nodes[last])
 }
 
-// For returns the layout of a version of V8, which is the result's Version, or an
+// For returns the layout of a version of V8, with that Version set, or an
 // *UnknownVersionError.
 func For(v Version) (*Release, error) {
 	for _, r := range registry {
@@ -53,7 +54,7 @@ func For(v Version) (*Release, error) {
 	return nil, unknown
 }
 
-// All returns the known releases, oldest first, each as of its newest patch level.
+// All returns the known releases, oldest first, each at its newest patch level.
 func All() []*Release {
 	return slices.SortedFunc(slices.Values(registry), func(a, b *Release) int { return a.Version.compare(b.Version) })
 }

@@ -1,7 +1,6 @@
-// Package release has everything that differs from one V8 release to the next
-// and that a binary's own v8dbg_ metadata does not say: one file per release,
-// with each number and each quirk in a field of its own. No other package
-// compares versions of V8.
+// Package release has everything that differs between V8 releases and that a
+// binary's own v8dbg_ metadata omits: one file per release, with each number and
+// each quirk in a field of its own. No other package compares versions of V8.
 //
 // The values were measured in live processes of the official Node.js binaries
 // for x86-64. Offsets are in bytes from an object's untagged start, unless a
@@ -10,10 +9,10 @@ package release
 
 // A Release is the layout of one V8 release.
 type Release struct {
-	Version Version // major and minor alone: the patch levels of a release share the layout, but see Before
+	Version Version // major and minor only: the patch levels of a release share the layout, except for Before
 	Node    string  // the Node.js that has it, as "22" or "18.0"
 
-	// Before has what was different in early patch levels, newest first.
+	// Before lists the differences of early patch levels, newest first.
 	Before []Change
 
 	Isolate   Isolate
@@ -30,20 +29,21 @@ type Release struct {
 	Wasm      Wasm
 
 	// Types has the instance types that metadata omits: those of classes with
-	// several types, or with none of their own fields. Strings have theirs by form.
+	// several types, or with no fields of their own. Strings are not included:
+	// their types follow from their form.
 	Types map[string]uint16
 	// Fields has the offsets that metadata omits, by "Class.field".
 	Fields map[string]uint16
 }
 
-// A Change is how the patch levels of a release before one differ from it.
+// A Change is a difference that applies to patch levels below Version.
 type Change struct {
 	Version Version // the first patch level without the difference
 	Apply   func(*Release)
 }
 
-// An Isolate is where V8 keeps the state of an isolate. What is not found in the
-// binary's own code is taken from here.
+// An Isolate has the offsets of an isolate's state, for those that cannot be
+// found in the binary's own code.
 type Isolate struct {
 	GCCount       uint32 // from the Heap to gc_count_
 	GCState       uint32 // from gc_state_ to gc_count_
@@ -52,12 +52,12 @@ type Isolate struct {
 	DispatchTable Place  // a pointer to the dispatch table's first entry
 }
 
-// A Place is where a field of the Isolate is: so many bytes from its start, or
-// before the Heap in it. Patch levels differ in what is before the Heap.
+// A Place is the offset of a field in the Isolate, either from its start or as a
+// distance before its Heap. What precedes the Heap differs between patch levels.
 type Place struct{ Start, BeforeHeap uint32 }
 
-// In returns the offset from the isolate's start of a place in an isolate whose
-// Heap is at heap; 0 where that is not known.
+// In returns a place's offset from the start of an isolate whose Heap is at
+// offset heap; 0 if that is not known.
 func (p Place) In(heap uint32) uint32 {
 	if p.BeforeHeap == 0 || heap < p.BeforeHeap {
 		return p.Start
@@ -72,12 +72,12 @@ type Frames struct {
 	BuiltinExitFunction int16 // of a BuiltinExit frame: the JSFunction that C++ implements
 	APIExitFunction     int16 // of an ApiCallbackExit frame: its FunctionTemplateInfo
 	RegExpArgument      int16 // of a regular expression's machine code: the JSRegExp or its data, after the isolate
-	ExitReceiver        int   // of a frame by which a builtin in C++ is called
+	ExitReceiver        int   // of the frame of a call to a C++ builtin
 	CountsReceiver      bool  // a frame's count of arguments includes the receiver
 }
 
-// Functions are the fields of JSFunction, SharedFunctionInfo and what belongs to
-// them. Zero: in metadata, or absent.
+// Functions are the fields of JSFunction, SharedFunctionInfo and related objects.
+// Zero: in metadata, or absent.
 type Functions struct {
 	Types            uint16 // instance types of JSFunction after the first
 	ClassConstructor bool   // the last of these is that of class constructors
@@ -88,18 +88,18 @@ type Functions struct {
 
 	SharedData      uint16 // BytecodeArray, Code, UncompiledData and others
 	BuiltinID       uint16 // SharedFunctionInfo: Smi, when it is not bytecode
-	DebugInfoScript uint16 // DebugInfo, which stands between a SharedFunctionInfo and its Script
+	DebugInfoScript uint16 // DebugInfo, which may stand between a SharedFunctionInfo and its Script
 	TemplateShared  uint16 // FunctionTemplateInfo: its SharedFunctionInfo or undefined
 
 	MemberInitializerKind uint8 // kind of a function that initializes a class's fields; 0: these have names
 	StaticInitializerKind uint8 // likewise its static fields and blocks
 }
 
-// Code is the layout of machine code and of what leads from it to a position in
-// the source.
+// Code is the layout of machine code and of the data that maps it to source
+// positions.
 type Code struct {
 	Start          uint16
-	StartIsPointer bool // Start holds the instructions' address; else they begin there
+	StartIsPointer bool // Start holds the instructions' address; otherwise they begin there
 	Size           uint16
 	Flags          uint16
 	Deopt          uint16 // DeoptimizationData
@@ -112,20 +112,20 @@ type Code struct {
 	Maglev      uint8
 	Turbofan    uint8
 
-	// Elements of DeoptimizationData.
+	// Indexes of elements of DeoptimizationData.
 	DeoptInlined   int  // how many functions are inlined
-	DeoptLiterals  int  // the array that has the inlined functions first
+	DeoptLiterals  int  // the array that begins with the inlined functions
 	DeoptShared    int  // its function's SharedFunctionInfo
-	DeoptInlinings int  // where each was inlined
-	SharedWrapped  bool // DeoptShared is an object whose second word is that
+	DeoptInlinings int  // the position of each inlining
+	SharedWrapped  bool // DeoptShared is an object whose second word is the SharedFunctionInfo
 
-	UnsignedSteps bool // tables of positions have the steps in the code without a sign
+	UnsignedSteps bool // steps in the code are unsigned in tables of positions
 }
 
 // Strings are the forms of strings.
 type Strings struct {
 	External    uint16 // resource of an external string: pointer to the characters, for strings that do not cache it
-	SharedTypes bool   // isolates share strings, which have instance types of their own
+	SharedTypes bool   // isolates share strings, which have their own instance types
 }
 
 // Scripts are the fields of Script. Zero: in metadata, or absent.
@@ -149,52 +149,52 @@ type Scopes struct {
 	TypesWithPositions []string // those with positions after the names
 }
 
-// Objects are quirks of JavaScript's objects.
+// Objects are quirks of JavaScript objects.
 type Objects struct {
-	DatesUnboxed   bool // a JSDate's number is in itself, not in an object of its own
-	SymbolOwners   bool // two bits of a symbol's flags say whose it is, else one bit for each
-	EmbedderFields int  // where the words begin that an embedder keeps in an object
+	DatesUnboxed   bool // a JSDate holds its number itself, not a reference to one
+	SymbolOwners   bool // two bits of a symbol's flags give its owner; otherwise there is one bit for each
+	EmbedderFields int  // offset of the words that an embedder keeps in an object
 
-	ElementsKind  int      // kind of elements of the first type of typed arrays
-	ElementsTypes []string // types of typed arrays in the order of kinds
+	ElementsKind  int      // elements kind of the first type of typed arrays
+	ElementsTypes []string // types of typed arrays in the order of elements kinds
 }
 
-// Sizes are how long objects are whose map does not say: bytes of the header,
-// before the units that are counted. Zero: there is no such object, or its size
-// is not known.
+// Sizes are header sizes in bytes, before the counted units, of objects whose map
+// does not give their size. Zero: the object does not exist, or its size is not
+// known.
 type Sizes struct {
 	Code                   int // with the instructions inline
 	CodeAlign              int
 	InstructionStream      int
 	BytecodeArray          int
-	BytecodeArrayTagged    int // bytes of it that may hold references
+	BytecodeArrayTagged    int // bytes that may hold references
 	FeedbackVector         int
 	BoilerplateDescription int // ObjectBoilerplateDescription
 	ScriptContextTable     int
 	DescriptorArray        int
 
 	FeedbackMetadataClosures bool // FeedbackMetadata has two bytes for each closure
-	FreeSpaceInWords         bool // a FreeSpace's length counts words, else bytes
+	FreeSpaceInWords         bool // a FreeSpace's length counts words, otherwise bytes
 }
 
 // Pages are the headers of the pages that V8 keeps objects in.
 type Pages struct {
-	MetadataApart                        bool // all but the flags is where the header's second word points
+	MetadataApart                        bool // the header's second word points to all fields but the flags
 	Flags, Size, Heap, Start, End, Owner int
 	Spaces                               []string // names by number
 }
 
-// Length returns how many bytes of a header have to be read.
+// Length returns how many bytes of a header must be read.
 func (p *Pages) Length() int {
 	const word = 8
 	return max(word, p.Flags, p.Size, p.Heap, p.Start, p.End, p.Owner) + word
 }
 
-// Traces are how V8 writes a call in an error's stack.
+// Traces describes how V8 formats a call in an error's stack.
 type Traces struct {
-	ClassReceivers    bool // a method of a class itself has the class's name before it
-	FunctionReceivers bool // a method of any function has the function's name before it
-	ClassByPrefix     bool // the class is left out before names that begin with it, else before all that are no identifiers
+	ClassReceivers    bool // a method called on a class has the class's name as a prefix
+	FunctionReceivers bool // a method called on any function has the function's name as a prefix
+	ClassByPrefix     bool // the class is omitted before names that begin with it; otherwise before all names that are not identifiers
 	AccessorsPlain    bool // "get x" is not followed by "[as x]"
 }
 

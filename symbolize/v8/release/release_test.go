@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// version reads a version that a test states, of two to four numbers.
+// version parses a version of two to four numbers.
 func version(t *testing.T, text string) (v Version) {
 	t.Helper()
 	numbers := []*int{&v.Major, &v.Minor, &v.Build, &v.Patch}
@@ -166,7 +166,7 @@ func TestReleasesAreComplete(t *testing.T) {
 	}
 }
 
-// subset reports whether the names are all among others, and there are any.
+// subset reports whether names is not empty and all of them are among others.
 func subset(names, others []string) bool {
 	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(others, n) })
 }
