@@ -8,7 +8,7 @@ type Kind uint8
 const (
 	Native  Kind = iota // machine code of a mapped file, the vdso or an unknown mapping
 	JS                  // a JavaScript function with a script
-	Builtin             // a function of V8's own: no script, compiled into the binary
+	Builtin             // one of V8's internal functions: no script, compiled into the binary
 	Typed               // V8's support code: entry, exit, construct and stub frames, bytecode handlers
 	Kernel              // the kernel's own code
 	Wasm                // a WebAssembly function, or a wrapper between one and JavaScript
@@ -37,7 +37,7 @@ const (
 	Baseline                // Sparkplug
 	Maglev
 	Turbofan
-	Optimized // Maglev or TurboFan: entered in the middle of a loop (OSR), so not told apart
+	Optimized // Maglev or TurboFan: entered in the middle of a loop (OSR), where they cannot be distinguished
 	Liftoff   // WebAssembly's baseline compiler
 )
 
@@ -64,11 +64,11 @@ type Frame struct {
 	Line   int    // JS: where the function is defined, from 1; 0 where unknown
 	Column int    // JS: likewise
 	Module string // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …
-	Offset uint64 // native: address less the symbol's start, or the address in Module where there is no symbol
+	Offset uint64 // native: offset from the symbol's start, or the address in Module if it has no symbol
 }
 
-// Frames that stand for what a stack does not hold. They are of kind Native
-// and have no module.
+// Frames that stand for missing parts of a stack. They are of kind Native and
+// have no module.
 const (
 	Truncated = "[truncated]" // at the root end: the stack was deeper than is recorded
 	Broken    = "[gap]"       // frames between its neighbours were lost (no frame pointer)

@@ -82,7 +82,7 @@ func TestCallerIsFoundByTable(t *testing.T) {
 	const rbx = 3
 	for _, tt := range []struct {
 		name         string
-		pc, frame    uint64 // frame: what lies between the stack pointer and the frame
+		pc, frame    uint64 // frame: distance from the stack pointer to the frame
 		rbp, rbx     uint64
 		returnedFrom bool
 	}{

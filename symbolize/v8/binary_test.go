@@ -15,7 +15,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// A patched file reads as another with one byte changed.
+// A patched file reads as another file with one byte changed.
 type patched struct {
 	io.ReaderAt
 	offset int64
@@ -89,8 +89,8 @@ func TestUnknownVersionIsNotGuessedAt(t *testing.T) {
 	}
 }
 
-// TestStrippedFileTellsTheSame compares what is known of a stripped binary with
-// what its symbols say.
+// TestStrippedFileTellsTheSame compares what is known about a stripped binary
+// with what its symbols say.
 func TestStrippedFileTellsTheSame(t *testing.T) {
 	versions := nodetest.Versions
 	if os.Getenv("USTACK_MATRIX") != "1" {
@@ -104,12 +104,12 @@ func TestStrippedFileTellsTheSame(t *testing.T) {
 			}
 			address, size := builtinsOf(t, nodetest.Node(t, version), whole)
 			gotAddress, gotSize := builtinsOf(t, nodetest.StrippedNode(t, version), got)
-			const alignment = 4 << 12 // of the builtins: pages before and behind
+			const alignment = 4 << 12 // of the builtins: pages before and after
 			if gotAddress > address || gotAddress+gotSize < address+size || gotSize > size+alignment {
 				t.Errorf("builtins = %#x, %d bytes, want %#x, %d bytes", gotAddress, gotSize, address, size)
 			}
 			want := whole.Layout
-			if whole.dispatch.group != 0 { // its accessor is no more: each isolate points to the table
+			if whole.dispatch.group != 0 { // its accessor is gone: each isolate points to the table
 				want.DispatchTable = got.Layout.DispatchTable
 			}
 			if diff := cmp.Diff(want, got.Layout); diff != "" {
@@ -122,7 +122,7 @@ func TestStrippedFileTellsTheSame(t *testing.T) {
 	}
 }
 
-// builtinsOf returns the builtins' address: strip moves what is in a file.
+// builtinsOf returns the builtins' address: strip moves the file's contents.
 func builtinsOf(t *testing.T, path string, b *Binary) (address, size uint64) {
 	t.Helper()
 	offset, size := b.Builtins()

@@ -9,7 +9,7 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// A space is memory at fuzzBase and above, nothing elsewhere.
+// A space is memory that starts at fuzzBase; nothing else can be read.
 type space []byte
 
 const fuzzBase = 0x10000
@@ -25,7 +25,7 @@ func (s space) ReadAt(p []byte, addr uint64) (int, error) {
 	return n, nil
 }
 
-// layoutFor returns a layout as of one of the releases; what metadata has is as in V8 14.
+// layoutFor returns the layout of a release, with the metadata of V8 14.
 func layoutFor(r *release.Release) Layout {
 	l := measured(r)
 	l.FirstJSFunction, l.LastJSFunction, l.SharedFunctionInfo, l.ScopeInfo, l.Script = 40, 41, 42, 43, 44
@@ -42,7 +42,8 @@ func layoutFor(r *release.Release) Layout {
 	return l
 }
 
-// seed is a heap with one object of each type that is read, which refer to one another.
+// seed is a heap with one object of each type that is read; they refer to one
+// another.
 func seed(l Layout) []byte {
 	types := []uint16{40, 42, 43, 44, 45, 46, 48, 8, 1, 3, 5, 10, 26}
 	const step = 256
@@ -84,7 +85,8 @@ func FuzzHeapIsReadWithinBounds(f *testing.F) {
 	})
 }
 
-// one returns a heap that knows strings alone, and writes objects to s.
+// stringsHeap returns a heap that knows only strings, and a function that writes
+// objects to s.
 func stringsHeap(s space) (h heap, put func(at int, words ...uint64)) {
 	l := Layout{MapInstanceType: 12, FirstNonstring: 128}
 	return heap{s, l}, func(at int, words ...uint64) {
@@ -99,10 +101,10 @@ func TestMovedObjectsAreFollowedOnce(t *testing.T) {
 	h, put := stringsHeap(s)
 	const typ = (sequential | oneByte) << 32 // in the map's second word
 	put(0, 0, typ)
-	put(64, fuzzBase+128) // forwards
+	put(64, fuzzBase+128) // a forwarding address
 	put(128, fuzzBase+heapTag, 4<<32)
 	copy(s[144:], "name")
-	put(256, fuzzBase+64) // forwards to what forwards
+	put(256, fuzzBase+64) // forwards to an object that is itself forwarded
 	if got, err := h.text(fuzzBase + 64 + heapTag); got != "name" || err != nil {
 		t.Errorf("moved string = %q, %v, want %q", got, err, "name")
 	}

@@ -12,10 +12,10 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// A captured memory has what was read of a process, and can be damaged.
+// A captured memory holds what was read from a process, and can be damaged.
 type captured struct {
-	live  Memory            // asked for what is not there yet; nil: no more
-	bytes map[uint64][]byte // by the page's address
+	live  Memory            // source of bytes not captured yet; nil: no longer available
+	bytes map[uint64][]byte // by page address
 	reads []uint64          // addresses that were read
 }
 
@@ -53,7 +53,7 @@ func (c *captured) page(address uint64) ([]byte, error) {
 	return page, nil
 }
 
-// put writes a word; the function that it returns puts back what was there.
+// put writes a word and returns a function that restores the old one.
 func (c *captured) put(address, word uint64) (undo func()) {
 	page, at := c.bytes[address&^(pageSize-1)], address%pageSize
 	old := binary.LittleEndian.Uint64(page[at:])
@@ -61,7 +61,7 @@ func (c *captured) put(address, word uint64) (undo func()) {
 	return func() { binary.LittleEndian.PutUint64(page[at:], old) }
 }
 
-// capture returns all that reading the values of values.js takes.
+// capture captures all memory needed to read the values of values.js.
 func capture(t *testing.T) (c *captured, b *Binary, held map[string]Value) {
 	t.Helper()
 	path := nodetest.Node(t, "24.21.0")
@@ -79,7 +79,7 @@ func capture(t *testing.T) (c *captured, b *Binary, held map[string]Value) {
 	return c, b, held
 }
 
-// readAll reads v as whatever it could be.
+// readAll reads v as everything it could be.
 func readAll(h *Heap, v Value) {
 	h.Number(v)
 	h.Oddball(v)
@@ -117,8 +117,8 @@ func readAll(h *Heap, v Value) {
 	}
 }
 
-// limit is how long reading a few hundred damaged values may take: it is bounded
-// by counts, but on a busy machine these take their time.
+// limit bounds the time for reading a few hundred damaged values. Counts bound
+// the work, but a busy machine takes its time over it.
 const limit = 20 * time.Second
 
 func FuzzDamagedHeapIsReadWithinBounds(f *testing.F) {
@@ -147,8 +147,8 @@ func FuzzDamagedHeapIsReadWithinBounds(f *testing.F) {
 	})
 }
 
-// damage changes words that were read, by chance; the function that it returns
-// puts back what was there.
+// damage changes random words that were read and returns a function that restores
+// them.
 func (c *captured) damage(seed uint64) (undo func()) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var undos []func()
@@ -172,7 +172,7 @@ func (c *captured) damage(seed uint64) (undo func()) {
 	}
 }
 
-// fieldAt returns the address of a field of a value held.
+// fieldAt returns the address of a field of a value.
 func fieldAt(t *testing.T, h *Heap, v Value, class, field string) uint64 {
 	t.Helper()
 	offset, ok := h.Offset(class, field)
@@ -182,7 +182,7 @@ func fieldAt(t *testing.T, h *Heap, v Value, class, field string) uint64 {
 	return v.Address() + uint64(offset)
 }
 
-// field returns what is in a field of a value.
+// field returns the content of a field of a value.
 func field(t *testing.T, h *Heap, v Value, class, name string) Value {
 	t.Helper()
 	word, err := h.word(fieldAt(t, h, v, class, name))
@@ -202,7 +202,7 @@ func TestWhatIsNoValueOfItsKindIsRefused(t *testing.T) {
 	t.Run("others", func(t *testing.T) { refusesOthers(t, h, held["key"]) })
 }
 
-// refusesLies changes one word of each of several values.
+// refusesLies changes one word in each of several values.
 func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
 	huge := uint64(1<<30) << 32
 	reaction := field(t, h, held["awaited"], "JSPromise", "reactions_or_result")
@@ -260,7 +260,7 @@ func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
 	}
 }
 
-// refusesOthers reads a plain object as what it is not.
+// refusesOthers reads a plain object as types that it does not have.
 func refusesOthers(t *testing.T, h *Heap, plain Value) {
 	o, err := h.Object(plain)
 	if err != nil {
@@ -294,8 +294,8 @@ func refusesOthers(t *testing.T, h *Heap, plain Value) {
 	}
 }
 
-// TestDamagedDescriptorsAreReadOnce spoils what a map says of its second property:
-// the first is there, however often the properties are read.
+// TestDamagedDescriptorsAreReadOnce damages a map's description of its second
+// property: the first must still be there, however often the properties are read.
 func TestDamagedDescriptorsAreReadOnce(t *testing.T) {
 	c, b, held := capture(t)
 	h, err := NewHeap(c, b)
@@ -324,7 +324,7 @@ func TestDamagedDescriptorsAreReadOnce(t *testing.T) {
 	t.Error("no object with two properties")
 }
 
-// An ending memory has nothing after an address that a read goes across.
+// An ending memory ends at an address within a read.
 type ending struct {
 	Memory
 	end uint64
@@ -338,7 +338,7 @@ func (m ending) ReadAt(p []byte, address uint64) (int, error) {
 	return n, errors.Join(err, errNotCaptured)
 }
 
-// TestLastMapOfAPageIsRead reads maps where the memory ends with them.
+// TestLastMapOfAPageIsRead reads maps at the very end of memory.
 func TestLastMapOfAPageIsRead(t *testing.T) {
 	c, b, held := capture(t)
 	h, err := NewHeap(c, b)

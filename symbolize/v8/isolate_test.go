@@ -17,7 +17,7 @@ import (
 // threadPointer returns fs_base of the main thread of the process pid.
 func threadPointer(t *testing.T, pid int) uint64 {
 	t.Helper()
-	runtime.LockOSThread() // a tracer is a thread
+	runtime.LockOSThread() // ptrace is per thread
 	defer runtime.UnlockOSThread()
 	if err := unix.PtraceSeize(pid); err != nil {
 		t.Fatalf("trace process %d: %v", pid, err)
@@ -104,8 +104,8 @@ func TestCollectionsAreCountedInTheIsolate(t *testing.T) {
 	})
 }
 
-// seesCollection watches the isolate while the program collects, until both
-// states were seen.
+// seesCollection watches the isolate while the program collects garbage, until it
+// has seen both states.
 func seesCollection(t *testing.T, b *Binary, p *target, isolate uint64) {
 	t.Helper()
 	h := heap{p.mem, b.Layout}
@@ -253,7 +253,7 @@ func TestCodeIsFoundFromTheFunction(t *testing.T) {
 	})
 }
 
-// TestStrippedProcessTellsTheSame has a V8 that runs say where its builtins and
+// TestStrippedProcessTellsTheSame reads from a running V8 where its builtins and
 // the isolate are.
 func TestStrippedProcessTellsTheSame(t *testing.T) {
 	versions := nodetest.Versions

@@ -72,7 +72,7 @@ type Layout struct {
 
 	TemplateShared uint16 // FunctionTemplateInfo: its SharedFunctionInfo or undefined
 
-	KindMembers uint8 // kind of a function that initializes a class's fields; 0: these have names
+	KindMembers uint8 // kind of a function that initializes a class's fields; 0: such functions have names
 	KindStatic  uint8 // likewise its static fields and blocks
 
 	// UncompiledData.

@@ -18,7 +18,7 @@ import (
 )
 
 // releases are the official binaries that everything is checked against, and
-// the V8 inside.
+// their versions of V8.
 var releases = []struct{ node, v8 string }{
 	{"16.20.2", "9.4.146.26"},
 	{"18.20.8", "10.2.154.26"},
@@ -29,7 +29,7 @@ var releases = []struct{ node, v8 string }{
 	{"26.10.0", "14.6.202.34"},
 }
 
-// forEachRelease runs test with each of the releases' executables.
+// forEachRelease runs test with the executable of each release.
 func forEachRelease(t *testing.T, test func(t *testing.T, path string)) {
 	for _, r := range releases {
 		t.Run(r.node, func(t *testing.T) { test(t, nodetest.Node(t, r.node)) })
@@ -45,7 +45,7 @@ func inspect(t *testing.T, path string) *Binary {
 	return b
 }
 
-// A target is a running Node.js program that told something and now waits.
+// A target is a running Node.js program that has printed something and now waits.
 type target struct {
 	mem   Memory
 	pid   int
@@ -54,7 +54,7 @@ type target struct {
 	input io.Writer
 }
 
-// A live is the memory of a process of this user's.
+// A live is the memory of a process of the same user.
 type live struct{ file *os.File }
 
 func (l live) ReadAt(p []byte, addr uint64) (int, error) {
@@ -82,7 +82,7 @@ func start(t *testing.T, path string, args ...string) *target {
 	}
 	t.Cleanup(func() {
 		input.Close()
-		cmd.Wait() // a program that is told to end by closing its input may fail
+		cmd.Wait() // a program whose input is closed may exit with an error
 	})
 	mem, err := os.Open(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "mem"))
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *target) wait(t *testing.T) []string {
 	return nil
 }
 
-// waitUntilReading returns once the main thread waits for its input.
+// waitUntilReading returns once the main thread waits for input.
 func (p *target) waitUntilReading(t *testing.T) {
 	t.Helper()
 	const read = "0 0x0 " // system call number and first argument
@@ -126,7 +126,7 @@ func (p *target) waitUntilReading(t *testing.T) {
 	t.Fatal("the program never waited for its input")
 }
 
-// tell lets the program go on.
+// tell makes the program continue.
 func (p *target) tell(t *testing.T) {
 	t.Helper()
 	if _, err := p.input.Write([]byte("\n")); err != nil {
@@ -134,7 +134,7 @@ func (p *target) tell(t *testing.T) {
 	}
 }
 
-// described yields each line of JSON that the program printed, and the address
+// described yields each line of JSON that the program printed, with the address
 // that V8 printed after it.
 func described[T any](t *testing.T, lines []string, check func(want T, addr uint64)) int {
 	t.Helper()

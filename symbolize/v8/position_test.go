@@ -10,7 +10,7 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// An entry is one of a table of positions, as V8 adds it.
+// An entry is an entry of a position table, as V8 adds it.
 type entry struct {
 	code      int // offset
 	position  sourcePosition
@@ -21,7 +21,8 @@ func position(offset, inlining int) sourcePosition {
 	return sourcePosition(offset+1)<<1 | sourcePosition(inlining)<<31
 }
 
-// encode makes a table as V8 does: up to 13 as signed steps, from 14 on unsigned.
+// encode builds a table as V8 does: up to 13 with signed steps, from 14 on
+// unsigned.
 func encode(entries []entry, unsigned bool) []byte {
 	var table []byte
 	code, source := -1, int64(0)
@@ -100,7 +101,7 @@ func TestExternalPositionIsNone(t *testing.T) {
 
 // Bytecodes of one to three bytes, whose operands may be wide.
 var sizes = bytecodeSizes{
-	1, 1, 1, 1, 1, 2, 3, // one byte an operand
+	1, 1, 1, 1, 1, 2, 3, // one byte per operand
 	1, 1, 1, 1, 1, 3, 5, // two
 	1, 1, 1, 1, 1, 5, 9, // four
 }
@@ -151,7 +152,7 @@ func FuzzPositions(f *testing.F) {
 	})
 }
 
-// An echo is a memory that has the same few words everywhere.
+// An echo is a memory that repeats the same few words everywhere.
 type echo []byte
 
 func (e echo) ReadAt(p []byte, addr uint64) (int, error) {
@@ -164,7 +165,7 @@ func (e echo) ReadAt(p []byte, addr uint64) (int, error) {
 	return len(p), nil
 }
 
-// FuzzCode reads frames and code from memory that makes no sense.
+// FuzzCode reads frames and code from meaningless memory.
 func FuzzCode(f *testing.F) {
 	l := Layout{
 		FirstJSFunction: 1, LastJSFunction: 0x4000, Code: 0x101, BytecodeArray: 0x101,

@@ -13,7 +13,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// binaryOf returns what a version of Node.js says of its V8.
+// binaryOf returns the Binary of a version of Node.js.
 func binaryOf(t *testing.T, version string) *Binary {
 	t.Helper()
 	file, err := os.Open(nodetest.Node(t, version))
@@ -63,8 +63,8 @@ func TestClassesAreAsTheLayoutHasThem(t *testing.T) {
 	}
 }
 
-// checkClass checks that a class's fields are in order and that it is derived from
-// HeapObject in the end.
+// checkClass checks that a class's fields are in order and that it is ultimately
+// derived from HeapObject.
 func checkClass(t *testing.T, classes map[string]Class, c Class) {
 	t.Helper()
 	if !slices.IsSortedFunc(c.Fields, func(a, b ClassField) int { return a.Offset - b.Offset }) {

@@ -7,7 +7,7 @@ import (
 	"ustack/symbolize/v8/release"
 )
 
-// head makes an object's first words; 0 is its map.
+// head returns an object's first words; 0 is its map.
 func head(words ...uint64) []byte {
 	var b []byte
 	for _, w := range append([]uint64{0}, words...) {
@@ -16,7 +16,7 @@ func head(words ...uint64) []byte {
 	return b
 }
 
-// heapOf makes a heap of a version of V8 without any memory.
+// heapOf returns a heap of a version of V8 without any memory.
 func heapOf(t *testing.T, v release.Version) *Heap {
 	t.Helper()
 	r, err := release.For(v)

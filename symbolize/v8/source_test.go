@@ -16,8 +16,8 @@ import (
 type place struct{ Line, Column int }
 
 // sourceOf returns the lines of a script from its file's contents. Node.js wraps
-// CommonJS modules without moving their text, and gives V8 a byte order mark as
-// it is.
+// CommonJS modules without moving their text, and passes a byte order mark to V8
+// unchanged.
 func sourceOf(file []byte) (Source, error) {
 	var lines lineScanner
 	units := make([]uint16, 0, chunkSize)
@@ -26,7 +26,7 @@ func sourceOf(file []byte) (Source, error) {
 		file = file[size:]
 		units = append(units, uint16(min(r, 0xffff)))
 		if r > 0xffff {
-			units = append(units, 0xffff) // the other half of a pair: neither ends a line
+			units = append(units, 0xffff) // the other half of a surrogate pair: neither half ends a line
 		}
 		if len(units) >= chunkSize-1 || len(file) == 0 {
 			lines.scan(units)
@@ -115,7 +115,8 @@ func TestTooManyLinesAreAnError(t *testing.T) {
 	}
 }
 
-// Files stand in for memory only if Node.js gives V8 their text as it is.
+// Files can stand in for memory only if Node.js passes their text to V8
+// unchanged.
 func TestFilesHaveTheLinesOfTheirScripts(t *testing.T) {
 	const program = "// π 🚀\r\n'use strict';\r\n" +
 		"module.exports = function target() {}; \u2028 // ends a line\r\n" +
@@ -181,7 +182,7 @@ func TestMovedScriptIsNotRead(t *testing.T) {
 	})
 }
 
-// A coverage tool makes V8 keep something between a function and its script.
+// A coverage tool makes V8 put a DebugInfo between a function and its script.
 func TestScriptsAreFoundUnderCoverage(t *testing.T) {
 	t.Setenv("NODE_V8_COVERAGE", t.TempDir())
 	forEachRelease(t, func(t *testing.T, path string) {

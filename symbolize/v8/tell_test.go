@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// A teller says of values what the program says of them.
+// A teller describes values as the program describes them.
 type teller struct {
 	h     *Heap
-	names map[uint64]string // of the values held, by address
+	names map[uint64]string // of the held values, by address
 }
 
-// brief tells a value in a word, as the program's function of that name.
+// brief describes a value in one word, like the program's function of that name.
 func (r *teller) brief(v Value) string {
 	if n, ok := r.h.Number(v); ok {
 		return number(n)
@@ -69,7 +69,7 @@ func (r *teller) briefs(values []Value) []any {
 	return told
 }
 
-// tell returns what is read of a value, in the keys that the truth has.
+// tell returns what is read from a value, under the keys that truth has.
 func (r *teller) tell(o Object, truth map[string]any) (map[string]any, error) {
 	read := map[string]func(Object, map[string]any) (map[string]any, error){
 		"object": func(Object, map[string]any) (map[string]any, error) { return map[string]any{}, nil },
@@ -111,7 +111,7 @@ func (r *teller) weakRef(o Object, _ map[string]any) (map[string]any, error) {
 	return map[string]any{"target": r.brief(v)}, err
 }
 
-// registry tells what a FinalizationRegistry waits for.
+// registry describes the active cell of a FinalizationRegistry.
 func (r *teller) registry(o Object, _ map[string]any) (map[string]any, error) {
 	cells, err := r.h.FieldOf(o, "JSFinalizationRegistry", "active_cells")
 	if err != nil {
@@ -191,8 +191,8 @@ func (r *teller) symbol(o Object, _ map[string]any) (map[string]any, error) {
 	return told, err
 }
 
-// private tells the fields with names like #name. V8 marks an object of a class
-// with private methods by a symbol of its own.
+// private describes the fields with names like #name. V8 marks an object of a
+// class with private methods with a symbol of its own.
 func (r *teller) private(o Object, _ map[string]any) (map[string]any, error) {
 	properties, err := r.h.Properties(o)
 	names := map[string]any{}

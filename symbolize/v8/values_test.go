@@ -14,7 +14,7 @@ import (
 )
 
 // values runs the program values.js and returns its heap, the values that it
-// holds by their names, and what it says of each.
+// holds by name, and its description of each.
 func values(t *testing.T, path string) (h *Heap, held map[string]Value, truths map[string]map[string]any) {
 	t.Helper()
 	p := start(t, path, filepath.Join("..", "..", "testdata", "programs", "values.js"))
@@ -32,9 +32,10 @@ func values(t *testing.T, path string) (h *Heap, held map[string]Value, truths m
 	return h, held, truths
 }
 
-// find returns the properties of the object of class Held that has so many: it
-// looks for the maps, whose first word is one of the few maps of maps, and then
-// for what has one of them. What the collector has left of it has fewer.
+// find returns the properties of the object of class Held that has count of them.
+// It finds the maps, whose first word is one of the few meta maps, and then the
+// objects with one of these maps. Leftovers that the collector has not yet
+// overwritten have fewer properties.
 func find(t *testing.T, h *Heap, pid, count int) []Property {
 	t.Helper()
 	regions := writable(t, pid)
@@ -73,7 +74,7 @@ func find(t *testing.T, h *Heap, pid, count int) []Property {
 	return found
 }
 
-// A region is a part of a process's memory.
+// A region is a range of a process's memory.
 type region struct {
 	start uint64
 	bytes []byte
@@ -135,7 +136,7 @@ func TestValuesAreWhatTheProgramSays(t *testing.T) {
 	}
 }
 
-// compare fails the test unless what is read of a value is what is true of it.
+// compare fails the test unless what is read from a value is true of it.
 func (r *teller) compare(t *testing.T, name string, v Value, truth map[string]any) {
 	t.Helper()
 	o, err := r.h.Object(v)

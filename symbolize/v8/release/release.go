@@ -80,7 +80,7 @@ type Frames struct {
 // Zero: in metadata, or absent.
 type Functions struct {
 	Types            uint16 // instance types of JSFunction after the first
-	ClassConstructor bool   // the last of these is that of class constructors
+	ClassConstructor bool   // the last of Types is that of class constructors
 
 	Properties     uint16 // PropertyArray, dictionary or hash
 	Code           uint16
@@ -91,7 +91,7 @@ type Functions struct {
 	DebugInfoScript uint16 // DebugInfo, which may stand between a SharedFunctionInfo and its Script
 	TemplateShared  uint16 // FunctionTemplateInfo: its SharedFunctionInfo or undefined
 
-	MemberInitializerKind uint8 // kind of a function that initializes a class's fields; 0: these have names
+	MemberInitializerKind uint8 // kind of a function that initializes a class's fields; 0: such functions have names
 	StaticInitializerKind uint8 // likewise its static fields and blocks
 }
 
