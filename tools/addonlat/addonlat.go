@@ -26,7 +26,7 @@ type Options struct {
 	Cgroup  string   // every process of this control group or one within, new ones too
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and measure it and its children
-	Stdout  *os.File // of Command; ours if nil
+	Stdout  *os.File // of Command; this process's own if nil
 	// Exited is called if Command has exited, with its status as a shell reports it; may be nil.
 	Exited func(status int)
 

@@ -30,7 +30,7 @@ type Options struct {
 	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
 
-	Stdout  *os.File           // of Command; ours if nil
+	Stdout  *os.File           // of Command; this process's own if nil
 	Exited  func(status int)   // called if Command has exited, with its status as a shell reports it; may be nil
 	Started func(hz int)       // called once sampling runs; may be nil
 	Sampled func(count uint64) // called from time to time with the samples so far; may be nil

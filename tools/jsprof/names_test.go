@@ -159,9 +159,9 @@ func checkWhole(t *testing.T, p *flamegraph.Profile, pid int, percent float64) {
 	}
 }
 
-// isWhole reports whether a stack reaches to where the main thread begins, with
-// no JavaScript frame on it that has no name. What a gap hides is native: the
-// walk goes on from V8's newest exit frame.
+// isWhole reports whether a stack reaches the start of the main thread and has no
+// unnamed JavaScript frame. What a gap hides is native: unwinding resumes at V8's
+// newest exit frame.
 func isWhole(frames []symbolize.Frame) bool {
 	for _, f := range frames {
 		if f.Name == symbolize.Unknown && f.Module == "[jit]" {

@@ -239,7 +239,7 @@ func TestProgramIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestMissingProgramIsSaid opens a core without its program, and with a wrong one.
+// TestMissingProgramIsSaid opens a core without its program, and with the wrong program.
 func TestMissingProgramIsSaid(t *testing.T) {
 	path, _, c := moved(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -212,7 +212,7 @@ func (f *finder) open(m *module, isProgram bool) {
 	}
 }
 
-// live opens the very file that the live process has mapped.
+// live opens the file that the live process has mapped.
 func (f *finder) live(m *module) error {
 	all, err := f.process.Maps()
 	if err != nil {

@@ -27,7 +27,7 @@ type Selection struct {
 	Cgroup  string   // every process of this control group or one within, new ones too
 	All     bool     // every process that holds V8, new ones too
 	Command []string // start it, and trace it and its children
-	Stdout  *os.File // of Command; ours if nil
+	Stdout  *os.File // of Command; this process's own if nil
 	// Exited is called by Close if the command has exited, with its status as a shell
 	// reports it: 128 plus the signal's number if a signal killed it. May be nil.
 	Exited func(status int)
