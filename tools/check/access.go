@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Access is what is to be done with a process.
+// An Access is what a tool does to a process.
 type Access int
 
 const (
-	Read Access = iota // its mappings, files and memory
-	Dump               // all of its memory, for a core
+	Read Access = iota // read its mappings, files and memory
+	Dump               // read all of its memory, for a core
 )
 
-// Process returns an error that names the capability which is missing for this
-// access to process pid; nil if it is allowed. That there is no such process is
-// for others to say.
+// Process returns an error that names the capability missing for this access to
+// process pid; nil if it is allowed. It does not report that the process does
+// not exist.
 func Process(pid int, access Access) error {
 	if err := readable(pid); err != nil {
 		return refused(pid, Ptrace, err)
@@ -26,7 +26,7 @@ func Process(pid int, access Access) error {
 	if access == Read {
 		return nil
 	}
-	for _, name := range []string{"mem", "pagemap"} { // of mode 0600 and 0400, and the process's owner's
+	for _, name := range []string{"mem", "pagemap"} { // of modes 0600 and 0400, owned by the process's owner
 		f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, name))
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 			return refused(pid, DACOverride, err)
@@ -38,8 +38,8 @@ func Process(pid int, access Access) error {
 	return nil
 }
 
-// Signal returns an error that names the capability which is missing to send
-// signals to process pid; nil if it is allowed.
+// Signal returns an error that names the capability missing to send signals to
+// process pid; nil if it is allowed.
 func Signal(pid int) error {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("process %d may not be sent signals, as to resume it: %w", pid, lacking(Kill))
@@ -47,8 +47,8 @@ func Signal(pid int) error {
 	return nil
 }
 
-// readable returns the kernel's refusal to read a byte of the process's memory. The
-// address has none: the refusal comes before it is looked at.
+// readable returns the kernel's refusal to read a byte of the process's memory.
+// Nothing is mapped at the address: the kernel refuses before it looks it up.
 func readable(pid int) error {
 	var to [1]byte
 	local := unix.Iovec{Base: &to[0]}
@@ -60,7 +60,7 @@ func readable(pid int) error {
 	return nil
 }
 
-// refused says why the kernel refused access to process pid.
+// refused says why the kernel denied access to process pid.
 func refused(pid int, needed Capability, err error) error {
 	switch ok, capErr := held(needed); {
 	case capErr != nil:

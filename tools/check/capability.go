@@ -35,8 +35,9 @@ func (c Capability) String() string { return capabilityNames[c] }
 // instead holds capabilities that include another one.
 var instead = map[Capability]Capability{BPF: admin, Perfmon: admin, Syslog: admin, DACOverride: DACReadSearch}
 
-// held reports whether this process has the capability, or one that includes it.
-// DACOverride is only ever needed to read here, which DACReadSearch allows too.
+// held reports whether this process has the capability, or one that includes
+// it. Here DACOverride is only ever needed to read, which DACReadSearch allows
+// too.
 func held(c Capability) (bool, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -48,8 +49,8 @@ func held(c Capability) (bool, error) {
 	return has(c) || ok && has(other), nil
 }
 
-// Capabilities returns an error that names those of the needed capabilities that
-// this process lacks; nil if it has all.
+// Capabilities returns an error that names the needed capabilities that this
+// process lacks; nil if it has all of them.
 func Capabilities(needed ...Capability) error {
 	var missing []Capability
 	for _, c := range needed {
@@ -70,7 +71,7 @@ func Capabilities(needed ...Capability) error {
 	return nil
 }
 
-// lacking says what is missing and what to do about it.
+// lacking says which capabilities are missing and what to do about it.
 func lacking(missing ...Capability) error {
 	verb := "is"
 	if len(missing) > 1 {
@@ -92,9 +93,9 @@ func list(all []Capability) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// firstUserNamespace reports whether our capabilities are the machine's: most of
-// the kernel asks for them in the user namespace that it starts with, whose inode
-// is PROC_USER_INIT_INO (include/linux/proc_ns.h).
+// firstUserNamespace reports whether this process's capabilities apply to the
+// whole machine: most of the kernel checks them in the initial user namespace,
+// whose inode is PROC_USER_INIT_INO (include/linux/proc_ns.h).
 func firstUserNamespace() bool {
 	target, err := os.Readlink("/proc/self/ns/user")
 	return err != nil || target == "user:[4026531837]"

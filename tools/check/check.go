@@ -1,6 +1,6 @@
-// Package check finds out what of the tools works on a machine, and why the rest
-// does not: by doing it, and by the process's capabilities. Everything is undone
-// before it returns.
+// Package check finds out which functions of the tools work on a machine, and
+// why the others do not: by trying them, and by checking the process's
+// capabilities. Everything is undone before it returns.
 package check
 
 import (
@@ -8,40 +8,40 @@ import (
 	"slices"
 )
 
-// A Result is what was found out about one thing that a tool needs.
+// A Result is the outcome of checking one thing that a tool needs.
 type Result struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Needed bool   `json:"needed"`        // the tool does not work without it at all
-	For    string `json:"for,omitempty"` // otherwise: what of the tool does not
+	For    string `json:"for,omitempty"` // otherwise, what in the tool does not work without it
 	Detail string `json:"detail"`        // what was found, or why it does not work and what to do about it
 }
 
-// A Report is what works of a tool on this machine.
+// A Report says what works of a tool on this machine.
 type Report struct {
 	Tool    string   `json:"tool"`
 	Version string   `json:"version"`
-	Works   bool     `json:"works"` // all that the tool needs is there
+	Works   bool     `json:"works"` // everything that the tool needs is available
 	Checks  []Result `json:"checks"`
 }
 
-// always is the use of a check by a tool that does not work without it.
+// always is the use of a check for a tool that does not work without it.
 const always = ""
 
-// informs is the use of a check that cannot fail: it only says what is so.
+// informs is the use of a check that cannot fail: it only gives information.
 const informs = "-"
 
-// A probe is one thing that is tried.
+// A probe is one thing to try.
 type probe struct {
 	name string
 	// uses says what each tool needs it for: always, or a flag or command.
 	uses map[string]string
-	// try returns what it has found, or an error that says what does not work.
+	// try returns what it found, or an error that says what does not work.
 	try func() (detail string, err error)
 }
 
-// Tool returns what works here of the tool of that name: jsprof, addonlat, stopon
-// or jscore.
+// Tool returns what works here of the named tool: jsprof, addonlat, stopon or
+// jscore.
 func Tool(name string) Report {
 	r := Report{Tool: name, Works: true}
 	for _, p := range probes() {
@@ -63,13 +63,14 @@ func Tool(name string) Report {
 	return r
 }
 
-// all are the tools.
+// all are the tools' names.
 var all = []string{"jsprof", "addonlat", "stopon", "jscore"}
 
 // tracers are the tools that run programs in the kernel.
 var tracers = all[:3]
 
-// used returns the uses of what these tools need for one and the same thing.
+// used returns the uses of these tools, which all need a thing for the same
+// use.
 func used(use string, tools ...string) map[string]string {
 	uses := make(map[string]string)
 	for _, tool := range tools {
@@ -84,7 +85,7 @@ func with(uses map[string]string, tool, use string) map[string]string {
 	return uses
 }
 
-// probes are all that is tried, in the order in which it is shown.
+// probes returns all probes, in the order in which they are shown.
 func probes() []probe {
 	capability := func(c Capability, uses map[string]string) probe {
 		return probe{c.String(), uses, func() (string, error) { return "held", Capabilities(c) }}
@@ -111,5 +112,6 @@ func probes() []probe {
 		})
 }
 
-// missing is the error of something that is not there, with its remedy.
+// missing returns the error for something that is not available, with its
+// remedy.
 func missing(what, remedy string) error { return fmt.Errorf("%s (%s)", what, remedy) }

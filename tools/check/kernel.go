@@ -17,8 +17,8 @@ import (
 	"ustack/loader"
 )
 
-// kernelProbes are what is tried in the kernel. Each loads a program and attaches
-// it, as the tools do.
+// kernelProbes are the probes that use the kernel. Each loads and attaches a
+// program, as the tools do.
 func kernelProbes() []probe {
 	sampled := map[string]string{"jsprof": always, "stopon": "--stall, --js"}
 	probed := map[string]string{"addonlat": always, "stopon": "--func"}
@@ -37,8 +37,8 @@ func kernelProbes() []probe {
 	}
 }
 
-// lockdown says what the kernel withholds from root: kernel_lockdown(7). What it
-// matters for is tried by readMemory.
+// lockdown says what the kernel withholds from root: kernel_lockdown(7).
+// readMemory tries the operation that this affects.
 func lockdown() (string, error) {
 	text, err := os.ReadFile("/sys/kernel/security/lockdown")
 	if err != nil {
@@ -47,8 +47,8 @@ func lockdown() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// memoryLimit says how much memory we may lock: kernels before 5.11 charge BPF
-// maps to it.
+// memoryLimit says how much memory this process may lock: kernels before 5.11
+// charge BPF maps to that limit.
 func memoryLimit() (string, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
@@ -94,7 +94,7 @@ func program(spec ebpf.ProgramSpec) (*ebpf.Program, error) {
 	return loader.NewProgram(&spec)
 }
 
-// attached runs attach with a program, and undoes all.
+// attached runs attach with a program, and undoes everything.
 func attached(spec ebpf.ProgramSpec, attach func(*ebpf.Program) (io.Closer, error)) (string, error) {
 	p, err := program(spec)
 	if err != nil {
@@ -133,7 +133,7 @@ func perfEvent(event loader.Event) (string, error) {
 		detail, sysctl("kernel/perf_event_max_sample_rate"), sysctl("kernel/perf_event_paranoid")), nil
 }
 
-// uprobe attaches to where this program began: it is never run there again.
+// uprobe attaches to this program's entry point, which never runs again.
 func uprobe() (string, error) {
 	const self = "/proc/self/exe"
 	offset, err := entry(self)
@@ -167,7 +167,7 @@ func (all closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// entry returns where in an executable file its first instruction is.
+// entry returns the file offset of an executable's first instruction.
 func entry(path string) (uint64, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -187,7 +187,7 @@ func typedTracepoint() (string, error) {
 	return attached(spec, func(p *ebpf.Program) (io.Closer, error) { return loader.Trace(p) })
 }
 
-// kernelFunction attaches to a function that is not often called.
+// kernelFunction attaches to a function that is rarely called.
 func kernelFunction() (string, error) {
 	prefix := map[string]string{"amd64": "__x64_sys_", "arm64": "__arm64_sys_"}[runtime.GOARCH]
 	spec := ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry, AttachTo: prefix + "reboot"}

@@ -17,7 +17,7 @@ import (
 	"ustack/symbolize/process"
 )
 
-// architecture checks that the machine is one that the tools know.
+// architecture checks that the tools support the machine's architecture.
 func architecture() (string, error) {
 	if runtime.GOARCH != "amd64" {
 		return "", missing(runtime.GOARCH, "only x86-64 is supported")
@@ -43,14 +43,14 @@ func kernel() (string, error) {
 	return release, nil
 }
 
-// container says in which kind of container we are, if in any.
+// container says in which kind of container this process runs, if any.
 func container() (string, error) {
 	for file, kind := range map[string]string{"/.dockerenv": "Docker", "/run/.containerenv": "Podman"} {
 		if _, err := os.Stat(file); err == nil {
 			return "in a container of " + kind + ": files of processes outside it are found by /proc", nil
 		}
 	}
-	text, _ := os.ReadFile("/proc/1/environ") // readable for root alone
+	text, _ := os.ReadFile("/proc/1/environ") // readable only by root
 	if strings.Contains(string(text), "container=") {
 		return "in a container", nil
 	}
@@ -65,7 +65,7 @@ func userNamespace() (string, error) {
 	return "the one that the machine started with", nil
 }
 
-// pidNamespace checks that /proc counts processes as we do.
+// pidNamespace checks that /proc shows this process's pid namespace.
 func pidNamespace() (string, error) {
 	self, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -84,10 +84,10 @@ func pidNamespace() (string, error) {
 	return "the one that the machine started with", nil
 }
 
-// ptraceChild stops a child at its first instruction and reads its memory, as is
-// done for a core.
+// ptraceChild stops a child at its first instruction and reads its memory, as
+// for a core.
 func ptraceChild() (detail string, err error) {
-	runtime.LockOSThread() // ptrace asks for the same thread each time
+	runtime.LockOSThread() // ptrace needs the same thread each time
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command("/proc/self/exe", "--version")
 	cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
@@ -96,7 +96,7 @@ func ptraceChild() (detail string, err error) {
 		return "", fmt.Errorf("trace a child: %w (%s)", err, remedy)
 	}
 	defer func() {
-		_ = cmd.Process.Kill() // stopped as it is
+		_ = cmd.Process.Kill() // still stopped
 		_ = cmd.Wait()
 	}()
 	var status unix.WaitStatus

@@ -33,5 +33,6 @@ func (r Report) Print(w io.Writer) error {
 	return err
 }
 
-// oneLine puts text on one line: some errors, such as the verifier's, have more.
+// oneLine puts text on one line: some errors, such as the verifier's, have
+// several.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -113,7 +113,7 @@ func chain(mount, relative string) []string {
 }
 
 // groupLeft returns how much a control group's members may still allocate; ok
-// is false if it sets no limit. Page cache that is not in use counts as free.
+// is false if it sets no limit. Inactive page cache counts as free.
 func groupLeft(folder string) (left uint64, ok bool) {
 	limit, usage, inactive := uint64(math.MaxUint64), "memory.current", "inactive_file "
 	for _, file := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {

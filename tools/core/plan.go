@@ -74,8 +74,8 @@ func (p *planner) held(m process.Mapping) ([]span, error) {
 }
 
 // heldFile handles private mappings of files. Pages that were never written are
-// omitted if the file still has them. Writable data is held whole, as the
-// kernel does; code only where it was written to, such as by breakpoints.
+// omitted if the file still has them. Data that was written to is held whole, as
+// the kernel does; code only where it was written to, such as by breakpoints.
 func (p *planner) heldFile(m process.Mapping) ([]span, error) {
 	written, err := p.pages.pages(span{m.Start, m.End}, true)
 	if err != nil || !m.Perms.Read() {

@@ -8,16 +8,17 @@ import (
 	"ustack/symbolize"
 )
 
-// A category is what a sample's time went to. This file alone decides which.
+// A category is what a sample's time was spent on. Only this file decides
+// which.
 type category int
 
 const (
 	catJavaScript category = iota // JavaScript, regular expressions, and V8's builtins and glue for them
-	catWasm                       // WebAssembly; listed only where there is any
-	catGC                         // V8's garbage collector, on whatever thread
+	catWasm                       // WebAssembly; listed only if present
+	catGC                         // V8's garbage collector, on any thread
 	catCompile                    // V8's parsers and compilers, likewise
 	catNative                     // other machine code
-	catKernel                     // the kernel, where its frames were taken
+	catKernel                     // the kernel, if its frames were recorded
 	catIdle                       // going to sleep and waking up: waiting itself takes no CPU time
 	categories
 )
@@ -29,8 +30,8 @@ var kindCategories = map[symbolize.Kind]category{
 	symbolize.Native: catNative, symbolize.Kernel: catKernel, symbolize.Wasm: catWasm, symbolize.RegExp: catJavaScript,
 }
 
-// The names of functions that make all that they call one category's: of V8 9.4 to
-// 14.6 (Node.js 16 to 26), libuv, glibc and Linux.
+// The names of functions that assign everything they call to one category: in
+// V8 9.4 to 14.6 (Node.js 16 to 26), libuv, glibc and Linux.
 var (
 	collects = regexp.MustCompile(`^(non-virtual thunk to )?(v8::internal::(\(anonymous namespace\)::)?` +
 		`(Heap::(CollectGarbage|CollectAllGarbage|PerformGarbageCollection|Scavenge|MarkCompact)|Scaveng|Young[A-Z]\w*Mark|` +
@@ -45,9 +46,9 @@ var (
 		`sem_(timed|clock)?wait|uv_(cond|sem)_(timed)?wait|__futex_abstimed_wait\w*|do_epoll_wait|ep_poll|futex_wait\w*|do_nanosleep)$`)
 )
 
-// categoryOf returns the category of a stack. What native code does below the
-// nearest JavaScript or WebAssembly function decides; a collection that such code has begun is
-// still a collection.
+// categoryOf returns the category of a stack. It is decided by what native code
+// does below the nearest JavaScript or WebAssembly function; a collection
+// started by such code is still a collection.
 func categoryOf(frames []symbolize.Frame) category {
 	var compiling bool
 	for _, f := range frames {
@@ -73,7 +74,8 @@ func categoryOf(frames []symbolize.Frame) category {
 	return kindCategories[frames[0].Kind]
 }
 
-// byCategory says in a line how a profile's samples divide.
+// byCategory returns a line that says how a profile's samples are divided among
+// categories.
 func byCategory(p *Profile) string {
 	var counts [categories]uint64
 	for _, s := range p.Stacks {

@@ -11,20 +11,21 @@ import (
 	"ustack/symbolize"
 )
 
-// writeCollapsed writes a line for each distinct stack, its Labels from root to
-// leaf: "main;outer;inner 42". Kernel functions end in "_[k]", as those of
-// perf's tools do. A semicolon within a Label becomes a colon.
+// writeCollapsed writes a line for each distinct stack: its Labels from root to
+// leaf, as in "main;outer;inner 42". Kernel functions end in "_[k]", as in
+// perf's tools. A semicolon within a Label becomes a colon.
 func writeCollapsed(w io.Writer, p *Profile, _ Options) error {
 	return collapse(w, p, folding{separator: ";", instead: ":"})
 }
 
-// writeStackvis writes the same with the separator that npm's stackvis splits
-// its collapsed stacks at, a comma. A comma within a Label becomes a semicolon.
+// writeStackvis writes the same with commas, at which npm's stackvis splits
+// collapsed stacks. A comma within a Label becomes a semicolon.
 func writeStackvis(w io.Writer, p *Profile, _ Options) error {
 	return collapse(w, p, folding{separator: ",", instead: ";"})
 }
 
-// A folding says what parts the frames of a line, and what stands for it within one.
+// A folding says what separates the frames of a line, and what replaces the
+// separator within a frame.
 type folding struct{ separator, instead string }
 
 func collapse(w io.Writer, p *Profile, fold folding) error {

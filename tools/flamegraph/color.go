@@ -8,8 +8,9 @@ import (
 	"ustack/symbolize"
 )
 
-// A hue is where a kind's colours lie: degrees on the circle, how many of them
-// the functions of the kind spread over, and their saturation from 0 to 1.
+// A hue is the range of a kind's colours: degrees on the colour circle, over
+// how many of them the kind's functions are spread, and their saturation from 0
+// to 1.
 type hue struct{ from, span, saturation float64 }
 
 var kindHues = map[symbolize.Kind]hue{
@@ -22,8 +23,8 @@ var kindHues = map[symbolize.Kind]hue{
 	symbolize.RegExp:  {2, 12, 0.6},
 }
 
-// fill returns the colour of a function's box as "#rrggbb": the hue says the
-// kind, the shade is the name's, the same in every graph.
+// fill returns the colour of a function's box as "#rrggbb": the kind determines
+// the hue, the name the shade, which is the same in every graph.
 func fill(n *node) string {
 	if n.frame == (symbolize.Frame{}) || mark(n.frame) {
 		return "#d5d8dc"

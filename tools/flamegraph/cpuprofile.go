@@ -10,7 +10,7 @@ import (
 )
 
 // maxCPUSamples bounds the samples that a .cpuprofile lists one by one: Chrome
-// draws each, and days of samples would not load.
+// draws each, and could not load days of samples.
 const maxCPUSamples = 1 << 20
 
 // A CPU profile as Chrome's DevTools and VS Code read it. Lines and columns
@@ -21,7 +21,7 @@ type (
 		StartTime  int64     `json:"startTime"`
 		EndTime    int64     `json:"endTime"`
 		Samples    []int     `json:"samples"`    // ids of nodes
-		TimeDeltas []int64   `json:"timeDeltas"` // since the sample before
+		TimeDeltas []int64   `json:"timeDeltas"` // since the previous sample
 	}
 	cpuNode struct {
 		ID        int      `json:"id"`
@@ -39,10 +39,10 @@ type (
 )
 
 // writeCPUProfile writes one profile of all threads. The stacks of a single
-// thread hang from "(root)"; those of several from a node for each thread, with
-// its name and numbers. Equal stacks lie side by side: their order in time is
-// not known. Where there are more than maxCPUSamples samples, samples lists
-// every second, third … of them; hitCount is always exact.
+// thread are children of "(root)"; with several threads, each has a node with
+// its name and numbers. Equal stacks are adjacent: their order in time is not
+// known. If there are more than maxCPUSamples samples, samples lists only every
+// second, third … of them; hitCount is always exact.
 func writeCPUProfile(w io.Writer, p *Profile, _ Options) error {
 	root := &node{}
 	threads := p.Merge().threads()
@@ -77,7 +77,7 @@ type cpuBuilder struct {
 	seen    uint64            // samples so far
 }
 
-// add appends n and all below it, and returns n's id.
+// add appends n and everything below it, and returns n's id.
 func (b *cpuBuilder) add(n *node) int {
 	id := len(b.out.Nodes) + 1
 	b.out.Nodes = append(b.out.Nodes, cpuNode{ID: id, CallFrame: b.callFrame(n.frame), HitCount: n.self})
@@ -93,7 +93,7 @@ func (b *cpuBuilder) add(n *node) int {
 	return id
 }
 
-// times gives each listed sample its time. A reader takes a sample to last
+// times sets the time of each listed sample. Readers assume that a sample lasts
 // until the next one, so the first is at the start.
 func (b *cpuBuilder) times(period int64) {
 	step := period * int64(b.every)
@@ -103,15 +103,15 @@ func (b *cpuBuilder) times(period int64) {
 	b.out.EndTime = b.out.StartTime + step*int64(len(b.out.Samples))
 }
 
-// callFrame returns f as Chrome shows it: a file as a URL, a module instead of
-// one, -1 for a line that is not known.
+// callFrame returns f as Chrome shows it: a file as a URL, a module in place of
+// a file, -1 for an unknown line.
 func (b *cpuBuilder) callFrame(f symbolize.Frame) cpuFrame {
 	frame := cpuFrame{FunctionName: name(f), ScriptID: "0", URL: place(f), LineNumber: -1, ColumnNumber: -1}
 	if !scripted(f) {
 		return frame
 	}
 	if frame.FunctionName == anonymous {
-		frame.FunctionName = "" // as V8 has it
+		frame.FunctionName = "" // as in V8
 	}
 	frame.URL = clean(f.File)
 	if path.IsAbs(f.File) {

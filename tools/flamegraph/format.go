@@ -8,7 +8,7 @@ import (
 )
 
 // Options say how a profile is presented. The zero value is useful: each field
-// says its default.
+// documents its default.
 type Options struct {
 	Title      string  // svg, html, speedscope: the heading; "CPU profile" and the version of Node.js if empty
 	Color      bool    // top: colour for a terminal
@@ -17,7 +17,7 @@ type Options struct {
 	MinPercent float64 // top, svg, html: functions and boxes with a smaller share are not shown; all are if zero
 }
 
-// A Format is one way to write a profile. What it writes depends only on the
+// A Format is one way to write a profile. Its output depends only on the
 // profile and the options: equal profiles give equal bytes.
 type Format struct {
 	Name       string
@@ -51,8 +51,8 @@ func Lookup(name string) (Format, error) {
 	return Format{}, fmt.Errorf("find format %q: no such format (there are %s)", name, strings.Join(names, ", "))
 }
 
-// FormatOf returns the format that a file's name asks for by its extension, in
-// either case; the longest extension that fits wins.
+// FormatOf returns the format for a file name, by its extension, in either
+// case; the longest matching extension wins.
 func FormatOf(file string) (Format, error) {
 	var best Format
 	var longest int
@@ -83,12 +83,12 @@ func (o Options) title(p *Profile) string {
 	return "CPU profile of Node.js " + clean(p.Node)
 }
 
-// summary says in one line what was measured, and losses says what was not:
-// empty if nothing was lost.
+// summary says in one line what was measured, and losses says what was not; it
+// is empty if nothing was lost.
 func (p *Profile) summary() string {
 	var parts []string
 	processes := len(p.processes())
-	if processes > 1 { // each of a version of its own
+	if processes > 1 { // each with its own version
 		parts = append(parts, fmt.Sprintf("%d processes", processes))
 	} else {
 		parts = versions(p.Node, p.V8)

@@ -27,16 +27,16 @@ type (
 		Files   []string     `json:"files"`
 		Modules []string     `json:"modules"`
 		Names   []string     `json:"names"`   // by function
-		Frames  []int        `json:"frames"`  // five by function: kind, file, line, column, module; file and module from 1, 0 for none
-		Threads []htmlThread `json:"threads"` // in order of process and thread
-		Min     float64      `json:"min"`     // percent of all samples that a box needs to be drawn
+		Frames  []int        `json:"frames"`  // five per function: kind, file, line, column, module; file and module are numbered from 1, 0 for none
+		Threads []htmlThread `json:"threads"` // ordered by process and thread
+		Min     float64      `json:"min"`     // percent of all samples that a box needs in order to be drawn
 	}
 	htmlThread struct {
 		PID  int    `json:"pid"`
 		TID  int    `json:"tid"`
 		Name string `json:"name"`
-		// Nodes has three numbers for each node, callers first: the function, the
-		// level from 0 for a stack's root, and the samples in the function itself.
+		// Nodes has three numbers for each node, callers first: the function,
+		// the level from 0 for a stack's root, and the self samples.
 		Nodes []uint64 `json:"nodes"`
 		// Tiers has three numbers for each tier of a node: the node, the tier and
 		// the samples.
@@ -46,7 +46,7 @@ type (
 
 // writeHTML writes a page that draws the profile in a browser as a flame graph
 // or icicle, by caller or by callee, for all threads or some, with zoom, search
-// and a choice of colours. It fetches nothing.
+// and a choice of colours. It makes no requests.
 func writeHTML(w io.Writer, p *Profile, o Options) error {
 	page, err := template.New("page").Parse(htmlPage)
 	if err != nil {
@@ -88,14 +88,14 @@ func newHTMLData(p *Profile, o Options) htmlData {
 	return d.htmlData
 }
 
-// An htmlBuilder numbers what repeats.
+// An htmlBuilder assigns numbers to what repeats.
 type htmlBuilder struct {
 	htmlData
 	frames         map[symbolize.Frame]uint64
 	files, modules map[string]int
 }
 
-// add appends n and all that it calls to a thread.
+// add appends n and everything it calls to a thread.
 func (b *htmlBuilder) add(t *htmlThread, n *node, level uint64) {
 	id := uint64(len(t.Nodes) / 3)
 	t.Nodes = append(t.Nodes, b.frame(n.frame), level, n.self)
@@ -121,8 +121,9 @@ func (b *htmlBuilder) frame(f symbolize.Frame) uint64 {
 	return id
 }
 
-// number returns where s is in list, from 1, and adds it if it is not there; 0
-// for an empty string. ids holds the numbers there are.
+// number returns the position of s in list, from 1, and adds s if it is
+// missing; it returns 0 for an empty string. ids has the positions of list's
+// strings.
 func number(ids map[string]int, list *[]string, s string) int {
 	if s == "" {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// The JSON format: a contract with other programs. Names only ever get added.
+// The JSON format: a contract with other programs. Names are only ever added.
 type (
 	jsonProfile struct {
 		Node          string        `json:"node"`
@@ -47,7 +47,7 @@ type (
 	}
 )
 
-// writeJSON writes the profile as one JSON object on one line, nothing
+// writeJSON writes the profile as one JSON object on one line, with nothing
 // shortened or renamed; bytes that are not UTF-8 become U+FFFD.
 func writeJSON(w io.Writer, p *Profile, _ Options) error {
 	p = p.Merge()
@@ -71,7 +71,7 @@ func writeJSON(w io.Writer, p *Profile, _ Options) error {
 	return encode(w, out)
 }
 
-// encode writes v as JSON that is easy on the eye: <, > and & as they are.
+// encode writes v as readable JSON: <, > and & are not escaped.
 func encode(w io.Writer, v any) error {
 	b := bufio.NewWriter(w)
 	e := json.NewEncoder(b)

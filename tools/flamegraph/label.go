@@ -34,7 +34,7 @@ func scripted(f symbolize.Frame) bool { return f.Kind == symbolize.JS || f.Kind 
 // anonymous is the name of a JavaScript function that has none.
 const anonymous = "(anonymous)"
 
-// name is a Label without the place.
+// name returns a Label without the place.
 func name(f symbolize.Frame) string {
 	switch {
 	case f.Name != "":
@@ -49,8 +49,8 @@ func name(f symbolize.Frame) string {
 	return symbolize.Unknown
 }
 
-// place is where a function is: file:line:column of a JavaScript one, the
-// URL of a WebAssembly function's module, the mapped file of any other. It may be empty.
+// place returns where a function is: file:line:column for JavaScript, the
+// module's URL for WebAssembly, the mapped file for any other. It may be empty.
 func place(f symbolize.Frame) string {
 	if !scripted(f) {
 		return clean(f.Module)
@@ -58,7 +58,7 @@ func place(f symbolize.Frame) string {
 	return clean(f.File) + position(f)
 }
 
-// shortPlace is place without the folders.
+// shortPlace is place without directories.
 func shortPlace(f symbolize.Frame) string {
 	switch {
 	case !scripted(f) && f.Module != "":
@@ -79,13 +79,13 @@ func position(f symbolize.Frame) string {
 	return fmt.Sprintf(":%d:%d", f.Line, f.Column)
 }
 
-// mark reports whether f stands for frames that the stack does not hold.
+// mark reports whether f stands for frames that are missing from the stack.
 func mark(f symbolize.Frame) bool {
 	return f.Kind == symbolize.Native && f.Module == "" && strings.HasPrefix(f.Name, "[")
 }
 
-// function returns what two frames of one function have in common: not the
-// tier, and not the offset in a function that has a name.
+// function returns the part of f that is the same in all frames of a function:
+// without the tier, and without the offset if the function has a name.
 func function(f symbolize.Frame) symbolize.Frame {
 	f.Tier = symbolize.NoTier
 	if f.Name != "" {
@@ -94,9 +94,9 @@ func function(f symbolize.Frame) symbolize.Frame {
 	return f
 }
 
-// clean makes a string from a target fit to print: valid UTF-8, white space as
-// blanks, and U+FFFD for what a terminal would obey, a page would be reordered
-// by, or XML forbids.
+// clean makes a string from a target safe to print: valid UTF-8, white space as
+// blanks, and U+FFFD for characters that control a terminal, reorder the text
+// of a page, or are forbidden in XML.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -110,8 +110,8 @@ func clean(s string) string {
 	}, s)
 }
 
-// cutFront shortens s to at most limit characters, the first of them then "…": the
-// ends of names and paths tell them apart.
+// cutFront shortens s to at most limit characters, starting with "…": names and
+// paths differ most at their ends.
 func cutFront(s string, limit int) string {
 	all := []rune(s)
 	switch {
@@ -123,7 +123,7 @@ func cutFront(s string, limit int) string {
 	return "…" + string(all[len(all)-limit+1:])
 }
 
-// cut shortens s to at most limit characters, the last of them then "…".
+// cut shortens s to at most limit characters, ending with "…".
 func cut(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s

@@ -13,7 +13,7 @@ import (
 )
 
 // writePprof writes a gzipped pprof profile: samples, and the CPU time that
-// they stand for, labelled with pid, tid and thread.
+// they represent, labelled with pid, tid and thread.
 func writePprof(w io.Writer, p *Profile, _ Options) error {
 	out := p.Pprof()
 	if err := out.CheckValid(); err != nil {
@@ -22,9 +22,9 @@ func writePprof(w io.Writer, p *Profile, _ Options) error {
 	return out.Write(w)
 }
 
-// Pprof returns p as a pprof profile. A line of a function is the one that
-// defines it. A function without a name carries its place in it, since pprof's
-// reports take functions of one name for one function.
+// Pprof returns p as a pprof profile. A function's line is the one that defines
+// it. A function without a name has its place in its name, since pprof's
+// reports merge functions with equal names.
 func (p *Profile) Pprof() *profile.Profile {
 	b := pprofBuilder{
 		out: &profile.Profile{
@@ -44,7 +44,7 @@ func (p *Profile) Pprof() *profile.Profile {
 	if losses := p.losses(); losses != "" {
 		b.out.Comments = append(b.out.Comments, losses)
 	}
-	if processes := p.processes(); len(processes) > 1 { // of one, the summary has the versions
+	if processes := p.processes(); len(processes) > 1 { // for a single process, the summary has the versions
 		for _, part := range processes {
 			b.out.Comments = append(b.out.Comments, part.String())
 		}
@@ -55,7 +55,7 @@ func (p *Profile) Pprof() *profile.Profile {
 	}
 	merged := p.Merge()
 	if program := program(merged.Stacks); program != "" {
-		b.mapping(symbolize.Frame{Module: program}) // a reader takes the first mapping for the program
+		b.mapping(symbolize.Frame{Module: program}) // readers assume that the first mapping is the program
 	}
 	for _, s := range merged.Stacks {
 		b.sample(s)
@@ -63,8 +63,8 @@ func (p *Profile) Pprof() *profile.Profile {
 	return b.out
 }
 
-// program returns the file of the program that most stacks are of: that of main
-// or _start, or else that of V8; empty if it is not known.
+// program returns the file of the program that most samples are of: the file
+// that contains main or _start, or else V8; empty if it is not known.
 func program(stacks []Stack) string {
 	for _, is := range []func(symbolize.Frame) bool{
 		func(f symbolize.Frame) bool { return f.Name == "_start" || f.Name == "main" },
@@ -84,7 +84,7 @@ func program(stacks []Stack) string {
 	return ""
 }
 
-// period is the CPU time that one sample stands for; 0 if it is not known.
+// period returns the CPU time that one sample represents; 0 if it is not known.
 func (p *Profile) period() time.Duration {
 	if p.Hz <= 0 {
 		return 0
@@ -140,8 +140,8 @@ func (b *pprofBuilder) location(f symbolize.Frame) *profile.Location {
 	return l
 }
 
-// mapping returns f's module as a mapping whose names are all known, so that no
-// reader looks for the file; nil for a frame without a module.
+// mapping returns f's module as a mapping whose names are all marked as known,
+// so that no reader searches for the file; nil for a frame without a module.
 func (b *pprofBuilder) mapping(f symbolize.Frame) *profile.Mapping {
 	if f.Module == "" {
 		return nil

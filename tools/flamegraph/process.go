@@ -9,22 +9,22 @@ import (
 	"ustack/symbolize"
 )
 
-// A Process is one of those that a Profile is of.
+// A Process is one of the processes in a Profile.
 type Process struct {
 	PID   int
 	Title string // as "node 4242 server.js"
-	Node  string // version of its Node.js, as "v22.23.3"; empty if it has none
+	Node  string // version of its Node.js, as "v22.23.3"; empty if it is not Node.js
 	V8    string // likewise V8's
 }
 
-// of is the part of a profile that is of one process.
+// An of is the part of a profile that belongs to one process.
 type of struct {
 	Process
 	samples uint64
 	stacks  []Stack
 }
 
-// processes returns the parts of p by process, the one with most samples first.
+// processes splits p by process, the one with the most samples first.
 func (p *Profile) processes() []of {
 	byPID := map[int]*of{}
 	for _, s := range p.Stacks {
@@ -46,7 +46,7 @@ func (p *Profile) processes() []of {
 	return parts
 }
 
-// process returns what is known of process pid.
+// process returns what is known about process pid.
 func (p *Profile) process(pid int) Process {
 	for _, known := range slices.Backward(p.Processes) { // the last program that it ran
 		if known.PID == pid {
@@ -61,7 +61,7 @@ func (p Process) String() string {
 	return strings.Join(append([]string{clean(p.Title)}, versions(p.Node, p.V8)...), ", ")
 }
 
-// versions names the versions of Node.js and V8 that are known.
+// versions lists the known versions of Node.js and V8.
 func versions(node, v8 string) (known []string) {
 	if node != "" {
 		known = append(known, "Node.js "+clean(node))
@@ -72,19 +72,19 @@ func versions(node, v8 string) (known []string) {
 	return known
 }
 
-// versionsOf names the versions of what process pid runs.
+// versionsOf lists the versions of what process pid runs.
 func (p *Profile) versionsOf(pid int) []string {
 	if known := p.process(pid); known.Node != "" || known.V8 != "" {
 		return versions(known.Node, known.V8)
 	}
-	if len(p.processes()) > 1 { // which one has p's is not known
+	if len(p.processes()) > 1 { // it is not known whose versions p has
 		return nil
 	}
 	return versions(p.Node, p.V8)
 }
 
-// rooted returns p with the process as the root of each stack, where p is of
-// several processes.
+// rooted returns p with the process as the root of each stack, if p has several
+// processes.
 func (p *Profile) rooted() *Profile {
 	parts := p.processes()
 	if len(parts) < 2 {

@@ -1,5 +1,5 @@
 // Package flamegraph holds weighted stacks and writes them in every format that
-// people and programs read: text, flame graphs, pprof, and others' own.
+// people and programs read: text, flame graphs, pprof, and other tools' own.
 package flamegraph
 
 import (
@@ -8,26 +8,26 @@ import (
 	"ustack/symbolize"
 )
 
-// A Profile is a set of stacks with their counts: what every source becomes and
-// every format reads.
+// A Profile is a set of stacks with their counts. Every source becomes a
+// Profile, and every format is written from one.
 type Profile struct {
 	Node     string // version of the first process's Node.js, as "v22.23.3"; may be empty
 	V8       string // likewise V8's, as "12.4.254.21"
-	Hz       int    // samples a second on each CPU, as many as were taken
-	HzAsked  int    // as many as were asked for; 0 if that is not known
+	Hz       int    // samples a second on each CPU, the actual rate
+	HzAsked  int    // the requested rate; 0 if it is not known
 	Start    time.Time
 	Duration time.Duration
 	Samples  uint64 // the sum of the stacks' counts
 
 	Throttled     uint64 // samples not taken: the machine could not keep up with HzAsked
 	Lost          uint64 // samples taken but not recorded
-	Truncated     uint64 // samples whose stack was deeper than is recorded
-	UnknownFrames uint64 // frames, by count, that nothing explains
+	Truncated     uint64 // samples whose stack was deeper than the recorded part
+	UnknownFrames uint64 // frames, by count, that could not be identified
 
-	Processes []Process // that it is of; what is not known of them is missing
+	Processes []Process // in the profile; what is not known about them is missing
 	Stacks    []Stack
 
-	jsOnly bool // other frames were taken out
+	jsOnly bool // other frames were removed
 }
 
 // A Stack is one distinct stack of one thread and how often it was seen.

@@ -10,7 +10,7 @@ import (
 
 const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"
 
-// The file format of speedscope, as its published schema has it.
+// The file format of speedscope, according to its published schema.
 type (
 	speedscopeFile struct {
 		Schema   string              `json:"$schema"`
@@ -40,10 +40,9 @@ type (
 	}
 )
 
-// writeSpeedscope writes a sampled profile for each thread, named by the thread and
-// the versions of what it runs. Weights are CPU
-// time, or samples if the frequency is not known; the order of samples in time
-// is not kept.
+// writeSpeedscope writes a sampled profile for each thread, named by the thread
+// and the versions of what it runs. Weights are CPU time, or samples if the
+// frequency is not known; the order of samples in time is not kept.
 func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 	out := speedscopeFile{
 		Schema: speedscopeSchema, Name: o.title(p), Exporter: "ustack",
@@ -74,8 +73,8 @@ func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 	return encode(w, out)
 }
 
-// indices returns a stack's frames, root first, as numbers of shared frames;
-// index holds those there already are.
+// indices returns a stack's frames, root first, as indices of shared frames;
+// index has the indices assigned so far.
 func (s *speedscopeShared) indices(stack Stack, index map[symbolize.Frame]int) []int {
 	var indices []int
 	for _, f := range slices.Backward(stack.frames()) {

@@ -18,7 +18,7 @@ var svgStyle string
 //go:embed svg.js
 var svgScript string
 
-// The picture's measures, in pixels.
+// The picture's dimensions, in pixels.
 const (
 	svgWidth  = 1200
 	svgMargin = 16
@@ -30,12 +30,12 @@ const (
 	svgLeast  = 0.1  // boxes narrower than this are not drawn
 )
 
-// maxTold is the characters of a name that a picture tells at most.
+// maxTold is the maximum length, in characters, of a name in a picture.
 const maxTold = 400
 
 // writeSVG writes a flame graph, root at the bottom, widths by count. In a
 // browser it fills the window, zooms on a click, searches, and shows details;
-// it fetches nothing.
+// it makes no requests.
 func writeSVG(w io.Writer, p *Profile, o Options) error {
 	root := newTree(p.rooted().Stacks)
 	return lines(w, func(b *bufio.Writer) {
@@ -50,30 +50,30 @@ func writeSVG(w io.Writer, p *Profile, o Options) error {
 	})
 }
 
-// A drawing is a flame graph on its way out.
+// A drawing is a flame graph being written.
 type drawing struct {
 	*bufio.Writer
 	width  int     // pixels
 	total  uint64  // samples
-	least  float64 // samples that a box needs to be drawn
+	least  float64 // samples that a box needs in order to be drawn
 	levels int     // drawn
-	hidden int     // boxes that are not drawn though what is below them is
+	hidden int     // boxes not drawn, although the box below is
 }
 
-// A corner is where a box begins: samples from the left, levels from the root.
+// A corner is where a box starts: samples from the left, levels from the root.
 type corner struct {
 	start uint64
 	level int
 }
 
-// scale returns the pixels of a sample.
+// scale returns the pixels per sample.
 func (d *drawing) scale() float64 {
 	return float64(d.width-2*svgMargin) / float64(max(d.total, 1))
 }
 
 func (d *drawing) height() int { return svgHead + d.levels*svgRow + svgFoot }
 
-// drawn reports whether n is wide enough.
+// drawn reports whether n is wide enough to be drawn.
 func (d *drawing) drawn(n *node) bool { return float64(n.total) >= d.least }
 
 // measure finds how many levels will be drawn and how many boxes will not.
@@ -106,7 +106,7 @@ func (d *drawing) head(p *Profile, o Options) {
 	d.controls()
 }
 
-// legend shows the colour of each kind that most people meet.
+// legend shows the colours of the most common kinds.
 func (d *drawing) legend() {
 	x := svgMargin
 	fmt.Fprint(d, `<g id="legend">`)
@@ -129,7 +129,8 @@ func (d *drawing) legend() {
 	fmt.Fprint(d, "</g>\n")
 }
 
-// controls hang from the right edge, which svg.js moves with the window.
+// controls are positioned relative to the right edge, which svg.js moves with
+// the window.
 func (d *drawing) controls() {
 	fmt.Fprintf(d, `<g id="controls" transform="translate(%d)">
 <text id="matched" x="-420" y="31"></text>
@@ -140,7 +141,8 @@ func (d *drawing) controls() {
 `, d.width-svgMargin)
 }
 
-// box draws n and what it calls. What svg.js moves it by is in samples.
+// box draws n and everything it calls. The data by which svg.js moves it are in
+// samples.
 func (d *drawing) box(n *node, at corner) {
 	title := n.label
 	if at.level > 0 {
@@ -180,11 +182,11 @@ func (d *drawing) foot() {
 `, svgMargin, d.height()-14, svgScript)
 }
 
-// fit cuts a label to a width in pixels; nothing is better than less than three
-// characters. East Asian characters and emoji count twice.
+// fit cuts a label to a width in pixels; it returns nothing rather than fewer
+// than three characters. East Asian characters and emoji count twice.
 func fit(label string, width float64) string {
 	room := int(width / svgChar)
-	used, end := 0, 0 // end: of what fits with an ellipsis behind it
+	used, end := 0, 0 // end: of what fits with an ellipsis after it
 	for i, r := range label {
 		used++
 		if r >= '\u1100' {
@@ -209,6 +211,6 @@ func ellipsis(label string, room int) string {
 
 func escape(s string) string {
 	var b strings.Builder
-	xml.EscapeText(&b, []byte(s)) // a Builder does not fail
+	xml.EscapeText(&b, []byte(s)) // writing to a Builder cannot fail
 	return b.String()
 }

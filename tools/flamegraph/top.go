@@ -14,20 +14,20 @@ import (
 
 const (
 	topRows    = 30
-	leastRows  = 5 // of each of several processes
+	leastRows  = 5 // for each of several processes
 	topColumns = 80
 	topNumbers = 34 // columns before a function's name
-	topName    = 16 // columns that a name keeps beside a long place
+	topName    = 16 // columns reserved for a name beside a long place
 )
 
-// A row is one function, whatever called it and whatever tier it ran in.
+// A row is one function, regardless of its callers and tiers.
 type row struct {
 	frame       symbolize.Frame
 	self, total uint64 // total counts a stack once, however often the function is on it
 }
 
-// writeTop writes a table of functions, the one with most samples of its own first.
-// Each of several processes has a table of its own.
+// writeTop writes a table of functions, the one with the most self samples
+// first. With several processes, each has its own table.
 func writeTop(w io.Writer, p *Profile, o Options) error {
 	parts := p.processes()
 	if len(parts) < 2 {
@@ -84,8 +84,8 @@ func functions(stacks []Stack) []row {
 	return rows
 }
 
-// shortFiles returns the end of each file's path that tells it from all others. An
-// index.js alone would say nothing.
+// shortFiles returns the shortest end of each file's path that distinguishes it
+// from all others. The name index.js alone would say nothing.
 func shortFiles(rows []row) map[string]string {
 	short, names := map[string]string{}, map[string]int{}
 	for parts := 1; ; parts++ {
@@ -99,7 +99,7 @@ func shortFiles(rows []row) map[string]string {
 		if len(names) == 0 {
 			return short
 		}
-		for file, name := range short { // longer ones for those that share it
+		for file, name := range short { // longer ones for files that share a short one
 			if (names[name] > 1 || strings.HasPrefix(name, "index.")) && name != file {
 				delete(short, file)
 			}
@@ -107,8 +107,8 @@ func shortFiles(rows []row) map[string]string {
 	}
 }
 
-// lastParts returns the last parts of a path; all of a URL's and of what Node.js
-// has built in, as of every path with no more parts.
+// lastParts returns the last elements of a path. It returns a URL or the name
+// of a Node.js built-in whole, and a path that has no more elements than that.
 func lastParts(path string, parts int) string {
 	at := len(path)
 	for range parts {
@@ -119,7 +119,7 @@ func lastParts(path string, parts int) string {
 	return path[at+1:]
 }
 
-// A table draws rows; total is what shares are of.
+// A table draws rows; total is what percentages refer to.
 type table struct {
 	*bufio.Writer
 	o     Options
@@ -170,7 +170,7 @@ func (t table) row(r row) {
 	fmt.Fprintln(t, t.paint(kindColors[r.frame.Kind], cutFront(name, width)))
 }
 
-// place says where a function is, as shortly as does not confuse it with another.
+// place says where a function is, as briefly as possible without ambiguity.
 func (t table) place(f symbolize.Frame) string {
 	switch {
 	case f.Kind == symbolize.Builtin:

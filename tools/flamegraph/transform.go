@@ -13,11 +13,11 @@ import (
 	"ustack/symbolize"
 )
 
-// NoJavaScript is the one frame that JSOnly leaves of a stack without any
-// JavaScript, so that shares stay shares of all samples.
+// NoJavaScript is the one frame that JSOnly leaves of a stack without
+// JavaScript, so that percentages still refer to all samples.
 const NoJavaScript = "[no javascript]"
 
-// Merge returns p with equal stacks of one thread counted together: the most
+// Merge returns p with equal stacks of one thread counted together: most
 // frequent first, equal counts by process, thread and frames.
 func (p *Profile) Merge() *Profile {
 	ids := map[symbolize.Frame]uint64{}
@@ -82,7 +82,7 @@ func (p *Profile) WithoutTyped() *Profile {
 
 // JSOnly returns p with only JavaScript and WebAssembly functions and regular
 // expressions on the stacks, and NoJavaScript on those that have none: a
-// function's self count then holds what it spent in native code that it called.
+// function's self count then includes the native code that it called.
 func (p *Profile) JSOnly() *Profile {
 	only := p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
 		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return !scripted(f) && f.Kind != symbolize.RegExp })
@@ -96,7 +96,8 @@ func (p *Profile) JSOnly() *Profile {
 }
 
 // Filter returns p with only the stacks that have a frame whose Label or module
-// matches. Samples counts what is left; what was lost is still the whole run's.
+// matches. Samples counts what is left; the losses are still those of the whole
+// run.
 func (p *Profile) Filter(pattern *regexp.Regexp) *Profile {
 	matches := map[symbolize.Frame]bool{}
 	return p.keep(func(s Stack) bool {
@@ -117,7 +118,7 @@ func (p *Profile) Thread(glob string) (*Profile, error) {
 	if _, err := path.Match(glob, ""); err != nil {
 		return nil, fmt.Errorf("read thread pattern %q: %w", glob, err)
 	}
-	// path.Match stops * at a slash; names hold no zero byte.
+	// path.Match does not match a slash with *; names have no zero byte.
 	noSlash := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 	return p.keep(func(s Stack) bool {
 		byName, _ := path.Match(noSlash(glob), noSlash(s.Thread))
@@ -137,7 +138,7 @@ func (p *Profile) edit(change func([]symbolize.Frame) []symbolize.Frame) *Profil
 	return edited.Merge()
 }
 
-// keep returns p with only the stacks that wanted is true of.
+// keep returns p with only the stacks for which wanted returns true.
 func (p *Profile) keep(wanted func(Stack) bool) *Profile {
 	kept := *p
 	kept.Stacks, kept.Samples = nil, 0
@@ -150,7 +151,7 @@ func (p *Profile) keep(wanted func(Stack) bool) *Profile {
 	return kept.Merge()
 }
 
-// total returns the sum of the stacks' counts: what shares are shares of.
+// total returns the sum of the stacks' counts, to which percentages refer.
 func (p *Profile) total() uint64 {
 	var n uint64
 	for _, s := range p.Stacks {
@@ -166,7 +167,7 @@ type thread struct {
 	Stacks   []Stack
 }
 
-// threads returns p's stacks by thread, in order of process and thread.
+// threads returns p's stacks by thread, ordered by process and thread.
 func (p *Profile) threads() []thread {
 	stacks := slices.Clone(p.Stacks)
 	slices.SortStableFunc(stacks, compareThreads)
@@ -182,12 +183,13 @@ func (p *Profile) threads() []thread {
 	return threads
 }
 
-// String names the thread as "node 4242/4250": name, process, thread.
+// String returns the thread as "node 4242/4250": name, process, thread.
 func (t thread) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %d/%d", t.Name, t.PID, t.TID))
 }
 
-// frames returns a stack's frames; one that says so for a stack without any.
+// frames returns a stack's frames, or a placeholder frame for a stack without
+// any.
 func (s Stack) frames() []symbolize.Frame {
 	if len(s.Frames) == 0 {
 		return []symbolize.Frame{{Name: symbolize.Unknown}}

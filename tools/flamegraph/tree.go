@@ -13,15 +13,15 @@ type node struct {
 	frame    symbolize.Frame // as function returns it; zero at the root
 	label    string          // the frame's Label
 	self     uint64          // samples in the function itself
-	total    uint64          // and in what it called
+	total    uint64          // self plus what it called
 	children []*node         // by label
 
 	tiers map[symbolize.Tier]uint64 // samples by tier of a JavaScript function
 	index map[symbolize.Frame]*node // the children, by function
 }
 
-// newTree counts stacks into a tree, roots of the stacks under its root, whose
-// label is "all".
+// newTree counts stacks into a tree. The stacks' roots are the children of its
+// root, whose label is "all".
 func newTree(stacks []Stack) *node {
 	root := &node{label: "all"}
 	for _, s := range stacks {
@@ -60,7 +60,7 @@ func (n *node) countTier(t symbolize.Tier, count uint64) {
 	n.tiers[t] += count
 }
 
-// tier returns the tier that most of n's samples ran in.
+// tier returns the tier in which most of n's samples ran.
 func (n *node) tier() symbolize.Tier {
 	best := symbolize.NoTier
 	for _, t := range slices.Sorted(maps.Keys(n.tiers)) {

@@ -19,9 +19,9 @@ var (
 	errMoved    = errors.New("it was replaced while it was being opened")
 )
 
-// descriptor returns a duplicate of the descriptor that path stands for, if it
-// stands for one of ours: opening it by name would truncate a file that is there,
-// and fail on some pipes.
+// descriptor returns a duplicate of the descriptor that path refers to, if it
+// refers to one of this process: opening it by name would truncate an existing
+// file, and fail on some pipes.
 func descriptor(path string) (fd int, ok bool, err error) {
 	number := -1
 	switch path {
@@ -51,11 +51,11 @@ func descriptor(path string) (fd int, ok bool, err error) {
 	return fd, err == nil, err
 }
 
-// openStream opens a pipe or a device for writing. A pipe without a reader is
-// ENXIO, for otherwise opening it would wait for one.
+// openStream opens a pipe or a device for writing. It returns ENXIO for a pipe
+// without a reader, because opening it would otherwise wait for one.
 func openStream(dir int, name string) (*os.File, error) {
-	// By two steps, for to open a file that somebody has put in its place since it
-	// was looked at would be to write into that.
+	// In two steps: opening by name would write into any file that somebody has
+	// put in its place since it was checked.
 	at, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,8 @@ func openStream(dir int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// shared says whether others than us and root can write in a directory.
+// shared reports whether anybody but this user and root can write in a
+// directory.
 func shared(dir *unix.Stat_t) bool {
 	switch {
 	case dir.Uid != 0 && int(dir.Uid) != os.Geteuid(), dir.Mode&unix.S_IWOTH != 0:
@@ -91,20 +92,20 @@ func shared(dir *unix.Stat_t) bool {
 	return dir.Mode&unix.S_IWGRP != 0 && dir.Gid != 0 && int(dir.Gid) != os.Getegid()
 }
 
-const maxLinks = 40 // on the way, as the kernel has it
+const maxLinks = 40 // to follow, as in the kernel
 
-// A walk goes down a path, a directory at a time, so that nobody can exchange what
+// A walk follows a path, a directory at a time, so that nobody can replace what
 // has been checked.
 type walk struct {
-	dir    int      // a descriptor, for the path only
-	parts  []string // still to go, without empty ones and "."
-	links  int      // followed
-	within bool     // another process's root or folder, whose links mean other places
+	dir    int      // a descriptor, opened with O_PATH
+	parts  []string // still to follow, without empty ones and "."
+	links  int      // followed so far
+	within bool     // inside another process's root or working directory, where links mean other places
 }
 
-// Locate returns the directory that the last part of path is in, and that part. It
-// follows links, but none in a directory where others can write. The caller closes
-// the directory.
+// Locate returns the directory that contains the last element of path, and that
+// element. It follows links, but none in a directory where others can write.
+// The caller closes the directory.
 func Locate(path string) (dir *os.File, name string, err error) {
 	fd, name, err := locate(path)
 	if err != nil {
@@ -113,8 +114,9 @@ func Locate(path string) (dir *os.File, name string, err error) {
 	return os.NewFile(uintptr(fd), path), name, nil
 }
 
-// locate returns the directory that path's last part is in, open, and that part.
-// It follows links, but none in a directory where others can write.
+// locate returns the open directory that contains the last element of path, and
+// that element. It follows links, but none in a directory where others can
+// write.
 func locate(path string) (dir int, name string, err error) {
 	w := &walk{dir: -1}
 	defer func() {
@@ -149,7 +151,7 @@ func locate(path string) (dir int, name string, err error) {
 	}
 }
 
-// push puts the parts of path before those still to go.
+// push inserts the elements of path before those still to follow.
 func (w *walk) push(path string) error {
 	if path == "" {
 		return unix.ENOENT
@@ -165,7 +167,7 @@ func (w *walk) push(path string) error {
 			parts = append(parts, part)
 		}
 	}
-	// A path that ends in a slash, or the like, is a directory's.
+	// A path that ends in a slash or "." names a directory.
 	if last := path[strings.LastIndexByte(path, '/')+1:]; len(w.parts) == 0 && (last == "" || last == ".") {
 		parts = append(parts, "..")
 	}
@@ -173,14 +175,14 @@ func (w *walk) push(path string) error {
 	return nil
 }
 
-// enter makes a directory the one that the walk is in.
+// enter makes a directory the current one of the walk.
 func (w *walk) enter(at int, name string, flags int) error {
 	dir, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
 		return err
 	}
 	if w.dir >= 0 {
-		_ = unix.Close(w.dir) // it was for the path only
+		_ = unix.Close(w.dir) // was opened with O_PATH
 	}
 	w.dir = dir
 	return nil
@@ -192,7 +194,7 @@ func (w *walk) isLink(part string) (bool, error) {
 	return stat.Mode&unix.S_IFMT == unix.S_IFLNK, err
 }
 
-// follow replaces the next part, a link, by what it leads to.
+// follow replaces the next element, a link, by its target.
 func (w *walk) follow(part string) error {
 	if w.links++; w.links > maxLinks {
 		return unix.ELOOP

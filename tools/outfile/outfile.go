@@ -1,6 +1,6 @@
 // Package outfile opens the files that users name for results. The tools run as
-// root, often in directories where others write: no link and no file that somebody
-// else put there leads or spoils what is written.
+// root, often in directories where others can write: no link and no file that
+// somebody else put there can redirect or damage the output.
 package outfile
 
 import (
@@ -19,13 +19,13 @@ const bufferSize = 1 << 16 // bytes
 
 // Options say how to write. The zero value is useful.
 type Options struct {
-	Private bool // for the user alone, mode 0600; else 0644 less the umask
+	Private bool // only the user may read it: mode 0600; else 0644 less the umask
 }
 
-// A File is a place for results.
+// A File is a destination for results.
 type File struct {
 	path    string   // as the user named it
-	stream  *os.File // a pipe, a device or a descriptor of ours; nil for a regular file
+	stream  *os.File // a pipe, a device or an inherited descriptor; nil for a regular file
 	dir     *os.File // of a regular file
 	name    string   // in dir
 	private bool
@@ -63,7 +63,8 @@ func Open(path string, o Options) (*File, error) {
 	return f, nil
 }
 
-// prepare opens what is not a regular file, and checks that one can be created.
+// prepare opens a destination that is not a regular file, and otherwise checks
+// that the file can be created.
 func (f *File) prepare() error {
 	old, err := f.inspect()
 	if err != nil {
@@ -106,10 +107,10 @@ func (f *File) inspect() (*unix.Stat_t, error) {
 
 func (f *File) fd() int { return int(f.dir.Fd()) }
 
-// Write makes the file of what fill writes: whole, or not at all. Until it is
-// whole it has no name, or on file systems that lack O_TMPFILE a hidden random one
-// that ends in ".partial"; when anything fails, a file that was there stays as it
-// was. A stream gets all that fill writes.
+// Write writes the file, whose contents fill writes, completely or not at all.
+// Until it is complete it has no name, or on file systems without O_TMPFILE a
+// hidden random one that ends in ".partial". If anything fails, an existing
+// file is left unchanged. A stream gets everything that fill writes.
 func (f *File) Write(fill func(io.Writer) error) error {
 	var err error
 	if f.stream != nil {
@@ -120,7 +121,7 @@ func (f *File) Write(fill func(io.Writer) error) error {
 	return f.explain(err)
 }
 
-// Close closes the place; what was written stays.
+// Close closes the destination; what was written stays.
 func (f *File) Close() error {
 	var errs []error
 	for _, file := range []*os.File{f.stream, f.dir} {
@@ -154,7 +155,7 @@ func (f *File) replace(fill func(io.Writer) error) (err error) {
 			return err
 		}
 	}
-	if err := file.Sync(); err != nil { // some file systems find only now that there is no room
+	if err := file.Sync(); err != nil { // some file systems report only now that they are full
 		return err
 	}
 	if temporary == "" {
@@ -177,12 +178,11 @@ func (f *File) most() fs.FileMode {
 	return 0o777
 }
 
-// create returns a new file: one without a name, or else with the name that is
-// returned.
+// create returns a new file, either unnamed or with the returned name.
 func (f *File) create() (file *os.File, name string, err error) {
 	mode := uint32(f.most() & 0o644)
 	fd, err := unix.Openat(f.fd(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, mode)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) { // as older file systems, or kernels, say
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) { // as older file systems or kernels report
 		name = f.temporary()
 		fd, err = unix.Openat(f.fd(), name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	}
@@ -192,7 +192,8 @@ func (f *File) create() (file *os.File, name string, err error) {
 	return os.NewFile(uintptr(fd), f.path), name, nil
 }
 
-// link gives file its name, or if that is taken a temporary one, which it returns.
+// link gives file its name or, if that is taken, a temporary one, which it
+// returns.
 func (f *File) link(file *os.File, taken bool) (temporary string, err error) {
 	self := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
 	if !taken {
@@ -208,7 +209,8 @@ func (f *File) link(file *os.File, taken bool) (temporary string, err error) {
 	return temporary, nil
 }
 
-// temporary returns a name that nobody can foresee, close to f's.
+// temporary returns an unpredictable name in the same directory, similar to
+// f's.
 func (f *File) temporary() string {
 	const room = 200 // bytes; names have 255 at most
 	return "." + f.name[:min(len(f.name), room)] + "." + rand.Text() + ".partial"
@@ -222,7 +224,7 @@ func buffered(w io.Writer, fill func(io.Writer) error) error {
 	return b.Flush()
 }
 
-// explain names the file as the user did, and what would help.
+// explain names the file as the user did, and suggests a remedy.
 func (f *File) explain(err error) error {
 	if err == nil {
 		return nil

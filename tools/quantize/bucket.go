@@ -1,6 +1,6 @@
-// Package quantize holds distributions and writes them as DTrace does: power-of-two
-// histograms by key, sorted by value. It counts in finer buckets than it draws,
-// so that the same counts give percentiles.
+// Package quantize holds distributions and writes them as DTrace does:
+// power-of-two histograms by key, sorted by value. It counts in finer buckets
+// than it draws, so that percentiles can be computed from the same counts.
 package quantize
 
 import "math/bits"
@@ -24,7 +24,7 @@ const (
 	Slots = fine + (64-fineBits)*fine
 )
 
-// Index returns the bucket of v: 0 to Slots-1, rising with v.
+// Index returns the bucket of v: 0 to Slots-1, increasing with v.
 func Index(v uint64) int {
 	if v < fine {
 		return int(v)

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// A Distribution is what DTrace draws: counts by rising buckets.
+// A Distribution is what DTrace draws: counts in ascending buckets.
 type Distribution interface {
-	// rows returns what is drawn: from one bucket before the first that holds
-	// anything to one after the last.
+	// rows returns what is drawn: from one bucket before the first nonempty one
+	// to one after the last.
 	rows(unit Unit) []row
 	// weight is the sum of each bucket's own value times its count. DTrace
-	// sorts by it, and not by the sum of the values, which it does not know.
+	// sorts by it, rather than by the sum of the values, which it does not
+	// know.
 	weight() float64
-	// zeros is the count of the bucket whose own value is 0, if any: the order of
-	// distributions of one weight.
+	// zeros is the count of the bucket whose own value is 0, if any. It orders
+	// distributions of equal weight.
 	zeros() uint64
 }
 
@@ -29,7 +30,7 @@ type row struct {
 const powers = 63
 
 // A Quantize counts signed values by powers of two, as DTrace's quantize does:
-// the negative powers rising to -1, then 0, then the powers from 1.
+// the negative powers ascending to -1, then 0, then the powers from 1.
 type Quantize [2*powers + 1]uint64
 
 // Add counts v.
@@ -41,13 +42,13 @@ func (q *Quantize) Add(v int64) {
 	q[2*powers-powerIndex(-uint64(v))]++
 }
 
-// powerIndex returns the place of v's greatest power of two. What no int64 can
-// hold is counted with the greatest power that one can.
+// powerIndex returns the index of the greatest power of two in v. Values too
+// large for an int64 are counted with the greatest power that fits.
 func powerIndex(v uint64) int {
 	return powers + min(bits.Len64(v), powers)
 }
 
-// value returns the value that DTrace writes beside bucket i.
+// value returns the value that DTrace prints for bucket i.
 func (q *Quantize) value(i int) int64 {
 	switch {
 	case i > powers:
@@ -81,7 +82,8 @@ func (q *Quantize) weight() float64 {
 func (q *Quantize) zeros() uint64 { return q[powers] }
 
 // Bounds of an LQuantize: the kernel counts it in as many buckets as a
-// Histogram has, and some hundred days of nanoseconds leave room to reckon.
+// Histogram has, and some hundred days in nanoseconds leave room for the
+// arithmetic.
 const (
 	MaxLevels = Slots - 2
 	maxValue  = 1 << 53
@@ -92,7 +94,8 @@ const (
 type LQuantize struct {
 	Low, High, Step int64
 
-	// Counts are those below Low, of each level, and from the last level's end on.
+	// Counts has the values below Low, those of each level, and those from the
+	// last level's end on.
 	Counts []uint64
 }
 
@@ -121,8 +124,8 @@ func ParseLQuantize(text string, unit Unit) (*LQuantize, error) {
 	return l, nil
 }
 
-// NewLQuantize returns an empty distribution. Levels that do not end at high are
-// as in DTrace: the last one ends before it.
+// NewLQuantize returns an empty distribution. If the levels do not end exactly
+// at high, the last one ends before it, as in DTrace.
 func NewLQuantize(low, high, step int64) (*LQuantize, error) {
 	switch {
 	case low < -maxValue || high > maxValue:
@@ -144,7 +147,7 @@ func NewLQuantize(low, high, step int64) (*LQuantize, error) {
 // Levels returns the number of steps between the bounds.
 func (l *LQuantize) Levels() int { return int((l.High - l.Low) / l.Step) }
 
-// Index returns the place of v in Counts.
+// Index returns the index of v in Counts.
 func (l *LQuantize) Index(v int64) int {
 	switch end := l.value(l.Levels() + 1); {
 	case v < l.Low:
@@ -180,8 +183,8 @@ func (l *LQuantize) rows(unit Unit) []row {
 	return rows
 }
 
-// own returns the value that DTrace takes all of bucket i to have: the least, or
-// for those without one end, one beyond the other.
+// own returns the value that DTrace assumes for all of bucket i: the least, or
+// for the open-ended buckets, one beyond their only bound.
 func (l *LQuantize) own(i int) int64 {
 	switch i {
 	case 0:
@@ -209,8 +212,8 @@ func (l *LQuantize) zeros() uint64 {
 	return 0
 }
 
-// drawn returns the first and the last of the buckets to draw, and false if none
-// of them holds anything.
+// drawn returns the first and the last bucket to draw, and false if all are
+// empty.
 func drawn(counts []uint64) (first, last int, ok bool) {
 	first, last = -1, -1
 	for i, n := range counts {

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A Histogram counts values, usually nanoseconds. Its fields are what the kernel
-// hands over; counts read while others are added may be a few apart from each
-// other, and no method minds.
+// A Histogram counts values, usually nanoseconds. Its fields are copied from
+// the kernel. Counts read while others are added may be inconsistent by a few;
+// every method tolerates that.
 type Histogram struct {
 	Count   uint64
 	Sum     uint64 // of the values
@@ -71,7 +71,7 @@ func (h *Histogram) Percentile(percent int) uint64 {
 }
 
 // share returns percent hundredths of total, rounded up. The product has 128
-// bits, for floating point would round some ranks up to the next.
+// bits because floating point would round some ranks up to the next.
 func share(total uint64, percent int) uint64 {
 	const whole = 100
 	high, low := bits.Mul64(total, uint64(min(max(percent, 0), whole)))
@@ -92,9 +92,9 @@ func (h *Histogram) Powers() *Quantize {
 	return q
 }
 
-// MarshalJSON writes the counts with their summary. Of the buckets, it writes
-// those that hold anything, each by its least value. Its receiver is a value, so
-// that a Histogram inside another struct is written alike.
+// MarshalJSON writes the counts with their summary. It writes only nonempty
+// buckets, each with its least value. Its receiver is a value, so that a
+// Histogram inside another struct is written the same way.
 func (h Histogram) MarshalJSON() ([]byte, error) {
 	type bucket struct {
 		Low   uint64 `json:"low"`

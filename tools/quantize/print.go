@@ -9,31 +9,31 @@ import (
 	"strings"
 )
 
-// An Entry is a distribution by its key.
+// An Entry is a distribution with its key.
 type Entry struct {
 	Key          string
 	Stack        []string // frames, leaf first, that are part of the key; may be empty
 	Distribution Distribution
 
 	// Parts are drawn instead of the Distribution, each below its title; the
-	// Distribution then only gives the entry its place.
+	// Distribution then only determines the entry's position.
 	Parts []Part
 }
 
-// A Part is a distribution by its title.
+// A Part is a distribution with its title.
 type Part struct {
 	Title        string
 	Distribution Distribution
 }
 
-// Widths that DTrace prints with: its bars, and the indent of its stacks.
+// Widths that DTrace uses: of its bars, and the indent of its stacks.
 const (
 	barWidth    = 40
 	stackIndent = 14
 )
 
-// Print writes entries as DTrace prints an aggregation when its script ends:
-// sorted by value, rising, and those of one value by key.
+// Print writes entries as DTrace prints an aggregation when its script ends: in
+// ascending order of value, and then by key.
 func Print(w io.Writer, unit Unit, entries []Entry) error {
 	var out bytes.Buffer
 	for _, entry := range slices.SortedFunc(slices.Values(entries), compare) {
@@ -75,7 +75,7 @@ func printKey(out *bytes.Buffer, entry Entry) {
 	}
 }
 
-// Draw adds to out the bars of d below the heading that DTrace gives them.
+// Draw appends to out the bars of d below DTrace's heading for them.
 func Draw(out *bytes.Buffer, unit Unit, d Distribution) {
 	rows := d.rows(unit)
 	var total float64

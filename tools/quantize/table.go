@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// What a table's lines may take.
+// Limits on a table's lines.
 const (
 	tableWidth = 100 // columns
 	leastKey   = 12  // columns of a key, however wide the numbers are
 )
 
-// A Table sums histograms up: for each key a line for each part of what was
-// measured.
+// A Table summarizes histograms: for each key it has a line for each part of
+// what was measured.
 type Table struct {
 	Unit  Unit     // Nanoseconds if zero
 	Parts []string // the parts' names
@@ -23,14 +23,14 @@ type Table struct {
 
 // A TableRow holds one key's histograms, one for each of the table's parts.
 type TableRow struct {
-	Prefix     string // before the key, and never cut
+	Prefix     string // printed before the key, and never cut
 	Key        string
 	Histograms []*Histogram
 }
 
-// Write writes the table in the order of its rows, the key first on each line. A
-// line has 100 columns at most: a longer key loses its beginning, for names end in
-// what tells them apart. Cells hold Unit's numbers.
+// Write writes the table in the order of its rows, the key first on each line.
+// A line has at most 100 columns: a longer key is cut at the front, since the
+// end of a name is what distinguishes it. Cells are numbers of Unit.
 func (t *Table) Write(w io.Writer) error {
 	lines := [][]string{{"KEY", "", "count", "mean", "p50", "p90", "p99", "max"}}
 	prefixes := []string{""}
@@ -63,8 +63,8 @@ func (t *Table) Write(w io.Writer) error {
 	return nil
 }
 
-// columns returns the widths of lines' columns, of which the first takes no more
-// than the others leave of room.
+// columns returns the column widths for lines; the first column gets at most
+// the room that the others leave.
 func columns(lines [][]string, room int) []int {
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
@@ -79,10 +79,11 @@ func columns(lines [][]string, room int) []int {
 	return widths
 }
 
-// pad fills a cell up with blanks: on its left, or on its right where width is negative.
+// pad fills a cell with blanks: on the left, or on the right if width is
+// negative.
 func pad(cell string, width int) string { return fmt.Sprintf("%*s", width, cell) }
 
-// cutFront takes the beginning of what is longer than width.
+// cutFront cuts the front of text that is longer than width.
 func cutFront(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width {
@@ -98,8 +99,8 @@ func (t *Table) unit() Unit {
 	return t.Unit
 }
 
-// cell rounds to three digits behind the point, or to none where there are many
-// before it.
+// cell rounds to three digits after the decimal point, or to none if many
+// precede it.
 func (t *Table) cell(ns uint64) string {
 	const many = 1_000_000
 	unit := t.unit()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A Unit is what values are written in; they are counted in nanoseconds.
+// A Unit is the unit in which values are written; they are counted in
+// nanoseconds.
 type Unit time.Duration
 
 const (
@@ -16,7 +17,7 @@ const (
 	Milliseconds = Unit(time.Millisecond)
 )
 
-// ParseUnit reads "ns", "us" or "ms".
+// ParseUnit parses "ns", "us" or "ms".
 func ParseUnit(text string) (Unit, error) {
 	for _, unit := range []Unit{Nanoseconds, Microseconds, Milliseconds} {
 		if text == unit.String() {
@@ -26,7 +27,7 @@ func ParseUnit(text string) (Unit, error) {
 	return 0, fmt.Errorf("read unit %q: no such unit (give ns, us or ms)", text)
 }
 
-// String returns what ParseUnit reads.
+// String returns the form that ParseUnit parses.
 func (u Unit) String() string {
 	switch u {
 	case Microseconds:
@@ -37,7 +38,8 @@ func (u Unit) String() string {
 	return "ns"
 }
 
-// format writes ns nanoseconds in the unit, exactly: 4096 is "4.096" microseconds.
+// format formats ns nanoseconds in the unit, exactly: 4096 is "4.096"
+// microseconds.
 func (u Unit) format(ns int64) string {
 	whole, rest := ns/int64(u), ns%int64(u)
 	if rest == 0 {
