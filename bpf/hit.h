@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * What stopon waits for, as user space configured it; whether what happened is that; and what is done
- * then.
+ * What stopon waits for, as user space configured it; whether an event matches; and what is done
+ * if it does.
  */
 #ifndef USTACK_HIT_H
 #define USTACK_HIT_H
@@ -21,11 +21,11 @@ static __always_inline void note_name(struct walk *w);
 #define MAX_CONDITIONS 8
 #define MAX_ERRNOS 16
 #define MAX_CALLS 16384       /* under way at once */
-#define MAX_JS_FUNCTIONS 4096 /* of the name that is looked for */
+#define MAX_JS_FUNCTIONS 4096 /* with the requested name */
 #define MAX_STOPPED 1024
 #define MAX_VECTORS 8                            /* of one write */
 #define MAX_CHUNKS 64                            /* of what is written at once: 8 KiB */
-#define CHUNK_STEP (MATCH_BYTES - PATTERN_BYTES) /* so that what is looked for is whole in one */
+#define CHUNK_STEP (MATCH_BYTES - PATTERN_BYTES) /* so that one chunk has the whole pattern */
 #define UNIX_BYTES 108                           /* include/uapi/linux/un.h: UNIX_PATH_MAX */
 #define ADDRESS_BYTES 112                        /* of a struct sockaddr: a Unix socket's has 110 */
 #define CLASS_BYTES 64                           /* of an exception's class */
@@ -58,7 +58,7 @@ struct condition {
 	s64 value;
 };
 
-/* How a system call's arguments are to be read; -1: it has none such. */
+/* How to read a system call's arguments; -1: it has no such argument. */
 struct syscall {
 	u8 wanted;
 	u8 polls; /* an event loop waits in it */
@@ -90,11 +90,11 @@ const volatile struct pattern path, data, javascript;
 
 const volatile u32 owner = 0; /* the process that resumes others */
 
-volatile u32 owner_ends = 0; /* 1: it has begun to, and nothing is stopped any more */
+volatile u32 owner_ends = 0; /* 1: it has begun to end, and nothing is stopped any longer */
 volatile s64 remaining = 0;  /* times to act */
 volatile u64 matches = 0, limited = 0, unsearched = 0, last = 0;
-volatile u64 sent = 0;   /* matches that user space was sent */
-volatile u64 lost = 0;   /* matches there was no room for in events: nothing was done */
+volatile u64 sent = 0;   /* matches sent to user space */
+volatile u64 lost = 0;   /* matches that did not fit into events: nothing was done */
 volatile u64 missed = 0; /* stalls whose stack was not taken: the thread hardly ran */
 
 /* What a socket is bound and connected to. */
@@ -107,7 +107,7 @@ struct ends {
 	u8 pad[4];
 };
 
-/* What has happened; its stack is sent after it, but for the end of a stall. */
+/* An event that matched; its stack is sent after it, except for the end of a stall. */
 struct hit {
 	u32 event; /* EVENT_HIT */
 	u32 trigger;
@@ -163,7 +163,7 @@ struct {
 	__type(value, struct stop);
 } stopped SEC(".maps");
 
-/* The match at hand of each walk on this CPU. */
+/* The current match of each walk on this CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, MAX_WALKS);
@@ -171,8 +171,8 @@ struct {
 	__type(value, struct hit);
 } hits SEC(".maps");
 
-/* A call that is under way: a system call is the thread's only one, a function's is told from its
- * caller's by its stack pointer.
+/* A call in progress. A thread has only one system call in progress; calls of functions are
+ * distinguished by their stack pointers.
  */
 struct call_key {
 	u64 ids, sp;
@@ -255,7 +255,7 @@ static __always_inline bool is_wanted_error(s64 result)
 	return false;
 }
 
-/* JavaScript functions of the name that is looked for, by their id in frames. */
+/* JavaScript functions with the requested name, by their id in frames. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_JS_FUNCTIONS);
@@ -263,7 +263,7 @@ struct {
 	__type(value, u8);
 } sought SEC(".maps");
 
-/* Keeps in mind a function that is looked for, when its name has been read. */
+/* Records a function with the requested name, once its name has been read. */
 static __always_inline void note_name(struct walk *w)
 {
 	struct match *m = (struct match *)w->raw; /* free once the text is there */
@@ -286,7 +286,7 @@ static __always_inline bool is_looked_for(u64 frame)
 	return frame >> 60 == FRAME_JS && bpf_map_lookup_elem(&sought, &id);
 }
 
-/* Whether a function that is looked for is on the stack. */
+/* Whether a function with the requested name is on the stack. */
 static __always_inline bool runs_javascript(struct walk *w)
 {
 	for (u32 i = 0; i < MAX_FRAMES; i++) {
@@ -363,7 +363,7 @@ static __always_inline bool is_in_vectors(struct hit *hit, u64 vectors, u64 vect
 	return false;
 }
 
-/* Whether the data that is looked for was written by this call. */
+/* Whether this call wrote the requested data. */
 static __always_inline bool writes_data(struct hit *hit, u32 kind)
 {
 	u64 message[4], at = hit->arguments[1];
@@ -438,8 +438,8 @@ static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigge
 	return hit;
 }
 
-/* Whether this match is one to act on: the nth or a later one, not too soon after another, and
- * while there are some left.
+/* Whether to act on this match: it is the nth or a later one, not too soon after another, and
+ * actions remain.
  */
 static __always_inline bool is_due(struct hit *hit)
 {

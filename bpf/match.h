@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Whether a text is like a pattern, or has another in it. Positions are kept in memory, where the
- * verifier does not follow them: it would tell apart all the ways there are through a pattern.
+ * Whether a text matches a pattern, or contains another text. Positions are kept in memory, where
+ * the verifier does not track them: it would explore every path through a pattern separately.
  */
 #ifndef USTACK_MATCH_H
 #define USTACK_MATCH_H
@@ -9,7 +9,7 @@
 #include "kernel.h"
 
 #define PATTERN_BYTES 128 /* a power of two */
-#define MATCH_BYTES 256   /* of a text that is looked at in one go; a power of two */
+#define MATCH_BYTES 256   /* of a text, compared at a time; a power of two */
 #define MATCH_STEPS (4 * MATCH_BYTES)
 
 /* A pattern, written by user space: * stands for any text, ? for one byte. */
@@ -22,13 +22,13 @@ struct pattern {
 struct match {
 	u32 length; /* of text */
 	u32 at, in; /* the text's next byte, the pattern's */
-	u32 star;   /* after the pattern's last *; 0: there was none */
-	u32 mark;   /* where the text goes on after what that * stands for */
+	u32 star;   /* after the pattern's last *; 0: no * so far */
+	u32 mark;   /* where the text continues after what that * stands for */
 	u32 pad;
-	u8 text[MATCH_BYTES + 8]; /* the last is room for a word's read */
+	u8 text[MATCH_BYTES + 8]; /* the last 8 bytes are room to read a whole word */
 };
 
-/* Whether the text as a whole is like the pattern. */
+/* Whether the whole text matches the pattern. */
 static __always_inline bool is_like(struct match *m, const volatile struct pattern *pattern)
 {
 	m->at = m->in = m->star = m->mark = 0;
@@ -66,8 +66,8 @@ static __always_inline bool is_like(struct match *m, const volatile struct patte
 	return m->at >= m->length && m->in >= pattern->length;
 }
 
-/* Whether the text has all of the pattern in it, byte for byte. Where that takes too many steps,
- * since much of the text is like the pattern's beginning, mark is set.
+/* Whether the text contains the pattern, byte for byte. If that takes too many steps, because
+ * much of the text resembles the beginning of the pattern, mark is set.
  */
 static __always_inline bool has_within(struct match *m, const volatile struct pattern *pattern)
 {

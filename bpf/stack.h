@@ -3,9 +3,9 @@
  * The mixed stack of the current thread: kernel, native and JavaScript frames in one, leaf first,
  * each JavaScript function's name read and sent at this moment.
  *
- * Which frames are V8's is decided by their pc. V8's frames and node's are chained by frame pointers;
- * other native code is left by its file's unwind tables, where there are any. Where the chain breaks
- * the walk goes on from V8's newest exit frame and leaves a mark.
+ * The pc decides whether a frame is V8's. V8's frames and node's are chained by frame pointers;
+ * other native code is unwound with its file's unwind tables, if it has any. Where the chain
+ * breaks, unwinding resumes at V8's newest exit frame, and the gap is marked.
  */
 #ifndef USTACK_STACK_H
 #define USTACK_STACK_H
@@ -22,10 +22,10 @@ enum {
 };
 
 #ifndef MAX_WALKS
-#define MAX_WALKS 1 /* that one CPU can be at: more than one where walks can be preempted */
+#define MAX_WALKS 1 /* at a time on one CPU: more than one where walks can be preempted */
 #endif
-#define MAX_RUN 16  /* frames, before the verifier has had enough */
-#define MAX_SLOT 48 /* bytes below the frame pointer that hold what is asked for */
+#define MAX_RUN 16  /* frames at a time; the verifier accepts no more */
+#define MAX_SLOT 48 /* bytes below the frame pointer that are read */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -34,8 +34,8 @@ struct {
 	__type(value, struct walk);
 } walks SEC(".maps");
 
-/* Keeps in mind whether the native code at hand is an add-on's; what user space has not described
- * yet is taken for one that was just loaded.
+/* Records whether the current native code is an add-on's; code that user space has not described
+ * yet is assumed to be an add-on that was just loaded.
  */
 static __always_inline bool note_addon(struct walk *w)
 {
@@ -46,7 +46,7 @@ static __always_inline bool note_addon(struct walk *w)
 	return w->stack.flags & STACK_ADDON;
 }
 
-/* Pushes the native code at hand. */
+/* Pushes the current native code. */
 static __always_inline void push_native(struct walk *w)
 {
 	push(w, frame_of(FRAME_NATIVE, (w->pc & PC_MASK) | (w->returned ? RETURN_ADDRESS : 0)));
@@ -60,7 +60,7 @@ static __always_inline void return_to(struct walk *w, u64 pc)
 	w->code = code_at(w, pc - 1);
 }
 
-/* Goes on from V8's newest exit frame, or ends the walk. */
+/* Continues from V8's newest exit frame, or ends the walk. */
 static __always_inline int leap(struct walk *w)
 {
 	u64 fp = w->exit_fp;
@@ -77,7 +77,7 @@ static __always_inline int leap(struct walk *w)
 	return push(w, frame_of(FRAME_GAP, 0)) ? GO_ON : DONE;
 }
 
-/* Goes on to the caller of the frame at fp. */
+/* Continues with the caller of the frame at fp. */
 static __always_inline int climb(struct walk *w)
 {
 	u64 fp = w->fp, next;
@@ -119,7 +119,7 @@ static __always_inline int climb(struct walk *w)
 	return GO_ON;
 }
 
-/* Goes on to the caller of native code. */
+/* Continues with the caller of native code. */
 static __always_inline int leave_native(struct walk *w)
 {
 	u64 sp = w->sp;
@@ -292,8 +292,8 @@ static __always_inline bool is_frameless(struct walk *w)
 	return true;
 }
 
-/* Goes past functions that are remembered, one after another, while nothing is in doubt. This is
- * where most samples spend their time: what changes is in registers.
+/* Passes cached functions, one after another, while nothing is in doubt. This is where most
+ * samples spend their time: what changes is in registers.
  */
 __noinline int run(struct walk *w)
 {
@@ -354,7 +354,7 @@ __noinline int run(struct walk *w)
 	return passed == MAX_RUN;
 }
 
-/* One frame, and those that are remembered after it; DONE when the walk has ended. */
+/* Unwinds one frame, and the cached ones after it; DONE when the walk has ended. */
 __noinline int step(struct walk *w)
 {
 	if (!w)

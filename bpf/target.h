@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Which processes are looked at, and what the kernel is told of each: where code of which kind
- * lies, and how the V8 in it lays out its objects. User space writes a struct process per
- * process; a process without one is not looked at.
+ * Which processes are traced, and what the kernel knows about each: where its code is and of
+ * what kind, and how its V8 lays out objects. User space writes a struct process for each
+ * process; a process without one is not traced.
  */
 #ifndef USTACK_TARGET_H
 #define USTACK_TARGET_H
@@ -15,7 +15,7 @@
 
 /* What code a range of addresses holds. */
 enum code {
-	CODE_UNKNOWN, /* in no range: may be a JIT's that user space has not seen yet */
+	CODE_UNKNOWN, /* in no range: may be JIT code that user space has not seen yet */
 	CODE_NATIVE,
 	CODE_BUILTIN, /* V8's embedded builtins and bytecode handlers */
 	CODE_JIT,     /* V8's code space */
@@ -28,12 +28,12 @@ enum code {
 struct range {
 	u64 start;
 	u64 end;  /* exclusive; the low bits are not part of it: enum code, RANGE_ADDON */
-	u64 bias; /* of addresses here above those in the file */
-	u32 rows, row_count; /* of unwind_rows: how to leave functions without frame pointers */
+	u64 bias; /* address in memory minus address in the file */
+	u32 rows, row_count; /* of unwind_rows: how to unwind functions without frame pointers */
 };
 
-/* Where V8 keeps things, in bytes unless said; symbolize/v8.Layout has the meaning of each. 0 is
- * "not there in this version".
+/* V8's layout, in bytes unless noted; symbolize/v8.Layout explains each field. 0 means "not
+ * present in this version".
  */
 struct layout {
 	u32 gc_count, gc_state, vm_state, c_entry_fp, dispatch_table;
@@ -67,12 +67,12 @@ struct process {
 	u64 dispatch_base; /* JS dispatch table, where one serves the whole process */
 	s64 tls_isolate; /* where the thread's Isolate is: from the thread pointer; 0: not known */
 	u64 tls_module;  /* if not 0, from the start of this library's thread-local variables */
-	u32 generation;  /* of this description: another for each process, and after each exec */
+	u32 generation;  /* of this description: differs for each process, and after each exec */
 	u32 has_v8;
 	u32 range_count;
-	u32 serial; /* of this writing: no two are the same */
+	u32 serial; /* of this write: unique */
 	struct layout layout;
-	struct range ranges[MAX_RANGES]; /* by start, not overlapping */
+	struct range ranges[MAX_RANGES]; /* sorted by start, not overlapping */
 };
 
 struct {
@@ -82,15 +82,15 @@ struct {
 	__type(value, struct process);
 } processes SEC(".maps");
 
-/* Count what becomes of processes: user space its own writings, the kernel those that exec. Two, for
- * neither can count in the other's place.
+/* Change counters of processes: user space bumps described, the kernel bumps execs. There are two
+ * because neither side can increment the other's.
  */
 volatile u32 described = 1, execs = 0;
 
-/* Inode of the pid namespace that user space counts in; 0: the first one, as the kernel does. */
+/* Inode of user space's pid namespace; 0: the initial one, which the kernel uses. */
 const volatile u32 pid_namespace = 0;
 
-/* The number that user space knows a task by: pid, in user space's pid namespace; 0: none. */
+/* The task's pid in user space's pid namespace; 0: it has none there. */
 static __always_inline u32 number_of(struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
@@ -105,7 +105,7 @@ static __always_inline u32 number_of(struct task_struct *task)
 	return 0;
 }
 
-/* The current thread as user space knows it: tgid in the upper half, tid in the lower. */
+/* The current thread's ids in that namespace: tgid in the upper half, tid in the lower. */
 static __always_inline u64 current_ids(void)
 {
 	struct task_struct *task;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * The state of one walk over a user-mode stack, the reads it makes, and the frames it leaves.
+ * The state of unwinding one user-mode stack, the memory it reads, and the frames it produces.
  *
- * A read of user memory costs by the call, not by the byte, so the stack is read in windows of a
- * page's size that the frames are then picked from. Functions that are not static are verified
+ * The cost of reading user memory is per call, not per byte, so the stack is read in page-sized
+ * windows, from which the frames are then taken. Functions that are not static are verified
  * once, apart from their callers (Linux 5.12 for their pointer argument): that keeps loops over
- * many frames cheap to verify, with no need of bpf_loop (5.17).
+ * many frames cheap to verify, without bpf_loop (5.17).
  */
 #ifndef USTACK_UNWIND_H
 #define USTACK_UNWIND_H
@@ -25,12 +25,12 @@
 #define MAX_TYPES 32               /* maps whose type is remembered; a power of two */
 #define HEAD_BYTES 96              /* of a string or ScopeInfo, read at once */
 
-/* A frame is one word: what it is in the top four bits, then what tells it from others. */
+/* A frame is one word: its kind in the top four bits, then what identifies it. */
 enum frame_kind {
 	FRAME_NATIVE, /* pc: 52 bits, RETURN_ADDRESS */
 	FRAME_JS,     /* tier: 4 bits, function id: 56 bits */
 	FRAME_TYPED,  /* V8's frame type: 8 bits, pc: 52 bits */
-	FRAME_CODE,   /* pc in V8's code that has no frame of its own, or none that could be told */
+	FRAME_CODE,   /* pc in V8's code without a frame of its own, or with an unidentified one */
 	FRAME_LOST,   /* pc in V8's code whose function could not be read */
 	FRAME_GAP,    /* frames are missing here */
 	FRAME_TEXT,   /* no code but a name: function id of 56 bits */
@@ -60,8 +60,8 @@ enum event_kind {
 enum stack_flag {
 	STACK_TRUNCATED = 1, /* deeper than MAX_FRAMES */
 	STACK_BROKEN = 2,    /* the chain of frame pointers ended where no thread begins */
-	STACK_NEW_CODE = 4,  /* code was met that user space has not described */
-	STACK_ADDON = 8,     /* an add-on's code was met, or what may be one's */
+	STACK_NEW_CODE = 4,  /* has code that user space has not described */
+	STACK_ADDON = 8,     /* has an add-on's code, or code that may be an add-on's */
 };
 
 /* One stack, leaf first: kernel frames, then user frames. */
@@ -89,7 +89,7 @@ enum name_flag {
 	NAME_ONE_BYTE = 128, /* text: the characters at address are bytes, not UTF-16 units */
 };
 
-/* What is known of one function or script: sent once per content. */
+/* What is known about one function or script: sent once per content. */
 struct name {
 	u32 event; /* EVENT_FUNCTION, EVENT_SCRIPT or EVENT_TEXT: how a function's source begins */
 	u32 flags;
@@ -105,10 +105,10 @@ struct name {
 
 struct piece {
 	u64 string;
-	u64 offset, length; /* the part of it that is wanted, in units */
+	u64 offset, length; /* the requested part of it, in units */
 };
 
-/* What was last seen of a thread that runs V8. */
+/* The last known state of a thread that runs V8. */
 struct thread {
 	u64 isolate;
 	u64 epoch;
@@ -119,7 +119,7 @@ struct descriptor {
 	u64 key, details, value;
 };
 
-/* How to leave the code from an address on, until the next row's (bpf/tables.h). */
+/* How to unwind code from this address up to the next row's (bpf/tables.h). */
 struct unwind_row {
 	u32 start;    /* address in the file */
 	u16 distance; /* words from the register to where the caller's frame begins */
@@ -127,10 +127,10 @@ struct unwind_row {
 	u8 base; /* enum unwind_base */
 };
 
-/* What is used together lies together: a sample finds the caches cold. */
+/* Fields used together are adjacent, because a sample finds the CPU caches cold. */
 struct walk {
 	struct stack stack;
-	u32 taken;     /* by a program that is at it */
+	u32 taken;     /* in use by a program */
 	u32 forgetful; /* remembers no function: another is at what is remembered */
 	u32 number;    /* of the walk on its CPU */
 	u32 pad;
@@ -142,9 +142,9 @@ struct walk {
 	u64 epoch;        /* of the thread, its own; another after each collection; 0: not known */
 	u64 thread_owner; /* whose the next is */
 	struct thread thread;
-	u64 reached;  /* how far up the stack the walk has come for certain */
-	u64 exit_fp;  /* V8's newest exit frame, until the walk has met it; 0: none */
-	u64 function; /* of the frame at hand, as are the next */
+	u64 reached;  /* how far up the stack unwinding has certainly come */
+	u64 exit_fp;  /* V8's newest exit frame, until unwinding reaches it; 0: none */
+	u64 function; /* of the current frame, as are the next */
 	u64 id;
 	u64 sent; /* its id when it was last read here; 0: none */
 	u64 code_start;
@@ -159,8 +159,8 @@ struct walk {
 	u32 leaf;              /* nothing is pushed yet */
 	u32 returned;          /* pc is where a call returns to, not the next instruction */
 	u32 met_v8;            /* a frame of V8's, on this stack */
-	struct unwind_row row; /* of the code at hand */
-	u32 settled;           /* nothing moves in this epoch any more */
+	struct unwind_row row; /* of the current code */
+	u32 settled;           /* nothing moves any longer in this epoch */
 	u64 last_script;       /* of this sample, as its function refers to it; 0: none */
 	u64 window_base;
 	u64 window_bytes;
@@ -179,7 +179,7 @@ struct walk {
 	u64 head[16];
 	u64 piece_count;
 	u32 limit; /* of text */
-	u32 high;  /* a high surrogate that waits for its low one */
+	u32 high;  /* a high surrogate whose low surrogate is still to come */
 	struct piece pieces[MAX_PIECES];
 	u16 raw[TEXT_BYTES];
 	struct name name;
@@ -231,7 +231,7 @@ static __always_inline bool push(struct walk *w, u64 frame)
 
 #define frame_of(kind, rest) ((u64)(kind) << 60 | (rest))
 #define PC_MASK ((1ull << 52) - 1)
-#define RETURN_ADDRESS (1ull << 52) /* the call before pc is where the function is */
+#define RETURN_ADDRESS (1ull << 52) /* pc follows a call: the function is that of the call */
 
 static __always_inline bool read_user(void *to, u32 bytes, u64 from)
 {
