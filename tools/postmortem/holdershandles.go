@@ -37,7 +37,7 @@ func (h *holders) handleUse(words []byte, at uint64) {
 		h.listUse(second, word(2), word(3))
 	}
 	switch b := h.blockAround(first); {
-	case inIsolate && b != nil && (second == b.start+handleBlock || second == first): // the same: none may have been created
+	case inIsolate && b != nil && (second == b.start+handleBlock || second == first): // the same: no handle may be created
 		h.current = append(h.current, first)
 	case b != nil && second == b.start+handleBlock:
 		for _, i := range []int{3, 4} { // after the scopes' depth, and in V8 9.4 to 12 one more word
