@@ -18,7 +18,7 @@ const VMStateGC = 1
 type Layout struct {
 	// Offsets in the Isolate, decoded from the binary's own code. Zero: not found
 	// there.
-	GCCount       uint32 // int: collections begun
+	GCCount       uint32 // int: collections begun; incremented by one for each
 	GCState       uint32 // int: 0 while nothing is moved; set some time after GCCount is incremented
 	VMState       uint32 // u8: VMStateGC from before GCCount is incremented until the collection is over
 	CEntryFP      uint32 // frame pointer of the thread's newest exit frame; holds 0 when no JavaScript frame is on the stack
