@@ -18,7 +18,7 @@ import (
 	"ustack/tools/quantize"
 )
 
-// flags are the command's own, beside those that are addonlat's options.
+// flags are the command's own flags, besides those that are addonlat's options.
 type flags struct {
 	addonlat addonlat.Options
 	targets  cli.Targets
@@ -94,7 +94,7 @@ func (u *unit) Set(name string) error {
 	return nil
 }
 
-// check finds what makes no sense before anything is attached.
+// check reports arguments that make no sense, before anything is attached.
 func (f *flags) check() error {
 	switch {
 	case f.view.json && (f.view.table || f.view.split):
@@ -114,8 +114,8 @@ func (f *flags) check() error {
 	return nil
 }
 
-// run measures and prints. What goes to a file is gathered until the end, so that
-// the file appears whole.
+// run measures and prints. Output to a file is collected until the end, so that
+// the file appears complete.
 func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	return cmp.Or(err, f.targets.Status())
 }
 
-// measure writes each report to out, and talks meanwhile.
+// measure writes each report to out, and prints messages meanwhile.
 func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	messages := f.targets.Messages(cmd)
 	f.view.timed = f.interval > 0
@@ -160,7 +160,7 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	o.Progress = func(p addonlat.Pool) {
 		messages.Progressf("%d jobs submitted, %d completed, %d in flight", p.Submitted, p.Completed, p.InFlight)
 	}
-	pools := 0 // that were seen: a process with one has Node.js in it
+	pools := 0 // pools seen: a process that has one contains Node.js
 	o.Report = func(r *addonlat.Report) error {
 		pools += len(r.Pools)
 		messages.Clear()
@@ -175,7 +175,7 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 		messages.Release()
 	}
 	if f.view.timed && idle(report) {
-		return nil // the last interval had hardly begun
+		return nil // the last interval had barely started
 	}
 	if len(report.Kinds) == 0 {
 		messages.Notef("no jobs: %s", f.nothing())
@@ -191,7 +191,7 @@ func (f *flags) nothing() string {
 	return "no add-on had work done on libuv's pool (--builtin shows node's own)"
 }
 
-// idle says whether nothing began or ended.
+// idle reports whether nothing started or ended.
 func idle(r *addonlat.Report) bool {
 	return len(r.Kinds) == 0 && !slices.ContainsFunc(r.Pools, func(p addonlat.Pool) bool {
 		return p.Submitted > 0 || p.Completed > 0 || p.Uring > 0

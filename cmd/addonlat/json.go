@@ -8,7 +8,7 @@ import (
 	"ustack/tools/quantize"
 )
 
-// The JSON format: a contract with other programs. Names only ever get added.
+// The JSON format: a contract with other programs. Names are only ever added.
 type (
 	jsonReport struct {
 		Time     string     `json:"time,omitempty"` // RFC 3339; with --interval only
@@ -65,7 +65,7 @@ type (
 		Completed uint64  `json:"completed"`
 		Cancelled uint64  `json:"cancelled"`
 		Failed    uint64  `json:"failed"`
-		InFlight  *uint64 `json:"in_flight"` // null where some completions cannot be seen
+		InFlight  *uint64 `json:"in_flight"` // null if some completions cannot be seen
 		Before    uint64  `json:"before"`
 		Uring     uint64  `json:"io_uring"`
 	}
@@ -124,8 +124,8 @@ func poolObject(p addonlat.Pool) jsonPool {
 	}
 }
 
-// add makes p what both pools are together: busy is the share of all threads, and
-// deepest that of the deeper queue.
+// add makes p the sum of both pools: busy is the share of all threads, and
+// deepest is that of the deeper queue.
 func (p *jsonPool) add(q jsonPool) {
 	threads := p.Threads + q.Threads
 	if threads > 0 {

@@ -17,17 +17,17 @@ import (
 	"ustack/tools/quantize"
 )
 
-// A view says how a report is written: as DTrace would draw the totals, unless
-// asked for more or other.
+// A view says how to write a report: by default, as DTrace would draw the
+// totals.
 type view struct {
 	unit  quantize.Unit
 	split bool
 	table bool
 	json  bool
-	timed bool // say when, for there is more than one report
+	timed bool // print the time, because several reports follow
 }
 
-// parts are the titles of what a job's time is split into.
+// parts are the titles of the parts of a job's time.
 var parts = []string{"total", "wait", "run", "delivery"}
 
 // write writes the report of what was measured until at.
@@ -71,8 +71,8 @@ func (v view) render(out *bytes.Buffer, r *addonlat.Report, at time.Time) error 
 	return nil
 }
 
-// writeRest writes what is below the distributions: a line on each pool, and one
-// on each thing that did not go well.
+// writeRest writes what follows the distributions: a line for each pool, and
+// one for each problem.
 func writeRest(out *bytes.Buffer, r *addonlat.Report) {
 	for _, p := range r.Pools {
 		fmt.Fprintln(out, poolLine(p))
@@ -91,10 +91,10 @@ func writeRest(out *bytes.Buffer, r *addonlat.Report) {
 	}
 }
 
-// wrap writes lines of text that fit a table: longer ones continue on further lines,
-// after a comma or a colon; what still does not fit is cut.
+// wrap writes lines of text at the width of a table: longer ones continue on
+// further lines, after a comma or a colon; what still does not fit is cut.
 func wrap(out *bytes.Buffer, text string) {
-	const width = 100 // columns, as a table has
+	const width = 100 // columns, as in a table
 	for line := range strings.Lines(text) {
 		rest := []rune(strings.TrimSuffix(line, "\n"))
 		for len(rest) > width {
@@ -111,14 +111,14 @@ func wrap(out *bytes.Buffer, text string) {
 	}
 }
 
-// draw writes the totals, or all parts, in the layout and the order of DTrace.
+// draw writes the totals, or all parts, in DTrace's layout and order.
 func (v view) draw(out *bytes.Buffer, r *addonlat.Report) error {
 	withPID := several(r)
 	entries := make([]quantize.Entry, 0, len(r.Kinds))
 	for i := range r.Kinds {
 		k := &r.Kinds[i]
 		entry := quantize.Entry{Key: key(k), Stack: stack(k.Stack), Distribution: k.Total.Powers()}
-		if withPID { // as DTrace prints a key of two: a number, then a string
+		if withPID { // DTrace's form of a key with two parts: a number, then a string
 			entry.Key = fmt.Sprintf("%7d  %-50s", k.PID, entry.Key)
 		}
 		if k.Linear != nil {
@@ -141,7 +141,8 @@ func split(k *addonlat.Kind, total quantize.Distribution) []quantize.Part {
 	return titled
 }
 
-// tabulate writes what took the most time in all last, as drawing does.
+// tabulate writes a table. As in a drawing, what took the most total time comes
+// last.
 func (v view) tabulate(out *bytes.Buffer, r *addonlat.Report) error {
 	withPID := several(r)
 	kinds := make([]*addonlat.Kind, len(r.Kinds))
@@ -164,7 +165,7 @@ func (v view) tabulate(out *bytes.Buffer, r *addonlat.Report) error {
 	return nil
 }
 
-// key is what a kind is called, fit to print; nothing where its stack says it.
+// key is a kind's name, safe to print; empty if its stack identifies it.
 func key(k *addonlat.Kind) string {
 	if len(k.Stack) > 0 {
 		return ""
@@ -181,7 +182,7 @@ func name(k *addonlat.Kind, withPID bool) string {
 	return text
 }
 
-// several says whether the report is about more than one process.
+// several reports whether the report is about more than one process.
 func several(r *addonlat.Report) bool {
 	pids := make(map[int]bool)
 	for _, k := range r.Kinds {
@@ -193,8 +194,8 @@ func several(r *addonlat.Report) bool {
 	return len(pids) > 1
 }
 
-// stack returns the frames as lines of text, leaf first: what is native as
-// DTrace has it, module`function.
+// stack returns the frames as lines of text, leaf first: native ones as in
+// DTrace, module`function.
 func stack(frames []symbolize.Frame) []string {
 	lines := make([]string, len(frames))
 	for i, f := range frames {
@@ -206,7 +207,7 @@ func stack(frames []symbolize.Frame) []string {
 	return lines
 }
 
-// inFlight is how many jobs are, where that is known.
+// inFlight is the number of jobs in flight, if it is known.
 func inFlight(p addonlat.Pool) string {
 	if p.Unseen {
 		return "unknown (see the warnings)"
@@ -214,7 +215,8 @@ func inFlight(p addonlat.Pool) string {
 	return fmt.Sprint(p.InFlight)
 }
 
-// poolLine says how a pool fared. What is seldom so is said only if it is.
+// poolLine returns a line about a pool. Unusual facts appear only if they
+// apply.
 func poolLine(p addonlat.Pool) string {
 	facts := []string{
 		fmt.Sprintf("pool of %d: threads %d", p.PID, p.Threads),

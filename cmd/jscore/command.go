@@ -29,7 +29,7 @@ type flags struct {
 	noPager bool
 	maxStop cli.Duration
 
-	status int // of the commands that were run
+	status int // of the commands run
 }
 
 const long = `Jscore shows what a Node.js program was doing and what is in its heap, by a core
@@ -56,7 +56,7 @@ func (f *flags) command() *cobra.Command {
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows CORE is for its commands
+	flags.SetInterspersed(false) // arguments after CORE are for its commands
 	flags.SortFlags = false
 	flags.VarP(&f.pid, "pid", "p", "take a snapshot of this running process")
 	flags.Var(&f.maxStop, "max-stop", "with -p: never stop the process for longer (default 10s)")
@@ -90,7 +90,7 @@ func (c *choice) Set(word string) error {
 	return errors.New("not auto, always or never")
 }
 
-// check checks that there is one process to look at.
+// check checks that exactly one process is given.
 func (f *flags) check(_ *cobra.Command, args []string) error {
 	switch {
 	case len(f.pid) > 1:
@@ -127,7 +127,7 @@ func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
 	return f.session(cmd, s, args)
 }
 
-// note says what a snapshot took.
+// note prints what taking a snapshot cost.
 func note(messages *cli.Messages, taken *core.Result) {
 	messages.Notef("snapshot: %.0f MB in %s, deleted at the end; the process was stopped for %.1f ms",
 		float64(taken.Disk)/1e6, os.TempDir(), float64(taken.Stopped)/float64(time.Millisecond))
@@ -139,7 +139,7 @@ func note(messages *cli.Messages, taken *core.Result) {
 	}
 }
 
-// target takes the core's name from the arguments, and flags that follow it.
+// target takes the core's name, and the flags after it, from the arguments.
 func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 	if len(f.pid) > 0 {
 		return args, nil
@@ -157,7 +157,7 @@ func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 	return cmd.Flags().Args(), nil
 }
 
-// load opens what is to be looked at.
+// load opens the core or takes the snapshot.
 func (f *flags) load(ctx context.Context) (*postmortem.Dump, error) {
 	if len(f.pid) > 0 {
 		o := f.open
@@ -173,8 +173,8 @@ func (f *flags) output(cmd *cobra.Command) output {
 	return o
 }
 
-// session runs the commands that were given, or else those of the prompt or of
-// standard input.
+// session runs the given commands, or else those from the prompt or standard
+// input.
 func (f *flags) session(cmd *cobra.Command, s *session, args []string) error {
 	lines := f.lines
 	if len(args) > 0 {

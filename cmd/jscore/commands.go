@@ -19,7 +19,7 @@ func commands() registry {
 	return all
 }
 
-// A group is commands that belong together.
+// A group is a set of related commands.
 type group struct {
 	title    string
 	commands registry
@@ -55,12 +55,12 @@ func ownCommands() registry {
 	}
 }
 
-// helpText is what help says.
+// helpText is what help prints.
 type helpText struct {
 	Commands []commandHelp `json:"commands"`
 
 	groups []group
-	whole  bool // of one command
+	whole  bool // about one command
 }
 
 type commandHelp struct {
@@ -73,7 +73,7 @@ type commandHelp struct {
 	Flags   string   `json:"flags,omitempty"`
 }
 
-// help returns the help on the command that is named, or the list of all.
+// help returns the help on the named command, or the list of all commands.
 func (v *invocation) help() (*helpText, error) {
 	if len(v.args) > 0 {
 		c, err := v.commands.lookup(strings.TrimPrefix(v.args[0], "::"))
@@ -96,7 +96,7 @@ func (c *command) help() commandHelp {
 	}
 }
 
-// WriteText writes a line for each command, or all about the one.
+// WriteText writes a line for each command, or everything about the one.
 func (h *helpText) WriteText(w io.Writer) error {
 	if h.whole {
 		return h.Commands[0].write(w)
@@ -138,7 +138,7 @@ func (c commandHelp) write(w io.Writer) error {
 	return err
 }
 
-// A nameList is names, a line each.
+// A nameList is a list of names, printed one per line.
 type nameList []string
 
 func (l nameList) WriteText(w io.Writer) error {
@@ -146,7 +146,7 @@ func (l nameList) WriteText(w io.Writer) error {
 	return err
 }
 
-// argument returns the argument at an index; empty if it is not there.
+// argument returns the argument at index i, or "" if it is missing.
 func (v *invocation) argument(i int) string {
 	if i < len(v.args) {
 		return v.args[i]

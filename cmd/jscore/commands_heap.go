@@ -13,7 +13,7 @@ import (
 	"ustack/tools/postmortem"
 )
 
-// heapCommands look through the whole heap.
+// heapCommands search the whole heap.
 func heapCommands() registry {
 	return registry{
 		findjsobjects(),
@@ -51,7 +51,7 @@ func export(ctx context.Context, v *invocation) error {
 	if err := v.needs("a file"); err != nil {
 		return err
 	}
-	file, err := outfile.Open(v.args[0], outfile.Options{Private: true}) // all strings of the program are in it
+	file, err := outfile.Open(v.args[0], outfile.Options{Private: true}) // contains all strings of the program
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func diff() *command {
 	}
 }
 
-// earlier counts the objects of another core.
+// earlier counts the objects of an earlier core.
 func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_ *postmortem.Census, err error) {
 	dump, err := postmortem.Open(ctx, v.args[0], v.options)
 	if err != nil {
@@ -259,7 +259,7 @@ func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_
 	return g.Census(ctx, o), nil
 }
 
-// eachInGraph is eachObject for what needs all objects.
+// eachInGraph is eachObject for commands that need all objects.
 func eachInGraph[R postmortem.Result](do func(ctx context.Context, g *postmortem.Graph, value v8.Value) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
 		g, err := v.graph(ctx)
@@ -272,7 +272,7 @@ func eachInGraph[R postmortem.Result](do func(ctx context.Context, g *postmortem
 	}
 }
 
-// inGraph makes a run of what has one result and needs all objects.
+// inGraph makes a run of a function that has one result and needs all objects.
 func inGraph[R postmortem.Result](do func(ctx context.Context, v *invocation, g *postmortem.Graph) (R, error)) run {
 	return once(func(ctx context.Context, v *invocation) (R, error) {
 		g, err := v.graph(ctx)
@@ -284,7 +284,7 @@ func inGraph[R postmortem.Result](do func(ctx context.Context, v *invocation, g 
 	})
 }
 
-// nodeCommands look at Node.js.
+// nodeCommands inspect Node.js.
 func nodeCommands() registry {
 	return registry{
 		{

@@ -11,7 +11,7 @@ import (
 	"ustack/tools/postmortem"
 )
 
-// stackCommands tell what the program was doing.
+// stackCommands show what the program was doing.
 func stackCommands() registry {
 	return registry{
 		{
@@ -93,7 +93,7 @@ func verboseFlags(flags *pflag.FlagSet, o *postmortem.StackOptions) {
 	flags.IntVarP(&o.Lines, "lines", "n", 5, "with -v, print so many `LINES` before and after the one that runs")
 }
 
-// thread returns the thread of a TID, the first one for 0.
+// thread returns the thread with that TID, or the first one for 0.
 func (v *invocation) thread(tid int) (postmortem.Thread, error) {
 	for _, t := range v.dump.Threads() {
 		if tid == 0 || t.TID == tid {

@@ -12,7 +12,7 @@ import (
 	"ustack/tools/postmortem"
 )
 
-// v8Commands look at V8's own objects.
+// v8Commands inspect V8's own objects.
 func v8Commands() registry {
 	return slices.Concat(v8ObjectCommands(), v8CodeCommands(), v8SchemaCommands())
 }
@@ -84,7 +84,7 @@ TCP handle, say, in field 1.`,
 	}
 }
 
-// v8CodeCommands look at what V8 keeps of functions.
+// v8CodeCommands inspect what V8 stores about functions.
 func v8CodeCommands() registry {
 	return registry{
 		{
@@ -110,7 +110,7 @@ func v8CodeCommands() registry {
 	}
 }
 
-// v8SchemaCommands tell of V8 as a whole.
+// v8SchemaCommands describe V8 as a whole.
 func v8SchemaCommands() registry {
 	return registry{
 		{
@@ -156,14 +156,14 @@ func v8SchemaCommands() registry {
 	}
 }
 
-// table binds a command that shows a table for each object.
+// table makes a command that shows a table for each object.
 func table(show func(*postmortem.Dump, v8.Value) (*postmortem.Table, error)) func(*pflag.FlagSet) run {
 	return plain(eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*postmortem.Table, error) {
 		return show(v.dump, value)
 	}))
 }
 
-// heapTable is table for what needs no more than the heap.
+// heapTable is table for functions that need only the heap.
 func heapTable(show func(*v8.Heap, v8.Value) (*postmortem.Table, error)) func(*pflag.FlagSet) run {
 	return plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Table, error) {
 		return show(h, value)

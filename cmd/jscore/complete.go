@@ -15,8 +15,8 @@ import (
 // A completer completes what is typed at the prompt.
 type completer struct{ *session }
 
-// Do returns what may follow the line up to pos, and how many characters of that
-// are part of it.
+// Do returns the possible continuations of the line up to pos, and how many
+// characters of them have been typed.
 func (c *completer) Do(line []rune, pos int) ([][]rune, int) {
 	typed := string(line[:pos])
 	word := typed[strings.LastIndexAny(typed, blanks+"|;")+1:]
@@ -35,7 +35,7 @@ func (c *completer) Do(line []rune, pos int) ([][]rune, int) {
 	return rest, len([]rune(word))
 }
 
-// candidates returns what the word that typed ends in may become.
+// candidates returns the completions of word, at which typed ends.
 func (c *completer) candidates(typed, word string) []string {
 	before := strings.TrimSuffix(typed, word)
 	call := before[strings.LastIndexAny(before, "|;")+1:]
@@ -67,7 +67,7 @@ func (c *command) flagNames() []string {
 	return names
 }
 
-// files returns the files that a path may become; folders end in "/".
+// files returns the files whose names start with path; directories end in "/".
 func files(path string) []string {
 	found, err := filepath.Glob(path + "*") // a pattern in the path completes, too
 	if err != nil {
@@ -81,8 +81,8 @@ func files(path string) []string {
 	return found
 }
 
-// classes returns the names of classes that can be typed without quotes; none before
-// a command has looked at all objects, which takes its time.
+// classes returns the names of classes that can be typed without quotes. It
+// returns none until a command has read all objects, which takes time.
 func (c *completer) classes() []string {
 	if c.objects == nil {
 		return nil

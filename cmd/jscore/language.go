@@ -65,7 +65,7 @@ func (p *parser) peek(text string) bool {
 	return strings.HasPrefix(p.rest, text)
 }
 
-// take is peek that goes on behind text.
+// take is peek, but also advances past text.
 func (p *parser) take(text string) bool {
 	found := p.peek(text)
 	if found {
@@ -127,7 +127,7 @@ func (p *parser) call() (call, error) {
 	return c, nil
 }
 
-// isAddress reports whether a word is one, with a count or without.
+// isAddress reports whether a word is an address, with or without a count.
 func isAddress(word string) bool {
 	address, _, _ := strings.Cut(word, ",")
 	_, err := parseAddress(address)
@@ -169,7 +169,7 @@ func (p *parser) quoted(quote byte, to *strings.Builder) error {
 	return fmt.Errorf("no end of the quote %s", p.rest)
 }
 
-// quote returns text as a word that parse reads as text.
+// quote returns text as a word that parse reads back as text.
 func quote(text string) string {
 	if text != "" && !strings.ContainsAny(text, blanks+`|;!#'"\`) {
 		return text

@@ -1,5 +1,5 @@
-// Command jscore looks at a Node.js process that stands still: a core of one, or a
-// snapshot of a live one.
+// Command jscore inspects a stopped Node.js process: a core, or a snapshot of a
+// live process.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 
 func main() { os.Exit(execute(os.Args[1:])) }
 
-// execute runs jscore and returns its exit status: the worst of its own commands'.
+// execute runs jscore and returns its exit status: the worst of its commands'.
 func execute(args []string) int {
 	f := new(flags)
 	return max(cli.Execute(f.command(), args), f.status)

@@ -17,7 +17,7 @@ import (
 	"ustack/tools/postmortem"
 )
 
-// An output is where results go, and in which form.
+// An output says where results go, and in which form.
 type output struct {
 	stdout io.Writer
 	stderr io.Writer
@@ -29,10 +29,10 @@ type output struct {
 // A sink is where one statement's results go.
 type sink struct {
 	json   bool
-	inside bool // an array of JSON
+	inside bool // within a JSON array
 	count  int  // results
 	lines  *lineWriter
-	ends   func() error // waits for who reads it
+	ends   func() error // waits for the reader
 }
 
 // open returns the sink of a statement: the shell command, the terminal with its
@@ -61,8 +61,8 @@ func (o *output) open(ctx context.Context, shell string) (*sink, error) {
 	return s, nil
 }
 
-// array makes the results an array, of however many there are, where they are
-// written as JSON.
+// array makes the results an array, whatever their number, if they are written
+// as JSON.
 func (s *sink) array() { s.inside = true }
 
 // put writes a result.
@@ -99,14 +99,14 @@ func (s *sink) write(r postmortem.Result) error {
 	return err
 }
 
-// close writes what is left, and waits for who reads it.
+// close writes what is left, and waits for the reader.
 func (s *sink) close() error {
 	if s.json && s.inside {
 		end := "\n]\n"
 		if s.count == 0 {
 			end = "[]\n"
 		}
-		_, _ = io.WriteString(s.lines, end) // flush tells
+		_, _ = io.WriteString(s.lines, end) // flush returns the error
 	}
 	err := s.lines.flush()
 	if isGone(err) {
@@ -125,7 +125,7 @@ func marshal(r postmortem.Result) ([]byte, error) {
 	return cli.PrintableJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// A child is a command that reads what we write.
+// A child is a command that reads the output.
 type child struct{ *exec.Cmd }
 
 func (o *output) child(cmd *exec.Cmd) child {
@@ -144,7 +144,7 @@ func (c child) start() (io.WriteCloser, error) {
 	return in, nil
 }
 
-// wait waits for the end of c. How it ends is its own business, as in a shell's
+// wait waits for c to end. How it ends does not matter, as in a shell's
 // pipeline.
 func (c child) wait() error {
 	if err := c.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -153,8 +153,8 @@ func (c child) wait() error {
 	return nil
 }
 
-// A pager keeps what fits on the terminal, and starts the user's pager once there
-// is more.
+// A pager keeps what fits on the terminal, and starts the user's pager when
+// there is more.
 type pager struct {
 	*output
 	ctx    context.Context
@@ -164,7 +164,7 @@ type pager struct {
 	child  child
 }
 
-// Write keeps b, or hands it on.
+// Write keeps b, or passes it to the user's pager.
 func (p *pager) Write(b []byte) (int, error) {
 	if p.reader != nil {
 		return p.reader.Write(b)

@@ -17,14 +17,14 @@ import (
 
 func terminal(f *os.File) bool { return cli.Terminal(f) }
 
-// prompt runs the lines that someone types until the end of input. Ctrl-C ends the
-// command that runs, or drops the line that is being typed.
+// prompt runs the lines that the user types until the end of input. Ctrl-C
+// interrupts the running command, or discards the line being typed.
 func (s *session) prompt(ctx context.Context, in *os.File) error {
 	line, err := readline.NewFromConfig(&readline.Config{
 		Prompt: "> ", Stdin: in, Stdout: s.output.stdout, Stderr: s.output.stderr,
 		HistoryFile:  historyFile(os.Getenv),
 		AutoComplete: &completer{s},
-		// Ctrl-D while a command runs comes as 0 with the next line.
+		// Ctrl-D typed while a command runs arrives as 0 with the next line.
 		FuncFilterInputRune: func(r rune) (rune, bool) { return r, r != 0 },
 	})
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *session) prompt(ctx context.Context, in *os.File) error {
 		select {
 		case <-ends:
 			cancel()
-			_ = line.Close() // ReadLine tells
+			_ = line.Close() // ReadLine returns the error
 		case <-ctx.Done():
 		}
 	}()
@@ -60,7 +60,7 @@ func (s *session) prompt(ctx context.Context, in *os.File) error {
 		}
 		s.interruptible(ctx, text, interrupts)
 	}
-	s.status = cli.OK // of each command the user has seen what became of it
+	s.status = cli.OK // the user has seen the outcome of each command
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (s *session) prompt(ctx context.Context, in *os.File) error {
 func (s *session) interruptible(ctx context.Context, text string, interrupts <-chan os.Signal) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	select { // what was pressed before this line was typed is not about it
+	select { // discard interrupts from before this line was typed
 	case <-interrupts:
 	default:
 	}
@@ -87,7 +87,7 @@ func (s *session) interruptible(ctx context.Context, text string, interrupts <-c
 	}
 }
 
-// historyFile returns where the lines that were typed are kept; empty if nowhere.
+// historyFile returns where typed lines are saved; empty if nowhere.
 func historyFile(getenv func(string) string) string {
 	state := getenv("XDG_STATE_HOME")
 	if state == "" && getenv("HOME") != "" {

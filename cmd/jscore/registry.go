@@ -16,7 +16,7 @@ import (
 	"ustack/tools/postmortem"
 )
 
-// An input says what a command makes of addresses.
+// An input says how a command uses addresses.
 type input int
 
 const (
@@ -25,7 +25,7 @@ const (
 	required
 )
 
-// A command is one of the language's.
+// A command is a command of the language.
 type command struct {
 	name    string
 	aliases []string
@@ -34,32 +34,32 @@ type command struct {
 	long    string // what that line does not say; may be empty
 	example string // lines; may be empty
 	input   input
-	args    int  // what it takes at most beside flags and addresses; everything where it is below 0
+	args    int  // maximum beside flags and addresses; no maximum if below 0
 	counted bool // an address may have a count: "ADDR,LEN"
 	bind    func(flags *pflag.FlagSet) run
 }
 
-// A run does what a command is there for.
+// A run carries out a command.
 type run func(ctx context.Context, v *invocation) error
 
-// An invocation is a command with what it was given, and where its results go.
+// An invocation is a command with its arguments, and where its results go.
 type invocation struct {
 	*session
-	inputs []v8.Value // as they were written: tagged or not
+	inputs []v8.Value // as written: tagged or not
 	count  uint64     // that came with the addresses; 0 if none did
-	piped  bool       // they come from a pipeline
+	piped  bool       // the inputs come from a pipeline
 	args   []string
 	emit   func(postmortem.Result) error
-	fail   func(of v8.Value, err error) // says what went wrong with one of several inputs
+	fail   func(of v8.Value, err error) // reports what went wrong with one of several inputs
 }
 
-// errStopped says that nobody reads the results any more.
+// errStopped means that nobody reads the results any longer.
 var errStopped = errors.New("the reader has gone")
 
-// plain is a run without flags.
+// plain makes a run without flags.
 func plain(r run) func(*pflag.FlagSet) run { return func(*pflag.FlagSet) run { return r } }
 
-// once makes a run of what has one result.
+// once makes a run of a function that has one result.
 func once[R postmortem.Result](do func(ctx context.Context, v *invocation) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
 		result, err := do(ctx, v)
@@ -70,7 +70,7 @@ func once[R postmortem.Result](do func(ctx context.Context, v *invocation) (R, e
 	}
 }
 
-// each makes a run of what has a result for each address.
+// each makes a run of a function that has a result for each address.
 func each[R postmortem.Result](do func(ctx context.Context, v *invocation, address v8.Value) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
 		for _, address := range v.inputs {
@@ -90,8 +90,8 @@ func each[R postmortem.Result](do func(ctx context.Context, v *invocation, addre
 	}
 }
 
-// eachObject is each for values of V8's, which it makes of addresses that are not
-// tagged, too.
+// eachObject is each for V8 values; it also converts untagged addresses to
+// values.
 func eachObject[R postmortem.Result](do func(v *invocation, h *v8.Heap, value v8.Value) (R, error)) run {
 	return each(func(_ context.Context, v *invocation, address v8.Value) (R, error) {
 		h, err := v.heap()
@@ -103,7 +103,8 @@ func eachObject[R postmortem.Result](do func(v *invocation, h *v8.Heap, value v8
 	})
 }
 
-// tagged returns the value that an address means: an object's need not be tagged.
+// tagged returns the value at an address; the address of an object may be
+// untagged.
 func tagged(address v8.Value) v8.Value {
 	if _, isSmi := address.Smi(); !isSmi && address&7 == 0 {
 		return v8.Ref(uint64(address))
@@ -111,7 +112,7 @@ func tagged(address v8.Value) v8.Value {
 	return address
 }
 
-// parseAddress reads an address: hexadecimal, with 0x or without.
+// parseAddress parses an address: hexadecimal, with or without 0x.
 func parseAddress(text string) (v8.Value, error) {
 	digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
 	address, err := strconv.ParseUint(digits, 16, 64)
@@ -121,8 +122,8 @@ func parseAddress(text string) (v8.Value, error) {
 	return v8.Value(address), nil
 }
 
-// parseCount reads a number of things: decimal, hexadecimal after 0x, or as mdb has
-// it decimal after 0t.
+// parseCount parses a count: decimal, hexadecimal after 0x, or decimal after
+// 0t, as in mdb.
 func parseCount(text string) (uint64, error) {
 	count, err := strconv.ParseUint(strings.TrimPrefix(text, "0t"), 0, 64)
 	if err != nil || count == 0 {
@@ -131,10 +132,10 @@ func parseCount(text string) (uint64, error) {
 	return count, nil
 }
 
-// A registry has all commands.
+// A registry contains all commands.
 type registry []*command
 
-// lookup returns the command of that name or alias.
+// lookup returns the command with that name or alias.
 func (r registry) lookup(name string) (*command, error) {
 	for _, c := range r {
 		if c.name == name || slices.Contains(c.aliases, name) {
@@ -157,7 +158,8 @@ func (r registry) names() []string {
 	return names
 }
 
-// nearest returns the name that is most like a name; empty if none is.
+// nearest returns the name most similar to the given one; empty if none is
+// similar.
 func (r registry) nearest(name string) string {
 	nearest, least := "", min(max(2, len(name)/3)+1, len(name))
 	for _, candidate := range r.names() {
@@ -172,10 +174,10 @@ func (r registry) nearest(name string) string {
 	return nearest
 }
 
-// distance returns how many letters differ: the least number of those put in, left
-// out or replaced to make b of a.
+// distance returns the edit distance: the least number of letters to insert,
+// delete or replace to turn a into b.
 func distance(a, b string) int {
-	const longest = 64 // no command's name is
+	const longest = 64 // longer than any command's name
 	if len(a) > longest || len(b) > longest {
 		return max(len(a), len(b))
 	}
@@ -198,7 +200,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// A stage is a command of a pipeline, its arguments read.
+// A stage is a command of a pipeline with its parsed arguments.
 type stage struct {
 	*command
 	run       run
@@ -207,7 +209,7 @@ type stage struct {
 	args      []string
 }
 
-// prepare reads a call's flags and arguments. A command that is piped into gets
+// prepare parses a call's flags and arguments. A command with piped input gets
 // its addresses later.
 func (r registry) prepare(c call, piped bool) (*stage, error) {
 	cmd, err := r.lookup(c.name)
@@ -249,8 +251,8 @@ func (c *command) prepare(from call, piped bool) (*stage, error) {
 	return s, nil
 }
 
-// takeAddresses takes the first of the arguments for an address, or all where the
-// command has no others.
+// takeAddresses parses the first argument as an address, or all of them if the
+// command has no other arguments.
 func (s *stage) takeAddresses() error {
 	if len(s.args) == 0 && s.input == required {
 		return errors.New("needs an address")
@@ -277,7 +279,8 @@ func (s *stage) takeAddresses() error {
 	return nil
 }
 
-// flags returns the command's flags, which put their values where r finds them.
+// flags returns the command's flags, which store their values where r reads
+// them.
 func (c *command) flags(r *run) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -287,5 +290,5 @@ func (c *command) flags(r *run) *pflag.FlagSet {
 	return flags
 }
 
-// use is how the command is written.
+// use returns the command's usage.
 func (c *command) use() string { return strings.TrimSpace(c.name + " " + c.usage) }

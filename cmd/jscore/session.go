@@ -16,12 +16,12 @@ import (
 // A session runs lines of commands on one dump.
 type session struct {
 	dump     *postmortem.Dump
-	options  postmortem.Options // by which other cores are opened
+	options  postmortem.Options // with which other cores are opened
 	commands registry
 	messages *cli.Messages
 	output   output
 	status   int  // the worst exit status of a command so far
-	over     bool // by quit
+	over     bool // quit was called
 
 	objects  *postmortem.Graph     // nil until a command has asked for it
 	retained *postmortem.Dominated // likewise
@@ -35,7 +35,7 @@ func (s *session) heap() (*v8.Heap, error) {
 	return nil, errors.New("V8's heap is not understood (see what was said at the start; --exe names the program)")
 }
 
-// graph returns all objects with their references. It takes its time at first.
+// graph returns all objects with their references. The first call takes time.
 func (s *session) graph(ctx context.Context) (*postmortem.Graph, error) {
 	if s.objects == nil {
 		if _, err := s.heap(); err != nil {
@@ -52,7 +52,7 @@ func (s *session) graph(ctx context.Context) (*postmortem.Graph, error) {
 	return s.objects, nil
 }
 
-// dominated returns what each object keeps alive. It takes its time at first.
+// dominated returns what each object keeps alive. The first call takes time.
 func (s *session) dominated(ctx context.Context) (*postmortem.Dominated, error) {
 	g, err := s.graph(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *session) dominated(ctx context.Context) (*postmortem.Dominated, error) 
 	return s.retained, nil
 }
 
-// line runs a line of commands. What goes wrong is said and noted in the status;
-// the statements after it are run all the same.
+// line runs a line of commands. It reports errors and records them in the
+// status; the statements after a failed one still run.
 func (s *session) line(ctx context.Context, line string) {
 	statements, err := parse(line)
 	if err != nil {
@@ -86,11 +86,11 @@ func (s *session) line(ctx context.Context, line string) {
 	}
 }
 
-// complain says what went wrong.
+// complain reports an error.
 func (s *session) complain(err error) {
 	switch {
 	case errors.Is(err, errStopped), errors.Is(err, context.Canceled):
-		return // as was wished
+		return // as requested
 	case errors.Is(err, cli.ErrUsage):
 		s.status = cli.Usage
 	default:
@@ -101,7 +101,7 @@ func (s *session) complain(err error) {
 
 func (s *session) statement(ctx context.Context, st statement) (err error) {
 	stages := make([]*stage, len(st.calls))
-	for i, c := range st.calls { // a slip in the last must not cost the time of the first
+	for i, c := range st.calls { // an error in the last must not cost the time of the first
 		if stages[i], err = s.commands.prepare(c, i > 0); err != nil {
 			return err
 		}
@@ -114,14 +114,14 @@ func (s *session) statement(ctx context.Context, st statement) (err error) {
 	return errors.Join(err, out.close())
 }
 
-// pipeline runs the stages, each on what the one before has found.
+// pipeline runs the stages, each on what the previous one has found.
 func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) error {
 	var found []v8.Value
 	for i, st := range stages {
 		v := &invocation{session: s, inputs: st.addresses, count: st.count, args: st.args}
 		v.emit = func(r postmortem.Result) error {
 			if err := ctx.Err(); err != nil {
-				return err // what was found until then may be a part only
+				return err // what was found until then may be incomplete
 			}
 			return out.put(r)
 		}
@@ -154,15 +154,15 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 	return nil
 }
 
-// contained runs the command. A core can hold anything: a fault is an error of this
-// command, which ends like any other that fails.
+// contained runs the command. A core can contain anything: a fault becomes an
+// error of this command only.
 func (st *stage) contained(ctx context.Context, v *invocation) (err error) {
 	defer contain.Panic(&err, "read the process")
 	return st.run(ctx, v)
 }
 
-// isGone reports whether a write failed because its reader has ended, as a pager
-// does when one has seen enough.
+// isGone reports whether a write failed because its reader has ended, as a
+// pager does when its user quits.
 func isGone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// A lineWriter marks what is written to it line by line and hands it on. After an
-// error it does nothing but return that.
+// A lineWriter highlights what is written to it line by line and passes it on.
+// After an error it only returns that error.
 type lineWriter struct {
 	w    io.Writer
 	mark func(line string) string
-	part []byte // of a line that has not ended
+	part []byte // of an unfinished line
 	err  error
 }
 
-// longestLine bounds what is kept of a line; a longer one is marked in parts.
+// longestLine bounds how much of a line is kept; a longer line is highlighted
+// in parts.
 const longestLine = 1 << 20
 
 func (l *lineWriter) Write(b []byte) (int, error) {
@@ -47,7 +48,7 @@ func (l *lineWriter) hand(lines []byte) {
 	_, l.err = io.WriteString(l.w, marked.String())
 }
 
-// flush hands on what has no end of line.
+// flush writes an unfinished line.
 func (l *lineWriter) flush() error {
 	l.hand(l.part)
 	l.part = nil

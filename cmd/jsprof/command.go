@@ -17,7 +17,7 @@ import (
 	"ustack/tools/outfile"
 )
 
-// flags are the command's own, beside those that are jsprof's options.
+// flags are the command's own flags, besides those that are jsprof's options.
 type flags struct {
 	jsprof   jsprof.Options
 	targets  cli.Targets
@@ -64,7 +64,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// jsonFormat is the name of the format that --json stands for.
+// jsonFormat is the name of the format that --json selects.
 const jsonFormat = "json"
 
 func formats() []string {
@@ -75,7 +75,7 @@ func formats() []string {
 	return names
 }
 
-// check finds what makes no sense before anything is attached.
+// check reports arguments that make no sense, before anything is attached.
 func (f *flags) check() (flamegraph.Format, error) {
 	var none flamegraph.Format
 	switch {
@@ -120,7 +120,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	show := func(p *flamegraph.Profile) error { return f.print(cmd.OutOrStdout(), format, p) }
-	switch { // what cannot be done later is an error now: it must not cost the profile
+	switch { // what cannot work later is an error now, so that no profile is lost
 	case f.output != "":
 		file, err := outfile.Open(f.output, outfile.Options{})
 		if err != nil {
@@ -156,7 +156,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	return f.targets.Status()
 }
 
-// profile samples, talks meanwhile, and returns what is to be shown.
+// profile samples, prints messages meanwhile, and returns what is to be shown.
 func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*flamegraph.Profile, error) {
 	o := f.jsprof
 	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
@@ -183,7 +183,7 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*flamegrap
 	return f.present.apply(profile)
 }
 
-// announce says that sampling has begun.
+// announce prints that sampling has started.
 func (f *flags) announce(messages *cli.Messages, hz int) {
 	if hz != f.jsprof.Hz {
 		messages.Notef("%d Hz is above the limit of %d Hz (%d, or kernel.perf_event_max_sample_rate if that is lower)",

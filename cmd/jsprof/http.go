@@ -19,18 +19,18 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// Bounds on what one client may take, so that a slow or hostile one neither holds
-// a connection for ever nor has many pages made at once.
+// Limits for each client, so that a slow or hostile one can neither hold a
+// connection forever nor have many pages made at once.
 const (
 	readLimit   = 10 * time.Second // for a whole request
 	writeLimit  = 2 * time.Minute  // for a page to be made and sent
 	idleLimit   = time.Minute      // between two requests on one connection
-	headerLimit = 1 << 16          // bytes of a request's header; pprof's filters are in it
+	headerLimit = 1 << 16          // bytes of a request's header, which includes pprof's filters
 	pageLimit   = 4                // pages made at the same time
 )
 
-// listen opens addr for serve. An address without a host is on loopback: a
-// profile tells much about a program.
+// listen opens addr for serve. An address without a host means loopback: a
+// profile reveals much about a program.
 func listen(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -46,20 +46,20 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// serve shows p in pprof's web pages until ctx is done. addr is the value of
-// --http that listener was opened for.
+// serve serves pprof's web pages about p until ctx is done. addr is the value
+// of --http for which listener was opened.
 func serve(ctx context.Context, listener net.Listener, addr string, p *flamegraph.Profile) error {
 	pages, err := pprofPages(p)
 	if err != nil {
 		return fmt.Errorf("serve the profile: %w", err)
 	}
-	host, _, _ := net.SplitHostPort(addr) // listen has parsed it
+	host, _, _ := net.SplitHostPort(addr) // already parsed by listen
 	g := &guard{host: host, token: rand.Text(), pages: pages, slots: make(chan struct{}, pageLimit)}
 	server := http.Server{
 		Handler:     g,
 		ReadTimeout: readLimit, WriteTimeout: writeLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headerLimit,
 	}
-	if ctx.Err() == nil { // else Ctrl-C ended the sampling, and a second one ends the process
+	if ctx.Err() == nil { // otherwise Ctrl-C ended the sampling, and a second one ends the process
 		stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 		defer stop()
 	}
@@ -70,17 +70,17 @@ func serve(ctx context.Context, listener net.Listener, addr string, p *flamegrap
 	return nil
 }
 
-// A guard lets only those at pages who know the token, by a GET, and whose
-// browser means this server: the check of the Host header stops other sites' pages
+// A guard serves pages only for GET requests with the token, from browsers that
+// address this server: the check of the Host header stops other sites' pages
 // that resolve their own name to this address (DNS rebinding).
 type guard struct {
 	host  string // as the user named it; may be empty
-	token string // the first part of each page's path
+	token string // the first element of each page's path
 	pages map[string]http.Handler
-	slots chan struct{} // full when no more pages may be made at once
+	slots chan struct{} // full when no more pages may be made concurrently
 }
 
-// ServeHTTP answers with a page, or with the reason why not.
+// ServeHTTP answers with a page, or with the reason for refusing it.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
@@ -102,9 +102,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// headers keep what a page holds, and its address with the token, from others. A
-// profile's names come from hostile programs: should one ever end up in a page as
-// a script, the policy leaves it nobody to send the page to.
+// headers keep a page's contents, and its address with the token, from others.
+// A profile's names come from hostile programs: should one ever run as a script
+// in a page, the policy keeps it from sending the page to anybody.
 var headers = map[string]string{
 	"Cache-Control":                "no-store",
 	"Content-Security-Policy":      "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -115,15 +115,15 @@ var headers = map[string]string{
 	"X-Frame-Options":              "DENY",
 }
 
-// named reports whether r's Host header is the listener's: the port that r came to,
-// and the name that the user gave, the address that r came to, or localhost where that
-// is loopback.
+// named reports whether r's Host header is the listener's: the port at which r
+// arrived, with the name that the user gave, the address at which r arrived, or
+// localhost if that is loopback.
 func (g *guard) named(r *http.Request) bool {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if local == nil {
 		return false
 	}
-	host, port := r.Host, "80" // which browsers leave out
+	host, port := r.Host, "80" // browsers omit this default
 	if name, number, err := net.SplitHostPort(host); err == nil {
 		host, port = name, number
 	}
@@ -140,8 +140,9 @@ func (g *guard) named(r *http.Request) bool {
 	return strings.EqualFold(host, "localhost") && local.IP.IsLoopback()
 }
 
-// foreign reports whether a page of another site made r, as browsers tell.
-// Following a link is not its doing, but having our page in a frame is.
+// foreign reports whether another site's page made r, according to the browser.
+// Following a link does not count, but embedding one of our pages in a frame
+// does.
 func foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
@@ -150,7 +151,7 @@ func foreign(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
-// answer sends a page once it is whole.
+// answer sends a page once it is complete.
 func (g *guard) answer(w http.ResponseWriter, r *http.Request, page http.Handler) {
 	made := response{header: w.Header()}
 	select {
@@ -165,10 +166,10 @@ func (g *guard) answer(w http.ResponseWriter, r *http.Request, page http.Handler
 	if made.status != 0 {
 		w.WriteHeader(made.status)
 	}
-	_, _ = w.Write(bytes.Replace(made.body.Bytes(), []byte("</head>"), []byte(hideUnserved+"</head>"), 1)) // the client may be gone
+	_, _ = w.Write(bytes.Replace(made.body.Bytes(), []byte("</head>"), []byte(hideUnserved+"</head>"), 1)) // the client may have disconnected
 }
 
-// A response is what a handler answers, before it is sent.
+// A response is what a handler wrote, before it is sent.
 type response struct {
 	header http.Header
 	status int // 0 for success

@@ -13,19 +13,18 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// served are those of pprof's pages that need nothing but the profile. The
-// others open files by names that are in the profile, and so chosen by the
-// profiled program (/source, /disasm), or write the user's settings
-// (/saveconfig, /deleteconfig).
+// served are those of pprof's pages that need only the profile. The others open
+// files by names in the profile, which the profiled program chooses (/source,
+// /disasm), or write the user's settings (/saveconfig, /deleteconfig).
 var served = []string{"/", "/download", "/flamegraph", "/graph", "/peek", "/top"}
 
-// hideUnserved takes out of pprof's pages what leads to others than served.
+// hideUnserved hides the links in pprof's pages to pages that are not served.
 const hideUnserved = "<style>#list, #disasm, #config, #action-source, #action-source-tab { display: none !important; }</style>"
 
-// pprofPages returns pprof's pages about p by their paths. No page opens a file.
+// pprofPages returns pprof's pages about p by path. No page opens a file.
 func pprofPages(p *flamegraph.Profile) (map[string]http.Handler, error) {
-	// pprof reads its settings before each page. In this process they are where
-	// there can be no file.
+	// pprof reads its settings before each page. In this process, their path is
+	// one at which no file can exist.
 	if err := os.Setenv("XDG_CONFIG_HOME", os.DevNull); err != nil {
 		return nil, err
 	}
@@ -35,7 +34,7 @@ func pprofPages(p *flamegraph.Profile) (map[string]http.Handler, error) {
 	}
 	pages := map[string]http.Handler{}
 	err := driver.PProf(&driver.Options{
-		// The address is not used: HTTPServer listens nowhere.
+		// The address is not used: HTTPServer does not listen.
 		Flagset: &pprofFlags{args: []string{"-http=localhost:0", "-no_browser", "-symbolize=none", "jsprof"}},
 		Fetch:   fetcher{prof},
 		Sym:     symbols{},
@@ -54,19 +53,19 @@ func pprofPages(p *flamegraph.Profile) (map[string]http.Handler, error) {
 	return pages, err
 }
 
-// A fetcher gives pprof the profile that is at hand, whatever it asks for.
+// A fetcher gives pprof this profile, whatever it requests.
 type fetcher struct{ profile *profile.Profile }
 
 func (f fetcher) Fetch(string, time.Duration, time.Duration) (*profile.Profile, string, error) {
 	return f.profile, "", nil
 }
 
-// symbols keeps the names that a profile has: pprof's own would read binaries.
+// symbols keeps a profile's names: pprof's own symbolizer would read binaries.
 type symbols struct{}
 
 func (symbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
 
-// objects opens no binary, wherever pprof may look for one.
+// objects opens no binary, whatever path pprof requests.
 type objects struct{}
 
 var errNoFiles = errors.New("files are not read")
@@ -77,8 +76,8 @@ func (objects) Open(string, uint64, uint64, uint64, string) (driver.ObjFile, err
 
 func (objects) Disasm(string, uint64, uint64, bool) ([]driver.Inst, error) { return nil, errNoFiles }
 
-// quiet is pprof's user interface without a user: what goes wrong with a page is
-// in the page.
+// quiet is pprof's user interface without a user: errors in a page are shown in
+// the page.
 type quiet struct{}
 
 func (quiet) ReadLine(string) (string, error)     { return "", errors.New("no terminal") }
@@ -88,7 +87,7 @@ func (quiet) IsTerminal() bool                    { return false }
 func (quiet) WantBrowser() bool                   { return false }
 func (quiet) SetAutoComplete(func(string) string) {}
 
-// pprofFlags are pprof's flags, set by args instead of the command line.
+// pprofFlags are pprof's flags, set from args instead of the command line.
 type pprofFlags struct {
 	flag.FlagSet
 	args []string
@@ -99,13 +98,13 @@ func (f *pprofFlags) StringList(name, def, usage string) *[]*string {
 	return &[]*string{f.String(name, def, usage)}
 }
 
-// ExtraUsage is empty: nobody reads pprof's usage here.
+// ExtraUsage returns nothing: nobody reads pprof's usage here.
 func (f *pprofFlags) ExtraUsage() string { return "" }
 
-// AddExtraUsage does nothing, likewise.
+// AddExtraUsage does nothing, for the same reason.
 func (f *pprofFlags) AddExtraUsage(string) {}
 
-// Parse sets the flags from args and returns what is no flag.
+// Parse sets the flags from args and returns the other arguments.
 func (f *pprofFlags) Parse(func()) []string {
 	if err := f.FlagSet.Parse(f.args); err != nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"ustack/tools/flamegraph"
 )
 
-// A presentation says what of a profile is shown.
+// A presentation says which part of a profile is shown.
 type presentation struct {
 	internal bool
 	jsOnly   bool
@@ -22,8 +22,9 @@ type presentation struct {
 	percent  float64
 }
 
-// checkThread checks before sampling that there are threads to show. A number of
-// none is an error; that no name matches is noted: threads may start later.
+// checkThread checks before sampling that there are threads to show. A number
+// that no thread has is an error; a name that no thread has is only noted,
+// because threads may start later.
 func (s presentation) checkThread(pids cli.PIDs, messages *cli.Messages) error {
 	if s.thread == "" || len(pids) == 0 {
 		return nil
@@ -39,7 +40,7 @@ func (s presentation) checkThread(pids cli.PIDs, messages *cli.Messages) error {
 	return nil
 }
 
-// A thread is one of a process's.
+// A thread is a thread of a process.
 type thread struct {
 	tid  string
 	name string
@@ -51,7 +52,8 @@ func (t thread) matches(glob string) bool {
 	return byName || byNumber
 }
 
-// threadsOf returns the threads of processes; of one that has exited there are none.
+// threadsOf returns the threads of processes; it skips processes that have
+// exited.
 func threadsOf(pids []int) []thread {
 	var threads []thread
 	for _, pid := range pids {
@@ -75,7 +77,7 @@ func names(threads []thread) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// apply returns what is to be shown of p. That nothing matches is an error.
+// apply returns the part of p to show. It is an error if nothing matches.
 func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) {
 	if !s.internal {
 		p = p.WithoutTyped()
@@ -103,7 +105,7 @@ func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) 
 	return p.Merge(), nil
 }
 
-// sampled returns the threads that p has samples of.
+// sampled returns the threads with samples in p.
 func sampled(p *flamegraph.Profile) []thread {
 	var threads []thread
 	for _, s := range p.Stacks {

@@ -13,8 +13,8 @@ import (
 	"ustack/tools/stopon"
 )
 
-// An actionFlag makes flags that each add an action: they are done in the order
-// in which the flags are given.
+// An actionFlag makes flags that each add an action. Actions are carried out in
+// the order of the flags.
 type actionFlag struct {
 	actions *[]stopon.Action
 	prof    func(context.Context, *stopon.Hit, time.Duration) error
@@ -47,7 +47,7 @@ func (a actionFlag) bool(flags *pflag.FlagSet, name, usage string, action stopon
 var abort = stopon.Action{Do: stopon.Kill, Signal: unix.SIGABRT}
 
 func (a actionFlag) core() pflag.Value {
-	// Without a word of its own, help shows it as --gcore[=.], which is how a
+	// With an empty default, help shows the flag as --gcore[=.], which is how a
 	// value is given.
 	return &actionValue{"", func(text string) error {
 		a.append(stopon.Action{Do: stopon.Core, Pattern: text})

@@ -21,7 +21,7 @@ import (
 	"ustack/tools/stopon"
 )
 
-// flags are the command's own, beside those that are stopon's options.
+// flags are the command's own flags, besides those that are stopon's options.
 type flags struct {
 	stopon   stopon.Options
 	targets  cli.Targets
@@ -39,7 +39,7 @@ type flags struct {
 	waits *pflag.FlagSet // the flags of triggers and conditions
 }
 
-// coreFlags say how cores are taken.
+// coreFlags say how to take cores.
 type coreFlags struct {
 	full bool
 	zstd bool
@@ -85,8 +85,8 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// explainStray has the error about a stray argument say how --gcore takes its
-// value, where that is what was meant.
+// explainStray makes the error about a stray argument say how --gcore takes its
+// value, if that is what was meant.
 func explainStray(cmd *cobra.Command) {
 	take := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func (f *flags) registerTriggers(cmd *cobra.Command) {
 func (f *flags) registerActions(cmd *cobra.Command) {
 	flags, a := cmd.Flags(), actionFlag{&f.stopon.Actions, f.profile}
 	flags.Var(a.core(), "gcore", "take a core: in a folder, or named as app.{pid}")
-	flags.Lookup("gcore").NoOptDefVal = "." // the working folder
+	flags.Lookup("gcore").NoOptDefVal = "." // the working directory
 	a.bool(flags, "stop", "leave it stopped", stopon.Action{Do: stopon.Stop})
 	a.bool(flags, "abort", "send it SIGABRT: the kernel writes the core", abort)
 	flags.Var(a.kill(), "kill", "send it `SIG`")
@@ -149,7 +149,7 @@ func (f *flags) registerLimits(cmd *cobra.Command) {
 	flags.BoolVar(&f.json, "json", false, "print JSON, one object on a line for each time")
 }
 
-// check makes stopon's options of the flags, or says what makes no sense.
+// check converts the flags to stopon's options, or says what makes no sense.
 func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.triggers.apply(&f.stopon); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// apply makes options of the flags that are not triggers or conditions.
+// apply sets options from the flags that are not triggers or conditions.
 func (f *flags) apply() {
 	o := &f.stopon
 	if f.every {
@@ -195,7 +195,7 @@ func (f *flags) apply() {
 	o.Duration, o.MaxStop = time.Duration(f.timeout), time.Duration(f.maxStop)
 }
 
-// checkNow says what makes no sense beside --now.
+// checkNow reports flags that make no sense with --now.
 func (f *flags) checkNow() error {
 	given := ""
 	f.waits.VisitAll(func(flag *pflag.Flag) {
@@ -214,7 +214,7 @@ func (f *flags) checkNow() error {
 	return nil
 }
 
-// compressed returns the pattern for a core that is compressed.
+// compressed returns the pattern for a compressed core.
 func compressed(pattern string) string {
 	if info, err := os.Stat(pattern); strings.HasSuffix(pattern, "/") || err == nil && info.IsDir() {
 		return strings.TrimSuffix(pattern, "/") + "/" + core.DefaultPattern + ".zst"
@@ -239,7 +239,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	messages.Clear()
 	if result != nil {
 		if result.Matches == 0 {
-			messages.Release() // a command without V8 may be why
+			messages.Release() // a command without V8 may be the reason
 		}
 		f.tellResult(messages, result)
 	}
@@ -250,19 +250,19 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("actions that failed: %d", result.Failed)
 	}
 	if result.Acted > 0 && slices.ContainsFunc(o.Actions, func(a stopon.Action) bool { return a.Do == stopon.Kill }) {
-		return nil // the command may have ended by our signal, which was asked for
+		return nil // the command may have been ended by a signal that stopon was told to send
 	}
 	return f.targets.Status()
 }
 
-// permitted returns an error that names the capability which is missing: before
-// anything is stopped, for who may not resume it must not stop it.
+// permitted returns an error that names the missing capability. It runs before
+// anything is stopped: who may not resume a process must not stop it.
 func (f *flags) permitted(cmd *cobra.Command) error {
 	if err := f.targets.Permitted(cmd); err != nil || len(f.stopon.Actions) == 0 || len(f.targets.Command) > 0 {
 		return err
 	}
 	dumps := slices.ContainsFunc(f.stopon.Actions, func(a stopon.Action) bool { return a.Do == stopon.Core })
-	if len(f.targets.PIDs) == 0 { // any user's
+	if len(f.targets.PIDs) == 0 { // of any user
 		needed := []check.Capability{check.Kill}
 		if dumps {
 			needed = append(needed, check.DACOverride)
@@ -281,11 +281,12 @@ func (f *flags) permitted(cmd *cobra.Command) error {
 	return nil
 }
 
-// hooked returns the options with what is said and written along the way.
+// hooked returns the options with the functions that print messages and
+// results.
 func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	o := f.stopon
 	f.view.color, f.view.written = cli.Color(out), o.Written
-	o.Stdout = os.Stderr // stdout is for what has happened
+	o.Stdout = os.Stderr // stdout is for hits
 	o.Warn = messages.Warn
 	o.Started = func() {
 		warnOfNoCore(messages, &o)
@@ -314,8 +315,8 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	return o
 }
 
-// profile hands a process over to jsprof, and prints where its time goes: on
-// standard output, or where that is for JSON beside it.
+// profile has jsprof profile a process, and prints where its time goes: on
+// standard output, or on standard error if standard output has JSON.
 func (f *flags) profile(ctx context.Context, h *stopon.Hit, d time.Duration) error {
 	p, err := jsprof.Run(ctx, jsprof.Options{PIDs: []int{h.PID}, Duration: d})
 	if err != nil {

@@ -1,5 +1,6 @@
 // Command stopon acts on a process at the very moment that something happens in
-// it: reports it with the mixed stack, stops it, takes a core, sends a signal.
+// it: it reports the event with the mixed stack, stops the process, takes a
+// core, sends a signal.
 package main
 
 import (

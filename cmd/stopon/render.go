@@ -14,11 +14,11 @@ import (
 	"ustack/tools/stopon"
 )
 
-// A view says how hits are shown.
+// A view says how to show hits.
 type view struct {
 	internal bool
 	color    bool
-	written  string // what --write-match looks for; may be empty
+	written  string // what --write-match searches for; may be empty
 }
 
 const (
@@ -59,9 +59,9 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 	return err
 }
 
-const maxCommand = 100 // characters of a command line that are shown
+const maxCommand = 100 // characters of a command line to show
 
-// commandLine is the process's, and the folder that it is in.
+// commandLine returns the process's command line and working directory.
 func commandLine(h *stopon.Hit) string {
 	text := []rune(printable(strings.Join(h.Command, " ")))
 	if len(text) > maxCommand {
@@ -73,8 +73,8 @@ func commandLine(h *stopon.Hit) string {
 	return string(text) + ", in " + printable(h.Directory)
 }
 
-// line is a frame as DTrace wrote it, file`function, and a JavaScript one with
-// its place.
+// line formats a frame as DTrace did, file`function, and a JavaScript frame
+// with its place.
 func line(f symbolize.Frame) string {
 	label := flamegraph.Label(f)
 	if f.Kind == symbolize.JS || f.Module == "" || f.Name == "" {
@@ -83,9 +83,9 @@ func line(f symbolize.Frame) string {
 	return printable(f.Module[strings.LastIndexByte(f.Module, '/')+1:]) + "`" + label
 }
 
-const shown = 24 // bytes of what is written that are shown beside what was looked for
+const shown = 24 // bytes of the text to show on either side of a match
 
-// around quotes the part of text that has what was looked for in it.
+// around quotes the part of text that contains the match.
 func around(text, sought string) string {
 	begin := max(0, strings.Index(text, sought))
 	end := min(len(text), begin+len(sought)+shown)
@@ -100,20 +100,21 @@ func around(text, sought string) string {
 	return quoted
 }
 
-// printable is text from a process with what a terminal would obey made visible.
+// printable returns text from a process with terminal control characters made
+// visible.
 func printable(text string) string {
 	quoted := strconv.Quote(text)
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
 }
 
-// writeJSON writes a hit on a line of its own, which may be a terminal's.
+// writeJSON writes a hit on a line of its own, possibly to a terminal.
 func writeJSON(w io.Writer, h *stopon.Hit) error {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	for _, r := range string(text) { // beyond ASCII, only strings have anything
+	for _, r := range string(text) { // only strings contain anything beyond ASCII
 		if unicode.IsPrint(r) {
 			b.WriteRune(r)
 			continue

@@ -14,7 +14,7 @@ import (
 	"ustack/tools/stopon"
 )
 
-// tell says what became of an action.
+// tell reports the outcome of an action.
 func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
 	switch {
 	case a.Do == stopon.Stop:
@@ -38,20 +38,21 @@ func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
 
 func isAbort(a stopon.Action) bool { return a.Do == stopon.Kill && a.Signal == unix.SIGABRT }
 
-// signalName returns a signal's name, or its number where it has none.
+// signalName returns a signal's name, or its number if it has none.
 func signalName(s unix.Signal) string {
 	return cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
 }
 
-// corePattern is where the kernel writes cores, or the program that it gives
-// them to; empty if that cannot be read.
+// corePattern returns where the kernel writes cores, or the program that it
+// pipes them to; empty if that cannot be read.
 func corePattern() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
 	return strings.TrimSpace(string(text))
 }
 
-// warnOfNoCore warns of named processes that SIGABRT is to end, and whose cores
-// the kernel would not write. A program that is given cores has no such limit.
+// warnOfNoCore warns of named processes that SIGABRT is to end, but whose cores
+// the kernel would not write. The limit does not apply to cores piped to a
+// program.
 func warnOfNoCore(messages *cli.Messages, o *stopon.Options) {
 	aborts := slices.ContainsFunc(o.Actions, isAbort)
 	if !aborts || strings.HasPrefix(corePattern(), "|") {
@@ -65,7 +66,7 @@ func warnOfNoCore(messages *cli.Messages, o *stopon.Options) {
 	}
 }
 
-// tellResult says what was not acted on.
+// tellResult reports what was not acted on.
 func (f *flags) tellResult(messages *cli.Messages, r *stopon.Result) {
 	switch {
 	case r.Acted == 0 && r.Matches == 0:

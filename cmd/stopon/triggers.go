@@ -13,11 +13,11 @@ import (
 	"ustack/tools/stopon"
 )
 
-// anyClass is the value of --throw without a class: any there is.
+// anyClass is the value of --throw without a class: it matches any class.
 const anyClass = "*"
 
-// joinClass returns the arguments with the class after --throw, which may be
-// missing, as its value: pflag takes an optional value after "=" only.
+// joinClass returns the arguments with the optional class after --throw joined
+// to it as its value: pflag accepts an optional value only after "=".
 func joinClass(args []string) (joined []string) {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -32,7 +32,7 @@ func joinClass(args []string) (joined []string) {
 	return joined
 }
 
-// triggers are the flags that say what is waited for, as they were given.
+// triggers are the flags that say what to wait for, as they were given.
 type triggers struct {
 	syscalls, signals, errnos     []string
 	functions, results, arguments []string
@@ -41,7 +41,7 @@ type triggers struct {
 	stall, slower                 cli.Duration
 }
 
-// apply makes options of the flags.
+// apply sets options from the flags.
 func (t *triggers) apply(o *stopon.Options) error {
 	o.Syscalls, o.Stall, o.Slower = t.syscalls, time.Duration(t.stall), time.Duration(t.slower)
 	if t.returns && len(t.functions) == 0 {
@@ -114,7 +114,7 @@ func (t *triggers) applyConditions(o *stopon.Options) error {
 	return nil
 }
 
-// comparisons by their signs, those first that begin with another.
+// comparisons by their signs; a sign comes before any that is a prefix of it.
 var comparisons = []struct {
 	sign string
 	is   bpf.StoponComparison
@@ -128,7 +128,7 @@ var comparisons = []struct {
 	{"=", bpf.StoponComparisonEQUAL},
 }
 
-// parseComparison reads "<0", ">= 0x1000", "==3" or "3".
+// parseComparison parses "<0", ">= 0x1000", "==3" or "3".
 func parseComparison(text string) (stopon.Comparison, bool) {
 	text = strings.TrimSpace(text)
 	c := stopon.Comparison{Is: bpf.StoponComparisonEQUAL}
@@ -143,7 +143,7 @@ func parseComparison(text string) (stopon.Comparison, bool) {
 	return c, err == nil
 }
 
-// parseSignal reads "SIGTERM", "term" or "15".
+// parseSignal parses "SIGTERM", "term" or "15".
 func parseSignal(text string) (unix.Signal, bool) {
 	if n, err := strconv.Atoi(text); err == nil {
 		return unix.Signal(n), n >= 1 && n <= 64
@@ -156,7 +156,7 @@ func parseSignal(text string) (unix.Signal, bool) {
 	return s, s != 0
 }
 
-// signalNames are those of the signals that have one.
+// signalNames returns the names of all signals that have one.
 func signalNames() []string {
 	var names []string
 	for s := unix.Signal(1); s < 32; s++ {
@@ -167,7 +167,7 @@ func signalNames() []string {
 
 const lastErrno = 133 // EHWPOISON, include/uapi/asm-generic/errno.h
 
-// errnoNames are those of the errors that system calls have.
+// errnoNames returns the names of the errors that system calls return.
 func errnoNames() []string {
 	var names []string
 	for e := unix.Errno(1); e <= lastErrno; e++ {
@@ -178,13 +178,13 @@ func errnoNames() []string {
 	return names
 }
 
-// parseErrno reads "EBADF", "ebadf" or "9".
+// parseErrno parses "EBADF", "ebadf" or "9".
 func parseErrno(text string) (unix.Errno, bool) {
 	if n, err := strconv.Atoi(text); err == nil {
 		return unix.Errno(n), n >= 1 && n <= lastErrno
 	}
 	for e := unix.Errno(1); e <= lastErrno; e++ {
-		if name := unix.ErrnoName(e); name != "" && name == strings.ToUpper(text) { // not all have one
+		if name := unix.ErrnoName(e); name != "" && name == strings.ToUpper(text) { // some have no name
 			return e, true
 		}
 	}

@@ -1,5 +1,5 @@
-// Package cli is what every command shares: how it is set up and helps, what
-// signals do, how it says that something is wrong and with what status it ends.
+// Package cli is what all commands share: setup and help, signal handling,
+// error messages and exit statuses.
 package cli
 
 import (
@@ -24,20 +24,21 @@ import (
 // Exit statuses.
 const (
 	OK     = 0
-	Failed = 1 // it did not do what was asked
-	Usage  = 2 // what was asked makes no sense
+	Failed = 1 // it did not do what was requested
+	Usage  = 2 // the arguments make no sense
 )
 
-// An ExitStatus is the error of a command that did what was asked, and whose status
-// is the answer or that of a program which it has started. Nothing is said of it.
+// An ExitStatus is the error of a command that did what was requested, and
+// whose status is the answer or that of a program which it has started. It is
+// not printed.
 type ExitStatus int
 
 func (s ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// ErrUsage is what a command's error wraps when its arguments are at fault.
+// ErrUsage is wrapped by a command's error if its arguments are at fault.
 var ErrUsage = errors.New("usage")
 
-// Usagef returns an error that wraps ErrUsage and reads as formatted.
+// Usagef returns a formatted error that wraps ErrUsage.
 func Usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
@@ -47,7 +48,7 @@ type usageError struct{ error }
 func (e *usageError) Is(target error) bool { return target == ErrUsage }
 func (e *usageError) Unwrap() error        { return e.error }
 
-// Main runs cmd with the process's arguments and ends the process.
+// Main runs cmd with the process's arguments and exits.
 func Main(cmd *cobra.Command) {
 	reader.Serve()
 	if name := stdio.Closed(); name != "" {
@@ -57,9 +58,10 @@ func Main(cmd *cobra.Command) {
 	os.Exit(Execute(cmd, os.Args[1:]))
 }
 
-// Execute runs cmd with args and returns its exit status. The context of the
-// command is cancelled by SIGINT or SIGTERM, and to end early because of that
-// is success. A second signal ends the process at once. An ExitStatus is the status.
+// Execute runs cmd with args and returns its exit status. SIGINT or SIGTERM
+// cancels the command's context, and ending early because of that is success. A
+// second signal ends the process at once. If the error is an ExitStatus, that
+// is the status.
 func Execute(cmd *cobra.Command, args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -80,7 +82,7 @@ func Execute(cmd *cobra.Command, args []string) int {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return OK
-	case errors.As(err, &status) && ctx.Err() != nil: // the signal is likely why
+	case errors.As(err, &status) && ctx.Err() != nil: // the signal is probably the cause
 		return OK
 	case errors.As(err, &status):
 		return int(status)
@@ -92,8 +94,9 @@ func Execute(cmd *cobra.Command, args []string) int {
 	return Failed
 }
 
-// cancelOnSignal waits for the first signal or the end of ctx. It gives signals
-// their own effect back before it cancels: whoever sees ctx end may rely on it.
+// cancelOnSignal waits for the first signal or the end of ctx. It restores the
+// signals' default effect before it cancels: whoever sees ctx end may rely on
+// that.
 func cancelOnSignal(ctx context.Context, cancel func(), signals chan os.Signal) {
 	defer cancel()
 	defer signal.Stop(signals)
@@ -103,8 +106,8 @@ func cancelOnSignal(ctx context.Context, cancel func(), signals chan os.Signal) 
 	}
 }
 
-// Setup gives cmd what all commands have: --help, --version and --completion,
-// help in one form, and errors left to Execute. To set up twice is no error.
+// Setup gives cmd what all commands have: --help, --version and --completion, a
+// common form of help, and errors left to Execute. It may be called twice.
 func Setup(cmd *cobra.Command) {
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
@@ -127,13 +130,13 @@ func Setup(cmd *cobra.Command) {
 
 const verboseFlag = "verbose"
 
-// verbose reports whether the causes of internal errors are wished for.
+// verbose reports whether the causes of internal errors are to be printed.
 func verbose(cmd *cobra.Command) bool {
 	flag := cmd.Flags().Lookup(verboseFlag)
 	return flag != nil && flag.Value.String() == "true"
 }
 
-// addCompletion adds --completion, which stands in for the whole command.
+// addCompletion adds --completion, which runs instead of the command.
 func addCompletion(cmd *cobra.Command) {
 	cmd.Flags().Var(new(shell), "completion", "print a completion script for bash, zsh or fish")
 	Choices(cmd, "completion", shells)
@@ -142,8 +145,8 @@ func addCompletion(cmd *cobra.Command) {
 	})
 }
 
-// AddCheck adds --check, which stands in for the whole command: it prints what of
-// the command works on this machine.
+// AddCheck adds --check, which runs instead of the command: it prints which
+// parts of the command work on this machine.
 func AddCheck(cmd *cobra.Command) {
 	cmd.Flags().Bool("check", false, "say what works on this machine, and why not")
 	standIn(cmd, "check", func(cmd *cobra.Command) error {
@@ -163,7 +166,7 @@ func AddCheck(cmd *cobra.Command) {
 	})
 }
 
-// standIn has act stand in for the whole command where the flag is given.
+// standIn runs act instead of the command if the flag is given.
 func standIn(cmd *cobra.Command, flag string, act func(*cobra.Command) error) {
 	run := cmd.RunE
 	validate := cmd.Args
@@ -182,11 +185,11 @@ func standIn(cmd *cobra.Command, flag string, act func(*cobra.Command) error) {
 	}
 }
 
-// Choices has shells complete the value of cmd's flag to one of words.
+// Choices makes shells complete the value of cmd's flag to one of words.
 func Choices(cmd *cobra.Command, flag string, words []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
-		panic(err) // there is no such flag, or it has choices already
+		panic(err) // the flag does not exist, or already has choices
 	}
 }
 
@@ -220,8 +223,8 @@ func complete(name string, cmd *cobra.Command) error {
 // release is the version that make sets when it builds.
 var release string
 
-// version is the one that make has set, or that of the module, or of its commit
-// where it is built from a checkout.
+// version returns the version that make has set, or else that of the module, or
+// of its commit if built from a checkout.
 func version() string {
 	if release != "" {
 		return release

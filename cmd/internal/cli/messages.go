@@ -13,8 +13,8 @@ import (
 	"ustack/symbolize/contain"
 )
 
-// Messages are what a command says on stderr while it works: lines, and on a
-// terminal one line of progress that changes in place. Its methods may be called
+// Messages are what a command prints on stderr while it runs: lines, and on a
+// terminal one progress line that changes in place. Its methods may be called
 // concurrently.
 type Messages struct {
 	mutex    sync.Mutex
@@ -22,20 +22,20 @@ type Messages struct {
 	name     string // of the command
 	terminal bool
 	verbose  bool
-	shown    bool  // a line of progress is
+	shown    bool  // a progress line is shown
 	reason   error // why to hold a warning back
 	held     error // the first of those
 	more     int   // after it
 }
 
-// NewMessages returns those of cmd.
+// NewMessages returns the Messages of cmd.
 func NewMessages(cmd *cobra.Command) *Messages {
 	w := cmd.ErrOrStderr()
 	return &Messages{w: w, name: cmd.Name(), terminal: Terminal(w), verbose: verbose(cmd)}
 }
 
-// Started says that the work has begun, in the words of the format, and what ends
-// it: d, or if that is zero only Ctrl-C.
+// Started prints that the work has started, as formatted, and what ends it: d,
+// or if that is zero only Ctrl-C.
 func (m *Messages) Started(d Duration, format string, args ...any) {
 	end := "Ctrl-C to end."
 	if d > 0 {
@@ -44,13 +44,13 @@ func (m *Messages) Started(d Duration, format string, args ...any) {
 	m.line(fmt.Sprintf(format, args...) + " " + end)
 }
 
-// Notef writes a line that begins with the command's name, safe for a terminal
-// whatever the arguments hold.
+// Notef prints a line that starts with the command's name, safe for a terminal
+// whatever the arguments contain.
 func (m *Messages) Notef(format string, args ...any) {
 	m.line(m.name + ": " + Printable(fmt.Sprintf(format, args...)))
 }
 
-// Warn notes what went wrong but does not end the work.
+// Warn reports an error that does not end the work.
 func (m *Messages) Warn(err error) {
 	if m.hold(err) {
 		return
@@ -59,10 +59,10 @@ func (m *Messages) Warn(err error) {
 	m.explain(err)
 }
 
-// oneLine is what err says; errors that were joined are on one line.
+// oneLine returns err's text with joined errors on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// explain writes where a contained fault happened, if that is wished for.
+// explain prints where a contained fault happened, if that is to be printed.
 func (m *Messages) explain(err error) {
 	var fault *contain.Fault
 	if m.verbose && errors.As(err, &fault) {
@@ -70,7 +70,8 @@ func (m *Messages) explain(err error) {
 	}
 }
 
-// Hold keeps back the warnings that wrap reason from now on, each about a process.
+// Hold holds back, from now on, the warnings that wrap reason, each about a
+// process.
 func (m *Messages) Hold(reason error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -91,7 +92,7 @@ func (m *Messages) hold(err error) bool {
 	return true
 }
 
-// Release writes the first warning that was held back, and how many more there
+// Release prints the first warning that was held back, and how many more there
 // were. Later ones are no longer held back.
 func (m *Messages) Release() {
 	m.mutex.Lock()
@@ -108,7 +109,7 @@ func (m *Messages) Release() {
 
 const clearLine = "\r\x1b[K"
 
-// Progressf shows the line of progress in place of the last one.
+// Progressf shows the progress line, in place of the previous one.
 func (m *Messages) Progressf(format string, args ...any) {
 	if !m.terminal {
 		return
@@ -119,7 +120,7 @@ func (m *Messages) Progressf(format string, args ...any) {
 	m.shown = true
 }
 
-// Clear takes the line of progress away, so that other text may be written.
+// Clear removes the progress line, so that other text may be written.
 func (m *Messages) Clear() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns line with what a terminal would obey made visible: a name or a
-// path that was read from a process may hold anything.
+// Printable returns line with terminal control characters made visible: a name
+// or a path that was read from a process may contain anything.
 func Printable(line string) string {
 	if strings.IndexFunc(line, isUnfit) < 0 && utf8.ValidString(line) {
 		return line
@@ -52,7 +52,7 @@ func PrintableJSON(text []byte) []byte {
 	return b.Bytes()
 }
 
-// writeUnits writes r as JavaScript and JSON escape it.
+// writeUnits writes r as an escape sequence of JavaScript and JSON.
 func writeUnits(w io.Writer, r rune) {
 	for _, unit := range utf16.Encode([]rune{r}) {
 		fmt.Fprintf(w, `\u%04x`, unit)

@@ -9,28 +9,27 @@ import (
 	"ustack/tools/check"
 )
 
-// TargetsUse is what stands after the name of a command that has Targets.
+// TargetsUse is the usage text after the name of a command that has Targets.
 const TargetsUse = "[flags] {-p PID | --comm NAME | --cgroup PATH | --all | -- COMMAND [ARG...]}"
 
-// Targets are the processes that a command selects, in one of these
-// ways.
+// Targets are the processes that a command selects, in one of these ways.
 type Targets struct {
 	PIDs    PIDs
 	Comm    string
 	Cgroup  string
 	All     bool
 	Command []string // after "--"
-	Default string   // Comm where nothing is chosen; empty if something must be
+	Default string   // Comm if nothing is selected; empty if something must be
 
 	verb   string
 	status ExitStatus // of Command
 }
 
-// Exited takes in the status that Command has exited with.
+// Exited records the status with which Command has exited.
 func (t *Targets) Exited(status int) { t.status = ExitStatus(status) }
 
-// Status returns the status of Command as an error, nil if it is 0 or if Command
-// still runs.
+// Status returns the status of Command as an error; nil if it is 0 or if
+// Command is still running.
 func (t *Targets) Status() error {
 	if t.status == 0 {
 		return nil
@@ -38,8 +37,8 @@ func (t *Targets) Status() error {
 	return t.status
 }
 
-// Register gives cmd the flags and arguments that choose processes, and the check
-// that they do so in one way. The verb says what is done to them: "profile".
+// Register gives cmd the flags and arguments that select processes, and a check
+// that exactly one way is used. The verb says what is done to them: "profile".
 func (t *Targets) Register(cmd *cobra.Command, verb string) {
 	t.verb = verb
 	flags := cmd.Flags()
@@ -50,7 +49,7 @@ func (t *Targets) Register(cmd *cobra.Command, verb string) {
 	cmd.Args = t.take
 }
 
-// take takes the command in and checks all.
+// take stores the command and checks everything.
 func (t *Targets) take(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 		return Usagef("stray argument %q (name a process by -p PID, start a command by -- COMMAND)", args[0])
@@ -73,7 +72,7 @@ func (t *Targets) take(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// String names the processes in a sentence: "4242,4243", "every node".
+// String describes the processes within a sentence: "4242,4243", "every node".
 func (t *Targets) String() string {
 	switch {
 	case len(t.PIDs) > 0:
@@ -88,12 +87,12 @@ func (t *Targets) String() string {
 	return "the command"
 }
 
-// Permitted returns an error that names the capability, needed to run programs in
-// the kernel or to read the processes, that is missing.
+// Permitted returns an error that names the missing capability, if one needed
+// to run programs in the kernel or to read the processes is missing.
 func (t *Targets) Permitted(cmd *cobra.Command) error {
 	needed := []check.Capability{check.BPF, check.Perfmon}
 	if len(t.PIDs) == 0 && len(t.Command) == 0 {
-		needed = append(needed, check.Ptrace) // any user's
+		needed = append(needed, check.Ptrace) // of any user
 	}
 	err := check.Capabilities(needed...)
 	for _, pid := range t.PIDs {
@@ -104,7 +103,7 @@ func (t *Targets) Permitted(cmd *cobra.Command) error {
 	return SeeCheck(cmd, err)
 }
 
-// SeeCheck refers to --check behind an error that names what is missing.
+// SeeCheck adds a reference to --check to an error about something missing.
 func SeeCheck(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
@@ -112,9 +111,9 @@ func SeeCheck(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --check", err, cmd.Name())
 }
 
-// Messages returns cmd's messages. That a process has no V8 is held back in them
-// where a command is started: it may be a shell, say, and start what has. Release
-// them if nothing did.
+// Messages returns cmd's messages. If a command is started, they hold back the
+// warning that a process has no V8: the command may be a shell, say, that
+// starts a process with V8. Release them if no process had V8.
 func (t *Targets) Messages(cmd *cobra.Command) *Messages {
 	m := NewMessages(cmd)
 	if len(t.Command) > 0 {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal says whether w is one.
+// Terminal reports whether w is a terminal.
 func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -17,8 +17,8 @@ func Terminal(w io.Writer) bool {
 	return err == nil
 }
 
-// Color says whether w takes colour: a terminal that can, and whose user does
-// not say otherwise by NO_COLOR.
+// Color reports whether w accepts colour: it is a terminal with colours, and
+// NO_COLOR is not set.
 func Color(w io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && Terminal(w)
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Duration is a flag's value: longer than nothing, written as Go writes it
-// or as a number of seconds.
+// A Duration is a flag's value: greater than zero, in Go's syntax or as a
+// number of seconds.
 type Duration time.Duration
 
-// Set reads "10s", "1m30s" or "2.5".
+// Set parses "10s", "1m30s" or "2.5".
 func (d *Duration) Set(text string) error {
 	value, err := parseDuration(text)
 	if err != nil {
@@ -35,11 +35,11 @@ func parseDuration(text string) (time.Duration, error) {
 	if value := seconds * float64(time.Second); math.Abs(value) < longest {
 		return time.Duration(value), nil
 	}
-	return 0, strconv.ErrRange // also what is no number
+	return 0, strconv.ErrRange // or not a number
 }
 
-// String returns the duration as Set reads it, empty for none: then help shows
-// no default.
+// String returns the duration in the form that Set parses; empty for zero, so
+// that help shows no default.
 func (d *Duration) String() string {
 	if *d == 0 {
 		return ""
@@ -47,16 +47,16 @@ func (d *Duration) String() string {
 	return time.Duration(*d).String()
 }
 
-// Type is the value's word in help.
+// Type returns the word for the value in help.
 func (d *Duration) Type() string { return "DUR" }
 
-// PIDs is a flag's value: process ids, with commas between them or the flag
-// given more than once.
+// PIDs is a flag's value: process ids, separated by commas or given by
+// repeating the flag.
 type PIDs []int
 
 const maxPID = 1 << 22 // PID_MAX_LIMIT of 64-bit Linux
 
-// Set adds the processes of text, each once.
+// Set adds the processes in text, each once.
 func (p *PIDs) Set(text string) error {
 	for _, word := range strings.Split(text, ",") {
 		pid, err := strconv.Atoi(strings.TrimSpace(word))
@@ -70,7 +70,7 @@ func (p *PIDs) Set(text string) error {
 	return nil
 }
 
-// String returns the list as Set reads it.
+// String returns the list in the form that Set parses.
 func (p *PIDs) String() string {
 	words := make([]string, len(*p))
 	for i, pid := range *p {
@@ -79,5 +79,5 @@ func (p *PIDs) String() string {
 	return strings.Join(words, ",")
 }
 
-// Type is the value's word in help.
+// Type returns the word for the value in help.
 func (p *PIDs) Type() string { return "PID[,PID...]" }

@@ -16,9 +16,9 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// CheckFullDisk checks that a command, run with --output FILE on a disk without
-// room, fails and says so, and leaves neither a part of the file nor an old one
-// changed. The name's extension is the file's.
+// CheckFullDisk checks that a command, run with --output FILE on a full disk,
+// fails and says so, and neither leaves a partial file nor changes an existing
+// one. The name's extension is the file's.
 func CheckFullDisk(t testing.TB, name string, command ...string) {
 	t.Helper()
 	dir := fullDisk(t, "old-"+name)
@@ -60,9 +60,9 @@ func fullDisk(t testing.TB, name string) string {
 	return dir
 }
 
-// CheckOutputPlaces checks that a command refuses at once to write, by --output
-// FILE, where it cannot or must not: it fails without a duration or an end of its
-// target. The name's extension is the file's.
+// CheckOutputPlaces checks that a command refuses at once to write, with
+// --output FILE, where it cannot or must not: it fails without waiting for a
+// duration or the end of its target. The name's extension is the file's.
 func CheckOutputPlaces(t testing.TB, name string, command ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,14 +105,14 @@ func names(t testing.TB, dir string) []string {
 
 const nobodyID = 65534 // the user and the group
 
-// nobody returns what makes a process one without privileges.
+// nobody returns the attributes of a process without privileges.
 func nobody() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyID, Gid: nobodyID}, Pdeathsig: syscall.SIGKILL}
 }
 
-// CheckUnprivileged checks that a command, run with --pid by who has no
-// privileges, fails and says the remedy: for root's process pid, and for a
-// process of the user's own.
+// CheckUnprivileged checks that a command, run with --pid by a user without
+// privileges, fails and names the remedy: for root's process pid, and for a
+// process of the user.
 func CheckUnprivileged(t testing.TB, pid int, command ...string) {
 	t.Helper()
 	path := copyForAll(t, command[0])
@@ -132,8 +132,8 @@ func CheckUnprivileged(t testing.TB, pid int, command ...string) {
 	}
 }
 
-// copyForAll returns a copy of a command's binary that every user can run, which
-// t.TempDir hides from others.
+// copyForAll returns a copy of a command's binary that every user can run:
+// other users cannot read t.TempDir.
 func copyForAll(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", name+"-*")

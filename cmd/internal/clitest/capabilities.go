@@ -16,7 +16,7 @@ import (
 	"ustack/tools/check"
 )
 
-// busy is a program that does each now and then what the tools look for.
+// busy is a program that repeatedly does everything that the tools trace.
 const busy = `const fs = require('fs');
 fs.writeSync(1, 'ready\n');
 setInterval(() => {
@@ -26,10 +26,11 @@ setInterval(() => {
   fs.readFile('/etc/hostname', () => {});
 }, 20);`
 
-// CheckCapabilities checks that a command, run by an unprivileged user with just
-// these capabilities, does what it should for a process of another user, and that
-// without any one of them it is refused before it begins, by that one's name. In
-// the command's arguments {pid} is the process and {dir} a folder to write to.
+// CheckCapabilities checks that a command, run by an unprivileged user with
+// just these capabilities, works on a process of another user, and that without
+// any one of them it is refused before it starts, with an error that names the
+// missing one. In the command's arguments {pid} is the process and {dir} a
+// directory to write to.
 func CheckCapabilities(t *testing.T, needed []check.Capability, command ...string) {
 	t.Helper()
 	nodetest.Root(t)
@@ -69,10 +70,10 @@ func CheckCapabilities(t *testing.T, needed []check.Capability, command ...strin
 	}
 }
 
-// foreign starts Node.js as a user of its own and returns its process.
+// foreign starts Node.js as a separate user and returns its pid.
 func foreign(t *testing.T) int {
 	t.Helper()
-	node, err := exec.LookPath("node") // those of the cache are root's own
+	node, err := exec.LookPath("node") // the cached ones belong to root
 	if err != nil {
 		nodetest.MustRun(t, err.Error())
 	}
@@ -97,9 +98,9 @@ func foreign(t *testing.T) int {
 	return cmd.Process.Pid
 }
 
-// CheckCheck checks what a command's --check says, as a table and as JSON: to root
-// that it works, with what it needs among the rest, and to a user without
-// privileges that it does not, and why.
+// CheckCheck checks what a command's --check prints, as a table and as JSON:
+// for root that it works, and what it needs; for a user without privileges that
+// it does not, and why.
 func CheckCheck(t *testing.T, name, needed string) {
 	t.Helper()
 	nodetest.Root(t)

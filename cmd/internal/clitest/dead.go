@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	endLimit  = time.Second      // for a command that was interrupted to end
-	endTries  = 3                // on a busy machine, the best of so many counts
-	hangLimit = 20 * time.Second // after which it is taken to hang
+	endLimit  = time.Second      // for an interrupted command to end
+	endTries  = 3                // on a busy machine, the best of so many tries counts
+	hangLimit = 20 * time.Second // after which a command is considered to hang
 )
 
-// A servedFile says which of a process's files is on a file system of its own, and
-// starts such a process.
+// A servedFile says which of a process's files is on a separate file system,
+// and starts such a process.
 type servedFile struct {
 	name  string
 	start func(t *testing.T, node string) (*nodetest.FileServer, *nodetest.Target)
@@ -28,9 +28,10 @@ var (
 	servedExecutable = servedFile{"executable", runServed}
 )
 
-// CheckDeadFileServer runs the command on a process with a file on a file system that
-// does not answer any more: already before, or once the command has begun. The command
-// must say so and work nevertheless, and the first Ctrl-C must end it.
+// CheckDeadFileServer runs the command on a process with a file on a file
+// system that no longer responds: from the start, or once the command is
+// running. The command must say so and work nevertheless, and the first Ctrl-C
+// must end it.
 func CheckDeadFileServer(t *testing.T, s Sitting, programs ...string) {
 	t.Helper()
 	node := Node(t, programs...)
@@ -98,8 +99,8 @@ func interrupt(t *testing.T, p *Process, want int) time.Duration {
 	return time.Since(begun)
 }
 
-// MapServed starts a program that has mapped an add-on which a file system of its own
-// serves.
+// MapServed starts a program that has mapped an add-on from a separate file
+// system.
 func MapServed(t *testing.T, node string) (*nodetest.FileServer, *nodetest.Target) {
 	t.Helper()
 	server := nodetest.ServeFile(t, nodetest.PlainAddon(t))
@@ -108,12 +109,13 @@ func MapServed(t *testing.T, node string) (*nodetest.FileServer, *nodetest.Targe
 	return server, target
 }
 
-// runServed starts a program whose node a file system of its own serves.
+// runServed starts a program whose node is on a separate file system.
 func runServed(t *testing.T, node string) (*nodetest.FileServer, *nodetest.Target) {
 	t.Helper()
 	server := nodetest.ServeFile(t, node)
 	target := nodetest.Start(t, server.Path, nodetest.Options{Script: "mixed.js", MayFail: true})
-	// The program must find all of its code in memory when nobody serves it any more.
+	// All of the program's code must be in memory once nobody serves it any
+	// longer.
 	if _, err := os.ReadFile(server.Path); err != nil {
 		t.Fatal(err)
 	}

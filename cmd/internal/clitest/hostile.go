@@ -10,17 +10,17 @@ import (
 )
 
 // A Sitting is a command that runs until it is interrupted, and how to see that
-// it does its work.
+// it works.
 type Sitting struct {
 	Command string
 	Flags   []string // before -p PID
 	Started string   // a pattern: its line on stderr once it works
-	Probes  bool     // functions of node's own: without its executable, the command fails
+	Probes  bool     // probes functions of node itself: without its executable, the command fails
 }
 
 // CheckHostileFile runs the command on a process that has mapped a file made to
-// break readers of ELF files. It must say so on a line safe for a terminal, work
-// nevertheless, and end with success.
+// break readers of ELF files. The command must say so on a line safe for a
+// terminal, work nevertheless, and end with success.
 func CheckHostileFile(t testing.TB, s Sitting, programs ...string) {
 	t.Helper()
 	target := nodetest.Start(t, Node(t, programs...), nodetest.Options{

@@ -1,5 +1,5 @@
-// Package clitest tests what every command must do: what it says of itself, how
-// it is run and ended, and what it does without space or privileges.
+// Package clitest tests what every command must do: what its manual says, how
+// it is run and ended, and how it behaves without disk space or privileges.
 package clitest
 
 import (
@@ -22,8 +22,8 @@ var sections = []string{
 }
 
 // CheckManPage checks that the mdoc page at path is about the command, has the
-// sections of a page of ours and lists every flag of the command, each once,
-// and no other.
+// required sections and lists every flag of the command, each once, and no
+// other.
 func CheckManPage(t testing.TB, cmd *cobra.Command, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -63,8 +63,8 @@ func flagsOf(cmd *cobra.Command) []string {
 	return flags
 }
 
-// listed returns the flags that a page's list items are about, likewise. An
-// item is ".It Fl p , Fl -pid Ar PID".
+// listed returns the flags in a page's list items, in the same form. An item is
+// ".It Fl p , Fl -pid Ar PID".
 func listed(page string) []string {
 	var flags []string
 	for _, line := range strings.Split(page, "\n") {
@@ -84,8 +84,8 @@ func listed(page string) []string {
 	return flags
 }
 
-// headings returns those of a page's section headings that must be there, in
-// the page's order.
+// headings returns the required section headings of a page, in the page's
+// order.
 func headings(page string) []string {
 	var found []string
 	for _, line := range strings.Split(page, "\n") {

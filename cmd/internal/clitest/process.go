@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A Process is a command under way.
+// A Process is a running command.
 type Process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
@@ -19,7 +19,8 @@ type Process struct {
 	stderr *bufio.Scanner
 }
 
-// Start starts a command; when the test ends it is killed, if it still runs.
+// Start starts a command. When the test ends, the command is killed if it is
+// still running.
 func Start(t testing.TB, name string, args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: exec.Command(name, args...)}
@@ -35,7 +36,7 @@ func Start(t testing.TB, name string, args ...string) *Process {
 	}
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Kill() // it may have ended by itself
+			_ = p.cmd.Process.Kill() // it may already have ended
 			_ = p.cmd.Wait()
 		}
 	})
@@ -62,7 +63,7 @@ func (p *Process) End(sig syscall.Signal) syscall.WaitStatus {
 	if err := p.cmd.Process.Signal(sig); err != nil {
 		p.t.Fatal(err)
 	}
-	for p.stderr.Scan() { // to its end, or what is written next would block it
+	for p.stderr.Scan() { // to the end, so that further output does not block the command
 	}
 	if err := p.cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		p.t.Fatal(err)
@@ -70,11 +71,11 @@ func (p *Process) End(sig syscall.Signal) syscall.WaitStatus {
 	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// Stdout is what the command wrote there, once it has ended.
+// Stdout returns the command's standard output, once it has ended.
 func (p *Process) Stdout() string { return p.stdout.String() }
 
-// Fails runs a command, checks that it ends with status 1 and says why, and
-// returns all that it said.
+// Fails runs a command, checks that it exits with status 1 and says why, and
+// returns everything that it printed.
 func Fails(t testing.TB, cmd *exec.Cmd, why string) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()

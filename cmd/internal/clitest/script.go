@@ -14,12 +14,13 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// NodeVersion is the Node.js of tests in which the version makes no difference.
+// NodeVersion is the Node.js for tests in which the version makes no
+// difference.
 const NodeVersion = "22.23.3"
 
-// Node skips the test where it lacks privileges, checks at its end that none of
-// the BPF programs of these names is left in the kernel, and returns the path of
-// a Node.js of NodeVersion. Call it first.
+// Node skips the test if it lacks privileges, checks at its end that no BPF
+// program with one of these names is left in the kernel, and returns the path
+// of a Node.js of NodeVersion. Call it first.
 func Node(t testing.TB, programs ...string) string {
 	t.Helper()
 	nodetest.Root(t)
@@ -36,7 +37,7 @@ func Node(t testing.TB, programs ...string) string {
 //	start PID PROGRAM [ARG...]  start a program of testdata/programs, or a file
 //	exits STATUS COMMAND...     run a command that ends with just that status
 type Scripts struct {
-	Programs []string          // names of BPF programs, of which none may stay behind
+	Programs []string          // names of BPF programs that must not be left behind
 	Env      map[string]string // further variables
 	Commands map[string]func(ts *testscript.TestScript, neg bool, args []string)
 }
@@ -93,8 +94,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// Decode returns what a script's file holds: one T in JSON or more, with all
-// their fields known, and nothing else.
+// Decode returns the contents of a script's file: one or more values of T in
+// JSON, with no unknown fields, and nothing else.
 func Decode[T any](ts *testscript.TestScript, file string) []T {
 	all, err := decode[T](ts.ReadFile(file))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// allowed says whether the package importer may import another of the module.
-// A tool may import what belongs to it alone.
+// allowed reports whether the package importer may import another package of
+// the module. A tool may import its own internal packages.
 func allowed(importer, imported string) bool {
 	from, to := group(importer), group(imported)
 	if from == "tool" && to == "tool" {
@@ -16,8 +16,8 @@ func allowed(importer, imported string) bool {
 	return slices.Contains(mayImport[from], to)
 }
 
-// group returns the group of a package; that of one in no known folder is its folder.
-// What only tests of commands import is a group of its own.
+// group returns the group of a package, which is its directory if it is in no
+// known one. Packages that only tests of commands import are a separate group.
 func group(path string) string {
 	if path == clitest {
 		return "clitest"
@@ -32,7 +32,7 @@ func group(path string) string {
 	return "library"
 }
 
-// tool returns jsprof of ustack/tools/jsprof/internal/x.
+// tool returns jsprof for ustack/tools/jsprof/internal/x.
 func tool(path string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(path, module+"tools/"), "/")
 	return name

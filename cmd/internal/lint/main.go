@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"testdata":  {"symbolize", "testdata"},
 }
 
-// tools are the packages of the folder tools that are tools, not libraries.
+// tools are the packages in the directory tools that are tools, not libraries.
 var tools = []string{"jsprof", "addonlat", "stopon", "postmortem"}
 
 func main() {
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// check returns a line for each fault of the module.
+// check returns a line for each violation in the module.
 func check() ([]string, error) {
 	imports, err := list()
 	if err != nil {
@@ -55,7 +55,7 @@ func check() ([]string, error) {
 	return append(violations(imports), compared...), err
 }
 
-// list returns the imports of each package of the module, tests left out.
+// list returns the imports of each package of the module, without tests.
 func list() (map[string][]string, error) {
 	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`,
 		"./...", "./testdata/nodetest/...")
@@ -72,7 +72,7 @@ func list() (map[string][]string, error) {
 	return packages, nil
 }
 
-// violations returns a line for each import that goes the wrong way.
+// violations returns a line for each import in the wrong direction.
 func violations(packages map[string][]string) []string {
 	var wrong []string
 	for _, importer := range sorted(packages) {

@@ -14,9 +14,9 @@ import (
 // releases is the one package that knows how versions of V8 differ.
 const releases = module + "symbolize/v8/release"
 
-// comparisons returns a line for each place in packages other than releases that
-// takes a version of V8 apart or compares it: what depends on it is a field of a
-// release. Overlay has files in place of those on disk.
+// comparisons returns a line for each place outside releases that takes a V8
+// version apart or compares it: whatever depends on the version belongs in a
+// field of a release. Overlay has files that replace those on disk.
 func comparisons(overlay map[string][]byte, patterns ...string) ([]string, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Mode:    packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports,
@@ -66,7 +66,8 @@ func comparison(info *types.Info, n ast.Node) token.Pos {
 	return token.NoPos
 }
 
-// isVersion reports whether a type is that of V8's versions, or a pointer to it.
+// isVersion reports whether a type is the type of V8 versions, or a pointer to
+// it.
 func isVersion(t types.Type) bool {
 	if t == nil {
 		return false
