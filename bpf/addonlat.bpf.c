@@ -21,7 +21,7 @@
 
 const volatile s64 linear_low = 0, linear_step = 0, linear_levels = 0; /* no steps: none wanted */
 
-volatile u64 unfollowed = 0; /* jobs that there was no room for */
+volatile u64 unfollowed = 0; /* jobs for which there was no room */
 
 /* Whose struct uv__work it is: the place that a probe on its completion has. */
 enum work_kind { WORK_QUEUED, WORK_FS, WORK_ADDRINFO, WORK_NAMEINFO, WORK_RANDOM };
@@ -63,17 +63,17 @@ struct {
 
 #define CACHE_LINE 64
 
-/* libuv's pool of one process that is looked at. What its threads write and what the loop writes
- * are on lines of their own, as is what is only read.
+/* libuv's pool of one traced process. Fields that its threads write, fields that the loop writes
+ * and fields that are only read are on separate cache lines.
  */
 struct pool {
 	u64 generation; /* of the process */
 	u64 size;       /* threads, as user space knows it */
 	u8 of_loops[CACHE_LINE];
 	u64 submitted, completed, cancelled, failed, before, uring;
-	u64 withdrawn;  /* submitted, and will never have a thread */
+	u64 withdrawn;  /* submitted, but will never run on a thread */
 	u64 deepest;    /* jobs without a thread, at most */
-	u64 slow_quota; /* slow jobs that came while as many as may be were on threads */
+	u64 slow_quota; /* slow jobs submitted while the maximum number of them was on threads */
 	u8 of_threads[CACHE_LINE];
 	u64 begun;
 	u64 slow; /* jobs on threads */
@@ -355,8 +355,8 @@ int on_uring(struct pt_regs *ctx)
 	return 0;
 }
 
-/* uv_check_init(): node calls it once V8 is set up, and has mapped its builtins a second time
- * perhaps. User space looks at the mappings again.
+/* uv_check_init(): node calls it once V8 is set up, and may have mapped its builtins a second
+ * time. User space reads the mappings again.
  */
 SEC("uprobe")
 int on_init(struct pt_regs *ctx)

@@ -9,8 +9,8 @@
 
 #include "stack.h"
 
-/* A walk that nobody on this CPU is at; null if there is none, or the process is not looked at. The
- * first one alone remembers functions: what it remembers, it must not be disturbed at.
+/* A walk that is not in use on this CPU; null if all are, or the process is not traced. Only the
+ * first one caches functions: nothing may disturb it while it uses the cache.
  */
 static __always_inline struct walk *take_walk(u32 tgid)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Which processes have a new program: user space hears of them, and describes those it wants.
+ * Reports processes that execute a new program to user space, which describes those it traces.
  */
 #ifndef USTACK_EXEC_H
 #define USTACK_EXEC_H
 
 #include "function.h"
 
-/* A process has a new program: what was known of it no longer holds. */
+/* A process has a new program: what was known about it no longer holds. */
 struct exec {
 	u32 event; /* EVENT_EXEC */
 	u32 pid;

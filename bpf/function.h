@@ -18,7 +18,7 @@
 #define EVENT_BYTES (8 << 20)
 #define DEBUG_INFO_BYTES 40
 
-/* Function ids that user space has been told of. */
+/* Function ids that have been sent to user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_NAMES);
@@ -31,7 +31,7 @@ struct script_key {
 	s64 script;
 };
 
-/* Scripts that user space has been told of; it deletes one to be told again. */
+/* Scripts that have been sent to user space; it deletes one to have it sent again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_SCRIPTS);
@@ -242,7 +242,7 @@ __noinline u64 own_name(struct walk *w)
 
 #define SCRIPT_WASM (3ull << 32) /* Smi: Script::Type::kWasm, 9.4 to 14.6 */
 
-/* Reads the script's name and tells user space of it. */
+/* Reads the script's name and sends it to user space. */
 static __always_inline void send_script(struct walk *w, u64 script)
 {
 	const struct layout *l = &w->process.layout;

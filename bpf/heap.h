@@ -30,7 +30,7 @@
 #define TYPE_MASK 0x7fff
 #define TYPE_PLAIN 0x8000 /* functions of this map have no property "name" of their own */
 
-/* Where the map's type is remembered. */
+/* Where the map's type is cached. */
 static __always_inline u64 *type_place(struct walk *w, u64 map)
 {
 	u64 at = (map >> 3) * 0x9e3779b97f4a7c15ull >> 59; /* 2^64 / golden ratio */

@@ -18,7 +18,7 @@ struct job_key {
 struct job {
 	u64 submitted, begun, ended; /* ns, CLOCK_MONOTONIC; 0: not seen */
 	u64 kind;                    /* hash of the stack */
-	u32 slow;                    /* by libuv's reckoning: may have half of the threads only */
+	u32 slow;                    /* slow I/O for libuv: may use only half of the threads */
 	u32 tid;                     /* that submitted it */
 };
 
@@ -75,7 +75,7 @@ static __always_inline bool put_job(const struct job_key *key, const struct job 
 	return !bpf_map_update_elem(&jobs, key, job, BPF_ANY);
 }
 
-/* Takes the job away; false if it is not there. */
+/* Removes the job; false if it is not there. */
 static __always_inline bool take_job(const struct job_key *key, struct job *to)
 {
 	struct seat *seat = seat_of(key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Who submits a job to libuv's pool: by the stack at that moment, the first function of an add-on,
- * or what else is asked for. Two jobs of one submitter are of one kind.
+ * Who submits a job to libuv's pool: from the stack at that moment, the first function of an
+ * add-on, or another requested key. Two jobs of one submitter are of one kind.
  */
 #ifndef USTACK_SUBMITTER_H
 #define USTACK_SUBMITTER_H
@@ -9,7 +9,7 @@
 #include "busy.h" /* a probe may be preempted by another thread's */
 
 #define MAX_THREADS_IN_CALLS 8192
-#define MAX_NATIVE 12 /* frames that tell who submitted, where no add-on did */
+#define MAX_NATIVE 12 /* frames that identify the submitter, if it is not an add-on */
 #define MAX_SEARCH 32 /* frames, for an add-on */
 
 /* What makes two jobs of one kind: tools/addonlat.By. */
@@ -17,7 +17,7 @@ enum by { BY_FUNCTION, BY_RESOURCE, BY_JS, BY_STACK, BY_WORK };
 
 const volatile u32 keyed_by = BY_FUNCTION;
 
-volatile u64 lost = 0; /* kinds that there was no room for */
+volatile u64 lost = 0; /* kinds for which there was no room */
 
 /* Keeps a type that no map names in the object, for Go's bindings. */
 const enum by *by_unused __attribute__((unused));
@@ -28,7 +28,7 @@ const enum by *by_unused __attribute__((unused));
 /* src/threadpoolwork-inl.h of Node.js: ThreadPoolWork is a vtable, the Environment, a uv_work_t. */
 #define THREAD_POOL_WORK_OFFSET 16
 
-/* Goes on to the caller, without a thought for JavaScript. What has a frame has a caller, though the
+/* Continues with the caller, ignoring JavaScript. Code with a frame has a caller, though the
  * caller may have used the frame pointer for something else.
  */
 static __always_inline int climb_native(struct walk *w)
@@ -69,7 +69,7 @@ __noinline int search(struct walk *w)
 	return climb_native(w);
 }
 
-/* The name that the thread's next work goes by, if one was given: a frame of its own. */
+/* The name of the thread's next work, if it has one: a frame of its own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_THREADS_IN_CALLS);
@@ -209,8 +209,8 @@ static __always_inline u64 find_submitter(struct walk *w, void *ctx, const struc
 	return finish(w->stack.hash ^ (w->stack.flags & STACK_ADDON));
 }
 
-/* Kinds that user space was told of lately, each at its last bits: it takes less time to look here
- * than among names.
+/* Kinds recently sent to user space, each at the index of its last bits: a lookup here is faster
+ * than one in names.
  */
 #define MAX_LATELY 256
 
@@ -221,7 +221,7 @@ struct {
 	__type(value, u64);
 } lately SEC(".maps");
 
-/* Tells user space of a kind, once. */
+/* Sends a kind to user space, once. */
 static __always_inline void tell(struct walk *w, u64 kind)
 {
 	u32 at = kind % MAX_LATELY;
@@ -256,7 +256,7 @@ static __always_inline u64 guess_kind(u64 generation, u64 caller, u64 callback)
 	return last && *last == kind ? kind : 0;
 }
 
-/* The kind of the job that is being submitted: user space is told of each once. */
+/* The kind of the job that is being submitted: each is sent to user space once. */
 static __always_inline u64 find_kind(struct pt_regs *ctx, const struct submission *s)
 {
 	u64 kind = guess_kind(s->generation, s->caller, s->callback);

@@ -29,7 +29,7 @@ struct {
 /* Keeps types that no map names in the object, for Go's bindings. */
 const enum unwind_base *unwind_base_unused __attribute__((unused));
 
-/* Whether the code at hand is of a file with rows. */
+/* Whether the current code is of a file with rows. */
 #define has_rows(w) ((w)->code == CODE_NATIVE && (w)->recent[CODE_NATIVE].row_count)
 
 /* Finds the row of the native code at pc: false if its file has none for it. */

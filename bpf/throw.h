@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * What JavaScript throws: the class and the message of an exception, read before anything of the
- * stack is unwound, and which stack an exception was thrown with.
+ * What JavaScript throws: the class and the message of an exception, read before the stack is
+ * unwound, and the stack that the exception was thrown with.
  */
 #ifndef USTACK_THROW_H
 #define USTACK_THROW_H
@@ -24,7 +24,7 @@ const enum thrown_kind *thrown_kind_unused __attribute__((unused));
 #define MESSAGE 7, 0x006567617373656dull      /* "message" */
 #define CONSTRUCTOR 11, 0x63757274736e6f63ull /* "construc" */
 
-const volatile struct pattern thrown_class; /* of --throw; empty: not asked for */
+const volatile struct pattern thrown_class; /* of --throw; empty: not requested */
 const volatile u32 with_uncaught = 0;
 
 /* Stacks that exceptions were thrown with, by the content of the exception and its thread: an
@@ -155,7 +155,7 @@ static __always_inline void take_text(struct walk *w, struct hit *hit)
 		((u64 *)hit->match.text)[i] = ((u64 *)w->name.text)[i];
 }
 
-/* Reads a string into w->name, and returns what tells it from others; 0 if it is no string. */
+/* Reads a string into w->name, and returns what identifies it; 0 if it is not a string. */
 __noinline u64 read_message(struct walk *w, u64 string)
 {
 	if (!w)
@@ -168,8 +168,8 @@ __noinline u64 read_message(struct walk *w, u64 string)
 	return identity(w);
 }
 
-/* Reads an exception: its class into hit->class, its message into hit->match. Returns what tells it
- * from others, or 0 if it is none that a program could throw, such as the end of a worker.
+/* Reads an exception: its class into hit->class, its message into hit->match. Returns what
+ * identifies it, or 0 if no program could throw it, such as the end of a worker.
  */
 static __always_inline u64 read_exception(struct walk *w, struct hit *hit, u64 exception)
 {

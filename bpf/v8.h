@@ -13,13 +13,13 @@
 #include "regexp.h"
 #include "wasm.h"
 
-#define MAX_FUNCTIONS 4096 /* remembered by address; a power of two */
+#define MAX_FUNCTIONS 4096 /* cached by address; a power of two */
 #define MAX_THREADS 8192
 #define MAX_PROLOGUE 64          /* bytes of code that build a frame */
 #define MAX_NEAR_BYTES (1 << 20) /* of native frames, on a stack that is not known */
 #define ROOT_BIAS 0x80           /* kRootRegisterBias: the root register less the isolate */
 
-/* What is remembered of a function. */
+/* What is cached about a function. */
 struct known {
 	u64 function; /* its address, which it keeps for the epoch */
 	u64 epoch;
@@ -116,7 +116,7 @@ static __always_inline void remember(struct walk *w)
 	known->stray = w->stray;
 }
 
-/* What is remembered of the function in that place, of whatever epoch, or null. */
+/* The cache entry in that place, of any epoch, or null. */
 static __always_inline struct known *recall_at(u64 function, u32 place)
 {
 	struct known *known = bpf_map_lookup_elem(&functions, &place);
@@ -323,7 +323,7 @@ static __always_inline void begin_v8(struct walk *w, struct task_struct *task)
 		w->exit_fp = 0;
 }
 
-/* Keeps in mind that the thread runs V8, once a frame of V8's was met on its stack. */
+/* Records that the thread runs V8, once a V8 frame was found on its stack. */
 static __always_inline void end_v8(struct walk *w)
 {
 	if (!w->met_v8 || w->thread.runs_v8)

@@ -27,7 +27,7 @@ struct instance_key {
 	u64 instance;
 };
 
-/* Instances that user space was told of, by address, with the epoch of that time. */
+/* Instances that were sent to user space, by address, with the epoch of that time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_INSTANCES);
@@ -58,7 +58,7 @@ static __always_inline u64 instance_script(struct walk *w, u64 object)
 	return read_object(w, &script, w->script, SCRIPT_BYTES) == l->script ? script : 0;
 }
 
-/* Tells user space of the script of the wasm frame at hand, unless it knows. */
+/* Sends the script of the current wasm frame to user space, unless it was sent already. */
 __noinline int note_wasm(struct walk *w, u64 instance)
 {
 	struct instance_key key = { .instance = instance };
