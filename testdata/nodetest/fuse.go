@@ -22,7 +22,7 @@ type FileServer struct {
 }
 
 // ServeFile serves a file by FUSE until the test ends. Then the file system is
-// aborted, so that nobody waits for it any more.
+// aborted, so that nobody waits for it any longer.
 func ServeFile(t testing.TB, path string) *FileServer {
 	t.Helper()
 	Root(t)
@@ -54,7 +54,7 @@ func ServeFile(t testing.TB, path string) *FileServer {
 	return s
 }
 
-// abort ends the server, and with it all that waits for an answer.
+// abort ends the server, and with it every pending request.
 func (s *FileServer) abort(mount string) {
 	_ = s.cmd.Process.Kill() // closes /dev/fuse
 	_ = s.cmd.Wait()         // by that signal
@@ -95,8 +95,8 @@ func waitStopped(pid int) error {
 	}
 }
 
-// Drop makes the kernel forget what it has read of the file, so that the server is
-// asked again. What is mapped and in use stays.
+// Drop makes the kernel drop its cache of the file, so that it requests the
+// file from the server again. Pages that are mapped and in use stay.
 func (s *FileServer) Drop() {
 	s.t.Helper()
 	f, err := os.Open(s.Path)

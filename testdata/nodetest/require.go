@@ -35,11 +35,11 @@ func Root(t testing.TB) {
 	}
 }
 
-// NothingLeft checks, when the test and its cleanups are done, that no BPF
-// program with one of these names is in the kernel that was not there before:
-// a program lives as long as any link, perf event or descriptor holds it. What
-// processes beside the test hold, such as another test, is theirs. Call it
-// first, so that its check comes last.
+// NothingLeft checks, when the test and its cleanups are done, that the kernel
+// holds no new BPF program with one of these names: a program lives as long as
+// any link, perf event or descriptor holds it. Programs held by unrelated
+// processes, such as another test, do not count. Call it first, so that its
+// check comes last.
 func NothingLeft(t testing.TB, names ...string) {
 	t.Helper()
 	before := programs(t, names)
@@ -89,11 +89,11 @@ func heldByOthers(t testing.TB) map[ebpf.ProgramID]bool {
 	return held
 }
 
-// look is how often the kernel's programs are looked at.
+// look is the interval between checks of the kernel's programs.
 const look = 20 * time.Millisecond
 
 // goneAfter is how long the kernel may take to free a program that nothing
-// holds any more: it waits until no CPU can be running it.
+// holds any longer: it waits until no CPU can be running it.
 const goneAfter = 10 * time.Second
 
 // programs returns the loaded programs with these names by id. The kernel cuts
@@ -122,7 +122,7 @@ func programs(t testing.TB, names []string) map[ebpf.ProgramID]string {
 	}
 }
 
-// programName returns false for a program that is gone meanwhile.
+// programName returns false for a program that has been freed meanwhile.
 func programName(t testing.TB, id ebpf.ProgramID) (string, bool) {
 	t.Helper()
 	program, err := ebpf.NewProgramFromID(id)

@@ -55,9 +55,9 @@ func Program(name string) string {
 	return filepath.Join(filepath.Dir(file), "..", "programs", name)
 }
 
-// Start runs a program and returns when its ready line is there. The test fails
-// if the program ends by itself in any other way than with success, unless
-// MayFail is set.
+// Start runs a program and returns when it has printed its ready line. The test
+// fails if the program ends on its own other than with success, unless MayFail
+// is set.
 func Start(t testing.TB, node string, opts Options) *Target {
 	t.Helper()
 	target := launch(t, node, opts)
@@ -116,8 +116,8 @@ func (t *Target) watch(stdout io.Reader, mayFail bool) {
 	}
 }
 
-// Line returns the next line of the program's stdout. The test fails if there
-// is none.
+// Line returns the next line of the program's stdout. The test fails if no line
+// comes.
 func (t *Target) Line() string {
 	t.t.Helper()
 	select {
@@ -165,7 +165,7 @@ func (t *Target) Signal(sig syscall.Signal) {
 	}
 }
 
-// Wait returns how the process ended, once it has by itself.
+// Wait waits for the process to end on its own, and returns how it ended.
 func (t *Target) Wait() *os.ProcessState {
 	t.t.Helper()
 	select {
@@ -176,7 +176,7 @@ func (t *Target) Wait() *os.ProcessState {
 	return t.cmd.ProcessState
 }
 
-// Alive says whether the process has neither ended nor been reaped.
+// Alive reports whether the process has neither ended nor been reaped.
 func (t *Target) Alive() bool {
 	select {
 	case <-t.ended:

@@ -1,6 +1,6 @@
 package nodetest
 
-// A Call is what V8 says of one call on a program's stack.
+// A Call is what V8 reports about one call on a program's stack.
 type Call struct {
 	Function string `json:"function"` // as in a stack trace; empty if it has no name
 	Type     string `json:"type"`     // of the receiver
@@ -27,7 +27,7 @@ type Definition struct {
 	Column int    `json:"column"`
 }
 
-// A Nested is what nested.js says of itself.
+// A Nested is what nested.js reports about itself.
 type Nested struct {
 	PID      int    `json:"pid"`
 	Scenario string `json:"scenario"`
@@ -46,7 +46,7 @@ func (n Nested) Physical() []Call {
 	return calls
 }
 
-// A Kind is what names.js says of one function with an awkward name.
+// A Kind is what names.js reports about one function with an awkward name.
 type Kind struct {
 	Kind       string `json:"kind"`
 	Wrapper    string `json:"wrapper"`    // function further down the stack, which tells the kinds apart
@@ -58,13 +58,13 @@ type Kind struct {
 	Column     int    `json:"column"`
 }
 
-// Names is what names.js says of itself.
+// Names is what names.js reports about itself.
 type Names struct {
 	PID   int    `json:"pid"`
 	Kinds []Kind `json:"kinds"`
 }
 
-// Shares is what shares.js says of itself.
+// Shares is what shares.js reports about itself.
 type Shares struct {
 	PID       int     `json:"pid"`
 	File      string  `json:"file"`

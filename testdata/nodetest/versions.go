@@ -1,6 +1,6 @@
-// Package nodetest gives tests real Node.js processes to look at: official
-// binaries of every supported version, programs that state what is true of
-// them, and checks that a test left nothing behind.
+// Package nodetest gives tests real Node.js processes to inspect: official
+// binaries of every supported version, programs that report the truth about
+// themselves, and checks that a test left nothing behind.
 package nodetest
 
 import (
@@ -103,8 +103,8 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
-// lock waits until no other process holds path. The returned function lets go;
-// the file stays, since removing it would race with the next in line.
+// lock waits until no other process holds path. The returned function releases
+// it; the file stays, since removing it would race with the next holder.
 func lock(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -293,7 +293,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// TestStopHasALimit: whatever the actions do, the process goes on in time.
+// TestStopHasALimit: whatever the actions do, the process is resumed in time.
 func TestStopHasALimit(t *testing.T) {
 	nodetest.Root(t)
 	target := startTrouble(t, "22.23.3", "badclose")

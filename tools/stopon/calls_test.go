@@ -74,8 +74,8 @@ func runsInFunctions(t testing.TB) bool {
 	return true
 }
 
-// TestCallsAreSeenInOneWay opens sessions and looks at where their programs are:
-// in functions wherever that can be, and never there and at the tracepoints.
+// TestCallsAreSeenInOneWay opens sessions and checks where their programs are:
+// in functions wherever possible, and never both there and at the tracepoints.
 func TestCallsAreSeenInOneWay(t *testing.T) {
 	nodetest.Root(t)
 	can := runsInFunctions(t)

@@ -120,7 +120,7 @@ func (r *run) endWhen(enough func([]*Hit) bool) []*Hit {
 
 const (
 	hitLimit = 20 * time.Second
-	look     = 10 * time.Millisecond // between two looks for what tells nobody that it ends
+	look     = 10 * time.Millisecond // between two checks for events that are not announced
 )
 
 func (r *run) have(enough func([]*Hit) bool) bool {
@@ -343,8 +343,8 @@ func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 					guilty++
 				}
 			}
-			// A loop that had no CPU was blocked, too, or could not be looked at when it
-			// was.
+			// A loop that had no CPU was blocked, too, or could not be sampled
+			// when it was.
 			others := len(hits) - guilty + int(r.result.Missed)
 			if guilty > done.Events || guilty < done.Events-done.Starved || others > done.Starved {
 				t.Errorf("stalls under guilty = %d of %d, others and missed = %d, want at most %d off",
@@ -355,7 +355,7 @@ func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 }
 
 // TestStallIsToldOnce: a stall is seen at the end of a system call and, at any
-// instant, even during that, by the look at what runs; it is told by one of them.
+// instant, even during one, by sampling; only one of them reports it.
 func TestStallIsToldOnce(t *testing.T) {
 	nodetest.Root(t)
 	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"naps"}})
@@ -451,8 +451,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEndsWhileHitsPour: the end of a run does not wait for hits that nobody
-// takes any more, and leaves nothing stopped or probed.
+// TestEndsWhileHitsPour: the end of a run does not wait for hits that are no
+// longer received, and leaves nothing stopped or probed.
 func TestEndsWhileHitsPour(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
