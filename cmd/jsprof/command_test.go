@@ -22,7 +22,7 @@ func TestManPageHasEveryFlag(t *testing.T) {
 	clitest.CheckManPage(t, command(), "jsprof.1")
 }
 
-// spin starts a program that computes for ever.
+// spin starts a program that computes forever.
 func spin(t *testing.T) *nodetest.Target {
 	t.Helper()
 	return nodetest.Start(t, clitest.Node(t, programs...), nodetest.Options{Script: "purecpu.js"})

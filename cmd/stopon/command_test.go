@@ -43,7 +43,7 @@ func TestInterruptIsSuccess(t *testing.T) {
 	checkRuns(t, target.PID)
 }
 
-// checkRuns checks that a process is there and not stopped.
+// checkRuns checks that a process exists and is not stopped.
 func checkRuns(t *testing.T, pid int) {
 	t.Helper()
 	if got, err := stateOf(pid); err != nil || got == "T" || got == "t" || got == "Z" {

@@ -25,8 +25,8 @@ const childVariable = "STOPON_TEST_CHILD"
 // childMaxStop is how long an attacked stopon may hold a process.
 const childMaxStop = 400 * time.Millisecond
 
-// beChild is the life of such a stopon: "PID stop" or "PID FOLDER", where it
-// leaves cores.
+// beChild runs such a stopon: "PID stop" or "PID FOLDER", where it leaves
+// cores.
 func beChild(what string) {
 	var pid int
 	var folder string
@@ -260,8 +260,7 @@ func checkNoPartial(t *testing.T, dir string) {
 	}
 }
 
-// awaitStopped waits until a process, a child of ours, has taken a signal that
-// stops it.
+// awaitStopped waits until a child process has taken a signal that stops it.
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {

@@ -16,7 +16,7 @@ func TestStormIsReportedWhole(t *testing.T) {
 	nodetest.Root(t)
 	for _, test := range []struct {
 		events int
-		lossy  bool // there is no room for so many
+		lossy  bool // the kernel has no room for so many
 	}{{1009, false}, {20011, true}} {
 		t.Run(fmt.Sprint(test.events), func(t *testing.T) {
 			target := nodetest.Start(t, nodetest.Node(t, "18.20.8"), nodetest.Options{
