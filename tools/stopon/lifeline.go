@@ -145,6 +145,13 @@ func (l *lifelines) cutAll() error {
 	return errors.Join(errs...)
 }
 
+// startSupervisor starts the session's supervisor, which shares its lifelines.
+func (s *session) startSupervisor() (err error) {
+	s.supervisor, err = startSupervisor(s.stopped.Map, s.o.MaxStop)
+	s.lifelines.supervisor = s.supervisor
+	return err
+}
+
 // A heldLine is a lifeline that the supervisor is to hold open, too.
 type heldLine struct {
 	PID int

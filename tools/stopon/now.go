@@ -31,7 +31,7 @@ func Now(ctx context.Context, o Options) (result *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.stopped.Close()) }()
-	if s.supervisor, err = startSupervisor(s.stopped.Map, o.MaxStop); err != nil {
+	if err := s.startSupervisor(); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -114,10 +114,9 @@ func openIn(functions []string, o Options) (s *session, err error) {
 	}
 	s.stopped.Map = s.objects.Stopped
 	if o.needsSupervisor() { // before anything can be stopped
-		if s.supervisor, err = startSupervisor(s.stopped.Map, o.MaxStop); err != nil {
+		if err := s.startSupervisor(); err != nil {
 			return s, err
 		}
-		s.lifelines.supervisor = s.supervisor
 		s.closers = append(s.closers, s.supervisor.close, s.lifelines.cutAll)
 	}
 	s.closers = append(s.closers,

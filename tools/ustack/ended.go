@@ -88,7 +88,7 @@ func (t *Table) Text(raw []byte) {
 	fn, known := t.functions[n.Id]
 	s := t.scripts[key]
 	g := t.owners[uint32(n.Owner>>32)]
-	if !known || s.source != nil || s.wasm || s.name == "" || g == nil || g.binary == nil || g.binary.elf == nil {
+	if !known || s.source != nil || !s.gone || s.wasm || s.name == "" || g == nil || g.binary == nil || g.binary.elf == nil {
 		t.mutex.Unlock()
 		return
 	}

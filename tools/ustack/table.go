@@ -80,6 +80,7 @@ type script struct {
 	name   string
 	wasm   bool       // a WebAssembly module's: its functions in JavaScript are wrappers
 	source *v8.Source // nil if it could not be read
+	gone   bool       // the process ended before its source could be read
 }
 
 // A target is one program in one process, from exec to exec or exit.
@@ -382,7 +383,7 @@ func (t *Table) Script(raw []byte) {
 	key := scriptKey{n.Owner, n.Script}
 	s := script{name: text(n), wasm: n.Flags&uint32(bpf.JsprofNameFlagNAME_WASM) != 0}
 	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil && !s.wasm {
-		s.source = t.source(g, key, n.Id)
+		s.source, s.gone = t.source(g, key, n.Id)
 	}
 	t.keepScript(key, s)
 }
@@ -390,13 +391,14 @@ func (t *Table) Script(raw []byte) {
 // source reads the lines of the script whose object was at address when the kernel
 // saw it. If the object is no longer there, the collector has moved it, and the
 // kernel is asked to announce its address again.
-func (t *Table) source(g *target, key scriptKey, address uint64) *v8.Source {
+// It reports whether the process's memory is gone.
+func (t *Table) source(g *target, key scriptKey, address uint64) (_ *v8.Source, gone bool) {
 	if g.closed {
-		return t.scripts[key].source
+		return t.scripts[key].source, true
 	}
 	source, err := v8.ReadScript(g.process, g.binary.v8.Layout, address, int(key.id))
 	if err == nil {
-		return &source
+		return &source, false
 	}
 	if g.alive() {
 		again := bpf.JsprofScriptKey{Owner: key.owner, Script: int64(key.id)}
@@ -404,7 +406,17 @@ func (t *Table) source(g *target, key scriptKey, address uint64) *v8.Source {
 			t.trouble(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
 		}
 	}
-	return t.scripts[key].source
+	return t.scripts[key].source, !g.hasMemory()
+}
+
+// hasMemory reports whether the target's memory can still be read: a process loses it
+// shortly before it has ended.
+func (g *target) hasMemory() bool {
+	if g.closed || len(g.code) == 0 {
+		return false
+	}
+	_, err := g.process.ReadAt(make([]byte, 1), g.code[0].Start)
+	return err == nil
 }
 
 // text returns the name in n, which the kernel has converted to UTF-8 and cut at a bound.
