@@ -11,10 +11,13 @@ import (
 // TestChaosCoresDuringCollections takes cores at random moments of a program that creates
 // garbage without pause: most are taken during a collection. Each has the number of
 // live objects that the program always has, give or take those it is just creating.
+// Words in frames that are only guessed to be references may keep dead objects alive,
+// which the doubts report: the short form allows for that, the long form does not.
 func TestChaosCoresDuringCollections(t *testing.T) {
 	const count, making = 30_000, 2
 	versions := []string{"18.20.8", "26.10.0"}
-	if matrix() || nodetest.Rounds(0, 1) > 0 {
+	long := nodetest.Rounds(0, 1) > 0
+	if matrix() || long {
 		versions = nodetest.Versions
 	}
 	for _, version := range versions {
@@ -26,7 +29,11 @@ func TestChaosCoresDuringCollections(t *testing.T) {
 				g := graphOf(t, target.PID)
 				live, _ := countByClass(t, g)
 				for class, want := range map[string]int{"Live": count, "Part": count, "Held": 2 * count} {
-					if got := live[class]; got < want-making || got > want+making {
+					most := want + making
+					if !long && g.Doubts.Guessed > 0 {
+						most = want + want/20
+					}
+					if got := live[class]; got < want-making || got > most {
 						t.Errorf("core %d: live objects of %s = %d, want %d; doubts: %+v", i, class, got, want, g.Doubts)
 					}
 				}
