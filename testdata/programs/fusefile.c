@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // fusefile MOUNT FILE: serves FILE, read-only and by that name's last part, in a file
-// system at MOUNT, without any library. It prints "ready". On SIGUSR1 it goes on taking
+// system at MOUNT, without any library. It prints "ready". On SIGUSR1 it keeps taking
 // requests and answers none, as a network file system whose server is gone.
 
 #define _GNU_SOURCE

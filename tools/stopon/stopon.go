@@ -274,6 +274,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		defer s.guard()()
 	}
 	err := errors.Join(s.wait(ctx), s.stopMatching())
+	s.table.ReportDropped()
 	s.warnOfTroubles()
 	result, countErr := s.result()
 	return result, errors.Join(err, countErr, s.targets.Missing())

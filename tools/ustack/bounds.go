@@ -11,9 +11,11 @@ const (
 	maxNatives   = 1 << 17 // places in machine code, of one process
 )
 
-// dropped counts what was discarded for lack of room.
+// dropped counts what was discarded for lack of room, and what came too late.
 type dropped struct {
 	functions, scripts, sources uint64
+	lines                       uint64 // functions of ended processes without one
+	linesErr                    error  // why the first of those has none
 }
 
 // keepScript stores a script and its source if there is room.
@@ -32,8 +34,9 @@ func (t *Table) keepScript(key scriptKey, s script) {
 	t.scripts[key] = s
 }
 
-// reportDropped adds a trouble for each sort of data that was dropped.
-func (t *Table) reportDropped() {
+// ReportDropped adds a trouble for each sort of data that was dropped so far. It is
+// called at the end.
+func (t *Table) ReportDropped() {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	for _, lost := range []struct {
@@ -48,5 +51,8 @@ func (t *Table) reportDropped() {
 		if lost.count > 0 {
 			t.trouble(fmt.Errorf(lost.format, lost.count, lost.limit))
 		}
+	}
+	if t.dropped.lines > 0 {
+		t.trouble(fmt.Errorf("%d functions have no line, because their process ended before its scripts could be read: %w", t.dropped.lines, t.dropped.linesErr))
 	}
 }

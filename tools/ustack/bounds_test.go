@@ -46,7 +46,7 @@ func TestEndlessFunctionsAreBounded(t *testing.T) {
 	if got, limit := heapInUse()-before, uint64(200<<20); got > limit {
 		t.Errorf("heap grew by %d bytes, want %d at most", got, limit)
 	}
-	table.reportDropped()
+	table.ReportDropped()
 	want := []string{
 		fmt.Sprintf("%d functions have no names: no more than %d are kept", beyond, maxFunctions),
 		fmt.Sprintf("%d scripts have no names, nor their functions lines: no more than %d are kept", maxFunctions+beyond-maxScripts, maxScripts),
@@ -65,7 +65,7 @@ func TestFewFunctionsAreAllKept(t *testing.T) {
 	table := NewTable(Maps{})
 	table.Script(record(bpf.JsprofName{Script: 1}, "/srv/a.js"))
 	table.Function(record(bpf.JsprofName{Id: 1, Script: 1}, "f"))
-	table.reportDropped()
+	table.ReportDropped()
 	if err := errors.Join(table.Troubles()...); err != nil {
 		t.Errorf("trouble = %v, want none", err)
 	}

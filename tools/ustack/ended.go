@@ -98,7 +98,9 @@ func (t *Table) Text(raw []byte) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if err != nil {
-		t.trouble(fmt.Errorf("process %d ended before %s could be read: some functions have no line: %w", g.process.PID(), s.name, err))
+		if t.dropped.lines++; t.dropped.lines == 1 {
+			t.dropped.linesErr = fmt.Errorf("%s of process %d: %w", s.name, g.process.PID(), err)
+		}
 		return
 	}
 	fn.line, fn.column = line, column

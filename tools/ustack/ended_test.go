@@ -1,6 +1,8 @@
 package ustack
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,10 @@ import (
 	"unicode/utf16"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/bpf"
+	"ustack/symbolize/elfsym"
+	"ustack/symbolize/process"
 )
 
 // TestLinesOfEndedProcessComeFromTheSameText looks up a function's line in its
@@ -60,6 +66,32 @@ func TestLinesOfEndedProcessComeFromTheSameText(t *testing.T) {
 	} {
 		if _, _, err := findLine(t, name, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		}
+	}
+}
+
+// TestFunctionsWithoutLineAreCounted has functions of a process that ended before its
+// scripts, which are no files, could be read.
+func TestFunctionsWithoutLineAreCounted(t *testing.T) {
+	const functions = 7
+	table := NewTable(Maps{})
+	p, err := process.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	table.owners[1] = &target{process: p, binary: &binary{elf: new(elfsym.File)}, closed: true}
+	for i := range functions {
+		n := bpf.JsprofName{Owner: 1 << 32, Id: uint64(i + 1), Script: int32(i + 1), Units: 100}
+		table.Script(record(n, fmt.Sprintf("evalmachine.<%d>", i)))
+		table.Function(record(n, "f"))
+		table.Text(record(n, "() {}"))
+	}
+	table.ReportDropped()
+	err = errors.Join(table.Troubles()...)
+	for _, want := range []string{fmt.Sprintf("%d functions have no line", functions), "evalmachine.<0> of process"} {
+		if err == nil || strings.Count(err.Error(), want) != 1 {
+			t.Errorf("troubles = %v, want %q once", err, want)
 		}
 	}
 }

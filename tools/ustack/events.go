@@ -61,7 +61,7 @@ func (e *Events) Flush() error {
 		return fmt.Errorf("flush the kernel's events: %w", err)
 	}
 	<-e.done
-	e.table.reportDropped()
+	e.table.ReportDropped()
 	return e.err
 }
 
