@@ -11,8 +11,8 @@ import (
 // TestChaosCoresDuringCollections takes cores at random moments of a program that creates
 // garbage without pause: most are taken during a collection. Each has the number of
 // live objects that the program always has, give or take those it is just creating.
-// Words in frames that are only guessed to be references may keep dead objects alive,
-// which the doubts report: the short form allows for that, the long form does not.
+// While a collection moves objects, which the doubts report, up to 2 % more were seen
+// to count as live on Node.js 18. The short form allows for that, the long one does not.
 func TestChaosCoresDuringCollections(t *testing.T) {
 	const count, making = 30_000, 2
 	versions := []string{"18.20.8", "26.10.0"}
@@ -30,7 +30,7 @@ func TestChaosCoresDuringCollections(t *testing.T) {
 				live, _ := countByClass(t, g)
 				for class, want := range map[string]int{"Live": count, "Part": count, "Held": 2 * count} {
 					most := want + making
-					if !long && g.Doubts.Guessed > 0 {
+					if !long && g.Doubts.Collecting {
 						most = want + want/20
 					}
 					if got := live[class]; got < want-making || got > most {
