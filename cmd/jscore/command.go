@@ -15,14 +15,14 @@ import (
 	"ustack/cmd/internal/cli"
 	"ustack/tools/check"
 	"ustack/tools/core"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // flags are the command's own.
 type flags struct {
 	pid     cli.PIDs
 	core    string
-	open    postmortem.Options
+	open    jscore.Options
 	lines   []string
 	json    bool
 	color   choice
@@ -158,13 +158,13 @@ func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 }
 
 // load opens the core or takes the snapshot.
-func (f *flags) load(ctx context.Context) (*postmortem.Dump, error) {
+func (f *flags) load(ctx context.Context) (*jscore.Dump, error) {
 	if len(f.pid) > 0 {
 		o := f.open
 		o.MaxStop = time.Duration(f.maxStop)
-		return postmortem.Attach(ctx, f.pid[0], o)
+		return jscore.Attach(ctx, f.pid[0], o)
 	}
-	return postmortem.Open(ctx, f.core, f.open)
+	return jscore.Open(ctx, f.core, f.open)
 }
 
 func (f *flags) output(cmd *cobra.Command) output {

@@ -9,8 +9,8 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
+	"ustack/tools/jscore"
 	"ustack/tools/outfile"
-	"ustack/tools/postmortem"
 )
 
 // heapCommands search the whole heap.
@@ -21,7 +21,7 @@ func heapCommands() registry {
 		{
 			name: "jsroots", usage: "ADDR...", input: required,
 			short: "say what keeps objects alive: the way from a root",
-			bind: plain(eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.Path, error) {
+			bind: plain(eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.Path, error) {
 				return g.Path(ctx, value)
 			})),
 		},
@@ -33,7 +33,7 @@ func heapCommands() registry {
 		{
 			name: "ugrep", usage: "ADDR...", input: required,
 			short: "find words of memory that refer to addresses, V8's or not",
-			bind: plain(each(func(ctx context.Context, v *invocation, address v8.Value) (*postmortem.Places, error) {
+			bind: plain(each(func(ctx context.Context, v *invocation, address v8.Value) (*jscore.Places, error) {
 				return v.dump.Ugrep(ctx, address)
 			})),
 		},
@@ -60,7 +60,7 @@ func export(ctx context.Context, v *invocation) error {
 	if err != nil {
 		return err
 	}
-	var result *postmortem.Exported
+	var result *jscore.Exported
 	err = file.Write(func(w io.Writer) (err error) {
 		result, err = g.Export(ctx, w)
 		return err
@@ -76,10 +76,10 @@ func leaks() *command {
 		name: "leaks", usage: "[-n COUNT] [-L LISTENERS]",
 		short: "suspect what may grow: classes, collections, closures, listeners",
 		bind: func(flags *pflag.FlagSet) run {
-			var o postmortem.LeakOptions
+			var o jscore.LeakOptions
 			flags.IntVarP(&o.Limit, "number", "n", 0, "show so many suspects of each sort (default 10)")
 			flags.IntVarP(&o.Listeners, "listeners", "L", 0, "suspect so many for one event (default 11)")
-			return once(func(ctx context.Context, v *invocation) (*postmortem.Leaks, error) {
+			return once(func(ctx context.Context, v *invocation) (*jscore.Leaks, error) {
 				d, err := v.dominated(ctx)
 				if err != nil {
 					return nil, err
@@ -99,7 +99,7 @@ of all that is reached only through it. Given addresses, it is told of these.`,
 		example: "  jsretained\n  findjsobjects -c Server | jsretained",
 		bind: func(flags *pflag.FlagSet) run {
 			count := flags.IntP("number", "n", 20, "show so many objects")
-			var o postmortem.CensusOptions
+			var o jscore.CensusOptions
 			flags.StringVarP(&o.Class, "class", "c", "", "show objects of this `CLASS` only")
 			return func(ctx context.Context, v *invocation) error {
 				d, err := v.dominated(ctx)
@@ -107,7 +107,7 @@ of all that is reached only through it. Given addresses, it is told of these.`,
 				case err != nil:
 					return err
 				case len(v.inputs) > 0 || v.piped:
-					return eachObject(func(_ *invocation, _ *v8.Heap, value v8.Value) (*postmortem.Retainers, error) {
+					return eachObject(func(_ *invocation, _ *v8.Heap, value v8.Value) (*jscore.Retainers, error) {
 						return d.RetainedBy(value)
 					})(ctx, v)
 				case *count < 1:
@@ -129,7 +129,7 @@ an object, the command lists all that are like it: "findjsobjects -c Session |
 findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
 		example: "  findjsobjects\n  findjsobjects -c Session | jsprint\n  findjsobjects -i -p url | jsprint url ! sort | uniq -c",
 		bind: func(flags *pflag.FlagSet) run {
-			var o postmortem.CensusOptions
+			var o jscore.CensusOptions
 			flags.StringVarP(&o.Class, "class", "c", "", "find objects of this `CLASS` only")
 			flags.StringVarP(&o.Property, "property", "p", "", "find objects with this `PROPERTY` only")
 			flags.StringVarP(&o.Kind, "kind", "k", "", "find objects of this `KIND` of V8's only: array, string, JSMap")
@@ -144,11 +144,11 @@ findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
 				case err != nil:
 					return err
 				case *references:
-					return eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
-						return g.References(ctx, value, postmortem.RefOptions{})
+					return eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.References, error) {
+						return g.References(ctx, value, jscore.RefOptions{})
 					})(ctx, v)
 				case len(v.inputs) > 0 || v.piped:
-					return eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.Values, error) {
+					return eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.Values, error) {
 						return g.AllAlike(ctx, value, o)
 					})(ctx, v)
 				case *instances:
@@ -168,11 +168,11 @@ func jsfindrefs() *command {
 keeps for itself are told by name. A pipeline goes on with what refers.`,
 		example: "  jsfindrefs 1f3c9\n  jsfindrefs -l 4 1f3c9\n  1f3c9::jsfindrefs | jsprint",
 		bind: func(flags *pflag.FlagSet) run {
-			var o postmortem.RefOptions
+			var o jscore.RefOptions
 			flags.IntVarP(&o.Depth, "levels", "l", 1, "go on with what was found, `DEPTH` times in all")
 			flags.IntVarP(&o.Limit, "number", "n", 0, "tell at most `COUNT` references to one object (default 100)")
 			flags.BoolVar(&o.Live, "live", false, "tell references by live objects only")
-			return eachInGraph(func(ctx context.Context, g *postmortem.Graph, value v8.Value) (*postmortem.References, error) {
+			return eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.References, error) {
 				return g.References(ctx, value, o)
 			})
 		},
@@ -185,7 +185,7 @@ func jsfunctions() *command {
 		short:   "count closures by where they are defined",
 		example: "  jsfunctions -s leaky.js\n  jsfunctions -n onNews | jsclosure",
 		bind: func(flags *pflag.FlagSet) run {
-			var o postmortem.FunctionOptions
+			var o jscore.FunctionOptions
 			flags.StringVarP(&o.Name, "name", "n", "", "only functions with `NAME` in their names")
 			flags.StringVarP(&o.File, "script", "s", "", "only those of scripts with `FILE` in their names")
 			flags.BoolVarP(&o.Live, "live", "l", false, "only live closures")
@@ -208,11 +208,11 @@ func stringsCommand() *command {
 characters of each.`,
 		example: "  strings -n 1000\n  strings /orders/ | jsfindrefs",
 		bind: func(flags *pflag.FlagSet) run {
-			var o postmortem.StringOptions
+			var o jscore.StringOptions
 			flags.BoolVarP(&o.Live, "live", "l", false, "only live strings, no garbage")
 			flags.IntVarP(&o.Least, "length", "n", 0, "only strings of `LENGTH` characters or more")
 			flags.IntVarP(&o.Limit, "number", "N", 0, "tell so many strings (default 100)")
-			return inGraph(func(ctx context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Texts, error) {
+			return inGraph(func(ctx context.Context, v *invocation, g *jscore.Graph) (*jscore.Texts, error) {
 				o.Contains = v.argument(0)
 				return g.Strings(ctx, o), nil
 			})
@@ -227,24 +227,24 @@ func diff() *command {
 		example: "  jscore late.core diff early.core",
 		bind: func(flags *pflag.FlagSet) run {
 			all := flags.BoolP("all", "a", false, "count garbage too")
-			return inGraph(func(ctx context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Difference, error) {
+			return inGraph(func(ctx context.Context, v *invocation, g *jscore.Graph) (*jscore.Difference, error) {
 				if err := v.needs("a core"); err != nil {
 					return nil, err
 				}
-				o := postmortem.CensusOptions{ByClass: true, Live: !*all}
+				o := jscore.CensusOptions{ByClass: true, Live: !*all}
 				before, err := v.earlier(ctx, o)
 				if err != nil {
 					return nil, err
 				}
-				return postmortem.Diff(before, g.Census(ctx, o)), nil
+				return jscore.Diff(before, g.Census(ctx, o)), nil
 			})
 		},
 	}
 }
 
 // earlier counts the objects of an earlier core.
-func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_ *postmortem.Census, err error) {
-	dump, err := postmortem.Open(ctx, v.args[0], v.options)
+func (v *invocation) earlier(ctx context.Context, o jscore.CensusOptions) (_ *jscore.Census, err error) {
+	dump, err := jscore.Open(ctx, v.args[0], v.options)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (v *invocation) earlier(ctx context.Context, o postmortem.CensusOptions) (_
 }
 
 // eachInGraph is eachObject for commands that need all objects.
-func eachInGraph[R postmortem.Result](do func(ctx context.Context, g *postmortem.Graph, value v8.Value) (R, error)) run {
+func eachInGraph[R jscore.Result](do func(ctx context.Context, g *jscore.Graph, value v8.Value) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
 		g, err := v.graph(ctx)
 		if err != nil {
@@ -273,7 +273,7 @@ func eachInGraph[R postmortem.Result](do func(ctx context.Context, g *postmortem
 }
 
 // inGraph makes a run of a function that has one result and needs all objects.
-func inGraph[R postmortem.Result](do func(ctx context.Context, v *invocation, g *postmortem.Graph) (R, error)) run {
+func inGraph[R jscore.Result](do func(ctx context.Context, v *invocation, g *jscore.Graph) (R, error)) run {
 	return once(func(ctx context.Context, v *invocation) (R, error) {
 		g, err := v.graph(ctx)
 		if err != nil {
@@ -292,7 +292,7 @@ func nodeCommands() registry {
 			short: "say what the process is, and how it was started",
 			bind: func(flags *pflag.FlagSet) run {
 				environment := flags.BoolP("environment", "e", false, "print its environment too, which may hold secrets")
-				return once(func(ctx context.Context, v *invocation) (*postmortem.NodeInfo, error) {
+				return once(func(ctx context.Context, v *invocation) (*jscore.NodeInfo, error) {
 					if v.dump.Heap() == nil {
 						return v.dump.NodeInfo(nil, *environment), nil
 					}
@@ -303,19 +303,19 @@ func nodeCommands() registry {
 		},
 		{
 			name: "handles", short: "list what keeps the event loop waiting: sockets, signals ...",
-			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.NodeObjects, error) {
 				return v.dump.Handles(g)
 			})),
 		},
 		{
 			name: "requests", short: "list what was asked of the system and has not come yet",
-			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.NodeObjects, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.NodeObjects, error) {
 				return v.dump.Requests(g)
 			})),
 		},
 		{
 			name: "timers", short: "list timers and immediates with their callbacks",
-			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Timers, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.Timers, error) {
 				return v.dump.Timers(g), nil
 			})),
 		},

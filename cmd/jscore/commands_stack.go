@@ -8,7 +8,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // stackCommands show what the program was doing.
@@ -16,7 +16,7 @@ func stackCommands() registry {
 	return registry{
 		{
 			name: "status", short: "say what happened: the reason, versions, threads, heap and stack",
-			bind: plain(once(func(_ context.Context, v *invocation) (*postmortem.Status, error) {
+			bind: plain(once(func(_ context.Context, v *invocation) (*jscore.Status, error) {
 				status := v.dump.Status()
 				if v.objects != nil {
 					status.Doubts = &v.objects.Doubts
@@ -29,9 +29,9 @@ func stackCommands() registry {
 			name: "jsframe", usage: "[-v] FP...", input: required,
 			short: "print the frames at frame pointers",
 			bind: func(flags *pflag.FlagSet) run {
-				o := postmortem.StackOptions{All: true}
+				o := jscore.StackOptions{All: true}
 				verboseFlags(flags, &o)
-				return each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.StackText, error) {
+				return each(func(_ context.Context, v *invocation, address v8.Value) (*jscore.StackText, error) {
 					return v.dump.JSFrame(uint64(address), o)
 				})
 			},
@@ -42,7 +42,7 @@ func stackCommands() registry {
 			example: "  walk jsframe | jsframe -v",
 			bind: func(flags *pflag.FlagSet) run {
 				tid := flags.IntP("thread", "t", 0, "of the thread `TID`; of the first one if 0")
-				return once(func(_ context.Context, v *invocation) (*postmortem.Values, error) {
+				return once(func(_ context.Context, v *invocation) (*jscore.Values, error) {
 					if v.argument(0) != "jsframe" {
 						return nil, cli.Usagef("walks jsframe only")
 					}
@@ -53,7 +53,7 @@ func stackCommands() registry {
 		},
 		{
 			name: "suspended", short: "list where generators and async functions wait",
-			bind: plain(inGraph(func(_ context.Context, v *invocation, g *postmortem.Graph) (*postmortem.Suspended, error) {
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.Suspended, error) {
 				return v.dump.WaitingText(g)
 			})),
 		},
@@ -68,7 +68,7 @@ func jsstack() *command {
 functions.`,
 		example: "  jsstack -v\n  jsstack -f handle | jssource\n  jsstack -A",
 		bind: func(flags *pflag.FlagSet) run {
-			var o postmortem.StackOptions
+			var o jscore.StackOptions
 			flags.BoolVarP(&o.All, "all", "a", false, "print V8's own frames too, and frame pointers and addresses")
 			verboseFlags(flags, &o)
 			flags.StringVarP(&o.Function, "function", "f", "", "print only JavaScript functions with `NAME` in their names")
@@ -88,17 +88,17 @@ functions.`,
 	}
 }
 
-func verboseFlags(flags *pflag.FlagSet, o *postmortem.StackOptions) {
+func verboseFlags(flags *pflag.FlagSet, o *jscore.StackOptions) {
 	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "print arguments and source")
 	flags.IntVarP(&o.Lines, "lines", "n", 5, "with -v, print so many `LINES` before and after the one that runs")
 }
 
 // thread returns the thread with that TID, or the first one for 0.
-func (v *invocation) thread(tid int) (postmortem.Thread, error) {
+func (v *invocation) thread(tid int) (jscore.Thread, error) {
 	for _, t := range v.dump.Threads() {
 		if tid == 0 || t.TID == tid {
 			return t, nil
 		}
 	}
-	return postmortem.Thread{}, errors.New("no such thread")
+	return jscore.Thread{}, errors.New("no such thread")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ustack/symbolize/v8"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // valueCommands print JavaScript values.
@@ -18,22 +18,22 @@ func valueCommands() registry {
 			short: "print what made objects",
 			bind: func(flags *pflag.FlagSet) run {
 				verbose := flags.BoolP("verbose", "v", false, "print the function's address too")
-				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Constructor, error) {
-					return postmortem.JSConstructor(h, value, *verbose)
+				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*jscore.Constructor, error) {
+					return jscore.JSConstructor(h, value, *verbose)
 				})
 			},
 		},
 		{
 			name: "jsfunction", usage: "ADDR...", input: required,
 			short: "say what functions are, and where they are defined",
-			bind:  table((*postmortem.Dump).JSFunction),
+			bind:  table((*jscore.Dump).JSFunction),
 		},
 		{
 			name: "jssource", usage: "[-n LINES] ADDR...", input: required,
 			short: "print the source of functions",
 			bind: func(flags *pflag.FlagSet) run {
 				around := flags.IntP("lines", "n", 5, "print so many `LINES` before and after it")
-				return eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*postmortem.FunctionSource, error) {
+				return eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*jscore.FunctionSource, error) {
 					return v.dump.JSSource(value, *around)
 				})
 			},
@@ -41,8 +41,8 @@ func valueCommands() registry {
 		{
 			name: "jsclosure", usage: "ADDR...", input: required,
 			short: "print the variables that functions have captured",
-			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Closure, error) {
-				return postmortem.JSClosure(h, value)
+			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*jscore.Closure, error) {
+				return jscore.JSClosure(h, value)
 			})),
 		},
 		{
@@ -50,8 +50,8 @@ func valueCommands() registry {
 			short: "list the elements of arrays",
 			bind: func(flags *pflag.FlagSet) run {
 				indices := flags.BoolP("indices", "i", false, "print the indices, and what the elements are")
-				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*postmortem.Values, error) {
-					return postmortem.JSArray(h, value, *indices)
+				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*jscore.Values, error) {
+					return jscore.JSArray(h, value, *indices)
 				})
 			},
 		},
@@ -60,7 +60,7 @@ func valueCommands() registry {
 			short: "find the bytes of Buffers, typed arrays and ArrayBuffers",
 			bind: func(flags *pflag.FlagSet) run {
 				bytes := flags.BoolP("bytes", "b", false, "print them")
-				return eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*postmortem.NodeBuffer, error) {
+				return eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*jscore.NodeBuffer, error) {
 					return v.dump.NodeBuffer(value, *bytes)
 				})
 			},
@@ -71,14 +71,14 @@ func valueCommands() registry {
 			long: `LEN is how many bytes, 64 if it is left out: decimal, or hexadecimal after 0x.
 The mark above the columns is where the first byte is.`,
 			example: "  dump 55d0c8a0,32\n  55d0c8a0,0t32::dump\n  1f3c9::nodebuffer | dump",
-			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.Bytes, error) {
+			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*jscore.Bytes, error) {
 				return v.dump.Bytes(uint64(address), v.count)
 			})),
 		},
 		{
 			name: "whatis", usage: "ADDR...", input: required,
 			short: "say what is at addresses: mapping, symbol, object",
-			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*postmortem.Whatis, error) {
+			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*jscore.Whatis, error) {
 				return v.dump.Whatis(address)
 			})),
 		},
@@ -94,19 +94,19 @@ func jsprint() *command {
 is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
 		example: "  jsprint -d 3 1f3c9\n  findjsobjects -c Session | jsprint id request.url",
 		bind: func(flags *pflag.FlagSet) run {
-			var o postmortem.PrintOptions
+			var o jscore.PrintOptions
 			flags.BoolVarP(&o.Addresses, "addresses", "a", false, "print the address of each value")
 			flags.BoolVarP(&o.Base, "base", "b", false, "print the address of the object itself before each line")
-			flags.IntVarP(&o.Depth, "depth", "d", postmortem.DefaultDepth, "print so many levels of members")
-			flags.IntVarP(&o.Members, "members", "N", postmortem.DefaultMembers, "print so many members of one object; 0: all")
-			return eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*postmortem.Printed, error) {
+			flags.IntVarP(&o.Depth, "depth", "d", jscore.DefaultDepth, "print so many levels of members")
+			flags.IntVarP(&o.Members, "members", "N", jscore.DefaultMembers, "print so many members of one object; 0: all")
+			return eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*jscore.Printed, error) {
 				if _, isSmi := value.Smi(); !isSmi {
 					if _, err := h.Object(value); err != nil {
 						return nil, err
 					}
 				}
 				o.Paths = v.args
-				return postmortem.Print(h, value, o)
+				return jscore.Print(h, value, o)
 			})
 		},
 	}

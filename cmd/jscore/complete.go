@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // A completer completes what is typed at the prompt.
@@ -88,7 +88,7 @@ func (c *completer) classes() []string {
 		return nil
 	}
 	var names []string
-	for _, g := range c.objects.Census(context.Background(), postmortem.CensusOptions{ByClass: true}).Groups {
+	for _, g := range c.objects.Census(context.Background(), jscore.CensusOptions{ByClass: true}).Groups {
 		if quote(g.Class) == g.Class && !slices.Contains(names, g.Class) {
 			names = append(names, g.Class)
 		}

@@ -19,7 +19,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/testdata/nodetest"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 const (
@@ -163,7 +163,7 @@ func TestChaosMutatedCores(t *testing.T) {
 // look runs all commands, and one that is interrupted.
 func (m *mutant) look(name string, random *rand.Rand) {
 	m.t.Helper()
-	dump, err := postmortem.Open(m.t.Context(), m.path, postmortem.Options{})
+	dump, err := jscore.Open(m.t.Context(), m.path, jscore.Options{})
 	if err != nil {
 		if strings.Contains(err.Error(), "internal error") {
 			m.t.Errorf("%s: %v", name, err)

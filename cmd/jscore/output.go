@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/cmd/internal/cli"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // An output says where results go, and in which form.
@@ -66,7 +66,7 @@ func (o *output) open(ctx context.Context, shell string) (*sink, error) {
 func (s *sink) array() { s.inside = true }
 
 // put writes a result.
-func (s *sink) put(r postmortem.Result) error {
+func (s *sink) put(r jscore.Result) error {
 	s.count++
 	err := s.write(r)
 	if err == nil {
@@ -78,7 +78,7 @@ func (s *sink) put(r postmortem.Result) error {
 	return err
 }
 
-func (s *sink) write(r postmortem.Result) error {
+func (s *sink) write(r jscore.Result) error {
 	if !s.json {
 		return r.WriteText(s.lines)
 	}
@@ -115,7 +115,7 @@ func (s *sink) close() error {
 	return errors.Join(err, s.ends())
 }
 
-func marshal(r postmortem.Result) ([]byte, error) {
+func marshal(r jscore.Result) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -13,7 +13,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // An input says how a command uses addresses.
@@ -49,7 +49,7 @@ type invocation struct {
 	count  uint64     // that came with the addresses; 0 if none did
 	piped  bool       // the inputs come from a pipeline
 	args   []string
-	emit   func(postmortem.Result) error
+	emit   func(jscore.Result) error
 	fail   func(of v8.Value, err error) // reports what went wrong with one of several inputs
 }
 
@@ -60,7 +60,7 @@ var errStopped = errors.New("the reader has gone")
 func plain(r run) func(*pflag.FlagSet) run { return func(*pflag.FlagSet) run { return r } }
 
 // once makes a run of a function that has one result.
-func once[R postmortem.Result](do func(ctx context.Context, v *invocation) (R, error)) run {
+func once[R jscore.Result](do func(ctx context.Context, v *invocation) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
 		result, err := do(ctx, v)
 		if err != nil {
@@ -71,7 +71,7 @@ func once[R postmortem.Result](do func(ctx context.Context, v *invocation) (R, e
 }
 
 // each makes a run of a function that has a result for each address.
-func each[R postmortem.Result](do func(ctx context.Context, v *invocation, address v8.Value) (R, error)) run {
+func each[R jscore.Result](do func(ctx context.Context, v *invocation, address v8.Value) (R, error)) run {
 	return func(ctx context.Context, v *invocation) error {
 		for _, address := range v.inputs {
 			if err := ctx.Err(); err != nil {
@@ -92,7 +92,7 @@ func each[R postmortem.Result](do func(ctx context.Context, v *invocation, addre
 
 // eachObject is each for V8 values; it also converts untagged addresses to
 // values.
-func eachObject[R postmortem.Result](do func(v *invocation, h *v8.Heap, value v8.Value) (R, error)) run {
+func eachObject[R jscore.Result](do func(v *invocation, h *v8.Heap, value v8.Value) (R, error)) run {
 	return each(func(_ context.Context, v *invocation, address v8.Value) (R, error) {
 		h, err := v.heap()
 		if err != nil {

@@ -10,21 +10,21 @@ import (
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/contain"
 	"ustack/symbolize/v8"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // A session runs lines of commands on one dump.
 type session struct {
-	dump     *postmortem.Dump
-	options  postmortem.Options // with which other cores are opened
+	dump     *jscore.Dump
+	options  jscore.Options // with which other cores are opened
 	commands registry
 	messages *cli.Messages
 	output   output
 	status   int  // the worst exit status of a command so far
 	over     bool // quit was called
 
-	objects  *postmortem.Graph     // nil until a command has asked for it
-	retained *postmortem.Dominated // likewise
+	objects  *jscore.Graph     // nil until a command has asked for it
+	retained *jscore.Dominated // likewise
 }
 
 // heap returns the reader of JavaScript objects.
@@ -36,7 +36,7 @@ func (s *session) heap() (*v8.Heap, error) {
 }
 
 // graph returns all objects with their references. The first call takes time.
-func (s *session) graph(ctx context.Context) (*postmortem.Graph, error) {
+func (s *session) graph(ctx context.Context) (*jscore.Graph, error) {
 	if s.objects == nil {
 		if _, err := s.heap(); err != nil {
 			return nil, err
@@ -53,7 +53,7 @@ func (s *session) graph(ctx context.Context) (*postmortem.Graph, error) {
 }
 
 // dominated returns what each object keeps alive. The first call takes time.
-func (s *session) dominated(ctx context.Context) (*postmortem.Dominated, error) {
+func (s *session) dominated(ctx context.Context) (*jscore.Dominated, error) {
 	g, err := s.graph(ctx)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 	var found []v8.Value
 	for i, st := range stages {
 		v := &invocation{session: s, inputs: st.addresses, count: st.count, args: st.args}
-		v.emit = func(r postmortem.Result) error {
+		v.emit = func(r jscore.Result) error {
 			if err := ctx.Err(); err != nil {
 				return err // what was found until then may be incomplete
 			}
@@ -135,8 +135,8 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 		}
 		var next []v8.Value
 		if i < len(stages)-1 {
-			v.emit = func(r postmortem.Result) error {
-				addressed, ok := r.(postmortem.Addressed)
+			v.emit = func(r jscore.Result) error {
+				addressed, ok := r.(jscore.Addressed)
 				if !ok {
 					return errors.New("has no addresses for a pipeline to go on with")
 				}

@@ -15,7 +15,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // words are addresses, as a result.
@@ -189,4 +189,4 @@ func TestWordsAreCompleted(t *testing.T) {
 	}
 }
 
-var _ postmortem.Addressed = words(nil)
+var _ jscore.Addressed = words(nil)

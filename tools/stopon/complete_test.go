@@ -11,7 +11,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
-	"ustack/tools/postmortem"
+	"ustack/tools/jscore"
 )
 
 // TestHitHasTheCoresStack stops programs at a system call, which the C library makes
@@ -28,7 +28,7 @@ func TestHitHasTheCoresStack(t *testing.T) {
 			if r.err != nil || len(r.hits) != 1 || r.hits[0].Core == nil {
 				t.Fatalf("hits = %+v (%v), want one with a core", r.hits, r.err)
 			}
-			d, err := postmortem.Open(t.Context(), r.hits[0].Core.Path, postmortem.Options{})
+			d, err := jscore.Open(t.Context(), r.hits[0].Core.Path, jscore.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 }
 
 // tools are the packages in the directory tools that are tools, not libraries.
-var tools = []string{"jsprof", "addonlat", "stopon", "postmortem"}
+var tools = []string{"jsprof", "addonlat", "stopon", "jscore"}
 
 func main() {
 	wrong, err := check()

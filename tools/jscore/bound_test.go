@@ -1,0 +1,68 @@
+package jscore
+
+import (
+	"slices"
+	"testing"
+
+	"ustack/symbolize/v8"
+)
+
+// TestBoundFunctionsLeadToTheirTargets tests a callback made by bind(), and one that is
+// a proxy.
+func TestBoundFunctionsLeadToTheirTargets(t *testing.T) {
+	target := startSource(t, "24.21.0", `const captured = 'kept';
+function later() { return captured; }
+setInterval(later.bind({ n: 1 }, 2).bind(null), 60e3);
+setInterval(new Proxy(later, {}), 61e3);
+console.log('ready');`)
+	d := dumped(t, target.PID, Options{})
+	g, err := d.Graph(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	timers := d.Timers(g)
+	like(t, textOf(t, timers, nil), `[0-9a-f]+ interval 60000 ms: [0-9a-f]+ bound later at .*source.js line 2
+[0-9a-f]+ interval 61000 ms: [0-9a-f]+ JSProxy
+`)
+	bound := v8.Value(timers.Timers[0].Callback.Address)
+	if got, want := BriefOf(d.Heap(), bound).String(), "JSBoundFunction: bound later"; got != want {
+		t.Errorf("text = %q, want %q", got, want)
+	}
+	function, err := d.JSFunction(bound)
+	like(t, textOf(t, function, err), `bound function: later
+    target: [0-9a-f]+ \(JSFunction: later\)
+    kind: function
+    defined at: .*source.js line 2
+.*`)
+	source, err := d.JSSource(bound, 0)
+	like(t, textOf(t, source, err), `file: .*source.js
+
+    2 function later\(\) { return captured; }
+`)
+	closure, err := JSClosure(d.Heap(), bound)
+	like(t, textOf(t, closure, err), `.*"captured": [0-9a-f]+: "kept"
+.*`)
+}
+
+// TestCensusLeavesOutWhatIsV8s tests errors and functions, which have internal V8
+// properties without a name.
+func TestCensusLeavesOutWhatIsV8s(t *testing.T) {
+	target := startSource(t, "24.21.0", `class Wrong extends Error { #hidden = 1; [Symbol.for('tag')] = this.#hidden; }
+globalThis.held = new Wrong('text');
+setInterval(() => {}, 60e3);
+console.log('ready');`)
+	g := graphOf(t, target.PID)
+	groups := g.Census(t.Context(), CensusOptions{}).Groups
+	for _, group := range groups {
+		if slices.Contains(group.Properties, "") {
+			t.Errorf("properties of %s at %v = %q, want all of them named", group.Class, group.Address, group.Properties)
+		}
+	}
+	instance := slices.IndexFunc(groups, func(group *Group) bool { return group.Class == "Wrong" && slices.Contains(group.Properties, "stack") })
+	if instance < 0 {
+		t.Fatal("no instance of Wrong")
+	}
+	if got, want := groups[instance].Properties, []string{"stack", "message", "#hidden", "tag"}; !slices.Equal(got, want) {
+		t.Errorf("properties of Wrong = %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,103 @@
+package jscore
+
+import (
+	"slices"
+	"strings"
+)
+
+// fatal are the functions with which V8 and Node.js abort a process.
+var fatal = []string{
+	"V8_Fatal", "v8::Utils::ReportOOMFailure", "v8::Utils::ReportApiFailure",
+	"v8::internal::V8::FatalProcessOutOfMemory", "node::OnFatalError", "node::OOMErrorHandler", "node::Assert",
+	"napi_fatal_error",
+}
+
+// Limits on the search for texts in these functions' stack frames.
+const (
+	maxFatalBytes   = 64 << 10
+	minFatalText    = 8
+	maxFatalText    = 512
+	maxFatalTexts   = 2 // where it happened, and what
+	messageStarts   = 0xdecade10
+	messageEnds     = 0xdecade11
+	messageCapacity = 512 // bytes between the two (src/base/logging.cc)
+)
+
+// FatalError returns what V8 or Node.js said when it aborted the process, such as that
+// the heap was full; empty if it did not abort, or the text is not found. It is put
+// together from texts that the aborting functions refer to.
+func (d *Dump) FatalError() string {
+	if len(d.threads) == 0 || d.v8 == nil {
+		return ""
+	}
+	t := d.threads[0]
+	frames := d.Stack(t).Frames
+	at := slices.IndexFunc(frames, func(f Frame) bool { return slices.Contains(fatal, f.Name) })
+	if at < 0 {
+		return ""
+	}
+	low, high := t.Registers.SP, frames[at].FP
+	if high < low || high-low > maxFatalBytes {
+		return ""
+	}
+	if message := d.failureMessage(low, high); message != "" {
+		return message
+	}
+	var texts []string
+	for address := low; address < high && len(texts) < maxFatalTexts; address += 8 {
+		pointer, err := d.word(address)
+		if err != nil {
+			break
+		}
+		if text := d.constant(pointer); text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+// constant returns the text at an address in V8's or Node.js's file, if it is meant for
+// people.
+func (d *Dump) constant(address uint64) string {
+	p, ok := d.partAt(address)
+	if !ok || p.module != d.v8 {
+		return ""
+	}
+	if r, ok := d.region(address); !ok || r.Write {
+		return ""
+	}
+	before := make([]byte, 1)
+	if _, err := d.ReadAt(before, address-1); err != nil || before[0] != 0 {
+		return "" // inside a text
+	}
+	text, err := d.cString(address)
+	if err != nil || len(text) < minFatalText || len(text) > maxFatalText || !strings.Contains(text, " ") {
+		return ""
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return text
+}
+
+// failureMessage returns the text that V8 leaves on the stack for readers of a core
+// when one of its checks fails.
+func (d *Dump) failureMessage(low, high uint64) string {
+	for address := low; address < high; address += 8 {
+		first, err := d.word(address)
+		if err != nil {
+			return ""
+		}
+		if first != messageStarts {
+			continue
+		}
+		last, err := d.word(address + 8 + messageCapacity)
+		if err != nil || last != messageEnds {
+			continue
+		}
+		if text, err := d.cString(address + 8); err == nil && len(text) <= messageCapacity {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,336 @@
+package jscore
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ustack/symbolize/contain"
+	"ustack/symbolize/elfsym"
+	"ustack/symbolize/process"
+	"ustack/symbolize/reader"
+	"ustack/symbolize/unwind"
+	"ustack/tools/core"
+)
+
+// A module is a file whose code the process ran.
+type module struct {
+	path     string // as the process named it
+	mappings []core.Mapping
+	buildID  string // as found in the core; empty if it is not there
+	found    string // the file that is open
+	err      error  // why no file is open
+
+	file io.ReaderAt
+	elf  *elfsym.File
+	bias uint64 // of addresses in the process relative to those in the file
+
+	unwind    *unwind.Table // nil until needed
+	unwindErr error         // why there are no tables
+}
+
+func (m *module) close() error { return m.elf.Close() }
+
+// unwindTable returns the file's unwind tables.
+func (m *module) unwindTable() (*unwind.Table, error) {
+	if m.file == nil {
+		return nil, m.err
+	}
+	if m.unwind == nil && m.unwindErr == nil {
+		m.unwind, m.unwindErr = unwind.New(m.file)
+	}
+	return m.unwind, m.unwindErr
+}
+
+// deleted ends the path of a file that was removed or replaced while it was mapped.
+const deleted = " (deleted)"
+
+// modulesOf returns the files that have code, with all their mappings.
+func modulesOf(mappings []core.Mapping, runs func(core.Mapping) bool) []*module {
+	byPath := make(map[string]*module)
+	var all []*module
+	for _, m := range mappings {
+		if byPath[m.Path] == nil && runs(m) {
+			byPath[m.Path] = &module{path: m.Path}
+			all = append(all, byPath[m.Path])
+		}
+	}
+	for _, m := range mappings {
+		if module := byPath[m.Path]; module != nil {
+			module.mappings = append(module.mappings, m)
+		}
+	}
+	return all
+}
+
+// order is greater for the file that holds the program's entry point.
+func (m *module) order(entry uint64) int {
+	for _, mapping := range m.mappings {
+		if entry >= mapping.Start && entry < mapping.End {
+			return 1
+		}
+	}
+	return 0
+}
+
+// use reads r as the module's file.
+func (m *module) use(r io.ReaderAt) (err error) {
+	defer contain.Panic(&err, "read %s", m.path)
+	file, err := elfsym.Open(r)
+	if err != nil {
+		return err
+	}
+	m.file, m.elf = r, file
+	if file.Type() == elf.ET_EXEC {
+		return nil
+	}
+	// V8 may map the part that holds its builtins a second time: the largest decides.
+	largest := slices.MaxFunc(m.mappings, func(a, b core.Mapping) int { return cmp.Compare(a.End-a.Start, b.End-b.Start) })
+	middle := (largest.End - largest.Start) / 2 // its ends may hold another segment's bytes
+	if address, ok := file.Address(largest.Offset + middle); ok {
+		m.bias = largest.Start + middle - address
+	}
+	return nil
+}
+
+// Limits on what is read of an ELF header in the core.
+const (
+	maxPrograms = 64      // program headers; node has 13
+	maxNote     = 1 << 10 // bytes of a note section
+	buildIDType = 3       // NT_GNU_BUILD_ID
+)
+
+// buildID returns the build ID of a module from its first page in the core, empty if
+// that page is not there.
+func (d *Dump) buildID(m *module) string {
+	at := slices.IndexFunc(m.mappings, func(m core.Mapping) bool { return m.Offset == 0 })
+	if at < 0 {
+		return ""
+	}
+	start := m.mappings[at].Start
+	var header elf.Header64
+	if d.decode(start, &header) != nil || string(header.Ident[:4]) != elf.ELFMAG || header.Phnum > maxPrograms {
+		return ""
+	}
+	programs := make([]elf.Prog64, header.Phnum)
+	if d.decode(start+header.Phoff, programs) != nil {
+		return ""
+	}
+	for _, p := range programs {
+		if elf.ProgType(p.Type) != elf.PT_NOTE {
+			continue
+		}
+		notes := make([]byte, min(p.Filesz, maxNote))
+		if _, err := d.core.ReadAt(notes, start+p.Off); err != nil {
+			continue
+		}
+		if id := noteBuildID(notes); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+func (d *Dump) decode(address uint64, to any) error {
+	b := make([]byte, binary.Size(to))
+	if _, err := d.core.ReadAt(b, address); err != nil {
+		return err
+	}
+	_, err := binary.Decode(b, binary.LittleEndian, to)
+	return err
+}
+
+// noteBuildID returns the build ID among notes, in hexadecimal.
+func noteBuildID(notes []byte) string {
+	const header = 12
+	align := func(n uint64) uint64 { return (n + 3) &^ 3 }
+	for len(notes) >= header {
+		name := uint64(binary.LittleEndian.Uint32(notes))
+		size := uint64(binary.LittleEndian.Uint32(notes[4:]))
+		kind := binary.LittleEndian.Uint32(notes[8:])
+		end := header + align(name) + align(size)
+		if end > uint64(len(notes)) {
+			return ""
+		}
+		if kind == buildIDType && string(notes[header:header+name]) == "GNU\x00" {
+			return hex.EncodeToString(notes[header+align(name):][:size])
+		}
+		notes = notes[end:]
+	}
+	return ""
+}
+
+// A finder opens the files that a process had mapped. They may be gone, or be on
+// another machine.
+type finder struct {
+	exe     string
+	folders []string
+	process *process.Process // the live process; nil for a core
+	files   *reader.Reader
+
+	ids map[string][]string // files in the folders by build ID; nil until they are searched
+}
+
+var errNotFound = errors.New("not found (give a folder that has it; for the program also --exe)")
+
+// open opens the file of m, or stores in m.err why it cannot.
+func (f *finder) open(m *module, isProgram bool) {
+	if isProgram && f.exe != "" {
+		m.err = f.try(m, f.exe)
+		return
+	}
+	m.err = errNotFound
+	if f.process != nil {
+		if m.err = f.live(m); m.err == nil {
+			return
+		}
+	}
+	path, gone := strings.CutSuffix(m.path, deleted)
+	var paths []string
+	if !gone || m.buildID != "" { // another file may have the path now
+		paths = append(paths, path)
+	}
+	paths = append(paths, f.inFolders(m)...)
+	for _, path := range paths {
+		err := f.try(m, path)
+		if err == nil {
+			m.err = nil
+			return
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			m.err = err
+		}
+	}
+}
+
+// live opens the file that the live process has mapped.
+func (f *finder) live(m *module) error {
+	all, err := f.process.Maps()
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(all, func(l process.Mapping) bool {
+		return l.Start == m.mappings[0].Start && l.Offset == m.mappings[0].Offset && l.File()
+	})
+	if at < 0 {
+		return process.ErrGone
+	}
+	file, err := f.files.Mapped(f.process, all[at])
+	if err != nil {
+		return err
+	}
+	m.found = m.path
+	return closeOn(m.use(file), file)
+}
+
+// try opens path as the file of m. It must have m's build ID, if that is known.
+func (f *finder) try(m *module, path string) error {
+	file, err := f.files.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := m.use(file); err != nil {
+		return errors.Join(fmt.Errorf("open %s: %w", path, err), file.Close())
+	}
+	m.found = path
+	if id := m.elf.BuildID(); m.buildID != "" && id != m.buildID {
+		err := fmt.Errorf("%s has the build ID %s, not %s", path, id, m.buildID)
+		err = errors.Join(err, m.elf.Close())
+		m.elf, m.file, m.found, m.bias = nil, nil, "", 0
+		return err
+	}
+	return nil
+}
+
+func closeOn(err error, c io.Closer) error {
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, c.Close())
+}
+
+// inFolders returns the files in the folders that may be m's.
+func (f *finder) inFolders(m *module) []string {
+	if len(f.folders) == 0 {
+		return nil
+	}
+	var paths []string
+	if id := m.buildID; len(id) > 2 {
+		for _, folder := range f.folders {
+			base := filepath.Join(folder, ".build-id", id[:2], id[2:])
+			for _, path := range []string{base, base + ".debug"} {
+				if found, ok := fileBuildID(path); ok && found == id {
+					paths = append(paths, path)
+				}
+			}
+		}
+		f.search()
+		return append(paths, f.ids[id]...)
+	}
+	for _, folder := range f.folders {
+		paths = append(paths, filepath.Join(folder, filepath.Base(strings.TrimSuffix(m.path, deleted))))
+	}
+	return paths
+}
+
+// maxFiles bounds the files inspected in the folders.
+const maxFiles = 1 << 16
+
+// search records the build IDs of all files in and below the folders.
+func (f *finder) search() {
+	if f.ids != nil {
+		return
+	}
+	f.ids = make(map[string][]string)
+	left := maxFiles
+	for _, folder := range f.folders {
+		filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return nil // skip what cannot be read
+			}
+			if left--; left < 0 {
+				return fs.SkipAll
+			}
+			if id, ok := fileBuildID(path); ok {
+				f.ids[id] = append(f.ids[id], path)
+			}
+			return nil
+		})
+	}
+}
+
+// fileBuildID returns the build ID of an ELF file that contains code: a file with only
+// debug symbols is not what was mapped.
+func fileBuildID(path string) (id string, ok bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	opened, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer opened.Close()
+	file, err := elfsym.Parse(opened)
+	if err != nil {
+		return "", false
+	}
+	note, text := file.Section(".note.gnu.build-id"), file.Section(".text")
+	if note == nil || note.Size > maxNote || text != nil && text.Type == elf.SHT_NOBITS {
+		return "", false
+	}
+	data, err := note.Data()
+	if err != nil {
+		return "", false
+	}
+	id = noteBuildID(data)
+	return id, id != ""
+}

@@ -1,0 +1,152 @@
+package jscore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"ustack/symbolize/v8"
+)
+
+// maxInstances bounds the objects that are listed.
+const maxInstances = 1 << 24
+
+// Instances lists the objects that a census with these options counts.
+func (g *Graph) Instances(ctx context.Context, o CensusOptions) *Values {
+	list := &Values{Values: []Indexed{}}
+	for id := range g.Select(ctx, o) {
+		if !g.list(list, id) {
+			break
+		}
+	}
+	return list
+}
+
+// AllAlike lists the objects that a census counts together with the object v.
+func (g *Graph) AllAlike(ctx context.Context, v v8.Value, o CensusOptions) (*Values, error) {
+	id, ok := g.Find(v.Address())
+	if !ok {
+		return nil, errors.New("no object begins there (whatis says what does)")
+	}
+	list := &Values{Address: Address(v), Values: []Indexed{}}
+	for other := range g.Alike(ctx, id, o) {
+		if !g.list(list, other) {
+			break
+		}
+	}
+	return list, nil
+}
+
+// list adds an object to a list. It returns false when the list is full.
+func (g *Graph) list(to *Values, id ID) bool {
+	o := g.Object(id)
+	to.Values = append(to.Values, Indexed{len(to.Values), Brief{Address: Address(o.Ref()), Kind: kindName(o)}})
+	return len(to.Values) < maxInstances
+}
+
+// RetainedBy reports what the object v keeps alive.
+func (d *Dominated) RetainedBy(v v8.Value) (*Retainers, error) {
+	id, err := d.graph.at(v)
+	if err != nil {
+		return nil, err
+	}
+	return &Retainers{Objects: []Retainer{d.retainer(id)}, Live: d.retained[0]}, nil
+}
+
+// WriteText writes how large the snapshot is.
+func (e *Exported) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d objects, %d references, %d strings\n", e.Nodes, e.Edges, e.Strings)
+	return err
+}
+
+// Spaces are those in which V8 has objects, largest first.
+type Spaces []Space
+
+// V8Spaces adds up V8's pages by space.
+func (d *Dump) V8Spaces() (Spaces, error) {
+	if d.binary == nil {
+		return nil, v8.ErrNotV8
+	}
+	return d.spaces(), nil
+}
+
+// WriteText writes a line for each space.
+func (l Spaces) WriteText(w io.Writer) error {
+	if _, err := fmt.Fprintf(w, "%-20s %8s %14s\n", "SPACE", "PAGES", "BYTES"); err != nil {
+		return err
+	}
+	for _, s := range l {
+		if _, err := fmt.Fprintf(w, "%-20s %8d %14d\n", s.Name, s.Pages, s.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Places are words of memory that refer to an address.
+type Places struct {
+	Of     Address `json:"of"`
+	Places []Place `json:"places"`
+}
+
+// A Place is the location of such a word.
+type Place struct {
+	Address Address `json:"address"`
+	Region  string  `json:"region"`
+}
+
+const (
+	searchBlock = 1 << 20 // bytes read at a time
+	maxPlaces   = 1 << 20
+)
+
+// Ugrep finds the words that refer to v, tagged or not, in memory that the process could
+// write to.
+func (d *Dump) Ugrep(ctx context.Context, v v8.Value) (*Places, error) {
+	found := &Places{Of: Address(v), Places: []Place{}}
+	block := make([]byte, searchBlock)
+	for _, r := range d.Regions() {
+		if !r.Write {
+			continue
+		}
+		for at := r.Start; at < r.End && len(found.Places) < maxPlaces; at += searchBlock {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			next, ok := d.NextData(at)
+			if !ok {
+				break
+			}
+			if at = max(at, next&^(wordSize-1)); at >= r.End {
+				break
+			}
+			n, _ := d.ReadAt(block[:min(searchBlock, r.End-at)], at) // what is missing refers to nothing
+			for i := 0; i+wordSize <= n; i += wordSize {
+				if v8.Value(wordOf(block, i)).Address() == v.Address() {
+					found.Places = append(found.Places, Place{Address(at + uint64(i)), d.regionName(r)})
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// WriteText writes a line for each place.
+func (p *Places) WriteText(w io.Writer) error {
+	for _, place := range p.Places {
+		if _, err := fmt.Fprintf(w, "%s %s\n", place.Address, place.Region); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addresses returns the addresses of the words.
+func (p *Places) Addresses() []v8.Value {
+	values := make([]v8.Value, len(p.Places))
+	for i, place := range p.Places {
+		values[i] = v8.Value(place.Address)
+	}
+	return values
+}

@@ -1,0 +1,338 @@
+package jscore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ustack/symbolize"
+	"ustack/symbolize/v8"
+)
+
+// StackOptions say what to show of a stack.
+type StackOptions struct {
+	All      bool   // V8's own frames too, and every frame with its address
+	Verbose  bool   // each JavaScript function's arguments and source
+	Lines    int    // of source before and after the executing line, if Verbose
+	Function string // only JavaScript functions whose names contain this; empty: everything
+}
+
+// A StackText is a thread's stack, as jsstack shows it.
+type StackText struct {
+	TID       int          `json:"tid"`
+	Frames    []*FrameText `json:"frames"`             // leaf first
+	Awaiting  []*FrameText `json:"awaiting,omitempty"` // what awaits the function in which the stack began, nearest first
+	Truncated bool         `json:"truncated,omitempty"`
+	Broken    bool         `json:"broken,omitempty"` // it ended where no thread begins
+
+	options StackOptions
+}
+
+// A FrameText is a frame of a stack.
+type FrameText struct {
+	Kind      string  `json:"kind"` // "js", "builtin", "native", "typed" …
+	Name      string  `json:"name"`
+	FP        Address `json:"fp,omitempty"`
+	PC        Address `json:"pc,omitempty"`
+	Function  Address `json:"function,omitempty"` // JSFunction
+	File      string  `json:"file,omitempty"`
+	Line      int     `json:"line,omitempty"` // the executing line, or where the function is defined if that is not known
+	Column    int     `json:"column,omitempty"`
+	Executing bool    `json:"executing,omitempty"` // Line is the executing line
+	Tier      string  `json:"tier,omitempty"`
+	Inlined   bool    `json:"inlined,omitempty"`
+	Construct bool    `json:"construct,omitempty"` // called by new or super
+	Module    string  `json:"module,omitempty"`
+	Offset    uint64  `json:"offset,omitempty"`
+	This      *Brief  `json:"this,omitempty"`
+	Arguments []Brief `json:"arguments,omitempty"`
+	Count     int     `json:"argument_count,omitempty"` // as passed by the caller
+	Source    []Line  `json:"source,omitempty"`
+	Trouble   string  `json:"trouble,omitempty"`
+
+	frame Frame
+}
+
+// JSStack returns the stack of a thread.
+func (d *Dump) JSStack(t Thread, o StackOptions) *StackText {
+	stack := d.Stack(t)
+	s := &StackText{TID: t.TID, Truncated: stack.Truncated, Broken: stack.Broken, options: o}
+	s.Frames, s.Awaiting = d.frameTexts(stack.Frames, o), d.frameTexts(stack.Awaiting, o)
+	return s
+}
+
+func (d *Dump) frameTexts(frames []Frame, o StackOptions) []*FrameText {
+	texts := []*FrameText{}
+	for _, f := range frames {
+		if o.Function == "" || f.Kind == symbolize.JS && strings.Contains(f.Name, o.Function) {
+			texts = append(texts, d.frameText(f, o))
+		}
+	}
+	return texts
+}
+
+// A StackList is the stacks of several threads.
+type StackList []*StackText
+
+// JSStacks returns the stacks of all threads.
+func (d *Dump) JSStacks(o StackOptions) StackList {
+	stacks := StackList{}
+	for _, t := range d.Threads() {
+		stacks = append(stacks, d.JSStack(t, o))
+	}
+	return stacks
+}
+
+// WriteText writes the stacks, each below its thread's number.
+func (l StackList) WriteText(w io.Writer) error {
+	for _, s := range l {
+		if _, err := fmt.Fprintf(w, "thread %d:\n", s.TID); err != nil {
+			return err
+		}
+		if err := s.WriteText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addresses returns the functions that are shown.
+func (l StackList) Addresses() []v8.Value {
+	var values []v8.Value
+	for _, s := range l {
+		values = append(values, s.Addresses()...)
+	}
+	return values
+}
+
+// JSFrame returns the frames at a frame pointer: several if functions were inlined.
+func (d *Dump) JSFrame(fp uint64, o StackOptions) (*StackText, error) {
+	for _, t := range d.Threads() {
+		r, ok := d.region(t.Registers.SP)
+		if !ok || fp < t.Registers.SP || fp >= d.stackEnd(r) {
+			continue
+		}
+		frames := d.Stack(t).Frames
+		at := slices.IndexFunc(frames, func(f Frame) bool { return f.FP == fp })
+		if at < 0 {
+			break
+		}
+		end := at + 1
+		for at > 0 && frames[at-1].Inlined && frames[at-1].FP == 0 {
+			at--
+		}
+		return &StackText{TID: t.TID, Frames: d.frameTexts(frames[at:end], o), options: o}, nil
+	}
+	return nil, errors.New("no frame there (walk jsframe lists them)")
+}
+
+// WalkJSFrame lists the frame pointers of a thread's JavaScript functions.
+func (d *Dump) WalkJSFrame(t Thread) *Values {
+	list := &Values{Values: []Indexed{}}
+	for _, f := range d.Stack(t).Frames {
+		if f.Kind == symbolize.JS && f.FP != 0 {
+			list.Values = append(list.Values, Indexed{len(list.Values), Brief{Address: Address(f.FP), Kind: "frame", Text: f.Name}})
+		}
+	}
+	return list
+}
+
+func (d *Dump) frameText(f Frame, o StackOptions) *FrameText {
+	t := &FrameText{
+		Kind: f.Kind.String(), Name: f.Name, FP: Address(f.FP), PC: Address(f.PC), Function: Address(f.Call.Function),
+		File: f.File, Line: f.Line, Column: f.Column, Tier: f.Tier.String(), Inlined: f.Inlined, Construct: f.Construct,
+		Module: f.Module, Offset: f.Frame.Offset, frame: f,
+	}
+	if f.Kind == symbolize.Native {
+		t.Tier = ""
+	}
+	if f.ExecutingLine > 0 {
+		t.Line, t.Column, t.Executing = f.ExecutingLine, f.ExecutingColumn, true
+	}
+	if f.Trouble != nil {
+		t.Trouble = strings.ReplaceAll(f.Trouble.Error(), "\n", "; ")
+	}
+	if f.HasCall && d.heap != nil {
+		this := BriefOf(d.heap, f.Call.This)
+		t.This, t.Count = &this, f.Call.Count
+		for _, argument := range f.Call.Arguments {
+			t.Arguments = append(t.Arguments, BriefOf(d.heap, argument))
+		}
+	}
+	if o.Verbose {
+		t.Source = d.sourceAround(f, t.Line, o.Lines)
+	}
+	return t
+}
+
+// sourceAround returns the lines around a line of the frame's script.
+func (d *Dump) sourceAround(f Frame, line, around int) []Line {
+	if f.Script == 0 || around <= 0 || d.heap == nil || line == 0 {
+		return nil
+	}
+	function, err := d.function(f.Call.Function)
+	if err != nil || function.Script != uint64(f.Script) { // an inlined one: only the script matters
+		function = v8.Function{Script: uint64(f.Script)}
+	}
+	lines, err := d.scriptLines(function)
+	script := d.script(function)
+	if err != nil || script.source == nil {
+		return nil
+	}
+	first, _ := script.source.Position(0)
+	var near []Line
+	for i, text := range lines {
+		if n := first + i; n >= line-around && n <= line+around {
+			near = append(near, Line{n, text})
+		}
+	}
+	return near
+}
+
+// WriteText writes the frames, leaf first.
+func (s *StackText) WriteText(w io.Writer) error {
+	var b strings.Builder
+	elided := 0
+	end := func() {
+		switch {
+		case elided == 1:
+			b.WriteString("        (1 internal frame elided)\n")
+		case elided > 1:
+			fmt.Fprintf(&b, "        (%d internal frames elided)\n", elided)
+		}
+		elided = 0
+	}
+	for _, f := range s.Frames {
+		if f.frame.Kind == symbolize.Typed && !s.options.All {
+			elided++
+			continue
+		}
+		end()
+		f.write(&b, s.options)
+	}
+	end()
+	for _, f := range s.Awaiting {
+		f.Kind = "await"
+		f.write(&b, s.options)
+	}
+	switch {
+	case s.Truncated:
+		b.WriteString("        (more frames than are followed)\n")
+	case s.Broken:
+		b.WriteString("        (the stack cannot be followed further)\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// write writes the frame's line, and the requested details.
+func (f *FrameText) write(b *strings.Builder, o StackOptions) {
+	const width = 80
+	kind := f.Kind
+	if f.frame.Kind == symbolize.Builtin {
+		kind = "js"
+	}
+	line := fmt.Sprintf("%-7s %s", kind+":", f.title())
+	if o.All {
+		line = fmt.Sprintf("%12s %12s %s", f.FP, f.PC, f.title())
+		if f.Function != 0 {
+			line += fmt.Sprintf(" (%s)", f.Function)
+		}
+	} else if f.frame.Kind == symbolize.Native {
+		line = shortened(line, width)
+	}
+	b.WriteString(line + "\n")
+	if f.Trouble != "" {
+		fmt.Fprintf(b, "          <bad>: %s\n", f.Trouble)
+	}
+	if o.Verbose {
+		f.writeDetails(b)
+	}
+}
+
+// title names the frame.
+func (f *FrameText) title() string {
+	name := f.Name
+	if f.Construct {
+		name = "new " + name
+	}
+	var notes []string
+	if f.Inlined {
+		notes = append(notes, "inlined")
+	}
+	switch f.frame.Kind {
+	case symbolize.JS:
+		file := cmp.Or(f.File, "evaluated code")
+		if name += " at " + file; f.Line > 0 {
+			name += fmt.Sprintf(" line %d", f.Line)
+		}
+	case symbolize.Builtin:
+		notes = append(notes, "builtin")
+	case symbolize.Typed:
+	default:
+		name = f.nativeName()
+	}
+	if len(notes) > 0 {
+		name += " (" + strings.Join(notes, ", ") + ")"
+	}
+	return name
+}
+
+func (f *FrameText) nativeName() string {
+	switch {
+	case f.Name != "" && f.Module != "":
+		return fmt.Sprintf("%s`%s+0x%x", filepath.Base(f.Module), f.Name, f.Offset)
+	case f.Module != "":
+		return fmt.Sprintf("%s+0x%x", filepath.Base(f.Module), f.Offset)
+	}
+	return f.Name
+}
+
+// writeDetails writes arguments and source, as mdb_v8 does.
+func (f *FrameText) writeDetails(b *strings.Builder) {
+	const margin = "          "
+	if f.frame.Kind == symbolize.JS && f.Line > 0 {
+		what := "posn"
+		if !f.Executing {
+			what = "defined"
+		}
+		fmt.Fprintf(b, "%sfile: %s\n%s%s: line %d column %d\n", margin, f.File, margin, what, f.Line, f.Column)
+	}
+	if f.This != nil {
+		fmt.Fprintf(b, "%sthis: %s (%v)\n", margin, f.This.Address, *f.This)
+	}
+	for i, argument := range f.Arguments {
+		fmt.Fprintf(b, "%sarg%d: %s (%v)\n", margin, i+1, argument.Address, argument)
+	}
+	if f.Count > len(f.Arguments) {
+		fmt.Fprintf(b, "%s(%d more arguments)\n", margin, f.Count-len(f.Arguments))
+	}
+	if len(f.Source) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, l := range f.Source {
+		mark := " "
+		if l.Number == f.Line {
+			mark = ">"
+		}
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%s%s%5d %s", margin, mark, l.Number, l.Text), " ") + "\n")
+	}
+	if len(f.Source) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// Addresses returns the functions that are shown.
+func (s *StackText) Addresses() []v8.Value {
+	var values []v8.Value
+	for _, f := range slices.Concat(s.Frames, s.Awaiting) {
+		if f.Function != 0 {
+			values = append(values, v8.Value(f.Function))
+		}
+	}
+	return values
+}

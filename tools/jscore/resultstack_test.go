@@ -1,0 +1,70 @@
+package jscore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestStacksReadAsMdbPrintedThem shows a program that is stopped in the middle of its
+// calls in the ways of jsstack and jsframe.
+func TestStacksReadAsMdbPrintedThem(t *testing.T) {
+	c := startChain(t, anyVersion, nil)
+	d := dumped(t, c.PID, Options{})
+	thread := d.Threads()[0]
+	plain := textOf(t, d.JSStack(thread, StackOptions{}), nil)
+	like(t, plain, `native: .*
+        \(1 internal frame elided\)
+js:     wait \(builtin\)
+.*js:     new Derived at .*postmortem_stack.js line \d+
+.*js:     (map|sort) \(builtin\).*native: node.node::Start\+0x[0-9a-f]+
+.*`)
+	for _, line := range strings.Split(plain, "\n") {
+		if strings.HasPrefix(line, "native:") && len([]rune(line)) > 80 {
+			t.Errorf("native frame of %d columns: %s", len(line), line)
+		}
+	}
+	all := textOf(t, d.JSStack(thread, StackOptions{All: true}), nil)
+	like(t, all, ` +[0-9a-f]+ +[0-9a-f]+ .* scale at .*postmortem_stack.js line \d+ \([0-9a-f]+\).*`)
+	if strings.Contains(all, "elided") {
+		t.Error("with all frames, some are elided")
+	}
+	verbose := d.JSStack(thread, StackOptions{Verbose: true, Lines: 1, Function: "scale"})
+	like(t, textOf(t, verbose, nil), `js:     scale at .*postmortem_stack.js line (\d+)
+          file: .*postmortem_stack.js
+          posn: line \d+ column \d+
+          this: [0-9a-f]+ \(JSObject: Shape\)
+          arg1: [0-9a-f]+ \(SMI: value = 3\)
+
+            +\d+ .*
+          > +\d+ .*scale\(by\).*
+            +\d+ .*
+
+`)
+	checkFrames(t, d, thread)
+}
+
+// checkFrames looks up each frame that walk jsframe lists by its pointer.
+func checkFrames(t *testing.T, d *Dump, thread Thread) {
+	t.Helper()
+	frames := d.WalkJSFrame(thread)
+	if len(frames.Values) < 10 {
+		t.Fatalf("frames = %d, want ten or more", len(frames.Values))
+	}
+	for _, v := range frames.Values {
+		found, err := d.JSFrame(uint64(v.Address), StackOptions{})
+		if err != nil {
+			t.Errorf("frame %v: %v", v.Address, err)
+			continue
+		}
+		if !slices.ContainsFunc(found.Frames, func(f *FrameText) bool { return f.Name == v.Text }) {
+			t.Errorf("frame %v has no %s: %+v", v.Address, v.Text, found.Frames)
+		}
+	}
+	if _, err := d.JSFrame(0x18, StackOptions{}); err == nil || err.Error() != "no frame there (walk jsframe lists them)" {
+		t.Errorf("error = %v, want that no frame is there", err)
+	}
+	if got := d.JSStack(thread, StackOptions{}).Addresses(); len(got) < len(frames.Values) {
+		t.Errorf("functions = %d, want one for each of %d frames at least", len(got), len(frames.Values))
+	}
+}

@@ -1,0 +1,277 @@
+package jscore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"ustack/symbolize"
+	"ustack/symbolize/v8"
+)
+
+// Bounds on the bytes shown.
+const (
+	DefaultBytes = 64
+	maxBytes     = 1 << 26
+	maxLookBack  = 1 << 20 // bytes before an address in which to search for the object that contains it
+)
+
+// Bytes are the contents of a range of the process's memory.
+type Bytes struct {
+	Address Address `json:"address"`
+	Data    []byte  `json:"data"`            // shorter than requested where memory ends
+	Error   string  `json:"error,omitempty"` // why
+}
+
+// Bytes reads memory, as far as it can be read.
+func (d *Dump) Bytes(address, length uint64) (*Bytes, error) {
+	if length == 0 {
+		length = DefaultBytes
+	}
+	if length > maxBytes {
+		return nil, fmt.Errorf("read %d bytes at %x: more than %d", length, address, maxBytes)
+	}
+	b := &Bytes{Address: Address(address), Data: make([]byte, length)}
+	n, err := d.ReadAt(b.Data, address)
+	if n == 0 && err != nil {
+		return nil, err
+	}
+	if b.Data = b.Data[:n]; err != nil {
+		b.Error = err.Error()
+	}
+	return b, nil
+}
+
+// WriteText writes the bytes as mdb's dump does: sixteen a line, starting at a multiple
+// of sixteen, with a mark above the first.
+func (b *Bytes) WriteText(w io.Writer) error {
+	const width = 16
+	var text strings.Builder
+	start := uint64(b.Address)
+	mark := int(start % width)
+	text.WriteString(dumpHeader(mark))
+	for at := start - uint64(mark); at < start+uint64(len(b.Data)); at += width {
+		var hex, ascii strings.Builder
+		for i := range uint64(width) {
+			if i%4 == 0 {
+				hex.WriteByte(' ')
+			}
+			index := at + i - start
+			if at+i < start || index >= uint64(len(b.Data)) {
+				hex.WriteString("  ")
+				ascii.WriteByte(' ')
+				continue
+			}
+			c := b.Data[index]
+			fmt.Fprintf(&hex, "%02x", c)
+			if c < ' ' || c > '~' {
+				c = '.'
+			}
+			ascii.WriteByte(c)
+		}
+		fmt.Fprintf(&text, "%12x: %s  %s\n", at, hex.String(), strings.TrimRight(ascii.String(), " "))
+	}
+	if b.Error != "" {
+		fmt.Fprintf(&text, "<bad>: %s\n", b.Error)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// dumpHeader numbers the columns and marks one.
+func dumpHeader(mark int) string {
+	const digits = "0123456789abcdef"
+	var hex strings.Builder
+	for i := range len(digits) {
+		if i%4 == 0 {
+			hex.WriteByte(' ')
+		}
+		if i == mark {
+			hex.WriteString(`\/`)
+		} else {
+			hex.WriteString(" " + digits[i:i+1])
+		}
+	}
+	return fmt.Sprintf("%12s  %s  %s\n", "", hex.String(), digits[:mark]+"v"+digits[mark+1:])
+}
+
+// A NodeBuffer says where the bytes of a Buffer, another view or an ArrayBuffer are.
+type NodeBuffer struct {
+	Object  Address `json:"object"`
+	Address Address `json:"address"` // of the bytes; 0 if there are none
+	Length  uint64  `json:"length"`  // in bytes
+	OnHeap  bool    `json:"on_heap"`
+	Bytes   *Bytes  `json:"bytes,omitempty"`
+}
+
+// NodeBuffer finds the bytes of the view or ArrayBuffer v, and reads them if requested.
+func (d *Dump) NodeBuffer(v v8.Value, read bool) (*NodeBuffer, error) {
+	h := d.Heap()
+	o, err := h.Object(v)
+	if err != nil {
+		return nil, err
+	}
+	n := &NodeBuffer{Object: Address(v)}
+	if o.Map.Kind == "JSArrayBuffer" {
+		b, err := h.Buffer(o)
+		if err != nil {
+			return nil, err
+		}
+		n.Address, n.Length = Address(b.Address), b.Length
+	} else {
+		view, err := h.View(o)
+		if err != nil {
+			return nil, err
+		}
+		n.Address, n.Length, n.OnHeap = Address(view.Address), view.Bytes, view.OnHeap
+	}
+	if read && n.Length > 0 && n.Address != 0 {
+		n.Bytes, err = d.Bytes(uint64(n.Address), min(n.Length, maxBytes))
+	}
+	return n, err
+}
+
+// WriteText writes the address, or the bytes.
+func (n *NodeBuffer) WriteText(w io.Writer) error {
+	if n.Bytes != nil {
+		return n.Bytes.WriteText(w)
+	}
+	_, err := fmt.Fprintln(w, n.Address)
+	return err
+}
+
+// Addresses returns where the bytes begin.
+func (n *NodeBuffer) Addresses() []v8.Value { return []v8.Value{v8.Value(n.Address)} }
+
+// Whatis describes what is at an address.
+type Whatis struct {
+	Address Address `json:"address"`
+	Region  string  `json:"region,omitempty"` // the mapping that contains it: "heap", "stack of thread 42", a file
+	Start   Address `json:"start,omitempty"`
+	End     Address `json:"end,omitempty"`
+	Symbol  string  `json:"symbol,omitempty"` // of code or data of a file
+	Object  *Brief  `json:"object,omitempty"` // the V8 object that it is, or that contains it
+	Offset  uint64  `json:"offset,omitempty"` // in that, in bytes
+}
+
+// Whatis finds out what is at an address, tagged or not.
+func (d *Dump) Whatis(v v8.Value) (*Whatis, error) {
+	w := &Whatis{Address: Address(v)}
+	address := uint64(v)
+	region, ok := d.region(address)
+	if !ok {
+		return nil, errors.New("no memory there")
+	}
+	w.Region, w.Start, w.End = d.regionName(region), Address(region.Start), Address(region.End)
+	if p, ok := d.partAt(address); ok {
+		if f := d.native(p, address); f.Name != "" && f.Name != symbolize.Unknown {
+			w.Symbol = f.Name
+		}
+		return w, nil
+	}
+	if d.heap == nil {
+		return w, nil
+	}
+	if o, ok := d.objectAround(address, region.Start); ok {
+		brief := BriefOf(d.heap, o.Ref())
+		w.Object, w.Offset = &brief, address&^3-o.Address
+	}
+	return w, nil
+}
+
+// V8Whatis finds the V8 object that contains an address.
+func (d *Dump) V8Whatis(v v8.Value) (*Whatis, error) {
+	w, err := d.Whatis(v)
+	if err == nil && w.Object == nil {
+		err = errors.New("in no object of V8's that is known")
+	}
+	return w, err
+}
+
+// regionName describes what a region is for.
+func (d *Dump) regionName(r Region) string {
+	if r.File != "" {
+		return r.File
+	}
+	for _, t := range d.threads {
+		if sp := t.Registers.SP; sp >= r.Start && sp < r.End {
+			return fmt.Sprintf("stack of thread %d", t.TID)
+		}
+	}
+	switch {
+	case r.Exec:
+		return "anonymous memory with code"
+	case r.Write:
+		return "anonymous memory"
+	}
+	return "anonymous memory, read-only"
+}
+
+// objectAround returns the object that contains address. It searches backward for a word
+// that is the map of an object which extends to the address.
+func (d *Dump) objectAround(address, lowest uint64) (v8.Object, bool) {
+	const block = 4 << 10
+	at := address &^ 7
+	lowest = max(lowest, at-min(at, maxLookBack))
+	for at >= lowest {
+		first := max(lowest, at-min(at, block))
+		words := make([]byte, at-first+8)
+		n, _ := d.ReadAt(words, first) // search what can be read
+		for i := n &^ 7; i >= 8; i -= 8 {
+			candidate := first + uint64(i) - 8
+			if o, ok := d.objectAt(candidate); ok && d.reaches(o, address) {
+				return o, true
+			}
+		}
+		if first == 0 || first == lowest {
+			break
+		}
+		at = first - 8
+	}
+	return v8.Object{}, false
+}
+
+// objectAt returns the object that begins at an address, if one does.
+func (d *Dump) objectAt(address uint64) (v8.Object, bool) {
+	o, err := d.heap.Object(v8.Ref(address))
+	return o, err == nil && o.Address == address
+}
+
+// reaches reports whether address is inside o.
+func (d *Dump) reaches(o v8.Object, address uint64) bool {
+	form, ok := d.heap.Form(o.Map)
+	if !ok {
+		return address&^7 == o.Address
+	}
+	head := make([]byte, v8.FormHead)
+	n, _ := d.ReadAt(head, o.Address) // Size reports if it is too little
+	return address < o.Address+uint64(form.Size(head[:n]))
+}
+
+// WriteText writes a line for each known fact.
+func (w *Whatis) WriteText(to io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is ", w.Address)
+	switch {
+	case w.Object != nil && w.Offset == 0:
+		fmt.Fprintf(&b, "%v", *w.Object)
+	case w.Object != nil:
+		fmt.Fprintf(&b, "at offset %d in %s (%v)", w.Offset, w.Object.Address, *w.Object)
+	case w.Symbol != "":
+		fmt.Fprintf(&b, "%s", w.Symbol)
+	default:
+		b.WriteString("nothing that is known")
+	}
+	fmt.Fprintf(&b, "\n%sin %s, %s to %s\n", indent, w.Region, w.Start, w.End)
+	_, err := io.WriteString(to, b.String())
+	return err
+}
+
+// Addresses returns the object's address, if there is one.
+func (w *Whatis) Addresses() []v8.Value {
+	if w.Object == nil {
+		return nil
+	}
+	return []v8.Value{v8.Value(w.Object.Address)}
+}

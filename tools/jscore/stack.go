@@ -1,0 +1,307 @@
+package jscore
+
+import (
+	"ustack/symbolize"
+	"ustack/symbolize/unwind"
+	"ustack/symbolize/v8"
+)
+
+// maxFrames bounds a stack: V8's own limit is about 10,000 calls of JavaScript, unless
+// node was configured to allow more.
+const maxFrames = 1 << 17
+
+// A Stack is what a thread was doing.
+type Stack struct {
+	Frames    []Frame // leaf first
+	Awaiting  []Frame // what awaits the function in which the stack began, nearest first: not on any stack
+	Truncated bool    // deeper than is unwound
+	Broken    bool    // it ended where no thread begins
+}
+
+// A Frame is a call on a stack: the function, and where in it the thread is.
+type Frame struct {
+	symbolize.Frame // the function, and where it is defined
+
+	PC uint64 // the next instruction, or the one a call returns to; 0 if it was lost
+	FP uint64 // of the frame; 0 for an inlined function, which has none
+
+	// The rest is for JavaScript frames.
+	ExecutingLine   int // in File, from 1; 0 if not known
+	ExecutingColumn int
+	Inlined         bool // by a compiler, into the function of the next frame that is not inlined
+	Construct       bool // called by new or super; not known for inlined functions, nor for non-classes called by Maglev code
+	HasCall         bool // Call was read: its arguments may be fewer than their count
+	Call            v8.Call
+	Shared          v8.Value // SharedFunctionInfo
+	Script          v8.Value // 0 for a builtin
+	Offset          int      // executing, in UTF-16 code units from the script's start; -1 if not known
+	Generator       v8.Value // of a function that waits, and is on no stack; 0 for others
+	Trouble         error    // what could not be read
+}
+
+// Stack returns the calls on a thread's stack.
+func (d *Dump) Stack(t Thread) Stack {
+	w := d.walk(t)
+	w.findConstructors()
+	w.findAwaiting()
+	return w.stack
+}
+
+// walk unwinds a thread's stack.
+func (d *Dump) walk(t Thread) *walker {
+	w := &walker{Dump: d, thread: t, exit: d.exitFrame(t)}
+	w.at = unwind.Cursor{PC: t.Registers.PC, Regs: t.Registers.General, Known: 1<<unwind.RegisterCount - 1, Leaf: true}
+	w.reached = w.at.SP()
+	for w.step() {
+		if len(w.stack.Frames) >= maxFrames {
+			w.stack.Truncated = true
+			break
+		}
+	}
+	return w
+}
+
+// findConstructors marks the calls made by V8's glue for "new". Maglev code does not use
+// that glue; but a class can be called in no other way.
+func (w *walker) findConstructors() {
+	if w.binary == nil {
+		return
+	}
+	labels := w.binary.FrameTypes
+	l := &w.binary.Layout
+	frames := w.stack.Frames
+	for i := range max(len(frames)-1, 0) {
+		f, caller := &frames[i], frames[i+1]
+		f.Construct = f.HasCall && w.isClass(f.Call.Function)
+		if !f.HasCall || f.Construct || caller.Kind != symbolize.Typed {
+			continue
+		}
+		construct := typedName(labels[l.FrameConstruct], "")
+		fast := typedName(labels[l.FrameFastConstruct], "")
+		label := labelOf(caller.Name)
+		f.Construct = label == construct || l.FrameFastConstruct != 0 && label == fast
+	}
+}
+
+// isClass reports whether a function is a class's constructor; false if class
+// constructors have no type of their own, as in versions of V8 without Maglev.
+func (d *Dump) isClass(function v8.Value) bool {
+	if d.heap == nil || !d.binary.Release.Functions.ClassConstructor {
+		return false
+	}
+	o, err := d.heap.Object(function)
+	return err == nil && o.Map.Type == d.binary.Layout.LastJSFunction
+}
+
+// A walker unwinds one thread's stack.
+//
+// Which frames are V8's is decided by their pc. Native code is unwound by its unwind
+// tables, V8's and other code without tables by frame pointers. Where the chain breaks,
+// unwinding resumes at V8's newest exit frame and marks the gap.
+type walker struct {
+	*Dump
+	thread  Thread
+	at      unwind.Cursor
+	reached uint64 // how far up the stack unwinding has certainly come
+	exit    uint64 // V8's newest exit frame, until it has been reached; 0: none
+	stack   Stack
+
+	frames    []addressRange // V8's, newest first
+	inFrames  bool           // the last of them continues
+	registers []uint64       // of V8 code that was running
+}
+
+// A codeKind classifies the code at an address.
+type codeKind int
+
+const (
+	codeUnknown codeKind = iota // not known to be code
+	codeNative
+	codeMade    // in memory of no file, and V8 is not known
+	codeBuiltin // V8's own functions, compiled into its file
+	codeJIT     // compiled by V8 from JavaScript
+)
+
+// codeAt returns what kind of code is at pc, and in which part of a file.
+func (d *Dump) codeAt(pc uint64) (codeKind, part) {
+	if p, ok := d.partAt(pc); ok {
+		if p.module != d.v8 || d.binary == nil {
+			return codeNative, p
+		}
+		if d.isBuiltin(p, pc) {
+			return codeBuiltin, p
+		}
+		return codeNative, p
+	}
+	r, ok := d.region(pc)
+	switch {
+	case !ok || !r.Exec || r.File != "":
+		return codeUnknown, part{}
+	case d.binary == nil:
+		return codeMade, part{}
+	}
+	return codeJIT, part{}
+}
+
+// isBuiltin reports whether pc, in V8's file, is in one of V8's builtins.
+func (d *Dump) isBuiltin(p part, pc uint64) bool {
+	offset, size := d.binary.Builtins()
+	return pc-p.Start+p.Offset-offset < size
+}
+
+// push adds a frame at the cursor.
+func (w *walker) push(f symbolize.Frame) *Frame {
+	w.stack.Frames = append(w.stack.Frames, Frame{Frame: f, PC: w.at.PC, FP: w.at.FP(), Offset: -1})
+	return &w.stack.Frames[len(w.stack.Frames)-1]
+}
+
+// step pushes one frame, or those that were inlined in one, and moves to its caller; it
+// returns false at the end of the stack.
+func (w *walker) step() bool {
+	kind, p := w.codeAt(w.at.PC)
+	if w.at.PC == 0 && len(w.stack.Frames) > 0 { // the exit frame at which unwinding resumed
+		kind = codeBuiltin
+	}
+	switch kind {
+	case codeNative:
+		w.inFrames = false
+		w.push(w.called(p))
+		return w.leave(p)
+	case codeUnknown:
+		if !w.at.Leaf {
+			return w.leap()
+		}
+		fallthrough
+	case codeMade:
+		w.push(symbolize.Frame{Name: symbolize.Unknown, Offset: w.at.PC})
+		return w.climb()
+	}
+	w.note()
+	return w.stepV8(kind, p)
+}
+
+// native names the machine code at pc.
+func (d *Dump) native(p part, pc uint64) symbolize.Frame { return d.nativeIn(p, pc, pc) }
+
+// called is native for the cursor. A call that never returns may be the last instruction
+// of a function: its return address is then the start of the next function.
+func (w *walker) called(p part) symbolize.Frame {
+	if w.at.Leaf {
+		return w.native(p, w.at.PC)
+	}
+	return w.nativeIn(p, w.at.PC, w.at.PC-1)
+}
+
+// nativeIn names pc by the function that contains within.
+func (d *Dump) nativeIn(p part, pc, within uint64) symbolize.Frame {
+	f := symbolize.Frame{Module: p.Path, Offset: pc - p.Start + p.Offset}
+	if p.module.elf == nil {
+		return f
+	}
+	address, ok := p.module.elf.Address(f.Offset)
+	if !ok {
+		f.Name = symbolize.Unknown
+		return f
+	}
+	f.Offset = address
+	if symbol, ok := p.module.elf.Lookup(address - (pc - within)); ok {
+		f.Name, f.Offset = symbol.Demangled(), address-symbol.Address
+	}
+	return f
+}
+
+// leave moves to the caller of native code: by its file's unwind table, or otherwise by
+// the frame pointer.
+func (w *walker) leave(p part) bool {
+	next, err := w.unwound(p)
+	if err == unwind.ErrOutermost {
+		return false
+	}
+	if err != nil || next.SP() <= w.at.SP() {
+		return w.climb()
+	}
+	if w.exit != 0 && next.SP() > w.exit && w.at.SP() < w.exit && next.FP() != w.exit {
+		return w.leap() // JavaScript frames were skipped
+	}
+	if w.exit != 0 && next.FP() == w.exit {
+		w.exit = 0
+	}
+	w.reached = w.at.SP()
+	w.at = next
+	if kind, _ := w.codeAt(next.PC); kind == codeUnknown {
+		return w.leap()
+	}
+	return true
+}
+
+func (w *walker) unwound(p part) (unwind.Cursor, error) {
+	table, err := p.module.unwindTable()
+	if err != nil {
+		return unwind.Cursor{}, err
+	}
+	address, ok := p.module.elf.Address(w.at.PC - p.Start + p.Offset)
+	if !ok {
+		return unwind.Cursor{}, unwind.ErrNoEntry
+	}
+	return table.Caller(w.at, address, w.word)
+}
+
+// maxFrameBytes bounds the bytes between two frames; threads' stacks are smaller.
+const maxFrameBytes = 16 << 20
+
+// climb moves to the caller by the frame pointer.
+func (w *walker) climb() bool {
+	fp, known := w.at.Get(unwind.BP)
+	if fp == w.exit {
+		w.exit = 0
+	}
+	if !known || fp == 0 || fp&7 != 0 || w.exit != 0 && fp > w.exit {
+		return w.leap()
+	}
+	next, err := w.word(fp)
+	if err != nil {
+		return w.leap()
+	}
+	pc, err := w.word(fp + 8)
+	if err != nil || pc == 0 {
+		return w.leap()
+	}
+	kind, p := w.codeAt(pc)
+	if next <= fp || next-fp > maxFrameBytes {
+		// The outermost frame, or the frame pointer was scratch below it.
+		if w.exit > w.reached {
+			return w.leap()
+		}
+		w.at.Set(pc, fp+16, next)
+		if kind == codeNative || kind == codeBuiltin {
+			w.push(w.called(p))
+		}
+		w.stack.Broken = kind != codeNative
+		return false
+	}
+	if w.exit != 0 && next > w.exit && fp < w.exit {
+		return w.leap() // JavaScript frames were skipped: the frame pointer was scratch
+	}
+	if next == w.exit {
+		w.exit = 0
+	}
+	if kind == codeUnknown {
+		return w.leap()
+	}
+	w.reached = fp
+	w.at.Set(pc, fp+16, next)
+	return true
+}
+
+// leap resumes unwinding at V8's newest exit frame, or ends it.
+func (w *walker) leap() bool {
+	fp := w.exit
+	if fp == 0 || fp <= w.reached {
+		w.stack.Broken = true
+		return false
+	}
+	w.exit = 0
+	w.push(symbolize.Frame{Name: symbolize.Broken})
+	w.at.Set(0, 0, fp)
+	return true
+}

@@ -1,0 +1,192 @@
+package jscore
+
+import (
+	"errors"
+
+	"ustack/symbolize"
+	"ustack/symbolize/v8"
+)
+
+// maxScriptName bounds the characters of a script's name.
+const maxScriptName = 4 << 10
+
+// maxFunctions bounds the functions that are cached: recursive functions are on a stack
+// many times.
+const maxFunctions = 1 << 14
+
+type scriptKey struct {
+	address v8.Value
+	id      int
+}
+
+type script struct {
+	name   string
+	source *v8.Source // nil if it cannot be read
+}
+
+// function reads a JSFunction.
+func (d *Dump) function(function v8.Value) (v8.Function, error) {
+	if !function.IsObject() {
+		return v8.Function{}, errors.New("read frame: it has no function")
+	}
+	if f, ok := d.functions[function]; ok {
+		return f, nil
+	}
+	f, err := v8.ReadFunction(d, d.binary.Layout, function.Address())
+	if err == nil && len(d.functions) < maxFunctions {
+		d.functions[function] = f
+	}
+	return f, err
+}
+
+// script returns the name and lines of a function's script.
+func (d *Dump) script(f v8.Function) script {
+	key := scriptKey{v8.Value(f.Script), f.ScriptID}
+	if s, ok := d.scripts[key]; ok {
+		return s
+	}
+	var s script
+	l := &d.binary.Layout
+	for _, field := range []uint16{l.ScriptName, l.ScriptSourceURL} {
+		if name, err := d.word(key.address.Address() + uint64(field)); err == nil && s.name == "" && d.heap != nil {
+			s.name, _, _ = d.heap.Text(v8.Value(name), maxScriptName) // not a string: no name
+		}
+	}
+	if source, err := v8.ReadScript(d, *l, f.Script, f.ScriptID); err == nil {
+		s.source = &source
+	}
+	d.scripts[key] = s
+	return s
+}
+
+// named returns a function's frame with its name and where it is defined.
+func (d *Dump) named(f v8.Function) symbolize.Frame {
+	frame := symbolize.Frame{Kind: symbolize.JS, Name: f.String()}
+	if f.Script == 0 {
+		frame.Kind, frame.Module = symbolize.Builtin, d.v8.path
+		return frame
+	}
+	s := d.script(f)
+	frame.File = s.name
+	if s.source != nil && f.Start >= 0 {
+		frame.Line, frame.Column = s.source.Position(f.Start)
+	}
+	return frame
+}
+
+// pushNamed pushes a frame of a function.
+func (w *walker) pushNamed(f v8.Function) *Frame {
+	frame := w.push(w.named(f))
+	frame.Script = v8.Value(f.Script)
+	return frame
+}
+
+// pushFunction pushes the frame of a function that runs code of that kind, after the
+// frames of the functions inlined there.
+func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
+	tier, places, trouble := w.places(function, f, kind)
+	last := len(places) - 1
+	for _, p := range places[:max(last, 0)] {
+		w.pushInlined(p, tier)
+	}
+	frame := w.pushNamed(f)
+	frame.Tier, frame.Trouble = tier, trouble
+	if last >= 0 {
+		frame.Shared = places[last].Shared
+		w.execute(frame, f, places[last].Offset)
+	}
+	if w.codes == nil {
+		frame.Call.Function = function
+		return
+	}
+	call, err := w.codes.Call(w.at.FP())
+	frame.Call, frame.HasCall = call, err == nil
+	frame.Trouble = errors.Join(frame.Trouble, err)
+}
+
+// pushInlined pushes a function that has no frame of its own.
+func (w *walker) pushInlined(p v8.Place, tier symbolize.Tier) {
+	f, err := v8.ReadShared(w, w.binary.Layout, p.Shared)
+	frame := w.pushNamed(f)
+	frame.FP, frame.Inlined, frame.Tier, frame.Shared, frame.Trouble = 0, true, tier, p.Shared, err
+	w.execute(frame, f, p.Offset)
+}
+
+// execute records where in its script a frame is.
+func (d *Dump) execute(frame *Frame, f v8.Function, offset int) {
+	frame.Offset = offset
+	if f.Script == 0 || offset < 0 {
+		return
+	}
+	if s := d.script(f); s.source != nil {
+		frame.ExecutingLine, frame.ExecutingColumn = s.source.Position(offset)
+	}
+}
+
+// places returns the source positions of the code of that kind at the cursor: in the
+// functions that are inlined there, innermost first, and in the frame's own.
+func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbolize.Tier, []v8.Place, error) {
+	own := func(offset int) []v8.Place { return []v8.Place{{Shared: w.sharedOf(function), Offset: offset}} }
+	if f.Script == 0 || w.codes == nil {
+		return symbolize.NoTier, own(-1), nil
+	}
+	begun := func(offset int, err error) []v8.Place { // a function that has no position yet is at its start
+		if offset < 0 && err == nil {
+			offset = f.Start
+		}
+		return own(offset)
+	}
+	fp, pc := w.at.FP(), w.at.PC
+	if kind == codeBuiltin && w.codes.IsBaseline(fp) {
+		offset, err := w.atEnd()
+		return symbolize.Baseline, own(offset), err
+	}
+	if kind == codeBuiltin {
+		offset, err := w.codes.Interpreted(fp)
+		return symbolize.Interpreted, begun(offset, err), err
+	}
+	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	if err != nil || !c.Holds(pc) {
+		r, _ := w.region(pc)
+		if c, err = w.codes.At(pc, r.Start); err != nil {
+			return symbolize.Optimized, own(-1), err
+		}
+	}
+	if c.Tier == symbolize.Baseline {
+		if w.at.Leaf {
+			pc++ // of two bytecodes, take the one that begins there
+		}
+		offset, err := w.codes.Baseline(c, fp, pc)
+		return c.Tier, begun(offset, err), err
+	}
+	if c.Builtin {
+		return symbolize.NoTier, own(-1), nil
+	}
+	if !w.at.Leaf {
+		pc-- // within the call
+	}
+	places, err := w.codes.Optimized(c, pc)
+	if len(places) == 0 {
+		places = own(-1)
+	}
+	return c.Tier, places, err
+}
+
+// atEnd returns where in its script a function is whose frame is being torn down by one
+// of V8's builtins. It is -1 if the running builtin is not known.
+func (w *walker) atEnd() (int, error) {
+	kind, p := w.codeAt(w.at.PC)
+	if kind != codeBuiltin || w.called(p).Name != builtinPrefix+"BaselineLeaveFrame" {
+		return -1, nil
+	}
+	return w.codes.Returning(w.at.FP())
+}
+
+// sharedOf returns a function's SharedFunctionInfo, 0 if it cannot be read.
+func (d *Dump) sharedOf(function v8.Value) v8.Value {
+	shared, err := d.word(function.Address() + uint64(d.binary.Layout.FunctionShared))
+	if err != nil {
+		return 0
+	}
+	return v8.Value(shared)
+}

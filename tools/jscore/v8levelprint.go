@@ -1,0 +1,258 @@
+package jscore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ustack/symbolize/v8"
+)
+
+// maxClassDepth bounds the length of a chain of base classes.
+const maxClassDepth = 16
+
+// V8Printed is a V8 object with the known fields of its class and of that class's base
+// classes.
+type V8Printed struct {
+	Brief
+	Classes []PrintedClass `json:"classes"` // the object's own first
+}
+
+// A PrintedClass is a class with the contents of an object's fields.
+type PrintedClass struct {
+	Name   string         `json:"name"`
+	Fields []PrintedField `json:"fields"`
+}
+
+// A PrintedField is a field of an object.
+type PrintedField struct {
+	At    Address `json:"at"` // untagged
+	Name  string  `json:"name"`
+	Word  Address `json:"word"`
+	Value *Brief  `json:"value,omitempty"` // of a field that holds a value
+	Raw   string  `json:"raw,omitempty"`   // of any other field
+}
+
+// V8Print reads the fields of the object v, or shows v as a small integer.
+func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
+	h := d.Heap()
+	p := &V8Printed{Brief: BriefOf(h, v)}
+	if p.Kind == "SMI" {
+		return p, nil
+	}
+	o, err := h.Object(v.Strong())
+	if err != nil {
+		return nil, err
+	}
+	if o.Map.Kind == "" {
+		return p, nil
+	}
+	classes := d.v8Classes()
+	for name := o.Map.Kind; name != "" && len(p.Classes) < maxClassDepth; {
+		at := slices.IndexFunc(classes, func(c v8.Class) bool { return c.Name == name })
+		if at < 0 {
+			break
+		}
+		printed := PrintedClass{Name: name, Fields: []PrintedField{}}
+		for _, f := range classes[at].Fields {
+			if within(o, f) {
+				printed.Fields = append(printed.Fields, d.field(o, f))
+			}
+		}
+		p.Classes = append(p.Classes, printed)
+		name = classes[at].Parent
+	}
+	return p, nil
+}
+
+// within reports whether o has a field that objects of its class may lack: a function's
+// prototype, and the embedder's fields of an object that is not an embedder's.
+func within(o v8.Object, f v8.ClassField) bool {
+	if f.Name == "internal_fields" && o.Map.Kind != "JSApiObject" {
+		return false
+	}
+	return o.Map.Size == 0 || f.Offset < o.Map.Size
+}
+
+func (d *Dump) field(o v8.Object, f v8.ClassField) PrintedField {
+	p := PrintedField{At: Address(o.Address + uint64(f.Offset)), Name: f.Name}
+	var b [8]byte
+	if _, err := d.ReadAt(b[:f.Size()], uint64(p.At)); err != nil {
+		p.Raw = "<bad>"
+		return p
+	}
+	word := binary.LittleEndian.Uint64(b[:])
+	p.Word = Address(word)
+	switch brief := BriefOf(d.Heap(), v8.Value(word)); {
+	case f.Type == "double":
+		p.Raw = formatNumber(math.Float64frombits(word))
+	case f.Raw() || f.Type == "" && brief.Kind == "<bad>":
+		p.Raw = strconv.FormatUint(word, 10)
+	default:
+		p.Value = &brief
+	}
+	return p
+}
+
+// WriteText writes the object as mdb_v8's v8print does: each class around its base class.
+func (p *V8Printed) WriteText(w io.Writer) error {
+	if len(p.Classes) == 0 {
+		_, err := fmt.Fprintf(w, "%v\n", p.Brief)
+		return err
+	}
+	return writeClasses(w, p.Address, p.Classes, "")
+}
+
+// writeClasses writes the first of the classes with the rest inside it. Classes without
+// fields share a line.
+func writeClasses(w io.Writer, address Address, classes []PrintedClass, margin string) error {
+	names := []string{classes[0].Name}
+	for len(classes[0].Fields) == 0 && len(classes) > 1 {
+		classes = classes[1:]
+		names = append(names, classes[0].Name)
+	}
+	_, err := fmt.Fprintf(w, "%s%s %s {\n", margin, address, strings.Join(names, " < "))
+	if len(classes) > 1 {
+		err = errors.Join(err, writeClasses(w, address, classes[1:], margin+indent))
+	}
+	for _, f := range classes[0].Fields {
+		text := fmt.Sprintf("%s (%v)", f.Word, f.Value)
+		if f.Value == nil {
+			text = f.Raw
+		}
+		_, writeErr := fmt.Fprintf(w, "%s%s%s %s = %s\n", margin, indent, f.At, f.Name, text)
+		err = errors.Join(err, writeErr)
+	}
+	_, endErr := fmt.Fprintf(w, "%s}\n", margin)
+	return errors.Join(err, endErr)
+}
+
+// V8Classes are the known classes of the program's V8.
+type V8Classes struct {
+	Classes []v8.Class
+}
+
+// MarshalJSON writes the list.
+func (c *V8Classes) MarshalJSON() ([]byte, error) {
+	type field struct {
+		Name   string `json:"name"`
+		Offset int    `json:"offset"`
+		Type   string `json:"type,omitempty"`
+	}
+	type class struct {
+		Name   string  `json:"name"`
+		Parent string  `json:"parent,omitempty"`
+		Fields []field `json:"fields"`
+	}
+	list := make([]class, len(c.Classes))
+	for i, from := range c.Classes {
+		list[i] = class{from.Name, from.Parent, make([]field, len(from.Fields))}
+		for j, f := range from.Fields {
+			list[i].Fields[j] = field(f)
+		}
+	}
+	return json.Marshal(list)
+}
+
+// WriteText writes the names, one per line; a single class with its fields.
+func (c *V8Classes) WriteText(w io.Writer) error {
+	var err error
+	for _, class := range c.Classes {
+		if len(c.Classes) > 1 {
+			_, err = fmt.Fprintln(w, class.Name)
+			continue
+		}
+		_, err = fmt.Fprintf(w, "%s", class.Name)
+		if class.Parent != "" {
+			_, err = fmt.Fprintf(w, " < %s", class.Parent)
+		}
+		fmt.Fprintln(w)
+		for _, f := range class.Fields {
+			_, err = fmt.Fprintf(w, "%6d  %-32s %s\n", f.Offset, f.Name, f.Type)
+		}
+	}
+	return err
+}
+
+// v8Classes returns the known classes of the process's V8, by name.
+func (d *Dump) v8Classes() []v8.Class {
+	if d.classes == nil {
+		d.classes = d.binary.Classes()
+	}
+	return d.classes
+}
+
+// V8Classes returns all classes, or the one of that name; only that class's field if
+// field is given.
+func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
+	if d.binary == nil {
+		return nil, v8.ErrNotV8
+	}
+	classes := d.v8Classes()
+	if name == "" {
+		return &V8Classes{classes}, nil
+	}
+	at := slices.IndexFunc(classes, func(c v8.Class) bool { return c.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("find class %s: V8 %v has none that is known (v8classes lists them)", name, d.binary.Version)
+	}
+	c := classes[at]
+	if field == "" {
+		return &V8Classes{[]v8.Class{c}}, nil
+	}
+	c.Fields = slices.DeleteFunc(slices.Clone(c.Fields), func(f v8.ClassField) bool { return f.Name != field })
+	if len(c.Fields) == 0 {
+		return nil, fmt.Errorf("find field %s of class %s: none is known (v8field %s lists them)", field, name, name)
+	}
+	return &V8Classes{[]v8.Class{c}}, nil
+}
+
+// Numbered are numbers with V8's names: of instance types, or of frame types.
+type Numbered []NumberedName
+
+// A NumberedName is a number with V8's names for it.
+type NumberedName struct {
+	Number int    `json:"number"`
+	Name   string `json:"name,omitempty"`
+	Class  string `json:"class,omitempty"`
+}
+
+// WriteText writes a line for each number.
+func (n Numbered) WriteText(w io.Writer) error {
+	for _, t := range n {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%5d  %-40s %s", t.Number, t.Name, t.Class), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// V8Types returns the known instance types of the program's V8.
+func (d *Dump) V8Types() (Numbered, error) {
+	if d.binary == nil {
+		return nil, v8.ErrNotV8
+	}
+	list := Numbered{}
+	for _, t := range d.binary.InstanceTypes() {
+		list = append(list, NumberedName{int(t.Number), t.Name, t.Class})
+	}
+	return list, nil
+}
+
+// V8FrameTypes returns the frame types of the program's V8.
+func (d *Dump) V8FrameTypes() (Numbered, error) {
+	if d.binary == nil {
+		return nil, v8.ErrNotV8
+	}
+	list := Numbered{}
+	for _, t := range d.binary.FrameKinds() {
+		list = append(list, NumberedName{Number: t.Number, Name: t.Name})
+	}
+	return list, nil
+}
