@@ -13,7 +13,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/tools/addonlat"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 	"ustack/tools/quantize"
 )
 
@@ -170,7 +170,7 @@ func key(k *addonlat.Kind) string {
 	if len(k.Stack) > 0 {
 		return ""
 	}
-	return flamegraph.Label(symbolize.Frame{Name: k.Key})
+	return profile.Label(symbolize.Frame{Name: k.Key})
 }
 
 // name is a kind's key or stack on one line.
@@ -202,7 +202,7 @@ func stack(frames []symbolize.Frame) []string {
 		if f.Kind == symbolize.Native && f.Name != "" && f.Module != "" {
 			f.Name = path.Base(f.Module) + "`" + f.Name
 		}
-		lines[i] = flamegraph.Label(f)
+		lines[i] = profile.Label(f)
 	}
 	return lines
 }

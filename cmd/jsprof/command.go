@@ -12,9 +12,9 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/loader"
-	"ustack/tools/flamegraph"
 	"ustack/tools/jsprof"
 	"ustack/tools/outfile"
+	"ustack/tools/profile"
 )
 
 // flags are the command's own flags, besides those that are jsprof's options.
@@ -69,15 +69,15 @@ const jsonFormat = "json"
 
 func formats() []string {
 	var names []string
-	for _, f := range flamegraph.Formats {
+	for _, f := range profile.Formats {
 		names = append(names, f.Name)
 	}
 	return names
 }
 
 // check reports arguments that make no sense, before anything is attached.
-func (f *flags) check() (flamegraph.Format, error) {
-	var none flamegraph.Format
+func (f *flags) check() (profile.Format, error) {
+	var none profile.Format
 	switch {
 	case f.jsprof.Hz < 1:
 		return none, cli.Usagef("frequency %d is not above 0", f.jsprof.Hz)
@@ -91,22 +91,22 @@ func (f *flags) check() (flamegraph.Format, error) {
 	if _, err := regexp.Compile(f.present.filter); err != nil {
 		return none, cli.Usagef("--filter: %v", err)
 	}
-	if _, err := new(flamegraph.Profile).Thread(f.present.thread); err != nil {
+	if _, err := new(profile.Profile).Thread(f.present.thread); err != nil {
 		return none, cli.Usagef("--thread: %v", err)
 	}
 	return f.chosen()
 }
 
 // chosen returns the format to write.
-func (f *flags) chosen() (flamegraph.Format, error) {
-	format, err := flamegraph.Formats[0], error(nil)
+func (f *flags) chosen() (profile.Format, error) {
+	format, err := profile.Formats[0], error(nil)
 	switch {
 	case f.json:
-		format, err = flamegraph.Lookup(jsonFormat)
+		format, err = profile.Lookup(jsonFormat)
 	case f.format != "":
-		format, err = flamegraph.Lookup(f.format)
+		format, err = profile.Lookup(f.format)
 	case f.output != "":
-		format, err = flamegraph.FormatOf(f.output)
+		format, err = profile.FormatOf(f.output)
 	}
 	if err != nil {
 		return format, cli.Usagef("%v", err)
@@ -119,7 +119,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	show := func(p *flamegraph.Profile) error { return f.print(cmd.OutOrStdout(), format, p) }
+	show := func(p *profile.Profile) error { return f.print(cmd.OutOrStdout(), format, p) }
 	switch { // what cannot work later is an error now, so that no profile is lost
 	case f.output != "":
 		file, err := outfile.Open(f.output, outfile.Options{})
@@ -127,14 +127,14 @@ func (f *flags) run(cmd *cobra.Command) error {
 			return err
 		}
 		defer file.Close()
-		show = func(p *flamegraph.Profile) error { return f.save(file, format, p) }
+		show = func(p *profile.Profile) error { return f.save(file, format, p) }
 	case f.http != "":
 		listener, err := listen(f.http)
 		if err != nil {
 			return err
 		}
 		defer listener.Close()
-		show = func(p *flamegraph.Profile) error { return serve(cmd.Context(), listener, f.http, p) }
+		show = func(p *profile.Profile) error { return serve(cmd.Context(), listener, f.http, p) }
 	}
 	if err := f.targets.Permitted(cmd); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 }
 
 // profile samples, prints messages meanwhile, and returns what is to be shown.
-func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*flamegraph.Profile, error) {
+func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.Profile, error) {
 	o := f.jsprof
 	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
 	o.All, o.Command = f.targets.All, f.targets.Command
@@ -192,11 +192,11 @@ func (f *flags) announce(messages *cli.Messages, hz int) {
 	messages.Started(f.duration, "Sampling %v at %d Hz.", &f.targets, hz)
 }
 
-func (f *flags) print(stdout io.Writer, format flamegraph.Format, p *flamegraph.Profile) error {
-	return format.Write(stdout, p, flamegraph.Options{MinPercent: f.present.percent, Color: cli.Color(stdout)})
+func (f *flags) print(stdout io.Writer, format profile.Format, p *profile.Profile) error {
+	return format.Write(stdout, p, profile.Options{MinPercent: f.present.percent, Color: cli.Color(stdout)})
 }
 
-func (f *flags) save(file *outfile.File, format flamegraph.Format, p *flamegraph.Profile) error {
-	o := flamegraph.Options{MinPercent: f.present.percent}
+func (f *flags) save(file *outfile.File, format profile.Format, p *profile.Profile) error {
+	o := profile.Options{MinPercent: f.present.percent}
 	return file.Write(func(w io.Writer) error { return format.Write(w, p, o) })
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"ustack/cmd/internal/cli"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // Limits for each client, so that a slow or hostile one can neither hold a
@@ -48,7 +48,7 @@ func listen(addr string) (net.Listener, error) {
 
 // serve serves pprof's web pages about p until ctx is done. addr is the value
 // of --http for which listener was opened.
-func serve(ctx context.Context, listener net.Listener, addr string, p *flamegraph.Profile) error {
+func serve(ctx context.Context, listener net.Listener, addr string, p *profile.Profile) error {
 	pages, err := pprofPages(p)
 	if err != nil {
 		return fmt.Errorf("serve the profile: %w", err)

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/google/pprof/driver"
-	"github.com/google/pprof/profile"
+	pprof "github.com/google/pprof/profile"
 
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // served are those of pprof's pages that need only the profile. The others open
@@ -22,7 +22,7 @@ var served = []string{"/", "/download", "/flamegraph", "/graph", "/peek", "/top"
 const hideUnserved = "<style>#list, #disasm, #config, #action-source, #action-source-tab { display: none !important; }</style>"
 
 // pprofPages returns pprof's pages about p by path. No page opens a file.
-func pprofPages(p *flamegraph.Profile) (map[string]http.Handler, error) {
+func pprofPages(p *profile.Profile) (map[string]http.Handler, error) {
 	// pprof reads its settings before each page. In this process, their path is
 	// one at which no file can exist.
 	if err := os.Setenv("XDG_CONFIG_HOME", os.DevNull); err != nil {
@@ -54,16 +54,16 @@ func pprofPages(p *flamegraph.Profile) (map[string]http.Handler, error) {
 }
 
 // A fetcher gives pprof this profile, whatever it requests.
-type fetcher struct{ profile *profile.Profile }
+type fetcher struct{ profile *pprof.Profile }
 
-func (f fetcher) Fetch(string, time.Duration, time.Duration) (*profile.Profile, string, error) {
+func (f fetcher) Fetch(string, time.Duration, time.Duration) (*pprof.Profile, string, error) {
 	return f.profile, "", nil
 }
 
 // symbols keeps a profile's names: pprof's own symbolizer would read binaries.
 type symbols struct{}
 
-func (symbols) Symbolize(string, driver.MappingSources, *profile.Profile) error { return nil }
+func (symbols) Symbolize(string, driver.MappingSources, *pprof.Profile) error { return nil }
 
 // objects opens no binary, whatever path pprof requests.
 type objects struct{}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"ustack/cmd/internal/cli"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // A presentation says which part of a profile is shown.
@@ -78,7 +78,7 @@ func names(threads []thread) string {
 }
 
 // apply returns the part of p to show. It is an error if nothing matches.
-func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) {
+func (s presentation) apply(p *profile.Profile) (*profile.Profile, error) {
 	if !s.internal {
 		p = p.WithoutTyped()
 	}
@@ -106,7 +106,7 @@ func (s presentation) apply(p *flamegraph.Profile) (*flamegraph.Profile, error) 
 }
 
 // sampled returns the threads with samples in p.
-func sampled(p *flamegraph.Profile) []thread {
+func sampled(p *profile.Profile) []thread {
 	var threads []thread
 	for _, s := range p.Stacks {
 		threads = append(threads, thread{strconv.Itoa(s.TID), s.Thread})

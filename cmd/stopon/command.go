@@ -16,8 +16,8 @@ import (
 	"ustack/cmd/internal/cli"
 	"ustack/tools/check"
 	"ustack/tools/core"
-	"ustack/tools/flamegraph"
 	"ustack/tools/jsprof"
+	"ustack/tools/profile"
 	"ustack/tools/stopon"
 )
 
@@ -326,5 +326,5 @@ func (f *flags) profile(ctx context.Context, h *stopon.Hit, d time.Duration) err
 	if f.json {
 		out = os.Stderr
 	}
-	return flamegraph.Formats[0].Write(out, p.WithoutTyped().Merge(), flamegraph.Options{})
+	return profile.Formats[0].Write(out, p.WithoutTyped().Merge(), profile.Options{})
 }

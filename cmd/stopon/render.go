@@ -10,7 +10,7 @@ import (
 	"unicode/utf16"
 
 	"ustack/symbolize"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 	"ustack/tools/stopon"
 )
 
@@ -76,7 +76,7 @@ func commandLine(h *stopon.Hit) string {
 // line formats a frame as DTrace did, file`function, and a JavaScript frame
 // with its place.
 func line(f symbolize.Frame) string {
-	label := flamegraph.Label(f)
+	label := profile.Label(f)
 	if f.Kind == symbolize.JS || f.Module == "" || f.Name == "" {
 		return label
 	}

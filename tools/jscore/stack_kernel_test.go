@@ -13,9 +13,9 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
 	"ustack/tools/jscore"
 	"ustack/tools/jsprof"
+	"ustack/tools/profile"
 )
 
 // below returns the frames that call the function leaf: they no longer differ from sample
@@ -25,7 +25,7 @@ func below(frames []symbolize.Frame) []symbolize.Frame {
 }
 
 // seen returns the stack that the kernel's unwinder has seen most often in a process.
-func seen(p *flamegraph.Profile, pid int) []symbolize.Frame {
+func seen(p *profile.Profile, pid int) []symbolize.Frame {
 	counts := make(map[string]uint64)
 	var most []symbolize.Frame
 	best := uint64(0)
@@ -80,7 +80,7 @@ func TestKernelSeesTheSameStack(t *testing.T) {
 }
 
 // sample lets stopped processes run until each has been sampled, and stops them.
-func sample(t *testing.T, pids []int) *flamegraph.Profile {
+func sample(t *testing.T, pids []int) *profile.Profile {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // look is the time between two reads of the kernel's statistics: long enough that
@@ -51,7 +51,7 @@ func benchmarkSamples(b *testing.B, node string, e effort, t *table) {
 			}
 			target := nodetest.Start(b, node, o)
 			var times []float64
-			var p *flamegraph.Profile
+			var p *profile.Profile
 			for b.Loop() {
 				times, p = timeSamples(b, target, e.window)
 			}
@@ -85,7 +85,7 @@ func depthFor(b *testing.B, node string, frames int) int {
 }
 
 // javascriptFrames returns the median sample's number of JavaScript frames.
-func javascriptFrames(p *flamegraph.Profile) float64 {
+func javascriptFrames(p *profile.Profile) float64 {
 	var depths []float64
 	for _, s := range p.Stacks {
 		depth := float64(len(javascript(s.Frames)))
@@ -98,7 +98,7 @@ func javascriptFrames(p *flamegraph.Profile) float64 {
 
 // timeSamples samples the target at 99 Hz and returns the mean time of a sample, in
 // µs, for each read but the first, during which the kernel's name cache is still empty.
-func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([]float64, *flamegraph.Profile) {
+func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([]float64, *profile.Profile) {
 	b.Helper()
 	s, err := open(Options{PIDs: []int{target.PID}, Hz: defaultHz})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/symbolize"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 	"ustack/tools/ustack"
 )
 
@@ -100,21 +100,21 @@ func (c *collector) drain() error {
 }
 
 // profile returns everything that was sampled. Sampling must have stopped.
-func (c *collector) profile() (*flamegraph.Profile, error) {
+func (c *collector) profile() (*profile.Profile, error) {
 	if err := errors.Join(c.events.Flush(), c.drain()); err != nil {
 		return nil, err
 	}
 	objects := &c.session.objects
-	p := &flamegraph.Profile{
+	p := &profile.Profile{
 		Lost:      c.count(objects.Lost),
 		Truncated: c.count(objects.Truncated),
 	}
 	for _, id := range c.session.table.Identities() {
-		p.Processes = append(p.Processes, flamegraph.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
+		p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
 	}
 	if c.other > 0 {
 		p.Samples += c.other
-		p.Stacks = append(p.Stacks, flamegraph.Stack{Count: c.other, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
+		p.Stacks = append(p.Stacks, profile.Stack{Count: c.other, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
 		if c.session.o.Warn != nil {
 			c.session.o.Warn(fmt.Errorf("more than %d distinct stacks: %d samples of others are together as [other stacks]", maxStacks, c.other))
 		}
@@ -126,7 +126,7 @@ func (c *collector) profile() (*flamegraph.Profile, error) {
 		frames, unknown := c.session.table.Frames(s.Stack)
 		p.Samples += s.count
 		p.UnknownFrames += s.count * uint64(unknown)
-		p.Stacks = append(p.Stacks, flamegraph.Stack{
+		p.Stacks = append(p.Stacks, profile.Stack{
 			Count: s.count, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: frames,
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"ustack/symbolize/process"
 	"ustack/symbolize/v8"
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 const anyVersion = "22.23.3" // for tests that do not depend on the version
@@ -27,7 +27,7 @@ func spin(t *testing.T) *nodetest.Target {
 }
 
 // named counts the samples that have a JavaScript frame of that name.
-func named(p *flamegraph.Profile, name string) (samples uint64) {
+func named(p *profile.Profile, name string) (samples uint64) {
 	for _, s := range p.Stacks {
 		for _, f := range s.Frames {
 			if f.Name == name {
@@ -49,7 +49,7 @@ func TestNamesSurviveTargetsExit(t *testing.T) {
 			target.Stop()
 		}
 	}
-	p := profile(t, o) // ends when the target does
+	p := takeProfile(t, o) // ends when the target does
 	if got := named(p, "node::Start"); got < 20 {
 		t.Errorf("samples from node::Start = %d, want 20 or more", got)
 	}
@@ -67,7 +67,7 @@ func TestStoppedTargetTakesNoSamples(t *testing.T) {
 	nodetest.NothingLeft(t, programs...)
 	target := spin(t)
 	target.Signal(syscall.SIGSTOP)
-	p := profile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
+	p := takeProfile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
 	if p.Samples > 2 { // one may be in progress
 		t.Errorf("samples of a stopped process = %d, want none", p.Samples)
 	}
@@ -123,7 +123,7 @@ func TestWrongPIDIsSaid(t *testing.T) {
 }
 
 // warnings runs jsprof for some samples and returns its warnings.
-func warnings(t *testing.T, pid int) (*flamegraph.Profile, []error) {
+func warnings(t *testing.T, pid int) (*profile.Profile, []error) {
 	t.Helper()
 	const enough = 100
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -12,7 +12,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 	"ustack/tools/ustack"
 )
 
@@ -41,7 +41,7 @@ const defaultHz = 99 // out of step with work that repeats every 10 ms
 
 // Run samples until the duration is over, ctx is done or the last target has ended,
 // and returns the profile. It is not an error if ctx is done.
-func Run(ctx context.Context, o Options) (*flamegraph.Profile, error) {
+func Run(ctx context.Context, o Options) (*profile.Profile, error) {
 	if o.Hz == 0 {
 		o.Hz = defaultHz
 	}
@@ -132,7 +132,7 @@ func (s *session) close() error {
 	return errors.Join(errs...)
 }
 
-func (s *session) run(ctx context.Context) (*flamegraph.Profile, error) {
+func (s *session) run(ctx context.Context) (*profile.Profile, error) {
 	if err := s.targets.Add(); err != nil {
 		return nil, err
 	}

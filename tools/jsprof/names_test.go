@@ -10,7 +10,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // matrix reports whether to test every combination: that is for `make test-matrix`,
@@ -49,15 +49,15 @@ func TestAwkwardNames(t *testing.T) {
 
 // stacksOfKinds profiles names.js until each kind is on a stack, for a few minutes
 // at most.
-func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []flamegraph.Stack {
+func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []profile.Stack {
 	t.Helper()
 	missing := make(map[string]bool)
 	for _, kind := range kinds {
 		missing[kind.Wrapper] = true
 	}
-	var stacks []flamegraph.Stack
+	var stacks []profile.Stack
 	for deadline := time.Now().Add(3 * time.Minute); len(missing) > 0 && time.Now().Before(deadline); {
-		p := profile(t, Options{PIDs: []int{pid}, Duration: 5 * time.Second, Hz: 997})
+		p := takeProfile(t, Options{PIDs: []int{pid}, Duration: 5 * time.Second, Hz: 997})
 		stacks = append(stacks, p.Stacks...)
 		for _, s := range p.Stacks {
 			if !slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool { return f.Name == "spin" }) {
@@ -134,7 +134,7 @@ func TestStacksAreWhole(t *testing.T) {
 }
 
 // checkWhole fails unless that percentage of a main thread's stacks is complete.
-func checkWhole(t *testing.T, p *flamegraph.Profile, pid int, percent float64) {
+func checkWhole(t *testing.T, p *profile.Profile, pid int, percent float64) {
 	t.Helper()
 	var all, whole uint64
 	broken := make(map[string]uint64)

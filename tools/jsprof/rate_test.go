@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // cpuTime returns how long the first thread of process pid has run.
@@ -42,7 +42,7 @@ func TestSamplesStandForTheTimeThatWasUsed(t *testing.T) {
 			defer cancel()
 			before := cpuTime(t, target.PID)
 			started, ended := make(chan struct{}), make(chan struct{})
-			var p *flamegraph.Profile
+			var p *profile.Profile
 			var err error
 			go func() {
 				defer close(ended)

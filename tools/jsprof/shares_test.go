@@ -10,7 +10,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // shareForms are the ways in which shares.js calls the functions whose shares are
@@ -61,7 +61,7 @@ func testShares(t *testing.T, version, form string) {
 	}
 }
 
-func checkShares(t *testing.T, p *flamegraph.Profile, pid int, truth nodetest.Shares) {
+func checkShares(t *testing.T, p *profile.Profile, pid int, truth nodetest.Shares) {
 	t.Helper()
 	counts := make([]uint64, len(truth.Functions))
 	var all uint64

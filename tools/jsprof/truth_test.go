@@ -15,20 +15,20 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // programs are the BPF programs that must not be left behind.
 var programs = []string{"on_sample", "on_exec"}
 
-// profile runs jsprof for a while and fails the test if anything goes wrong.
-func profile(t *testing.T, o Options) *flamegraph.Profile {
+// takeProfile runs jsprof for a while and fails the test if anything goes wrong.
+func takeProfile(t *testing.T, o Options) *profile.Profile {
 	t.Helper()
 	return profileUntil(t, o, math.MaxUint64)
 }
 
 // profileUntil runs jsprof until it has that many samples, or as long as o says.
-func profileUntil(t *testing.T, o Options, samples uint64) *flamegraph.Profile {
+func profileUntil(t *testing.T, o Options, samples uint64) *profile.Profile {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -56,7 +56,7 @@ func profileUntil(t *testing.T, o Options, samples uint64) *flamegraph.Profile {
 
 // profileVersions runs a program on every version at the same time, for an average of
 // each samples per version.
-func profileVersions(t *testing.T, program string, each int) (*flamegraph.Profile, []*nodetest.Target) {
+func profileVersions(t *testing.T, program string, each int) (*profile.Profile, []*nodetest.Target) {
 	t.Helper()
 	nodetest.NothingLeft(t, programs...)
 	var targets []*nodetest.Target
@@ -125,7 +125,7 @@ func expected(calls []nodetest.Call, got []call) []call {
 
 // common returns the most frequent JavaScript stack of thread pid, one of the stacks
 // that have it, its number of samples, and the number of all samples.
-func common(p *flamegraph.Profile, pid int) (calls []call, stack flamegraph.Stack, count, all uint64) {
+func common(p *profile.Profile, pid int) (calls []call, stack profile.Stack, count, all uint64) {
 	counts := make(map[string]uint64)
 	for _, s := range p.Stacks {
 		if s.TID != pid {

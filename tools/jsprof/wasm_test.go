@@ -12,7 +12,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
-	"ustack/tools/flamegraph"
+	"ustack/tools/profile"
 )
 
 // wasmForms are the ways in which wasm.js creates and calls its modules.
@@ -90,7 +90,7 @@ func TestWasmSharesAreTrue(t *testing.T) {
 
 // checkWasm checks the shares of a process's functions, and fails if WebAssembly code
 // has no name.
-func checkWasm(t *testing.T, p *flamegraph.Profile, pid int, functions []wasmShare) {
+func checkWasm(t *testing.T, p *profile.Profile, pid int, functions []wasmShare) {
 	t.Helper()
 	counts := make([]uint64, len(functions))
 	var all, other, nameless uint64
@@ -130,7 +130,7 @@ func checkWasm(t *testing.T, p *flamegraph.Profile, pid int, functions []wasmSha
 
 // checkTier fails unless nine tenths of the frames of a process's function are of
 // that tier.
-func checkTier(t *testing.T, p *flamegraph.Profile, pid int, name string, tier symbolize.Tier) {
+func checkTier(t *testing.T, p *profile.Profile, pid int, name string, tier symbolize.Tier) {
 	t.Helper()
 	counts := map[symbolize.Tier]uint64{}
 	var all uint64

@@ -11,7 +11,7 @@ func TestImportsGoOneWay(t *testing.T) {
 		"ustack/cmd/jsprof":              {"fmt", "ustack/tools/jsprof", "ustack/cmd/internal/cli"},
 		"ustack/tools/jsprof":            {"ustack/tools/ustack", "ustack/bpf", "ustack/tools/jsprof/internal/x"},
 		"ustack/tools/stopon":            {"ustack/tools/jsprof"},
-		"ustack/tools/flamegraph":        {"ustack/symbolize", "ustack/tools/jsprof"},
+		"ustack/tools/profile":           {"ustack/symbolize", "ustack/tools/jsprof"},
 		"ustack/loader":                  {"ustack/bpf"},
 		"ustack/bpf":                     {"github.com/cilium/ebpf"},
 		"ustack/symbolize/v8":            {"ustack/symbolize", "ustack/symbolize/elfsym", "ustack/cmd/jsprof"},
@@ -29,7 +29,7 @@ func TestImportsGoOneWay(t *testing.T) {
 		"ustack/loader must not import ustack/bpf",
 		"ustack/somewhere/of/its/own must not import ustack/symbolize",
 		"ustack/symbolize/v8 must not import ustack/cmd/jsprof",
-		"ustack/tools/flamegraph must not import ustack/tools/jsprof",
+		"ustack/tools/profile must not import ustack/tools/jsprof",
 		"ustack/tools/stopon must not import ustack/tools/jsprof",
 		"ustack/tools/ustack must not import ustack/testdata/nodetest",
 	}

@@ -1,4 +1,4 @@
-package flamegraph
+package profile
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/pprof/profile"
+	pprof "github.com/google/pprof/profile"
 
 	"ustack/symbolize"
 )
@@ -25,17 +25,17 @@ func writePprof(w io.Writer, p *Profile, _ Options) error {
 // Pprof returns p as a pprof profile. A function's line is the one that defines
 // it. A function without a name has its place in its name, since pprof's
 // reports merge functions with equal names.
-func (p *Profile) Pprof() *profile.Profile {
+func (p *Profile) Pprof() *pprof.Profile {
 	b := pprofBuilder{
-		out: &profile.Profile{
-			SampleType:        []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+		out: &pprof.Profile{
+			SampleType:        []*pprof.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
 			DefaultSampleType: "cpu",
-			PeriodType:        &profile.ValueType{Type: "cpu", Unit: "nanoseconds"},
+			PeriodType:        &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"},
 			Period:            p.period().Nanoseconds(),
 			DurationNanos:     p.Duration.Nanoseconds(),
 		},
-		locations: map[symbolize.Frame]*profile.Location{},
-		mappings:  map[string]*profile.Mapping{},
+		locations: map[symbolize.Frame]*pprof.Location{},
+		mappings:  map[string]*pprof.Mapping{},
 	}
 	if !p.Start.IsZero() {
 		b.out.TimeNanos = p.Start.UnixNano()
@@ -93,13 +93,13 @@ func (p *Profile) period() time.Duration {
 }
 
 type pprofBuilder struct {
-	out       *profile.Profile
-	locations map[symbolize.Frame]*profile.Location
-	mappings  map[string]*profile.Mapping
+	out       *pprof.Profile
+	locations map[symbolize.Frame]*pprof.Location
+	mappings  map[string]*pprof.Mapping
 }
 
 func (b *pprofBuilder) sample(s Stack) {
-	sample := &profile.Sample{
+	sample := &pprof.Sample{
 		Value: []int64{int64(s.Count), int64(s.Count) * b.out.Period}[:len(b.out.SampleType)],
 		NumLabel: map[string][]int64{
 			"pid": {int64(s.PID)},
@@ -115,11 +115,11 @@ func (b *pprofBuilder) sample(s Stack) {
 	b.out.Sample = append(b.out.Sample, sample)
 }
 
-func (b *pprofBuilder) location(f symbolize.Frame) *profile.Location {
+func (b *pprofBuilder) location(f symbolize.Frame) *pprof.Location {
 	if l, ok := b.locations[f]; ok {
 		return l
 	}
-	fn := &profile.Function{
+	fn := &pprof.Function{
 		ID:        uint64(len(b.out.Function) + 1),
 		Name:      name(f),
 		Filename:  clean(f.File),
@@ -130,10 +130,10 @@ func (b *pprofBuilder) location(f symbolize.Frame) *profile.Location {
 	}
 	fn.SystemName = fn.Name
 	b.out.Function = append(b.out.Function, fn)
-	l := &profile.Location{
+	l := &pprof.Location{
 		ID:      uint64(len(b.out.Location) + 1),
 		Mapping: b.mapping(f),
-		Line:    []profile.Line{{Function: fn, Line: int64(f.Line), Column: int64(f.Column)}},
+		Line:    []pprof.Line{{Function: fn, Line: int64(f.Line), Column: int64(f.Column)}},
 	}
 	b.out.Location = append(b.out.Location, l)
 	b.locations[f] = l
@@ -142,13 +142,13 @@ func (b *pprofBuilder) location(f symbolize.Frame) *profile.Location {
 
 // mapping returns f's module as a mapping whose names are all marked as known,
 // so that no reader searches for the file; nil for a frame without a module.
-func (b *pprofBuilder) mapping(f symbolize.Frame) *profile.Mapping {
+func (b *pprofBuilder) mapping(f symbolize.Frame) *pprof.Mapping {
 	if f.Module == "" {
 		return nil
 	}
 	m, ok := b.mappings[f.Module]
 	if !ok {
-		m = &profile.Mapping{
+		m = &pprof.Mapping{
 			ID: uint64(len(b.out.Mapping) + 1), File: clean(f.Module),
 			HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true,
 		}

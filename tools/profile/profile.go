@@ -1,6 +1,6 @@
-// Package flamegraph holds weighted stacks and writes them in every format that
+// Package profile holds weighted stacks and writes them in every format that
 // people and programs read: text, flame graphs, pprof, and other tools' own.
-package flamegraph
+package profile
 
 import (
 	"time"
