@@ -15,7 +15,7 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/tools/quantize"
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // Options say which processes to measure and how. One of PIDs, Comm, Cgroup, All
@@ -59,9 +59,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 type session struct {
 	o       Options
 	objects bpf.AddonlatObjects
-	table   *ustack.Table
-	targets *ustack.Targets
-	events  *ustack.Events
+	table   *trace.Table
+	targets *trace.Targets
+	events  *trace.Events
 	closers []func() error // called in reverse order
 	begun   time.Time      // start of the current report
 
@@ -85,17 +85,17 @@ func open(o Options) (s *session, err error) {
 	if err := s.load(); err != nil {
 		return s, err
 	}
-	s.table = ustack.NewTable(ustack.Maps{
+	s.table = trace.NewTable(trace.Maps{
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
-	s.targets = ustack.NewTargets(s.table, ustack.Selection{
+	s.targets = trace.NewTargets(s.table, trace.Selection{
 		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
 		Exited: o.Exited,
 	})
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
 	s.closers = append(s.closers, s.detachAll, s.targets.Close)
-	s.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.take, Wakes: true})
+	s.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: s.take, Wakes: true})
 	if err != nil {
 		return s, err
 	}
@@ -163,7 +163,7 @@ func (s *session) warn(err error) {
 
 // A submitter identifies a kind.
 type submitter struct {
-	stack  ustack.Stack
+	stack  trace.Stack
 	jumped string // the function that was left by a tail call before the first frame; empty if none
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // A target is one program in one process.
@@ -25,9 +25,9 @@ type target struct {
 	generation uint64
 	number     uint32 // of its pool, in the kernel
 	begun      time.Time
-	size       uint64         // threads of the pool by libuv's own count; 0: none started yet
-	assumed    uint64         // the same by the environment
-	libuv      *ustack.Module // open until the target is removed
+	size       uint64        // threads of the pool by libuv's own count; 0: none started yet
+	assumed    uint64        // the same by the environment
+	libuv      *trace.Module // open until the target is removed
 	links      []link.Link
 	unseen     bool             // some completions cannot be probed: the jobs in flight are not known
 	last       bpf.AddonlatPool // at the last report
@@ -202,7 +202,7 @@ func (s *session) attachTo(t *target) error {
 
 var errNoLibuv = errors.New("neither Node.js nor libuv is in it, or they are stripped of all symbols")
 
-func (s *session) module(pid int, symbol string) (*ustack.Module, error) {
+func (s *session) module(pid int, symbol string) (*trace.Module, error) {
 	module, err := s.table.Module(pid, symbol)
 	if err == nil && module == nil {
 		err = fmt.Errorf("process %d has no %s: %w", pid, symbol, errNoLibuv)
@@ -293,7 +293,7 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 	return missing, nil
 }
 
-func (t *target) probe(m *ustack.Module, p loader.Probes) error {
+func (t *target) probe(m *trace.Module, p loader.Probes) error {
 	path, err := m.Path()
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", p.Name, err)

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/arch/x86/x86asm"
 
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // A stripped libuv has no names for its internal functions, but what the exported ones
@@ -23,7 +23,7 @@ type part struct {
 
 // functions are those of a module: from its symbols, or as they were found.
 type functions struct {
-	*ustack.Module
+	*trace.Module
 	found map[string]part
 }
 
@@ -38,7 +38,7 @@ func (f functions) named(name string) part {
 
 // functionsOf returns the functions of a module that holds libuv. It tries to find
 // those that have no symbols.
-func functionsOf(m *ustack.Module) functions {
+func functionsOf(m *trace.Module) functions {
 	f := functions{m, make(map[string]part)}
 	if f.named(worker).code != nil {
 		return f

@@ -172,5 +172,5 @@ func (im *image) trace(address uint64) *tracer {
 	if im.size(address) > maxTraced {
 		return &tracer{}
 	}
-	return trace(im.code(address), address, im.constant)
+	return traceCode(im.code(address), address, im.constant)
 }

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/arch/x86/x86asm"
 
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // A function that submits in tail position is not on the stack: the compiler turned the
@@ -23,7 +23,7 @@ const (
 // jumpedFrom returns the name of the function that was left by a tail call before the
 // stack's first frame, empty if there was none or it is not known for certain. The
 // second frame is the job's work.
-func jumpedFrom(t *ustack.Table, stack ustack.Stack) string {
+func jumpedFrom(t *trace.Table, stack trace.Stack) string {
 	m, addresses := t.Leaf(stack)
 	if m == nil || len(addresses) < 2 {
 		return ""

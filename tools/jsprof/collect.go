@@ -10,14 +10,14 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/tools/profile"
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // A collector handles the kernel's events while sampling runs, and adds up its
 // counts.
 type collector struct {
 	session *session
-	events  *ustack.Events
+	events  *trace.Events
 
 	mutex  sync.Mutex
 	stacks map[bpf.JsprofStackKey]*counted
@@ -30,14 +30,14 @@ type collector struct {
 const maxStacks = 1 << 16
 
 type counted struct {
-	ustack.Stack
+	trace.Stack
 	count uint64
 }
 
 func newCollector(s *session) (*collector, error) {
 	c := &collector{session: s, stacks: make(map[bpf.JsprofStackKey]*counted)}
 	var err error
-	c.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: c.take})
+	c.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: c.take})
 	return c, err
 }
 

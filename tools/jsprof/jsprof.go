@@ -13,7 +13,7 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/tools/profile"
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // Options say what to profile and how. One of PIDs, Comm, Cgroup, All
@@ -58,9 +58,9 @@ func Run(ctx context.Context, o Options) (*profile.Profile, error) {
 type session struct {
 	o         Options
 	objects   bpf.JsprofObjects
-	table     *ustack.Table
+	table     *trace.Table
 	collector *collector
-	targets   *ustack.Targets
+	targets   *trace.Targets
 	closers   []func() error // called in reverse order
 }
 
@@ -98,11 +98,11 @@ func open(o Options) (s *session, err error) {
 		return s, err
 	}
 	s.closers = append(s.closers, s.objects.Close)
-	s.table = ustack.NewTable(ustack.Maps{
+	s.table = trace.NewTable(trace.Maps{
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
-	s.targets = ustack.NewTargets(s.table, ustack.Selection{
+	s.targets = trace.NewTargets(s.table, trace.Selection{
 		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
 		Exited: o.Exited,
 	})

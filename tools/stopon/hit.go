@@ -14,7 +14,7 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/tools/core"
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // A Hit is one occurrence at which all of a trigger's conditions held.
@@ -65,7 +65,7 @@ type Argument struct {
 
 // takeHit keeps a record until its stack arrives.
 func (s *session) takeHit(raw []byte) {
-	r := ustack.Decode[bpf.StoponHit](raw)
+	r := trace.Decode[bpf.StoponHit](raw)
 	if bpf.StoponTrigger(r.Trigger) == bpf.StoponTriggerTRIGGER_STALL_END {
 		s.takeStallEnd(r)
 		return

@@ -12,7 +12,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
-	"ustack/tools/ustack"
+	"ustack/tools/trace"
 )
 
 // A Result says how a run ended.
@@ -59,12 +59,12 @@ type session struct {
 	// the kernel's functions for them; empty if system calls are seen at the
 	// tracepoints.
 	inFunctions map[string]*ebpf.Program
-	table       *ustack.Table
-	targets     *ustack.Targets
+	table       *trace.Table
+	targets     *trace.Targets
 	stopped     stoppedMap  // those that this session has stopped
 	supervisor  *supervisor // nil if no action holds processes
 	lifelines   lifelines   // of the processes that the session may stop
-	events      *ustack.Events
+	events      *trace.Events
 	hits        chan *Hit
 	over        chan struct{} // closed when hits are no longer received
 	acted       uint64
@@ -121,17 +121,17 @@ func openIn(functions []string, o Options) (s *session, err error) {
 	}
 	s.closers = append(s.closers,
 		func() error { return s.stopped.releaseAfter(everything) }, s.detachAll) // once nothing is probed, nothing more is stopped
-	s.table = ustack.NewTable(ustack.Maps{
+	s.table = trace.NewTable(trace.Maps{
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
-	s.targets = ustack.NewTargets(s.table, ustack.Selection{
+	s.targets = trace.NewTargets(s.table, trace.Selection{
 		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
 		Exited: o.Exited,
 	})
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.end, s.warn
 	s.closers = append(s.closers, s.targets.Close)
-	s.events, err = ustack.Listen(s.objects.Events, s.targets, ustack.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})
+	s.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})
 	if err != nil {
 		return s, err
 	}

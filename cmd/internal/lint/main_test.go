@@ -9,13 +9,13 @@ import (
 func TestImportsGoOneWay(t *testing.T) {
 	packages := map[string][]string{
 		"ustack/cmd/jsprof":              {"fmt", "ustack/tools/jsprof", "ustack/cmd/internal/cli"},
-		"ustack/tools/jsprof":            {"ustack/tools/ustack", "ustack/bpf", "ustack/tools/jsprof/internal/x"},
+		"ustack/tools/jsprof":            {"ustack/tools/trace", "ustack/bpf", "ustack/tools/jsprof/internal/x"},
 		"ustack/tools/stopon":            {"ustack/tools/jsprof"},
 		"ustack/tools/profile":           {"ustack/symbolize", "ustack/tools/jsprof"},
 		"ustack/loader":                  {"ustack/bpf"},
 		"ustack/bpf":                     {"github.com/cilium/ebpf"},
 		"ustack/symbolize/v8":            {"ustack/symbolize", "ustack/symbolize/elfsym", "ustack/cmd/jsprof"},
-		"ustack/tools/ustack":            {"ustack/testdata/nodetest"},
+		"ustack/tools/trace":             {"ustack/testdata/nodetest"},
 		"ustack/testdata/nodetest":       {"ustack/symbolize"},
 		"ustack/somewhere/of/its/own":    {"ustack/symbolize"},
 		"ustack/cmd/addonlat":            {"ustack/tools/addonlat", "ustack/symbolize"},
@@ -31,7 +31,7 @@ func TestImportsGoOneWay(t *testing.T) {
 		"ustack/symbolize/v8 must not import ustack/cmd/jsprof",
 		"ustack/tools/profile must not import ustack/tools/jsprof",
 		"ustack/tools/stopon must not import ustack/tools/jsprof",
-		"ustack/tools/ustack must not import ustack/testdata/nodetest",
+		"ustack/tools/trace must not import ustack/testdata/nodetest",
 	}
 	if diff := cmp.Diff(want, violations(packages)); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)

@@ -1,4 +1,4 @@
-package ustack
+package trace
 
 import (
 	"bytes"

@@ -69,9 +69,9 @@ type tracer struct {
 // because of a backward jump; two or three are usual.
 const maxPasses = 16
 
-// trace follows the function whose code is at address start. It finds nothing in a
+// traceCode follows the function whose code is at address start. It finds nothing in a
 // function that is too tangled or that jumps to unknown places.
-func trace(code []byte, start uint64, constant func(uint64) (uint64, bool)) *tracer {
+func traceCode(code []byte, start uint64, constant func(uint64) (uint64, bool)) *tracer {
 	t := &tracer{start: start, code: code, constant: constant, jumps: make(map[int]registers)}
 	for pass := 0; pass < maxPasses && !t.stable; pass++ {
 		if !t.pass() {
