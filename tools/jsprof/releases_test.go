@@ -26,6 +26,8 @@ func TestReleasesNames(t *testing.T) {
 func TestReleasesShares(t *testing.T) {
 	nodetest.Root(t)
 	for _, release := range nodetest.ReleasesOr() {
-		t.Run(release, func(t *testing.T) { testShares(t, release, "plain") })
+		t.Run(release, func(t *testing.T) {
+			testShares(t, nodetest.Node(t, release), release, "plain", nil)
+		})
 	}
 }

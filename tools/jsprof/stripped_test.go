@@ -35,3 +35,19 @@ func TestStrippedBuildsNames(t *testing.T) {
 		}
 	}
 }
+
+// TestStrippedBuildsShares profiles programs whose CPU shares are known, on builds
+// without symbols: on all such builds in the matrix.
+func TestStrippedBuildsShares(t *testing.T) {
+	nodetest.Root(t)
+	builds := nodetest.StrippedFew[:1]
+	if matrix() {
+		builds = nodetest.Stripped
+	}
+	for _, build := range builds {
+		t.Run(build.Name, func(t *testing.T) {
+			node, version := build.Node(t)
+			testShares(t, node, version, "plain", warnsOfStripped(t))
+		})
+	}
+}
