@@ -30,6 +30,20 @@ func startSnapshot(t *testing.T, pid int, folder string, flags ...string) *exec.
 	return cmd
 }
 
+// startTracing runs "jscore -p PID status" and returns when it has the process stopped.
+func startTracing(t *testing.T, pid int, folder string, flags ...string) *exec.Cmd {
+	t.Helper()
+	for {
+		cmd := startSnapshot(t, pid, folder, flags...)
+		if nodetest.AwaitTraced(t, pid, cmd.Process.Pid) {
+			return cmd
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // checkEmpty checks that nothing is left in a folder.
 func checkEmpty(t *testing.T, folder string) {
 	t.Helper()
@@ -52,11 +66,12 @@ func TestChaosKilledSnapshot(t *testing.T) {
 			unharmed := nodetest.Unharmed(t, target.PID)
 			for i := range nodetest.Rounds(10, 200) {
 				folder := t.TempDir()
-				cmd := startSnapshot(t, target.PID, folder)
+				var cmd *exec.Cmd
 				if i%2 == 0 {
-					nodetest.AwaitTraced(t, target.PID)
+					cmd = startTracing(t, target.PID, folder)
 					time.Sleep(rand.N(20 * time.Millisecond)) // a moment like any other
 				} else {
+					cmd = startSnapshot(t, target.PID, folder)
 					time.Sleep(rand.N(time.Second))
 				}
 				if err := cmd.Process.Signal(signal); err != nil {
@@ -82,8 +97,7 @@ func TestChaosStoppedSnapshot(t *testing.T) {
 	unharmed := nodetest.Unharmed(t, target.PID)
 	for range nodetest.Rounds(2, 50) {
 		folder := t.TempDir()
-		cmd := startSnapshot(t, target.PID, folder, "--max-stop", "1s")
-		nodetest.AwaitTraced(t, target.PID)
+		cmd := startTracing(t, target.PID, folder, "--max-stop", "1s")
 		if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}

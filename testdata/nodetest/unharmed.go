@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Unharmed notes the state of the process pid that an observer must not change, and
@@ -92,8 +94,10 @@ func mappingFlags(t testing.TB, pid int) map[string]string {
 	return flags
 }
 
-// AwaitTraced waits until the main thread of the process is stopped by a tracer.
-func AwaitTraced(t testing.TB, pid int) {
+// AwaitTraced waits until the main thread of the process is stopped by a tracer. It
+// returns false if tracer, a child of this process, ends first: a short stop may pass
+// unseen on a busy machine.
+func AwaitTraced(t testing.TB, pid, tracer int) bool {
 	t.Helper()
 	const limit = time.Minute
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
@@ -102,8 +106,16 @@ func AwaitTraced(t testing.TB, pid int) {
 			t.Fatal(err)
 		}
 		if _, state, _ := strings.Cut(string(text), ") "); strings.HasPrefix(state, "t") {
-			return
+			return true
+		}
+		var ended unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, tracer, &ended, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
+		if ended.Signo != 0 {
+			return false
 		}
 	}
 	t.Fatalf("process %d is not stopped after %v", pid, limit)
+	return false
 }

@@ -109,7 +109,7 @@ func TestChaosKilledWhileTakingACore(t *testing.T) {
 				dir := t.TempDir()
 				cmd, _, _ := startTaker(t, fmt.Sprint(h.PID, " ", dir, " ", way.name))
 				if i%2 == 0 {
-					nodetest.AwaitTraced(t, h.PID)
+					nodetest.AwaitTraced(t, h.PID, cmd.Process.Pid)
 					time.Sleep(rand.N(20 * time.Millisecond)) // a moment like any other
 				} else {
 					time.Sleep(rand.N(500 * time.Millisecond))
