@@ -148,13 +148,12 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	messages := f.targets.Messages(cmd)
 	f.view.timed = f.interval > 0
 	o := f.addonlat
-	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
-	o.All, o.Command = f.targets.All, f.targets.Command
-	o.Exited = f.targets.Exited
 	o.Duration, o.Interval = time.Duration(f.duration), time.Duration(f.interval)
+	var stdout *os.File
 	if f.output == "" {
-		o.Stdout = os.Stderr // stdout is for the reports
+		stdout = os.Stderr // stdout is for the reports
 	}
+	o.Selection = f.targets.Selected(stdout)
 	o.Warn = messages.Warn
 	o.Started = func() { messages.Started(f.duration, "Measuring %v.", &f.targets) }
 	o.Progress = func(p addonlat.Pool) {

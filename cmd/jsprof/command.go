@@ -159,12 +159,12 @@ func (f *flags) run(cmd *cobra.Command) error {
 // profile samples, prints messages meanwhile, and returns what is to be shown.
 func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.Profile, error) {
 	o := f.jsprof
-	o.PIDs, o.Comm, o.Cgroup = f.targets.PIDs, f.targets.Comm, f.targets.Cgroup
-	o.All, o.Command = f.targets.All, f.targets.Command
-	o.Exited, o.Duration = f.targets.Exited, time.Duration(f.duration)
+	o.Duration = time.Duration(f.duration)
+	var stdout *os.File
 	if f.output == "" && f.http == "" {
-		o.Stdout = os.Stderr // stdout is for the profile
+		stdout = os.Stderr // stdout is for the profile
 	}
+	o.Selection = f.targets.Selected(stdout)
 	o.Warn = messages.Warn
 	o.Started = func(hz int) { f.announce(messages, hz) }
 	o.Sampled = func(count uint64) { messages.Progressf("%d samples", count) }

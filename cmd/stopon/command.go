@@ -19,6 +19,7 @@ import (
 	"ustack/tools/jsprof"
 	"ustack/tools/profile"
 	"ustack/tools/stopon"
+	"ustack/tools/trace"
 )
 
 // flags are the command's own flags, besides those that are stopon's options.
@@ -189,9 +190,7 @@ func (f *flags) apply() {
 			a.Pattern = compressed(a.Pattern)
 		}
 	}
-	t := &f.targets
-	o.PIDs, o.Comm, o.Cgroup, o.All, o.Command = t.PIDs, t.Comm, t.Cgroup, t.All, t.Command
-	o.Exited = t.Exited
+	o.Selection = f.targets.Selected(os.Stderr) // stdout is for hits
 	o.Duration, o.MaxStop = time.Duration(f.timeout), time.Duration(f.maxStop)
 }
 
@@ -286,7 +285,6 @@ func (f *flags) permitted(cmd *cobra.Command) error {
 func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	o := f.stopon
 	f.view.color, f.view.written = cli.Color(out), o.Written
-	o.Stdout = os.Stderr // stdout is for hits
 	o.Warn = messages.Warn
 	o.Started = func() {
 		warnOfNoCore(messages, &o)
@@ -318,7 +316,7 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 // profile has jsprof profile a process, and prints where its time goes: on
 // standard output, or on standard error if standard output has JSON.
 func (f *flags) profile(ctx context.Context, h *stopon.Hit, d time.Duration) error {
-	p, err := jsprof.Run(ctx, jsprof.Options{PIDs: []int{h.PID}, Duration: d})
+	p, err := jsprof.Run(ctx, jsprof.Options{Selection: trace.Selection{PIDs: []int{h.PID}}, Duration: d})
 	if err != nil {
 		return fmt.Errorf("profile process %d: %w", h.PID, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"sync"
 	"time"
 
@@ -18,17 +17,9 @@ import (
 	"ustack/tools/trace"
 )
 
-// Options say which processes to measure and how. One of PIDs, Comm, Cgroup, All
-// and Command is needed.
+// Options say which processes to measure and how.
 type Options struct {
-	PIDs    []int
-	Comm    string   // every process of this name, new ones too
-	Cgroup  string   // every process of this control group or one within, new ones too
-	All     bool     // every process that holds V8, new ones too
-	Command []string // start it, and measure it and its children
-	Stdout  *os.File // of Command; this process's own if nil
-	// Exited is called if Command has exited, with its status as a shell reports it; may be nil.
-	Exited func(status int)
+	trace.Selection
 
 	By       By
 	Builtin  bool                // node's own work too
@@ -89,10 +80,7 @@ func open(o Options) (s *session, err error) {
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
-	s.targets = trace.NewTargets(s.table, trace.Selection{
-		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
-		Exited: o.Exited,
-	})
+	s.targets = trace.NewTargets(s.table, o.Selection)
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
 	s.closers = append(s.closers, s.detachAll, s.targets.Close)
 	s.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: s.take, Wakes: true})

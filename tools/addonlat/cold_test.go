@@ -9,6 +9,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // coldVersions are the versions on which jobs of cold callers are tested: from 22 on,
@@ -26,7 +27,7 @@ func cold(t *testing.T, version string, by By) *Report {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	r, err := Run(t.Context(), Options{
-		Command: []string{nodetest.Node(t, version), nodetest.Program("cold.js")}, Stdout: devNull(t), By: by, Builtin: true,
+		Selection: trace.Selection{Command: []string{nodetest.Node(t, version), nodetest.Program("cold.js")}, Stdout: devNull(t)}, By: by, Builtin: true,
 	})
 	if err != nil {
 		t.Fatal(err)

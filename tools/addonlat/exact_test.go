@@ -10,6 +10,7 @@ import (
 
 	"ustack/testdata/nodetest"
 	"ustack/tools/quantize"
+	"ustack/tools/trace"
 )
 
 const ms = time.Millisecond
@@ -315,7 +316,7 @@ func TestIntervalsBeginAnew(t *testing.T) {
 	})
 	var reports []*Report
 	m := begin(t, Options{
-		PIDs: []int{jobs.PID}, Interval: time.Second / 2,
+		Selection: trace.Selection{PIDs: []int{jobs.PID}}, Interval: time.Second / 2,
 		Report: func(r *Report) error { reports = append(reports, r); return nil },
 	})
 	jobs.Begin()
@@ -345,7 +346,7 @@ func TestBusyShareIsOfTheTimeThatWasMeasured(t *testing.T) {
 		Addons: addons(t, node, nodetest.FramePointers),
 		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 10_000, Count: 1 << 30, InFlight: 16}},
 	})
-	m := begin(t, Options{PIDs: []int{jobs.PID}, Duration: 2 * time.Second})
+	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}, Duration: 2 * time.Second})
 	jobs.Begin()
 	r := m.wait()
 	if p := pool(t, r); p.Busy < 0.7 || p.Busy > 1 {
@@ -362,7 +363,7 @@ func TestReportsErrorEndsTheRun(t *testing.T) {
 	jobs := nodetest.StartJobs(t, nodetest.Node(t, anyVersion), nodetest.Plan{Stay: true})
 	want := fmt.Errorf("disk full")
 	_, err := Run(t.Context(), Options{
-		PIDs: []int{jobs.PID}, Interval: time.Second / 10,
+		Selection: trace.Selection{PIDs: []int{jobs.PID}}, Interval: time.Second / 10,
 		Report: func(*Report) error { return want },
 	})
 	if err == nil || err.Error() != want.Error() {

@@ -17,6 +17,7 @@ import (
 
 	"ustack/symbolize/process"
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // prepare skips the test if it cannot run, and returns a node.
@@ -48,7 +49,7 @@ func TestWhatWasSeenSurvivesTheTargetsDeath(t *testing.T) {
 			node := prepare(t)
 			paths := addons(t, node, nodetest.FramePointers)
 			jobs := startJobs(t, node, nodetest.Plan{Addons: paths, Steps: []nodetest.Step{flying("napi.cc")}})
-			m := begin(t, Options{PIDs: []int{jobs.PID}, Progress: completed(100, func() { jobs.Signal(sig) })})
+			m := begin(t, Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}, Progress: completed(100, func() { jobs.Signal(sig) })})
 			jobs.Begin()
 			r := m.wait()
 			m.silent()
@@ -84,7 +85,7 @@ func TestAttachInTheMiddleOfFlyingJobs(t *testing.T) {
 	beginsToWork(t, jobs.PID)
 	seen := make(chan struct{})
 	start := time.Now()
-	m := begin(t, Options{PIDs: []int{jobs.PID}, Progress: completed(enough, func() { close(seen) })})
+	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}, Progress: completed(enough, func() { close(seen) })})
 	attaching := time.Since(start)
 	select {
 	case <-seen:
@@ -142,7 +143,7 @@ func TestExecIsFollowed(t *testing.T) {
 	node := prepare(t)
 	addon := nodetest.Addon(t, node, "napi.c", nodetest.FramePointers)
 	program := fmt.Sprintf(`const { sleep } = require(%q); let n = 5000; (function next() { if (n-- > 0) sleep(200, next); })();`, addon)
-	m := begin(t, Options{Command: []string{"sh", "-c", fmt.Sprintf("true; exec %s -e '%s'", node, program)}, Stdout: devNull(t)})
+	m := begin(t, Options{Selection: trace.Selection{Command: []string{"sh", "-c", fmt.Sprintf("true; exec %s -e '%s'", node, program)}, Stdout: devNull(t)}})
 	r := m.wait()
 	var got uint64
 	for _, n := range counts(r) {
@@ -178,7 +179,7 @@ require('fs').writeSync(1, 'ready\n');
 		t.Fatal(err)
 	}
 	target := nodetest.Start(t, node, nodetest.Options{Script: script, Flags: []string{"--no-warnings"}})
-	m := begin(t, Options{PIDs: []int{target.PID}})
+	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}})
 	target.Signal(syscall.SIGUSR2)
 	r := m.wait()
 	if got := kind(t, r, keys["napi.c"]["sleep"]).Count; got != 31 {
@@ -200,7 +201,7 @@ func TestSeveralProcessesAreToldApart(t *testing.T) {
 		})
 		pids, all = append(pids, jobs.PID), append(all, jobs)
 	}
-	m := begin(t, Options{PIDs: pids})
+	m := begin(t, Options{Selection: trace.Selection{PIDs: pids}})
 	for _, jobs := range all {
 		jobs.Begin()
 	}
@@ -243,7 +244,7 @@ func TestProcessInNamespacesOfItsOwn(t *testing.T) {
 		t.Fatalf("line = %q, %v, want ready", line, err)
 	}
 	pid := child(t, cmd.Process.Pid)
-	m := begin(t, Options{PIDs: []int{pid}})
+	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{pid}}})
 	if err := syscall.Kill(pid, syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func child(t *testing.T, pid int) int {
 
 func TestWrongPIDIsSaid(t *testing.T) {
 	prepare(t)
-	if _, err := Run(t.Context(), Options{PIDs: []int{1 << 22}}); !errors.Is(err, process.ErrGone) {
+	if _, err := Run(t.Context(), Options{Selection: trace.Selection{PIDs: []int{1 << 22}}}); !errors.Is(err, process.ErrGone) {
 		t.Errorf("error = %v, want %v", err, process.ErrGone)
 	}
 }
@@ -285,7 +286,7 @@ func TestProcessWithoutLibuvIsSaid(t *testing.T) {
 		_ = cmd.Process.Kill() // it runs until then
 		_ = cmd.Wait()
 	}()
-	_, err := Run(t.Context(), Options{PIDs: []int{cmd.Process.Pid}, Duration: time.Second})
+	_, err := Run(t.Context(), Options{Selection: trace.Selection{PIDs: []int{cmd.Process.Pid}}, Duration: time.Second})
 	if err == nil || !strings.Contains(err.Error(), "uv_queue_work") {
 		t.Errorf("error = %v, want one that names what the process lacks", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // openFile opens the image of a file loaded at the addresses it asks for, and its exports.
@@ -141,7 +142,7 @@ func TestWhatCannotBeFoundIsSaid(t *testing.T) {
 		Addons: addons(t, node, nodetest.FramePointers),
 		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 23}},
 	})
-	m := begin(t, Options{PIDs: []int{jobs.PID}})
+	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}})
 	jobs.Begin()
 	jobs.Done()
 	r := m.end()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // slowLookups returns the environment that makes a program's name look-ups wait, and a
@@ -72,7 +73,7 @@ func TestSlowQuotaIsCounted(t *testing.T) {
 				Script: "slow.js", Args: []string{fmt.Sprint(first), fmt.Sprint(more)},
 				Env: append(env, fmt.Sprintf("UV_THREADPOOL_SIZE=%d", threads)),
 			})
-			m := begin(t, Options{PIDs: []int{target.PID}, Builtin: true})
+			m := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Builtin: true})
 			target.Signal(syscall.SIGUSR2)
 			hears(t, target, map[string]int{"asked": 1, "begun": first})
 			target.Signal(syscall.SIGUSR2)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // TestCommandsAddonsAreLoadedAfterTheAttach: node has executed nothing when its probes
@@ -26,7 +27,7 @@ const { sleep } = require(%q);
 	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := begin(t, Options{Command: []string{node, script}, Stdout: devNull(t)})
+	m := begin(t, Options{Selection: trace.Selection{Command: []string{node, script}, Stdout: devNull(t)}})
 	r := m.wait()
 	m.silent()
 	if diff := cmp.Diff(map[string]uint64{keys["napi.c"]["sleep"]: 31}, counts(r)); diff != "" {
@@ -51,7 +52,7 @@ require('fs').writeSync(1, 'ready\n');
 		t.Fatal(err)
 	}
 	target := nodetest.Start(t, node, nodetest.Options{Script: script})
-	m := begin(t, Options{PIDs: []int{target.PID}})
+	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}})
 	target.Signal(syscall.SIGUSR2)
 	target.Line()
 	r := m.end()

@@ -16,6 +16,7 @@ import (
 	"ustack/tools/jscore"
 	"ustack/tools/jsprof"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 // below returns the frames that call the function leaf: they no longer differ from sample
@@ -93,7 +94,7 @@ func sample(t *testing.T, pids []int) *profile.Profile {
 	}
 	least := uint64(10 * len(pids))
 	p, err := jsprof.Run(ctx, jsprof.Options{
-		PIDs: pids, Hz: 199, Duration: time.Minute,
+		Selection: trace.Selection{PIDs: pids}, Hz: 199, Duration: time.Minute,
 		Started: func(int) { signal(syscall.SIGCONT) },
 		Sampled: func(count uint64) {
 			if count >= least {

@@ -13,6 +13,7 @@ import (
 
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 // look is the time between two reads of the kernel's statistics: long enough that
@@ -77,7 +78,7 @@ func depthFor(b *testing.B, node string, frames int) int {
 	const trial = 20
 	target := nodetest.Start(b, node, nodetest.Options{Script: "deep.js", Args: []string{strconv.Itoa(trial)}})
 	defer target.Stop()
-	p, err := Run(b.Context(), Options{PIDs: []int{target.PID}, Duration: time.Second / 2})
+	p, err := Run(b.Context(), Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Second / 2})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func javascriptFrames(p *profile.Profile) float64 {
 // µs, for each read but the first, during which the kernel's name cache is still empty.
 func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([]float64, *profile.Profile) {
 	b.Helper()
-	s, err := open(Options{PIDs: []int{target.PID}, Hz: defaultHz})
+	s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: defaultHz})
 	if err != nil {
 		b.Fatal(err)
 	}

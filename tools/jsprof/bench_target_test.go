@@ -13,6 +13,7 @@ import (
 
 	"ustack/loader"
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // workRounds makes a round of work.js take about 0.2 s.
@@ -60,7 +61,7 @@ func benchmarkDense(b *testing.B, node string, e effort, t *table) {
 		Flags: []string{"--single-threaded"}, Script: "work.js", Args: []string{workRounds},
 	})
 	w := newWork(b, target)
-	s, err := open(Options{PIDs: []int{target.PID}})
+	s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // An effort says how much is measured: by default just enough to show that the
@@ -120,7 +121,7 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
 	for b.Loop() {
 		for range e.attaches {
 			begin := time.Now()
-			s, err := open(Options{PIDs: []int{target.PID}, Hz: defaultHz, Duration: time.Second})
+			s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: defaultHz, Duration: time.Second})
 			if err != nil {
 				b.Fatal(err)
 			}

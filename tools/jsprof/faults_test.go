@@ -17,6 +17,7 @@ import (
 	"ustack/symbolize/v8"
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 const anyVersion = "22.23.3" // for tests that do not depend on the version
@@ -43,7 +44,7 @@ func TestNamesSurviveTargetsExit(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	target := spin(t)
-	o := Options{PIDs: []int{target.PID}}
+	o := Options{Selection: trace.Selection{PIDs: []int{target.PID}}}
 	o.Sampled = func(count uint64) {
 		if count > 20 {
 			target.Stop()
@@ -67,12 +68,12 @@ func TestStoppedTargetTakesNoSamples(t *testing.T) {
 	nodetest.NothingLeft(t, programs...)
 	target := spin(t)
 	target.Signal(syscall.SIGSTOP)
-	p := takeProfile(t, Options{PIDs: []int{target.PID}, Duration: time.Second})
+	p := takeProfile(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Second})
 	if p.Samples > 2 { // one may be in progress
 		t.Errorf("samples of a stopped process = %d, want none", p.Samples)
 	}
 	target.Signal(syscall.SIGCONT)
-	p = profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute}, 20)
+	p = profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, 20)
 	if p.Samples < 20 {
 		t.Errorf("samples once it runs = %d, want 20 or more", p.Samples)
 	}
@@ -83,7 +84,7 @@ func TestExecIsFollowed(t *testing.T) {
 	nodetest.NothingLeft(t, programs...)
 	node := nodetest.Node(t, anyVersion)
 	script := fmt.Sprintf("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; ulimit -t 2; exec %s %s", node, nodetest.Program("purecpu.js"))
-	p, err := Run(t.Context(), Options{Command: []string{"sh", "-c", script}, Stdout: devNull(t)})
+	p, err := Run(t.Context(), Options{Selection: trace.Selection{Command: []string{"sh", "-c", script}, Stdout: devNull(t)}})
 	if err != nil {
 		t.Fatalf("Run: %v", err)
 	}
@@ -116,7 +117,7 @@ func devNull(t *testing.T) *os.File {
 func TestWrongPIDIsSaid(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
-	_, err := Run(t.Context(), Options{PIDs: []int{1 << 22}})
+	_, err := Run(t.Context(), Options{Selection: trace.Selection{PIDs: []int{1 << 22}}})
 	if !errors.Is(err, process.ErrGone) {
 		t.Errorf("error = %v, want %v", err, process.ErrGone)
 	}
@@ -130,7 +131,7 @@ func warnings(t *testing.T, pid int) (*profile.Profile, []error) {
 	defer cancel()
 	var warned []error
 	p, err := Run(ctx, Options{
-		PIDs: []int{pid}, Warn: func(err error) { warned = append(warned, err) },
+		Selection: trace.Selection{PIDs: []int{pid}}, Warn: func(err error) { warned = append(warned, err) },
 		Sampled: func(count uint64) {
 			if count >= enough {
 				cancel()
@@ -182,7 +183,7 @@ func TestDeepStackIsMarkedTruncated(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "deep.js", Args: []string{"1000"}})
-	p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute}, 100)
+	p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, 100)
 	main := p.Samples - named(p, symbolize.Truncated)
 	if p.Samples < 20 || p.Truncated < p.Samples-main || main*10 > p.Samples {
 		t.Errorf("truncated = %d of %d samples, want almost all", p.Truncated, p.Samples)
@@ -198,7 +199,7 @@ func TestWorkersAreNamedApart(t *testing.T) {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			nodetest.NothingLeft(t, programs...)
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "workers.js", Args: []string{"3"}})
-			p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute}, 300)
+			p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, 300)
 			threads := make(map[string]map[int]bool)
 			for _, s := range p.Stacks {
 				for _, f := range s.Frames {
@@ -224,7 +225,7 @@ func TestCancelIsNoError(t *testing.T) {
 	nodetest.NothingLeft(t, programs...)
 	target := spin(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err := Run(ctx, Options{PIDs: []int{target.PID}, Sampled: func(count uint64) {
+	p, err := Run(ctx, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Sampled: func(count uint64) {
 		if count > 10 {
 			cancel()
 		}
@@ -243,7 +244,7 @@ func TestEverySampleIsCounted(t *testing.T) {
 	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := open(Options{PIDs: []int{target.PID}, Hz: 997, Sampled: func(count uint64) {
+	s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 997, Sampled: func(count uint64) {
 		if count > 500 {
 			cancel()
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"ustack/bpf"
@@ -16,22 +15,15 @@ import (
 	"ustack/tools/trace"
 )
 
-// Options say what to profile and how. One of PIDs, Comm, Cgroup, All
-// and Command is needed.
+// Options say what to profile and how.
 type Options struct {
-	PIDs    []int
-	Comm    string   // every process of this name, new ones too
-	Cgroup  string   // every process of this control group or one within, new ones too
-	All     bool     // every process that holds V8, new ones too
-	Command []string // start it, and profile it and its children
+	trace.Selection
 
 	Hz       int           // samples a second on each CPU; 99 if zero
 	Cycles   bool          // count CPU cycles instead of time
 	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
 
-	Stdout  *os.File           // of Command; this process's own if nil
-	Exited  func(status int)   // called if Command has exited, with its status as a shell reports it; may be nil
 	Started func(hz int)       // called once sampling runs; may be nil
 	Sampled func(count uint64) // called from time to time with the samples so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
@@ -102,10 +94,7 @@ func open(o Options) (s *session, err error) {
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
-	s.targets = trace.NewTargets(s.table, trace.Selection{
-		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
-		Exited: o.Exited,
-	})
+	s.targets = trace.NewTargets(s.table, o.Selection)
 	if o.Warn != nil {
 		s.targets.Warn = o.Warn
 	}

@@ -11,6 +11,7 @@ import (
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 // matrix reports whether to test every combination: that is for `make test-matrix`,
@@ -57,7 +58,7 @@ func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []profile.Stack
 	}
 	var stacks []profile.Stack
 	for deadline := time.Now().Add(3 * time.Minute); len(missing) > 0 && time.Now().Before(deadline); {
-		p := takeProfile(t, Options{PIDs: []int{pid}, Duration: 5 * time.Second, Hz: 997})
+		p := takeProfile(t, Options{Selection: trace.Selection{PIDs: []int{pid}}, Duration: 5 * time.Second, Hz: 997})
 		stacks = append(stacks, p.Stacks...)
 		for _, s := range p.Stacks {
 			if !slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool { return f.Name == "spin" }) {

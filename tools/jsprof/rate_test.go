@@ -10,6 +10,7 @@ import (
 
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 // cpuTime returns how long the first thread of process pid has run.
@@ -47,7 +48,7 @@ func TestSamplesStandForTheTimeThatWasUsed(t *testing.T) {
 			go func() {
 				defer close(ended)
 				p, err = Run(ctx, Options{
-					PIDs: []int{target.PID}, Hz: hz, Started: func(int) { close(started) },
+					Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: hz, Started: func(int) { close(started) },
 				})
 			}()
 			select {

@@ -11,6 +11,7 @@ import (
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 // shareForms are the ways in which shares.js calls the functions whose shares are
@@ -62,7 +63,7 @@ func testShares(t *testing.T, node, version, form string, warn func(error)) {
 	lacks := func(c *shareCount) bool { return c.all < wantSamples }
 	for range maxProfiles {
 		// The program that creates garbage spends more than half of its samples on it.
-		p := profileUntil(t, Options{PIDs: pids, Hz: hz, Duration: duration, Warn: warn}, 6*wantSamples)
+		p := profileUntil(t, Options{Selection: trace.Selection{PIDs: pids}, Hz: hz, Duration: duration, Warn: warn}, 6*wantSamples)
 		for _, c := range counts {
 			c.add(p)
 		}
@@ -124,7 +125,7 @@ func TestCollectorMovesNoNames(t *testing.T) {
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
 				Flags: []string{"--max-semi-space-size=1"}, Script: "gcstress.js",
 			})
-			p := profileUntil(t, Options{PIDs: []int{target.PID}, Duration: time.Minute, Hz: 997}, gcSamples())
+			p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Minute, Hz: 997}, gcSamples())
 			var right uint64
 			for _, s := range p.Stacks {
 				if wrong := mixed(s.Frames); wrong != "" {

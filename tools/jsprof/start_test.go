@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // TestStacksEndWhereThreadsStart makes a process's main thread and a worker spin.
@@ -24,7 +25,7 @@ func TestStacksEndWhereThreadsStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := Run(t.Context(), Options{PIDs: []int{target.PID}, Hz: 499, Duration: time.Second})
+			p, err := Run(t.Context(), Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 499, Duration: time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

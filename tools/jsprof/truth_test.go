@@ -16,6 +16,7 @@ import (
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 // programs are the BPF programs that must not be left behind.
@@ -65,7 +66,7 @@ func profileVersions(t *testing.T, program string, each int) (*profile.Profile, 
 		target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: program})
 		targets, pids = append(targets, target), append(pids, target.PID)
 	}
-	p := profileUntil(t, Options{PIDs: pids, Hz: 997, Duration: 3 * time.Minute}, uint64(each*len(pids)))
+	p := profileUntil(t, Options{Selection: trace.Selection{PIDs: pids}, Hz: 997, Duration: 3 * time.Minute}, uint64(each*len(pids)))
 	return p, targets
 }
 
@@ -180,7 +181,7 @@ func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, 
 		}
 	}
 	const each = 20 // samples per process, on average
-	p := profileUntil(t, Options{PIDs: pids, Hz: 299, Duration: time.Minute, Started: cont, Warn: warn}, uint64(each*len(pids)))
+	p := profileUntil(t, Options{Selection: trace.Selection{PIDs: pids}, Hz: 299, Duration: time.Minute, Started: cont, Warn: warn}, uint64(each*len(pids)))
 	for pid, truth := range truths {
 		t.Run(truth.Scenario, func(t *testing.T) {
 			got, stack, count, samples := common(p, pid)

@@ -13,6 +13,7 @@ import (
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
+	"ustack/tools/trace"
 )
 
 // wasmForms are the ways in which wasm.js creates and calls its modules.
@@ -66,7 +67,7 @@ func TestWasmSharesAreTrue(t *testing.T) {
 			}
 		}
 		const each = 4000
-		p := profileUntil(t, Options{PIDs: pids, Hz: 997, Duration: 5 * time.Minute, Started: cont}, uint64(each*len(pids)))
+		p := profileUntil(t, Options{Selection: trace.Selection{PIDs: pids}, Hz: 997, Duration: 5 * time.Minute, Started: cont}, uint64(each*len(pids)))
 		for form, target := range targets {
 			t.Run(form, func(t *testing.T) {
 				var truth struct {
@@ -167,7 +168,7 @@ func TestWasmStackEqualsErrorStack(t *testing.T) {
 		target.Facts(&truth)
 		want := upToMain(truth.Frames)
 		const samples = 100
-		p := profileUntil(t, Options{PIDs: []int{target.PID}, Hz: 299, Duration: 2 * time.Minute}, samples)
+		p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 299, Duration: 2 * time.Minute}, samples)
 		var right, all uint64
 		for _, s := range p.Stacks {
 			var got []wasmCall

@@ -19,6 +19,7 @@ import (
 	"ustack/bpf"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
+	"ustack/tools/trace"
 )
 
 // badClose is the seed's case.
@@ -368,7 +369,7 @@ func TestNow(t *testing.T) {
 	target := startTrouble(t, "22.23.3", "badclose")
 	var hits []*Hit
 	result, err := Now(context.Background(), Options{
-		PIDs: []int{target.PID}, Actions: []Action{{Do: Core, Pattern: t.TempDir() + "/"}},
+		Selection: trace.Selection{PIDs: []int{target.PID}}, Actions: []Action{{Do: Core, Pattern: t.TempDir() + "/"}},
 		Report: func(h *Hit) error {
 			hits = append(hits, h)
 			return nil
@@ -380,7 +381,7 @@ func TestNow(t *testing.T) {
 	}
 	checkFree(t, target.PID)
 	perform(t, target)
-	if _, err := Now(context.Background(), Options{PIDs: []int{1 << 22}, Report: func(*Hit) error { return nil }}); !errors.Is(err, unix.ESRCH) {
+	if _, err := Now(context.Background(), Options{Selection: trace.Selection{PIDs: []int{1 << 22}}, Report: func(*Hit) error { return nil }}); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("error = %v, want no such process", err)
 	}
 }

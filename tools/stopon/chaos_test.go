@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // childVariable makes the test binary a stopon that is attacked.
@@ -275,7 +276,7 @@ func TestChaosOnlyWhatWeStoppedIsResumed(t *testing.T) {
 	toCore := func(t *testing.T) []Action { return []Action{{Do: Core, Pattern: t.TempDir() + "/"}} }
 	now := func(t *testing.T, pid int, actions []Action) {
 		t.Helper()
-		o := Options{PIDs: []int{pid}, Actions: actions, Report: func(*Hit) error { return nil }}
+		o := Options{Selection: trace.Selection{PIDs: []int{pid}}, Actions: actions, Report: func(*Hit) error { return nil }}
 		o.Warn = func(err error) { t.Errorf("warning: %v", err) }
 		if _, err := Now(context.Background(), o); err != nil {
 			t.Fatal(err)

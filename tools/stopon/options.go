@@ -9,25 +9,19 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
+	"ustack/tools/trace"
 )
 
-// Options say which processes to watch, what to wait for and what to do then.
-// One of PIDs, Comm, Cgroup, All and Command is needed, and one trigger.
+// Options say which processes to watch, what to wait for and what to do then. One
+// trigger is needed.
 type Options struct {
-	PIDs    []int
-	Comm    string           // every process of this name, including new ones
-	Cgroup  string           // every process in this control group or its descendants, including new ones
-	All     bool             // every process that contains V8, including new ones
-	Command []string         // start it, and watch it and its children
-	Exited  func(status int) // called if Command has exited, with its status as a shell reports it; may be nil
-	Stdout  *os.File         // of Command; this process's if nil
+	trace.Selection
 
 	// Triggers: any of them.
 	Syscalls  []string // by name

@@ -125,10 +125,7 @@ func openIn(functions []string, o Options) (s *session, err error) {
 		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
 	})
 	s.closers = append(s.closers, s.table.Close)
-	s.targets = trace.NewTargets(s.table, trace.Selection{
-		PIDs: o.PIDs, Comm: o.Comm, Cgroup: o.Cgroup, All: o.All, Command: o.Command, Stdout: o.Stdout,
-		Exited: o.Exited,
-	})
+	s.targets = trace.NewTargets(s.table, o.Selection)
 	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.end, s.warn
 	s.closers = append(s.closers, s.targets.Close)
 	s.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})

@@ -19,25 +19,8 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A Selection says which processes to trace. One of PIDs, Comm, Cgroup, All
-// and Command is needed.
-type Selection struct {
-	PIDs    []int
-	Comm    string   // every process of this name, new ones too
-	Cgroup  string   // every process of this control group or one within, new ones too
-	All     bool     // every process that holds V8, new ones too
-	Command []string // start it, and trace it and its children
-	Stdout  *os.File // of Command; this process's own if nil
-	// Exited is called by Close if the command has exited, with its status as a shell
-	// reports it: 128 plus the signal's number if a signal killed it. May be nil.
-	Exited func(status int)
-}
-
 // ErrNotFound reports that no process was ever selected.
 var ErrNotFound = errors.New("no process found")
-
-// errNoTarget is the error for a Selection that names no process.
-var errNoTarget = errors.New("no process to look at (name one: -p, --comm, --all, or a command)")
 
 // Targets keeps a table's processes equal to those that a Selection selects, as
 // processes start, exec and end.
@@ -77,6 +60,9 @@ func (t *Targets) Gone() <-chan struct{} { return t.gone }
 // Add has the table trace the processes that exist. A command exists, stopped before
 // its first instruction.
 func (t *Targets) Add() error {
+	if err := t.s.Check(); err != nil {
+		return err
+	}
 	if len(t.s.Command) > 0 {
 		t.mutex.Lock() // until the command is known, its start is not handled
 		c, err := start(t.s.Command, t.s.Stdout)
@@ -86,9 +72,6 @@ func (t *Targets) Add() error {
 			return err
 		}
 		return t.watch(c.pid())
-	}
-	if len(t.s.PIDs) == 0 && !t.s.goesOn() {
-		return errNoTarget
 	}
 	if t.s.Cgroup != "" {
 		var err error
@@ -240,34 +223,6 @@ func (t *Targets) Close() error {
 		t.s.Exited(status)
 	}
 	return err
-}
-
-// list returns the processes that are selected now.
-func (s *Selection) list() ([]int, error) {
-	if len(s.PIDs) > 0 {
-		return s.PIDs, nil
-	}
-	all, err := process.List()
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for _, p := range all {
-		if s.selects(p) {
-			pids = append(pids, p.PID)
-		}
-	}
-	return pids, nil
-}
-
-// goesOn reports whether processes that start later may be selected.
-func (s *Selection) goesOn() bool { return s.All || s.Comm != "" || s.Cgroup != "" }
-
-func (s *Selection) selects(p process.Listed) bool {
-	if s.Cgroup != "" {
-		return process.InCgroup(p.PID, s.Cgroup) && (s.Comm == "" || p.Runs(s.Comm))
-	}
-	return s.All || p.Runs(s.Comm)
 }
 
 // A command is a child process that was started stopped.

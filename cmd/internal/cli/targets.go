@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"ustack/symbolize/v8"
 	"ustack/tools/check"
+	"ustack/tools/trace"
 )
 
 // TargetsUse is the usage text after the name of a command that has Targets.
@@ -14,19 +17,21 @@ const TargetsUse = "[flags] {-p PID | --comm NAME | --cgroup PATH | --all | -- C
 
 // Targets are the processes that a command selects, in one of these ways.
 type Targets struct {
-	PIDs    PIDs
-	Comm    string
-	Cgroup  string
-	All     bool
-	Command []string // after "--"
-	Default string   // Comm if nothing is selected; empty if something must be
+	trace.Selection        // Command is what follows "--"
+	Default         string // Comm if nothing is selected; empty if something must be
 
 	verb   string
 	status ExitStatus // of Command
 }
 
-// Exited records the status with which Command has exited.
-func (t *Targets) Exited(status int) { t.status = ExitStatus(status) }
+// Selected returns the selection for a run in which Command writes to stdout, or to
+// this process's standard output if that is nil, and whose status Status returns.
+func (t *Targets) Selected(stdout *os.File) trace.Selection {
+	s := t.Selection
+	s.Stdout = stdout
+	s.Exited = func(status int) { t.status = ExitStatus(status) }
+	return s
+}
 
 // Status returns the status of Command as an error; nil if it is 0 or if
 // Command is still running.
@@ -42,7 +47,7 @@ func (t *Targets) Status() error {
 func (t *Targets) Register(cmd *cobra.Command, verb string) {
 	t.verb = verb
 	flags := cmd.Flags()
-	flags.VarP(&t.PIDs, "pid", "p", verb+" these running processes")
+	flags.VarP((*PIDs)(&t.PIDs), "pid", "p", verb+" these running processes")
 	flags.StringVar(&t.Comm, "comm", "", verb+" every process of this `NAME`, new ones too")
 	flags.StringVar(&t.Cgroup, "cgroup", "", verb+" every process in this control group's `PATH`, new ones too")
 	flags.BoolVar(&t.All, "all", false, verb+" every process that holds V8, new ones too")
@@ -55,19 +60,13 @@ func (t *Targets) take(cmd *cobra.Command, args []string) error {
 		return Usagef("stray argument %q (name a process by -p PID, start a command by -- COMMAND)", args[0])
 	}
 	t.Command = args
-	ways := 0
-	for _, chosen := range []bool{len(t.PIDs) > 0, t.Comm != "", t.Cgroup != "", t.All, len(t.Command) > 0} {
-		if chosen {
-			ways++
-		}
-	}
-	switch {
-	case ways == 0 && t.Default != "":
+	switch err := t.Check(); {
+	case errors.Is(err, trace.ErrNoSelection) && t.Default != "":
 		t.Comm = t.Default
-	case ways == 0:
+	case errors.Is(err, trace.ErrNoSelection):
 		return Usagef("nothing to %s (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)", t.verb)
-	case ways > 1:
-		return Usagef("give only one of -p, --comm, --cgroup, --all and a command")
+	case err != nil:
+		return Usagef("%v", err)
 	}
 	return nil
 }
@@ -76,7 +75,7 @@ func (t *Targets) take(cmd *cobra.Command, args []string) error {
 func (t *Targets) String() string {
 	switch {
 	case len(t.PIDs) > 0:
-		return t.PIDs.String()
+		return (*PIDs)(&t.PIDs).String()
 	case t.Comm != "":
 		return "every " + t.Comm
 	case t.Cgroup != "":

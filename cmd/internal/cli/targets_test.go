@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ustack/symbolize/v8"
+	"ustack/tools/trace"
 )
 
 // choose runs a command that selects processes, and returns which.
@@ -34,10 +35,10 @@ func TestTargetsAreChosenInOneWay(t *testing.T) {
 		want Targets
 		name string
 	}{
-		{[]string{"-p", "1,2", "-p3"}, Targets{PIDs: PIDs{1, 2, 3}}, "1,2,3"},
-		{[]string{"--comm", "node"}, Targets{Comm: "node"}, "every node"},
-		{[]string{"--all"}, Targets{All: true}, "every process with V8"},
-		{[]string{"--", "node", "-p", "1"}, Targets{Command: []string{"node", "-p", "1"}}, "the command"},
+		{[]string{"-p", "1,2", "-p3"}, Targets{Selection: trace.Selection{PIDs: []int{1, 2, 3}}}, "1,2,3"},
+		{[]string{"--comm", "node"}, Targets{Selection: trace.Selection{Comm: "node"}}, "every node"},
+		{[]string{"--all"}, Targets{Selection: trace.Selection{All: true}}, "every process with V8"},
+		{[]string{"--", "node", "-p", "1"}, Targets{Selection: trace.Selection{Command: []string{"node", "-p", "1"}}}, "the command"},
 	} {
 		got, status, stderr := choose(tt.args...)
 		if want := "Looking at " + tt.name + ". Ctrl-C to end.\n"; status != OK || stderr != want {
@@ -84,9 +85,9 @@ func TestOnlyLaunchersMayLackV8(t *testing.T) {
 		targets Targets
 		want    string
 	}{
-		{Targets{PIDs: PIDs{1}}, "small: process 1: " + v8.ErrNotV8.Error() + "\n"},
-		{Targets{Comm: "sh"}, "small: process 1: " + v8.ErrNotV8.Error() + "\n"},
-		{Targets{Command: []string{"sh"}}, ""},
+		{Targets{Selection: trace.Selection{PIDs: []int{1}}}, "small: process 1: " + v8.ErrNotV8.Error() + "\n"},
+		{Targets{Selection: trace.Selection{Comm: "sh"}}, "small: process 1: " + v8.ErrNotV8.Error() + "\n"},
+		{Targets{Selection: trace.Selection{Command: []string{"sh"}}}, ""},
 	} {
 		var errs strings.Builder
 		cmd := &cobra.Command{Use: "small"}
