@@ -54,7 +54,7 @@ func stackCommands() registry {
 		{
 			name: "suspended", short: "list where generators and async functions wait",
 			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.Suspended, error) {
-				return v.dump.WaitingText(g)
+				return v.dump.WaitingText(g), nil
 			})),
 		},
 	}

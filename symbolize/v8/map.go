@@ -36,6 +36,14 @@ type Map struct {
 	classErr error
 }
 
+// KindName returns Kind, or the number of a type without a name.
+func (m *Map) KindName() string {
+	if m.Kind == "" {
+		return fmt.Sprintf("type %d", m.Type)
+	}
+	return m.Kind
+}
+
 // MapAt reads the map at an address, which must be one.
 func (h *Heap) MapAt(address uint64) (*Map, error) {
 	if m, ok := h.maps[address]; ok {

@@ -21,6 +21,7 @@ const maxMaps = 1 << 20
 // core or a snapshot. It caches maps and must not be used concurrently.
 type Heap struct {
 	heap
+	binary   *Binary
 	release  *release.Release
 	metadata metadata
 	kinds    map[uint16]string // V8's class names by instance type
@@ -58,7 +59,7 @@ func (o Object) Ref() Value { return Ref(o.Address) }
 // b. It fails if b lacks essential metadata.
 func NewHeap(mem Memory, b *Binary) (*Heap, error) {
 	h := &Heap{
-		heap: heap{mem, b.Layout}, release: b.Release, metadata: b.metadata,
+		heap: heap{mem, b.Layout}, binary: b, release: b.Release, metadata: b.metadata,
 		kinds: kindsOf(b), oddballs: oddballsOf(b.metadata),
 		maps: map[uint64]*Map{}, classes: map[uint64]string{}, shapes: shapesOf(&b.Release.Sizes),
 	}
@@ -176,8 +177,8 @@ func (h *Heap) Offset(class, field string) (offset int, ok bool) {
 // may temporarily store them elsewhere.
 func (h *Heap) UseMaps(lost map[uint64]uint64) { h.lostMaps = lost }
 
-// Release is the release of V8 whose layout the heap has.
-func (h *Heap) Release() *release.Release { return h.release }
+// Binary is what the process's V8 says about itself.
+func (h *Heap) Binary() *Binary { return h.binary }
 
 // Object reads what v refers to and checks that its map is one.
 func (h *Heap) Object(v Value) (Object, error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // CensusOptions say which objects to count. The zero value counts everything that a
@@ -41,17 +42,17 @@ type Tally struct {
 	Outside uint64  `json:"outside"` // of these bytes, those outside V8's heap
 	Address Address `json:"address"` // tagged, of one of them: a live one if there is any
 
-	object ID
+	object heap.ID
 }
 
 // A Census counts objects.
 type Census struct {
-	Groups  []*Group `json:"groups"` // largest in bytes first
-	Count   int      `json:"count"`
-	Live    int      `json:"live"`
-	Bytes   uint64   `json:"bytes"`
-	Outside uint64   `json:"outside"`
-	Doubts  Doubts   `json:"doubts"`
+	Groups  []*Group    `json:"groups"` // largest in bytes first
+	Count   int         `json:"count"`
+	Live    int         `json:"live"`
+	Bytes   uint64      `json:"bytes"`
+	Outside uint64      `json:"outside"`
+	Doubts  heap.Doubts `json:"doubts"`
 }
 
 // maxOwnShapes is how many objects of a map are grouped by properties that V8 stores
@@ -63,7 +64,7 @@ const maxOwnShapes = 10_000
 func (g *Graph) Census(ctx context.Context, o CensusOptions) *Census {
 	c := newClassifier(g, o)
 	census := &Census{Doubts: g.Doubts}
-	for id := range g.each(ctx) {
+	for id := range g.All(ctx) {
 		if o.Live && !g.IsLive(id) {
 			continue
 		}
@@ -87,14 +88,14 @@ func (g *Graph) Census(ctx context.Context, o CensusOptions) *Census {
 }
 
 // add counts an object.
-func (t *Tally) add(g *Graph, id ID) {
+func (t *Tally) add(g *Graph, id heap.ID) {
 	live := g.IsLive(id)
 	if t.Count == 0 || live && t.Live == 0 {
 		t.object = id
 	}
 	t.Count++
 	t.Bytes += g.Bytes(id)
-	t.Outside += g.outside[id]
+	t.Outside += g.Outside(id)
 	if live {
 		t.Live++
 	}
@@ -102,10 +103,10 @@ func (t *Tally) add(g *Graph, id ID) {
 
 // Select yields the objects that a census with these options counts, by address,
 // until ctx is done.
-func (g *Graph) Select(ctx context.Context, o CensusOptions) iter.Seq[ID] {
-	return func(yield func(ID) bool) {
+func (g *Graph) Select(ctx context.Context, o CensusOptions) iter.Seq[heap.ID] {
+	return func(yield func(heap.ID) bool) {
 		c := newClassifier(g, o)
-		for id := range g.each(ctx) {
+		for id := range g.All(ctx) {
 			if o.Live && !g.IsLive(id) || c.group(id) == nil {
 				continue
 			}
@@ -117,12 +118,12 @@ func (g *Graph) Select(ctx context.Context, o CensusOptions) iter.Seq[ID] {
 }
 
 // Alike yields the objects that a census counts together with id, until ctx is done.
-func (g *Graph) Alike(ctx context.Context, id ID, o CensusOptions) iter.Seq[ID] {
-	return func(yield func(ID) bool) {
+func (g *Graph) Alike(ctx context.Context, id heap.ID, o CensusOptions) iter.Seq[heap.ID] {
+	return func(yield func(heap.ID) bool) {
 		o.Internal = true
 		c := newClassifier(g, o)
 		group := c.group(id)
-		for other := range g.each(ctx) {
+		for other := range g.All(ctx) {
 			if o.Live && !g.IsLive(other) || c.group(other) != group {
 				continue
 			}
@@ -139,7 +140,7 @@ type classifier struct {
 	options CensusOptions
 	groups  []*Group
 	byName  map[string]*Group
-	byKind  []mapGroup // by index of the graph's kinds
+	byKind  []mapGroup // by the graph's numbers of maps
 }
 
 // A mapGroup is the group of a map's objects, once it is known.
@@ -150,12 +151,12 @@ type mapGroup struct {
 }
 
 func newClassifier(g *Graph, o CensusOptions) *classifier {
-	return &classifier{graph: g, options: o, byName: make(map[string]*Group), byKind: make([]mapGroup, len(g.kinds))}
+	return &classifier{graph: g, options: o, byName: make(map[string]*Group), byKind: make([]mapGroup, g.Maps())}
 }
 
 // group returns the group of an object; nil if it should not be counted.
-func (c *classifier) group(id ID) *Group {
-	m := &c.byKind[c.graph.kind[id]]
+func (c *classifier) group(id heap.ID) *Group {
+	m := &c.byKind[c.graph.MapIndex(id)]
 	if m.known {
 		return m.group
 	}
@@ -216,7 +217,7 @@ func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group 
 		class = "<bad>"
 	}
 	if !c.graph.heap.IsReceiver(o) {
-		class = "(" + kindName(o) + ")"
+		class = "(" + o.Map.KindName() + ")"
 	}
 	if want := c.options.Class; want != "" && want != class {
 		return nil
@@ -233,7 +234,7 @@ func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group 
 	}
 	group, ok := c.byName[key]
 	if !ok {
-		group = &Group{Class: class, Kind: kindName(o), Properties: names, Dictionary: dictionary}
+		group = &Group{Class: class, Kind: o.Map.KindName(), Properties: names, Dictionary: dictionary}
 		c.byName[key] = group
 		c.groups = append(c.groups, group)
 	}
@@ -272,7 +273,7 @@ func (c *Census) WriteText(w io.Writer) error {
 	if c.Outside > 0 {
 		fmt.Fprintf(out, "outside of V8's heap: %d of these bytes\n", c.Outside)
 	}
-	c.Doubts.write(out)
+	writeDoubts(out, c.Doubts)
 	return out.Flush()
 }
 
@@ -285,8 +286,8 @@ func (c *Census) Addresses() []v8.Value {
 	return addresses
 }
 
-// write prints the doubts, if there are any.
-func (d Doubts) write(w io.Writer) {
+// writeDoubts prints the doubts, if there are any.
+func writeDoubts(w io.Writer, d heap.Doubts) {
 	if d.Collecting {
 		fmt.Fprintln(w, "a garbage collection was moving objects: live ones count once, wherever they were; garbage may count twice, or not")
 	}

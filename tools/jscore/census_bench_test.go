@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ustack/symbolize/v8/heap"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
 )
@@ -54,7 +55,7 @@ var looks = []look{
 		return err
 	}},
 	{"refs", everything, func(ctx context.Context, g *Graph, _ int) error {
-		last := ID(0)
+		last := heap.ID(0)
 		for id := range g.Select(ctx, CensusOptions{Class: "Holder", Live: true}) {
 			last = id
 		}
@@ -120,16 +121,16 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 	}
 	defer d.Close()
 	starts := map[stage]time.Time{nothing: time.Now()}
-	o, err := Walk(ctx, d, d.heap)
+	o, err := heap.Walk(ctx, d, d.heap)
 	if err != nil {
 		return nil, err
 	}
 	starts[objects] = time.Now()
-	g, err := NewGraph(ctx, o, d.LiveStacks())
+	found, err := heap.NewGraph(ctx, o, d.LiveStacks())
 	if err != nil {
 		return nil, err
 	}
-	g.dump = d
+	g := &Graph{found, d, d.heap}
 	starts[everything] = time.Now()
 	if err := look.run(ctx, g, keep); err != nil {
 		return nil, err

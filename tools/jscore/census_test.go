@@ -62,11 +62,6 @@ func TestHeap(t *testing.T) {
 				name string
 				run  func(*testing.T, *Graph, censusFacts)
 			}{
-				{"every object is found by its address", everyObjectIsFoundByItsAddress},
-				{"objects agree with V8's own reader", objectsAgreeWithV8Reader},
-				{"pages are in spaces", pagesAreInSpaces},
-				{"live objects are told from dead ones", liveObjectsAreToldFromDeadOnes},
-				{"a weak map keeps the values of live keys only", weakMapKeepsValuesOfLiveKeysOnly},
 				{"a census counts what the program made", censusCountsWhatTheProgramMade},
 				{"a census tells shapes", censusTellsShapes},
 				{"what is selected is what is counted", selectedAreThoseCounted},
@@ -75,7 +70,6 @@ func TestHeap(t *testing.T) {
 				{"retained is of whole structures", retainedIsOfWholeStructures},
 				{"references are found", referencesAreFound},
 				{"a path leads from a root", pathLeadsFromARoot},
-				{"what is exported is a snapshot", exportedIsASnapshot},
 				{"variables of closures are named", variablesOfClosuresAreNamed},
 				{"references are bounded", referencesAreBounded},
 				{"searches end with their context", searchesEndWithTheirContext},
@@ -192,4 +186,23 @@ func countingEndsWhenToldTo(t *testing.T, g *Graph, _ censusFacts) {
 	if c.Count != 0 || len(f.Definitions) != 0 || s.Count != 0 {
 		t.Errorf("counted %d objects, %d functions, %d strings, want none", c.Count, len(f.Definitions), s.Count)
 	}
+}
+
+// counted is the apparent number of objects of a class of which the program keeps n: a
+// subclass's prototype looks like one more.
+func counted(class string, n int) int {
+	if class == "Point" {
+		return n + 1
+	}
+	return n
+}
+
+// graphOf returns the objects of a process, from a core.
+func graphOf(t testing.TB, pid int) *Graph {
+	t.Helper()
+	g, err := dumped(t, pid, Options{}).Graph(t.Context())
+	if err != nil {
+		t.Fatalf("Graph: %v", err)
+	}
+	return g
 }

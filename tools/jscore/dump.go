@@ -14,10 +14,13 @@ import (
 	"strings"
 	"time"
 
+	"ustack/symbolize"
 	"ustack/symbolize/contain"
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/release"
 	"ustack/tools/core"
 )
@@ -34,7 +37,7 @@ type Options struct {
 // for concurrent use.
 type Dump struct {
 	core    *core.File
-	regions []Region
+	regions []space.Region
 	modules []*module // that have code, by address; the program first
 	parts   []part    // of modules, by address
 	missing []Missing
@@ -128,12 +131,24 @@ func (d *Dump) settle(ctx context.Context) {
 		return
 	}
 	what := fmt.Sprintf("V8 in %s", d.v8.path)
-	if err := d.verify(ctx, d.binary.Release); err != nil {
+	if err := heap.Verify(ctx, d, d.heap, heap.Check{Name: "stacks", Holds: d.checkStacks}); err != nil {
 		d.binary, d.heap, d.codes = nil, nil, nil
 		d.lacks(what, fmt.Errorf("%w: %w", d.assumed, err), noJS)
 		return
 	}
 	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which checks of the process confirm", d.binary.Release.Node))
+}
+
+// checkStacks reads the JavaScript functions on the stacks.
+func (d *Dump) checkStacks() error {
+	for _, t := range d.threads {
+		for _, f := range d.Stack(t).Frames {
+			if f.Kind == symbolize.JS && f.Trouble != nil {
+				return fmt.Errorf("thread %d: %w", t.TID, f.Trouble)
+			}
+		}
+	}
+	return nil
 }
 
 // contained runs find, which reads the process's memory.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // FunctionOptions say which closures to count. The zero value counts all.
@@ -31,7 +32,7 @@ type Definition struct {
 // Functions are closures grouped by where they are defined.
 type Functions struct {
 	Definitions []*Definition `json:"definitions"` // most closures first
-	Doubts      Doubts        `json:"doubts"`
+	Doubts      heap.Doubts   `json:"doubts"`
 }
 
 // Functions counts closures. Once ctx is done it returns at once, with those counted
@@ -39,7 +40,7 @@ type Functions struct {
 func (g *Graph) Functions(ctx context.Context, o FunctionOptions) *Functions {
 	at, _ := g.heap.Offset("JSFunction", "shared") // every V8 has it
 	byShared := make(map[v8.Value]*Definition)
-	for id := range g.each(ctx) {
+	for id := range g.All(ctx) {
 		if !g.heap.IsFunction(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
 			continue
 		}
@@ -77,10 +78,8 @@ func (g *Graph) define(d *Definition) {
 		return
 	}
 	d.Name = f.String()
-	if g.dump != nil {
-		frame := g.dump.named(f)
-		d.File, d.Line, d.Column = frame.File, frame.Line, frame.Column
-	}
+	frame := g.dump.named(f)
+	d.File, d.Line, d.Column = frame.File, frame.Line, frame.Column
 }
 
 // WriteText writes a table like that of mdb_v8's jsfunctions.
@@ -94,7 +93,7 @@ func (f *Functions) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(out, "%16s %8d %8d %-40s %s\n", d.Address, d.Count, d.Live, d.Name, from)
 	}
-	f.Doubts.write(out)
+	writeDoubts(out, f.Doubts)
 	return out.Flush()
 }
 

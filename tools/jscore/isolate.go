@@ -3,6 +3,7 @@ package jscore
 import (
 	"slices"
 
+	"ustack/symbolize/space"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 )
@@ -114,7 +115,7 @@ func (d *Dump) exitFrame(t Thread) uint64 {
 
 // stackEnd returns the end of the contiguous writable memory that contains r: a stack
 // may be in several regions if the core leaves out pages.
-func (d *Dump) stackEnd(r Region) uint64 {
+func (d *Dump) stackEnd(r space.Region) uint64 {
 	at := slices.Index(d.regions, r)
 	end := r.End
 	for _, next := range d.regions[at+1:] {

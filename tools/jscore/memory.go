@@ -10,15 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/symbolize/space"
 	"ustack/tools/core"
 )
-
-// A Region is a range of the process's addresses.
-type Region struct {
-	Start, End  uint64 // up to, not including, End
-	Write, Exec bool   // what the process may do there
-	File        string // that is mapped; empty for anonymous memory
-}
 
 // A part is a range of addresses that maps a module's file.
 type part struct {
@@ -27,7 +21,7 @@ type part struct {
 }
 
 // Regions returns the process's mappings, by address.
-func (d *Dump) Regions() []Region { return d.regions }
+func (d *Dump) Regions() []space.Region { return d.regions }
 
 // NextData returns the first address, from address on, at which the core may hold
 // something other than zeros; ok is false if there is none.
@@ -81,14 +75,14 @@ func (d *Dump) partAt(address uint64) (part, bool) {
 }
 
 // region returns the region that contains address.
-func (d *Dump) region(address uint64) (Region, bool) { return regionAt(d.regions, address) }
+func (d *Dump) region(address uint64) (space.Region, bool) { return regionAt(d.regions, address) }
 
-func regionAt(regions []Region, address uint64) (Region, bool) {
-	at, found := slices.BinarySearchFunc(regions, address, func(r Region, address uint64) int {
+func regionAt(regions []space.Region, address uint64) (space.Region, bool) {
+	at, found := slices.BinarySearchFunc(regions, address, func(r space.Region, address uint64) int {
 		return compareRange(r.Start, r.End, address)
 	})
 	if !found {
-		return Region{}, false
+		return space.Region{}, false
 	}
 	return regions[at], true
 }
@@ -132,7 +126,7 @@ func (d *Dump) aux(kind uint64) (uint64, bool) {
 func (d *Dump) describe(f finder) {
 	names := d.core.Mappings()
 	for _, r := range d.core.Regions() {
-		region := Region{r.Start, r.End, r.Perms&elf.PF_W != 0, r.Perms&elf.PF_X != 0, ""}
+		region := space.Region{Start: r.Start, End: r.End, Write: r.Perms&elf.PF_W != 0, Exec: r.Perms&elf.PF_X != 0}
 		at, found := slices.BinarySearchFunc(names, r.Start, func(m core.Mapping, address uint64) int {
 			return compareRange(m.Start, m.End, address)
 		})
@@ -176,14 +170,14 @@ func (d *Dump) addLeftOut(names []core.Mapping) {
 			runs[m.Path] = strings.HasPrefix(m.Path, "/") && (err != nil || string(magic[:]) == elf.ELFMAG)
 		}
 	}
-	var left []Region
+	var left []space.Region
 	for _, m := range names {
 		if _, ok := d.region(m.Start); !ok {
-			left = append(left, Region{m.Start, m.End, false, runs[m.Path], m.Path})
+			left = append(left, space.Region{Start: m.Start, End: m.End, Exec: runs[m.Path], File: m.Path})
 		}
 	}
 	d.regions = append(d.regions, left...)
-	slices.SortFunc(d.regions, func(a, b Region) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(d.regions, func(a, b space.Region) int { return cmp.Compare(a.Start, b.Start) })
 }
 
 // maxVDSO bounds the vdso's image: it takes two or three pages.

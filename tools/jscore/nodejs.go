@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // Bounds on what is read of Node.js's own memory.
@@ -69,7 +70,7 @@ func (d *Dump) environments(g *Graph) ([]uint64, error) {
 	}
 	var found []uint64
 	seen := map[uint64]bool{0: true}
-	for id := range ID(g.Len()) {
+	for id := range heap.ID(g.Len()) {
 		if g.Map(id).Kind != "NativeContext" || len(found) >= maxEnvironments {
 			continue
 		}

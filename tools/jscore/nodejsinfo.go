@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // A NodeInfo describes a Node.js process and how it was started.
@@ -72,7 +73,7 @@ func (n *NodeInfo) keep(texts []string, err error) []string {
 // processObject finds the object that programs know as process. If there are several
 // isolates, it is that of the isolate whose objects come first.
 func (d *Dump) processObject(g *Graph) (v8.Object, bool) {
-	for id := range ID(g.Len()) {
+	for id := range heap.ID(g.Len()) {
 		o := g.Object(id)
 		if !d.heap.IsReceiver(o) || !g.IsLive(id) {
 			continue

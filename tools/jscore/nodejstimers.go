@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // A Timer was created by setTimeout, setInterval or setImmediate and has not fired yet.
@@ -28,7 +29,7 @@ type Timers struct {
 // Timers finds the pending timers.
 func (d *Dump) Timers(g *Graph) *Timers {
 	timers := &Timers{Timers: []Timer{}}
-	for id := range ID(g.Len()) {
+	for id := range heap.ID(g.Len()) {
 		o := g.Object(id)
 		if o.Map.Kind != "JSObject" || !g.IsLive(id) {
 			continue

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // RefOptions say how far to search for what refers to an object. The zero value finds
@@ -21,7 +22,6 @@ type RefOptions struct {
 const (
 	maxRefDepth  = 64
 	maxRefs      = 10_000 // references reported in all
-	maxOwners    = 16     // objects reported that share one of V8's stores
 	defaultLimit = 100
 )
 
@@ -37,10 +37,10 @@ type References struct {
 // A Reference is from one object to another. A store in which V8 keeps properties,
 // elements or entries is skipped: the object that they belong to is named.
 type Reference struct {
-	Link
+	heap.Link
 	Live bool `json:"live"`
 	References
-	object ID
+	object heap.ID
 }
 
 // A NoObjectError reports that no object begins at an address.
@@ -51,7 +51,7 @@ func (e *NoObjectError) Error() string {
 }
 
 // at returns the object that v refers to.
-func (g *Graph) at(v v8.Value) (ID, error) {
+func (g *Graph) at(v v8.Value) (heap.ID, error) {
 	id, ok := g.Find(v.Address())
 	if !ok || !v.IsObject() {
 		return 0, &NoObjectError{Address(v)}
@@ -68,7 +68,7 @@ func (g *Graph) References(ctx context.Context, v v8.Value, o RefOptions) (*Refe
 	if o.Limit <= 0 {
 		o.Limit = defaultLimit
 	}
-	f := &refFinder{Graph: g, ctx: ctx, options: o, seen: map[ID]bool{}, left: maxRefs}
+	f := &refFinder{Graph: g, ctx: ctx, options: o, seen: map[heap.ID]bool{}, left: maxRefs}
 	r := f.references(id, min(max(o.Depth, 1), maxRefDepth))
 	return &r, ctx.Err()
 }
@@ -78,11 +78,11 @@ type refFinder struct {
 	*Graph
 	ctx     context.Context
 	options RefOptions
-	seen    map[ID]bool
+	seen    map[heap.ID]bool
 	left    int
 }
 
-func (f *refFinder) references(id ID, depth int) References {
+func (f *refFinder) references(id heap.ID, depth int) References {
 	r := References{Brief: BriefOf(f.heap, f.Object(id).Ref()), Root: f.rootName(id)}
 	if depth == 0 {
 		return r
@@ -91,21 +91,22 @@ func (f *refFinder) references(id ID, depth int) References {
 		return r
 	}
 	f.seen[id] = true
-	in := f.backward()
-	told := map[ID]bool{}
-	for i := in.first[id]; i < in.first[id+1] && f.ctx.Err() == nil; i++ {
-		from := in.at(i)
-		if told[from] || f.options.Live && !f.IsLive(from) {
+	for from := range f.ReferredBy(id) {
+		if f.ctx.Err() != nil {
+			break
+		}
+		if f.options.Live && !f.IsLive(from) {
 			continue
 		}
-		told[from] = true
 		if len(r.Refs) >= f.options.Limit || f.left <= 0 {
 			r.More++
 			continue
 		}
-		found := f.from(from, id)
+		found := f.Referrers(f.ctx, from, id)
 		f.left -= len(found)
-		r.Refs = append(r.Refs, found...)
+		for _, by := range found {
+			r.Refs = append(r.Refs, &Reference{Link: by.Link, Live: f.IsLive(by.Object), object: by.Object})
+		}
 	}
 	for _, ref := range r.Refs {
 		ref.References = f.references(ref.object, depth-1)
@@ -113,65 +114,28 @@ func (f *refFinder) references(id ID, depth int) References {
 	return r
 }
 
-// from describes how an object refers to another.
-func (f *refFinder) from(from, to ID) []*Reference {
-	o := f.Object(from)
-	offsets := f.offsets(from, to)
-	if len(offsets) == 0 { // a key does, through a table that has both
-		return []*Reference{{Link: Link{ByEntry, "of a weak map"}, Live: f.IsLive(from), object: from}}
-	}
-	var found []*Reference
-	for _, offset := range offsets[:min(len(offsets), maxOwners)] {
-		owned := f.owned(from, offset)
-		if len(owned) == 0 {
-			owned = []*Reference{{Link: f.link(o, offset), Live: f.IsLive(from), object: from}}
-		}
-		found = append(found, owned...)
-	}
-	return found
-}
-
-// owned finds whose property, element or entry is at an offset in a store; nothing if
-// the object is not a store.
-func (f *refFinder) owned(store ID, offset int) []*Reference {
-	var found []*Reference
-	in, o := f.backward(), f.Object(store)
-	for i := in.first[store]; i < in.first[store+1] && len(found) < maxOwners && f.ctx.Err() == nil; i++ {
-		owner := f.Object(in.at(i))
-		if !f.heap.IsReceiver(owner) {
-			continue
-		}
-		if link, ok := f.through(owner, o, offset); ok {
-			found = append(found, &Reference{Link: link, Live: f.IsLive(in.at(i)), object: in.at(i)})
-		}
-	}
-	return found
-}
-
 // rootName returns what outside the heap refers to an object; "" if nothing does.
-func (g *Graph) rootName(id ID) string {
-	root, ok := g.root(id)
+func (g *Graph) rootName(id heap.ID) string {
+	root, ok := g.Root(id)
 	if !ok {
 		return ""
 	}
 	switch root.By {
-	case ByRegister:
+	case heap.ByRegister:
 		return root.By.String()
-	case ByStack, ByMemory:
-		if g.dump != nil {
-			return fmt.Sprintf("%s at %x", g.dump.rootRegion(root), root.From)
-		}
+	case heap.ByStack, heap.ByMemory:
+		return fmt.Sprintf("%s at %x", g.dump.rootRegion(root), root.From)
 	}
 	return fmt.Sprintf("%v at %x", root.By, root.From)
 }
 
 // rootRegion returns what memory a root is in.
-func (d *Dump) rootRegion(root Root) string {
+func (d *Dump) rootRegion(root heap.Root) string {
 	r, ok := d.region(root.From)
 	switch {
 	case ok && r.File != "":
 		return r.File
-	case root.By == ByStack:
+	case root.By == heap.ByStack:
 		for _, t := range d.threads {
 			if sp := t.Registers.SP; sp >= r.Start && sp < r.End {
 				return fmt.Sprintf("stack of thread %d", t.TID)

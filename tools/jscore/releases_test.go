@@ -17,8 +17,6 @@ func TestReleasesHeap(t *testing.T) {
 				t.Errorf("doubts = %+v, want none", g.Doubts)
 			}
 			censusCountsWhatTheProgramMade(t, g, facts)
-			liveObjectsAreToldFromDeadOnes(t, g, facts)
-			weakMapKeepsValuesOfLiveKeysOnly(t, g, facts)
 			censusTellsShapes(t, g, facts)
 		})
 	}

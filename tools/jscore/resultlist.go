@@ -2,11 +2,13 @@ package jscore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // maxInstances bounds the objects that are listed.
@@ -39,9 +41,9 @@ func (g *Graph) AllAlike(ctx context.Context, v v8.Value, o CensusOptions) (*Val
 }
 
 // list adds an object to a list. It returns false when the list is full.
-func (g *Graph) list(to *Values, id ID) bool {
+func (g *Graph) list(to *Values, id heap.ID) bool {
 	o := g.Object(id)
-	to.Values = append(to.Values, Indexed{len(to.Values), Brief{Address: Address(o.Ref()), Kind: kindName(o)}})
+	to.Values = append(to.Values, Indexed{len(to.Values), Brief{Address: Address(o.Ref()), Kind: o.Map.KindName()}})
 	return len(to.Values) < maxInstances
 }
 
@@ -51,7 +53,19 @@ func (d *Dominated) RetainedBy(v v8.Value) (*Retainers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Retainers{Objects: []Retainer{d.retainer(id)}, Live: d.retained[0]}, nil
+	return &Retainers{Objects: []Retainer{d.retainer(id)}, Live: d.Total()}, nil
+}
+
+// Exported describes what a snapshot holds.
+type Exported struct{ heap.Exported }
+
+// Export writes the live objects as a heap snapshot that Chrome DevTools opens.
+func (g *Graph) Export(ctx context.Context, w io.Writer) (*Exported, error) {
+	e, err := g.Graph.Export(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return &Exported{*e}, nil
 }
 
 // WriteText writes how large the snapshot is.
@@ -123,7 +137,7 @@ func (d *Dump) Ugrep(ctx context.Context, v v8.Value) (*Places, error) {
 			}
 			n, _ := d.ReadAt(block[:min(searchBlock, r.End-at)], at) // what is missing refers to nothing
 			for i := 0; i+wordSize <= n; i += wordSize {
-				if v8.Value(wordOf(block, i)).Address() == v.Address() {
+				if v8.Value(binary.LittleEndian.Uint64(block[i:])).Address() == v.Address() {
 					found.Places = append(found.Places, Place{Address(at + uint64(i)), d.regionName(r)})
 				}
 			}

@@ -7,25 +7,27 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/symbolize/v8/heap"
+
 	"golang.org/x/sys/unix"
 )
 
 // A Status is an overview of a process.
 type Status struct {
-	PID         int        `json:"pid"`
-	CommandLine []string   `json:"command_line"`
-	Node        string     `json:"node,omitempty"`
-	V8          string     `json:"v8,omitempty"`
-	Reason      string     `json:"reason"` // why there is a core
-	Signal      string     `json:"signal,omitempty"`
-	Fatal       string     `json:"fatal_error,omitempty"` // what V8 or Node.js said when it aborted the process
-	Threads     int        `json:"threads"`
-	Isolates    V8Isolates `json:"isolates"`
-	Spaces      Spaces     `json:"spaces"`
-	Collections []string   `json:"collections,omitempty"` // kinds of garbage collections that isolates were in
-	Doubts      *Doubts    `json:"doubts,omitempty"`      // about the heap, if it has been walked
-	Missing     []string   `json:"missing,omitempty"`
-	Stack       *StackText `json:"stack,omitempty"` // of the thread that the core is about
+	PID         int          `json:"pid"`
+	CommandLine []string     `json:"command_line"`
+	Node        string       `json:"node,omitempty"`
+	V8          string       `json:"v8,omitempty"`
+	Reason      string       `json:"reason"` // why there is a core
+	Signal      string       `json:"signal,omitempty"`
+	Fatal       string       `json:"fatal_error,omitempty"` // what V8 or Node.js said when it aborted the process
+	Threads     int          `json:"threads"`
+	Isolates    V8Isolates   `json:"isolates"`
+	Spaces      Spaces       `json:"spaces"`
+	Collections []string     `json:"collections,omitempty"` // kinds of garbage collections that isolates were in
+	Doubts      *heap.Doubts `json:"doubts,omitempty"`      // about the heap, if it has been walked
+	Missing     []string     `json:"missing,omitempty"`
+	Stack       *StackText   `json:"stack,omitempty"` // of the thread that the core is about
 }
 
 // A Space is how much memory V8 has for objects of one sort.
@@ -98,7 +100,7 @@ func (s Signal) reason(pid int) string {
 // spaces adds up V8's pages, largest sum first.
 func (d *Dump) spaces() Spaces {
 	spaces := Spaces{}
-	for _, p := range FindPages(d, &d.binary.Release.Pages) {
+	for _, p := range heap.FindPages(d, &d.binary.Release.Pages) {
 		at := slices.IndexFunc(spaces, func(s Space) bool { return s.Name == p.Space })
 		if at < 0 {
 			at = len(spaces)
@@ -143,7 +145,7 @@ func (s *Status) WriteText(w io.Writer) error {
 		line("missing", missing)
 	}
 	if s.Doubts != nil {
-		s.Doubts.write(&b)
+		writeDoubts(&b, *s.Doubts)
 	}
 	if s.Stack != nil {
 		fmt.Fprintf(&b, "stack of thread %d:\n", s.Stack.TID)

@@ -24,13 +24,9 @@ type SuspendedPlace struct {
 }
 
 // WaitingText finds what is waiting, as suspended shows it.
-func (d *Dump) WaitingText(g *Graph) (*Suspended, error) {
-	waiting, err := g.Waiting()
-	if err != nil {
-		return nil, err
-	}
+func (d *Dump) WaitingText(g *Graph) *Suspended {
 	s := &Suspended{Places: []SuspendedPlace{}}
-	for _, w := range waiting {
+	for _, w := range g.Waiting() {
 		place := SuspendedPlace{Kind: w.Kind, At: d.frameText(w.Frame, StackOptions{}), Count: len(w.Generators)}
 		place.Awaiting = d.frameTexts(d.Awaiting(w.Generators[0]), StackOptions{})
 		for _, generator := range w.Generators {
@@ -38,7 +34,7 @@ func (d *Dump) WaitingText(g *Graph) (*Suspended, error) {
 		}
 		s.Places = append(s.Places, place)
 	}
-	return s, nil
+	return s
 }
 
 // WriteText writes a line for each place, and below it what awaits the first there.

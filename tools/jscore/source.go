@@ -174,7 +174,7 @@ func JSConstructor(h *v8.Heap, v v8.Value, verbose bool) (*Constructor, error) {
 		return nil, err
 	}
 	if !h.IsReceiver(o) {
-		return nil, fmt.Errorf("a %s is no JavaScript object", kindName(o))
+		return nil, fmt.Errorf("a %s is no JavaScript object", o.Map.KindName())
 	}
 	name, err := h.Class(o)
 	if err != nil {
@@ -224,7 +224,7 @@ func JSArray(h *v8.Heap, v v8.Value, indices bool) (*Values, error) {
 		return nil, err
 	}
 	if !h.IsReceiver(o) {
-		return nil, fmt.Errorf("a %s is no JavaScript object", kindName(o))
+		return nil, fmt.Errorf("a %s is no JavaScript object", o.Map.KindName())
 	}
 	values := &Values{Address: Address(v), Values: []Indexed{}, indices: indices}
 	err = h.Elements(o, func(e v8.Element) bool {

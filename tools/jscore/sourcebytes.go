@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 )
 
@@ -190,7 +191,7 @@ func (d *Dump) V8Whatis(v v8.Value) (*Whatis, error) {
 }
 
 // regionName describes what a region is for.
-func (d *Dump) regionName(r Region) string {
+func (d *Dump) regionName(r space.Region) string {
 	if r.File != "" {
 		return r.File
 	}

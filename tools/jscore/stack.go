@@ -2,6 +2,7 @@ package jscore
 
 import (
 	"ustack/symbolize"
+	"ustack/symbolize/space"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 )
@@ -106,9 +107,9 @@ type walker struct {
 	exit    uint64 // V8's newest exit frame, until it has been reached; 0: none
 	stack   Stack
 
-	frames    []addressRange // V8's, newest first
-	inFrames  bool           // the last of them continues
-	registers []uint64       // of V8 code that was running
+	frames    []space.Range // V8's, newest first
+	inFrames  bool          // the last of them continues
+	registers []uint64      // of V8 code that was running
 }
 
 // A codeKind classifies the code at an address.

@@ -2,10 +2,10 @@ package jscore
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // A Waiting is a place in the source where generators or calls of async functions wait,
@@ -23,21 +23,16 @@ var waitingKinds = map[string]string{
 	"JSAsyncGeneratorObject": "async generator",
 }
 
-var errNoDump = errors.New("find what waits: the objects are of no process")
-
 // Waiting returns where live generators and async functions wait, the most frequent places
 // first. A generator that has not started waits at the start of its function.
-func (g *Graph) Waiting() ([]Waiting, error) {
-	if g.dump == nil {
-		return nil, errNoDump
-	}
+func (g *Graph) Waiting() []Waiting {
 	type place struct {
 		shared v8.Value
 		offset int
 	}
 	at := make(map[place]int)
 	var all []Waiting
-	for id := range ID(g.Len()) {
+	for id := range heap.ID(g.Len()) {
 		kind, ok := waitingKinds[g.Map(id).Kind]
 		if !ok || !g.IsLive(id) {
 			continue
@@ -57,5 +52,5 @@ func (g *Graph) Waiting() ([]Waiting, error) {
 		all[i].Generators = append(all[i].Generators, o.Ref())
 	}
 	slices.SortStableFunc(all, func(a, b Waiting) int { return cmp.Compare(len(b.Generators), len(a.Generators)) })
-	return all, nil
+	return all
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 )
 
 // StringOptions say which strings to report. The zero value reports all.
@@ -36,17 +37,17 @@ type Text struct {
 	Bytes   uint64  `json:"bytes"`   // of all these strings, without the strings they are parts of
 	Address Address `json:"address"` // tagged, of one of them
 
-	object ID
-	part   ID // the part of it that holds its text
+	object heap.ID
+	part   heap.ID // the part of it that holds its text
 }
 
 // Texts are a process's strings.
 type Texts struct {
-	Texts  []*Text `json:"texts"` // largest in bytes first
-	Count  int     `json:"count"` // strings
-	Bytes  uint64  `json:"bytes"`
-	More   int     `json:"more"` // different strings that are not reported
-	Doubts Doubts  `json:"doubts"`
+	Texts  []*Text     `json:"texts"` // largest in bytes first
+	Count  int         `json:"count"` // strings
+	Bytes  uint64      `json:"bytes"`
+	More   int         `json:"more"` // different strings that are not reported
+	Doubts heap.Doubts `json:"doubts"`
 }
 
 // Strings returns which strings exist, and how many of each. Once ctx is done it returns
@@ -62,7 +63,7 @@ func (g *Graph) Strings(ctx context.Context, o StringOptions) *Texts {
 		length int
 	}
 	found := map[key]*Text{}
-	for id := range g.each(ctx) {
+	for id := range g.All(ctx) {
 		if !g.heap.IsString(v8.Object{Map: g.Map(id)}) || o.Live && !g.IsLive(id) {
 			continue
 		}
@@ -119,7 +120,7 @@ func (t *Texts) WriteText(w io.Writer) error {
 	if t.More > 0 {
 		fmt.Fprintf(out, "and %d more texts\n", t.More)
 	}
-	t.Doubts.write(out)
+	writeDoubts(out, t.Doubts)
 	return out.Flush()
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/symbolize/v8/heap"
 	"ustack/testdata/nodetest"
 )
 
@@ -52,7 +53,7 @@ func TestStringsOfARowAreReadOnce(t *testing.T) {
 
 // TestRowOfStringsThatComesBackEnds has strings that are their own first parts.
 func TestRowOfStringsThatComesBackEnds(t *testing.T) {
-	r := &textReader{parts: map[ID]ID{1: 2, 2: 2, 3: 1}}
+	r := &textReader{parts: map[heap.ID]heap.ID{1: 2, 2: 2, 3: 1}}
 	if got := r.part(1); got != 2 {
 		t.Errorf("part of a string that was passed = %d, want 2", got)
 	}

@@ -3,6 +3,8 @@ package jscore
 import (
 	"hash/maphash"
 	"strings"
+
+	"ustack/symbolize/v8/heap"
 )
 
 // A textReader reads the beginnings of strings. A program that appends to a string again
@@ -13,29 +15,29 @@ type textReader struct {
 	*Graph
 	contains string // text that the strings must contain
 	seed     maphash.Seed
-	first    int             // offset of the first of the two strings that a string consists of
-	parts    map[ID]ID       // by string: its first part, if that holds all of the beginning
-	known    map[ID]readText // by such a part
+	first    int                  // offset of the first of the two strings that a string consists of
+	parts    map[heap.ID]heap.ID  // by string: its first part, if that holds all of the beginning
+	known    map[heap.ID]readText // by such a part
 }
 
 // A readText is what is cached of a string's beginning.
 type readText struct {
 	hash   uint64
-	length int  // of the string
-	part   ID   // the string, or the part of it from which the text was read
-	wanted bool // it could be read and contains the required text
+	length int     // of the string
+	part   heap.ID // the string, or the part of it from which the text was read
+	wanted bool    // it could be read and contains the required text
 }
 
 func (g *Graph) newTextReader(contains string) *textReader {
 	first, _ := g.heap.Offset("ConsString", "first") // every V8 has it
 	return &textReader{
 		Graph: g, contains: contains, seed: maphash.MakeSeed(), first: first,
-		parts: map[ID]ID{}, known: map[ID]readText{},
+		parts: map[heap.ID]heap.ID{}, known: map[heap.ID]readText{},
 	}
 }
 
 // read reads the beginning of a string.
-func (r *textReader) read(id ID) readText {
+func (r *textReader) read(id heap.ID) readText {
 	part := r.part(id)
 	if part == id {
 		return r.beginning(id)
@@ -49,7 +51,7 @@ func (r *textReader) read(id ID) readText {
 	return text
 }
 
-func (r *textReader) beginning(id ID) readText {
+func (r *textReader) beginning(id heap.ID) readText {
 	text, length, err := r.heap.Text(r.Object(id).Ref(), maxStringText)
 	wanted := err == nil && strings.Contains(text, r.contains)
 	return readText{maphash.String(r.seed, text), length, id, wanted}
@@ -57,8 +59,8 @@ func (r *textReader) beginning(id ID) readText {
 
 // part returns the innermost first part of a string that holds all of its beginning: the
 // string itself if it has no such part.
-func (r *textReader) part(id ID) ID {
-	var passed []ID
+func (r *textReader) part(id heap.ID) heap.ID {
+	var passed []heap.ID
 	for {
 		if end, ok := r.parts[id]; ok {
 			id = end
@@ -80,7 +82,7 @@ func (r *textReader) part(id ID) ID {
 
 // longFirst returns the first of the two strings that a string consists of, if it is at
 // least as long as what is read.
-func (r *textReader) longFirst(id ID) (ID, bool) {
+func (r *textReader) longFirst(id heap.ID) (heap.ID, bool) {
 	if r.Map(id).Kind != "ConsString" {
 		return 0, false
 	}

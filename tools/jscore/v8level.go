@@ -39,17 +39,9 @@ func BriefOf(h *v8.Heap, v v8.Value) Brief {
 		b.Kind = "<bad>"
 		return b
 	}
-	b.Kind = kindName(o)
+	b.Kind = o.Map.KindName()
 	b.describe(h, o)
 	return b
-}
-
-// kindName returns o's V8 class.
-func kindName(o v8.Object) string {
-	if o.Map.Kind == "" {
-		return fmt.Sprintf("type %d", o.Map.Type)
-	}
-	return o.Map.Kind
 }
 
 // describe sets Class and Text.
@@ -173,7 +165,7 @@ func V8Str(h *v8.Heap, v v8.Value, withParts bool) (*V8String, error) {
 		return nil, err
 	}
 	if !h.IsString(o) {
-		return nil, fmt.Errorf("read string: it is a %s", kindName(o))
+		return nil, fmt.Errorf("read string: it is a %s", o.Map.KindName())
 	}
 	s := &V8String{Address: Address(v)}
 	if s.Text, s.Length, err = h.Text(v, maxWholeText); err != nil {
@@ -196,7 +188,7 @@ func partOf(h *v8.Heap, v v8.Value, depth int, left *int) *Part {
 		p.Trouble = errors.Join(errors.New("no string"), err).Error()
 		return p
 	}
-	p.Kind = kindName(o)
+	p.Kind = o.Map.KindName()
 	text, length, err := h.Text(v, maxBrief)
 	if p.Length = length; err != nil {
 		p.Trouble = err.Error()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 	"ustack/testdata/nodetest"
 )
 
@@ -64,7 +65,7 @@ func TestLeakyProgramIsUnderstood(t *testing.T) {
 func (l leaky) of(class string) []v8.Value {
 	l.t.Helper()
 	var found []v8.Value
-	for id := range ID(l.objects.Len()) {
+	for id := range heap.ID(l.objects.Len()) {
 		o := l.objects.Object(id)
 		if name, err := l.Heap().Class(o); o.Map.Kind != "JSObject" || err != nil || name != class {
 			continue
@@ -82,7 +83,7 @@ func (l leaky) of(class string) []v8.Value {
 // function returns a function of that name.
 func (l leaky) function(name string) v8.Value {
 	l.t.Helper()
-	for id := range ID(l.objects.Len()) {
+	for id := range heap.ID(l.objects.Len()) {
 		o := l.objects.Object(id)
 		if !l.Heap().IsFunction(o) {
 			continue

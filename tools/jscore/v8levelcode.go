@@ -69,7 +69,7 @@ func object(h *v8.Heap, v v8.Value, kinds ...string) (v8.Object, error) {
 			return o, nil
 		}
 	}
-	return o, fmt.Errorf("it is a %s, no %s", kindName(o), strings.Join(kinds, " or "))
+	return o, fmt.Errorf("it is a %s, no %s", o.Map.KindName(), strings.Join(kinds, " or "))
 }
 
 // V8Function returns what V8 stores about the function v.
@@ -83,7 +83,7 @@ func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Title: fmt.Sprintf("%s: %s: %s", Address(v), kindName(o), f), value: v}
+	t := &Table{Title: fmt.Sprintf("%s: %s: %s", Address(v), o.Map.KindName(), f), value: v}
 	t.add("defined at", "%s", d.place(f))
 	t.addField(h, o, "JSFunction", "context")
 	t.addField(h, o, "JSFunction", "shared")
@@ -138,7 +138,7 @@ func (d *Dump) V8Code(v v8.Value) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Title: fmt.Sprintf("%s: %s", Address(v), kindName(o)), value: v}
+	t := &Table{Title: fmt.Sprintf("%s: %s", Address(v), o.Map.KindName()), value: v}
 	if h.IsFunction(o) {
 		code, err := d.codeOf(v)
 		if err != nil {
@@ -175,7 +175,7 @@ func V8Context(h *v8.Heap, v v8.Value) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Title: fmt.Sprintf("%s: %s of a %s scope", Address(v), kindName(o), c.Scope.Type), value: v}
+	t := &Table{Title: fmt.Sprintf("%s: %s of a %s scope", Address(v), o.Map.KindName(), c.Scope.Type), value: v}
 	if c.Scope.Type == "function" {
 		t.add("function", "%s", c.Scope.Function)
 	}
@@ -224,7 +224,7 @@ func V8Map(h *v8.Heap, v v8.Value) (*Table, error) {
 		}
 	}
 	value := v8.Ref(m.Address)
-	t := &Table{Title: fmt.Sprintf("%s: Map of %s", Address(value), kindName(v8.Object{Map: m})), value: value}
+	t := &Table{Title: fmt.Sprintf("%s: Map of %s", Address(value), m.KindName()), value: value}
 	t.add("instance type", "%d", m.Type)
 	t.add("instance size", "%s", sizeText(m))
 	t.add("elements", "%s", h.ElementsName(m))
@@ -275,7 +275,7 @@ func V8Internal(h *v8.Heap, v v8.Value, index int) (*Values, error) {
 	case err != nil:
 		return nil, err
 	case !ok:
-		return nil, fmt.Errorf("a %s has no internal fields that are known", kindName(o))
+		return nil, fmt.Errorf("a %s has no internal fields that are known", o.Map.KindName())
 	case index >= len(fields):
 		return nil, fmt.Errorf("find internal field %d: it has %d", index, len(fields))
 	}

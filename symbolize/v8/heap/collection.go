@@ -1,0 +1,260 @@
+package heap
+
+import (
+	"context"
+	"slices"
+
+	"ustack/symbolize/v8"
+)
+
+// A collection moves objects: a scavenge moves young objects, a compaction those of
+// some pages. Meanwhile, a moved object's old place holds its new address instead of its
+// map, and references lead to either place. Young objects not moved yet are in pages
+// that are otherwise empty. A young object with a page of its own only changes its
+// space; until then, its first word is its own address, and its map is in a hash table
+// of C++ (src/heap/scavenger.cc, mark-compact.cc).
+//
+// Pages also have gaps that V8 fills with objects from the start. Whatever follows the
+// newest object in a gap is left over from before, and may look like an object that
+// reaches into the next one after the gap. References from live objects are more
+// reliable: objects begin where they lead.
+const (
+	maxDangling = 1 << 22 // dangling references remembered
+	maxRepairs  = 4       // further walks, each of which knows more; two have always been enough so far
+)
+
+// A danglingRef is a reference to a place in a page where no object was found.
+type danglingRef struct {
+	from ID
+	to   uint64 // address
+}
+
+// forwards reports whether an object's first word may be a forwarding address.
+func forwards(word uint64) bool { return word%wordSize == 0 && word != 0 }
+
+// findMoved returns the object that was moved from an address.
+func (o *Objects) findMoved(address uint64) (ID, bool) {
+	to, ok := o.movedTo(address)
+	if !ok {
+		return 0, false
+	}
+	return o.at.page(to).find(to)
+}
+
+// movedTo returns the new address of the object that was at an address, if it was
+// moved. A large object that was moved is still at its old address.
+func (o *Objects) movedTo(address uint64) (to uint64, ok bool) {
+	var word [wordSize]byte
+	if address%wordSize != 0 {
+		return 0, false
+	}
+	if _, err := o.memory.ReadAt(word[:], address); err != nil {
+		return 0, false
+	}
+	to = wordOf(word[:], 0)
+	return to, forwards(to) && to != address && o.at.page(to) != nil
+}
+
+// movedSize returns the size in bytes of an object that was moved to an address; 0
+// if none was.
+func (w *pageWalker) movedSize(to uint64) int {
+	var head [v8.FormHead]byte
+	if w.at.page(to) == nil {
+		return 0
+	}
+	if n, _ := w.memory.ReadAt(head[:], to); n < wordSize {
+		return 0
+	}
+	index, ok := w.kindOf(wordOf(head[:], 0))
+	if !ok || !w.kinds[index].sized {
+		return 0
+	}
+	size := w.kinds[index].form.Size(head[:])
+	if size < 0 || size%wordSize != 0 {
+		return 0
+	}
+	return size
+}
+
+// repair finds where objects begin that live ones refer to and the walk has missed,
+// and walks again. It returns false if it did not walk: there is nothing left to find,
+// or may is false.
+func (g *Graph) repair(ctx context.Context, may bool) (again bool, err error) {
+	lost := g.lost()
+	g.Doubts.Dangling = len(lost)
+	lost = append(lost, g.lostRoots...) // not doubts: a frame holds words that its function no longer uses
+	if len(lost) == 0 || !may {
+		return false, nil
+	}
+	if !g.moving && slices.ContainsFunc(lost, g.isMoving) {
+		g.moving = true
+		if err := g.findLostMaps(ctx); err != nil {
+			return false, err
+		}
+		return true, g.Objects.walk(ctx)
+	}
+	found, err := g.addAnchors(ctx, lost)
+	if err != nil || !found {
+		return false, err
+	}
+	return true, g.Objects.walk(ctx)
+}
+
+// lost returns, in order, the addresses to which live objects refer and at which no
+// object was found.
+func (g *Graph) lost() []uint64 {
+	var lost []uint64
+	for _, d := range g.dangling {
+		if g.IsLive(d.from) {
+			lost = append(lost, d.to)
+		}
+	}
+	slices.Sort(lost)
+	return slices.Compact(lost)
+}
+
+// isMoving reports whether the memory at an address to which a live object refers shows
+// that a collection was moving objects.
+func (g *Graph) isMoving(address uint64) bool {
+	to, ok := g.movedTo(address)
+	return ok || to == address || g.Objects.at.page(address).from
+}
+
+// addAnchors adds the addresses of objects that can be reached from lost ones and are
+// not known to be live. It returns false if there are none.
+func (g *Graph) addAnchors(ctx context.Context, lost []uint64) (found bool, err error) {
+	w := &pageWalker{Objects: g.Objects}
+	seen := make(map[uint64]bool)
+	buffer := make([]byte, pageAlign)
+	anchors := make(map[uint64][]uint64)
+	for queue := lost; len(queue) > 0; {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		at := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if to, ok := g.movedTo(at); ok {
+			at = to
+		}
+		if seen[at] || len(seen) > maxDangling {
+			continue
+		}
+		seen[at] = true
+		p := g.Objects.at.page(at)
+		id, known := p.find(at)
+		if known && g.IsLive(id) {
+			continue
+		}
+		data := g.objectAt(w, p, at, buffer)
+		if data == nil {
+			continue
+		}
+		if !known {
+			anchors[p.Address] = append(anchors[p.Address], at)
+		}
+		for i := 0; i+wordSize <= len(data); i += wordSize {
+			if ref := wordOf(data, i); ref&3 == 1 && g.Objects.at.page(ref-1) != nil && !seen[ref-1] {
+				queue = append(queue, ref-1)
+			}
+		}
+	}
+	if len(anchors) == 0 {
+		return false, nil
+	}
+	if g.anchors == nil {
+		g.anchors = make(map[uint64][]uint64)
+	}
+	for page, more := range anchors {
+		all := append(g.anchors[page], more...)
+		slices.Sort(all)
+		g.anchors[page] = slices.Compact(all)
+	}
+	return true, nil
+}
+
+// objectAt returns the part of the object at an address in a page that may hold
+// references; nil if there is no object or it is inside a live one.
+func (g *Graph) objectAt(w *pageWalker, p *pageObjects, at uint64, buffer []byte) []byte {
+	if at < p.Start || at >= p.End || at%wordSize != 0 || p.Large() && at != p.Start {
+		return nil
+	}
+	if id, ok := g.Around(at); ok && g.IsLive(id) {
+		return nil
+	}
+	n, _ := g.memory.ReadAt(buffer[:min(p.End-at, uint64(len(buffer)))], at)
+	if n < wordSize {
+		return nil
+	}
+	index, ok := g.kindOf(wordOf(buffer, 0))
+	if !ok {
+		return nil
+	}
+	size := w.sizeOf(p, buffer[:n], index, n)
+	if form := g.kinds[index].form; form.Tagged >= 0 {
+		size = min(size, form.Tagged)
+	}
+	if size == 0 || g.kinds[index].free {
+		return nil
+	}
+	return buffer[:min(size, n)]
+}
+
+// findLostMaps finds the maps of the large young objects that a scavenge has left in
+// place: C++ has the maps, next to references to the objects.
+func (g *Graph) findLostMaps(ctx context.Context) error {
+	lost := make(map[uint64]*lostObject) // by reference
+	for i := range g.pages {
+		var head [v8.FormHead]byte
+		p := &g.pages[i]
+		if _, err := g.memory.ReadAt(head[:], p.Start); err == nil && p.Large() && wordOf(head[:], 0) == p.Start {
+			lost[p.Start|1] = &lostObject{page: p, head: head[:]}
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	look := func(data []byte, _ uint64) {
+		for i := 0; i+2*wordSize <= len(data); i += wordSize {
+			if o := lost[wordOf(data, i)]; o != nil {
+				o.consider(g.Objects, wordOf(data, i+wordSize))
+			}
+		}
+	}
+	buffer := make([]byte, pageAlign)
+	for _, r := range writable(g.memory.Regions()) {
+		if err := eachData(ctx, g.memory, r, buffer, look); err != nil {
+			return err
+		}
+	}
+	g.lostMaps = make(map[uint64]uint64)
+	for _, o := range lost {
+		if o.size > 0 {
+			g.lostMaps[o.page.Start] = o.word
+		}
+	}
+	g.heap.UseMaps(g.lostMaps)
+	return nil
+}
+
+// A lostObject is a large object without its map.
+type lostObject struct {
+	page *pageObjects
+	head []byte
+	word uint64 // refers to what may be its map
+	size int    // in bytes, with that map
+}
+
+// consider examines a word found next to a reference to the object. Not all such words
+// refer to its map: a frame may have spilled both, and freed memory may be about another
+// object that was there before. The object fills its page, so its map is the one that
+// makes it longest.
+func (o *lostObject) consider(all *Objects, word uint64) {
+	index, ok := all.kindOf(word)
+	if !ok || !all.kinds[index].sized || all.kinds[index].form.Map.Size > 0 {
+		return // an object with a page of its own must have a length
+	}
+	size := all.kinds[index].form.Size(o.head)
+	if size%wordSize == 0 && size > o.size && uint64(size) <= o.page.End-o.page.Start {
+		o.word, o.size = word, size
+	}
+}

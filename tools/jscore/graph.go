@@ -1,0 +1,34 @@
+package jscore
+
+import (
+	"context"
+	"errors"
+
+	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
+)
+
+// A Graph is the objects of a process, the references between them, and which of them
+// are live: reachable from a root.
+type Graph struct {
+	*heap.Graph
+	dump *Dump
+	heap *v8.Heap
+}
+
+// Graph finds all objects of the process, live and dead, and the references between
+// them. It takes about a second per 4 million objects, and some 60 bytes for each.
+func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
+	if d.heap == nil {
+		return nil, errors.New("find objects: no V8 is understood in this process")
+	}
+	o, err := heap.Walk(ctx, d, d.heap)
+	if err != nil {
+		return nil, err
+	}
+	g, err := heap.NewGraph(ctx, o, d.LiveStacks())
+	if err != nil {
+		return nil, err
+	}
+	return &Graph{g, d, d.heap}, nil
+}
