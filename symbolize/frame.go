@@ -28,6 +28,9 @@ var kinds = [...]string{
 	Native: "native", JS: "js", Builtin: "builtin", Typed: "typed", Kernel: "kernel", Wasm: "wasm", RegExp: "regexp",
 }
 
+// MarshalText returns the kind's word, for JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 // Tier says which of V8's compilers made a JavaScript frame's code.
 type Tier uint8
 
@@ -54,17 +57,22 @@ var tiers = [...]string{
 	Turbofan: "turbofan", Optimized: "optimized", Liftoff: "liftoff",
 }
 
+// MarshalText returns the tier's word, for JSON.
+func (t Tier) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
 // A Frame is one function on a stack. Frames are comparable: two samples in the
-// same function at the same place are the same Frame.
+// same function at the same place are the same Frame. All tools write it as the
+// same JSON object, which is a contract with other programs: names are only ever
+// added.
 type Frame struct {
-	Kind   Kind
-	Tier   Tier
-	Name   string // demangled; "(anonymous)" for a JavaScript function without a name
-	File   string // JS: the script's name or source URL; Wasm: the module's URL; empty elsewhere
-	Line   int    // JS: where the function is defined, from 1; 0 where unknown
-	Column int    // JS: likewise
-	Module string // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …
-	Offset uint64 // native: offset from the symbol's start, or the address in Module if it has no symbol
+	Kind   Kind   `json:"kind"`
+	Name   string `json:"name"`             // demangled; "(anonymous)" for a JavaScript function without a name
+	File   string `json:"file,omitempty"`   // JS: the script's name or source URL; Wasm: the module's URL; empty elsewhere
+	Line   int    `json:"line,omitempty"`   // JS: where the function is defined, from 1; 0 where unknown
+	Column int    `json:"column,omitempty"` // JS: likewise
+	Tier   Tier   `json:"tier,omitempty"`
+	Module string `json:"module,omitempty"` // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …
+	Offset uint64 `json:"offset,omitempty"` // native: offset from the symbol's start, or the address in Module if it has no symbol
 }
 
 // Frames that stand for missing parts of a stack. They are of kind Native and

@@ -21,7 +21,7 @@ type (
 		PID       int                `json:"pid"`
 		Key       string             `json:"key"`
 		Builtin   bool               `json:"builtin,omitempty"`
-		Stack     []jsonFrame        `json:"stack,omitempty"` // leaf first
+		Stack     []symbolize.Frame  `json:"stack,omitempty"` // leaf first
 		Count     uint64             `json:"count"`
 		Cancelled uint64             `json:"cancelled"`
 		Failed    uint64             `json:"failed"`
@@ -30,16 +30,6 @@ type (
 		Run       quantize.Histogram `json:"run"`
 		Delivery  quantize.Histogram `json:"delivery"`
 		Linear    *jsonLinear        `json:"linear,omitempty"`
-	}
-	jsonFrame struct { // as jsprof has it
-		Kind   string `json:"kind"`
-		Name   string `json:"name"`
-		File   string `json:"file,omitempty"`
-		Line   int    `json:"line,omitempty"`
-		Column int    `json:"column,omitempty"`
-		Tier   string `json:"tier,omitempty"`
-		Module string `json:"module,omitempty"`
-		Offset uint64 `json:"offset,omitempty"`
 	}
 	jsonLinear struct {
 		Low    int64    `json:"low_ns"`
@@ -96,21 +86,14 @@ func (v view) object(r *addonlat.Report, at time.Time) jsonReport {
 
 func kindObject(k *addonlat.Kind) jsonKind {
 	object := jsonKind{
-		PID: k.PID, Key: k.Key, Builtin: k.Builtin,
+		PID: k.PID, Key: k.Key, Builtin: k.Builtin, Stack: k.Stack,
 		Count: k.Count, Cancelled: k.Cancelled, Failed: k.Failed,
 		Total: k.Total, Wait: k.Wait, Run: k.Run, Delivery: k.Delivery,
-	}
-	for _, f := range k.Stack {
-		object.Stack = append(object.Stack, frameObject(f))
 	}
 	if l := k.Linear; l != nil {
 		object.Linear = &jsonLinear{l.Low, l.High, l.Step, l.Counts}
 	}
 	return object
-}
-
-func frameObject(f symbolize.Frame) jsonFrame {
-	return jsonFrame{f.Kind.String(), f.Name, f.File, f.Line, f.Column, f.Tier.String(), f.Module, f.Offset}
 }
 
 func poolObject(p addonlat.Pool) jsonPool {

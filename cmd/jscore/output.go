@@ -15,6 +15,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/tools/jscore"
+	"ustack/tools/printable"
 )
 
 // An output says where results go, and in which form.
@@ -39,9 +40,9 @@ type sink struct {
 // pager, or standard output. The caller must close it.
 func (o *output) open(ctx context.Context, shell string) (*sink, error) {
 	s := &sink{json: o.json, ends: func() error { return nil }}
-	mark := cli.Printable
+	mark := printable.String
 	if o.color && !o.json {
-		mark = func(line string) string { return highlight(cli.Printable(line)) }
+		mark = func(line string) string { return highlight(printable.String(line)) }
 	}
 	switch file, ok := o.stdout.(*os.File); {
 	case shell != "":
@@ -50,7 +51,7 @@ func (o *output) open(ctx context.Context, shell string) (*sink, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.lines = &lineWriter{w: in, mark: cli.Printable}
+		s.lines = &lineWriter{w: in, mark: printable.String}
 		s.ends = func() error { return errors.Join(in.Close(), child.wait()) }
 	case ok && o.pager && cli.Terminal(file):
 		p := &pager{output: o, ctx: ctx, room: height(file) - 1}
@@ -122,7 +123,7 @@ func marshal(r jscore.Result) ([]byte, error) {
 	if err := e.Encode(r); err != nil {
 		return nil, fmt.Errorf("write JSON: %w", err)
 	}
-	return cli.PrintableJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	return printable.JSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
 // A child is a command that reads the output.

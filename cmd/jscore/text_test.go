@@ -8,27 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ustack/cmd/internal/cli"
+	"ustack/tools/printable"
 )
-
-func TestNoTextOfTheProgramsIsObeyed(t *testing.T) {
-	for line, want := range map[string]string{
-		"plain\ttext, é and 日本":  "plain\ttext, é and 日本",
-		"a\x1b[31mb\x00\r":       `a\x1b[31mb\x00\x0d`,
-		"c1 \u009b2J":            `c1 \x9b2J`,
-		"bad \xff utf-8":         `bad \xff utf-8`,
-		"bidi \u202e\u2066":      `bidi \u202e\u2066`,
-		"far \U000e0001 private": `far \udb40\udc01 private`,
-	} {
-		if got := cli.Printable(line); got != want {
-			t.Errorf("printable %q = %q, want %q", line, got, want)
-		}
-	}
-	const text = `{"a":"é` + "\u009b\u202e" + `"}`
-	if got, want := string(cli.PrintableJSON([]byte(text))), `{"a":"é\u009b\u202e"}`; got != want {
-		t.Errorf("JSON = %s, want %s", got, want)
-	}
-}
 
 func TestHighlight(t *testing.T) {
 	got := highlight(`3a1f00d2e9 JSObject "a\"b": <bad> 12 deadbeef`)
@@ -53,7 +34,7 @@ func TestLinesAreMarkedWhole(t *testing.T) {
 		t.Errorf("text = %q, want %q", got, want)
 	}
 	broken := errors.New("broken")
-	l = &lineWriter{w: failing{broken}, mark: cli.Printable}
+	l = &lineWriter{w: failing{broken}, mark: printable.String}
 	if _, err := l.Write([]byte("a\n")); !errors.Is(err, broken) {
 		t.Errorf("error = %v, want %v", err, broken)
 	}

@@ -147,7 +147,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if profile.Samples == 0 {
+	if profile.Total == 0 {
 		messages.Notef("no samples: the processes used no CPU time")
 	}
 	if err := show(profile); err != nil {

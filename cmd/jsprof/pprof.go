@@ -28,12 +28,12 @@ func pprofPages(p *profile.Profile) (map[string]http.Handler, error) {
 	if err := os.Setenv("XDG_CONFIG_HOME", os.DevNull); err != nil {
 		return nil, err
 	}
-	prof := p.Pprof()
-	if err := prof.CheckValid(); err != nil {
+	prof, err := p.Pprof()
+	if err != nil {
 		return nil, err
 	}
 	pages := map[string]http.Handler{}
-	err := driver.PProf(&driver.Options{
+	err = driver.PProf(&driver.Options{
 		// The address is not used: HTTPServer does not listen.
 		Flagset: &pprofFlags{args: []string{"-http=localhost:0", "-no_browser", "-symbolize=none", "jsprof"}},
 		Fetch:   fetcher{prof},

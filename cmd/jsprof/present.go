@@ -84,8 +84,8 @@ func (s presentation) apply(p *profile.Profile) (*profile.Profile, error) {
 	}
 	if s.filter != "" {
 		filtered := p.Filter(regexp.MustCompile(s.filter))
-		if filtered.Samples == 0 {
-			return nil, fmt.Errorf("--filter %s: no stack matches (of %d samples)", s.filter, p.Samples)
+		if filtered.Total == 0 {
+			return nil, fmt.Errorf("--filter %s: no stack matches (of %d samples)", s.filter, p.Total)
 		}
 		p = filtered
 	}
@@ -94,7 +94,7 @@ func (s presentation) apply(p *profile.Profile) (*profile.Profile, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case of.Samples == 0:
+		case of.Total == 0:
 			return nil, fmt.Errorf("--thread %s: no sample is of such a thread (threads that have any: %s)", s.thread, names(sampled(p)))
 		}
 		p = of

@@ -37,6 +37,10 @@ func TestScripts(t *testing.T) {
 // on purpose: a field that is renamed breaks other people's programs.
 type (
 	report struct {
+		ValueType struct {
+			Type string `json:"type"`
+			Unit string `json:"unit"`
+		} `json:"value_type"`
 		Node          *string `json:"node"`
 		V8            *string `json:"v8"`
 		Hz            *int    `json:"hz"`
@@ -91,6 +95,9 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 	if r.Node == nil || r.V8 == nil || r.Hz == nil || r.Samples == nil || r.Lost == nil ||
 		r.Truncated == nil || r.UnknownFrames == nil || r.Stacks == nil {
 		ts.Fatalf("a field is missing: %+v", r)
+	}
+	if r.ValueType.Type != "samples" || r.ValueType.Unit != "count" {
+		ts.Fatalf("value type = %+v, want samples, count", r.ValueType)
 	}
 	var samples, lineless uint64
 	for _, s := range r.Stacks {

@@ -6,10 +6,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 	"ustack/tools/profile"
 	"ustack/tools/stopon"
 )
@@ -30,14 +29,14 @@ const (
 // write writes a hit for people: when and where, what, and the stack, leaf first.
 func (v view) write(w io.Writer, h *stopon.Hit) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s[%d]", h.Time.Format(timeForm), printable(h.Comm), h.PID)
+	fmt.Fprintf(&b, "%s  %s[%d]", h.Time.Format(timeForm), printable.String(h.Comm), h.PID)
 	if h.TID != 0 && h.TID != h.PID {
-		fmt.Fprintf(&b, "  thread %d (%s)", h.TID, printable(h.Thread))
+		fmt.Fprintf(&b, "  thread %d (%s)", h.TID, printable.String(h.Thread))
 	}
 	if f := h.UserFrame(); f != nil {
 		fmt.Fprintf(&b, "  %s", line(*f))
 	}
-	event := printable(h.Event)
+	event := printable.String(h.Event)
 	if v.color {
 		event = bold + event + plain
 	}
@@ -63,14 +62,14 @@ const maxCommand = 100 // characters of a command line to show
 
 // commandLine returns the process's command line and working directory.
 func commandLine(h *stopon.Hit) string {
-	text := []rune(printable(strings.Join(h.Command, " ")))
+	text := []rune(printable.String(strings.Join(h.Command, " ")))
 	if len(text) > maxCommand {
 		text = append(text[:maxCommand], '…')
 	}
 	if h.Directory == "" {
 		return string(text)
 	}
-	return string(text) + ", in " + printable(h.Directory)
+	return string(text) + ", in " + printable.String(h.Directory)
 }
 
 // line formats a frame as DTrace did, file`function, and a JavaScript frame
@@ -80,7 +79,7 @@ func line(f symbolize.Frame) string {
 	if f.Kind == symbolize.JS || f.Module == "" || f.Name == "" {
 		return label
 	}
-	return printable(f.Module[strings.LastIndexByte(f.Module, '/')+1:]) + "`" + label
+	return printable.String(f.Module[strings.LastIndexByte(f.Module, '/')+1:]) + "`" + label
 }
 
 const shown = 24 // bytes of the text to show on either side of a match
@@ -100,30 +99,12 @@ func around(text, sought string) string {
 	return quoted
 }
 
-// printable returns text from a process with terminal control characters made
-// visible.
-func printable(text string) string {
-	quoted := strconv.Quote(text)
-	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
-}
-
 // writeJSON writes a hit on a line of its own, possibly to a terminal.
 func writeJSON(w io.Writer, h *stopon.Hit) error {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	for _, r := range string(text) { // only strings contain anything beyond ASCII
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	b.WriteByte('\n')
-	_, err = io.WriteString(w, b.String())
+	_, err = w.Write(append(printable.JSON(text), '\n'))
 	return err
 }

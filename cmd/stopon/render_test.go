@@ -21,6 +21,7 @@ import (
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize"
 	"ustack/tools/core"
+	"ustack/tools/printable"
 	"ustack/tools/stopon"
 )
 
@@ -136,7 +137,7 @@ func obeyed(text string) (found []rune) {
 func TestNothingOfAProcessReachesTheTerminalUnescaped(t *testing.T) {
 	h := hostile()
 	for _, text := range []string{
-		render(t, view{internal: true}, h), printable(h.Comm), around(h.Written, "mine"),
+		render(t, view{internal: true}, h), printable.String(h.Comm), around(h.Written, "mine"),
 		renderJSON(t, h),
 	} {
 		if got := obeyed(text); len(got) > 0 {
@@ -153,20 +154,6 @@ func TestJSONHasHostileTextWhole(t *testing.T) {
 	}
 	if want := strings.ToValidUTF8(h.Thread, "\ufffd"); got.Thread != want {
 		t.Errorf("thread = %q, want %q", got.Thread, want)
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                   "",
-		`plain "text" \ too`: `plain "text" \ too`,
-		"naïve … 日本":         "naïve … 日本",
-		"\x1b[31m\t\n":       `\x1b[31m\t\n`,
-		"\xff\u202e\u009b":   `\xff\u202e\u009b`,
-	} {
-		if got := printable(text); got != want {
-			t.Errorf("printable(%q) = %s, want %s", text, got, want)
-		}
 	}
 }
 

@@ -35,7 +35,7 @@ func seen(p *profile.Profile, pid int) []symbolize.Frame {
 			continue
 		}
 		key := fmt.Sprint(below(s.Frames))
-		counts[key] += s.Count
+		counts[key] += s.Value
 		if counts[key] > best {
 			best, most = counts[key], below(s.Frames)
 		}

@@ -90,7 +90,7 @@ func javascriptFrames(p *profile.Profile) float64 {
 	var depths []float64
 	for _, s := range p.Stacks {
 		depth := float64(len(javascript(s.Frames)))
-		for range s.Count {
+		for range s.Value {
 			depths = append(depths, depth)
 		}
 	}

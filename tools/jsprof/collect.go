@@ -113,8 +113,8 @@ func (c *collector) profile() (*profile.Profile, error) {
 		p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
 	}
 	if c.other > 0 {
-		p.Samples += c.other
-		p.Stacks = append(p.Stacks, profile.Stack{Count: c.other, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
+		p.Total += c.other
+		p.Stacks = append(p.Stacks, profile.Stack{Value: c.other, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
 		if c.session.o.Warn != nil {
 			c.session.o.Warn(fmt.Errorf("more than %d distinct stacks: %d samples of others are together as [other stacks]", maxStacks, c.other))
 		}
@@ -124,10 +124,10 @@ func (c *collector) profile() (*profile.Profile, error) {
 			continue
 		}
 		frames, unknown := c.session.table.Frames(s.Stack)
-		p.Samples += s.count
+		p.Total += s.count
 		p.UnknownFrames += s.count * uint64(unknown)
 		p.Stacks = append(p.Stacks, profile.Stack{
-			Count: s.count, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: frames,
+			Value: s.count, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: frames,
 		})
 	}
 	return p, nil

@@ -32,7 +32,7 @@ func named(p *profile.Profile, name string) (samples uint64) {
 	for _, s := range p.Stacks {
 		for _, f := range s.Frames {
 			if f.Name == name {
-				samples += s.Count
+				samples += s.Value
 				break
 			}
 		}
@@ -69,13 +69,13 @@ func TestStoppedTargetTakesNoSamples(t *testing.T) {
 	target := spin(t)
 	target.Signal(syscall.SIGSTOP)
 	p := takeProfile(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Second})
-	if p.Samples > 2 { // one may be in progress
-		t.Errorf("samples of a stopped process = %d, want none", p.Samples)
+	if p.Total > 2 { // one may be in progress
+		t.Errorf("samples of a stopped process = %d, want none", p.Total)
 	}
 	target.Signal(syscall.SIGCONT)
 	p = profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, 20)
-	if p.Samples < 20 {
-		t.Errorf("samples once it runs = %d, want 20 or more", p.Samples)
+	if p.Total < 20 {
+		t.Errorf("samples once it runs = %d, want 20 or more", p.Total)
 	}
 }
 
@@ -156,8 +156,8 @@ func TestProcessWithoutV8IsSaid(t *testing.T) {
 	if len(warned) != 1 || !errors.Is(warned[0], v8.ErrNotV8) {
 		t.Errorf("warnings = %v, want %v", warned, v8.ErrNotV8)
 	}
-	if p.Samples < 20 {
-		t.Errorf("samples = %d, want 20 or more", p.Samples)
+	if p.Total < 20 {
+		t.Errorf("samples = %d, want 20 or more", p.Total)
 	}
 }
 
@@ -184,12 +184,12 @@ func TestDeepStackIsMarkedTruncated(t *testing.T) {
 	nodetest.NothingLeft(t, programs...)
 	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "deep.js", Args: []string{"1000"}})
 	p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, 100)
-	main := p.Samples - named(p, symbolize.Truncated)
-	if p.Samples < 20 || p.Truncated < p.Samples-main || main*10 > p.Samples {
-		t.Errorf("truncated = %d of %d samples, want almost all", p.Truncated, p.Samples)
+	main := p.Total - named(p, symbolize.Truncated)
+	if p.Total < 20 || p.Truncated < p.Total-main || main*10 > p.Total {
+		t.Errorf("truncated = %d of %d samples, want almost all", p.Truncated, p.Total)
 	}
-	if named(p, "bottom") < p.Samples*9/10 {
-		t.Errorf("samples with the leaf = %d of %d, want almost all", named(p, "bottom"), p.Samples)
+	if named(p, "bottom") < p.Total*9/10 {
+		t.Errorf("samples with the leaf = %d of %d, want almost all", named(p, "bottom"), p.Total)
 	}
 }
 
@@ -231,8 +231,8 @@ func TestCancelIsNoError(t *testing.T) {
 		}
 	}})
 	cancel()
-	if err != nil || p.Samples <= 10 {
-		t.Errorf("samples, error = %d, %v, want more than 10, nil", p.Samples, err)
+	if err != nil || p.Total <= 10 {
+		t.Errorf("samples, error = %d, %v, want more than 10, nil", p.Total, err)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestEverySampleIsCounted(t *testing.T) {
 	if err := s.close(); err != nil {
 		t.Error(err)
 	}
-	if p.Samples+p.Lost != taken || taken < 500 {
-		t.Errorf("stacks + lost = %d + %d, want %d samples, 500 or more", p.Samples, p.Lost, taken)
+	if p.Total+p.Lost != taken || taken < 500 {
+		t.Errorf("stacks + lost = %d + %d, want %d samples, 500 or more", p.Total, p.Lost, taken)
 	}
 }

@@ -37,7 +37,7 @@ func TestAwkwardNames(t *testing.T) {
 				t.Run(kind.Kind, func(t *testing.T) {
 					var samples uint64
 					for _, s := range stacks {
-						samples += s.Count * checkName(t, kind, s.Frames)
+						samples += s.Value * checkName(t, kind, s.Frames)
 					}
 					if samples == 0 {
 						t.Errorf("no sample of it")
@@ -143,11 +143,11 @@ func checkWhole(t *testing.T, p *profile.Profile, pid int, percent float64) {
 		if s.TID != pid {
 			continue
 		}
-		all += s.Count
+		all += s.Value
 		if isWhole(s.Frames) {
-			whole += s.Count
+			whole += s.Value
 		} else {
-			broken[text(s.Frames)] += s.Count
+			broken[text(s.Frames)] += s.Value
 		}
 	}
 	got := 100 * float64(whole) / float64(max(all, 1))

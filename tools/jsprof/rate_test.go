@@ -66,7 +66,7 @@ func TestSamplesStandForTheTimeThatWasUsed(t *testing.T) {
 			var samples uint64
 			for _, s := range p.Stacks {
 				if s.TID == target.PID {
-					samples += s.Count
+					samples += s.Value
 				}
 			}
 			stand := time.Duration(float64(samples) / float64(p.Hz) * float64(time.Second))

@@ -27,8 +27,8 @@ func TestRegularExpressionsHaveTheirSource(t *testing.T) {
 			for _, s := range p.Stacks {
 				at := slices.IndexFunc(s.Frames, func(f symbolize.Frame) bool { return f.Kind == symbolize.RegExp })
 				if s.PID == targets[i].PID && at >= 0 {
-					counts[s.Frames[at].Name] += s.Count
-					all += s.Count
+					counts[s.Frames[at].Name] += s.Value
+					all += s.Value
 				}
 			}
 			var named uint64

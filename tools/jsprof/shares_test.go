@@ -95,8 +95,8 @@ func (c *shareCount) add(p *profile.Profile) {
 			})
 		})
 		if at >= 0 {
-			c.samples[at] += s.Count
-			c.all += s.Count
+			c.samples[at] += s.Value
+			c.all += s.Value
 		}
 	}
 }
@@ -129,9 +129,9 @@ func TestCollectorMovesNoNames(t *testing.T) {
 			var right uint64
 			for _, s := range p.Stacks {
 				if wrong := mixed(s.Frames); wrong != "" {
-					t.Errorf("%d samples: %s in\n%s", s.Count, wrong, text(s.Frames))
+					t.Errorf("%d samples: %s in\n%s", s.Value, wrong, text(s.Frames))
 				} else {
-					right += s.Count
+					right += s.Value
 				}
 			}
 			if right < 1000 {

@@ -39,9 +39,9 @@ func TestStacksEndWhereThreadsStart(t *testing.T) {
 				if s.TID == target.PID {
 					end += ", main"
 				}
-				ends[end] += s.Count
+				ends[end] += s.Value
 			}
-			most := func(end string) bool { return ends[end] > 9*(p.Samples/2)/10 } // each thread has about half of the samples
+			most := func(end string) bool { return ends[end] > 9*(p.Total/2)/10 } // each thread has about half of the samples
 			if t.Log(ends); ends["_start, main"] == 0 || ends["start_thread"] == 0 || !most("_start, main") && !most("start_thread") {
 				t.Errorf("stacks end in %v, want them to in _start of %s and in start_thread", ends, exe)
 			}

@@ -132,9 +132,9 @@ func common(p *profile.Profile, pid int) (calls []call, stack profile.Stack, cou
 		if s.TID != pid {
 			continue
 		}
-		all += s.Count
+		all += s.Value
 		key := fmt.Sprint(javascript(s.Frames))
-		counts[key] += s.Count
+		counts[key] += s.Value
 		if counts[key] > count {
 			calls, stack, count = javascript(s.Frames), s, counts[key]
 		}

@@ -100,7 +100,7 @@ func checkWasm(t *testing.T, p *profile.Profile, pid int, functions []wasmShare)
 			continue
 		}
 		if slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool { return f.Kind == symbolize.Wasm && f.Name == "wasm code" }) {
-			nameless += s.Count
+			nameless += s.Value
 		}
 		at := slices.IndexFunc(functions, func(w wasmShare) bool {
 			return slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool {
@@ -108,11 +108,11 @@ func checkWasm(t *testing.T, p *profile.Profile, pid int, functions []wasmShare)
 			})
 		})
 		if at < 0 {
-			other += s.Count
+			other += s.Value
 			continue
 		}
-		counts[at] += s.Count
-		all += s.Count
+		counts[at] += s.Value
+		all += s.Value
 	}
 	if all < wantSamples {
 		t.Errorf("samples in the functions = %d, want %d or more (%d elsewhere)", all, wantSamples, other)
@@ -138,8 +138,8 @@ func checkTier(t *testing.T, p *profile.Profile, pid int, name string, tier symb
 	for _, s := range p.Stacks {
 		for _, f := range s.Frames {
 			if s.PID == pid && f.Kind == symbolize.Wasm && f.Name == name {
-				counts[f.Tier] += s.Count
-				all += s.Count
+				counts[f.Tier] += s.Value
+				all += s.Value
 			}
 		}
 	}
@@ -181,11 +181,11 @@ func TestWasmStackEqualsErrorStack(t *testing.T) {
 			if s.TID != target.PID {
 				continue
 			}
-			all += s.Count
+			all += s.Value
 			if diff := cmp.Diff(want, upToMain(got)); diff == "" {
-				right += s.Count
-			} else if s.Count > samples/10 {
-				t.Errorf("%d samples: stack (-want +got):\n%s", s.Count, diff)
+				right += s.Value
+			} else if s.Value > samples/10 {
+				t.Errorf("%d samples: stack (-want +got):\n%s", s.Value, diff)
 			}
 		}
 		if right*10 < all*9 || right == 0 {

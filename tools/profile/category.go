@@ -79,12 +79,12 @@ func categoryOf(frames []symbolize.Frame) category {
 func byCategory(p *Profile) string {
 	var counts [categories]uint64
 	for _, s := range p.Stacks {
-		counts[categoryOf(s.frames())] += s.Count
+		counts[categoryOf(s.frames())] += s.Value
 	}
 	var parts []string
 	for c, count := range counts {
 		if count > 0 || category(c) != catWasm {
-			parts = append(parts, fmt.Sprintf("%s %.1f%%", categoryNames[c], percent(count, p.total())))
+			parts = append(parts, fmt.Sprintf("%s %.1f%%", categoryNames[c], percent(count, p.Total)))
 		}
 	}
 	return strings.Join(parts, "  ")

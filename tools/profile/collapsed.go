@@ -12,7 +12,7 @@ import (
 )
 
 // writeCollapsed writes a line for each distinct stack: its Labels from root to
-// leaf, as in "main;outer;inner 42". Kernel functions end in "_[k]", as in
+// leaf, and its value, as in "main;outer;inner 42". Kernel functions end in "_[k]", as in
 // perf's tools. A semicolon within a Label becomes a colon.
 func writeCollapsed(w io.Writer, p *Profile, _ Options) error {
 	return collapse(w, p, folding{separator: ";", instead: ":"})
@@ -35,7 +35,7 @@ func collapse(w io.Writer, p *Profile, fold folding) error {
 		for _, f := range slices.Backward(s.frames()) {
 			labels = append(labels, strings.ReplaceAll(foldedLabel(f), fold.separator, fold.instead))
 		}
-		counts[strings.Join(labels, fold.separator)] += s.Count
+		counts[strings.Join(labels, fold.separator)] += s.Value
 	}
 	return lines(w, func(b *bufio.Writer) {
 		for _, stack := range slices.Sorted(maps.Keys(counts)) {

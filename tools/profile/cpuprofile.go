@@ -1,12 +1,14 @@
 package profile
 
 import (
+	"fmt"
 	"io"
 	"net/url"
 	"path"
 	"strconv"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 // maxCPUSamples bounds the samples that a .cpuprofile lists one by one: Chrome
@@ -43,7 +45,14 @@ type (
 // its name and numbers. Equal stacks are adjacent: their order in time is not
 // known. If there are more than maxCPUSamples samples, samples lists only every
 // second, third … of them; hitCount is always exact.
+//
+// A profile of time lists each node with a value once, and hitCount is its value
+// in microseconds. The format has no place for other values.
 func writeCPUProfile(w io.Writer, p *Profile, _ Options) error {
+	timed := p.ValueType.Unit == Time.Unit
+	if !timed && !p.ValueType.sampled() {
+		return fmt.Errorf("write %s as cpuprofile: the format holds only time (choose another, such as pprof)", p.ValueType.noun())
+	}
 	root := &node{}
 	threads := p.Merge().threads()
 	for _, t := range threads {
@@ -61,12 +70,15 @@ func writeCPUProfile(w io.Writer, p *Profile, _ Options) error {
 		out:     cpuProfile{Nodes: []cpuNode{}, Samples: []int{}, TimeDeltas: []int64{}},
 		scripts: map[string]string{},
 		every:   root.total/maxCPUSamples + 1,
+		timed:   timed,
 	}
 	if !p.Start.IsZero() {
 		b.out.StartTime = p.Start.UnixMicro()
 	}
 	b.add(root)
-	b.times(max(1, p.period().Microseconds()))
+	if !timed {
+		b.times(max(1, p.period().Microseconds()))
+	}
 	return encode(w, b.out)
 }
 
@@ -75,22 +87,47 @@ type cpuBuilder struct {
 	scripts map[string]string // ids by file
 	every   uint64            // samples that one listed sample stands for
 	seen    uint64            // samples so far
+	timed   bool              // values are nanoseconds
+	last    int64             // if timed: the duration of the last listed sample, in µs
 }
 
 // add appends n and everything below it, and returns n's id.
 func (b *cpuBuilder) add(n *node) int {
 	id := len(b.out.Nodes) + 1
-	b.out.Nodes = append(b.out.Nodes, cpuNode{ID: id, CallFrame: b.callFrame(n.frame), HitCount: n.self})
-	for listed := b.seen / b.every; listed < (b.seen+n.self)/b.every; listed++ {
-		b.out.Samples = append(b.out.Samples, id)
+	b.out.Nodes = append(b.out.Nodes, cpuNode{ID: id, CallFrame: b.callFrame(n.frame)})
+	if b.timed {
+		b.out.Nodes[id-1].HitCount = n.self / 1000
+		b.listTimed(id, int64(n.self/1000))
+	} else {
+		b.out.Nodes[id-1].HitCount = n.self
+		b.list(id, n.self)
 	}
-	b.seen += n.self
 	var children []int
 	for _, c := range n.children {
 		children = append(children, b.add(c))
 	}
 	b.out.Nodes[id-1].Children = children
 	return id
+}
+
+// listTimed lists a node that ran for so many microseconds: readers assume that
+// a sample lasts until the next one.
+func (b *cpuBuilder) listTimed(id int, duration int64) {
+	if duration == 0 {
+		return
+	}
+	b.out.Samples = append(b.out.Samples, id)
+	b.out.TimeDeltas = append(b.out.TimeDeltas, b.last)
+	b.out.EndTime = max(b.out.EndTime, b.out.StartTime) + duration
+	b.last = duration
+}
+
+// list lists the samples of a node, or as many of them as there is room for.
+func (b *cpuBuilder) list(id int, samples uint64) {
+	for listed := b.seen / b.every; listed < (b.seen+samples)/b.every; listed++ {
+		b.out.Samples = append(b.out.Samples, id)
+	}
+	b.seen += samples
 }
 
 // times sets the time of each listed sample. Readers assume that a sample lasts
@@ -113,7 +150,7 @@ func (b *cpuBuilder) callFrame(f symbolize.Frame) cpuFrame {
 	if frame.FunctionName == anonymous {
 		frame.FunctionName = "" // as in V8
 	}
-	frame.URL = clean(f.File)
+	frame.URL = printable.String(f.File)
 	if path.IsAbs(f.File) {
 		frame.URL = (&url.URL{Scheme: "file", Path: frame.URL}).String()
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 // dtraceIndent is the blanks that DTrace prints before each frame of a stack.
@@ -20,7 +21,8 @@ const dtraceIndent = 14
 //
 //	profile-97 { @[jstack()] = count(); } tick-10s { exit(0); }
 //
-// Stacks are in order of their counts, the most frequent last, frames leaf first:
+// or, of other values than samples, for sum(). Stacks are in order of their
+// values, the largest last, frames leaf first:
 //
 //	JavaScript     name at file line 12
 //	WebAssembly    name at url
@@ -38,7 +40,7 @@ func writeDTrace(w io.Writer, p *Profile, _ Options) error {
 		for _, f := range s.frames() {
 			fmt.Fprintf(&stack, "%*s%s\n", dtraceIndent, "", dtraceFrame(f))
 		}
-		counts[stack.String()] += s.Count
+		counts[stack.String()] += s.Value
 	}
 	stacks := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[a], counts[b]), strings.Compare(a, b))
@@ -54,7 +56,7 @@ func writeDTrace(w io.Writer, p *Profile, _ Options) error {
 }
 
 func dtraceFrame(f symbolize.Frame) string {
-	module := strings.Trim(clean(path.Base(f.Module)), "[]")
+	module := strings.Trim(printable.String(path.Base(f.Module)), "[]")
 	switch {
 	case f.Kind == symbolize.JS, f.Kind == symbolize.Wasm && f.File != "":
 		return uncut(name(f) + " at " + dtracePlace(f))
@@ -75,9 +77,9 @@ func dtracePlace(f symbolize.Frame) string {
 	case f.File == "":
 		return "[no file]"
 	case f.Line <= 0:
-		return clean(f.File)
+		return printable.String(f.File)
 	}
-	return fmt.Sprintf("%s line %d", clean(f.File), f.Line)
+	return fmt.Sprintf("%s line %d", printable.String(f.File), f.Line)
 }
 
 // uncut replaces what a reader would cut a frame at. A closing bracket is

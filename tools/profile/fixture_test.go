@@ -40,7 +40,7 @@ func kernel(name string, offset uint64) symbolize.Frame {
 
 // on returns a stack of process 4242's main thread, its frames root first.
 func on(count uint64, parts ...[]symbolize.Frame) Stack {
-	s := Stack{Count: count, PID: 4242, TID: 4242, Thread: "node"}
+	s := Stack{Value: count, PID: 4242, TID: 4242, Thread: "node"}
 	for _, part := range parts {
 		for _, f := range part {
 			s.Frames = append([]symbolize.Frame{f}, s.Frames...)
@@ -55,8 +55,16 @@ func profileOf(stacks ...Stack) *Profile {
 		Start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Duration: 10 * time.Second,
 		Stacks: stacks,
 	}
-	p.Samples = p.total()
+	p.Total = sum(p)
 	return p
+}
+
+// sum returns the sum of the values of p's stacks.
+func sum(p *Profile) (total uint64) {
+	for _, s := range p.Stacks {
+		total += s.Value
+	}
+	return total
 }
 
 // server is a web server's profile: requests on the main thread, the pool's and
@@ -77,13 +85,13 @@ func server() *Profile {
 	render := frames{js("renderPage", "/srv/shop/lib/render.js", 118, 20), js("Template.expand", "/srv/shop/lib/template.js", 57, 9)}
 	query := frames{tier(symbolize.Maglev, js("Catalog.find", "/srv/shop/lib/catalog.js", 22, 7))}
 	worker := []Stack{
-		{Count: 53, PID: 4242, TID: 4260, Thread: "node-worker", Frames: frames{
+		{Value: 53, PID: 4242, TID: 4260, Thread: "node-worker", Frames: frames{
 			js("resize", "/srv/shop/lib/thumbnails.js", 9, 16), typed("entry"), native("node::worker::Worker::Run()", 0x2f1),
 		}},
-		{Count: 29, PID: 4242, TID: 4251, Thread: "libuv-worker", Frames: frames{
+		{Value: 29, PID: 4242, TID: 4251, Thread: "libuv-worker", Frames: frames{
 			in("/usr/lib/x86_64-linux-gnu/libz.so.1", symbolize.Frame{Offset: 0x7a1c}), native("uv__fs_work", 0x3a1), native("worker", 0x91),
 		}},
-		{Count: 11, PID: 4242, TID: 4251, Thread: "libuv-worker", Frames: frames{
+		{Value: 11, PID: 4242, TID: 4251, Thread: "libuv-worker", Frames: frames{
 			kernel("copy_user_enhanced_fast_string", 0xe), kernel("vfs_read", 0x9d), kernel("do_syscall_64", 0x3a),
 			in("/lib/x86_64-linux-gnu/libc.so.6", native("read", 0x4d)), native("uv__fs_work", 0x3a1), native("worker", 0x91),
 		}},
@@ -152,6 +160,6 @@ func one() *Profile { return profileOf(on(1, []symbolize.Frame{js("only", "/srv/
 func fixtures() map[string]*Profile {
 	return map[string]*Profile{
 		"server": server().WithoutTyped(), "awkward": awkward(), "deep": deep(), "one": one(),
-		"empty": {}, "frameless": profileOf(Stack{Count: 3, PID: 1, TID: 1}),
+		"empty": {}, "frameless": profileOf(Stack{Value: 3, PID: 1, TID: 1}),
 	}
 }

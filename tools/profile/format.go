@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"ustack/tools/printable"
 )
 
 // Options say how a profile is presented. The zero value is useful: each field
 // documents its default.
 type Options struct {
-	Title      string  // svg, html, speedscope: the heading; "CPU profile" and the version of Node.js if empty
+	Title      string  // svg, html, speedscope: the heading; the type of values, as in "CPU profile", and the version of Node.js if empty
 	Color      bool    // top: colour for a terminal
 	Width      int     // svg: pixels, 1200 if zero; top: columns, 80 if zero
 	Rows       int     // top: functions shown, 30 if zero; all if negative
@@ -22,7 +24,15 @@ type Options struct {
 type Format struct {
 	Name       string
 	Extensions []string // of files, with the dot
-	Write      func(io.Writer, *Profile, Options) error
+	write      func(io.Writer, *Profile, Options) error
+}
+
+// Write writes p, if it is valid.
+func (f Format) Write(w io.Writer, p *Profile, o Options) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	return f.write(w, p, o)
 }
 
 // Formats lists every format, the default first.
@@ -75,12 +85,12 @@ func FormatOf(file string) (Format, error) {
 // title returns the heading of a page.
 func (o Options) title(p *Profile) string {
 	if o.Title != "" {
-		return clean(o.Title)
+		return printable.String(o.Title)
 	}
 	if p.Node == "" {
-		return "CPU profile"
+		return p.ValueType.heading()
 	}
-	return "CPU profile of Node.js " + clean(p.Node)
+	return p.ValueType.heading() + " of Node.js " + printable.String(p.Node)
 }
 
 // summary says in one line what was measured, and losses says what was not; it
@@ -93,7 +103,7 @@ func (p *Profile) summary() string {
 	} else {
 		parts = versions(p.Node, p.V8)
 	}
-	s := plural(p.Samples, "sample")
+	s := p.ValueType.amount(p.Total)
 	if p.Hz > 0 {
 		s += fmt.Sprintf(" at %d Hz", p.Hz)
 	}

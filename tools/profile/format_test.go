@@ -55,7 +55,7 @@ func TestGolden(t *testing.T) {
 	for _, format := range []string{"top", "collapsed", "dtrace"} {
 		golden(t, "awkward."+format, write(t, format, awkward(), Options{Rows: -1}))
 	}
-	golden(t, "server.pprof", server().WithoutTyped().Pprof().String())
+	golden(t, "server.pprof", server().WithoutTyped().pprof().String())
 	golden(t, "server.color", write(t, "top", fixtures()["server"], Options{Color: true, MinPercent: 10}))
 }
 
@@ -150,7 +150,7 @@ func TestPprofIsGzipped(t *testing.T) {
 
 func TestProgramIsPprofsFirstMapping(t *testing.T) {
 	p := server()
-	if got := p.Pprof().Mapping[0].File; got != nodeBinary {
+	if got := p.pprof().Mapping[0].File; got != nodeBinary {
 		t.Errorf("first mapping = %s, want %s", got, nodeBinary)
 	}
 }

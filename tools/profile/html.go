@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 //go:embed html.tmpl
@@ -29,7 +30,9 @@ type (
 		Names   []string     `json:"names"`   // by function
 		Frames  []int        `json:"frames"`  // five per function: kind, file, line, column, module; file and module are numbered from 1, 0 for none
 		Threads []htmlThread `json:"threads"` // ordered by process and thread
-		Min     float64      `json:"min"`     // percent of all samples that a box needs in order to be drawn
+		Value   string       `json:"value"`   // the type of values, as "samples"
+		Unit    string       `json:"unit"`    // their unit
+		Min     float64      `json:"min"`     // percent of the total that a box needs in order to be drawn
 	}
 	htmlThread struct {
 		PID  int    `json:"pid"`
@@ -72,6 +75,8 @@ func newHTMLData(p *Profile, o Options) htmlData {
 		htmlData: htmlData{Files: []string{}, Modules: []string{}, Names: []string{}, Frames: []int{}, Threads: []htmlThread{}, Min: o.MinPercent},
 		frames:   map[symbolize.Frame]uint64{}, files: map[string]int{}, modules: map[string]int{},
 	}
+	values := p.ValueType.orSamples()
+	d.Value, d.Unit = p.ValueType.noun(), values.Unit
 	for k := symbolize.Native; k <= symbolize.RegExp; k++ {
 		d.Kinds = append(d.Kinds, k.String())
 	}
@@ -130,7 +135,7 @@ func number(ids map[string]int, list *[]string, s string) int {
 	}
 	id, ok := ids[s]
 	if !ok {
-		*list = append(*list, clean(s))
+		*list = append(*list, printable.String(s))
 		id = len(*list)
 		ids[s] = id
 	}

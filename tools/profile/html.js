@@ -359,14 +359,25 @@
     return { total, self };
   }
 
+  // amount returns a value in the largest unit in which it is 1 or more.
+  function amount(n) {
+    const [factor, ...units] = { nanoseconds: [1000, "ns", "µs", "ms", "s"], bytes: [1024, "B", "KB", "MB", "GB", "TB"] }[data.unit] || [0, ""];
+    let value = n;
+    while (units.length > 1 && value >= factor) {
+      value /= factor;
+      units.shift();
+    }
+    return (value === n ? n : value.toPrecision(4)) + (units[0] && " " + units[0]);
+  }
+
   function tellDetails(node) {
     const heading = document.createElement("h2"), where = document.createElement("p"), keys = document.createElement("p");
-    heading.textContent = node === root ? "all samples" : node.f.name;
+    heading.textContent = node === root ? "all " + data.value : node.f.name;
     where.textContent = [node.f.place, node.f.kind !== "js" ? node.f.kind : ""].filter(Boolean).join(" · ");
     keys.textContent = hints;
     keys.className = "keys";
     const table = document.createElement("table");
-    const share = (n, whole) => n + " · " + (whole ? (100 * n) / whole : 0).toFixed(2) + "%";
+    const share = (n, whole) => amount(n) + " · " + (whole ? (100 * n) / whole : 0).toFixed(2) + "%";
     const line = (label, value) => {
       const tr = table.insertRow(), th = document.createElement("th");
       th.textContent = label;
@@ -377,13 +388,13 @@
       } else tr.insertCell().textContent = value;
     };
     line("Here");
-    line("samples", share(node.total, root.total));
+    line(data.value, share(node.total, root.total));
     line(state.reversed ? "of them, stacks that begin here" : "of them, in itself", share(node.self, root.total));
     if (node !== root) line(state.reversed ? "share of its callee" : "share of its caller", ((100 * node.total) / node.parent.total).toFixed(2) + "%");
     if (node !== root && !state.reversed) {
       const sum = everywhere(node.f);
       line("Everywhere");
-      line("samples", share(sum.total, root.total));
+      line(data.value, share(sum.total, root.total));
       line("of them, in itself", share(sum.self, root.total));
     }
     if (node.tiers) {

@@ -44,7 +44,7 @@ func simple() *Profile {
 	main, a := native("main", 0), js("a", "/app/a.js", 1, 1)
 	b, c, d := js("b", "/app/b.js", 2, 2), js("c", "/app/node_modules/pkg/c.js", 3, 3), builtin("d")
 	type frames = []symbolize.Frame
-	other := Stack{Count: 17, PID: 4242, TID: 4250, Thread: "pool", Frames: frames{d, native("worker", 0)}}
+	other := Stack{Value: 17, PID: 4242, TID: 4250, Thread: "pool", Frames: frames{d, native("worker", 0)}}
 	return profileOf(on(20, frames{main, a}), on(30, frames{main, b}), on(10, frames{main, c}), on(40, frames{main, c, d}), other)
 }
 
@@ -267,7 +267,7 @@ func TestHTMLDataAddsUp(t *testing.T) {
 			total += thread.Nodes[i]
 		}
 	}
-	if want := server().total(); total != want || math.Mod(float64(len(d.Frames)), 5) != 0 {
+	if want := server().Total; total != want || math.Mod(float64(len(d.Frames)), 5) != 0 {
 		t.Errorf("nodes hold %d samples and %d numbers of frames, want %d and a multiple of 5", total, len(d.Frames), want)
 	}
 }

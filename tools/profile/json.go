@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+
+	"ustack/symbolize"
 )
 
 // The JSON format: a contract with other programs. Names are only ever added.
 type (
 	jsonProfile struct {
+		ValueType     jsonValueType `json:"value_type"` // of samples and count
 		Node          string        `json:"node"`
 		V8            string        `json:"v8"`
 		Hz            int           `json:"hz"`
@@ -21,6 +24,10 @@ type (
 		Processes     []jsonProcess `json:"processes"`
 		Stacks        []jsonStack   `json:"stacks"`
 	}
+	jsonValueType struct {
+		Type string `json:"type"`
+		Unit string `json:"unit"`
+	}
 	jsonProcess struct {
 		PID     int    `json:"pid"`
 		Title   string `json:"title"`
@@ -29,21 +36,11 @@ type (
 		Samples uint64 `json:"samples"`
 	}
 	jsonStack struct {
-		Count  uint64      `json:"count"`
-		PID    int         `json:"pid"`
-		TID    int         `json:"tid"`
-		Thread string      `json:"thread"`
-		Frames []jsonFrame `json:"frames"` // leaf first
-	}
-	jsonFrame struct {
-		Kind   string `json:"kind"`
-		Name   string `json:"name"`
-		File   string `json:"file,omitempty"`
-		Line   int    `json:"line,omitempty"`
-		Column int    `json:"column,omitempty"`
-		Tier   string `json:"tier,omitempty"`
-		Module string `json:"module,omitempty"`
-		Offset uint64 `json:"offset,omitempty"`
+		Count  uint64            `json:"count"` // the value
+		PID    int               `json:"pid"`
+		TID    int               `json:"tid"`
+		Thread string            `json:"thread"`
+		Frames []symbolize.Frame `json:"frames"` // leaf first
 	}
 )
 
@@ -52,21 +49,15 @@ type (
 func writeJSON(w io.Writer, p *Profile, _ Options) error {
 	p = p.Merge()
 	out := jsonProfile{
-		Node: p.Node, V8: p.V8, Hz: p.Hz, HzAsked: max(p.Hz, p.HzAsked), Throttled: p.Throttled, Samples: p.Samples,
+		ValueType: jsonValueType(p.ValueType.orSamples()), Node: p.Node, V8: p.V8, Hz: p.Hz, HzAsked: max(p.Hz, p.HzAsked), Throttled: p.Throttled, Samples: p.Total,
 		Lost: p.Lost, Truncated: p.Truncated, UnknownFrames: p.UnknownFrames,
 		Processes: []jsonProcess{}, Stacks: make([]jsonStack, 0, len(p.Stacks)),
 	}
 	for _, part := range p.processes() {
-		out.Processes = append(out.Processes, jsonProcess{part.PID, part.Title, part.Node, part.V8, part.samples})
+		out.Processes = append(out.Processes, jsonProcess{part.PID, part.Title, part.Node, part.V8, part.total})
 	}
 	for _, s := range p.Stacks {
-		stack := jsonStack{s.Count, s.PID, s.TID, s.Thread, make([]jsonFrame, 0, len(s.Frames))}
-		for _, f := range s.Frames {
-			stack.Frames = append(stack.Frames, jsonFrame{
-				f.Kind.String(), f.Name, f.File, f.Line, f.Column, f.Tier.String(), f.Module, f.Offset,
-			})
-		}
-		out.Stacks = append(out.Stacks, stack)
+		out.Stacks = append(out.Stacks, jsonStack{s.Value, s.PID, s.TID, s.Thread, append([]symbolize.Frame{}, s.Frames...)})
 	}
 	return encode(w, out)
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 // Label is how a frame reads in a line of text:
@@ -17,7 +17,7 @@ import (
 //	without name   module+0xoffset         the module's base name
 //	all others     name
 //
-// A Label is valid UTF-8 on one line: see clean.
+// A Label is valid UTF-8 on one line: see package printable.
 func Label(f symbolize.Frame) string {
 	if scripted(f) {
 		if at := place(f); at != "" {
@@ -38,11 +38,11 @@ const anonymous = "(anonymous)"
 func name(f symbolize.Frame) string {
 	switch {
 	case f.Name != "":
-		return clean(f.Name)
+		return printable.String(f.Name)
 	case f.Kind == symbolize.JS:
 		return anonymous
 	case f.Module != "":
-		return fmt.Sprintf("%s+%#x", clean(path.Base(f.Module)), f.Offset)
+		return fmt.Sprintf("%s+%#x", printable.String(path.Base(f.Module)), f.Offset)
 	case f.Offset != 0:
 		return fmt.Sprintf("%#x", f.Offset)
 	}
@@ -53,18 +53,18 @@ func name(f symbolize.Frame) string {
 // module's URL for WebAssembly, the mapped file for any other. It may be empty.
 func place(f symbolize.Frame) string {
 	if !scripted(f) {
-		return clean(f.Module)
+		return printable.String(f.Module)
 	}
-	return clean(f.File) + position(f)
+	return printable.String(f.File) + position(f)
 }
 
 // shortPlace is place without directories.
 func shortPlace(f symbolize.Frame) string {
 	switch {
 	case !scripted(f) && f.Module != "":
-		return clean(path.Base(f.Module))
+		return printable.String(path.Base(f.Module))
 	case scripted(f) && f.File != "":
-		return clean(path.Base(f.File)) + position(f)
+		return printable.String(path.Base(f.File)) + position(f)
 	}
 	return ""
 }
@@ -92,22 +92,6 @@ func function(f symbolize.Frame) symbolize.Frame {
 		f.Offset = 0
 	}
 	return f
-}
-
-// clean makes a string from a target safe to print: valid UTF-8, white space as
-// blanks, and U+FFFD for characters that control a terminal, reorder the text
-// of a page, or are forbidden in XML.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r) || r == '\u2028' || r == '\u2029':
-			return ' '
-		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069',
-			r == '\ufffe', r == '\uffff':
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }
 
 // cutFront shortens s to at most limit characters, starting with "…": names and

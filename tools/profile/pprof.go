@@ -5,33 +5,35 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"time"
 
 	pprof "github.com/google/pprof/profile"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
-// writePprof writes a gzipped pprof profile: samples, and the CPU time that
-// they represent, labelled with pid, tid and thread.
+// writePprof writes a gzipped pprof profile: the values, and the CPU time that
+// samples represent, labelled with pid, tid and thread.
 func writePprof(w io.Writer, p *Profile, _ Options) error {
-	out := p.Pprof()
-	if err := out.CheckValid(); err != nil {
-		return err
-	}
-	return out.Write(w)
+	return p.pprof().Write(w)
 }
 
-// Pprof returns p as a pprof profile. A function's line is the one that defines
-// it. A function without a name has its place in its name, since pprof's
-// reports merge functions with equal names.
-func (p *Profile) Pprof() *pprof.Profile {
+// Pprof returns p as a pprof profile, if it is valid. A function's line is the
+// one that defines it. A function without a name has its place in its name,
+// since pprof's reports merge functions with equal names.
+func (p *Profile) Pprof() (*pprof.Profile, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	return p.pprof(), nil
+}
+
+func (p *Profile) pprof() *pprof.Profile {
+	values := p.ValueType.orSamples()
 	b := pprofBuilder{
 		out: &pprof.Profile{
-			SampleType:        []*pprof.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
-			DefaultSampleType: "cpu",
-			PeriodType:        &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"},
-			Period:            p.period().Nanoseconds(),
+			SampleType:        []*pprof.ValueType{{Type: values.Type, Unit: values.Unit}},
+			DefaultSampleType: values.Type,
 			DurationNanos:     p.Duration.Nanoseconds(),
 		},
 		locations: map[symbolize.Frame]*pprof.Location{},
@@ -49,9 +51,13 @@ func (p *Profile) Pprof() *pprof.Profile {
 			b.out.Comments = append(b.out.Comments, part.String())
 		}
 	}
-	if p.Hz <= 0 {
-		b.out.SampleType = b.out.SampleType[:1]
-		b.out.DefaultSampleType = "samples"
+	if values == Samples {
+		b.out.PeriodType = &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"}
+		b.out.Period = p.period().Nanoseconds()
+	}
+	if b.out.Period > 0 {
+		b.out.SampleType = append(b.out.SampleType, b.out.PeriodType)
+		b.out.DefaultSampleType = b.out.PeriodType.Type
 	}
 	merged := p.Merge()
 	if program := program(merged.Stacks); program != "" {
@@ -73,7 +79,7 @@ func program(stacks []Stack) string {
 		samples := map[string]uint64{}
 		for _, s := range stacks {
 			if i := slices.IndexFunc(s.Frames, is); i >= 0 {
-				samples[s.Frames[i].Module] += s.Count
+				samples[s.Frames[i].Module] += s.Value
 			}
 		}
 		delete(samples, "")
@@ -84,14 +90,6 @@ func program(stacks []Stack) string {
 	return ""
 }
 
-// period returns the CPU time that one sample represents; 0 if it is not known.
-func (p *Profile) period() time.Duration {
-	if p.Hz <= 0 {
-		return 0
-	}
-	return time.Second / time.Duration(p.Hz)
-}
-
 type pprofBuilder struct {
 	out       *pprof.Profile
 	locations map[symbolize.Frame]*pprof.Location
@@ -100,14 +98,14 @@ type pprofBuilder struct {
 
 func (b *pprofBuilder) sample(s Stack) {
 	sample := &pprof.Sample{
-		Value: []int64{int64(s.Count), int64(s.Count) * b.out.Period}[:len(b.out.SampleType)],
+		Value: []int64{int64(s.Value), int64(s.Value) * b.out.Period}[:len(b.out.SampleType)],
 		NumLabel: map[string][]int64{
 			"pid": {int64(s.PID)},
 			"tid": {int64(s.TID)},
 		},
 	}
 	if s.Thread != "" {
-		sample.Label = map[string][]string{"thread": {clean(s.Thread)}}
+		sample.Label = map[string][]string{"thread": {printable.String(s.Thread)}}
 	}
 	for _, f := range s.frames() {
 		sample.Location = append(sample.Location, b.location(function(f)))
@@ -122,7 +120,7 @@ func (b *pprofBuilder) location(f symbolize.Frame) *pprof.Location {
 	fn := &pprof.Function{
 		ID:        uint64(len(b.out.Function) + 1),
 		Name:      name(f),
-		Filename:  clean(f.File),
+		Filename:  printable.String(f.File),
 		StartLine: int64(f.Line),
 	}
 	if fn.Name == anonymous && f.File != "" {
@@ -149,7 +147,7 @@ func (b *pprofBuilder) mapping(f symbolize.Frame) *pprof.Mapping {
 	m, ok := b.mappings[f.Module]
 	if !ok {
 		m = &pprof.Mapping{
-			ID: uint64(len(b.out.Mapping) + 1), File: clean(f.Module),
+			ID: uint64(len(b.out.Mapping) + 1), File: printable.String(f.Module),
 			HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true,
 		}
 		b.mappings[f.Module] = m

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 // A Process is one of the processes in a Profile.
@@ -20,11 +21,11 @@ type Process struct {
 // An of is the part of a profile that belongs to one process.
 type of struct {
 	Process
-	samples uint64
-	stacks  []Stack
+	total  uint64
+	stacks []Stack
 }
 
-// processes splits p by process, the one with the most samples first.
+// processes splits p by process, the one with the largest total first.
 func (p *Profile) processes() []of {
 	byPID := map[int]*of{}
 	for _, s := range p.Stacks {
@@ -33,7 +34,7 @@ func (p *Profile) processes() []of {
 			part = &of{Process: p.process(s.PID)}
 			byPID[s.PID] = part
 		}
-		part.samples += s.Count
+		part.total += s.Value
 		part.stacks = append(part.stacks, s)
 	}
 	var parts []of
@@ -41,7 +42,7 @@ func (p *Profile) processes() []of {
 		parts = append(parts, *part)
 	}
 	slices.SortFunc(parts, func(a, b of) int {
-		return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.PID, b.PID))
+		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.PID, b.PID))
 	})
 	return parts
 }
@@ -58,16 +59,16 @@ func (p *Profile) process(pid int) Process {
 
 // String names the process with its versions.
 func (p Process) String() string {
-	return strings.Join(append([]string{clean(p.Title)}, versions(p.Node, p.V8)...), ", ")
+	return strings.Join(append([]string{printable.String(p.Title)}, versions(p.Node, p.V8)...), ", ")
 }
 
 // versions lists the known versions of Node.js and V8.
 func versions(node, v8 string) (known []string) {
 	if node != "" {
-		known = append(known, "Node.js "+clean(node))
+		known = append(known, "Node.js "+printable.String(node))
 	}
 	if v8 != "" {
-		known = append(known, "V8 "+clean(v8))
+		known = append(known, "V8 "+printable.String(v8))
 	}
 	return known
 }

@@ -13,11 +13,11 @@ import (
 func two() *Profile {
 	frames := []symbolize.Frame{{Kind: symbolize.JS, Name: "work", File: "/srv/a.js", Line: 3, Column: 5}}
 	return &Profile{
-		Node: "v22.23.3", V8: "12.4", Hz: 99, Samples: 40,
+		Node: "v22.23.3", V8: "12.4", Hz: 99, Total: 40,
 		Processes: []Process{{PID: 1, Title: "sh 1"}, {PID: 1, Title: "node 1 a;b.js", Node: "v18.20.8", V8: "10.2"}},
 		Stacks: []Stack{
-			{Count: 10, PID: 1, TID: 1, Frames: frames},
-			{Count: 30, PID: 2, TID: 2, Frames: frames},
+			{Value: 10, PID: 1, TID: 1, Frames: frames},
+			{Value: 30, PID: 2, TID: 2, Frames: frames},
 		},
 	}
 }
@@ -66,7 +66,7 @@ func TestPprofNamesVersions(t *testing.T) {
 		"one process":   {one, []string{"Node.js v22.23.3, V8 12.4, 40 samples at 99 Hz"}},
 		"two processes": {two(), []string{"2 processes, 40 samples at 99 Hz, 2 threads", "process 2", "node 1 a;b.js, Node.js v18.20.8, V8 10.2"}},
 	} {
-		if diff := cmp.Diff(test.want, test.of.Pprof().Comments); diff != "" {
+		if diff := cmp.Diff(test.want, test.of.pprof().Comments); diff != "" {
 			t.Errorf("%s: comments (-want +got):\n%s", name, diff)
 		}
 	}

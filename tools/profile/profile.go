@@ -8,16 +8,18 @@ import (
 	"ustack/symbolize"
 )
 
-// A Profile is a set of stacks with their counts. Every source becomes a
+// A Profile is a set of stacks with their values. Every source becomes a
 // Profile, and every format is written from one.
 type Profile struct {
+	ValueType ValueType // of the stacks' values; samples if zero
+
 	Node     string // version of the first process's Node.js, as "v22.23.3"; may be empty
 	V8       string // likewise V8's, as "12.4.254.21"
 	Hz       int    // samples a second on each CPU, the actual rate
 	HzAsked  int    // the requested rate; 0 if it is not known
 	Start    time.Time
 	Duration time.Duration
-	Samples  uint64 // the sum of the stacks' counts
+	Total    uint64 // the sum of the stacks' values
 
 	Throttled     uint64 // samples not taken: the machine could not keep up with HzAsked
 	Lost          uint64 // samples taken but not recorded
@@ -30,9 +32,10 @@ type Profile struct {
 	jsOnly bool // other frames were removed
 }
 
-// A Stack is one distinct stack of one thread and how often it was seen.
+// A Stack is one distinct stack of one thread and what it weighs: of samples,
+// how often it was seen.
 type Stack struct {
-	Count  uint64
+	Value  uint64
 	PID    int
 	TID    int
 	Thread string            // the thread's name, as "node"

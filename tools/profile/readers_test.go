@@ -96,8 +96,8 @@ func TestStackvisReadsDTrace(t *testing.T) {
 			}
 			total += n
 		}
-		if total != p.Samples {
-			t.Errorf("%s: stackvis reads %d samples, want %d", name, total, p.Samples)
+		if total != p.Total {
+			t.Errorf("%s: stackvis reads %d samples, want %d", name, total, p.Total)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestStackvisKeepsJavaScriptFramesWhole(t *testing.T) {
 	got := stackvis(t, "dtrace", "collapsed", write(t, "dtrace", awkward(), Options{}))
 	for _, s := range awkward().Stacks {
 		if f := s.Frames[0]; f.Kind == symbolize.JS {
-			want := fmt.Sprintf("node`main,%s %d\n", strings.TrimSpace(dtraceFrame(f)), s.Count)
+			want := fmt.Sprintf("node`main,%s %d\n", strings.TrimSpace(dtraceFrame(f)), s.Value)
 			if !strings.Contains(got, want) {
 				t.Errorf("stackvis does not read %.200q", want)
 			}
@@ -156,7 +156,7 @@ func TestStackvisDrawsFlameGraphs(t *testing.T) {
 	}
 
 	page := stackvis(t, "dtrace", "flamegraph-d3", input)
-	if want := fmt.Sprintf(`"svTotal": %d`, server().total()); !strings.Contains(page, want) {
+	if want := fmt.Sprintf(`"svTotal": %d`, server().Total); !strings.Contains(page, want) {
 		t.Errorf("stackvis' page has no %s", want)
 	}
 }
@@ -298,26 +298,26 @@ func TestCPUProfileShape(t *testing.T) {
 				parents[c]++
 			}
 		}
-		if hits != p.Samples || len(got.Samples) != len(got.TimeDeltas) {
-			t.Errorf("%s: %d hits, %d samples, %d deltas, want %d of each", name, hits, len(got.Samples), len(got.TimeDeltas), p.Samples)
+		if hits != p.Total || len(got.Samples) != len(got.TimeDeltas) {
+			t.Errorf("%s: %d hits, %d samples, %d deltas, want %d of each", name, hits, len(got.Samples), len(got.TimeDeltas), p.Total)
 		}
 		if len(parents) != len(got.Nodes)-1 || got.Nodes[0].CallFrame.FunctionName != "(root)" {
 			t.Errorf("%s: %d of %d nodes have a parent; the first is %q", name, len(parents), len(got.Nodes), got.Nodes[0].CallFrame.FunctionName)
 		}
-		if span := got.EndTime - got.StartTime; p.Hz > 0 && span != int64(p.Samples)*10101 {
-			t.Errorf("%s: spans %d µs, want %d", name, span, p.Samples*10101)
+		if span := got.EndTime - got.StartTime; p.Hz > 0 && span != int64(p.Total)*10101 {
+			t.Errorf("%s: spans %d µs, want %d", name, span, p.Total*10101)
 		}
 	}
 }
 
 func TestCPUProfileOfDaysIsBounded(t *testing.T) {
 	p := one()
-	p.Stacks[0].Count = 1 << 40
+	p.Stacks[0].Value, p.Total = 1<<39, 1<<39
 	var got cpuProfile
 	if err := json.Unmarshal([]byte(write(t, "cpuprofile", p, Options{})), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Samples) > maxCPUSamples || got.Nodes[1].HitCount != 1<<40 {
+	if len(got.Samples) > maxCPUSamples || got.Nodes[1].HitCount != 1<<39 {
 		t.Errorf("%d samples listed, %d hits, want at most %d, and all", len(got.Samples), got.Nodes[1].HitCount, maxCPUSamples)
 	}
 }

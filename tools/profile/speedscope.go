@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"
@@ -41,28 +42,25 @@ type (
 )
 
 // writeSpeedscope writes a sampled profile for each thread, named by the thread
-// and the versions of what it runs. Weights are CPU time, or samples if the
-// frequency is not known; the order of samples in time is not kept.
+// and the versions of what it runs. Weights are the values, and CPU time
+// instead of samples if the rate is known; the order of samples in time is not kept.
 func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 	out := speedscopeFile{
 		Schema: speedscopeSchema, Name: o.title(p), Exporter: "ustack",
 		Shared:   speedscopeShared{Frames: []speedscopeFrame{}},
 		Profiles: []speedscopeProfile{},
 	}
+	unit, weight := p.speedscopeUnit()
 	busiest := uint64(0)
 	index := map[symbolize.Frame]int{}
 	for i, t := range p.Merge().threads() {
 		title := strings.Join(append([]string{t.String()}, p.versionsOf(t.PID)...), ", ")
-		profile := speedscopeProfile{Type: "sampled", Name: title, Unit: "nanoseconds", Samples: [][]int{}, Weights: []int64{}}
-		weight := p.period().Nanoseconds()
-		if weight == 0 {
-			profile.Unit, weight = "none", 1
-		}
+		profile := speedscopeProfile{Type: "sampled", Name: title, Unit: unit, Samples: [][]int{}, Weights: []int64{}}
 		var count uint64
 		for _, s := range t.Stacks {
 			profile.Samples = append(profile.Samples, out.Shared.indices(s, index))
-			profile.Weights = append(profile.Weights, int64(s.Count)*weight)
-			count += s.Count
+			profile.Weights = append(profile.Weights, int64(s.Value)*weight)
+			count += s.Value
 		}
 		profile.EndValue = int64(count) * weight
 		if count > busiest {
@@ -71,6 +69,18 @@ func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 		out.Profiles = append(out.Profiles, profile)
 	}
 	return encode(w, out)
+}
+
+// speedscopeUnit returns the unit of weights, and the weight of a value of 1.
+func (p *Profile) speedscopeUnit() (unit string, weight int64) {
+	switch unit := p.ValueType.Unit; unit {
+	case Time.Unit, "microseconds", "milliseconds", "seconds", Memory.Unit: // the schema's units
+		return unit, 1
+	}
+	if period := p.period(); period > 0 {
+		return Time.Unit, period.Nanoseconds()
+	}
+	return "none", 1
 }
 
 // indices returns a stack's frames, root first, as indices of shared frames;
@@ -83,7 +93,7 @@ func (s *speedscopeShared) indices(stack Stack, index map[symbolize.Frame]int) [
 		if !ok {
 			i = len(s.Frames)
 			index[f] = i
-			s.Frames = append(s.Frames, speedscopeFrame{name(f), clean(f.File + f.Module), f.Line, f.Column})
+			s.Frames = append(s.Frames, speedscopeFrame{name(f), printable.String(f.File + f.Module), f.Line, f.Column})
 		}
 		indices = append(indices, i)
 	}

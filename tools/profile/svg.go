@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 //go:embed svg.css
@@ -33,13 +34,13 @@ const (
 // maxTold is the maximum length, in characters, of a name in a picture.
 const maxTold = 400
 
-// writeSVG writes a flame graph, root at the bottom, widths by count. In a
+// writeSVG writes a flame graph, root at the bottom, widths by value. In a
 // browser it fills the window, zooms on a click, searches, and shows details;
 // it makes no requests.
 func writeSVG(w io.Writer, p *Profile, o Options) error {
 	root := newTree(p.rooted().Stacks)
 	return lines(w, func(b *bufio.Writer) {
-		d := drawing{Writer: b, width: max(cmp.Or(o.Width, svgWidth), 4*svgMargin), total: root.total}
+		d := drawing{Writer: b, width: max(cmp.Or(o.Width, svgWidth), 4*svgMargin), value: p.ValueType, total: root.total}
 		d.least = max(float64(root.total)*o.MinPercent/100, svgLeast/d.scale())
 		d.measure(root, 1)
 		d.head(p, o)
@@ -53,20 +54,21 @@ func writeSVG(w io.Writer, p *Profile, o Options) error {
 // A drawing is a flame graph being written.
 type drawing struct {
 	*bufio.Writer
-	width  int     // pixels
-	total  uint64  // samples
-	least  float64 // samples that a box needs in order to be drawn
+	width  int // pixels
+	value  ValueType
+	total  uint64
+	least  float64 // the value that a box needs in order to be drawn
 	levels int     // drawn
 	hidden int     // boxes not drawn, although the box below is
 }
 
-// A corner is where a box starts: samples from the left, levels from the root.
+// A corner is where a box starts: the value from the left, levels from the root.
 type corner struct {
 	start uint64
 	level int
 }
 
-// scale returns the pixels per sample.
+// scale returns the pixels per unit of value.
 func (d *drawing) scale() float64 {
 	return float64(d.width-2*svgMargin) / float64(max(d.total, 1))
 }
@@ -141,8 +143,8 @@ func (d *drawing) controls() {
 `, d.width-svgMargin)
 }
 
-// box draws n and everything it calls. The data by which svg.js moves it are in
-// samples.
+// box draws n and everything it calls. The data by which svg.js moves it are
+// values.
 func (d *drawing) box(n *node, at corner) {
 	title := n.label
 	if at.level > 0 {
@@ -166,12 +168,12 @@ func (d *drawing) box(n *node, at corner) {
 func (d *drawing) details(n *node) string {
 	text := cut(n.label, maxTold)
 	if module := n.frame.Module; module != "" {
-		text += " in " + cut(clean(module), maxTold)
+		text += " in " + cut(printable.String(module), maxTold)
 	}
 	if t := n.tier(); t != symbolize.NoTier {
 		text += ", " + t.String()
 	}
-	return fmt.Sprintf("%s: %s, %.2f%%; %d in itself", text, plural(n.total, "sample"), percent(n.total, d.total), n.self)
+	return fmt.Sprintf("%s: %s, %.2f%%; %s in itself", text, d.value.amount(n.total), percent(n.total, d.total), d.value.short(n.self))
 }
 
 func (d *drawing) foot() {

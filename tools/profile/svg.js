@@ -8,7 +8,7 @@
   const pad = Number(layer.dataset.pad);
   const hint = byId("details").textContent;
 
-  // Widths and positions are in samples; the first frame is the root.
+  // Widths and positions are values; the first frame is the root.
   const frames = Array.from(layer.children, (g) => ({
     g, rect: g.querySelector("rect"), text: g.querySelector("text"),
     x: Number(g.dataset.x), w: Number(g.dataset.w), name: g.dataset.name,
@@ -29,7 +29,7 @@
     return name;
   }
 
-  // draw lays out what shares samples with the zoomed frame; the frames below
+  // draw lays out what shares a stack with the zoomed frame; the frames below
   // that one, towards the root, fill the width.
   function draw() {
     const scale = (width - 2 * margin) / Math.max(zoomed.w, 1);
@@ -73,7 +73,7 @@
     tellMatched();
   }
 
-  // tellMatched counts each sample of the zoomed frame once, however many
+  // tellMatched counts each stack of the zoomed frame once, however many
   // frames of its stack match. Frames come in preorder, so that the lowest of
   // some nested ones comes first.
   function tellMatched() {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 const (
@@ -45,8 +46,8 @@ func writeTop(w io.Writer, p *Profile, o Options) error {
 		whole.heading(p)
 		for _, part := range parts {
 			alone := *p
-			alone.Stacks, alone.UnknownFrames, alone.Truncated, alone.Throttled, alone.Lost = part.stacks, 0, 0, 0, 0
-			fmt.Fprintf(b, "\n%s\n", whole.paint(bold, fmt.Sprintf("%.1f%%  %v", percent(part.samples, whole.total), part.Process)))
+			alone.Stacks, alone.Total, alone.UnknownFrames, alone.Truncated, alone.Throttled, alone.Lost = part.stacks, part.total, 0, 0, 0, 0
+			fmt.Fprintf(b, "\n%s\n", whole.paint(bold, fmt.Sprintf("%.1f%%  %v", percent(part.total, whole.total), part.Process)))
 			newTable(b, &alone, o).functions(&alone)
 		}
 		if losses := p.losses(); losses != "" {
@@ -70,10 +71,10 @@ func functions(stacks []Stack) []row {
 				rows, last = append(rows, row{frame: f}), append(last, 0)
 			}
 			if depth == 0 {
-				rows[n].self += s.Count
+				rows[n].self += s.Value
 			}
 			if last[n] != i+1 {
-				rows[n].total += s.Count
+				rows[n].total += s.Value
 				last[n] = i + 1
 			}
 		}
@@ -125,12 +126,13 @@ type table struct {
 	o     Options
 	rows  []row
 	total uint64
+	value ValueType
 	files map[string]string // as they are shown
 }
 
 func newTable(b *bufio.Writer, p *Profile, o Options) table {
 	rows := functions(p.Stacks)
-	return table{b, o, rows, p.total(), shortFiles(rows)}
+	return table{b, o, rows, p.Total, p.ValueType, shortFiles(rows)}
 }
 
 // functions draws the rows of p's functions.
@@ -157,8 +159,8 @@ func (t table) heading(p *Profile) {
 }
 
 func (t table) row(r row) {
-	fmt.Fprintf(t, "%8d %5.1f%% %9d %5.1f%%  ",
-		r.self, percent(r.self, t.total), r.total, percent(r.total, t.total))
+	fmt.Fprintf(t, "%8s %5.1f%% %9s %5.1f%%  ",
+		t.value.short(r.self), percent(r.self, t.total), t.value.short(r.total), percent(r.total, t.total))
 	width := max(topName, cmp.Or(t.o.Width, topColumns)-topNumbers)
 	name, place := name(r.frame), t.place(r.frame)
 	if room := width - 2 - min(utf8.RuneCountInString(name), topName); place != "" && room > 0 {
@@ -176,7 +178,7 @@ func (t table) place(f symbolize.Frame) string {
 	case f.Kind == symbolize.Builtin:
 		return "builtin"
 	case f.Kind == symbolize.JS && f.File != "":
-		return clean(t.files[f.File]) + position(f)
+		return printable.String(t.files[f.File]) + position(f)
 	case f.Kind == symbolize.JS || f.Name == "": // without a name it is the module and an address in it
 		return ""
 	}
@@ -193,8 +195,8 @@ func (t table) footing(p *Profile, rows, shown []row) {
 		fmt.Fprintln(t)
 	}
 	if hidden > 0 {
-		fmt.Fprintf(t, "%s not shown, with %.1f%% of the samples in themselves\n",
-			plural(uint64(hidden), "function"), percent(t.total-self, t.total))
+		fmt.Fprintf(t, "%s not shown, with %.1f%% of the %s in themselves\n",
+			plural(uint64(hidden), "function"), percent(t.total-self, t.total), t.value.noun())
 	}
 	if losses != "" {
 		fmt.Fprintln(t, t.paint(warn, losses))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/printable"
 )
 
 // NoJavaScript is the one frame that JSOnly leaves of a stack without
@@ -27,14 +28,14 @@ func (p *Profile) Merge() *Profile {
 	for _, s := range p.Stacks {
 		key := stackKey(s, ids)
 		if i, ok := seen[key]; ok {
-			merged.Stacks[i].Count += s.Count
+			merged.Stacks[i].Value += s.Value
 			continue
 		}
 		seen[key] = len(merged.Stacks)
 		merged.Stacks = append(merged.Stacks, s)
 	}
 	slices.SortFunc(merged.Stacks, func(a, b Stack) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), compareThreads(a, b),
+		return cmp.Or(cmp.Compare(b.Value, a.Value), compareThreads(a, b),
 			slices.CompareFunc(a.Frames, b.Frames, compareFrames))
 	})
 	return &merged
@@ -96,7 +97,7 @@ func (p *Profile) JSOnly() *Profile {
 }
 
 // Filter returns p with only the stacks that have a frame whose Label or module
-// matches. Samples counts what is left; the losses are still those of the whole
+// matches. Total is of what is left; the losses are still those of the whole
 // run.
 func (p *Profile) Filter(pattern *regexp.Regexp) *Profile {
 	matches := map[symbolize.Frame]bool{}
@@ -141,23 +142,14 @@ func (p *Profile) edit(change func([]symbolize.Frame) []symbolize.Frame) *Profil
 // keep returns p with only the stacks for which wanted returns true.
 func (p *Profile) keep(wanted func(Stack) bool) *Profile {
 	kept := *p
-	kept.Stacks, kept.Samples = nil, 0
+	kept.Stacks, kept.Total = nil, 0
 	for _, s := range p.Stacks {
 		if wanted(s) {
 			kept.Stacks = append(kept.Stacks, s)
-			kept.Samples += s.Count
+			kept.Total += s.Value
 		}
 	}
 	return kept.Merge()
-}
-
-// total returns the sum of the stacks' counts, to which percentages refer.
-func (p *Profile) total() uint64 {
-	var n uint64
-	for _, s := range p.Stacks {
-		n += s.Count
-	}
-	return n
 }
 
 // A thread is the stacks of one thread.
@@ -175,7 +167,7 @@ func (p *Profile) threads() []thread {
 	for _, s := range stacks {
 		last := len(threads) - 1
 		if last < 0 || compareThreads(threads[last].Stacks[0], s) != 0 {
-			threads = append(threads, thread{PID: s.PID, TID: s.TID, Name: clean(s.Thread)})
+			threads = append(threads, thread{PID: s.PID, TID: s.TID, Name: printable.String(s.Thread)})
 			last++
 		}
 		threads[last].Stacks = append(threads[last].Stacks, s)

@@ -18,7 +18,7 @@ func names(p *Profile) map[string]uint64 {
 		for _, f := range s.Frames {
 			text += name(f) + " "
 		}
-		got[text] += s.Count
+		got[text] += s.Value
 	}
 	return got
 }
@@ -43,7 +43,7 @@ func TestMergeCountsEqualStacksOfOneThreadTogether(t *testing.T) {
 	got := p.Merge()
 	var counts []uint64
 	for _, s := range got.Stacks {
-		counts = append(counts, s.Count)
+		counts = append(counts, s.Value)
 	}
 	if want := []uint64{11, 7, 7, 3, 2}; !slices.Equal(counts, want) {
 		t.Errorf("counts = %d, want %d", counts, want)
@@ -66,8 +66,8 @@ func TestJSOnlyKeepsEverySample(t *testing.T) {
 	if diff := cmp.Diff(want, names(got)); diff != "" {
 		t.Errorf("stacks differ (-want +got):\n%s", diff)
 	}
-	if got.Samples != 28 {
-		t.Errorf("samples = %d, want 28", got.Samples)
+	if got.Total != 28 {
+		t.Errorf("samples = %d, want 28", got.Total)
 	}
 }
 
@@ -76,21 +76,21 @@ func TestFilterKeepsStacksWithAMatch(t *testing.T) {
 		"^gc$": 7, "x\\.js:2": 10, "Sort": 3, "bin/node": 17, "nothing": 0, "": 28,
 	} {
 		got := mixed().Filter(regexp.MustCompile(pattern))
-		if got.Samples != want || got.total() != want {
-			t.Errorf("Filter(%q) keeps %d samples of %d, want %d", pattern, got.total(), got.Samples, want)
+		if got.Total != want || sum(got) != want {
+			t.Errorf("Filter(%q) keeps %d samples of %d, want %d", pattern, sum(got), got.Total, want)
 		}
 	}
 }
 
 func TestThreadByNameOrNumber(t *testing.T) {
 	p := server()
-	p.Stacks = append(p.Stacks, Stack{Count: 17, TID: 9, Thread: "kworker/0:1"})
+	p.Stacks = append(p.Stacks, Stack{Value: 17, TID: 9, Thread: "kworker/0:1"})
 	for glob, want := range map[string]uint64{
 		"node": 789, "node*": 842, "libuv-worker": 40, "4260": 53, "*": 899, "kworker*": 17, "[a-m]*": 57, "none": 0,
 	} {
 		got, err := p.Thread(glob)
-		if err != nil || got.Samples != want {
-			t.Errorf("Thread(%q) keeps %d samples, %v, want %d", glob, got.Samples, err, want)
+		if err != nil || got.Total != want {
+			t.Errorf("Thread(%q) keeps %d samples, %v, want %d", glob, got.Total, err, want)
 		}
 	}
 	if _, err := p.Thread("[a"); err == nil {
@@ -134,7 +134,7 @@ func TestLabel(t *testing.T) {
 		"libz.so.1+0x7a1c":      {Module: "/lib/libz.so.1", Offset: 0x7a1c},
 		"0x7fff0000":            {Offset: 0x7fff0000},
 		"[unknown]":             {},
-		"a b":                   {Name: "a\nb"},
+		`a\x0ab`:                {Name: "a\nb"},
 	} {
 		if got := Label(f); got != want {
 			t.Errorf("Label(%+v) = %q, want %q", f, got, want)

@@ -12,7 +12,7 @@ import (
 type node struct {
 	frame    symbolize.Frame // as function returns it; zero at the root
 	label    string          // the frame's Label
-	self     uint64          // samples in the function itself
+	self     uint64          // the value of the function itself
 	total    uint64          // self plus what it called
 	children []*node         // by label
 
@@ -25,16 +25,16 @@ type node struct {
 func newTree(stacks []Stack) *node {
 	root := &node{label: "all"}
 	for _, s := range stacks {
-		root.total += s.Count
+		root.total += s.Value
 		at := root
 		for _, f := range slices.Backward(s.frames()) {
 			at = at.child(function(f))
-			at.total += s.Count
+			at.total += s.Value
 			if f.Tier != symbolize.NoTier {
-				at.countTier(f.Tier, s.Count)
+				at.countTier(f.Tier, s.Value)
 			}
 		}
-		at.self += s.Count
+		at.self += s.Value
 	}
 	root.sort()
 	return root

@@ -11,54 +11,43 @@ import (
 
 // record is the form of a Hit that programs read.
 type record struct {
-	Time      time.Time      `json:"time"`
-	Number    uint64         `json:"number,omitempty"`
-	PID       int            `json:"pid"`
-	TID       int            `json:"tid,omitempty"`
-	Comm      string         `json:"comm"`
-	Thread    string         `json:"thread,omitempty"`
-	Command   []string       `json:"command,omitempty"`
-	Directory string         `json:"directory,omitempty"`
-	Trigger   string         `json:"trigger"`
-	Event     string         `json:"event"`
-	Syscall   string         `json:"syscall,omitempty"`
-	Function  string         `json:"function,omitempty"`
-	Signal    string         `json:"signal,omitempty"`
-	Arguments []argumentJSON `json:"arguments,omitempty"`
-	Result    *int64         `json:"result,omitempty"`
-	Errno     string         `json:"errno,omitempty"`
-	Duration  int64          `json:"duration_ns,omitempty"`
-	Path      string         `json:"path,omitempty"`
-	Written   string         `json:"written,omitempty"`
-	Address   string         `json:"address,omitempty"`
-	Local     string         `json:"local,omitempty"`
-	Peer      string         `json:"peer,omitempty"`
-	Class     string         `json:"class,omitempty"`
-	Message   string         `json:"message,omitempty"`
-	Rejection bool           `json:"rejection,omitempty"`
-	Thrower   bool           `json:"thrower,omitempty"`
-	Raised    string         `json:"raised,omitempty"`
-	User      *frameJSON     `json:"user_frame,omitempty"`
-	Stack     []frameJSON    `json:"stack"`
-	Core      *coreJSON      `json:"core,omitempty"`
-	Errors    []string       `json:"errors,omitempty"`
+	Time      time.Time         `json:"time"`
+	Number    uint64            `json:"number,omitempty"`
+	PID       int               `json:"pid"`
+	TID       int               `json:"tid,omitempty"`
+	Comm      string            `json:"comm"`
+	Thread    string            `json:"thread,omitempty"`
+	Command   []string          `json:"command,omitempty"`
+	Directory string            `json:"directory,omitempty"`
+	Trigger   string            `json:"trigger"`
+	Event     string            `json:"event"`
+	Syscall   string            `json:"syscall,omitempty"`
+	Function  string            `json:"function,omitempty"`
+	Signal    string            `json:"signal,omitempty"`
+	Arguments []argumentJSON    `json:"arguments,omitempty"`
+	Result    *int64            `json:"result,omitempty"`
+	Errno     string            `json:"errno,omitempty"`
+	Duration  int64             `json:"duration_ns,omitempty"`
+	Path      string            `json:"path,omitempty"`
+	Written   string            `json:"written,omitempty"`
+	Address   string            `json:"address,omitempty"`
+	Local     string            `json:"local,omitempty"`
+	Peer      string            `json:"peer,omitempty"`
+	Class     string            `json:"class,omitempty"`
+	Message   string            `json:"message,omitempty"`
+	Rejection bool              `json:"rejection,omitempty"`
+	Thrower   bool              `json:"thrower,omitempty"`
+	Raised    string            `json:"raised,omitempty"`
+	User      *symbolize.Frame  `json:"user_frame,omitempty"`
+	Stack     []symbolize.Frame `json:"stack"`
+	Core      *coreJSON         `json:"core,omitempty"`
+	Errors    []string          `json:"errors,omitempty"`
 }
 
 type argumentJSON struct {
 	Name  string `json:"name"`
 	Value uint64 `json:"value"`
 	Text  string `json:"text"`
-}
-
-type frameJSON struct {
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	File   string `json:"file,omitempty"`
-	Line   int    `json:"line,omitempty"`
-	Column int    `json:"column,omitempty"`
-	Module string `json:"module,omitempty"`
-	Offset uint64 `json:"offset,omitempty"`
-	Tier   string `json:"tier,omitempty"`
 }
 
 type coreJSON struct {
@@ -79,15 +68,12 @@ func (h *Hit) MarshalJSON() ([]byte, error) {
 		Trigger: h.Trigger, Event: h.Event, Syscall: h.Syscall, Function: h.Function,
 		Duration: h.Duration.Nanoseconds(), Path: h.Path, Written: h.Written,
 		Class: h.Class, Message: h.Message, Rejection: h.Rejection, Thrower: h.Thrower,
-		Signal: signalName(h.Signal), Raised: signalName(h.Raised), Stack: frames(h.Frames),
+		Signal: signalName(h.Signal), Raised: signalName(h.Raised), Stack: append([]symbolize.Frame{}, h.Frames...), User: h.UserFrame(),
 	}
 	for _, a := range h.Arguments {
 		r.Arguments = append(r.Arguments, argumentJSON(a))
 	}
 	r.Command, r.Directory, r.Address = h.Command, h.Directory, h.Address
-	if f := h.UserFrame(); f != nil {
-		r.User = &frames([]symbolize.Frame{*f})[0]
-	}
 	if h.Socket != nil {
 		r.Local, r.Peer = h.Socket.Local, h.Socket.Peer
 	}
@@ -111,15 +97,4 @@ func signalName(s unix.Signal) string {
 		return ""
 	}
 	return unix.SignalName(s)
-}
-
-func frames(stack []symbolize.Frame) []frameJSON {
-	all := make([]frameJSON, 0, len(stack))
-	for _, f := range stack {
-		all = append(all, frameJSON{
-			Kind: f.Kind.String(), Name: f.Name, File: f.File, Line: f.Line, Column: f.Column,
-			Module: f.Module, Offset: f.Offset, Tier: f.Tier.String(),
-		})
-	}
-	return all
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ustack/symbolize/contain"
+	"ustack/tools/printable"
 )
 
 // Messages are what a command prints on stderr while it runs: lines, and on a
@@ -47,7 +48,7 @@ func (m *Messages) Started(d Duration, format string, args ...any) {
 // Notef prints a line that starts with the command's name, safe for a terminal
 // whatever the arguments contain.
 func (m *Messages) Notef(format string, args ...any) {
-	m.line(m.name + ": " + Printable(fmt.Sprintf(format, args...)))
+	m.line(m.name + ": " + printable.String(fmt.Sprintf(format, args...)))
 }
 
 // Warn reports an error that does not end the work.

@@ -1,0 +1,65 @@
+// Package printable makes text from a process safe to print: a name or a path
+// may contain anything, control characters of a terminal included.
+package printable
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// String returns text as valid UTF-8 on one line. Characters that control a
+// terminal, reorder a line or are not visible, and bytes that are not UTF-8,
+// become escape sequences, such as \x1b and \u202e; a tab stays.
+func String(text string) string {
+	if strings.IndexFunc(text, isUnfit) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case !isUnfit(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			writeUnits(&b, r)
+		}
+	}
+	return b.String()
+}
+
+// JSON escapes what is not printable in JSON, which may go to a terminal.
+func JSON(text []byte) []byte {
+	if bytes.IndexFunc(text, isUnfit) < 0 {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if isUnfit(r) {
+			writeUnits(&b, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.Bytes()
+}
+
+// isUnfit reports whether r may not be printed. U+200C and U+200D are parts of
+// identifiers in several scripts, and of emoji.
+func isUnfit(r rune) bool {
+	return r != '\t' && r != '\u200c' && r != '\u200d' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r)
+}
+
+// writeUnits writes r as an escape sequence of JavaScript and JSON.
+func writeUnits(w io.Writer, r rune) {
+	for _, unit := range utf16.Encode([]rune{r}) {
+		fmt.Fprintf(w, `\u%04x`, unit)
+	}
+}
