@@ -17,11 +17,16 @@ const (
 	chunkHead     = 16 // bytes before the program's part
 	minChunk      = 32 // bytes
 	chunkAlign    = 16
-	fencepost     = 16      // size that marks an area's end
+	fencepost     = 16      // size that marks the end of an area or of a piece of one
 	minMapped     = 1 << 17 // least bytes of a chunk in a mapping of its own
 	arenaAlign    = 1 << 26 // of the memory from which all threads but the first allocate
 	maxArenaHead  = 1 << 12 // bytes before its first chunk; 0x8b0 in glibc 2.36
 	manyChunks    = 16      // in a row cannot be an accident
+	maxFenceposts = 48      // bytes of fenceposts at the end of a piece
+	arenaLists    = 127     // of free chunks, in an arena
+	fewestEmpty   = 16      // of these lists; most are of sizes that programs seldom free
+	maxData       = 1 << 20 // bytes of a library's writable data that are searched for an arena
+	maxAllData    = 1 << 26 // bytes of all libraries' data
 )
 
 // An addressRange is a range of addresses.
@@ -29,18 +34,24 @@ type addressRange struct{ start, end uint64 }
 
 func (r addressRange) has(address uint64) bool { return address >= r.start && address < r.end }
 
-// mallocArea returns the chunks that glibc's malloc manages, one after the other from
-// the start of a range or close to it; none if malloc does not manage it. Each chunk
-// examined takes one from left; at 0 the search ends.
-func mallocArea(m Memory, r addressRange, left *uint64) addressRange {
+// A chunkFinder finds the memory that glibc's malloc manages.
+type chunkFinder struct {
+	memory Memory
+	tops   []uint64 // addresses of the chunks from which arenas in libraries' data take new memory
+	left   uint64   // chunks that may still be examined
+}
+
+// area returns the chunks that malloc manages, one after the other from the start of a
+// range or close to it; none if malloc does not manage it.
+func (f *chunkFinder) area(r addressRange) addressRange {
 	first, last, least := r.start, r.start, manyChunks
-	if size := arenaSize(m, r); size != 0 {
+	if size := arenaSize(f.memory, r); size != 0 {
 		r.end = r.start + size
 		last, least = min(r.start+maxArenaHead, r.end), 1
 	}
 	longest := addressRange{}
 	for at := first; at <= last && longest.end < r.end; at += chunkAlign { // what precedes the first may look like a chunk
-		if end := chunksEnd(m, addressRange{at, r.end}, least, left); end > longest.end {
+		if end := f.chunksEnd(addressRange{at, r.end}, least); end > longest.end {
 			longest = addressRange{at, end}
 		}
 	}
@@ -69,28 +80,93 @@ func arenaSize(m Memory, r addressRange) uint64 {
 }
 
 // chunksEnd returns the end of the chunks that begin at the start of a range: a page
-// boundary. It is 0 if there are fewer than least.
-func chunksEnd(m Memory, r addressRange, least int, left *uint64) (end uint64) {
+// boundary. It is 0 if there are fewer than least, unless they are a whole piece of an
+// arena: where the heap cannot grow, because other memory follows it, malloc maps pieces
+// elsewhere, each just large enough for a chunk or two (sysmalloc_mmap_fallback).
+func (f *chunkFinder) chunksEnd(r addressRange, least int) (end uint64) {
 	count := 0
-	for at := r.start; *left > 0; count++ {
-		*left--
+	for at := r.start; f.left > 0; count++ {
+		f.left--
 		if at%minPage == 0 && count >= least {
 			end = at
 		}
 		if at+minChunk > r.end {
 			return end
 		}
-		size, ok := chunkAt(m, at)
+		size, ok := chunkAt(f.memory, at)
 		length := size &^ chunkFlags
-		if ok && length <= fencepost && end != at && count >= least {
+		switch {
+		case count > 0 && f.isPieceEnd(at):
+			return alignUp(at, minPage)
+		case ok && length <= fencepost && end != at && count >= least:
 			return min(alignUp(at+2*fencepost, minPage), r.end)
-		}
-		if !ok || length < minChunk || length%chunkAlign != 0 || length > r.end-at {
+		case !ok || length < minChunk || length%chunkAlign != 0 || length > r.end-at:
 			return end
 		}
 		at += length
+		if at%minPage == 0 && slices.Contains(f.tops, at-length) {
+			return at
+		}
 	}
 	return 0
+}
+
+// isPieceEnd reports whether the fenceposts with which malloc ends a piece begin at an
+// address: two, or three if there was room for one more.
+func (f *chunkFinder) isPieceEnd(at uint64) bool {
+	end := alignUp(at, minPage)
+	if end-at < 2*fencepost || end-at > maxFenceposts {
+		return false
+	}
+	for ; at < end; at += fencepost {
+		if size, ok := chunkAt(f.memory, at); !ok || size&^previousInUse != fencepost {
+			return false
+		}
+	}
+	return true
+}
+
+// findTops finds the arenas in the writable data of libraries: glibc's main arena is in
+// its own.
+func (f *chunkFinder) findTops(ctx context.Context) error {
+	total := uint64(0)
+	for _, r := range f.memory.Regions() {
+		size := r.End - r.Start
+		if total += size; r.File == "" || !r.Write || size > maxData || total > maxAllData {
+			total -= size
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		data := make([]byte, size)
+		n, _ := f.memory.ReadAt(data, r.Start)
+		for i := 0; i+(2+2*arenaLists)*wordSize <= n; i += wordSize {
+			if isArena(data[i:], r.Start+uint64(i)) {
+				f.tops = append(f.tops, wordOf(data, i))
+			}
+		}
+	}
+	return nil
+}
+
+// isArena reports whether the words at an address are an arena's: the address of the
+// chunk from which it takes new memory, one more word, and its lists of free chunks. The
+// ends of a list are in the list as if they were in a chunk, which would begin two words
+// before them (struct malloc_state).
+func isArena(words []byte, at uint64) bool {
+	empty := 0
+	for i := range arenaLists {
+		list := at + uint64(2*i*wordSize)
+		first, last := wordOf(words, (2*i+2)*wordSize), wordOf(words, (2*i+3)*wordSize)
+		switch {
+		case first == 0, last == 0, first%chunkAlign != 0, last%chunkAlign != 0, (first == list) != (last == list):
+			return false
+		case first == list:
+			empty++
+		}
+	}
+	return empty >= fewestEmpty
 }
 
 // eachChunk yields the parts of an area that the program uses, by address, without the
@@ -142,18 +218,21 @@ type outside struct {
 	malloced []addressRange // areas managed by malloc
 	others   []addressRange
 	stacks   []addressRange // the threads'
-	chunks   uint64         // malloc chunks that may still be examined
 }
 
 // outsideOf finds that memory. It leaves out chunks that malloc mapped separately: V8
 // keeps no references in such large chunks, except weak ones.
 func outsideOf(ctx context.Context, o *Objects, stacks []Stack) (outside, error) {
-	w := outside{spans: writable(o.memory.Regions()), chunks: maxArenaHead}
+	w := outside{spans: writable(o.memory.Regions())}
+	finder := &chunkFinder{memory: o.memory, left: maxArenaHead}
+	if err := finder.findTops(ctx); err != nil {
+		return w, err
+	}
 	for _, t := range stacks {
 		w.stacks = append(w.stacks, t.within(w.spans))
 	}
 	for _, r := range w.spans { // twice the maximum: other memory may look like chunks
-		w.chunks += 2 * (r.end - r.start) / minChunk
+		finder.left += 2 * (r.end - r.start) / minChunk
 	}
 	for _, r := range w.spans {
 		for at := r.start; at < r.end; {
@@ -167,7 +246,7 @@ func outsideOf(ctx context.Context, o *Objects, stacks []Stack) (outside, error)
 			if at = max(at, next&^(minPage-1)); at >= r.end {
 				break
 			}
-			at = w.add(o, addressRange{at, r.end})
+			at = w.add(o, finder, addressRange{at, r.end})
 		}
 	}
 	return w, nil
@@ -183,14 +262,14 @@ func (w *outside) within(r addressRange) addressRange {
 }
 
 // add adds what is at the start of a range, and returns its end.
-func (w *outside) add(o *Objects, r addressRange) (end uint64) {
+func (w *outside) add(o *Objects, finder *chunkFinder, r addressRange) (end uint64) {
 	if p := o.pageAround(r.start); p != nil {
 		return p.Address + p.Size
 	}
 	if size := mappedChunk(o.memory, r); size != 0 {
 		return r.start + size
 	}
-	if area := mallocArea(o.memory, r, &w.chunks); area.end != 0 {
+	if area := finder.area(r); area.end != 0 {
 		w.malloced = append(w.malloced, area)
 		return area.end
 	}

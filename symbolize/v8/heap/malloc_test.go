@@ -29,10 +29,10 @@ func (m madeMemory) chunks(at uint64, chunks []chunk) {
 // used returns chunks in use, too many for an accident.
 func used(n int) []chunk { return slices.Repeat([]chunk{{size: 64}}, n) }
 
-// madeMallocArea is mallocArea with a limit that just suffices.
+// madeMallocArea is the area that a chunkFinder finds with a limit that just suffices.
 func madeMallocArea(m Memory, r addressRange) addressRange {
-	left := (r.end-r.start)/minChunk + maxArenaHead
-	return mallocArea(m, r, &left)
+	f := &chunkFinder{memory: m, left: (r.end-r.start)/minChunk + maxArenaHead}
+	return f.area(r)
 }
 
 // inUse returns what eachChunk yields.
@@ -88,6 +88,65 @@ func TestChunksOfAThreadsArenaBeginAfterItsHead(t *testing.T) {
 			t.Errorf("%s: area = %x, want %x", name, got, test.want)
 		}
 	}
+}
+
+// TestPiecesOfAnAreaMayHaveFewChunks lays pieces out as malloc maps them where the heap
+// cannot grow: each ends with fenceposts, except the newest, which ends with the chunk
+// from which the arena takes memory.
+func TestPiecesOfAnAreaMayHaveFewChunks(t *testing.T) {
+	const start, size, library = 0x10000, 0x3000, 0x80000
+	post := chunk{size: fencepost}
+	for name, test := range map[string]struct {
+		chunks []chunk
+		top    uint64 // address
+		want   addressRange
+	}{
+		"one free":       {[]chunk{{size - 32, true}, post, post}, 0, addressRange{start, start + size}},
+		"one in use":     {[]chunk{{size - 32, false}, post, post}, 0, addressRange{start, start + size}},
+		"three posts":    {[]chunk{{size - 48, false}, post, post, post}, 0, addressRange{start, start + size}},
+		"one post":       {[]chunk{{size - 16, false}, post}, 0, addressRange{}},
+		"posts too soon": {[]chunk{{size - 64, false}, post, post}, 0, addressRange{}},
+		"only the top":   {[]chunk{{size, false}}, start, addressRange{start, start + size}},
+		"the top":        {[]chunk{{1024, false}, {size - 1024, false}}, start + 1024, addressRange{start, start + size}},
+		"another top":    {[]chunk{{1024, false}, {size - 1024, false}}, start + 2048, addressRange{}},
+	} {
+		m := libraryMemory{madeMemory{start: make([]byte, 2*size), library: make([]byte, minPage)}, library}
+		m.chunks(start, test.chunks)
+		m.arena(library+0x40, test.top)
+		f := &chunkFinder{memory: m, left: size}
+		if err := f.findTops(t.Context()); err != nil || len(f.tops) != 1 {
+			t.Fatalf("%s: tops = %x, %v, want one", name, f.tops, err)
+		}
+		if got := f.area(addressRange{start, start + 2*size}); got != test.want {
+			t.Errorf("%s: area = %x, want %x", name, got, test.want)
+		}
+	}
+}
+
+// libraryMemory is memory of which the part at an address is a library's.
+type libraryMemory struct {
+	madeMemory
+	library uint64
+}
+
+func (m libraryMemory) Regions() []space.Region {
+	regions := m.madeMemory.Regions()
+	for i := range regions {
+		if regions[i].Start == m.library {
+			regions[i].File = "libc.so.6"
+		}
+	}
+	return regions
+}
+
+// arena lays out the end of an arena at an address: one of its lists has a chunk.
+func (m madeMemory) arena(at, top uint64) {
+	m.put(at, top, 0)
+	for i := range uint64(arenaLists) {
+		list := at + 2*i*wordSize
+		m.put(list+2*wordSize, list, list)
+	}
+	m.put(at+2*wordSize, 0x10000, 0x20000)
 }
 
 func TestAnAreaEndsWhereOtherMemoryBegins(t *testing.T) {
@@ -186,8 +245,8 @@ func TestTheSearchForChunksEnds(t *testing.T) {
 	const start, size = 0x10000, 0x4000
 	m := madeMemory{start: make([]byte, size)}
 	m.chunks(start, append(used(100), chunk{size - 100*64, false}))
-	left := uint64(99)
-	if got := mallocArea(m, addressRange{start, start + size}, &left); got != (addressRange{}) || left != 0 {
-		t.Errorf("area = %x with %d left, want none with none", got, left)
+	f := &chunkFinder{memory: m, left: 99}
+	if got := f.area(addressRange{start, start + size}); got != (addressRange{}) || f.left != 0 {
+		t.Errorf("area = %x with %d left, want none with none", got, f.left)
 	}
 }

@@ -2,6 +2,9 @@ package heap_test
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -200,6 +203,29 @@ func checkHeld(t *testing.T, version, mode string) {
 	// V8 has just kept everything that exists, apart from a little created since.
 	if share := float64(g.Live) / float64(g.Len()); share < 0.95 {
 		t.Errorf("live objects = %.4f of all, want 0.95 at least", share)
+	}
+}
+
+// TestAllOfMallocsMemoryIsFound has a program allocate blocks where its heap cannot grow.
+func TestAllOfMallocsMemoryIsFound(t *testing.T) {
+	nodetest.Root(t)
+	program := filepath.Join(t.TempDir(), "pieces")
+	if out, err := exec.CommandContext(t.Context(), "gcc", "-O1", "-o", program, nodetest.Program("pieces.c")).CombinedOutput(); err != nil {
+		t.Fatalf("compile pieces.c: %v\n%s", err, out)
+	}
+	for _, count := range []int{2, 5, 40} { // one piece with a block, one with a few, many pieces
+		target := nodetest.Start(t, program, nodetest.Options{Script: "pieces.c", Args: []string{strconv.Itoa(count)}})
+		var blocks []uint64
+		target.Facts(&blocks)
+		found, err := heap.Allocated(t.Context(), dumped(t, target.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range blocks {
+			if !slices.Contains(found, block) {
+				t.Errorf("block %d of %d, at %#x, was not found among %d", i, count, block, len(found))
+			}
+		}
 	}
 }
 
