@@ -2,6 +2,6 @@
 // of what it shares with user space. It has no code of its own that runs.
 package bpf
 
-//go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types -type process -type layout -type range -type stack -type stack_key -type name -type exec -type wasm -type script_key -type frame_kind -type event_kind -type stack_flag -type name_flag -type code -type tier -type unwind_row -type unwind_base Jsprof jsprof.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror
+//go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types -type process -type layout -type range -type stack -type stack_key -type name -type exec -type wasm -type script_key -type frame_kind -type event_kind -type stack_flag -type name_flag -type code -type tier -type unwind_row -type unwind_base -type failure Jsprof jsprof.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror
 //go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types -type kind_key -type kind -type pool -type job_key -type job -type seat -type work_kind -type by Addonlat addonlat.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror
 //go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types -type hit -type stop -type ends -type call_flag -type condition -type syscall -type pattern -type match -type trigger -type thrown_kind -type operand -type comparison -type data_kind Stopon stopon.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror

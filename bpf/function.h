@@ -349,13 +349,23 @@ static __always_inline u64 choose_name(struct walk *w, u64 shared, u64 inferred)
 static __always_inline u64 read_script(struct walk *w, u64 script)
 {
 	const struct layout *l = &w->process.layout;
+	int type = read_object(w, &script, w->script, SCRIPT_BYTES);
 
-	if (read_object(w, &script, w->script, SCRIPT_BYTES) == l->script)
+	if (type == l->script)
 		return script;
-	if (!l->debug_info || read_object(w, &script, w->script, DEBUG_INFO_BYTES) != l->debug_info)
-		return 0;
+	if (!l->debug_info)
+		goto none;
+	type = read_object(w, &script, w->script, DEBUG_INFO_BYTES);
+	if (type != l->debug_info)
+		goto none;
 	script = field(w->script, l->debug_info_script);
-	return read_object(w, &script, w->script, SCRIPT_BYTES) == l->script ? script : 0;
+	type = read_object(w, &script, w->script, SCRIPT_BYTES);
+	if (type == l->script)
+		return script;
+none:
+	if (type < 0)
+		count_failure(FAILURE_SCRIPT);
+	return 0;
 }
 
 /* Reads the function at w->function, tells user space of it if it is new, and sets id, is_builtin
@@ -376,12 +386,16 @@ __noinline int read_function(struct walk *w)
 	w->id = 0;
 	w->complete = 0;
 	type = read_object(w, &w->function, w->object, FUNCTION_BYTES);
+	w->failure = type < 0 ? FAILURE_FUNCTION : FAILURE_UNKNOWN_LAYOUT;
 	if (type < l->first_js_function || type > l->last_js_function)
 		return 0;
 	shared = field(w->object, l->function_shared);
 	w->code_word = *(u64 *)((u8 *)w->object + (l->function_code & 60));
-	if (read_object(w, &shared, w->part, (l->shared_flags & 60) + 4) != l->shared_function_info)
+	type = read_object(w, &shared, w->part, (l->shared_flags & 60) + 4);
+	w->failure = type < 0 ? FAILURE_FUNCTION_DATA : FAILURE_UNKNOWN_LAYOUT;
+	if (type != l->shared_function_info)
 		return 0;
+	w->failure = FAILURE_FUNCTION_DATA;
 	initializer = initializer_flag(l, half(w->part, l->shared_flags));
 	script = field(w->part, l->shared_script);
 	w->head_of = 0;
@@ -392,6 +406,8 @@ __noinline int read_function(struct walk *w)
 		w->last_script = script;
 		script = read_script(w, script);
 		w->last_script_id = script ? smi_value(field(w->script, l->script_id)) : 0;
+		if (script && (s32)w->last_script_id <= 0)
+			count_failure(FAILURE_SCRIPT_ID);
 	}
 	w->is_builtin = !w->last_script_id;
 	w->name.flags = initializer;
@@ -402,6 +418,8 @@ __noinline int read_function(struct walk *w)
 	if (name)
 		read_text(w, name, 0, NAME_BYTES);
 	w->complete = !(w->name.flags & NAME_PARTIAL);
+	if (!w->complete)
+		count_failure(FAILURE_NAME);
 	w->id = identity(w);
 	is_new = send_function(w);
 	if (script && w->last_script != last)

@@ -43,6 +43,27 @@ type JsprofExec struct {
 	Comm   [16]uint8
 }
 
+type JsprofFailure uint32
+
+const (
+	JsprofFailureFAILURE_FRAME_POINTER  JsprofFailure = 0
+	JsprofFailureFAILURE_STACK          JsprofFailure = 1
+	JsprofFailureFAILURE_UNWIND_RULE    JsprofFailure = 2
+	JsprofFailureFAILURE_FRAME_TYPE     JsprofFailure = 3
+	JsprofFailureFAILURE_COLLECTION     JsprofFailure = 4
+	JsprofFailureFAILURE_FUNCTION       JsprofFailure = 5
+	JsprofFailureFAILURE_FUNCTION_DATA  JsprofFailure = 6
+	JsprofFailureFAILURE_UNKNOWN_LAYOUT JsprofFailure = 7
+	JsprofFailureFAILURE_NAME           JsprofFailure = 8
+	JsprofFailureFAILURE_SCRIPT         JsprofFailure = 9
+	JsprofFailureFAILURE_SCRIPT_ID      JsprofFailure = 10
+	JsprofFailureFAILURE_CODE           JsprofFailure = 11
+	JsprofFailureFAILURE_REGEXP         JsprofFailure = 12
+	JsprofFailureFAILURE_WASM           JsprofFailure = 13
+	JsprofFailureFAILURE_TOO_DEEP       JsprofFailure = 14
+	JsprofFailureFAILURES               JsprofFailure = 15
+)
+
 type JsprofFrameKind uint32
 
 const (
@@ -262,39 +283,40 @@ type JsprofWasm struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	JsprofMapCounts              = "counts"
-	JsprofMapEvents              = "events"
-	JsprofMapFunctions           = "functions"
-	JsprofMapInstances           = "instances"
-	JsprofMapInterrupted         = "interrupted"
-	JsprofMapNames               = "names"
-	JsprofMapProcesses           = "processes"
-	JsprofMapScripts             = "scripts"
-	JsprofMapThreads             = "threads"
-	JsprofMapUnwindRows          = "unwind_rows"
-	JsprofMapWalks               = "walks"
-	JsprofProgOnExec             = "on_exec"
-	JsprofProgOnSample           = "on_sample"
-	JsprofVarCodeUnused          = "code_unused"
-	JsprofVarDescribed           = "described"
-	JsprofVarEventKindUnused     = "event_kind_unused"
-	JsprofVarExecUnused          = "exec_unused"
-	JsprofVarExecs               = "execs"
-	JsprofVarFrameKindUnused     = "frame_kind_unused"
-	JsprofVarLost                = "lost"
-	JsprofVarLostEvents          = "lost_events"
-	JsprofVarMaxElapsed          = "max_elapsed"
-	JsprofVarNameFlagUnused      = "name_flag_unused"
-	JsprofVarPidNamespace        = "pid_namespace"
-	JsprofVarSampled             = "sampled"
-	JsprofVarSamples             = "samples"
-	JsprofVarStackFlagUnused     = "stack_flag_unused"
-	JsprofVarTierUnused          = "tier_unused"
-	JsprofVarTruncated           = "truncated"
-	JsprofVarUnreadableFunctions = "unreadable_functions"
-	JsprofVarUnwindBaseUnused    = "unwind_base_unused"
-	JsprofVarWasmUnused          = "wasm_unused"
-	JsprofVarWithKernel          = "with_kernel"
+	JsprofMapCounts           = "counts"
+	JsprofMapEvents           = "events"
+	JsprofMapFailures         = "failures"
+	JsprofMapFunctions        = "functions"
+	JsprofMapInstances        = "instances"
+	JsprofMapInterrupted      = "interrupted"
+	JsprofMapNames            = "names"
+	JsprofMapProcesses        = "processes"
+	JsprofMapScripts          = "scripts"
+	JsprofMapThreads          = "threads"
+	JsprofMapUnwindRows       = "unwind_rows"
+	JsprofMapWalks            = "walks"
+	JsprofProgOnExec          = "on_exec"
+	JsprofProgOnSample        = "on_sample"
+	JsprofVarCodeUnused       = "code_unused"
+	JsprofVarDescribed        = "described"
+	JsprofVarEventKindUnused  = "event_kind_unused"
+	JsprofVarExecUnused       = "exec_unused"
+	JsprofVarExecs            = "execs"
+	JsprofVarFailureUnused    = "failure_unused"
+	JsprofVarFrameKindUnused  = "frame_kind_unused"
+	JsprofVarLost             = "lost"
+	JsprofVarLostEvents       = "lost_events"
+	JsprofVarMaxElapsed       = "max_elapsed"
+	JsprofVarNameFlagUnused   = "name_flag_unused"
+	JsprofVarPidNamespace     = "pid_namespace"
+	JsprofVarSampled          = "sampled"
+	JsprofVarSamples          = "samples"
+	JsprofVarStackFlagUnused  = "stack_flag_unused"
+	JsprofVarTierUnused       = "tier_unused"
+	JsprofVarTruncated        = "truncated"
+	JsprofVarUnwindBaseUnused = "unwind_base_unused"
+	JsprofVarWasmUnused       = "wasm_unused"
+	JsprofVarWithKernel       = "with_kernel"
 )
 
 // LoadJsprof returns the embedded CollectionSpec for Jsprof.
@@ -349,6 +371,7 @@ type JsprofProgramSpecs struct {
 type JsprofMapSpecs struct {
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
+	Failures    *ebpf.MapSpec `ebpf:"failures"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Interrupted *ebpf.MapSpec `ebpf:"interrupted"`
@@ -364,26 +387,26 @@ type JsprofMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofVariableSpecs struct {
-	CodeUnused          *ebpf.VariableSpec `ebpf:"code_unused"`
-	Described           *ebpf.VariableSpec `ebpf:"described"`
-	EventKindUnused     *ebpf.VariableSpec `ebpf:"event_kind_unused"`
-	ExecUnused          *ebpf.VariableSpec `ebpf:"exec_unused"`
-	Execs               *ebpf.VariableSpec `ebpf:"execs"`
-	FrameKindUnused     *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
-	Lost                *ebpf.VariableSpec `ebpf:"lost"`
-	LostEvents          *ebpf.VariableSpec `ebpf:"lost_events"`
-	MaxElapsed          *ebpf.VariableSpec `ebpf:"max_elapsed"`
-	NameFlagUnused      *ebpf.VariableSpec `ebpf:"name_flag_unused"`
-	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
-	Sampled             *ebpf.VariableSpec `ebpf:"sampled"`
-	Samples             *ebpf.VariableSpec `ebpf:"samples"`
-	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
-	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
-	Truncated           *ebpf.VariableSpec `ebpf:"truncated"`
-	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
-	UnwindBaseUnused    *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
-	WasmUnused          *ebpf.VariableSpec `ebpf:"wasm_unused"`
-	WithKernel          *ebpf.VariableSpec `ebpf:"with_kernel"`
+	CodeUnused       *ebpf.VariableSpec `ebpf:"code_unused"`
+	Described        *ebpf.VariableSpec `ebpf:"described"`
+	EventKindUnused  *ebpf.VariableSpec `ebpf:"event_kind_unused"`
+	ExecUnused       *ebpf.VariableSpec `ebpf:"exec_unused"`
+	Execs            *ebpf.VariableSpec `ebpf:"execs"`
+	FailureUnused    *ebpf.VariableSpec `ebpf:"failure_unused"`
+	FrameKindUnused  *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
+	Lost             *ebpf.VariableSpec `ebpf:"lost"`
+	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
+	MaxElapsed       *ebpf.VariableSpec `ebpf:"max_elapsed"`
+	NameFlagUnused   *ebpf.VariableSpec `ebpf:"name_flag_unused"`
+	PidNamespace     *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Sampled          *ebpf.VariableSpec `ebpf:"sampled"`
+	Samples          *ebpf.VariableSpec `ebpf:"samples"`
+	StackFlagUnused  *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
+	TierUnused       *ebpf.VariableSpec `ebpf:"tier_unused"`
+	Truncated        *ebpf.VariableSpec `ebpf:"truncated"`
+	UnwindBaseUnused *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
+	WasmUnused       *ebpf.VariableSpec `ebpf:"wasm_unused"`
+	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
 }
 
 // JsprofObjects contains all objects after they have been loaded into the kernel.
@@ -408,6 +431,7 @@ func (o *JsprofObjects) Close() error {
 type JsprofMaps struct {
 	Counts      *ebpf.Map `ebpf:"counts"`
 	Events      *ebpf.Map `ebpf:"events"`
+	Failures    *ebpf.Map `ebpf:"failures"`
 	Functions   *ebpf.Map `ebpf:"functions"`
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Interrupted *ebpf.Map `ebpf:"interrupted"`
@@ -423,6 +447,7 @@ func (m *JsprofMaps) Close() error {
 	return _JsprofClose(
 		m.Counts,
 		m.Events,
+		m.Failures,
 		m.Functions,
 		m.Instances,
 		m.Interrupted,
@@ -439,26 +464,26 @@ func (m *JsprofMaps) Close() error {
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofVariables struct {
-	CodeUnused          *ebpf.Variable `ebpf:"code_unused"`
-	Described           *ebpf.Variable `ebpf:"described"`
-	EventKindUnused     *ebpf.Variable `ebpf:"event_kind_unused"`
-	ExecUnused          *ebpf.Variable `ebpf:"exec_unused"`
-	Execs               *ebpf.Variable `ebpf:"execs"`
-	FrameKindUnused     *ebpf.Variable `ebpf:"frame_kind_unused"`
-	Lost                *ebpf.Variable `ebpf:"lost"`
-	LostEvents          *ebpf.Variable `ebpf:"lost_events"`
-	MaxElapsed          *ebpf.Variable `ebpf:"max_elapsed"`
-	NameFlagUnused      *ebpf.Variable `ebpf:"name_flag_unused"`
-	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
-	Sampled             *ebpf.Variable `ebpf:"sampled"`
-	Samples             *ebpf.Variable `ebpf:"samples"`
-	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
-	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
-	Truncated           *ebpf.Variable `ebpf:"truncated"`
-	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
-	UnwindBaseUnused    *ebpf.Variable `ebpf:"unwind_base_unused"`
-	WasmUnused          *ebpf.Variable `ebpf:"wasm_unused"`
-	WithKernel          *ebpf.Variable `ebpf:"with_kernel"`
+	CodeUnused       *ebpf.Variable `ebpf:"code_unused"`
+	Described        *ebpf.Variable `ebpf:"described"`
+	EventKindUnused  *ebpf.Variable `ebpf:"event_kind_unused"`
+	ExecUnused       *ebpf.Variable `ebpf:"exec_unused"`
+	Execs            *ebpf.Variable `ebpf:"execs"`
+	FailureUnused    *ebpf.Variable `ebpf:"failure_unused"`
+	FrameKindUnused  *ebpf.Variable `ebpf:"frame_kind_unused"`
+	Lost             *ebpf.Variable `ebpf:"lost"`
+	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
+	MaxElapsed       *ebpf.Variable `ebpf:"max_elapsed"`
+	NameFlagUnused   *ebpf.Variable `ebpf:"name_flag_unused"`
+	PidNamespace     *ebpf.Variable `ebpf:"pid_namespace"`
+	Sampled          *ebpf.Variable `ebpf:"sampled"`
+	Samples          *ebpf.Variable `ebpf:"samples"`
+	StackFlagUnused  *ebpf.Variable `ebpf:"stack_flag_unused"`
+	TierUnused       *ebpf.Variable `ebpf:"tier_unused"`
+	Truncated        *ebpf.Variable `ebpf:"truncated"`
+	UnwindBaseUnused *ebpf.Variable `ebpf:"unwind_base_unused"`
+	WasmUnused       *ebpf.Variable `ebpf:"wasm_unused"`
+	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
 }
 
 // JsprofPrograms contains all programs after they have been loaded into the kernel.

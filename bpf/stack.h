@@ -84,8 +84,14 @@ static __always_inline int climb(struct walk *w)
 
 	if (fp == w->exit_fp)
 		w->exit_fp = 0;
-	if (fp & 7 || !fp || (w->exit_fp && fp > w->exit_fp) || !see(w, fp, fp + 16))
+	if (fp & 7)
+		count_failure(FAILURE_FRAME_POINTER);
+	if (fp & 7 || !fp || (w->exit_fp && fp > w->exit_fp))
 		return leap(w);
+	if (!see(w, fp, fp + 16)) {
+		count_failure(FAILURE_STACK);
+		return leap(w);
+	}
 	next = word(w, fp);
 	w->pc = word(w, fp + 8);
 	w->sp = fp + 16;
@@ -100,6 +106,8 @@ static __always_inline int climb(struct walk *w)
 		return GO_ON;
 	}
 	if (next <= fp || next - fp > MAX_FRAME_BYTES) {
+		if (next)
+			count_failure(FAILURE_FRAME_POINTER);
 		/* the outermost frame, or the pointer was scratch below it */
 		if (w->exit_fp > w->reached)
 			return leap(w);
@@ -119,24 +127,33 @@ static __always_inline int climb(struct walk *w)
 	return GO_ON;
 }
 
+/* Continues with the caller of the frame at fp, for want of a rule by which to find it. */
+static __always_inline int climb_without_rule(struct walk *w)
+{
+	count_failure(FAILURE_UNWIND_RULE);
+	return climb(w);
+}
+
 /* Continues with the caller of native code. */
 static __always_inline int leave_native(struct walk *w)
 {
 	u64 sp = w->sp;
 
 	w->code = code_at(w, w->pc - w->returned); /* others may have been asked for since */
-	if (!sp || !has_rows(w) || !find_row(w))
+	if (!sp || !has_rows(w))
 		return climb(w);
+	if (!find_row(w))
+		return climb_without_rule(w);
 	switch (w->row.base) {
 	case UNWIND_END:
 		return DONE;
 	case UNWIND_SIGNAL:
-		return leave_signal(w) ? GO_ON : climb(w);
+		return leave_signal(w) ? GO_ON : climb_without_rule(w);
 	case UNWIND_UNKNOWN:
-		return climb(w);
+		return climb_without_rule(w);
 	}
 	if (!leave_by_row(w))
-		return climb(w);
+		return climb_without_rule(w);
 	w->reached = sp;
 	if (w->exit_fp && w->fp == w->exit_fp)
 		w->exit_fp = 0;
@@ -150,8 +167,11 @@ static __always_inline void push_typed(struct walk *w, u64 type)
 {
 	const struct layout *l = &w->process.layout;
 
-	if (type == l->frame_regexp && push_regexp(w))
-		return;
+	if (type == l->frame_regexp) {
+		if (push_regexp(w))
+			return;
+		count_failure(FAILURE_REGEXP);
+	}
 	push(w, frame_of(FRAME_TYPED, type << 52 | (w->pc & PC_MASK)));
 	if (type == l->frame_wasm)
 		note_wasm(w, word(w, w->fp + l->fp_function));
@@ -219,8 +239,12 @@ static __always_inline int step_v8(struct walk *w)
 	u64 marker, fp = w->fp;
 	u32 tier, leaf = w->leaf;
 
-	if (fp & 7 || !see(w, fp - 48, fp + 16))
+	if (fp & 7)
 		return give_up(w);
+	if (!see(w, fp - 48, fp + 16)) {
+		count_failure(FAILURE_STACK);
+		return give_up(w);
+	}
 	if (leaf && w->code != CODE_UNKNOWN &&
 	    w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
 		if (!push_callee(w))
@@ -233,19 +257,22 @@ static __always_inline int step_v8(struct walk *w)
 		if (w->code == CODE_UNKNOWN &&
 		    (leaf || w->exit_fp || !marker || marker >> 1 >= 256))
 			return give_up(w);
-		if (marker >> 1 < 256)
+		if (marker >> 1 < 256) {
 			push_typed(w, marker >> 1);
-		else
+		} else {
+			count_failure(FAILURE_FRAME_TYPE);
 			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
+		}
 		return climb(w);
 	}
 	w->function = word(w, fp + l->fp_function);
+	w->failure = FAILURE_FUNCTION;
 	if (!is_heap_object(w->function) || !name_function(w)) {
 		if (!l->frame_regexp && push_regexp(w))
 			return climb(w);
 		if (w->code == CODE_UNKNOWN)
 			return give_up(w);
-		count(unreadable_functions);
+		count_failure(l->gc_count && !w->epoch ? FAILURE_COLLECTION : w->failure);
 		push(w, frame_of(FRAME_LOST, w->pc & PC_MASK));
 		return climb(w);
 	}
@@ -479,6 +506,8 @@ static __always_inline void capture(struct walk *w, void *ctx, u64 ids, u32 with
 			break;
 	}
 	end_v8(w);
+	if (w->stack.flags & STACK_TRUNCATED)
+		count_failure(FAILURE_TOO_DEEP);
 	w->stack.hash = finish(w->stack.hash ^ (w->stack.flags & STACK_TRUNCATED));
 }
 

@@ -154,88 +154,89 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	StoponMapCalls               = "calls"
-	StoponMapEvents              = "events"
-	StoponMapExits               = "exits"
-	StoponMapFunctions           = "functions"
-	StoponMapHits                = "hits"
-	StoponMapInstances           = "instances"
-	StoponMapLoops               = "loops"
-	StoponMapNames               = "names"
-	StoponMapProcesses           = "processes"
-	StoponMapScripts             = "scripts"
-	StoponMapSought              = "sought"
-	StoponMapStarting            = "starting"
-	StoponMapStopped             = "stopped"
-	StoponMapThreads             = "threads"
-	StoponMapThrown              = "thrown"
-	StoponMapUnwindRows          = "unwind_rows"
-	StoponMapWalks               = "walks"
-	StoponProgOnCall             = "on_call"
-	StoponProgOnEntry            = "on_entry"
-	StoponProgOnExec             = "on_exec"
-	StoponProgOnExit             = "on_exit"
-	StoponProgOnOwnerEnd         = "on_owner_end"
-	StoponProgOnReturn           = "on_return"
-	StoponProgOnSignal           = "on_signal"
-	StoponProgOnSignalSent       = "on_signal_sent"
-	StoponProgOnSystemCall       = "on_system_call"
-	StoponProgOnSystemCallEnd    = "on_system_call_end"
-	StoponProgOnThrow            = "on_throw"
-	StoponProgOnTick             = "on_tick"
-	StoponProgOnUncaught         = "on_uncaught"
-	StoponVarCallFlagUnused      = "call_flag_unused"
-	StoponVarCodeUnused          = "code_unused"
-	StoponVarComparisonUnused    = "comparison_unused"
-	StoponVarConditionCount      = "condition_count"
-	StoponVarConditionUnused     = "condition_unused"
-	StoponVarConditions          = "conditions"
-	StoponVarData                = "data"
-	StoponVarDataKindUnused      = "data_kind_unused"
-	StoponVarDescribed           = "described"
-	StoponVarErrnoCount          = "errno_count"
-	StoponVarErrnos              = "errnos"
-	StoponVarEventKindUnused     = "event_kind_unused"
-	StoponVarExecUnused          = "exec_unused"
-	StoponVarExecs               = "execs"
-	StoponVarExitCode            = "exit_code"
-	StoponVarFrameKindUnused     = "frame_kind_unused"
-	StoponVarHitUnused           = "hit_unused"
-	StoponVarInterval            = "interval"
-	StoponVarJavascript          = "javascript"
-	StoponVarLast                = "last"
-	StoponVarLimited             = "limited"
-	StoponVarLost                = "lost"
-	StoponVarLostEvents          = "lost_events"
-	StoponVarMatches             = "matches"
-	StoponVarMissed              = "missed"
-	StoponVarNameFlagUnused      = "name_flag_unused"
-	StoponVarNth                 = "nth"
-	StoponVarOperandUnused       = "operand_unused"
-	StoponVarOwner               = "owner"
-	StoponVarOwnerEnds           = "owner_ends"
-	StoponVarPath                = "path"
-	StoponVarPatternUnused       = "pattern_unused"
-	StoponVarPidNamespace        = "pid_namespace"
-	StoponVarRaised              = "raised"
-	StoponVarRemaining           = "remaining"
-	StoponVarSent                = "sent"
-	StoponVarSignals             = "signals"
-	StoponVarSlower              = "slower"
-	StoponVarStackFlagUnused     = "stack_flag_unused"
-	StoponVarStall               = "stall"
-	StoponVarSyscallUnused       = "syscall_unused"
-	StoponVarSyscalls            = "syscalls"
-	StoponVarThrownClass         = "thrown_class"
-	StoponVarThrownKindUnused    = "thrown_kind_unused"
-	StoponVarTierUnused          = "tier_unused"
-	StoponVarTriggerUnused       = "trigger_unused"
-	StoponVarUnreadableFunctions = "unreadable_functions"
-	StoponVarUnsearched          = "unsearched"
-	StoponVarUnwindBaseUnused    = "unwind_base_unused"
-	StoponVarWasmUnused          = "wasm_unused"
-	StoponVarWithKernel          = "with_kernel"
-	StoponVarWithUncaught        = "with_uncaught"
+	StoponMapCalls            = "calls"
+	StoponMapEvents           = "events"
+	StoponMapExits            = "exits"
+	StoponMapFailures         = "failures"
+	StoponMapFunctions        = "functions"
+	StoponMapHits             = "hits"
+	StoponMapInstances        = "instances"
+	StoponMapLoops            = "loops"
+	StoponMapNames            = "names"
+	StoponMapProcesses        = "processes"
+	StoponMapScripts          = "scripts"
+	StoponMapSought           = "sought"
+	StoponMapStarting         = "starting"
+	StoponMapStopped          = "stopped"
+	StoponMapThreads          = "threads"
+	StoponMapThrown           = "thrown"
+	StoponMapUnwindRows       = "unwind_rows"
+	StoponMapWalks            = "walks"
+	StoponProgOnCall          = "on_call"
+	StoponProgOnEntry         = "on_entry"
+	StoponProgOnExec          = "on_exec"
+	StoponProgOnExit          = "on_exit"
+	StoponProgOnOwnerEnd      = "on_owner_end"
+	StoponProgOnReturn        = "on_return"
+	StoponProgOnSignal        = "on_signal"
+	StoponProgOnSignalSent    = "on_signal_sent"
+	StoponProgOnSystemCall    = "on_system_call"
+	StoponProgOnSystemCallEnd = "on_system_call_end"
+	StoponProgOnThrow         = "on_throw"
+	StoponProgOnTick          = "on_tick"
+	StoponProgOnUncaught      = "on_uncaught"
+	StoponVarCallFlagUnused   = "call_flag_unused"
+	StoponVarCodeUnused       = "code_unused"
+	StoponVarComparisonUnused = "comparison_unused"
+	StoponVarConditionCount   = "condition_count"
+	StoponVarConditionUnused  = "condition_unused"
+	StoponVarConditions       = "conditions"
+	StoponVarData             = "data"
+	StoponVarDataKindUnused   = "data_kind_unused"
+	StoponVarDescribed        = "described"
+	StoponVarErrnoCount       = "errno_count"
+	StoponVarErrnos           = "errnos"
+	StoponVarEventKindUnused  = "event_kind_unused"
+	StoponVarExecUnused       = "exec_unused"
+	StoponVarExecs            = "execs"
+	StoponVarExitCode         = "exit_code"
+	StoponVarFailureUnused    = "failure_unused"
+	StoponVarFrameKindUnused  = "frame_kind_unused"
+	StoponVarHitUnused        = "hit_unused"
+	StoponVarInterval         = "interval"
+	StoponVarJavascript       = "javascript"
+	StoponVarLast             = "last"
+	StoponVarLimited          = "limited"
+	StoponVarLost             = "lost"
+	StoponVarLostEvents       = "lost_events"
+	StoponVarMatches          = "matches"
+	StoponVarMissed           = "missed"
+	StoponVarNameFlagUnused   = "name_flag_unused"
+	StoponVarNth              = "nth"
+	StoponVarOperandUnused    = "operand_unused"
+	StoponVarOwner            = "owner"
+	StoponVarOwnerEnds        = "owner_ends"
+	StoponVarPath             = "path"
+	StoponVarPatternUnused    = "pattern_unused"
+	StoponVarPidNamespace     = "pid_namespace"
+	StoponVarRaised           = "raised"
+	StoponVarRemaining        = "remaining"
+	StoponVarSent             = "sent"
+	StoponVarSignals          = "signals"
+	StoponVarSlower           = "slower"
+	StoponVarStackFlagUnused  = "stack_flag_unused"
+	StoponVarStall            = "stall"
+	StoponVarSyscallUnused    = "syscall_unused"
+	StoponVarSyscalls         = "syscalls"
+	StoponVarThrownClass      = "thrown_class"
+	StoponVarThrownKindUnused = "thrown_kind_unused"
+	StoponVarTierUnused       = "tier_unused"
+	StoponVarTriggerUnused    = "trigger_unused"
+	StoponVarUnsearched       = "unsearched"
+	StoponVarUnwindBaseUnused = "unwind_base_unused"
+	StoponVarWasmUnused       = "wasm_unused"
+	StoponVarWithKernel       = "with_kernel"
+	StoponVarWithUncaught     = "with_uncaught"
 )
 
 // LoadStopon returns the embedded CollectionSpec for Stopon.
@@ -302,6 +303,7 @@ type StoponMapSpecs struct {
 	Calls      *ebpf.MapSpec `ebpf:"calls"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Exits      *ebpf.MapSpec `ebpf:"exits"`
+	Failures   *ebpf.MapSpec `ebpf:"failures"`
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
 	Hits       *ebpf.MapSpec `ebpf:"hits"`
 	Instances  *ebpf.MapSpec `ebpf:"instances"`
@@ -322,58 +324,58 @@ type StoponMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponVariableSpecs struct {
-	CallFlagUnused      *ebpf.VariableSpec `ebpf:"call_flag_unused"`
-	CodeUnused          *ebpf.VariableSpec `ebpf:"code_unused"`
-	ComparisonUnused    *ebpf.VariableSpec `ebpf:"comparison_unused"`
-	ConditionCount      *ebpf.VariableSpec `ebpf:"condition_count"`
-	ConditionUnused     *ebpf.VariableSpec `ebpf:"condition_unused"`
-	Conditions          *ebpf.VariableSpec `ebpf:"conditions"`
-	Data                *ebpf.VariableSpec `ebpf:"data"`
-	DataKindUnused      *ebpf.VariableSpec `ebpf:"data_kind_unused"`
-	Described           *ebpf.VariableSpec `ebpf:"described"`
-	ErrnoCount          *ebpf.VariableSpec `ebpf:"errno_count"`
-	Errnos              *ebpf.VariableSpec `ebpf:"errnos"`
-	EventKindUnused     *ebpf.VariableSpec `ebpf:"event_kind_unused"`
-	ExecUnused          *ebpf.VariableSpec `ebpf:"exec_unused"`
-	Execs               *ebpf.VariableSpec `ebpf:"execs"`
-	ExitCode            *ebpf.VariableSpec `ebpf:"exit_code"`
-	FrameKindUnused     *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
-	HitUnused           *ebpf.VariableSpec `ebpf:"hit_unused"`
-	Interval            *ebpf.VariableSpec `ebpf:"interval"`
-	Javascript          *ebpf.VariableSpec `ebpf:"javascript"`
-	Last                *ebpf.VariableSpec `ebpf:"last"`
-	Limited             *ebpf.VariableSpec `ebpf:"limited"`
-	Lost                *ebpf.VariableSpec `ebpf:"lost"`
-	LostEvents          *ebpf.VariableSpec `ebpf:"lost_events"`
-	Matches             *ebpf.VariableSpec `ebpf:"matches"`
-	Missed              *ebpf.VariableSpec `ebpf:"missed"`
-	NameFlagUnused      *ebpf.VariableSpec `ebpf:"name_flag_unused"`
-	Nth                 *ebpf.VariableSpec `ebpf:"nth"`
-	OperandUnused       *ebpf.VariableSpec `ebpf:"operand_unused"`
-	Owner               *ebpf.VariableSpec `ebpf:"owner"`
-	OwnerEnds           *ebpf.VariableSpec `ebpf:"owner_ends"`
-	Path                *ebpf.VariableSpec `ebpf:"path"`
-	PatternUnused       *ebpf.VariableSpec `ebpf:"pattern_unused"`
-	PidNamespace        *ebpf.VariableSpec `ebpf:"pid_namespace"`
-	Raised              *ebpf.VariableSpec `ebpf:"raised"`
-	Remaining           *ebpf.VariableSpec `ebpf:"remaining"`
-	Sent                *ebpf.VariableSpec `ebpf:"sent"`
-	Signals             *ebpf.VariableSpec `ebpf:"signals"`
-	Slower              *ebpf.VariableSpec `ebpf:"slower"`
-	StackFlagUnused     *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
-	Stall               *ebpf.VariableSpec `ebpf:"stall"`
-	SyscallUnused       *ebpf.VariableSpec `ebpf:"syscall_unused"`
-	Syscalls            *ebpf.VariableSpec `ebpf:"syscalls"`
-	ThrownClass         *ebpf.VariableSpec `ebpf:"thrown_class"`
-	ThrownKindUnused    *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
-	TierUnused          *ebpf.VariableSpec `ebpf:"tier_unused"`
-	TriggerUnused       *ebpf.VariableSpec `ebpf:"trigger_unused"`
-	UnreadableFunctions *ebpf.VariableSpec `ebpf:"unreadable_functions"`
-	Unsearched          *ebpf.VariableSpec `ebpf:"unsearched"`
-	UnwindBaseUnused    *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
-	WasmUnused          *ebpf.VariableSpec `ebpf:"wasm_unused"`
-	WithKernel          *ebpf.VariableSpec `ebpf:"with_kernel"`
-	WithUncaught        *ebpf.VariableSpec `ebpf:"with_uncaught"`
+	CallFlagUnused   *ebpf.VariableSpec `ebpf:"call_flag_unused"`
+	CodeUnused       *ebpf.VariableSpec `ebpf:"code_unused"`
+	ComparisonUnused *ebpf.VariableSpec `ebpf:"comparison_unused"`
+	ConditionCount   *ebpf.VariableSpec `ebpf:"condition_count"`
+	ConditionUnused  *ebpf.VariableSpec `ebpf:"condition_unused"`
+	Conditions       *ebpf.VariableSpec `ebpf:"conditions"`
+	Data             *ebpf.VariableSpec `ebpf:"data"`
+	DataKindUnused   *ebpf.VariableSpec `ebpf:"data_kind_unused"`
+	Described        *ebpf.VariableSpec `ebpf:"described"`
+	ErrnoCount       *ebpf.VariableSpec `ebpf:"errno_count"`
+	Errnos           *ebpf.VariableSpec `ebpf:"errnos"`
+	EventKindUnused  *ebpf.VariableSpec `ebpf:"event_kind_unused"`
+	ExecUnused       *ebpf.VariableSpec `ebpf:"exec_unused"`
+	Execs            *ebpf.VariableSpec `ebpf:"execs"`
+	ExitCode         *ebpf.VariableSpec `ebpf:"exit_code"`
+	FailureUnused    *ebpf.VariableSpec `ebpf:"failure_unused"`
+	FrameKindUnused  *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
+	HitUnused        *ebpf.VariableSpec `ebpf:"hit_unused"`
+	Interval         *ebpf.VariableSpec `ebpf:"interval"`
+	Javascript       *ebpf.VariableSpec `ebpf:"javascript"`
+	Last             *ebpf.VariableSpec `ebpf:"last"`
+	Limited          *ebpf.VariableSpec `ebpf:"limited"`
+	Lost             *ebpf.VariableSpec `ebpf:"lost"`
+	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
+	Matches          *ebpf.VariableSpec `ebpf:"matches"`
+	Missed           *ebpf.VariableSpec `ebpf:"missed"`
+	NameFlagUnused   *ebpf.VariableSpec `ebpf:"name_flag_unused"`
+	Nth              *ebpf.VariableSpec `ebpf:"nth"`
+	OperandUnused    *ebpf.VariableSpec `ebpf:"operand_unused"`
+	Owner            *ebpf.VariableSpec `ebpf:"owner"`
+	OwnerEnds        *ebpf.VariableSpec `ebpf:"owner_ends"`
+	Path             *ebpf.VariableSpec `ebpf:"path"`
+	PatternUnused    *ebpf.VariableSpec `ebpf:"pattern_unused"`
+	PidNamespace     *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Raised           *ebpf.VariableSpec `ebpf:"raised"`
+	Remaining        *ebpf.VariableSpec `ebpf:"remaining"`
+	Sent             *ebpf.VariableSpec `ebpf:"sent"`
+	Signals          *ebpf.VariableSpec `ebpf:"signals"`
+	Slower           *ebpf.VariableSpec `ebpf:"slower"`
+	StackFlagUnused  *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
+	Stall            *ebpf.VariableSpec `ebpf:"stall"`
+	SyscallUnused    *ebpf.VariableSpec `ebpf:"syscall_unused"`
+	Syscalls         *ebpf.VariableSpec `ebpf:"syscalls"`
+	ThrownClass      *ebpf.VariableSpec `ebpf:"thrown_class"`
+	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
+	TierUnused       *ebpf.VariableSpec `ebpf:"tier_unused"`
+	TriggerUnused    *ebpf.VariableSpec `ebpf:"trigger_unused"`
+	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
+	UnwindBaseUnused *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
+	WasmUnused       *ebpf.VariableSpec `ebpf:"wasm_unused"`
+	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
+	WithUncaught     *ebpf.VariableSpec `ebpf:"with_uncaught"`
 }
 
 // StoponObjects contains all objects after they have been loaded into the kernel.
@@ -399,6 +401,7 @@ type StoponMaps struct {
 	Calls      *ebpf.Map `ebpf:"calls"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Exits      *ebpf.Map `ebpf:"exits"`
+	Failures   *ebpf.Map `ebpf:"failures"`
 	Functions  *ebpf.Map `ebpf:"functions"`
 	Hits       *ebpf.Map `ebpf:"hits"`
 	Instances  *ebpf.Map `ebpf:"instances"`
@@ -420,6 +423,7 @@ func (m *StoponMaps) Close() error {
 		m.Calls,
 		m.Events,
 		m.Exits,
+		m.Failures,
 		m.Functions,
 		m.Hits,
 		m.Instances,
@@ -441,58 +445,58 @@ func (m *StoponMaps) Close() error {
 //
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponVariables struct {
-	CallFlagUnused      *ebpf.Variable `ebpf:"call_flag_unused"`
-	CodeUnused          *ebpf.Variable `ebpf:"code_unused"`
-	ComparisonUnused    *ebpf.Variable `ebpf:"comparison_unused"`
-	ConditionCount      *ebpf.Variable `ebpf:"condition_count"`
-	ConditionUnused     *ebpf.Variable `ebpf:"condition_unused"`
-	Conditions          *ebpf.Variable `ebpf:"conditions"`
-	Data                *ebpf.Variable `ebpf:"data"`
-	DataKindUnused      *ebpf.Variable `ebpf:"data_kind_unused"`
-	Described           *ebpf.Variable `ebpf:"described"`
-	ErrnoCount          *ebpf.Variable `ebpf:"errno_count"`
-	Errnos              *ebpf.Variable `ebpf:"errnos"`
-	EventKindUnused     *ebpf.Variable `ebpf:"event_kind_unused"`
-	ExecUnused          *ebpf.Variable `ebpf:"exec_unused"`
-	Execs               *ebpf.Variable `ebpf:"execs"`
-	ExitCode            *ebpf.Variable `ebpf:"exit_code"`
-	FrameKindUnused     *ebpf.Variable `ebpf:"frame_kind_unused"`
-	HitUnused           *ebpf.Variable `ebpf:"hit_unused"`
-	Interval            *ebpf.Variable `ebpf:"interval"`
-	Javascript          *ebpf.Variable `ebpf:"javascript"`
-	Last                *ebpf.Variable `ebpf:"last"`
-	Limited             *ebpf.Variable `ebpf:"limited"`
-	Lost                *ebpf.Variable `ebpf:"lost"`
-	LostEvents          *ebpf.Variable `ebpf:"lost_events"`
-	Matches             *ebpf.Variable `ebpf:"matches"`
-	Missed              *ebpf.Variable `ebpf:"missed"`
-	NameFlagUnused      *ebpf.Variable `ebpf:"name_flag_unused"`
-	Nth                 *ebpf.Variable `ebpf:"nth"`
-	OperandUnused       *ebpf.Variable `ebpf:"operand_unused"`
-	Owner               *ebpf.Variable `ebpf:"owner"`
-	OwnerEnds           *ebpf.Variable `ebpf:"owner_ends"`
-	Path                *ebpf.Variable `ebpf:"path"`
-	PatternUnused       *ebpf.Variable `ebpf:"pattern_unused"`
-	PidNamespace        *ebpf.Variable `ebpf:"pid_namespace"`
-	Raised              *ebpf.Variable `ebpf:"raised"`
-	Remaining           *ebpf.Variable `ebpf:"remaining"`
-	Sent                *ebpf.Variable `ebpf:"sent"`
-	Signals             *ebpf.Variable `ebpf:"signals"`
-	Slower              *ebpf.Variable `ebpf:"slower"`
-	StackFlagUnused     *ebpf.Variable `ebpf:"stack_flag_unused"`
-	Stall               *ebpf.Variable `ebpf:"stall"`
-	SyscallUnused       *ebpf.Variable `ebpf:"syscall_unused"`
-	Syscalls            *ebpf.Variable `ebpf:"syscalls"`
-	ThrownClass         *ebpf.Variable `ebpf:"thrown_class"`
-	ThrownKindUnused    *ebpf.Variable `ebpf:"thrown_kind_unused"`
-	TierUnused          *ebpf.Variable `ebpf:"tier_unused"`
-	TriggerUnused       *ebpf.Variable `ebpf:"trigger_unused"`
-	UnreadableFunctions *ebpf.Variable `ebpf:"unreadable_functions"`
-	Unsearched          *ebpf.Variable `ebpf:"unsearched"`
-	UnwindBaseUnused    *ebpf.Variable `ebpf:"unwind_base_unused"`
-	WasmUnused          *ebpf.Variable `ebpf:"wasm_unused"`
-	WithKernel          *ebpf.Variable `ebpf:"with_kernel"`
-	WithUncaught        *ebpf.Variable `ebpf:"with_uncaught"`
+	CallFlagUnused   *ebpf.Variable `ebpf:"call_flag_unused"`
+	CodeUnused       *ebpf.Variable `ebpf:"code_unused"`
+	ComparisonUnused *ebpf.Variable `ebpf:"comparison_unused"`
+	ConditionCount   *ebpf.Variable `ebpf:"condition_count"`
+	ConditionUnused  *ebpf.Variable `ebpf:"condition_unused"`
+	Conditions       *ebpf.Variable `ebpf:"conditions"`
+	Data             *ebpf.Variable `ebpf:"data"`
+	DataKindUnused   *ebpf.Variable `ebpf:"data_kind_unused"`
+	Described        *ebpf.Variable `ebpf:"described"`
+	ErrnoCount       *ebpf.Variable `ebpf:"errno_count"`
+	Errnos           *ebpf.Variable `ebpf:"errnos"`
+	EventKindUnused  *ebpf.Variable `ebpf:"event_kind_unused"`
+	ExecUnused       *ebpf.Variable `ebpf:"exec_unused"`
+	Execs            *ebpf.Variable `ebpf:"execs"`
+	ExitCode         *ebpf.Variable `ebpf:"exit_code"`
+	FailureUnused    *ebpf.Variable `ebpf:"failure_unused"`
+	FrameKindUnused  *ebpf.Variable `ebpf:"frame_kind_unused"`
+	HitUnused        *ebpf.Variable `ebpf:"hit_unused"`
+	Interval         *ebpf.Variable `ebpf:"interval"`
+	Javascript       *ebpf.Variable `ebpf:"javascript"`
+	Last             *ebpf.Variable `ebpf:"last"`
+	Limited          *ebpf.Variable `ebpf:"limited"`
+	Lost             *ebpf.Variable `ebpf:"lost"`
+	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
+	Matches          *ebpf.Variable `ebpf:"matches"`
+	Missed           *ebpf.Variable `ebpf:"missed"`
+	NameFlagUnused   *ebpf.Variable `ebpf:"name_flag_unused"`
+	Nth              *ebpf.Variable `ebpf:"nth"`
+	OperandUnused    *ebpf.Variable `ebpf:"operand_unused"`
+	Owner            *ebpf.Variable `ebpf:"owner"`
+	OwnerEnds        *ebpf.Variable `ebpf:"owner_ends"`
+	Path             *ebpf.Variable `ebpf:"path"`
+	PatternUnused    *ebpf.Variable `ebpf:"pattern_unused"`
+	PidNamespace     *ebpf.Variable `ebpf:"pid_namespace"`
+	Raised           *ebpf.Variable `ebpf:"raised"`
+	Remaining        *ebpf.Variable `ebpf:"remaining"`
+	Sent             *ebpf.Variable `ebpf:"sent"`
+	Signals          *ebpf.Variable `ebpf:"signals"`
+	Slower           *ebpf.Variable `ebpf:"slower"`
+	StackFlagUnused  *ebpf.Variable `ebpf:"stack_flag_unused"`
+	Stall            *ebpf.Variable `ebpf:"stall"`
+	SyscallUnused    *ebpf.Variable `ebpf:"syscall_unused"`
+	Syscalls         *ebpf.Variable `ebpf:"syscalls"`
+	ThrownClass      *ebpf.Variable `ebpf:"thrown_class"`
+	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
+	TierUnused       *ebpf.Variable `ebpf:"tier_unused"`
+	TriggerUnused    *ebpf.Variable `ebpf:"trigger_unused"`
+	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
+	UnwindBaseUnused *ebpf.Variable `ebpf:"unwind_base_unused"`
+	WasmUnused       *ebpf.Variable `ebpf:"wasm_unused"`
+	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
+	WithUncaught     *ebpf.Variable `ebpf:"with_uncaught"`
 }
 
 // StoponPrograms contains all programs after they have been loaded into the kernel.

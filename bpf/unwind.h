@@ -10,6 +10,7 @@
 #ifndef USTACK_UNWIND_H
 #define USTACK_UNWIND_H
 
+#include "failure.h"
 #include "regs.h"
 #include "target.h"
 
@@ -133,9 +134,9 @@ struct walk {
 	u32 taken;     /* in use by a program */
 	u32 forgetful; /* remembers no function: another is at what is remembered */
 	u32 number;    /* of the walk on its CPU */
-	u32 pad;
-	u64 version; /* of processes, when process was copied; 0: never */
-	u64 owner;   /* process generation, tid */
+	u32 failure;   /* enum failure: why the function could not be read */
+	u64 version;   /* of processes, when process was copied; 0: never */
+	u64 owner;     /* process generation, tid */
 	u64 pc, sp, fp;
 	u64 root, callee; /* registers that mean something in V8's code */
 	u64 isolate;
@@ -192,8 +193,6 @@ const enum stack_flag *stack_flag_unused __attribute__((unused));
 const enum name_flag *name_flag_unused __attribute__((unused));
 const enum code *code_unused __attribute__((unused));
 const enum tier *tier_unused __attribute__((unused));
-
-volatile u64 unreadable_functions = 0; /* frames of V8's whose function could not be read */
 
 static __always_inline u64 mix(u64 hash, u64 word)
 {

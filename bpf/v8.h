@@ -65,14 +65,20 @@ __noinline int read_code(struct walk *w)
 		table = w->process.dispatch_base;
 		if (!table &&
 		    !(l->dispatch_table && w->isolate &&
-		        read_user(&table, 8, w->isolate + l->dispatch_table)))
+		        read_user(&table, 8, w->isolate + l->dispatch_table))) {
+			count_failure(FAILURE_CODE);
 			return 0;
-		if (!read_user(&code, 8, table + 16 * (u64)((u32)code >> 8) + 8))
+		}
+		if (!read_user(&code, 8, table + 16 * (u64)((u32)code >> 8) + 8)) {
+			count_failure(FAILURE_CODE);
 			return 0;
+		}
 		code = code >> 16 | 1;
 	}
-	if (read_object(w, &code, w->part, CODE_BYTES) != l->code)
+	if (read_object(w, &code, w->part, CODE_BYTES) != l->code) {
+		count_failure(FAILURE_CODE);
 		return 0;
+	}
 	w->code_start =
 	    l->code_start_pointer ? field(w->part, l->code_start) : code - 1 + l->code_start;
 	w->code_size = half(w->part, l->code_size);

@@ -77,8 +77,10 @@ __noinline int note_wasm(struct walk *w, u64 instance)
 	if (seen && *seen == epoch)
 		return 0;
 	script = instance_script(w, instance);
-	if (!script)
+	if (!script) {
+		count_failure(FAILURE_WASM);
 		return 0;
+	}
 	w->last_script = 0; /* w->script is another's now */
 	w->name.script = smi_value(field(w->script, l->script_id));
 	wasm.script = w->name.script;

@@ -173,6 +173,7 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	if pools+len(report.Pools) == 0 {
 		messages.Release()
 	}
+	messages.Failures(report.Failures)
 	if f.view.timed && idle(report) {
 		return nil // the last interval had barely started
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"time"
 
 	"ustack/symbolize"
@@ -11,11 +12,12 @@ import (
 // The JSON format: a contract with other programs. Names are only ever added.
 type (
 	jsonReport struct {
-		Time     string     `json:"time,omitempty"` // RFC 3339; with --interval only
-		Duration int64      `json:"duration_ns"`
-		Kinds    []jsonKind `json:"kinds"`
-		Pool     jsonPools  `json:"pool"`
-		Lost     uint64     `json:"lost"`
+		Time     string            `json:"time,omitempty"` // RFC 3339; with --interval only
+		Duration int64             `json:"duration_ns"`
+		Kinds    []jsonKind        `json:"kinds"`
+		Pool     jsonPools         `json:"pool"`
+		Lost     uint64            `json:"lost"`
+		Failures map[string]uint64 `json:"failures"` // by cause
 	}
 	jsonKind struct {
 		PID       int                `json:"pid"`
@@ -68,8 +70,9 @@ func (v view) object(r *addonlat.Report, at time.Time) jsonReport {
 		Pool: jsonPools{
 			jsonPool: jsonPool{InFlight: new(uint64)}, Unfollowed: r.Unfollowed, Processes: make([]jsonPoolOf, 0, len(r.Pools)),
 		},
-		Lost: r.Lost,
+		Lost: r.Lost, Failures: map[string]uint64{},
 	}
+	maps.Copy(object.Failures, r.Failures)
 	if v.timed {
 		object.Time = at.Format(time.RFC3339Nano)
 	}

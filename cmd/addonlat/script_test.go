@@ -39,11 +39,12 @@ func TestScripts(t *testing.T) {
 // on purpose: a field that is renamed breaks other people's programs.
 type (
 	report struct {
-		Time     string  `json:"time"`
-		Duration *int64  `json:"duration_ns"`
-		Kinds    []kind  `json:"kinds"`
-		Pool     *pool   `json:"pool"`
-		Lost     *uint64 `json:"lost"`
+		Time     string            `json:"time"`
+		Duration *int64            `json:"duration_ns"`
+		Kinds    []kind            `json:"kinds"`
+		Pool     *pool             `json:"pool"`
+		Lost     *uint64           `json:"lost"`
+		Failures map[string]uint64 `json:"failures"`
 	}
 	kind struct {
 		PID       int        `json:"pid"`
@@ -94,7 +95,7 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	reports := clitest.Decode[report](ts, args[0])
 	for _, r := range reports {
-		if r.Duration == nil || r.Kinds == nil || r.Pool == nil || r.Lost == nil || (r.Time == "") != (len(reports) == 1) {
+		if r.Duration == nil || r.Kinds == nil || r.Pool == nil || r.Lost == nil || r.Failures == nil || (r.Time == "") != (len(reports) == 1) {
 			ts.Fatalf("a field is missing: %+v", r)
 		}
 		if len(r.Pool.Processes) != 1 || r.Pool.Processes[0].PID == 0 {

@@ -176,6 +176,7 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.P
 	if profile.V8 == "" {
 		messages.Release()
 	}
+	messages.Failures(profile.Failures)
 	if profile.Throttled > 0 {
 		messages.Notef("reached %d Hz of %d: %d samples were throttled (a lower -F takes less of the machine)",
 			profile.Hz, profile.HzAsked, profile.Throttled)

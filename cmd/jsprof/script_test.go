@@ -41,15 +41,16 @@ type (
 			Type string `json:"type"`
 			Unit string `json:"unit"`
 		} `json:"value_type"`
-		Node          *string `json:"node"`
-		V8            *string `json:"v8"`
-		Hz            *int    `json:"hz"`
-		HzAsked       *int    `json:"hz_asked"`
-		Throttled     *uint64 `json:"throttled"`
-		Samples       *uint64 `json:"samples"`
-		Lost          *uint64 `json:"lost"`
-		Truncated     *uint64 `json:"truncated"`
-		UnknownFrames *uint64 `json:"unknown_frames"`
+		Node          *string           `json:"node"`
+		V8            *string           `json:"v8"`
+		Hz            *int              `json:"hz"`
+		HzAsked       *int              `json:"hz_asked"`
+		Throttled     *uint64           `json:"throttled"`
+		Samples       *uint64           `json:"samples"`
+		Lost          *uint64           `json:"lost"`
+		Truncated     *uint64           `json:"truncated"`
+		UnknownFrames *uint64           `json:"unknown_frames"`
+		Failures      map[string]uint64 `json:"failures"`
 		Processes     []struct {
 			PID     int     `json:"pid"`
 			Title   *string `json:"title"`
@@ -93,7 +94,7 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	r := decode(ts, args[0])
 	if r.Node == nil || r.V8 == nil || r.Hz == nil || r.Samples == nil || r.Lost == nil ||
-		r.Truncated == nil || r.UnknownFrames == nil || r.Stacks == nil {
+		r.Truncated == nil || r.UnknownFrames == nil || r.Failures == nil || r.Stacks == nil {
 		ts.Fatalf("a field is missing: %+v", r)
 	}
 	if r.ValueType.Type != "samples" || r.ValueType.Unit != "count" {

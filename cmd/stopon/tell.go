@@ -91,4 +91,5 @@ func (f *flags) tellResult(messages *cli.Messages, r *stopon.Result) {
 			messages.Notef("%s: %d", loss.what, loss.times)
 		}
 	}
+	messages.Failures(r.Failures)
 }

@@ -15,6 +15,7 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/tools/quantize"
+	"ustack/tools/trace"
 )
 
 // report takes from the kernel what it has counted since the last report, until now.
@@ -23,7 +24,12 @@ func (s *session) report(now time.Time) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	failures, err := trace.ReadFailures(s.objects.Failures)
+	if err != nil {
+		return nil, err
+	}
 	r := &Report{
+		Failures:   failures,
 		Duration:   now.Sub(s.begun),
 		Kinds:      kinds,
 		Pools:      s.pools(now),

@@ -5,6 +5,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/tools/quantize"
+	"ustack/tools/trace"
 )
 
 // By says which jobs are of the same kind.
@@ -30,6 +31,7 @@ type Report struct {
 	// Unfollowed jobs were submitted while more were in flight than the kernel
 	// keeps track of: they are in no kind.
 	Unfollowed uint64
+	Failures   trace.Failures // what could not be read of stacks since the start
 }
 
 // A Kind is all jobs of one sort in one process.

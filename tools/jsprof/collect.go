@@ -105,7 +105,12 @@ func (c *collector) profile() (*profile.Profile, error) {
 		return nil, err
 	}
 	objects := &c.session.objects
+	failures, err := trace.ReadFailures(objects.Failures)
+	if err != nil {
+		return nil, err
+	}
 	p := &profile.Profile{
+		Failures:  failures,
 		Lost:      c.count(objects.Lost),
 		Truncated: c.count(objects.Truncated),
 	}

@@ -188,6 +188,9 @@ func TestDeepStackIsMarkedTruncated(t *testing.T) {
 	if p.Total < 20 || p.Truncated < p.Total-main || main*10 > p.Total {
 		t.Errorf("truncated = %d of %d samples, want almost all", p.Truncated, p.Total)
 	}
+	if got := p.Failures["too_deep"]; got != p.Truncated {
+		t.Errorf("stacks too deep = %d, want %d", got, p.Truncated)
+	}
 	if named(p, "bottom") < p.Total*9/10 {
 		t.Errorf("samples with the leaf = %d of %d, want almost all", named(p, "bottom"), p.Total)
 	}

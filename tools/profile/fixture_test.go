@@ -116,6 +116,7 @@ func server() *Profile {
 	}
 	p := profileOf(append(stacks, worker...)...)
 	p.Lost, p.Truncated, p.UnknownFrames = 2, 3, 29
+	p.Failures = map[string]uint64{"name": 7, "frame_pointer": 11}
 	return p
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"maps"
 
 	"ustack/symbolize"
 )
@@ -11,18 +12,19 @@ import (
 // The JSON format: a contract with other programs. Names are only ever added.
 type (
 	jsonProfile struct {
-		ValueType     jsonValueType `json:"value_type"` // of samples and count
-		Node          string        `json:"node"`
-		V8            string        `json:"v8"`
-		Hz            int           `json:"hz"`
-		HzAsked       int           `json:"hz_asked"`
-		Throttled     uint64        `json:"throttled"`
-		Samples       uint64        `json:"samples"`
-		Lost          uint64        `json:"lost"`
-		Truncated     uint64        `json:"truncated"`
-		UnknownFrames uint64        `json:"unknown_frames"`
-		Processes     []jsonProcess `json:"processes"`
-		Stacks        []jsonStack   `json:"stacks"`
+		ValueType     jsonValueType     `json:"value_type"` // of samples and count
+		Node          string            `json:"node"`
+		V8            string            `json:"v8"`
+		Hz            int               `json:"hz"`
+		HzAsked       int               `json:"hz_asked"`
+		Throttled     uint64            `json:"throttled"`
+		Samples       uint64            `json:"samples"`
+		Lost          uint64            `json:"lost"`
+		Truncated     uint64            `json:"truncated"`
+		UnknownFrames uint64            `json:"unknown_frames"`
+		Failures      map[string]uint64 `json:"failures"` // by cause
+		Processes     []jsonProcess     `json:"processes"`
+		Stacks        []jsonStack       `json:"stacks"`
 	}
 	jsonValueType struct {
 		Type string `json:"type"`
@@ -51,8 +53,9 @@ func writeJSON(w io.Writer, p *Profile, _ Options) error {
 	out := jsonProfile{
 		ValueType: jsonValueType(p.ValueType.orSamples()), Node: p.Node, V8: p.V8, Hz: p.Hz, HzAsked: max(p.Hz, p.HzAsked), Throttled: p.Throttled, Samples: p.Total,
 		Lost: p.Lost, Truncated: p.Truncated, UnknownFrames: p.UnknownFrames,
-		Processes: []jsonProcess{}, Stacks: make([]jsonStack, 0, len(p.Stacks)),
+		Failures: map[string]uint64{}, Processes: []jsonProcess{}, Stacks: make([]jsonStack, 0, len(p.Stacks)),
 	}
+	maps.Copy(out.Failures, p.Failures)
 	for _, part := range p.processes() {
 		out.Processes = append(out.Processes, jsonProcess{part.PID, part.Title, part.Node, part.V8, part.total})
 	}

@@ -26,6 +26,8 @@ type Profile struct {
 	Truncated     uint64 // samples whose stack was deeper than the recorded part
 	UnknownFrames uint64 // frames, by count, that could not be identified
 
+	Failures map[string]uint64 // what could not be read of stacks, by cause
+
 	Processes []Process // in the profile; what is not known about them is missing
 	Stacks    []Stack
 

@@ -30,6 +30,7 @@ type Result struct {
 	// Writes that were not searched to their end: they are longer than the
 	// bound, or could not be read.
 	Unsearched uint64
+	Failures   trace.Failures // what could not be read of stacks
 }
 
 // Run waits for the triggers and acts until it has acted as often as it should,
@@ -369,6 +370,8 @@ func (s *session) result() (*Result, error) {
 		*c.sum += n
 	}
 	r.Unreported -= min(r.Unreported, r.Acted)
-	errs = append(errs, s.checkUnseen())
+	var err error
+	r.Failures, err = trace.ReadFailures(s.objects.Failures)
+	errs = append(errs, err, s.checkUnseen())
 	return r, errors.Join(errs...)
 }

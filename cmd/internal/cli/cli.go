@@ -116,7 +116,7 @@ func Setup(cmd *cobra.Command) {
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	cmd.SetUsageTemplate(usage)
 	if cmd.Flags().Lookup(verboseFlag) == nil {
-		cmd.Flags().BoolP(verboseFlag, "v", false, "print where an internal error happened")
+		cmd.Flags().BoolP(verboseFlag, "v", false, "print where an internal error happened, and what could not be read of stacks")
 	}
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,6 +111,19 @@ func (m *Messages) Release() {
 }
 
 const clearLine = "\r\x1b[K"
+
+// Failures prints, if --verbose is given, what could not be read of stacks: how
+// often, by cause.
+func (m *Messages) Failures(byCause map[string]uint64) {
+	if !m.verbose || len(byCause) == 0 {
+		return
+	}
+	var parts []string
+	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
+		parts = append(parts, fmt.Sprintf("%s %d", cause, byCause[cause]))
+	}
+	m.Notef("could not be read: %s", strings.Join(parts, ", "))
+}
 
 // Progressf shows the progress line, in place of the previous one.
 func (m *Messages) Progressf(format string, args ...any) {

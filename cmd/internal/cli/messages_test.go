@@ -106,3 +106,25 @@ func TestMessagesFromManyAreWhole(t *testing.T) {
 		t.Errorf("lines = %d, want 8 in %q", lines, got)
 	}
 }
+
+func TestFailuresAreDetails(t *testing.T) {
+	for _, tt := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"-v"}, "small: could not be read: name 7, stack 11\n"},
+	} {
+		var b strings.Builder
+		cmd := &cobra.Command{Use: "small", RunE: func(cmd *cobra.Command, _ []string) error {
+			m := NewMessages(cmd)
+			m.Failures(nil)
+			m.Failures(map[string]uint64{"stack": 11, "name": 7})
+			return nil
+		}}
+		cmd.SetErr(&b)
+		if status := Execute(cmd, tt.flags); status != 0 || b.String() != tt.want {
+			t.Errorf("%v: status %d, printed %q, want 0, %q", tt.flags, status, &b, tt.want)
+		}
+	}
+}
