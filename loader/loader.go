@@ -18,23 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Load loads spec into the kernel and assigns its programs and maps to the
-// fields of objects, a struct that bpf2go generated. The caller closes objects.
-func Load(spec *ebpf.CollectionSpec, objects any) error {
+// Load loads spec into the kernel and assigns its programs and maps to the fields
+// of objects, a pointer to a struct that bpf2go generated. It returns the programs
+// that have no field, by name. The caller closes both.
+func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Program, err error) {
 	// Only kernels before 5.11 charge BPF memory to this limit, so failing to
 	// raise it means nothing here: if it matters, loading fails too.
 	_ = rlimit.RemoveMemlock()
-	err := spec.LoadAndAssign(objects, nil)
-	if err != nil {
-		return fmt.Errorf("load BPF programs: %w", explain(err))
-	}
-	return nil
-}
-
-// LoadAll is like Load, but also loads the programs of spec that have no field
-// in objects, and returns them by name. The caller closes them, too.
-func LoadAll(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Program, err error) {
-	_ = rlimit.RemoveMemlock() // as in Load
 	loaded, err := ebpf.NewCollection(spec)
 	if err != nil {
 		return nil, fmt.Errorf("load BPF programs: %w", explain(err))

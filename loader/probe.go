@@ -40,11 +40,8 @@ var manyAtOnce = sync.OnceValue(func() bool {
 // PrepareProbes prepares the programs of spec for AttachProbes. It is called
 // before Load.
 func PrepareProbes(spec *ebpf.CollectionSpec) {
-	if !manyAtOnce() {
-		return
-	}
 	for _, p := range spec.Programs {
-		if p.Type == ebpf.Kprobe {
+		if p.Type == ebpf.Kprobe && manyAtOnce() {
 			p.AttachType = ebpf.AttachTraceUprobeMulti
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"ustack/bpf"
-	"ustack/loader"
 	"ustack/tools/quantize"
 	"ustack/tools/trace"
 )
@@ -41,20 +40,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.table.Hurry(ctx)
 	report, err := s.run(ctx)
-	return report, errors.Join(err, s.close())
+	return report, errors.Join(err, s.Close())
 }
 
 // A session is one run: what it has in the kernel and what it has received.
 type session struct {
+	*trace.Session
 	o       Options
 	objects bpf.AddonlatObjects
-	table   *trace.Table
-	targets *trace.Targets
-	events  *trace.Events
-	closers []func() error // called in reverse order
-	begun   time.Time      // start of the current report
+	begun   time.Time // start of the current report
 
 	mutex    sync.Mutex
 	numbers  numbering            // of pools, in the kernel
@@ -64,66 +59,44 @@ type session struct {
 }
 
 func open(o Options) (s *session, err error) {
+	spec, err := bpf.LoadAddonlat()
+	if err != nil {
+		return nil, err
+	}
 	s = &session{
 		o: o, kinds: make(map[uint64]submitter),
 		targeted: make(map[int]*target), all: make(map[uint64]*target),
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	if err := s.load(); err != nil {
-		return s, err
-	}
-	s.table = trace.NewTable(trace.Maps{
-		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
+	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+		Spec: spec, Objects: &s.objects, Variables: o.variables(),
+		Stack: s.take, Added: s.attach, Ended: s.detach,
 	})
-	s.closers = append(s.closers, s.table.Close)
-	s.targets = trace.NewTargets(s.table, o.Selection)
-	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.detach, s.warn
-	s.closers = append(s.closers, s.detachAll, s.targets.Close)
-	s.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: s.take, Wakes: true})
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	s.closers = append(s.closers, s.events.Close)
-	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
-	if err != nil {
-		return s, err
+	s.Defer(s.detachAll)
+	if err := errors.Join(s.putEmpty(), s.Listen()); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	s.closers = append(s.closers, exec.Close)
 	return s, nil
 }
 
-// load loads the programs into the kernel, configured by the options.
-func (s *session) load() error {
-	spec, err := bpf.LoadAddonlat()
-	if err != nil {
-		return err
-	}
-	namespace, err := loader.PIDNamespace()
-	if err != nil {
-		return err
-	}
+// variables returns the constants of the programs.
+func (o *Options) variables() map[string]any {
 	var low, step, levels int64
-	if l := s.o.Linear; l != nil {
+	if l := o.Linear; l != nil {
 		low, step, levels = l.Low, l.Step, int64(l.Levels())
 	}
-	err = errors.Join(
-		spec.Variables[bpf.AddonlatVarPidNamespace].Set(namespace),
-		spec.Variables[bpf.AddonlatVarKeyedBy].Set(uint32(s.o.By)),
-		spec.Variables[bpf.AddonlatVarLinearLow].Set(low),
-		spec.Variables[bpf.AddonlatVarLinearStep].Set(step),
-		spec.Variables[bpf.AddonlatVarLinearLevels].Set(levels))
-	if err != nil {
-		return fmt.Errorf("configure BPF programs: %w", err)
+	return map[string]any{
+		bpf.AddonlatVarKeyedBy:      uint32(o.By),
+		bpf.AddonlatVarLinearLow:    low,
+		bpf.AddonlatVarLinearStep:   step,
+		bpf.AddonlatVarLinearLevels: levels,
 	}
-	loader.PrepareProbes(spec)
-	if err := loader.Load(spec, &s.objects); err != nil {
-		return err
-	}
-	s.closers = append(s.closers, s.objects.Close)
+}
+
+// putEmpty gives the kernel a kind without jobs.
+func (s *session) putEmpty() error {
 	var empty bpf.AddonlatKind
 	for i := range empty.Parts {
 		empty.Parts[i].Min = math.MaxUint64
@@ -134,21 +107,6 @@ func (s *session) load() error {
 	return nil
 }
 
-func (s *session) close() error {
-	var errs []error
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		errs = append(errs, s.closers[i]())
-	}
-	s.closers = nil
-	return errors.Join(errs...)
-}
-
-func (s *session) warn(err error) {
-	if s.o.Warn != nil {
-		s.o.Warn(err)
-	}
-}
-
 // A submitter identifies a kind.
 type submitter struct {
 	stack  trace.Stack
@@ -156,11 +114,10 @@ type submitter struct {
 }
 
 // take stores a stack that identifies a kind.
-func (s *session) take(raw []byte) {
-	hash, stack := s.table.Stack(raw)
+func (s *session) take(hash uint64, stack trace.Stack) {
 	by := submitter{stack: stack}
 	if stack.Addon && s.o.By <= Resource {
-		by.jumped = jumpedFrom(s.table, stack)
+		by.jumped = jumpedFrom(s.Table, stack)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -168,73 +125,36 @@ func (s *session) take(raw []byte) {
 }
 
 func (s *session) run(ctx context.Context) (*Report, error) {
-	if err := s.targets.Add(); err != nil {
-		s.warnOfTroubles()
-		return nil, err
-	}
-	s.begun = time.Now()
-	if s.o.Started != nil {
-		s.o.Started()
-	}
-	if err := s.targets.Start(); err != nil {
-		return nil, err
-	}
-	err := s.wait(ctx)
+	err := s.Run(ctx, trace.Loop{
+		Attach: func() error {
+			s.begun = time.Now()
+			return nil
+		},
+		Started: s.o.Started,
+		Tick:    s.tick, Interval: s.o.Interval, Report: s.reportInterval,
+	})
 	end := time.Now()
 	s.stop()
-	if err := errors.Join(err, s.events.Flush(), s.targets.Missing()); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	s.warnOfTroubles()
+	if err := errors.Join(s.Flush(), s.Missing()); err != nil {
+		return nil, err
+	}
+	s.Diagnose()
 	return s.report(end)
 }
 
-// tick is how often progress is reported.
-const tick = 250 * time.Millisecond
-
-// wait returns when there is nothing left to measure.
-func (s *session) wait(ctx context.Context) error {
-	if s.o.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.o.Duration)
-		defer cancel()
+func (s *session) reportInterval() error {
+	report, err := s.report(time.Now())
+	if err != nil {
+		return err
 	}
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	var interval <-chan time.Time
-	if s.o.Interval > 0 {
-		t := time.NewTicker(s.o.Interval)
-		defer t.Stop()
-		interval = t.C
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.targets.Gone():
-			return nil
-		case <-interval:
-			report, err := s.report(time.Now())
-			if err == nil {
-				err = s.o.Report(report)
-			}
-			if err != nil {
-				return err
-			}
-		case <-ticker.C:
-			s.tick()
-		}
-	}
+	return s.o.Report(report)
 }
 
-func (s *session) warnOfTroubles() {
-	for _, err := range s.table.Troubles() {
-		s.warn(err)
-	}
-}
-
-func (s *session) tick() {
-	s.warnOfTroubles()
+// tick reports progress.
+func (s *session) tick() time.Duration {
 	var sum Pool
 	for _, p := range s.pools(time.Now()) { // this also reads libuv's thread counts, while they can be read
 		sum.Submitted += p.Submitted
@@ -244,4 +164,5 @@ func (s *session) tick() {
 	if s.o.Progress != nil {
 		s.o.Progress(sum)
 	}
+	return 0
 }

@@ -100,7 +100,7 @@ var nodeAPI = []place{
 
 // attach follows the jobs of process pid, which the table has started to trace.
 func (s *session) attach(pid int) error {
-	t := &target{pid: pid, generation: uint64(s.table.Generation(pid))}
+	t := &target{pid: pid, generation: uint64(s.Table.Generation(pid))}
 	s.detach(pid) // if it has a new program
 	var err error
 	t.libuv, err = s.module(pid, queueWork)
@@ -184,7 +184,7 @@ func (s *session) attachTo(t *target) error {
 	}
 	missing = append(missing, inlined...)
 	if missing = append(missing, more...); len(missing) > 0 {
-		s.warn(fmt.Errorf("process %d: libuv is stripped of symbols, or not built as usual, so it is not seen %s", t.pid, strings.Join(missing, ", ")))
+		s.Warn(fmt.Errorf("process %d: libuv is stripped of symbols, or not built as usual, so it is not seen %s", t.pid, strings.Join(missing, ", ")))
 	}
 	if s.o.By > Resource {
 		return nil
@@ -203,7 +203,7 @@ func (s *session) attachTo(t *target) error {
 var errNoLibuv = errors.New("neither Node.js nor libuv is in it, or they are stripped of all symbols")
 
 func (s *session) module(pid int, symbol string) (*trace.Module, error) {
-	module, err := s.table.Module(pid, symbol)
+	module, err := s.Table.Module(pid, symbol)
 	if err == nil && module == nil {
 		err = fmt.Errorf("process %d has no %s: %w", pid, symbol, errNoLibuv)
 	}
@@ -326,7 +326,7 @@ func (s *session) detach(pid int) {
 		return
 	}
 	if err := s.leave(t); err != nil {
-		s.warn(err)
+		s.Warn(err)
 	}
 }
 
@@ -386,7 +386,7 @@ func (s *session) detachAll() error {
 // stop removes all probes, so that the counts no longer change.
 func (s *session) stop() {
 	if err := s.detachAll(); err != nil {
-		s.warn(err)
+		s.Warn(err)
 	}
 }
 

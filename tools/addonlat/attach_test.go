@@ -26,11 +26,11 @@ func TestEndedProcessLeavesNoJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := s.targets.Add(); err != nil {
+	if err := s.Add(); err != nil {
 		t.Fatal(err)
 	}
 	jobs.Begin()
@@ -44,7 +44,7 @@ func TestEndedProcessLeavesNoJobs(t *testing.T) {
 		t.Errorf("in flight = %d in seats and %d others, want %d, some in each", seated, others, many)
 	}
 	jobs.Signal(syscall.SIGKILL)
-	<-s.targets.Gone()
+	<-s.Gone()
 	if seated, others := inFlight(t, s); seated+others > 0 {
 		t.Errorf("in flight = %d in seats and %d others, want none", seated, others)
 	}

@@ -33,20 +33,11 @@ func (s *session) report(now time.Time) (*Report, error) {
 		Duration:   now.Sub(s.begun),
 		Kinds:      kinds,
 		Pools:      s.pools(now),
-		Lost:       s.count(s.objects.Lost) + s.count(s.objects.LostEvents),
-		Unfollowed: s.count(s.objects.Unfollowed),
+		Lost:       s.Count(s.objects.Lost) + s.Count(s.objects.LostEvents),
+		Unfollowed: s.Count(s.objects.Unfollowed),
 	}
 	s.endInterval(now)
 	return r, nil
-}
-
-// count reads one of the kernel's counters.
-func (s *session) count(v *ebpf.Variable) uint64 {
-	var n uint64
-	if err := v.Get(&n); err != nil {
-		s.warn(fmt.Errorf("read a counter of the kernel's: %w", err))
-	}
-	return n
 }
 
 // pools returns what happened in the pools between the last report and at.
@@ -57,7 +48,7 @@ func (s *session) pools(at time.Time) []Pool {
 	for _, t := range s.all {
 		now, err := s.poolNow(t)
 		if err != nil {
-			s.warn(err)
+			s.Warn(err)
 			continue
 		}
 		pools = append(pools, t.pool(now, at))
@@ -199,7 +190,7 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	}
 	var frames []symbolize.Frame
 	if ok {
-		frames, _ = s.table.Frames(by.stack)
+		frames, _ = s.Table.Frames(by.stack)
 	}
 	work := bpf.AddonlatWorkKind(key.Work)
 	addon := by.stack.Addon

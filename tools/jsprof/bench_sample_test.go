@@ -106,7 +106,7 @@ func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([
 		b.Fatal(err)
 	}
 	defer func() {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			b.Error(err)
 		}
 	}()
@@ -142,7 +142,7 @@ func read(b *testing.B, s *session) reading {
 		b.Errorf("read the program's statistics: %v", err)
 		return reading{}
 	}
-	return reading{s.collector.count(s.objects.Samples), stats.RunCount, stats.Runtime}
+	return reading{s.Count(s.objects.Samples), stats.RunCount, stats.Runtime}
 }
 
 // timeMisses returns what a run costs for a process that is not profiled.

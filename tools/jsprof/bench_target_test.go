@@ -66,11 +66,11 @@ func benchmarkDense(b *testing.B, node string, e effort, t *table) {
 		b.Fatal(err)
 	}
 	defer func() {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			b.Error(err)
 		}
 	}()
-	if err := s.targets.Add(); err != nil {
+	if err := s.Add(); err != nil {
 		b.Fatal(err)
 	}
 	var ratios []float64

@@ -127,7 +127,7 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
 			}
 			first := make(chan time.Duration, 1)
 			s.o.Started = func(int) {
-				for s.collector.count(s.objects.Samples) == 0 && time.Since(begin) < time.Second {
+				for s.Count(s.objects.Samples) == 0 && time.Since(begin) < time.Second {
 					time.Sleep(time.Millisecond)
 				}
 				first <- time.Since(begin)
@@ -135,7 +135,7 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
 			if _, err := s.run(b.Context()); err != nil {
 				b.Error(err)
 			}
-			if err := s.close(); err != nil {
+			if err := s.Close(); err != nil {
 				b.Error(err)
 			}
 			times = append(times, float64(<-first)/float64(time.Millisecond))

@@ -17,7 +17,6 @@ import (
 // counts.
 type collector struct {
 	session *session
-	events  *trace.Events
 
 	mutex  sync.Mutex
 	stacks map[bpf.JsprofStackKey]*counted
@@ -34,15 +33,11 @@ type counted struct {
 	count uint64
 }
 
-func newCollector(s *session) (*collector, error) {
-	c := &collector{session: s, stacks: make(map[bpf.JsprofStackKey]*counted)}
-	var err error
-	c.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: c.take})
-	return c, err
+func newCollector(s *session) *collector {
+	return &collector{session: s, stacks: make(map[bpf.JsprofStackKey]*counted)}
 }
 
-func (c *collector) take(raw []byte) {
-	hash, stack := c.session.table.Stack(raw)
+func (c *collector) take(hash uint64, stack trace.Stack) {
 	key := bpf.JsprofStackKey{Ids: uint64(stack.PID)<<32 | uint64(stack.TID), Hash: hash}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -58,8 +53,8 @@ func (c *collector) relieve() {
 	full := c.fresh > int(c.session.objects.Counts.MaxEntries())/2
 	c.mutex.Unlock()
 	if full {
-		if err := c.drain(); err != nil && c.session.o.Warn != nil {
-			c.session.o.Warn(err)
+		if err := c.drain(); err != nil {
+			c.session.Warn(err)
 		}
 	}
 }
@@ -101,7 +96,7 @@ func (c *collector) drain() error {
 
 // profile returns everything that was sampled. Sampling must have stopped.
 func (c *collector) profile() (*profile.Profile, error) {
-	if err := errors.Join(c.events.Flush(), c.drain()); err != nil {
+	if err := errors.Join(c.session.Flush(), c.drain()); err != nil {
 		return nil, err
 	}
 	objects := &c.session.objects
@@ -111,24 +106,22 @@ func (c *collector) profile() (*profile.Profile, error) {
 	}
 	p := &profile.Profile{
 		Failures:  failures,
-		Lost:      c.count(objects.Lost),
-		Truncated: c.count(objects.Truncated),
+		Lost:      c.session.Count(objects.Lost),
+		Truncated: c.session.Count(objects.Truncated),
 	}
-	for _, id := range c.session.table.Identities() {
+	for _, id := range c.session.Table.Identities() {
 		p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
 	}
 	if c.other > 0 {
 		p.Total += c.other
 		p.Stacks = append(p.Stacks, profile.Stack{Value: c.other, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
-		if c.session.o.Warn != nil {
-			c.session.o.Warn(fmt.Errorf("more than %d distinct stacks: %d samples of others are together as [other stacks]", maxStacks, c.other))
-		}
+		c.session.Warn(fmt.Errorf("more than %d distinct stacks: %d samples of others are together as [other stacks]", maxStacks, c.other))
 	}
 	for _, s := range c.stacks {
 		if s.count == 0 {
 			continue
 		}
-		frames, unknown := c.session.table.Frames(s.Stack)
+		frames, unknown := c.session.Table.Frames(s.Stack)
 		p.Total += s.count
 		p.UnknownFrames += s.count * uint64(unknown)
 		p.Stacks = append(p.Stacks, profile.Stack{
@@ -136,13 +129,4 @@ func (c *collector) profile() (*profile.Profile, error) {
 		})
 	}
 	return p, nil
-}
-
-// count reads one of the kernel's counters.
-func (c *collector) count(v *ebpf.Variable) uint64 {
-	var n uint64
-	if err := v.Get(&n); err != nil && c.session.o.Warn != nil {
-		c.session.o.Warn(fmt.Errorf("read a counter of the kernel's: %w", err))
-	}
-	return n
 }

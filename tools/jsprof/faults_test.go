@@ -259,8 +259,8 @@ func TestEverySampleIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := s.collector.count(s.objects.Samples)
-	if err := s.close(); err != nil {
+	taken := s.Count(s.objects.Samples)
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	if p.Total+p.Lost != taken || taken < 500 {

@@ -109,13 +109,10 @@ func (s *session) awaitStallEnd(ctx context.Context) error {
 			return nil
 		case <-late:
 			return nil
-		case <-s.targets.Gone():
+		case <-s.Gone():
 			return nil
-		case h := <-s.hits:
-			if h.Trigger != stallEnd {
-				continue
-			}
-			if err := s.endStall(h); err != nil {
+		case act := <-s.hits:
+			if err := act(ctx); err != nil {
 				return err
 			}
 		}

@@ -89,7 +89,7 @@ func runInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[st
 // runs.
 func (s *session) checkUnseen() error {
 	var unseen uint64
-	for _, p := range s.inFunctions {
+	for _, p := range s.Others {
 		stats, err := p.Stats()
 		if err != nil {
 			return fmt.Errorf("read what %v has missed: %w", p, err)

@@ -105,13 +105,13 @@ func TestCallsAreSeenInOneWay(t *testing.T) {
 			if !can {
 				want = 0
 			}
-			if got := len(s.inFunctions); got != want {
+			if got := len(s.Others); got != want {
 				t.Errorf("programs in functions = %d, want %d", got, want)
 			}
 			if got, want := s.needed["on_system_call_end"], want == 0; got != want {
 				t.Errorf("a program is at sys_exit: %v, want %v", got, want)
 			}
-			if err := s.close(); err != nil {
+			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 		})

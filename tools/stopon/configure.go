@@ -1,8 +1,6 @@
 package stopon
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 
@@ -11,41 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
-	"ustack/loader"
 )
 
-// configure writes the options into spec, before it is loaded.
-func configure(spec *ebpf.CollectionSpec, o *Options) error {
-	namespace, err := loader.PIDNamespace()
-	if err != nil {
-		return err
+// variables returns the constants of the programs.
+func (o *Options) variables() map[string]any {
+	all := map[string]any{
+		bpf.StoponVarSyscalls:    o.table(),
+		bpf.StoponVarSignals:     o.signals(),
+		bpf.StoponVarStall:       uint64(o.Stall),
+		bpf.StoponVarSlower:      uint64(o.Slower),
+		bpf.StoponVarInterval:    uint64(o.Interval),
+		bpf.StoponVarNth:         o.Nth,
+		bpf.StoponVarRemaining:   o.remaining(),
+		bpf.StoponVarRaised:      uint32(o.raised()),
+		bpf.StoponVarOwner:       uint32(os.Getpid()),
+		bpf.StoponVarPath:        pattern(o.Path),
+		bpf.StoponVarData:        pattern(o.Written),
+		bpf.StoponVarJavascript:  pattern(o.JS),
+		bpf.StoponVarThrownClass: pattern(o.Throw),
 	}
-	v := variables{spec: spec}
-	v.set(bpf.StoponVarPidNamespace, namespace)
-	v.set(bpf.StoponVarSyscalls, o.table())
-	v.setConditions(o)
-	v.setSignals(o)
-	v.set(bpf.StoponVarStall, uint64(o.Stall))
-	v.set(bpf.StoponVarSlower, uint64(o.Slower))
-	v.set(bpf.StoponVarInterval, uint64(o.Interval))
-	v.set(bpf.StoponVarNth, o.Nth)
-	v.set(bpf.StoponVarRemaining, o.remaining())
-	v.set(bpf.StoponVarRaised, uint32(o.raised()))
-	v.set(bpf.StoponVarOwner, uint32(os.Getpid()))
 	if o.Kernel {
-		v.set(bpf.StoponVarWithKernel, uint32(1))
+		all[bpf.StoponVarWithKernel] = uint32(1)
 	}
-	v.set(bpf.StoponVarPath, pattern(o.Path))
-	v.set(bpf.StoponVarData, pattern(o.Written))
-	v.set(bpf.StoponVarJavascript, pattern(o.JS))
-	v.set(bpf.StoponVarThrownClass, pattern(o.Throw))
 	if o.Uncaught {
-		v.set(bpf.StoponVarWithUncaught, uint32(1))
+		all[bpf.StoponVarWithUncaught] = uint32(1)
 	}
-	if err := errors.Join(v.errs...); err != nil {
-		return fmt.Errorf("configure BPF programs: %w", err)
-	}
-	return nil
+	o.addConditions(all)
+	return all
 }
 
 // programs returns the programs that the options need, by name.
@@ -79,45 +69,31 @@ func prune(spec *ebpf.CollectionSpec, needed map[string]bool) {
 	}
 }
 
-// variables sets the variables of a collection and collects the errors.
-type variables struct {
-	spec *ebpf.CollectionSpec
-	errs []error
-}
-
-func (v *variables) set(name string, value any) {
-	variable, ok := v.spec.Variables[name]
-	if !ok {
-		v.errs = append(v.errs, fmt.Errorf("no variable %s", name))
-		return
-	}
-	v.errs = append(v.errs, variable.Set(value))
-}
-
-func (v *variables) setConditions(o *Options) {
+// addConditions adds the constants about conditions.
+func (o *Options) addConditions(all map[string]any) {
 	var conditions [maxConditions]bpf.StoponCondition
 	for i, c := range o.Conditions {
 		conditions[i] = bpf.StoponCondition{Operand: c.Of, Comparison: uint32(c.Is), Value: c.Value}
 	}
-	v.set(bpf.StoponVarConditions, conditions)
-	v.set(bpf.StoponVarConditionCount, uint32(len(o.Conditions)))
+	all[bpf.StoponVarConditions] = conditions
+	all[bpf.StoponVarConditionCount] = uint32(len(o.Conditions))
 	var errnos [maxErrnos]int32
 	for i, e := range o.Errnos {
 		errnos[i] = int32(e)
 	}
-	v.set(bpf.StoponVarErrnos, errnos)
-	v.set(bpf.StoponVarErrnoCount, uint32(len(o.Errnos)))
+	all[bpf.StoponVarErrnos] = errnos
+	all[bpf.StoponVarErrnoCount] = uint32(len(o.Errnos))
 	if o.Exit != nil {
-		v.set(bpf.StoponVarExitCode, bpf.StoponCondition{Comparison: uint32(o.Exit.Is), Value: o.Exit.Value})
+		all[bpf.StoponVarExitCode] = bpf.StoponCondition{Comparison: uint32(o.Exit.Is), Value: o.Exit.Value}
 	}
 }
 
-func (v *variables) setSignals(o *Options) {
-	var signals uint64
+// signals returns the set of signals to wait for, one bit each.
+func (o *Options) signals() (set uint64) {
 	for _, s := range o.Signals {
-		signals |= 1 << (s - 1)
+		set |= 1 << (s - 1)
 	}
-	v.set(bpf.StoponVarSignals, signals)
+	return set
 }
 
 // table returns what the kernel half gets to know about all system calls.

@@ -3,6 +3,7 @@ package stopon
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -97,7 +98,7 @@ func (s *session) takeStallEnd(r *bpf.StoponHit) {
 
 func (s *session) deliver(h *Hit) {
 	select {
-	case s.hits <- h:
+	case s.hits <- func(ctx context.Context) error { return s.handle(ctx, h) }:
 	case <-s.over:
 	}
 }
@@ -109,8 +110,7 @@ func comm(pid int) string {
 }
 
 // takeStack makes a Hit of a stack and the record that preceded it.
-func (s *session) takeStack(raw []byte) {
-	hash, stack := s.table.Stack(raw)
+func (s *session) takeStack(hash uint64, stack trace.Stack) {
 	key := hitKey{uint64(stack.PID)<<32 | uint64(stack.TID), hash}
 	s.mutex.Lock()
 	r := s.pending[key]
@@ -123,7 +123,7 @@ func (s *session) takeStack(raw []byte) {
 		Number: r.Number, Time: wall(r.Time), PID: stack.PID, TID: stack.TID,
 		Comm: stack.Thread, Thread: stack.Thread, Result: r.Result, Duration: time.Duration(r.Duration), Raised: unix.Signal(r.Raised),
 	}
-	h.Frames, _ = s.table.Frames(stack)
+	h.Frames, _ = s.Table.Frames(stack)
 	for len(h.Frames) > 0 && isOurs(h.Frames[0]) {
 		h.Frames = h.Frames[1:]
 	}

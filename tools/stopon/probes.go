@@ -114,7 +114,7 @@ func (o *Options) needsCalls() bool {
 }
 
 func (s *session) probe(pid int, f Function, cookie int, program *ebpf.Program, returns bool, p *probes) (found bool, err error) {
-	m, err := s.table.Object(pid, f.Object, f.Symbol)
+	m, err := s.Table.Object(pid, f.Object, f.Symbol)
 	if err != nil || m == nil {
 		return false, err
 	}
@@ -217,7 +217,7 @@ func (s *session) attachLate() int {
 		if time.Now().Before(p.next) {
 			continue
 		}
-		err := s.table.Refresh(pid)
+		err := s.Table.Refresh(pid)
 		p.wait = min(2*p.wait, lastWait)
 		p.next = time.Now().Add(p.wait)
 		if err == nil {

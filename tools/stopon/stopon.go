@@ -46,33 +46,24 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.table.Hurry(ctx)
 	result, err := s.run(ctx)
-	return result, errors.Join(err, s.close())
+	return result, errors.Join(err, s.Close())
 }
 
 // A session is one run: what it has in the kernel and the hits so far.
 type session struct {
-	o       Options
-	objects bpf.StoponObjects
-	needed  map[string]bool // of the objects' programs, by name
-	// inFunctions are copies of two of the programs, which see system calls in
-	// the kernel's functions for them; empty if system calls are seen at the
-	// tracepoints.
-	inFunctions map[string]*ebpf.Program
-	table       *trace.Table
-	targets     *trace.Targets
-	stopped     stoppedMap  // those that this session has stopped
-	supervisor  *supervisor // nil if no action holds processes
-	lifelines   lifelines   // of the processes that the session may stop
-	events      *trace.Events
-	hits        chan *Hit
-	over        chan struct{} // closed when hits are no longer received
-	acted       uint64
-	stalled     uint64 // number of the last stall that was reported, 0 once it is over
-	failed      uint64
-	closers     []func() error // undone in reverse
-	resources   int            // how many of closers were there before anything was attached to the kernel
+	*trace.Session
+	o          Options
+	objects    bpf.StoponObjects
+	needed     map[string]bool                  // of the objects' programs, by name
+	stopped    stoppedMap                       // those that this session has stopped
+	supervisor *supervisor                      // nil if no action holds processes
+	lifelines  lifelines                        // of the processes that the session may stop
+	hits       chan func(context.Context) error // act on hits
+	over       chan struct{}                    // closed when hits are no longer received
+	acted      uint64
+	stalled    uint64 // number of the last stall that was reported, 0 once it is over
+	failed     uint64
 
 	mutex   sync.Mutex
 	pending map[hitKey]*bpf.StoponHit // until their stacks arrive
@@ -100,90 +91,66 @@ func open(o Options) (*session, error) {
 
 // openIn is open, but sees system calls in these functions of the kernel, or at
 // the tracepoints if functions is empty.
-func openIn(functions []string, o Options) (s *session, err error) {
-	s = &session{
-		o: o, hits: make(chan *Hit, maxWaiting), over: make(chan struct{}),
-		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes), facts: make(map[int]processFacts),
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	if err := s.load(functions); err != nil {
-		return s, err
-	}
-	s.stopped.Map = s.objects.Stopped
-	if o.needsSupervisor() { // before anything can be stopped
-		if err := s.startSupervisor(); err != nil {
-			return s, err
-		}
-		s.closers = append(s.closers, s.supervisor.close, s.lifelines.cutAll)
-	}
-	s.closers = append(s.closers,
-		func() error { return s.stopped.releaseAfter(everything) }, s.detachAll) // once nothing is probed, nothing more is stopped
-	s.table = trace.NewTable(trace.Maps{
-		Processes: s.objects.Processes, Scripts: s.objects.Scripts, Rows: s.objects.UnwindRows, Described: s.objects.Described,
-	})
-	s.closers = append(s.closers, s.table.Close)
-	s.targets = trace.NewTargets(s.table, o.Selection)
-	s.targets.Added, s.targets.Ended, s.targets.Warn = s.attach, s.end, s.warn
-	s.closers = append(s.closers, s.targets.Close)
-	s.events, err = trace.Listen(s.objects.Events, s.targets, trace.Receiver{Stack: s.takeStack, Hit: s.takeHit, Wakes: true})
-	if err != nil {
-		return s, err
-	}
-	s.closers = append(s.closers, s.events.Close, func() error {
-		close(s.over) // otherwise a hit that nobody receives would block the events
-		return nil
-	})
-	s.resources = len(s.closers)
-	return s, s.attachToKernel()
-}
-
-// load loads the programs into the kernel, configured by the options.
-func (s *session) load(functions []string) error {
+func openIn(functions []string, o Options) (*session, error) {
 	spec, err := bpf.LoadStopon()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := configure(spec, &s.o); err != nil {
-		return err
+	s := &session{
+		o: o, needed: o.programs(), hits: make(chan func(context.Context) error, maxWaiting), over: make(chan struct{}),
+		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes), facts: make(map[int]processFacts),
 	}
-	s.needed = s.o.programs()
 	if len(functions) > 0 {
 		runInFunctions(spec, functions, s.needed)
 	}
 	prune(spec, s.needed)
-	loader.PrepareProbes(spec)
-	s.inFunctions, err = loader.LoadAll(spec, &s.objects)
+	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+		Spec: spec, Objects: &s.objects, Variables: o.variables(),
+		Stack:  s.takeStack,
+		Events: map[bpf.JsprofEventKind]func([]byte){bpf.JsprofEventKindEVENT_HIT: s.takeHit},
+		Added:  s.attach, Ended: s.end,
+	})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// listen makes sure that everything is resumed at the end, then has hits come in.
+func (s *session) listen() error {
+	s.stopped.Map = s.objects.Stopped
+	if s.o.needsSupervisor() { // before anything can be stopped
+		if err := s.startSupervisor(); err != nil {
+			return err
+		}
+		s.Defer(s.supervisor.close)
+		s.Defer(s.lifelines.cutAll)
+	}
+	s.Defer(func() error { return s.stopped.releaseAfter(everything) })
+	s.Defer(s.detachAll) // once nothing is probed, nothing more is stopped
+	if err := s.Listen(); err != nil {
 		return err
 	}
-	s.closers = append(s.closers, s.objects.Close)
-	for _, p := range s.inFunctions {
-		s.closers = append(s.closers, p.Close)
-	}
-	return nil
+	s.Defer(func() error {
+		close(s.over) // otherwise a hit that nobody receives would block the events
+		return nil
+	})
+	return s.attachToKernel()
 }
 
 // attachToKernel attaches the programs that are not specific to one process.
 // Most of them cost every process something, so only the needed ones are
 // attached.
 func (s *session) attachToKernel() error {
-	exec, err := loader.RawTracepoint("sched_process_exec", s.objects.OnExec)
-	if err != nil {
-		return err
-	}
-	s.closers = append(s.closers, exec.Close)
 	if s.needed[bpf.StoponProgOnOwnerEnd] {
-		ours, err := loader.RawTracepoint("sched_process_exit", s.objects.OnOwnerEnd)
-		if err != nil {
+		if err := s.Attach(loader.RawTracepoint("sched_process_exit", s.objects.OnOwnerEnd)); err != nil {
 			return err
 		}
-		s.closers = append(s.closers, ours.Close)
 	}
-	programs := slices.Collect(maps.Values(s.inFunctions))
+	programs := slices.Collect(maps.Values(s.Others))
 	for name, program := range map[string]*ebpf.Program{
 		bpf.StoponProgOnSystemCall:    s.objects.OnSystemCall,
 		bpf.StoponProgOnSystemCallEnd: s.objects.OnSystemCallEnd,
@@ -195,11 +162,9 @@ func (s *session) attachToKernel() error {
 		}
 	}
 	for _, p := range programs {
-		l, err := loader.Trace(p)
-		if err != nil {
+		if err := s.Attach(loader.Trace(p)); err != nil {
 			return err
 		}
-		s.closers = append(s.closers, l.Close)
 	}
 	return nil
 }
@@ -221,32 +186,42 @@ func (s *session) sample() error {
 	if s.o.Stall > 0 {
 		hz = max(minHz, min(maxHz, int(hzPerStall*time.Second/s.o.Stall)))
 	}
-	sampler, err := loader.Sample(s.objects.OnTick, loader.CPUClock, hz)
-	if err != nil {
-		return err
-	}
-	s.closers = append(s.closers, sampler.Close)
-	return nil
+	_, err := s.Sample(s.objects.OnTick, loader.CPUClock, hz)
+	return err
 }
 
-func (s *session) close() error {
-	var errs []error
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		errs = append(errs, s.closers[i]())
+func (s *session) run(ctx context.Context) (*Result, error) {
+	started := false
+	endGuard := func() {}
+	defer func() { endGuard() }()
+	l := trace.Loop{
+		Attach: func() error {
+			if err := s.sample(); err != nil {
+				return err
+			}
+			if s.supervisor != nil {
+				endGuard = s.guard()
+			}
+			return nil
+		},
+		Started: func() {
+			started = true
+			if s.o.Started != nil {
+				s.o.Started()
+			}
+		},
+		Tick: s.tick, FirstTick: firstWait,
+		Work: s.hits, Last: s.rest, Stop: s.supervisorEnded(), // if that is closed, Close returns the error
 	}
-	s.closers = nil
-	return errors.Join(errs...)
-}
-
-// stopMatching detaches all programs from the kernel, so that its counters are
-// final.
-func (s *session) stopMatching() error {
-	var errs []error
-	for i := len(s.closers) - 1; i >= s.resources; i-- {
-		errs = append(errs, s.closers[i]())
+	err := s.Run(ctx, l)
+	if !started {
+		return nil, err
 	}
-	s.closers = s.closers[:s.resources]
-	return errors.Join(append(errs, s.detachAll())...)
+	err = errors.Join(err, s.detachAll())
+	s.Table.ReportDropped()
+	s.Diagnose()
+	result, countErr := s.result()
+	return result, errors.Join(err, countErr, s.Missing())
 }
 
 func (s *session) warn(err error) {
@@ -255,81 +230,44 @@ func (s *session) warn(err error) {
 	}
 }
 
-func (s *session) run(ctx context.Context) (*Result, error) {
-	if err := s.targets.Add(); err != nil {
-		return nil, err
+// tick checks for functions that have been loaded since, soon again if some are
+// still missing.
+func (s *session) tick() time.Duration {
+	if s.attachLate() == 0 {
+		return 0
 	}
-	if err := s.sample(); err != nil {
-		return nil, err
-	}
-	if s.o.Started != nil {
-		s.o.Started()
-	}
-	if err := s.targets.Start(); err != nil {
-		return nil, err
-	}
-	if s.supervisor != nil {
-		defer s.guard()()
-	}
-	err := errors.Join(s.wait(ctx), s.stopMatching())
-	s.table.ReportDropped()
-	s.warnOfTroubles()
-	result, countErr := s.result()
-	return result, errors.Join(err, countErr, s.targets.Missing())
+	return firstWait
 }
 
-// tick is how often the session checks for functions that have been loaded
-// since, and for processes that have been stopped for too long.
-const tick = 250 * time.Millisecond
-
-// wait acts on hits until there is nothing left to wait for.
-func (s *session) wait(ctx context.Context) error {
-	if s.o.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.o.Duration)
-		defer cancel()
+// handle acts on a hit. It returns trace.ErrDone once the session has acted as often
+// as it should.
+func (s *session) handle(ctx context.Context, h *Hit) error {
+	if s.hasActed() && h.Trigger != stallEnd {
+		return nil
 	}
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	late := time.NewTicker(firstWait)
-	defer late.Stop()
-	for s.o.Count == 0 || s.acted < s.o.Count {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.supervisorEnded():
-			return nil // close returns the error
-		case <-s.targets.Gone():
-			return s.rest(ctx)
-		case hit := <-s.hits:
-			if err := s.act(ctx, hit); err != nil {
-				return err
-			}
-		case <-late.C:
-			if s.attachLate() == 0 {
-				late.Reset(tick)
-			}
-		case <-ticker.C:
-			s.warnOfTroubles()
-		}
+	if err := s.act(ctx, h); err != nil || !s.hasActed() || h.Trigger == stallEnd {
+		return err
 	}
-	return s.awaitStallEnd(ctx)
+	if err := s.awaitStallEnd(ctx); err != nil {
+		return err
+	}
+	return trace.ErrDone
 }
+
+// hasActed reports whether the session has acted as often as it should.
+func (s *session) hasActed() bool { return s.o.Count > 0 && s.acted >= s.o.Count }
 
 // rest acts on everything that was sent before the last target ended, in order,
 // however long that takes.
 func (s *session) rest(ctx context.Context) error {
 	flushed := make(chan error, 1)
-	go func() { flushed <- s.events.Flush() }()
+	go func() { flushed <- s.Flush() }() // closing the session ends it
 	for all := false; !all || len(s.hits) > 0; {
-		if s.o.Count > 0 && s.acted >= s.o.Count {
-			return nil // closing the session ends the flush
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case hit := <-s.hits:
-			if err := s.act(ctx, hit); err != nil {
+		case act := <-s.hits:
+			if err := act(ctx); err != nil {
 				return err
 			}
 		case err := <-flushed:
@@ -340,13 +278,6 @@ func (s *session) rest(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// warnOfTroubles reports why names and lines could not be found.
-func (s *session) warnOfTroubles() {
-	for _, err := range s.table.Troubles() {
-		s.warn(err)
-	}
 }
 
 // result sums the kernel's counters.

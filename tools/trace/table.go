@@ -28,10 +28,10 @@ import (
 
 // Maps are the kernel's maps that a Table writes.
 type Maps struct {
-	Processes *ebpf.Map      // descriptions, by pid
-	Scripts   *ebpf.Map      // scripts the kernel has announced; deleting one makes it announce that script again
-	Rows      *ebpf.Map      // unwind tables of all files
-	Described *ebpf.Variable // changes with Processes
+	Processes *ebpf.Map      `ebpf:"processes"`   // descriptions, by pid
+	Scripts   *ebpf.Map      `ebpf:"scripts"`     // scripts the kernel has announced; deleting one makes it announce that script again
+	Rows      *ebpf.Map      `ebpf:"unwind_rows"` // unwind tables of all files
+	Described *ebpf.Variable `ebpf:"described"`   // changes with Processes
 }
 
 // A Table knows the traced processes. Its methods may be called concurrently.
@@ -434,8 +434,9 @@ func text(n *bpf.JsprofName) string {
 }
 
 // Decode returns the record in raw, which may end before T does: a record's
-// last field is an array of which the kernel sends only the part in use.
-func Decode[T bpf.JsprofName | bpf.JsprofStack | bpf.JsprofExec | bpf.JsprofWasm | bpf.StoponHit](raw []byte) *T {
+// last field is an array of which the kernel sends only the part in use. T is a
+// struct that bpf2go generated: it has no pointers.
+func Decode[T any](raw []byte) *T {
 	record := new(T)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
 	return record

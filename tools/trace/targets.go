@@ -22,9 +22,9 @@ import (
 // ErrNotFound reports that no process was ever selected.
 var ErrNotFound = errors.New("no process found")
 
-// Targets keeps a table's processes equal to those that a Selection selects, as
+// targets keeps a table's processes equal to those that a Selection selects, as
 // processes start, exec and end.
-type Targets struct {
+type targets struct {
 	// Added is called for each process that the table has started to trace, Ended
 	// when one has ended. Either may be nil.
 	Added func(pid int) error
@@ -45,21 +45,18 @@ type Targets struct {
 	closed  bool
 }
 
-// NewTargets returns the targets of s, none of which is in table yet. Close ends
+// newTargets returns the targets of s, none of which is in table yet. Close ends
 // what they begin.
-func NewTargets(table *Table, s Selection) *Targets {
-	return &Targets{
+func newTargets(table *Table, s Selection) *targets {
+	return &targets{
 		Warn:  func(error) {},
 		table: table, s: s, gone: make(chan struct{}), watched: make(map[int]func()),
 	}
 }
 
-// Gone is closed when the last process has ended, if no more can come.
-func (t *Targets) Gone() <-chan struct{} { return t.gone }
-
 // Add has the table trace the processes that exist. A command exists, stopped before
 // its first instruction.
-func (t *Targets) Add() error {
+func (t *targets) Add() error {
 	if err := t.s.Check(); err != nil {
 		return err
 	}
@@ -107,7 +104,7 @@ func (t *Targets) Add() error {
 
 // Missing returns an error that wraps ErrNotFound if no process was ever selected,
 // nil otherwise.
-func (t *Targets) Missing() error {
+func (t *targets) Missing() error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	switch {
@@ -122,7 +119,7 @@ func (t *Targets) Missing() error {
 }
 
 // Start lets the command run.
-func (t *Targets) Start() error {
+func (t *targets) Start() error {
 	if t.command == nil {
 		return nil
 	}
@@ -130,7 +127,7 @@ func (t *Targets) Start() error {
 }
 
 // watch adds process pid until it ends.
-func (t *Targets) watch(pid int) (err error) {
+func (t *targets) watch(pid int) (err error) {
 	defer contain.Panic(&err, "read process %d", pid)
 	add := t.table.Add
 	if t.s.All {
@@ -167,7 +164,7 @@ func (t *Targets) watch(pid int) (err error) {
 	return nil
 }
 
-func (t *Targets) ended(pid int) {
+func (t *targets) ended(pid int) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	delete(t.watched, pid)
@@ -184,7 +181,7 @@ func (t *Targets) ended(pid int) {
 }
 
 // Exec handles a kernel record about a process that has a new program.
-func (t *Targets) Exec(raw []byte) {
+func (t *targets) Exec(raw []byte) {
 	e := Decode[bpf.JsprofExec](raw)
 	pid := int(e.Pid)
 	comm := string(e.Comm[:slices.Index(append(e.Comm[:], 0), 0)])
@@ -207,7 +204,7 @@ func (t *Targets) Exec(raw []byte) {
 }
 
 // Close stops watching and leaves a command to itself.
-func (t *Targets) Close() error {
+func (t *targets) Close() error {
 	t.mutex.Lock()
 	t.closed = true
 	for _, stop := range t.watched {

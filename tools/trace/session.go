@@ -1,0 +1,323 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"ustack/bpf"
+	"ustack/loader"
+)
+
+// Options say what a Session traces.
+type Options struct {
+	Selection
+	Duration time.Duration // until the context or the targets end if zero
+	Warn     func(error)   // called with what keeps something from being seen; may be nil
+}
+
+// A Tool is what a Session loads into the kernel, and what it calls with what the
+// kernel sends.
+type Tool struct {
+	Spec      *ebpf.CollectionSpec
+	Objects   io.Closer      // pointer to the struct that bpf2go generated for Spec: Open fills it
+	Variables map[string]any // constants of the programs, by name
+
+	Stack  func(hash uint64, s Stack)                  // called with each stack that the kernel sends
+	Events map[bpf.JsprofEventKind]func(record []byte) // called with the tool's own records
+	// Polled says that the kernel does not wake us for stacks: they may wait for a moment.
+	Polled bool
+
+	// Added is called for each process that is traced from now on, or that has a new
+	// program; if it returns an error, the process is not traced. Ended is called when
+	// a process has ended. Either may be nil.
+	Added func(pid int) error
+	Ended func(pid int)
+}
+
+// A Session traces the selected processes with a tool's programs.
+type Session struct {
+	Table *Table
+	// Others are the loaded programs that have no field in the tool's objects, by name.
+	Others map[string]*ebpf.Program
+
+	o        Options
+	tool     Tool
+	kernel   kernel
+	targets  *targets
+	events   *events
+	closers  []func() error // called in reverse order
+	attached []func() error // called before those, in reverse order
+}
+
+// Open loads the tool's programs. Nothing runs before Listen.
+func Open(o Options, tool Tool) (*Session, error) {
+	s := &Session{o: o, tool: tool}
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Table = NewTable(s.kernel.Maps)
+	s.targets = newTargets(s.Table, o.Selection)
+	s.targets.Added, s.targets.Ended, s.targets.Warn = tool.Added, tool.Ended, s.Warn
+	return s, nil
+}
+
+// load loads the programs, configured, into the kernel.
+func (s *Session) load() error {
+	namespace, err := loader.PIDNamespace()
+	if err != nil {
+		return err
+	}
+	spec := s.tool.Spec
+	errs := []error{set(spec, bpf.JsprofVarPidNamespace, namespace)}
+	for name, value := range s.tool.Variables {
+		errs = append(errs, set(spec, name, value))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("configure BPF programs: %w", err)
+	}
+	loader.PrepareProbes(spec)
+	if s.Others, err = loader.Load(spec, s.tool.Objects); err != nil {
+		return err
+	}
+	s.Defer(s.tool.Objects.Close)
+	for _, p := range s.Others {
+		s.Defer(p.Close)
+	}
+	return s.kernel.find(s.tool.Objects)
+}
+
+func set(spec *ebpf.CollectionSpec, name string, value any) error {
+	v, ok := spec.Variables[name]
+	if !ok {
+		return fmt.Errorf("no variable %s", name)
+	}
+	return v.Set(value)
+}
+
+// Listen handles what the kernel sends from now on, until Flush or Close. What is
+// deferred before it is undone after that has ended.
+func (s *Session) Listen() error {
+	s.Defer(s.Table.Close)
+	s.Defer(s.targets.Close)
+	var err error
+	if s.events, err = listen(s.kernel.Events, s.handlers(), !s.tool.Polled, s.Table); err != nil {
+		return err
+	}
+	s.Defer(s.events.Close)
+	return s.Attach(loader.RawTracepoint("sched_process_exec", s.kernel.OnExec))
+}
+
+// handlers returns what handles each kind of record.
+func (s *Session) handlers() map[bpf.JsprofEventKind]func([]byte) {
+	all := map[bpf.JsprofEventKind]func([]byte){
+		bpf.JsprofEventKindEVENT_FUNCTION: s.Table.Function,
+		bpf.JsprofEventKindEVENT_SCRIPT:   s.Table.Script,
+		bpf.JsprofEventKindEVENT_TEXT:     s.Table.Text,
+		bpf.JsprofEventKindEVENT_WASM:     s.Table.Wasm,
+		bpf.JsprofEventKindEVENT_EXEC:     s.targets.Exec,
+		bpf.JsprofEventKindEVENT_STACK:    func(record []byte) { s.tool.Stack(s.Table.Stack(record)) },
+	}
+	for kind, handle := range s.tool.Events {
+		all[kind] = handle
+	}
+	return all
+}
+
+// Defer has Close call f, before what was deferred earlier.
+func (s *Session) Defer(f func() error) { s.closers = append(s.closers, f) }
+
+// Attach has Detach close a link, such as loader's functions return, or returns the
+// error that they returned.
+func (s *Session) Attach(l link.Link, err error) error {
+	if err != nil {
+		return err
+	}
+	s.attached = append(s.attached, l.Close)
+	return nil
+}
+
+// Sample runs a program hz times a second on each CPU until Detach. It returns the
+// rate, which the kernel may limit.
+func (s *Session) Sample(program *ebpf.Program, event loader.Event, hz int) (actual int, err error) {
+	sampler, err := loader.Sample(program, event, hz)
+	if err != nil {
+		return 0, err
+	}
+	s.attached = append(s.attached, sampler.Close)
+	return sampler.Hz, nil
+}
+
+// Detach detaches the programs, so that their counters are final.
+func (s *Session) Detach() error {
+	err := undo(s.attached)
+	s.attached = nil
+	return err
+}
+
+// Add traces the processes that are selected and exist. A command exists, stopped
+// before its first instruction until Run.
+func (s *Session) Add() error { return s.targets.Add() }
+
+// Gone is closed when the last process has ended, if no more can come.
+func (s *Session) Gone() <-chan struct{} { return s.targets.gone }
+
+// A Loop is what a tool does in Run. Any of it may be left out.
+type Loop struct {
+	Attach  func() error // attaches programs, once the processes that exist are known
+	Started func()       // called before a command starts to run
+
+	// Tick is called from time to time, first after FirstTick. It returns the time
+	// until the next call. In place of 0, both are a quarter of a second.
+	Tick      func() time.Duration
+	FirstTick time.Duration
+
+	Interval time.Duration // between calls of Report; never if zero
+	Report   func() error
+
+	// Work is called as it arrives, until it returns ErrDone.
+	Work <-chan func(context.Context) error
+	Last func(context.Context) error // called when the last target has ended
+	Stop <-chan struct{}             // Run ends when it is closed
+}
+
+// ErrDone, returned by the work of a Loop, ends Run without an error.
+var ErrDone = errors.New("nothing left to wait for")
+
+// Run traces until ctx is done, the duration is over or the last target has ended,
+// then detaches. It is not an error if ctx is done.
+func (s *Session) Run(ctx context.Context, l Loop) error {
+	s.Table.Hurry(ctx)
+	if err := s.Add(); err != nil {
+		s.Diagnose()
+		return err
+	}
+	if l.Attach != nil {
+		if err := l.Attach(); err != nil {
+			return err
+		}
+	}
+	if l.Started != nil {
+		l.Started()
+	}
+	if err := s.targets.Start(); err != nil {
+		return err
+	}
+	return errors.Join(s.wait(ctx, l), s.Detach())
+}
+
+// usualTick is how often diagnostics and progress are reported.
+const usualTick = 250 * time.Millisecond
+
+func (s *Session) wait(ctx context.Context, l Loop) (err error) {
+	if s.o.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.o.Duration)
+		defer cancel()
+	}
+	tick := time.NewTimer(orUsual(l.FirstTick))
+	defer tick.Stop()
+	var interval <-chan time.Time
+	if l.Interval > 0 {
+		t := time.NewTicker(l.Interval)
+		defer t.Stop()
+		interval = t.C
+	}
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.Stop:
+			return nil
+		case <-s.Gone():
+			return last(ctx, l)
+		case work := <-l.Work:
+			err = work(ctx)
+		case <-interval:
+			err = l.Report()
+		case <-tick.C:
+			s.Diagnose()
+			next := time.Duration(0)
+			if l.Tick != nil {
+				next = l.Tick()
+			}
+			tick.Reset(orUsual(next))
+		}
+	}
+	return unlessDone(err)
+}
+
+func last(ctx context.Context, l Loop) error {
+	if l.Last == nil {
+		return nil
+	}
+	return unlessDone(l.Last(ctx))
+}
+
+func unlessDone(err error) error {
+	if errors.Is(err, ErrDone) {
+		return nil
+	}
+	return err
+}
+
+func orUsual(d time.Duration) time.Duration {
+	if d == 0 {
+		return usualTick
+	}
+	return d
+}
+
+// Flush handles what the kernel has sent so far, then stops listening.
+func (s *Session) Flush() error { return s.events.Flush() }
+
+// Missing returns an error that wraps ErrNotFound if no process was ever selected,
+// nil otherwise.
+func (s *Session) Missing() error { return s.targets.Missing() }
+
+// Diagnose warns of what has kept names from being found since the last call.
+func (s *Session) Diagnose() {
+	for _, err := range s.Table.Troubles() {
+		s.Warn(err)
+	}
+}
+
+// Warn passes an error on that does not end the session.
+func (s *Session) Warn(err error) {
+	if s.o.Warn != nil {
+		s.o.Warn(err)
+	}
+}
+
+// Count reads one of the programs' counters.
+func (s *Session) Count(counter *ebpf.Variable) uint64 {
+	var n uint64
+	if err := counter.Get(&n); err != nil {
+		s.Warn(fmt.Errorf("read a counter of the kernel's: %w", err))
+	}
+	return n
+}
+
+// Close detaches and frees everything, in reverse order. A command is left to itself.
+func (s *Session) Close() error {
+	err := errors.Join(s.Detach(), undo(s.closers))
+	s.closers = nil
+	return err
+}
+
+// undo calls the functions in reverse order.
+func undo(functions []func() error) error {
+	var errs []error
+	for i := len(functions) - 1; i >= 0; i-- {
+		errs = append(errs, functions[i]())
+	}
+	return errors.Join(errs...)
+}
