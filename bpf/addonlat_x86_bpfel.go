@@ -101,58 +101,48 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	AddonlatMapCreating         = "creating"
-	AddonlatMapEmpty            = "empty"
-	AddonlatMapEvents           = "events"
-	AddonlatMapFailures         = "failures"
-	AddonlatMapFunctions        = "functions"
-	AddonlatMapInstances        = "instances"
-	AddonlatMapJobs             = "jobs"
-	AddonlatMapKinds            = "kinds"
-	AddonlatMapLately           = "lately"
-	AddonlatMapNames            = "names"
-	AddonlatMapPools            = "pools"
-	AddonlatMapProcesses        = "processes"
-	AddonlatMapQueueing         = "queueing"
-	AddonlatMapScripts          = "scripts"
-	AddonlatMapSeats            = "seats"
-	AddonlatMapThreads          = "threads"
-	AddonlatMapUnwindRows       = "unwind_rows"
-	AddonlatMapWalks            = "walks"
-	AddonlatMapWorks            = "works"
-	AddonlatProgOnCreate        = "on_create"
-	AddonlatProgOnCreated       = "on_created"
-	AddonlatProgOnDone          = "on_done"
-	AddonlatProgOnExec          = "on_exec"
-	AddonlatProgOnInit          = "on_init"
-	AddonlatProgOnQueue         = "on_queue"
-	AddonlatProgOnQueueNamed    = "on_queue_named"
-	AddonlatProgOnRan           = "on_ran"
-	AddonlatProgOnRun           = "on_run"
-	AddonlatProgOnSubmit        = "on_submit"
-	AddonlatProgOnUring         = "on_uring"
-	AddonlatVarByUnused         = "by_unused"
-	AddonlatVarCodeUnused       = "code_unused"
-	AddonlatVarDescribed        = "described"
-	AddonlatVarEventKindUnused  = "event_kind_unused"
-	AddonlatVarExecUnused       = "exec_unused"
-	AddonlatVarExecs            = "execs"
-	AddonlatVarFailureUnused    = "failure_unused"
-	AddonlatVarFrameKindUnused  = "frame_kind_unused"
-	AddonlatVarKeyedBy          = "keyed_by"
-	AddonlatVarLinearLevels     = "linear_levels"
-	AddonlatVarLinearLow        = "linear_low"
-	AddonlatVarLinearStep       = "linear_step"
-	AddonlatVarLost             = "lost"
-	AddonlatVarLostEvents       = "lost_events"
-	AddonlatVarNameFlagUnused   = "name_flag_unused"
-	AddonlatVarPidNamespace     = "pid_namespace"
-	AddonlatVarStackFlagUnused  = "stack_flag_unused"
-	AddonlatVarTierUnused       = "tier_unused"
-	AddonlatVarUnfollowed       = "unfollowed"
-	AddonlatVarUnwindBaseUnused = "unwind_base_unused"
-	AddonlatVarWasmUnused       = "wasm_unused"
-	AddonlatVarWorkKindUnused   = "work_kind_unused"
+	AddonlatMapCreating       = "creating"
+	AddonlatMapEmpty          = "empty"
+	AddonlatMapEvents         = "events"
+	AddonlatMapFailures       = "failures"
+	AddonlatMapFunctions      = "functions"
+	AddonlatMapInstances      = "instances"
+	AddonlatMapJobs           = "jobs"
+	AddonlatMapKinds          = "kinds"
+	AddonlatMapLately         = "lately"
+	AddonlatMapNames          = "names"
+	AddonlatMapPools          = "pools"
+	AddonlatMapProcesses      = "processes"
+	AddonlatMapQueueing       = "queueing"
+	AddonlatMapScripts        = "scripts"
+	AddonlatMapSeats          = "seats"
+	AddonlatMapThreads        = "threads"
+	AddonlatMapUnwindRows     = "unwind_rows"
+	AddonlatMapWalks          = "walks"
+	AddonlatMapWorks          = "works"
+	AddonlatProgOnCreate      = "on_create"
+	AddonlatProgOnCreated     = "on_created"
+	AddonlatProgOnDone        = "on_done"
+	AddonlatProgOnExec        = "on_exec"
+	AddonlatProgOnInit        = "on_init"
+	AddonlatProgOnQueue       = "on_queue"
+	AddonlatProgOnQueueNamed  = "on_queue_named"
+	AddonlatProgOnRan         = "on_ran"
+	AddonlatProgOnRun         = "on_run"
+	AddonlatProgOnSubmit      = "on_submit"
+	AddonlatProgOnUring       = "on_uring"
+	AddonlatVarByUnused       = "by_unused"
+	AddonlatVarDescribed      = "described"
+	AddonlatVarExecs          = "execs"
+	AddonlatVarKeyedBy        = "keyed_by"
+	AddonlatVarLinearLevels   = "linear_levels"
+	AddonlatVarLinearLow      = "linear_low"
+	AddonlatVarLinearStep     = "linear_step"
+	AddonlatVarLost           = "lost"
+	AddonlatVarLostEvents     = "lost_events"
+	AddonlatVarPidNamespace   = "pid_namespace"
+	AddonlatVarUnfollowed     = "unfollowed"
+	AddonlatVarWorkKindUnused = "work_kind_unused"
 )
 
 // LoadAddonlat returns the embedded CollectionSpec for Addonlat.
@@ -239,28 +229,18 @@ type AddonlatMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type AddonlatVariableSpecs struct {
-	ByUnused         *ebpf.VariableSpec `ebpf:"by_unused"`
-	CodeUnused       *ebpf.VariableSpec `ebpf:"code_unused"`
-	Described        *ebpf.VariableSpec `ebpf:"described"`
-	EventKindUnused  *ebpf.VariableSpec `ebpf:"event_kind_unused"`
-	ExecUnused       *ebpf.VariableSpec `ebpf:"exec_unused"`
-	Execs            *ebpf.VariableSpec `ebpf:"execs"`
-	FailureUnused    *ebpf.VariableSpec `ebpf:"failure_unused"`
-	FrameKindUnused  *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
-	KeyedBy          *ebpf.VariableSpec `ebpf:"keyed_by"`
-	LinearLevels     *ebpf.VariableSpec `ebpf:"linear_levels"`
-	LinearLow        *ebpf.VariableSpec `ebpf:"linear_low"`
-	LinearStep       *ebpf.VariableSpec `ebpf:"linear_step"`
-	Lost             *ebpf.VariableSpec `ebpf:"lost"`
-	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
-	NameFlagUnused   *ebpf.VariableSpec `ebpf:"name_flag_unused"`
-	PidNamespace     *ebpf.VariableSpec `ebpf:"pid_namespace"`
-	StackFlagUnused  *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
-	TierUnused       *ebpf.VariableSpec `ebpf:"tier_unused"`
-	Unfollowed       *ebpf.VariableSpec `ebpf:"unfollowed"`
-	UnwindBaseUnused *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
-	WasmUnused       *ebpf.VariableSpec `ebpf:"wasm_unused"`
-	WorkKindUnused   *ebpf.VariableSpec `ebpf:"work_kind_unused"`
+	ByUnused       *ebpf.VariableSpec `ebpf:"by_unused"`
+	Described      *ebpf.VariableSpec `ebpf:"described"`
+	Execs          *ebpf.VariableSpec `ebpf:"execs"`
+	KeyedBy        *ebpf.VariableSpec `ebpf:"keyed_by"`
+	LinearLevels   *ebpf.VariableSpec `ebpf:"linear_levels"`
+	LinearLow      *ebpf.VariableSpec `ebpf:"linear_low"`
+	LinearStep     *ebpf.VariableSpec `ebpf:"linear_step"`
+	Lost           *ebpf.VariableSpec `ebpf:"lost"`
+	LostEvents     *ebpf.VariableSpec `ebpf:"lost_events"`
+	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Unfollowed     *ebpf.VariableSpec `ebpf:"unfollowed"`
+	WorkKindUnused *ebpf.VariableSpec `ebpf:"work_kind_unused"`
 }
 
 // AddonlatObjects contains all objects after they have been loaded into the kernel.
@@ -332,28 +312,18 @@ func (m *AddonlatMaps) Close() error {
 //
 // It can be passed to LoadAddonlatObjects or ebpf.CollectionSpec.LoadAndAssign.
 type AddonlatVariables struct {
-	ByUnused         *ebpf.Variable `ebpf:"by_unused"`
-	CodeUnused       *ebpf.Variable `ebpf:"code_unused"`
-	Described        *ebpf.Variable `ebpf:"described"`
-	EventKindUnused  *ebpf.Variable `ebpf:"event_kind_unused"`
-	ExecUnused       *ebpf.Variable `ebpf:"exec_unused"`
-	Execs            *ebpf.Variable `ebpf:"execs"`
-	FailureUnused    *ebpf.Variable `ebpf:"failure_unused"`
-	FrameKindUnused  *ebpf.Variable `ebpf:"frame_kind_unused"`
-	KeyedBy          *ebpf.Variable `ebpf:"keyed_by"`
-	LinearLevels     *ebpf.Variable `ebpf:"linear_levels"`
-	LinearLow        *ebpf.Variable `ebpf:"linear_low"`
-	LinearStep       *ebpf.Variable `ebpf:"linear_step"`
-	Lost             *ebpf.Variable `ebpf:"lost"`
-	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
-	NameFlagUnused   *ebpf.Variable `ebpf:"name_flag_unused"`
-	PidNamespace     *ebpf.Variable `ebpf:"pid_namespace"`
-	StackFlagUnused  *ebpf.Variable `ebpf:"stack_flag_unused"`
-	TierUnused       *ebpf.Variable `ebpf:"tier_unused"`
-	Unfollowed       *ebpf.Variable `ebpf:"unfollowed"`
-	UnwindBaseUnused *ebpf.Variable `ebpf:"unwind_base_unused"`
-	WasmUnused       *ebpf.Variable `ebpf:"wasm_unused"`
-	WorkKindUnused   *ebpf.Variable `ebpf:"work_kind_unused"`
+	ByUnused       *ebpf.Variable `ebpf:"by_unused"`
+	Described      *ebpf.Variable `ebpf:"described"`
+	Execs          *ebpf.Variable `ebpf:"execs"`
+	KeyedBy        *ebpf.Variable `ebpf:"keyed_by"`
+	LinearLevels   *ebpf.Variable `ebpf:"linear_levels"`
+	LinearLow      *ebpf.Variable `ebpf:"linear_low"`
+	LinearStep     *ebpf.Variable `ebpf:"linear_step"`
+	Lost           *ebpf.Variable `ebpf:"lost"`
+	LostEvents     *ebpf.Variable `ebpf:"lost_events"`
+	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
+	Unfollowed     *ebpf.Variable `ebpf:"unfollowed"`
+	WorkKindUnused *ebpf.Variable `ebpf:"work_kind_unused"`
 }
 
 // AddonlatPrograms contains all programs after they have been loaded into the kernel.

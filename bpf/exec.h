@@ -7,18 +7,6 @@
 
 #include "function.h"
 
-/* A process has a new program: what was known about it no longer holds. */
-struct exec {
-	u32 event; /* EVENT_EXEC */
-	u32 pid;
-	u32 parent;
-	u32 pad;
-	u8 comm[COMM_BYTES];
-};
-
-/* Keeps types that no map names in the object, for Go's bindings. */
-const struct exec *exec_unused __attribute__((unused));
-
 SEC("raw_tp/sched_process_exec")
 int on_exec(void *ctx)
 {

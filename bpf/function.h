@@ -26,11 +26,6 @@ struct {
 	__type(value, u8);
 } names SEC(".maps");
 
-struct script_key {
-	u64 owner;
-	s64 script;
-};
-
 /* Scripts that have been sent to user space; it deletes one to have it sent again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -17,9 +17,6 @@ static __always_inline void note_name(struct walk *w);
 #include "exec.h"
 #include "function.h"
 
-#define MAX_SYSCALLS 512 /* a power of two */
-#define MAX_CONDITIONS 8
-#define MAX_ERRNOS 16
 #define MAX_CALLS 16384       /* under way at once */
 #define MAX_JS_FUNCTIONS 4096 /* with the requested name */
 #define MAX_STOPPED 1024
@@ -35,6 +32,15 @@ static __always_inline void note_name(struct walk *w);
 #define SEND_SIG_PRIV 1                  /* include/linux/sched/signal.h: from the kernel */
 #define JOBCTL_STOP_PENDING (1ull << 17) /* include/linux/sched/jobctl.h */
 #define SIGNAL_GROUP_EXIT 4              /* include/linux/sched/signal.h */
+
+enum { EVENT_HIT = EVENT_TOOL };
+
+/* What one run may have. */
+enum hit_limit {
+	MAX_SYSCALLS = 512, /* a power of two */
+	MAX_CONDITIONS = 8,
+	MAX_ERRNOS = 16,
+};
 
 enum trigger {
 	TRIGGER_SYSCALL,
@@ -137,6 +143,7 @@ struct hit {
 
 /* Keeps types that no map names in the object, for Go's bindings. */
 const struct hit *hit_unused __attribute__((unused));
+const enum hit_limit *hit_limit_unused __attribute__((unused));
 const struct condition *condition_unused __attribute__((unused));
 const struct syscall *syscall_unused __attribute__((unused));
 const struct pattern *pattern_unused __attribute__((unused));

@@ -13,310 +13,40 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type JsprofCode uint32
-
-const (
-	JsprofCodeCODE_UNKNOWN JsprofCode = 0
-	JsprofCodeCODE_NATIVE  JsprofCode = 1
-	JsprofCodeCODE_BUILTIN JsprofCode = 2
-	JsprofCodeCODE_JIT     JsprofCode = 3
-)
-
-type JsprofEventKind uint32
-
-const (
-	JsprofEventKindEVENT_STACK    JsprofEventKind = 0
-	JsprofEventKindEVENT_FUNCTION JsprofEventKind = 1
-	JsprofEventKindEVENT_SCRIPT   JsprofEventKind = 2
-	JsprofEventKindEVENT_EXEC     JsprofEventKind = 3
-	JsprofEventKindEVENT_HIT      JsprofEventKind = 4
-	JsprofEventKindEVENT_WASM     JsprofEventKind = 5
-	JsprofEventKindEVENT_TEXT     JsprofEventKind = 6
-)
-
-type JsprofExec struct {
-	_      structs.HostLayout
-	Event  uint32
-	Pid    uint32
-	Parent uint32
-	Pad    uint32
-	Comm   [16]uint8
-}
-
-type JsprofFailure uint32
-
-const (
-	JsprofFailureFAILURE_FRAME_POINTER  JsprofFailure = 0
-	JsprofFailureFAILURE_STACK          JsprofFailure = 1
-	JsprofFailureFAILURE_UNWIND_RULE    JsprofFailure = 2
-	JsprofFailureFAILURE_FRAME_TYPE     JsprofFailure = 3
-	JsprofFailureFAILURE_COLLECTION     JsprofFailure = 4
-	JsprofFailureFAILURE_FUNCTION       JsprofFailure = 5
-	JsprofFailureFAILURE_FUNCTION_DATA  JsprofFailure = 6
-	JsprofFailureFAILURE_UNKNOWN_LAYOUT JsprofFailure = 7
-	JsprofFailureFAILURE_NAME           JsprofFailure = 8
-	JsprofFailureFAILURE_SCRIPT         JsprofFailure = 9
-	JsprofFailureFAILURE_SCRIPT_ID      JsprofFailure = 10
-	JsprofFailureFAILURE_CODE           JsprofFailure = 11
-	JsprofFailureFAILURE_REGEXP         JsprofFailure = 12
-	JsprofFailureFAILURE_WASM           JsprofFailure = 13
-	JsprofFailureFAILURE_TOO_DEEP       JsprofFailure = 14
-	JsprofFailureFAILURES               JsprofFailure = 15
-)
-
-type JsprofFrameKind uint32
-
-const (
-	JsprofFrameKindFRAME_NATIVE JsprofFrameKind = 0
-	JsprofFrameKindFRAME_JS     JsprofFrameKind = 1
-	JsprofFrameKindFRAME_TYPED  JsprofFrameKind = 2
-	JsprofFrameKindFRAME_CODE   JsprofFrameKind = 3
-	JsprofFrameKindFRAME_LOST   JsprofFrameKind = 4
-	JsprofFrameKindFRAME_GAP    JsprofFrameKind = 5
-	JsprofFrameKindFRAME_TEXT   JsprofFrameKind = 6
-	JsprofFrameKindFRAME_DATA   JsprofFrameKind = 7
-	JsprofFrameKindFRAME_KERNEL JsprofFrameKind = 15
-)
-
-type JsprofLayout struct {
-	_                   structs.HostLayout
-	GcCount             uint32
-	GcState             uint32
-	VmState             uint32
-	C_entryFp           uint32
-	DispatchTable       uint32
-	FirstJsFunction     uint16
-	LastJsFunction      uint16
-	SharedFunctionInfo  uint16
-	ScopeInfo           uint16
-	Script              uint16
-	Code                uint16
-	BytecodeArray       uint16
-	FirstNonstring      uint16
-	DebugInfo           uint16
-	DebugInfoScript     uint16
-	MapInstanceType     uint16
-	MapInstanceSize     uint16
-	MapInobject         uint16
-	MapBitField3        uint16
-	MapDescriptors      uint16
-	DescriptorsHeader   uint16
-	MapPrototype        uint16
-	MapConstructor      uint16
-	Oddball             uint16
-	HeapNumber          uint16
-	FunctionShared      uint16
-	FunctionCode        uint16
-	FunctionProperties  uint16
-	SharedName          uint16
-	SharedScript        uint16
-	SharedFlags         uint16
-	ScriptName          uint16
-	ScriptId            uint16
-	ScriptSourceUrl     uint16
-	ScriptType          uint16
-	ScriptSource        uint16
-	ScriptLineOffset    uint16
-	ScriptColumnOffset  uint16
-	ScopeFirst          uint16
-	ScopeMaxInlined     uint16
-	ScopePositions      uint16
-	ScopePositionsOf    uint16
-	CodeStart           uint16
-	CodeSize            uint16
-	CodeFlags           uint16
-	WasmInstance        uint16
-	WasmModule          uint16
-	WasmScript          uint16
-	WasmModuleObject    uint16
-	Regexp              uint16
-	RegexpSource        uint16
-	FpContext           int16
-	FpFunction          int16
-	FpBytecodeArray     int16
-	FpBytecodeOffset    int16
-	BuiltinExitFunction int16
-	RegexpArgument      int16
-	DictionaryBit       uint8
-	DescriptorShift     uint8
-	DetailsLocation     uint8
-	DetailsIndex        uint8
-	ScopeFlagsSmi       uint8
-	ScopeModule         uint8
-	ScopeReceiver       uint8
-	CodeStartPointer    uint8
-	CodeKindMask        uint8
-	KindBaseline        uint8
-	KindMaglev          uint8
-	KindTurbofan        uint8
-	DispatchHandle      uint8
-	FrameBuiltinExit    uint8
-	KindMembers         uint8
-	KindStatic          uint8
-	FrameWasm           uint8
-	FrameRegexp         uint8
-	ExternalData        uint8
-	Pad                 uint8
-}
-
-type JsprofName struct {
-	_       structs.HostLayout
-	Event   uint32
-	Flags   uint32
-	Owner   uint64
-	Id      uint64
-	Script  int32
-	Start   int32
-	Length  uint32
-	Units   uint32
-	Address uint64
-	Text    [2048]uint8
-}
-
-type JsprofNameFlag uint32
-
-const (
-	JsprofNameFlagNAME_TRUNCATED JsprofNameFlag = 1
-	JsprofNameFlagNAME_INFERRED  JsprofNameFlag = 2
-	JsprofNameFlagNAME_PARTIAL   JsprofNameFlag = 4
-	JsprofNameFlagNAME_MEMBERS   JsprofNameFlag = 8
-	JsprofNameFlagNAME_STATIC    JsprofNameFlag = 16
-	JsprofNameFlagNAME_WASM      JsprofNameFlag = 32
-	JsprofNameFlagNAME_REGEXP    JsprofNameFlag = 64
-	JsprofNameFlagNAME_ONE_BYTE  JsprofNameFlag = 128
-)
-
-type JsprofProcess struct {
-	_            structs.HostLayout
-	DispatchBase uint64
-	TlsIsolate   int64
-	TlsModule    uint64
-	Generation   uint32
-	HasV8        uint32
-	RangeCount   uint32
-	Serial       uint32
-	Layout       JsprofLayout
-	Ranges       [256]JsprofRange
-}
-
-type JsprofRange struct {
-	_        structs.HostLayout
-	Start    uint64
-	End      uint64
-	Bias     uint64
-	Rows     uint32
-	RowCount uint32
-}
-
-type JsprofScriptKey struct {
-	_      structs.HostLayout
-	Owner  uint64
-	Script int64
-}
-
-type JsprofStack struct {
-	_           structs.HostLayout
-	Event       uint32
-	Flags       uint32
-	Ids         uint64
-	Owner       uint64
-	Hash        uint64
-	Count       uint32
-	KernelCount uint32
-	Comm        [16]uint8
-	Frames      [256]uint64
-}
-
-type JsprofStackFlag uint32
-
-const (
-	JsprofStackFlagSTACK_TRUNCATED JsprofStackFlag = 1
-	JsprofStackFlagSTACK_BROKEN    JsprofStackFlag = 2
-	JsprofStackFlagSTACK_NEW_CODE  JsprofStackFlag = 4
-	JsprofStackFlagSTACK_ADDON     JsprofStackFlag = 8
-)
-
 type JsprofStackKey struct {
 	_    structs.HostLayout
 	Ids  uint64
 	Hash uint64
 }
 
-type JsprofTier uint32
-
-const (
-	JsprofTierTIER_NONE        JsprofTier = 0
-	JsprofTierTIER_INTERPRETED JsprofTier = 1
-	JsprofTierTIER_BASELINE    JsprofTier = 2
-	JsprofTierTIER_MAGLEV      JsprofTier = 3
-	JsprofTierTIER_TURBOFAN    JsprofTier = 4
-	JsprofTierTIER_OPTIMIZED   JsprofTier = 5
-)
-
-type JsprofUnwindBase uint32
-
-const (
-	JsprofUnwindBaseUNWIND_UNKNOWN JsprofUnwindBase = 0
-	JsprofUnwindBaseUNWIND_SP      JsprofUnwindBase = 1
-	JsprofUnwindBaseUNWIND_FP      JsprofUnwindBase = 2
-	JsprofUnwindBaseUNWIND_SIGNAL  JsprofUnwindBase = 3
-	JsprofUnwindBaseUNWIND_END     JsprofUnwindBase = 4
-)
-
-type JsprofUnwindRow struct {
-	_        structs.HostLayout
-	Start    uint32
-	Distance uint16
-	Fp       uint8
-	Base     uint8
-}
-
-type JsprofWasm struct {
-	_      structs.HostLayout
-	Event  uint32
-	Script int32
-	Owner  uint64
-	Pc     uint64
-}
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	JsprofMapCounts           = "counts"
-	JsprofMapEvents           = "events"
-	JsprofMapFailures         = "failures"
-	JsprofMapFunctions        = "functions"
-	JsprofMapInstances        = "instances"
-	JsprofMapInterrupted      = "interrupted"
-	JsprofMapNames            = "names"
-	JsprofMapProcesses        = "processes"
-	JsprofMapScripts          = "scripts"
-	JsprofMapThreads          = "threads"
-	JsprofMapUnwindRows       = "unwind_rows"
-	JsprofMapWalks            = "walks"
-	JsprofProgOnExec          = "on_exec"
-	JsprofProgOnSample        = "on_sample"
-	JsprofVarCodeUnused       = "code_unused"
-	JsprofVarDescribed        = "described"
-	JsprofVarEventKindUnused  = "event_kind_unused"
-	JsprofVarExecUnused       = "exec_unused"
-	JsprofVarExecs            = "execs"
-	JsprofVarFailureUnused    = "failure_unused"
-	JsprofVarFrameKindUnused  = "frame_kind_unused"
-	JsprofVarLost             = "lost"
-	JsprofVarLostEvents       = "lost_events"
-	JsprofVarMaxElapsed       = "max_elapsed"
-	JsprofVarNameFlagUnused   = "name_flag_unused"
-	JsprofVarPidNamespace     = "pid_namespace"
-	JsprofVarSampled          = "sampled"
-	JsprofVarSamples          = "samples"
-	JsprofVarStackFlagUnused  = "stack_flag_unused"
-	JsprofVarTierUnused       = "tier_unused"
-	JsprofVarTruncated        = "truncated"
-	JsprofVarUnwindBaseUnused = "unwind_base_unused"
-	JsprofVarWasmUnused       = "wasm_unused"
-	JsprofVarWithKernel       = "with_kernel"
+	JsprofMapCounts       = "counts"
+	JsprofMapEvents       = "events"
+	JsprofMapFailures     = "failures"
+	JsprofMapFunctions    = "functions"
+	JsprofMapInstances    = "instances"
+	JsprofMapInterrupted  = "interrupted"
+	JsprofMapNames        = "names"
+	JsprofMapProcesses    = "processes"
+	JsprofMapScripts      = "scripts"
+	JsprofMapThreads      = "threads"
+	JsprofMapUnwindRows   = "unwind_rows"
+	JsprofMapWalks        = "walks"
+	JsprofProgOnExec      = "on_exec"
+	JsprofProgOnSample    = "on_sample"
+	JsprofVarDescribed    = "described"
+	JsprofVarExecs        = "execs"
+	JsprofVarLost         = "lost"
+	JsprofVarLostEvents   = "lost_events"
+	JsprofVarMaxElapsed   = "max_elapsed"
+	JsprofVarPidNamespace = "pid_namespace"
+	JsprofVarSampled      = "sampled"
+	JsprofVarSamples      = "samples"
+	JsprofVarTruncated    = "truncated"
+	JsprofVarWithKernel   = "with_kernel"
 )
 
 // LoadJsprof returns the embedded CollectionSpec for Jsprof.
@@ -387,26 +117,16 @@ type JsprofMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofVariableSpecs struct {
-	CodeUnused       *ebpf.VariableSpec `ebpf:"code_unused"`
-	Described        *ebpf.VariableSpec `ebpf:"described"`
-	EventKindUnused  *ebpf.VariableSpec `ebpf:"event_kind_unused"`
-	ExecUnused       *ebpf.VariableSpec `ebpf:"exec_unused"`
-	Execs            *ebpf.VariableSpec `ebpf:"execs"`
-	FailureUnused    *ebpf.VariableSpec `ebpf:"failure_unused"`
-	FrameKindUnused  *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
-	Lost             *ebpf.VariableSpec `ebpf:"lost"`
-	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
-	MaxElapsed       *ebpf.VariableSpec `ebpf:"max_elapsed"`
-	NameFlagUnused   *ebpf.VariableSpec `ebpf:"name_flag_unused"`
-	PidNamespace     *ebpf.VariableSpec `ebpf:"pid_namespace"`
-	Sampled          *ebpf.VariableSpec `ebpf:"sampled"`
-	Samples          *ebpf.VariableSpec `ebpf:"samples"`
-	StackFlagUnused  *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
-	TierUnused       *ebpf.VariableSpec `ebpf:"tier_unused"`
-	Truncated        *ebpf.VariableSpec `ebpf:"truncated"`
-	UnwindBaseUnused *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
-	WasmUnused       *ebpf.VariableSpec `ebpf:"wasm_unused"`
-	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
+	Described    *ebpf.VariableSpec `ebpf:"described"`
+	Execs        *ebpf.VariableSpec `ebpf:"execs"`
+	Lost         *ebpf.VariableSpec `ebpf:"lost"`
+	LostEvents   *ebpf.VariableSpec `ebpf:"lost_events"`
+	MaxElapsed   *ebpf.VariableSpec `ebpf:"max_elapsed"`
+	PidNamespace *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Sampled      *ebpf.VariableSpec `ebpf:"sampled"`
+	Samples      *ebpf.VariableSpec `ebpf:"samples"`
+	Truncated    *ebpf.VariableSpec `ebpf:"truncated"`
+	WithKernel   *ebpf.VariableSpec `ebpf:"with_kernel"`
 }
 
 // JsprofObjects contains all objects after they have been loaded into the kernel.
@@ -464,26 +184,16 @@ func (m *JsprofMaps) Close() error {
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofVariables struct {
-	CodeUnused       *ebpf.Variable `ebpf:"code_unused"`
-	Described        *ebpf.Variable `ebpf:"described"`
-	EventKindUnused  *ebpf.Variable `ebpf:"event_kind_unused"`
-	ExecUnused       *ebpf.Variable `ebpf:"exec_unused"`
-	Execs            *ebpf.Variable `ebpf:"execs"`
-	FailureUnused    *ebpf.Variable `ebpf:"failure_unused"`
-	FrameKindUnused  *ebpf.Variable `ebpf:"frame_kind_unused"`
-	Lost             *ebpf.Variable `ebpf:"lost"`
-	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
-	MaxElapsed       *ebpf.Variable `ebpf:"max_elapsed"`
-	NameFlagUnused   *ebpf.Variable `ebpf:"name_flag_unused"`
-	PidNamespace     *ebpf.Variable `ebpf:"pid_namespace"`
-	Sampled          *ebpf.Variable `ebpf:"sampled"`
-	Samples          *ebpf.Variable `ebpf:"samples"`
-	StackFlagUnused  *ebpf.Variable `ebpf:"stack_flag_unused"`
-	TierUnused       *ebpf.Variable `ebpf:"tier_unused"`
-	Truncated        *ebpf.Variable `ebpf:"truncated"`
-	UnwindBaseUnused *ebpf.Variable `ebpf:"unwind_base_unused"`
-	WasmUnused       *ebpf.Variable `ebpf:"wasm_unused"`
-	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
+	Described    *ebpf.Variable `ebpf:"described"`
+	Execs        *ebpf.Variable `ebpf:"execs"`
+	Lost         *ebpf.Variable `ebpf:"lost"`
+	LostEvents   *ebpf.Variable `ebpf:"lost_events"`
+	MaxElapsed   *ebpf.Variable `ebpf:"max_elapsed"`
+	PidNamespace *ebpf.Variable `ebpf:"pid_namespace"`
+	Sampled      *ebpf.Variable `ebpf:"sampled"`
+	Samples      *ebpf.Variable `ebpf:"samples"`
+	Truncated    *ebpf.Variable `ebpf:"truncated"`
+	WithKernel   *ebpf.Variable `ebpf:"with_kernel"`
 }
 
 // JsprofPrograms contains all programs after they have been loaded into the kernel.

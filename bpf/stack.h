@@ -172,7 +172,7 @@ static __always_inline void push_typed(struct walk *w, u64 type)
 			return;
 		count_failure(FAILURE_REGEXP);
 	}
-	push(w, frame_of(FRAME_TYPED, type << 52 | (w->pc & PC_MASK)));
+	push(w, frame_of(FRAME_TYPED, type << FRAME_PC_BITS | (w->pc & PC_MASK)));
 	if (type == l->frame_wasm)
 		note_wasm(w, word(w, w->fp + l->fp_function));
 	if (type != l->frame_builtin_exit || !l->builtin_exit_function)
@@ -358,8 +358,8 @@ __noinline int run(struct walk *w)
 		if (frame & KNOWN_BUILTIN)
 			frame &= ID_MASK;
 		else if (code == CODE_BUILTIN)
-			frame = (frame & ID_MASK) | (u64)builtin_tier(w, fp) << 56;
-		frame |= (u64)FRAME_JS << 60;
+			frame = (frame & ID_MASK) | (u64)builtin_tier(w, fp) << FRAME_ID_BITS;
+		frame |= (u64)FRAME_JS << FRAME_KIND_SHIFT;
 		mask_index(count, MAX_FRAMES - 1);
 		w->stack.frames[count++] = frame;
 		hash = mix(hash, frame);

@@ -81,6 +81,14 @@ type StoponHit struct {
 	Match         StoponMatch
 }
 
+type StoponHitLimit uint32
+
+const (
+	StoponHitLimitMAX_SYSCALLS   StoponHitLimit = 512
+	StoponHitLimitMAX_CONDITIONS StoponHitLimit = 8
+	StoponHitLimitMAX_ERRNOS     StoponHitLimit = 16
+)
+
 type StoponMatch struct {
 	_      structs.HostLayout
 	Length uint32
@@ -186,7 +194,6 @@ const (
 	StoponProgOnTick          = "on_tick"
 	StoponProgOnUncaught      = "on_uncaught"
 	StoponVarCallFlagUnused   = "call_flag_unused"
-	StoponVarCodeUnused       = "code_unused"
 	StoponVarComparisonUnused = "comparison_unused"
 	StoponVarConditionCount   = "condition_count"
 	StoponVarConditionUnused  = "condition_unused"
@@ -196,12 +203,9 @@ const (
 	StoponVarDescribed        = "described"
 	StoponVarErrnoCount       = "errno_count"
 	StoponVarErrnos           = "errnos"
-	StoponVarEventKindUnused  = "event_kind_unused"
-	StoponVarExecUnused       = "exec_unused"
 	StoponVarExecs            = "execs"
 	StoponVarExitCode         = "exit_code"
-	StoponVarFailureUnused    = "failure_unused"
-	StoponVarFrameKindUnused  = "frame_kind_unused"
+	StoponVarHitLimitUnused   = "hit_limit_unused"
 	StoponVarHitUnused        = "hit_unused"
 	StoponVarInterval         = "interval"
 	StoponVarJavascript       = "javascript"
@@ -211,7 +215,6 @@ const (
 	StoponVarLostEvents       = "lost_events"
 	StoponVarMatches          = "matches"
 	StoponVarMissed           = "missed"
-	StoponVarNameFlagUnused   = "name_flag_unused"
 	StoponVarNth              = "nth"
 	StoponVarOperandUnused    = "operand_unused"
 	StoponVarOwner            = "owner"
@@ -224,17 +227,13 @@ const (
 	StoponVarSent             = "sent"
 	StoponVarSignals          = "signals"
 	StoponVarSlower           = "slower"
-	StoponVarStackFlagUnused  = "stack_flag_unused"
 	StoponVarStall            = "stall"
 	StoponVarSyscallUnused    = "syscall_unused"
 	StoponVarSyscalls         = "syscalls"
 	StoponVarThrownClass      = "thrown_class"
 	StoponVarThrownKindUnused = "thrown_kind_unused"
-	StoponVarTierUnused       = "tier_unused"
 	StoponVarTriggerUnused    = "trigger_unused"
 	StoponVarUnsearched       = "unsearched"
-	StoponVarUnwindBaseUnused = "unwind_base_unused"
-	StoponVarWasmUnused       = "wasm_unused"
 	StoponVarWithKernel       = "with_kernel"
 	StoponVarWithUncaught     = "with_uncaught"
 )
@@ -325,7 +324,6 @@ type StoponMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponVariableSpecs struct {
 	CallFlagUnused   *ebpf.VariableSpec `ebpf:"call_flag_unused"`
-	CodeUnused       *ebpf.VariableSpec `ebpf:"code_unused"`
 	ComparisonUnused *ebpf.VariableSpec `ebpf:"comparison_unused"`
 	ConditionCount   *ebpf.VariableSpec `ebpf:"condition_count"`
 	ConditionUnused  *ebpf.VariableSpec `ebpf:"condition_unused"`
@@ -335,12 +333,9 @@ type StoponVariableSpecs struct {
 	Described        *ebpf.VariableSpec `ebpf:"described"`
 	ErrnoCount       *ebpf.VariableSpec `ebpf:"errno_count"`
 	Errnos           *ebpf.VariableSpec `ebpf:"errnos"`
-	EventKindUnused  *ebpf.VariableSpec `ebpf:"event_kind_unused"`
-	ExecUnused       *ebpf.VariableSpec `ebpf:"exec_unused"`
 	Execs            *ebpf.VariableSpec `ebpf:"execs"`
 	ExitCode         *ebpf.VariableSpec `ebpf:"exit_code"`
-	FailureUnused    *ebpf.VariableSpec `ebpf:"failure_unused"`
-	FrameKindUnused  *ebpf.VariableSpec `ebpf:"frame_kind_unused"`
+	HitLimitUnused   *ebpf.VariableSpec `ebpf:"hit_limit_unused"`
 	HitUnused        *ebpf.VariableSpec `ebpf:"hit_unused"`
 	Interval         *ebpf.VariableSpec `ebpf:"interval"`
 	Javascript       *ebpf.VariableSpec `ebpf:"javascript"`
@@ -350,7 +345,6 @@ type StoponVariableSpecs struct {
 	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
 	Matches          *ebpf.VariableSpec `ebpf:"matches"`
 	Missed           *ebpf.VariableSpec `ebpf:"missed"`
-	NameFlagUnused   *ebpf.VariableSpec `ebpf:"name_flag_unused"`
 	Nth              *ebpf.VariableSpec `ebpf:"nth"`
 	OperandUnused    *ebpf.VariableSpec `ebpf:"operand_unused"`
 	Owner            *ebpf.VariableSpec `ebpf:"owner"`
@@ -363,17 +357,13 @@ type StoponVariableSpecs struct {
 	Sent             *ebpf.VariableSpec `ebpf:"sent"`
 	Signals          *ebpf.VariableSpec `ebpf:"signals"`
 	Slower           *ebpf.VariableSpec `ebpf:"slower"`
-	StackFlagUnused  *ebpf.VariableSpec `ebpf:"stack_flag_unused"`
 	Stall            *ebpf.VariableSpec `ebpf:"stall"`
 	SyscallUnused    *ebpf.VariableSpec `ebpf:"syscall_unused"`
 	Syscalls         *ebpf.VariableSpec `ebpf:"syscalls"`
 	ThrownClass      *ebpf.VariableSpec `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
-	TierUnused       *ebpf.VariableSpec `ebpf:"tier_unused"`
 	TriggerUnused    *ebpf.VariableSpec `ebpf:"trigger_unused"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
-	UnwindBaseUnused *ebpf.VariableSpec `ebpf:"unwind_base_unused"`
-	WasmUnused       *ebpf.VariableSpec `ebpf:"wasm_unused"`
 	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithUncaught     *ebpf.VariableSpec `ebpf:"with_uncaught"`
 }
@@ -446,7 +436,6 @@ func (m *StoponMaps) Close() error {
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponVariables struct {
 	CallFlagUnused   *ebpf.Variable `ebpf:"call_flag_unused"`
-	CodeUnused       *ebpf.Variable `ebpf:"code_unused"`
 	ComparisonUnused *ebpf.Variable `ebpf:"comparison_unused"`
 	ConditionCount   *ebpf.Variable `ebpf:"condition_count"`
 	ConditionUnused  *ebpf.Variable `ebpf:"condition_unused"`
@@ -456,12 +445,9 @@ type StoponVariables struct {
 	Described        *ebpf.Variable `ebpf:"described"`
 	ErrnoCount       *ebpf.Variable `ebpf:"errno_count"`
 	Errnos           *ebpf.Variable `ebpf:"errnos"`
-	EventKindUnused  *ebpf.Variable `ebpf:"event_kind_unused"`
-	ExecUnused       *ebpf.Variable `ebpf:"exec_unused"`
 	Execs            *ebpf.Variable `ebpf:"execs"`
 	ExitCode         *ebpf.Variable `ebpf:"exit_code"`
-	FailureUnused    *ebpf.Variable `ebpf:"failure_unused"`
-	FrameKindUnused  *ebpf.Variable `ebpf:"frame_kind_unused"`
+	HitLimitUnused   *ebpf.Variable `ebpf:"hit_limit_unused"`
 	HitUnused        *ebpf.Variable `ebpf:"hit_unused"`
 	Interval         *ebpf.Variable `ebpf:"interval"`
 	Javascript       *ebpf.Variable `ebpf:"javascript"`
@@ -471,7 +457,6 @@ type StoponVariables struct {
 	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
 	Matches          *ebpf.Variable `ebpf:"matches"`
 	Missed           *ebpf.Variable `ebpf:"missed"`
-	NameFlagUnused   *ebpf.Variable `ebpf:"name_flag_unused"`
 	Nth              *ebpf.Variable `ebpf:"nth"`
 	OperandUnused    *ebpf.Variable `ebpf:"operand_unused"`
 	Owner            *ebpf.Variable `ebpf:"owner"`
@@ -484,17 +469,13 @@ type StoponVariables struct {
 	Sent             *ebpf.Variable `ebpf:"sent"`
 	Signals          *ebpf.Variable `ebpf:"signals"`
 	Slower           *ebpf.Variable `ebpf:"slower"`
-	StackFlagUnused  *ebpf.Variable `ebpf:"stack_flag_unused"`
 	Stall            *ebpf.Variable `ebpf:"stall"`
 	SyscallUnused    *ebpf.Variable `ebpf:"syscall_unused"`
 	Syscalls         *ebpf.Variable `ebpf:"syscalls"`
 	ThrownClass      *ebpf.Variable `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
-	TierUnused       *ebpf.Variable `ebpf:"tier_unused"`
 	TriggerUnused    *ebpf.Variable `ebpf:"trigger_unused"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
-	UnwindBaseUnused *ebpf.Variable `ebpf:"unwind_base_unused"`
-	WasmUnused       *ebpf.Variable `ebpf:"wasm_unused"`
 	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
 	WithUncaught     *ebpf.Variable `ebpf:"with_uncaught"`
 }

@@ -10,24 +10,12 @@
 
 #define MAX_ROWS (1 << 19) /* of all files: Debian's nodejs and its 25 libraries have half of it */
 
-/* Where the caller's frame begins: so far from a register. */
-enum unwind_base {
-	UNWIND_UNKNOWN, /* by a rule that rows cannot express */
-	UNWIND_SP,
-	UNWIND_FP,
-	UNWIND_SIGNAL, /* a signal's handler returns here: the kernel has saved the registers */
-	UNWIND_END,    /* a thread's first function, which has no caller */
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_ROWS);
 	__type(key, u32);
 	__type(value, struct unwind_row);
 } unwind_rows SEC(".maps");
-
-/* Keeps types that no map names in the object, for Go's bindings. */
-const enum unwind_base *unwind_base_unused __attribute__((unused));
 
 /* Whether the current code is of a file with rows. */
 #define has_rows(w) ((w)->code == CODE_NATIVE && (w)->recent[CODE_NATIVE].row_count)

@@ -14,95 +14,15 @@
 #include "regs.h"
 #include "target.h"
 
-#define MAX_FRAMES 256             /* of one stack; a power of two */
 #define MAX_KERNEL_FRAMES 64       /* of these at most */
 #define WINDOW_WORDS 512           /* of the stack at a time: 4 KiB */
 #define MAX_FRAME_BYTES (16 << 20) /* between two frames; threads' stacks are smaller */
-#define TEXT_BYTES 1024            /* of a script's name; a power of two */
 #define NAME_BYTES 512             /* of a function's name */
 #define SOURCE_BYTES 128           /* of how a function's source begins */
 #define MAX_DESCRIPTORS 6          /* of a function's properties */
 #define MAX_PIECES 16              /* of a concatenated string at once */
 #define MAX_TYPES 32               /* maps whose type is remembered; a power of two */
 #define HEAD_BYTES 96              /* of a string or ScopeInfo, read at once */
-
-/* A frame is one word: its kind in the top four bits, then what identifies it. */
-enum frame_kind {
-	FRAME_NATIVE, /* pc: 52 bits, RETURN_ADDRESS */
-	FRAME_JS,     /* tier: 4 bits, function id: 56 bits */
-	FRAME_TYPED,  /* V8's frame type: 8 bits, pc: 52 bits */
-	FRAME_CODE,   /* pc in V8's code without a frame of its own, or with an unidentified one */
-	FRAME_LOST,   /* pc in V8's code whose function could not be read */
-	FRAME_GAP,    /* frames are missing here */
-	FRAME_TEXT,   /* no code but a name: function id of 56 bits */
-	FRAME_DATA,   /* no code but an object's vtable: its address */
-	FRAME_KERNEL = 15, /* pc: kernel addresses begin with ones */
-};
-
-enum tier {
-	TIER_NONE,
-	TIER_INTERPRETED,
-	TIER_BASELINE,
-	TIER_MAGLEV,
-	TIER_TURBOFAN,
-	TIER_OPTIMIZED
-};
-
-enum event_kind {
-	EVENT_STACK,
-	EVENT_FUNCTION,
-	EVENT_SCRIPT,
-	EVENT_EXEC,
-	EVENT_HIT,
-	EVENT_WASM,
-	EVENT_TEXT
-};
-
-enum stack_flag {
-	STACK_TRUNCATED = 1, /* deeper than MAX_FRAMES */
-	STACK_BROKEN = 2,    /* the chain of frame pointers ended where no thread begins */
-	STACK_NEW_CODE = 4,  /* has code that user space has not described */
-	STACK_ADDON = 8,     /* has an add-on's code, or code that may be an add-on's */
-};
-
-/* One stack, leaf first: kernel frames, then user frames. */
-struct stack {
-	u32 event; /* EVENT_STACK */
-	u32 flags;
-	u64 ids;   /* tgid, tid */
-	u64 owner; /* process generation, tid: whose names the frames have */
-	u64 hash;  /* of the frames: two stacks of one thread are the same if it is */
-	u32 count;
-	u32 kernel_count;
-	u8 comm[COMM_BYTES];
-	u64 frames[MAX_FRAMES];
-};
-
-enum name_flag {
-	NAME_TRUNCATED = 1, /* longer than its bound */
-	NAME_INFERRED = 2,  /* V8's guess from the source: "Foo.bar" of Foo.bar = function () {} */
-	NAME_PARTIAL = 4,   /* a piece of it could not be read */
-	NAME_MEMBERS = 8,   /* no text: initializes a class's fields */
-	NAME_STATIC = 16,   /* no text: initializes a class's static fields */
-	NAME_WASM = 32,     /* script: a WebAssembly module's */
-	NAME_REGEXP =
-	    64, /* no function but a regular expression: its source, and its flags in start */
-	NAME_ONE_BYTE = 128, /* text: the characters at address are bytes, not UTF-16 units */
-};
-
-/* What is known about one function or script: sent once per content. */
-struct name {
-	u32 event; /* EVENT_FUNCTION, EVENT_SCRIPT or EVENT_TEXT: how a function's source begins */
-	u32 flags;
-	u64 owner;   /* process generation, tid: an isolate is of one thread */
-	u64 id;      /* function, text: its identity in frames; script: the address of its object */
-	s32 script;  /* V8's number of the script, unique in its isolate; 0: a builtin's */
-	s32 start;   /* function, text: UTF-16 units from the script's start; -1: not known */
-	u32 length;  /* of text */
-	u32 units;   /* text: of the script's source, in UTF-16 units */
-	u64 address; /* text: of the script's source, where V8 does not own it; 0: not known */
-	u8 text[2 * TEXT_BYTES]; /* UTF-8; the second half is room for the verifier's doubts */
-};
 
 struct piece {
 	u64 string;
@@ -118,14 +38,6 @@ struct thread {
 
 struct descriptor {
 	u64 key, details, value;
-};
-
-/* How to unwind code from this address up to the next row's (bpf/tables.h). */
-struct unwind_row {
-	u32 start;    /* address in the file */
-	u16 distance; /* words from the register to where the caller's frame begins */
-	u8 fp; /* words below that: where the caller's frame pointer is saved; 0: in the register */
-	u8 base; /* enum unwind_base */
 };
 
 /* Fields used together are adjacent, because a sample finds the CPU caches cold. */
@@ -186,14 +98,6 @@ struct walk {
 	struct name name;
 };
 
-/* Keeps types that no map names in the object, for Go's bindings. */
-const enum frame_kind *frame_kind_unused __attribute__((unused));
-const enum event_kind *event_kind_unused __attribute__((unused));
-const enum stack_flag *stack_flag_unused __attribute__((unused));
-const enum name_flag *name_flag_unused __attribute__((unused));
-const enum code *code_unused __attribute__((unused));
-const enum tier *tier_unused __attribute__((unused));
-
 static __always_inline u64 mix(u64 hash, u64 word)
 {
 	word *= 0x87c37b91114253d5ull; /* the constants of MurmurHash3, x64, 128 bit */
@@ -228,9 +132,10 @@ static __always_inline bool push(struct walk *w, u64 frame)
 	return true;
 }
 
-#define frame_of(kind, rest) ((u64)(kind) << 60 | (rest))
-#define PC_MASK ((1ull << 52) - 1)
-#define RETURN_ADDRESS (1ull << 52) /* pc follows a call: the function is that of the call */
+#define frame_of(kind, rest) ((u64)(kind) << FRAME_KIND_SHIFT | (rest))
+#define PC_MASK ((1ull << FRAME_PC_BITS) - 1)
+#define RETURN_ADDRESS \
+	(1ull << FRAME_PC_BITS) /* pc follows a call: the function is that of the call */
 
 static __always_inline bool read_user(void *to, u32 bytes, u64 from)
 {

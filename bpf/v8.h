@@ -30,7 +30,7 @@ struct known {
 };
 
 #define KNOWN_BUILTIN (1ull << 60)
-#define ID_MASK ((1ull << 56) - 1)
+#define ID_MASK ((1ull << FRAME_ID_BITS) - 1)
 
 /* Each CPU's own: no lock is taken, and a look-up costs as little as the reads. A function may be
  * in two places.
@@ -116,7 +116,7 @@ static __always_inline void remember(struct walk *w)
 		known = other;
 	known->function = w->function;
 	known->epoch = w->settled ? w->epoch : 0;
-	known->named = w->id | (u64)w->tier << 56 | (w->is_builtin ? KNOWN_BUILTIN : 0);
+	known->named = w->id | (u64)w->tier << FRAME_ID_BITS | (w->is_builtin ? KNOWN_BUILTIN : 0);
 	known->code_start = w->code_start;
 	known->code_size = w->code_size;
 	known->stray = w->stray;
@@ -215,7 +215,7 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 	return TIER_OPTIMIZED;
 }
 
-#define push_function(w, tier) push(w, frame_of(FRAME_JS, (u64)(tier) << 56 | (w)->id))
+#define push_function(w, tier) push(w, frame_of(FRAME_JS, (u64)(tier) << FRAME_ID_BITS | (w)->id))
 
 /* Reads the thread's isolate as its thread-local variable has it. A library's variables are in a
  * block of their own, which the thread's vector has the address of (glibc: two words for each

@@ -11,17 +11,6 @@
 #define MAX_INSTANCES 4096
 #define MODULE_OBJECT_BYTES 64
 
-/* Code at pc belongs to the script: sent once per thread, instance and epoch. */
-struct wasm {
-	u32 event; /* EVENT_WASM */
-	s32 script;
-	u64 owner;
-	u64 pc;
-};
-
-/* Keeps types that no map names in the object, for Go's bindings. */
-const struct wasm *wasm_unused __attribute__((unused));
-
 struct instance_key {
 	u64 owner;
 	u64 instance;

@@ -97,12 +97,12 @@ type Condition struct {
 	Comparison
 }
 
-// Limits of what the kernel half inspects (bpf/stopon.bpf.c, bpf/match.h).
+// Limits of what the kernel half inspects.
 const (
-	maxConditions = 8
-	maxErrnos     = 16
-	maxPattern    = 127 // bytes
-	maxSyscalls   = 512
+	maxConditions = int(bpf.StoponHitLimitMAX_CONDITIONS)
+	maxErrnos     = int(bpf.StoponHitLimitMAX_ERRNOS)
+	maxSyscalls   = int(bpf.StoponHitLimitMAX_SYSCALLS)
+	maxPattern    = len(bpf.StoponPattern{}.Text) - 1 // bytes
 )
 
 const defaultMaxStop = 10 * time.Second

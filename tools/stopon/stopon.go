@@ -107,7 +107,7 @@ func openIn(functions []string, o Options) (*session, error) {
 	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(),
 		Stack:  s.takeStack,
-		Events: map[bpf.JsprofEventKind]func([]byte){bpf.JsprofEventKindEVENT_HIT: s.takeHit},
+		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.takeHit},
 		Added:  s.attach, Ended: s.end,
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // record is what the kernel sends for a function or script with that text.
-func record(n bpf.JsprofName, text string) []byte {
+func record(n bpf.TraceName, text string) []byte {
 	n.Length = uint32(copy(n.Text[:], text))
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&n)), unsafe.Sizeof(n))...)
 }
@@ -36,12 +36,12 @@ func TestEndlessFunctionsAreBounded(t *testing.T) {
 	before := heapInUse()
 	for i := range maxFunctions + beyond {
 		script := int32(i + 1)
-		table.Script(record(bpf.JsprofName{Script: script}, fmt.Sprintf("/srv/%d.js", i)))
-		table.Function(record(bpf.JsprofName{Id: uint64(i), Script: script}, name))
+		table.Script(record(bpf.TraceName{Script: script}, fmt.Sprintf("/srv/%d.js", i)))
+		table.Function(record(bpf.TraceName{Id: uint64(i), Script: script}, name))
 	}
 	for i := range 100 { // those that are known may come again
-		table.Function(record(bpf.JsprofName{Id: uint64(i)}, name))
-		table.Script(record(bpf.JsprofName{Script: int32(i + 1)}, "/srv/again.js"))
+		table.Function(record(bpf.TraceName{Id: uint64(i)}, name))
+		table.Script(record(bpf.TraceName{Script: int32(i + 1)}, "/srv/again.js"))
 	}
 	if got, limit := heapInUse()-before, uint64(200<<20); got > limit {
 		t.Errorf("heap grew by %d bytes, want %d at most", got, limit)
@@ -63,8 +63,8 @@ func TestEndlessFunctionsAreBounded(t *testing.T) {
 
 func TestFewFunctionsAreAllKept(t *testing.T) {
 	table := NewTable(Maps{})
-	table.Script(record(bpf.JsprofName{Script: 1}, "/srv/a.js"))
-	table.Function(record(bpf.JsprofName{Id: 1, Script: 1}, "f"))
+	table.Script(record(bpf.TraceName{Script: 1}, "/srv/a.js"))
+	table.Function(record(bpf.TraceName{Id: 1, Script: 1}, "f"))
 	table.ReportDropped()
 	if err := errors.Join(table.Troubles()...); err != nil {
 		t.Errorf("trouble = %v, want none", err)

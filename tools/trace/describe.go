@@ -219,7 +219,7 @@ func (t *Table) describe(p *target) error {
 		p.exe = exe
 	}
 	p.described = time.Now()
-	d := bpf.JsprofProcess{Generation: p.generation, Serial: t.serial()}
+	d := bpf.TraceProcess{Generation: p.generation, Serial: t.serial()}
 	for _, m := range code {
 		if m.binary != nil && m.binary.v8 != nil {
 			p.binary = m.binary
@@ -227,7 +227,7 @@ func (t *Table) describe(p *target) error {
 		}
 	}
 	if p.binary != nil {
-		p.err = d8(&d, p)
+		p.err = describeV8(&d, p)
 	}
 	ranges := p.ranges(all)
 	if len(ranges) > len(d.Ranges) {
@@ -257,8 +257,8 @@ func (t *Table) serial() uint32 {
 	return t.described
 }
 
-// d8 fills in what the kernel needs to know about the V8 in p.
-func d8(d *bpf.JsprofProcess, p *target) error {
+// describeV8 fills in what the kernel needs to know about the V8 in p.
+func describeV8(d *bpf.TraceProcess, p *target) error {
 	b := p.binary.v8
 	if err := b.CheckBuiltins(p.process, p.bias()); err != nil {
 		return fmt.Errorf("find V8's builtins: %w", err)
@@ -280,45 +280,10 @@ func d8(d *bpf.JsprofProcess, p *target) error {
 	return nil
 }
 
-// layout converts l to the kernel's struct layout.
-func layout(l *v8.Layout) bpf.JsprofLayout {
-	return bpf.JsprofLayout{
-		GcCount: l.GCCount, GcState: l.GCState, VmState: l.VMState, C_entryFp: l.CEntryFP, DispatchTable: l.DispatchTable,
-		FirstJsFunction: l.FirstJSFunction, LastJsFunction: l.LastJSFunction,
-		SharedFunctionInfo: l.SharedFunctionInfo, ScopeInfo: l.ScopeInfo, Script: l.Script, Code: l.Code,
-		BytecodeArray: l.BytecodeArray, FirstNonstring: l.FirstNonstring,
-		DebugInfo: l.DebugInfo, DebugInfoScript: l.DebugInfoScript,
-		MapInstanceType: l.MapInstanceType, MapInstanceSize: l.MapInstanceSize, MapInobject: l.MapInobject,
-		MapBitField3: l.MapBitField3, MapDescriptors: l.MapDescriptors, DescriptorsHeader: l.DescriptorsHeader,
-		MapPrototype: l.MapPrototype, MapConstructor: l.MapConstructor, Oddball: l.Oddball, HeapNumber: l.HeapNumber,
-		FunctionShared: l.FunctionShared, FunctionCode: l.FunctionCode, FunctionProperties: l.FunctionProperties,
-		SharedName: l.SharedName, SharedScript: l.SharedScript, SharedFlags: l.SharedFlags,
-		ScriptName: l.ScriptName, ScriptId: l.ScriptID, ScriptSourceUrl: l.ScriptSourceURL, ScriptType: l.ScriptType,
-		ScriptSource: l.ScriptSource, ScriptLineOffset: l.ScriptLineOffset, ScriptColumnOffset: l.ScriptColumnOffset,
-		ExternalData: uint8(l.ExternalData),
-		ScopeFirst:   l.ScopeFirst, ScopeMaxInlined: l.ScopeMaxInlined,
-		ScopePositions: l.ScopePositions, ScopePositionsOf: l.ScopePositionsOf,
-		CodeStart: l.CodeStart, CodeSize: l.CodeSize, CodeFlags: l.CodeFlags,
-		FpContext: l.FPContext, FpFunction: l.FPFunction,
-		FpBytecodeArray: l.FPBytecodeArray, FpBytecodeOffset: l.FPBytecodeOffset,
-		BuiltinExitFunction: l.BuiltinExitFunction,
-		DictionaryBit:       l.DictionaryBit, DescriptorShift: l.DescriptorShift,
-		DetailsLocation: l.DetailsLocation, DetailsIndex: l.DetailsIndex,
-		ScopeFlagsSmi: l.ScopeFlagsSmi, ScopeModule: l.ScopeModule, ScopeReceiver: l.ScopeReceiver,
-		CodeStartPointer: l.CodeStartPointer, CodeKindMask: l.CodeKindMask,
-		KindBaseline: l.KindBaseline, KindMaglev: l.KindMaglev, KindTurbofan: l.KindTurbofan,
-		DispatchHandle: l.DispatchHandle, FrameBuiltinExit: l.FrameBuiltinExit,
-		KindMembers: l.KindMembers, KindStatic: l.KindStatic,
-		FrameWasm: l.FrameWasm, WasmModuleObject: l.WasmModuleObject,
-		WasmInstance: l.WasmInstance, WasmModule: l.WasmModule, WasmScript: l.WasmScript,
-		Regexp: l.RegExp, RegexpSource: l.RegExpSource, RegexpArgument: l.RegExpArgument, FrameRegexp: l.FrameRegExp,
-	}
-}
-
-// The low bits of a range's end hold its kind (bpf/target.h).
+// The low bits of a range's end hold its kind.
 const (
-	rangeAddon = bpf.JsprofCode(4)
-	rangeBits  = 7
+	rangeAddon = bpf.TraceCode(bpf.TraceRangeBitRANGE_ADDON)
+	rangeBits  = uint64(bpf.TraceRangeBitRANGE_BITS)
 )
 
 // addon is the extension of add-ons' files.
@@ -326,9 +291,9 @@ const addon = ".node"
 
 // ranges returns the ranges of p's code for the kernel: sorted, not overlapping,
 // with adjacent ranges of one kind merged.
-func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
-	var ranges []bpf.JsprofRange
-	add := func(start, end uint64, code bpf.JsprofCode) {
+func (p *target) ranges(all []process.Mapping) []bpf.TraceRange {
+	var ranges []bpf.TraceRange
+	add := func(start, end uint64, code bpf.TraceCode) {
 		if start >= end {
 			return
 		}
@@ -337,9 +302,9 @@ func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 			ranges[last].End = end | uint64(code)
 			return
 		}
-		ranges = append(ranges, bpf.JsprofRange{Start: start, End: end | uint64(code)})
+		ranges = append(ranges, bpf.TraceRange{Start: start, End: end | uint64(code)})
 	}
-	addWithRows := func(m mapping, code bpf.JsprofCode) {
+	addWithRows := func(m mapping, code bpf.TraceCode) {
 		bias, ok := uint64(0), false
 		if m.binary != nil && m.binary.rows.count > 0 {
 			bias, ok = m.binary.elf.Bias(m.Start, m.Offset, m.End-m.Start)
@@ -348,30 +313,30 @@ func (p *target) ranges(all []process.Mapping) []bpf.JsprofRange {
 			add(m.Start, m.End, code)
 			return
 		}
-		ranges = append(ranges, bpf.JsprofRange{Start: m.Start, End: m.End | uint64(code)})
+		ranges = append(ranges, bpf.TraceRange{Start: m.Start, End: m.End | uint64(code)})
 		setRows(&ranges[len(ranges)-1], m, bias)
 	}
 	for _, m := range p.code {
 		switch {
 		case m.Anonymous():
 			if start, end := reservation(all, m.Mapping); len(ranges) == 0 || end > ranges[len(ranges)-1].End {
-				add(start, end, bpf.JsprofCodeCODE_JIT)
+				add(start, end, bpf.TraceCodeCODE_JIT)
 			}
 		case m.binary != nil && m.binary == p.binary:
 			start, end := builtins(m)
-			add(m.Start, start, bpf.JsprofCodeCODE_NATIVE)
-			add(start, end, bpf.JsprofCodeCODE_BUILTIN)
-			add(end, m.End, bpf.JsprofCodeCODE_NATIVE)
+			add(m.Start, start, bpf.TraceCodeCODE_NATIVE)
+			add(start, end, bpf.TraceCodeCODE_BUILTIN)
+			add(end, m.End, bpf.TraceCodeCODE_NATIVE)
 		case path.Ext(m.Path) == addon:
-			addWithRows(m, bpf.JsprofCodeCODE_NATIVE|rangeAddon)
+			addWithRows(m, bpf.TraceCodeCODE_NATIVE|rangeAddon)
 		default:
-			addWithRows(m, bpf.JsprofCodeCODE_NATIVE)
+			addWithRows(m, bpf.TraceCodeCODE_NATIVE)
 		}
 	}
 	if at := slices.IndexFunc(p.code, func(m mapping) bool { return m.binary != nil && m.binary == p.binary }); at >= 0 {
 		ranges = carve(ranges, p.code[at], p.bias())
 	}
-	slices.SortFunc(ranges, func(a, b bpf.JsprofRange) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(ranges, func(a, b bpf.TraceRange) int { return cmp.Compare(a.Start, b.Start) })
 	return ranges
 }
 

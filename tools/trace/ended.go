@@ -42,16 +42,16 @@ type opening struct {
 }
 
 // opened returns what n says about a function's source.
-func opened(n *bpf.JsprofName, g *target) opening {
+func opened(n *bpf.TraceName, g *target) opening {
 	o := opening{
 		start: int(n.Start), units: int(n.Units), width: 2,
 		text:  string(n.Text[:min(int(n.Length), len(n.Text))]),
-		whole: n.Flags&uint32(bpf.JsprofNameFlagNAME_TRUNCATED|bpf.JsprofNameFlagNAME_PARTIAL) == 0,
+		whole: n.Flags&uint32(bpf.TraceNameFlagNAME_TRUNCATED|bpf.TraceNameFlagNAME_PARTIAL) == 0,
 	}
 	if n.Address != 0 {
 		o.address = n.Address - g.bias()
 	}
-	if n.Flags&uint32(bpf.JsprofNameFlagNAME_ONE_BYTE) != 0 {
+	if n.Flags&uint32(bpf.TraceNameFlagNAME_ONE_BYTE) != 0 {
 		o.width = 1
 	}
 	return o
@@ -82,7 +82,7 @@ type ended struct {
 // Text handles a kernel record about how a function's source begins. If the script
 // could not be read, Text looks the line up elsewhere.
 func (t *Table) Text(raw []byte) {
-	n := Decode[bpf.JsprofName](raw)
+	n := Decode[bpf.TraceName](raw)
 	key := scriptKey{n.Owner, n.Script}
 	t.mutex.Lock()
 	fn, known := t.functions[n.Id]

@@ -82,7 +82,7 @@ func TestFunctionsWithoutLineAreCounted(t *testing.T) {
 	defer p.Close()
 	table.owners[1] = &target{process: p, binary: &binary{elf: new(elfsym.File)}, closed: true}
 	for i := range functions {
-		n := bpf.JsprofName{Owner: 1 << 32, Id: uint64(i + 1), Script: int32(i + 1), Units: 100}
+		n := bpf.TraceName{Owner: 1 << 32, Id: uint64(i + 1), Script: int32(i + 1), Units: 100}
 		table.Script(record(n, fmt.Sprintf("evalmachine.<%d>", i)))
 		table.Function(record(n, "f"))
 		table.Text(record(n, "() {}"))

@@ -20,7 +20,7 @@ const lookAfter = 50 * time.Millisecond
 // events reads a ring buffer of the kernel's.
 type events struct {
 	reader   *ringbuf.Reader
-	handlers map[bpf.JsprofEventKind]func(record []byte)
+	handlers map[bpf.TraceEventKind]func(record []byte)
 	wakes    bool // the kernel wakes us for everything that matters: no polling is needed
 	table    *Table
 	done     chan struct{} // closed when the reader has ended
@@ -28,7 +28,7 @@ type events struct {
 }
 
 // listen starts reading. Errors in records are troubles of the table.
-func listen(buffer *ebpf.Map, handlers map[bpf.JsprofEventKind]func([]byte), wakes bool, table *Table) (*events, error) {
+func listen(buffer *ebpf.Map, handlers map[bpf.TraceEventKind]func([]byte), wakes bool, table *Table) (*events, error) {
 	reader, err := ringbuf.NewReader(buffer)
 	if err != nil {
 		return nil, fmt.Errorf("open the kernel's events: %w", err)
@@ -85,7 +85,7 @@ func (e *events) take(raw []byte) (err error) {
 	if len(raw) < kindBytes {
 		return nil
 	}
-	kind := bpf.JsprofEventKind(enc.NativeEndian.Uint32(raw))
+	kind := bpf.TraceEventKind(enc.NativeEndian.Uint32(raw))
 	handle := e.handlers[kind]
 	if handle == nil {
 		return fmt.Errorf("the kernel sent a record of unknown kind %d", kind)

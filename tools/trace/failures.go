@@ -13,22 +13,22 @@ import (
 type Failures map[string]uint64
 
 // causes are the words for the kernel's enum failure, in reports and in JSON.
-var causes = [bpf.JsprofFailureFAILURES]string{
-	bpf.JsprofFailureFAILURE_FRAME_POINTER:  "frame_pointer",
-	bpf.JsprofFailureFAILURE_STACK:          "stack",
-	bpf.JsprofFailureFAILURE_UNWIND_RULE:    "unwind_rule",
-	bpf.JsprofFailureFAILURE_FRAME_TYPE:     "frame_type",
-	bpf.JsprofFailureFAILURE_COLLECTION:     "collection",
-	bpf.JsprofFailureFAILURE_FUNCTION:       "function",
-	bpf.JsprofFailureFAILURE_FUNCTION_DATA:  "function_data",
-	bpf.JsprofFailureFAILURE_UNKNOWN_LAYOUT: "unknown_layout",
-	bpf.JsprofFailureFAILURE_NAME:           "name",
-	bpf.JsprofFailureFAILURE_SCRIPT:         "script",
-	bpf.JsprofFailureFAILURE_SCRIPT_ID:      "script_id",
-	bpf.JsprofFailureFAILURE_CODE:           "code",
-	bpf.JsprofFailureFAILURE_REGEXP:         "regexp",
-	bpf.JsprofFailureFAILURE_WASM:           "wasm",
-	bpf.JsprofFailureFAILURE_TOO_DEEP:       "too_deep",
+var causes = [bpf.TraceFailureFAILURES]string{
+	bpf.TraceFailureFAILURE_FRAME_POINTER:  "frame_pointer",
+	bpf.TraceFailureFAILURE_STACK:          "stack",
+	bpf.TraceFailureFAILURE_UNWIND_RULE:    "unwind_rule",
+	bpf.TraceFailureFAILURE_FRAME_TYPE:     "frame_type",
+	bpf.TraceFailureFAILURE_COLLECTION:     "collection",
+	bpf.TraceFailureFAILURE_FUNCTION:       "function",
+	bpf.TraceFailureFAILURE_FUNCTION_DATA:  "function_data",
+	bpf.TraceFailureFAILURE_UNKNOWN_LAYOUT: "unknown_layout",
+	bpf.TraceFailureFAILURE_NAME:           "name",
+	bpf.TraceFailureFAILURE_SCRIPT:         "script",
+	bpf.TraceFailureFAILURE_SCRIPT_ID:      "script_id",
+	bpf.TraceFailureFAILURE_CODE:           "code",
+	bpf.TraceFailureFAILURE_REGEXP:         "regexp",
+	bpf.TraceFailureFAILURE_WASM:           "wasm",
+	bpf.TraceFailureFAILURE_TOO_DEEP:       "too_deep",
 }
 
 // ReadFailures reads the kernel's counters, which are one for each CPU.

@@ -23,7 +23,7 @@ func TestEveryFailureHasAWordOfItsOwn(t *testing.T) {
 func TestFailuresAreSummedOverCPUs(t *testing.T) {
 	nodetest.Root(t)
 	counters, err := ebpf.NewMap(&ebpf.MapSpec{
-		Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(bpf.JsprofFailureFAILURES),
+		Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: uint32(bpf.TraceFailureFAILURES),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestFailuresAreSummedOverCPUs(t *testing.T) {
 	for i := range perCPU {
 		perCPU[i] = uint64(i + 1)
 	}
-	if err := counters.Put(uint32(bpf.JsprofFailureFAILURE_NAME), perCPU); err != nil {
+	if err := counters.Put(uint32(bpf.TraceFailureFAILURE_NAME), perCPU); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadFailures(counters)

@@ -13,12 +13,12 @@ import (
 	"ustack/symbolize/kallsyms"
 )
 
-// A frame's word (bpf/unwind.h, enum frame_kind): its kind in the top four bits,
-// then what distinguishes it from others of that kind.
+// The parts of a frame's word: its kind in the top bits, then what distinguishes it
+// from others of that kind.
 const (
-	kindShift = 60
-	tierShift = 56
-	typeShift = 52
+	kindShift = bpf.TraceFrameBitsFRAME_KIND_SHIFT
+	tierShift = bpf.TraceFrameBitsFRAME_ID_BITS
+	typeShift = bpf.TraceFrameBitsFRAME_PC_BITS
 	idMask    = 1<<tierShift - 1
 	pcMask    = 1<<typeShift - 1
 	isReturn  = 1 << typeShift // of native code: the address is where a call returns to
@@ -28,7 +28,7 @@ const (
 // that did not explain an address: that is junk, most likely.
 const patience = 50 * time.Millisecond
 
-func kindOf(word uint64) bpf.JsprofFrameKind { return bpf.JsprofFrameKind(word >> kindShift) }
+func kindOf(word uint64) bpf.TraceFrameKind { return bpf.TraceFrameKind(word >> kindShift) }
 
 // A Stack is one stack as the kernel sent it.
 type Stack struct {
@@ -45,22 +45,22 @@ type Stack struct {
 // Stack handles a kernel record about a stack. It names the native frames at once:
 // their process may be gone by the time Frames is called.
 func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
-	r := Decode[bpf.JsprofStack](raw)
+	r := Decode[bpf.TraceStack](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	s := Stack{
 		PID: int(r.Ids >> 32), TID: int(uint32(r.Ids)),
 		Thread:    string(r.Comm[:slices.Index(append(r.Comm[:], 0), 0)]),
-		Truncated: r.Flags&uint32(bpf.JsprofStackFlagSTACK_TRUNCATED) != 0,
-		Addon:     r.Flags&uint32(bpf.JsprofStackFlagSTACK_ADDON) != 0,
-		NewCode:   r.Flags&uint32(bpf.JsprofStackFlagSTACK_NEW_CODE) != 0,
-		broken:    r.Flags&uint32(bpf.JsprofStackFlagSTACK_BROKEN) != 0,
+		Truncated: r.Flags&uint32(bpf.TraceStackFlagSTACK_TRUNCATED) != 0,
+		Addon:     r.Flags&uint32(bpf.TraceStackFlagSTACK_ADDON) != 0,
+		NewCode:   r.Flags&uint32(bpf.TraceStackFlagSTACK_NEW_CODE) != 0,
+		broken:    r.Flags&uint32(bpf.TraceStackFlagSTACK_BROKEN) != 0,
 		owner:     t.owners[uint32(r.Owner>>32)],
 		words:     slices.Clone(r.Frames[:min(int(r.Count), len(r.Frames))]),
 	}
 	if s.owner != nil {
 		s.words = t.nameWasm(s.owner, s.words)
-		t.settle(s.owner, s.words, r.Flags&uint32(bpf.JsprofStackFlagSTACK_NEW_CODE) != 0)
+		t.settle(s.owner, s.words, r.Flags&uint32(bpf.TraceStackFlagSTACK_NEW_CODE) != 0)
 	}
 	return r.Hash, s
 }
@@ -97,12 +97,12 @@ func placeOf(words []uint64, i int) place {
 	p := place{pc: word & pcMask, within: word & pcMask}
 	returned := word&isReturn != 0
 	switch kindOf(word) {
-	case bpf.JsprofFrameKindFRAME_NATIVE:
-	case bpf.JsprofFrameKindFRAME_KERNEL:
+	case bpf.TraceFrameKindFRAME_NATIVE:
+	case bpf.TraceFrameKindFRAME_KERNEL:
 		p = place{pc: word, within: word}
 		returned = i > 0
 	default:
-		returned = i > 0 && kindOf(words[i-1]) != bpf.JsprofFrameKindFRAME_KERNEL
+		returned = i > 0 && kindOf(words[i-1]) != bpf.TraceFrameKindFRAME_KERNEL
 	}
 	if returned {
 		p.within--
@@ -123,9 +123,9 @@ func (g *target) finds(words []uint64) bool {
 // hasPC reports whether the frame's word holds an address in the process.
 func hasPC(word uint64) bool {
 	switch kindOf(word) {
-	case bpf.JsprofFrameKindFRAME_NATIVE, bpf.JsprofFrameKindFRAME_CODE, bpf.JsprofFrameKindFRAME_LOST:
+	case bpf.TraceFrameKindFRAME_NATIVE, bpf.TraceFrameKindFRAME_CODE, bpf.TraceFrameKindFRAME_LOST:
 		return true
-	case bpf.JsprofFrameKindFRAME_TYPED:
+	case bpf.TraceFrameKindFRAME_TYPED:
 		return word&pcMask != 0
 	}
 	return false
@@ -247,15 +247,15 @@ func (t *Table) name(s Stack) (frames []symbolize.Frame, unknown int, err error)
 
 func (t *Table) frame(g *target, word uint64, at place) symbolize.Frame {
 	switch kindOf(word) {
-	case bpf.JsprofFrameKindFRAME_KERNEL:
+	case bpf.TraceFrameKindFRAME_KERNEL:
 		return t.kernelFrame(at)
-	case bpf.JsprofFrameKindFRAME_GAP:
+	case bpf.TraceFrameKindFRAME_GAP:
 		return symbolize.Frame{Name: symbolize.Broken}
-	case bpf.JsprofFrameKindFRAME_JS:
+	case bpf.TraceFrameKindFRAME_JS:
 		return t.jsFrame(g, word)
-	case bpf.JsprofFrameKindFRAME_DATA:
+	case bpf.TraceFrameKindFRAME_DATA:
 		return symbolize.Frame{Name: g.class(word & pcMask)}
-	case bpf.JsprofFrameKindFRAME_TEXT:
+	case bpf.TraceFrameKindFRAME_TEXT:
 		fn := t.functions[word&idMask]
 		if fn.regexp {
 			return symbolize.Frame{Kind: symbolize.RegExp, Name: fn.name}
@@ -269,19 +269,19 @@ func (t *Table) frame(g *target, word uint64, at place) symbolize.Frame {
 	}
 	f := t.native(g, at)
 	switch kindOf(word) {
-	case bpf.JsprofFrameKindFRAME_TYPED:
+	case bpf.TraceFrameKindFRAME_TYPED:
 		f.Kind = symbolize.Typed
 		f.Name = g.label(word, f)
 		if name, ok := wrapperOf(f.Name); ok {
 			f = symbolize.Frame{Kind: symbolize.Wasm, Name: name}
 		}
-	case bpf.JsprofFrameKindFRAME_CODE:
+	case bpf.TraceFrameKindFRAME_CODE:
 		f.Kind = symbolize.Typed
 		f.Name = strings.TrimPrefix(f.Name, builtinPrefix)
 		if f.Name == symbolize.Unknown {
 			f.Name = "[code]"
 		}
-	case bpf.JsprofFrameKindFRAME_LOST:
+	case bpf.TraceFrameKindFRAME_LOST:
 		f.Name = symbolize.Unknown
 	}
 	return f

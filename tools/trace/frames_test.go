@@ -45,7 +45,7 @@ func TestCodeOfRegularExpressionsIsNamed(t *testing.T) {
 
 func TestStartsOfThreadsAreNamed(t *testing.T) {
 	const libc = "/usr/lib/x86_64-linux-gnu/libc.so.6"
-	native := uint64(bpf.JsprofFrameKindFRAME_NATIVE)<<kindShift | 0x1000
+	native := uint64(bpf.TraceFrameKindFRAME_NATIVE)<<kindShift | 0x1000
 	main := symbolize.Frame{Name: "main", Module: "/usr/bin/node"}
 	run := symbolize.Frame{Name: "worker", Module: "/usr/bin/node"}
 	for name, test := range map[string]struct {
@@ -90,21 +90,21 @@ func TestProgramsStartIsARangeOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := file.Entry()
-	native := uint64(bpf.JsprofCodeCODE_NATIVE)
-	whole := bpf.JsprofRange{Start: entry - 0x1000, End: (entry+0x1000)&^rangeBits | native}
+	native := uint64(bpf.TraceCodeCODE_NATIVE)
+	whole := bpf.TraceRange{Start: entry - 0x1000, End: (entry+0x1000)&^rangeBits | native}
 	m := mapping{binary: &binary{elf: file, rows: rowRange{first: 7, count: 2}}}
-	got := carve([]bpf.JsprofRange{whole}, m, 0)
+	got := carve([]bpf.TraceRange{whole}, m, 0)
 	start, end := entry&^rangeBits, (entry+startBytes)&^rangeBits
-	want := []bpf.JsprofRange{
+	want := []bpf.TraceRange{
 		{Start: whole.Start, End: start | native},
 		{Start: start, End: end | native, Rows: 7, RowCount: 2},
 		{Start: end, End: whole.End},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(bpf.JsprofRange{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(bpf.TraceRange{})); diff != "" {
 		t.Errorf("ranges (-want +got):\n%s", diff)
 	}
 	m.binary.rows.count = 0
-	if got := carve([]bpf.JsprofRange{whole}, m, 0); len(got) != 1 {
+	if got := carve([]bpf.TraceRange{whole}, m, 0); len(got) != 1 {
 		t.Errorf("ranges without rows = %d, want 1", len(got))
 	}
 }

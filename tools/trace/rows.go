@@ -30,10 +30,10 @@ func (t *Table) giveRows(b *binary) {
 		t.trouble(fmt.Errorf("%s: no room for its unwind tables (callers that keep no frame pointer are not seen)", b.path))
 		return
 	}
-	keys, values := make([]uint32, len(table)), make([]bpf.JsprofUnwindRow, len(table))
+	keys, values := make([]uint32, len(table)), make([]bpf.TraceUnwindRow, len(table))
 	for i, r := range table {
 		keys[i] = t.rows + uint32(i)
-		values[i] = bpf.JsprofUnwindRow{Start: r.Start, Distance: r.Distance, Fp: r.FP, Base: uint8(r.Base)}
+		values[i] = bpf.TraceUnwindRow{Start: r.Start, Distance: r.Distance, Fp: r.FP, Base: uint8(r.Base)}
 	}
 	if _, err := t.maps.Rows.BatchUpdate(keys, values, nil); err != nil {
 		t.trouble(fmt.Errorf("give the kernel the unwind tables of %s: %w", b.path, err))
@@ -73,15 +73,15 @@ func readRows(b *binary) (rows []unwind.Row, err error) {
 }
 
 // setRows has the kernel unwind the code in r, of m, by its file's rows.
-func setRows(r *bpf.JsprofRange, m mapping, bias uint64) {
+func setRows(r *bpf.TraceRange, m mapping, bias uint64) {
 	r.Bias, r.Rows, r.RowCount = bias, m.binary.rows.first, m.binary.rows.count
 }
 
 // carve splits off a range for the place where the program in m begins.
-func carve(ranges []bpf.JsprofRange, m mapping, bias uint64) []bpf.JsprofRange {
+func carve(ranges []bpf.TraceRange, m mapping, bias uint64) []bpf.TraceRange {
 	start := m.binary.elf.Entry() + bias
-	at := slices.IndexFunc(ranges, func(r bpf.JsprofRange) bool {
-		return start >= r.Start && start < r.End&^rangeBits && r.End&rangeBits == uint64(bpf.JsprofCodeCODE_NATIVE)
+	at := slices.IndexFunc(ranges, func(r bpf.TraceRange) bool {
+		return start >= r.Start && start < r.End&^rangeBits && r.End&rangeBits == uint64(bpf.TraceCodeCODE_NATIVE)
 	})
 	if at < 0 || m.binary.rows.count == 0 {
 		return ranges
@@ -90,7 +90,7 @@ func carve(ranges []bpf.JsprofRange, m mapping, bias uint64) []bpf.JsprofRange {
 	first, last := whole, whole
 	end := min((start+startBytes)&^rangeBits, whole.End&^rangeBits)
 	first.End = start&^rangeBits | whole.End&rangeBits
-	middle := bpf.JsprofRange{Start: start &^ rangeBits, End: end | whole.End&rangeBits}
+	middle := bpf.TraceRange{Start: start &^ rangeBits, End: end | whole.End&rangeBits}
 	setRows(&middle, m, bias)
 	last.Start = end
 	return slices.Replace(ranges, at, at+1, first, middle, last)

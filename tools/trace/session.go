@@ -28,8 +28,8 @@ type Tool struct {
 	Objects   io.Closer      // pointer to the struct that bpf2go generated for Spec: Open fills it
 	Variables map[string]any // constants of the programs, by name
 
-	Stack  func(hash uint64, s Stack)                  // called with each stack that the kernel sends
-	Events map[bpf.JsprofEventKind]func(record []byte) // called with the tool's own records
+	Stack  func(hash uint64, s Stack)                 // called with each stack that the kernel sends
+	Events map[bpf.TraceEventKind]func(record []byte) // called with the tool's own records
 	// Polled says that the kernel does not wake us for stacks: they may wait for a moment.
 	Polled bool
 
@@ -77,7 +77,7 @@ func (s *Session) load() error {
 		return err
 	}
 	spec := s.tool.Spec
-	errs := []error{set(spec, bpf.JsprofVarPidNamespace, namespace)}
+	errs := []error{set(spec, "pid_namespace", namespace)}
 	for name, value := range s.tool.Variables {
 		errs = append(errs, set(spec, name, value))
 	}
@@ -117,14 +117,14 @@ func (s *Session) Listen() error {
 }
 
 // handlers returns what handles each kind of record.
-func (s *Session) handlers() map[bpf.JsprofEventKind]func([]byte) {
-	all := map[bpf.JsprofEventKind]func([]byte){
-		bpf.JsprofEventKindEVENT_FUNCTION: s.Table.Function,
-		bpf.JsprofEventKindEVENT_SCRIPT:   s.Table.Script,
-		bpf.JsprofEventKindEVENT_TEXT:     s.Table.Text,
-		bpf.JsprofEventKindEVENT_WASM:     s.Table.Wasm,
-		bpf.JsprofEventKindEVENT_EXEC:     s.targets.Exec,
-		bpf.JsprofEventKindEVENT_STACK:    func(record []byte) { s.tool.Stack(s.Table.Stack(record)) },
+func (s *Session) handlers() map[bpf.TraceEventKind]func([]byte) {
+	all := map[bpf.TraceEventKind]func([]byte){
+		bpf.TraceEventKindEVENT_FUNCTION: s.Table.Function,
+		bpf.TraceEventKindEVENT_SCRIPT:   s.Table.Script,
+		bpf.TraceEventKindEVENT_TEXT:     s.Table.Text,
+		bpf.TraceEventKindEVENT_WASM:     s.Table.Wasm,
+		bpf.TraceEventKindEVENT_EXEC:     s.targets.Exec,
+		bpf.TraceEventKindEVENT_STACK:    func(record []byte) { s.tool.Stack(s.Table.Stack(record)) },
 	}
 	for kind, handle := range s.tool.Events {
 		all[kind] = handle

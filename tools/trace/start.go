@@ -45,7 +45,7 @@ func (g *target) nameStart(words []uint64, frames []symbolize.Frame) ([]symboliz
 // starts returns programStart for a frame of the C library function that calls main,
 // threadStart for one of the function that runs a thread, "" for any other.
 func (g *target) starts(word uint64, f symbolize.Frame) string {
-	if kindOf(word) != bpf.JsprofFrameKindFRAME_NATIVE || !isLibc(f) {
+	if kindOf(word) != bpf.TraceFrameKindFRAME_NATIVE || !isLibc(f) {
 		return ""
 	}
 	switch {

@@ -356,7 +356,7 @@ func (t *Table) Hurry(ctx context.Context) {
 
 // Function handles a kernel record about a function.
 func (t *Table) Function(raw []byte) {
-	n := Decode[bpf.JsprofName](raw)
+	n := Decode[bpf.TraceName](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if _, known := t.functions[n.Id]; !known && len(t.functions) >= maxFunctions {
@@ -368,7 +368,7 @@ func (t *Table) Function(raw []byte) {
 		script: scriptKey{n.Owner, n.Script},
 		start:  int(n.Start),
 	}
-	if n.Flags&uint32(bpf.JsprofNameFlagNAME_REGEXP) != 0 {
+	if n.Flags&uint32(bpf.TraceNameFlagNAME_REGEXP) != 0 {
 		f = function{name: regExpName(f.name, f.start), regexp: true}
 	}
 	t.functions[n.Id] = f
@@ -377,11 +377,11 @@ func (t *Table) Function(raw []byte) {
 // Script handles a kernel record about a script, and reads the lines of its source
 // while it is there.
 func (t *Table) Script(raw []byte) {
-	n := Decode[bpf.JsprofName](raw)
+	n := Decode[bpf.TraceName](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	key := scriptKey{n.Owner, n.Script}
-	s := script{name: text(n), wasm: n.Flags&uint32(bpf.JsprofNameFlagNAME_WASM) != 0}
+	s := script{name: text(n), wasm: n.Flags&uint32(bpf.TraceNameFlagNAME_WASM) != 0}
 	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil && !s.wasm {
 		s.source, s.gone = t.source(g, key, n.Id)
 	}
@@ -401,7 +401,7 @@ func (t *Table) source(g *target, key scriptKey, address uint64) (_ *v8.Source, 
 		return &source, false
 	}
 	if g.alive() {
-		again := bpf.JsprofScriptKey{Owner: key.owner, Script: int64(key.id)}
+		again := bpf.TraceScriptKey{Owner: key.owner, Script: int64(key.id)}
 		if err := t.maps.Scripts.Delete(&again); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			t.trouble(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
 		}
@@ -420,14 +420,14 @@ func (g *target) hasMemory() bool {
 }
 
 // text returns the name in n, which the kernel has converted to UTF-8 and cut at a bound.
-func text(n *bpf.JsprofName) string {
+func text(n *bpf.TraceName) string {
 	s := string(n.Text[:min(int(n.Length), len(n.Text))])
 	switch {
-	case n.Flags&uint32(bpf.JsprofNameFlagNAME_MEMBERS) != 0:
+	case n.Flags&uint32(bpf.TraceNameFlagNAME_MEMBERS) != 0:
 		s = "<instance_members_initializer>"
-	case n.Flags&uint32(bpf.JsprofNameFlagNAME_STATIC) != 0:
+	case n.Flags&uint32(bpf.TraceNameFlagNAME_STATIC) != 0:
 		s = "<static_initializer>"
-	case n.Flags&uint32(bpf.JsprofNameFlagNAME_TRUNCATED) != 0:
+	case n.Flags&uint32(bpf.TraceNameFlagNAME_TRUNCATED) != 0:
 		s += "…"
 	}
 	return s

@@ -182,7 +182,7 @@ func (t *targets) ended(pid int) {
 
 // Exec handles a kernel record about a process that has a new program.
 func (t *targets) Exec(raw []byte) {
-	e := Decode[bpf.JsprofExec](raw)
+	e := Decode[bpf.TraceExec](raw)
 	pid := int(e.Pid)
 	comm := string(e.Comm[:slices.Index(append(e.Comm[:], 0), 0)])
 	t.mutex.Lock()

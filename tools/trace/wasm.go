@@ -13,7 +13,7 @@ import (
 
 // kindNamed is a kind of frame word that the kernel does not send: the frame was
 // named when its stack arrived, and the rest of the word is its number.
-const kindNamed bpf.JsprofFrameKind = 8
+const kindNamed bpf.TraceFrameKind = 8
 
 // maxNamed bounds the distinct frames that are named this way. The rest are unknown
 // WebAssembly code.
@@ -68,7 +68,7 @@ func (t *Table) number(n namedFrame) uint64 {
 
 // Wasm handles a kernel record about which script a WebAssembly frame belongs to.
 func (t *Table) Wasm(raw []byte) {
-	r := Decode[bpf.JsprofWasm](raw)
+	r := Decode[bpf.TraceWasm](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	g := t.owners[uint32(r.Owner>>32)]
@@ -124,7 +124,7 @@ func (g *target) module(id uint64) *wasmModule {
 // nameWasm returns the words of a stack, with those of WebAssembly functions named
 // while their code exists: V8 frees code once it has compiled it better.
 func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
-	leaf := slices.IndexFunc(words, func(w uint64) bool { return kindOf(w) != bpf.JsprofFrameKindFRAME_KERNEL })
+	leaf := slices.IndexFunc(words, func(w uint64) bool { return kindOf(w) != bpf.TraceFrameKindFRAME_KERNEL })
 	if len(g.urls) > 0 {
 		g.placeURLs()
 	}
@@ -139,7 +139,7 @@ func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
 				continue
 			}
 			words[i] = t.number(f)
-			if kindOf(word) == bpf.JsprofFrameKindFRAME_TYPED { // the caller's frame: the function has no frame yet
+			if kindOf(word) == bpf.TraceFrameKindFRAME_TYPED { // the caller's frame: the function has no frame yet
 				return slices.Insert(words, i+1, word&^pcMask)
 			}
 		}
@@ -149,7 +149,7 @@ func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
 
 // isWasmFrame reports whether the word is for the frame of a WebAssembly function.
 func (g *target) isWasmFrame(word uint64) bool {
-	return kindOf(word) == bpf.JsprofFrameKindFRAME_TYPED && g.binary != nil && g.binary.v8 != nil &&
+	return kindOf(word) == bpf.TraceFrameKindFRAME_TYPED && g.binary != nil && g.binary.v8 != nil &&
 		g.binary.v8.Layout.FrameWasm != 0 && uint8(word>>typeShift) == g.binary.v8.Layout.FrameWasm
 }
 
@@ -160,7 +160,7 @@ func (g *target) mayBeWasm(word uint64) bool {
 		return false
 	}
 	switch kindOf(word) {
-	case bpf.JsprofFrameKindFRAME_CODE, bpf.JsprofFrameKindFRAME_TYPED:
+	case bpf.TraceFrameKindFRAME_CODE, bpf.TraceFrameKindFRAME_TYPED:
 		m := g.find(word & pcMask)
 		return m == nil || m.Anonymous()
 	}

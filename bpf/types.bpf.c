@@ -1,0 +1,28 @@
+//go:build ignore
+
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//
+// types: the types of types.h for Go. It has no programs.
+
+#include "types.h"
+
+const struct process *process_type;
+const struct unwind_row *unwind_row_type;
+const enum unwind_base *unwind_base_type;
+const struct stack *stack_type;
+const struct name *name_type;
+const struct script_key *script_key_type;
+const struct exec *exec_type;
+const struct wasm *wasm_type;
+const enum limit *limit_type;
+const enum code *code_type;
+const enum range_bit *range_bit_type;
+const enum frame_kind *frame_kind_type;
+const enum frame_bits *frame_bits_type;
+const enum tier *tier_type;
+const enum event_kind *event_kind_type;
+const enum stack_flag *stack_flag_type;
+const enum name_flag *name_flag_type;
+const enum failure *failure_type;
+
+char _license[] SEC("license") = "Dual MIT/GPL";
