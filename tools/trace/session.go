@@ -58,9 +58,6 @@ type Session struct {
 // Open loads the tool's programs. Nothing runs before Listen.
 func Open(o Options, tool Tool) (*Session, error) {
 	s := &Session{o: o, tool: tool}
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
