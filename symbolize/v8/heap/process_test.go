@@ -242,13 +242,10 @@ func graphOf(t testing.TB, pid int) *jscore.Graph {
 // TestChaosCoresDuringCollections takes cores at random moments of a program that creates
 // garbage without pause: most are taken during a collection. Each has the number of
 // live objects that the program always has, give or take those it is just creating.
-// While a collection moves objects, which the doubts report, up to 2 % more were seen
-// to count as live on Node.js 18. The short form allows for that, the long one does not.
 func TestChaosCoresDuringCollections(t *testing.T) {
 	const count, making = 30_000, 2
 	versions := []string{"18.20.8", "26.10.0"}
-	long := nodetest.Rounds(0, 1) > 0
-	if matrix() || long {
+	if matrix() || nodetest.Rounds(0, 1) > 0 {
 		versions = nodetest.Versions
 	}
 	for _, version := range versions {
@@ -260,11 +257,7 @@ func TestChaosCoresDuringCollections(t *testing.T) {
 				g := graphOf(t, target.PID)
 				live, _ := countByClass(t, g)
 				for class, want := range map[string]int{"Live": count, "Part": count, "Held": 2 * count} {
-					most := want + making
-					if !long && g.Doubts.Collecting {
-						most = want + want/20
-					}
-					if got := live[class]; got < want-making || got > most {
+					if got := live[class]; got < want-making || got > want+making {
 						t.Errorf("core %d: live objects of %s = %d, want %d; doubts: %+v", i, class, got, want, g.Doubts)
 					}
 				}
