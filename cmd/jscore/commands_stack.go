@@ -8,6 +8,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/stack"
 	"ustack/tools/jscore"
 )
 
@@ -94,11 +95,11 @@ func verboseFlags(flags *pflag.FlagSet, o *jscore.StackOptions) {
 }
 
 // thread returns the thread with that TID, or the first one for 0.
-func (v *invocation) thread(tid int) (jscore.Thread, error) {
+func (v *invocation) thread(tid int) (stack.Thread, error) {
 	for _, t := range v.dump.Threads() {
 		if tid == 0 || t.TID == tid {
 			return t, nil
 		}
 	}
-	return jscore.Thread{}, errors.New("no such thread")
+	return stack.Thread{}, errors.New("no such thread")
 }

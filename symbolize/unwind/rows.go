@@ -172,7 +172,7 @@ func (m *machine) do(op byte) error {
 	case cfaOffset:
 		return m.offset(uint64(op & low))
 	case cfaRestore:
-		if op&low == BP {
+		if op&low == FP {
 			m.fp, m.fpUnknown = m.initial.fp, m.initial.fpUnknown
 		}
 		return nil
@@ -213,7 +213,7 @@ func (m *machine) advanceFar(size int) error {
 // offset records where a register is saved.
 func (m *machine) offset(register uint64) error {
 	n, err := m.unsigned()
-	if register == BP {
+	if register == FP {
 		m.fp, m.fpUnknown = int64(n)*m.common.DataAlignmentFactor, false
 	}
 	return err
@@ -245,11 +245,11 @@ func (m *machine) define(op byte) error {
 		return m.offset(operand)
 	case cfaUndefined, cfaSame:
 		m.outermost = m.outermost || op == cfaUndefined && operand == m.returns
-		if operand == BP {
+		if operand == FP {
 			m.fp, m.fpUnknown = 0, op == cfaUndefined
 		}
 	case cfaExpression, cfaValExpression:
-		m.fpUnknown = m.fpUnknown || operand == BP
+		m.fpUnknown = m.fpUnknown || operand == FP
 		return m.skipBlock()
 	case cfaOffsetSigned:
 		n, rest, ok := signedLEB(m.rest)
@@ -257,7 +257,7 @@ func (m *machine) define(op byte) error {
 			return errInstruction
 		}
 		m.rest = rest
-		if operand == BP {
+		if operand == FP {
 			m.fp, m.fpUnknown = n*m.common.DataAlignmentFactor, false
 		}
 	default:
@@ -270,7 +270,7 @@ func (m *machine) setBase(register uint64) {
 	switch register {
 	case SP:
 		m.base = FromSP
-	case BP:
+	case FP:
 		m.base = FromFP
 	default:
 		m.base = Unknown

@@ -27,11 +27,11 @@ func TestRowsSayWhatTheTableSays(t *testing.T) {
 		if err != nil {
 			t.Fatalf("rules at %#x: %v", row.Start, err)
 		}
-		register := map[Base]uint64{FromSP: SP, FromFP: BP}[row.Base]
+		register := map[Base]uint64{FromSP: SP, FromFP: FP}[row.Base]
 		if rules.CFA.Reg != register || rules.CFA.Offset != 8*int64(row.Distance) {
 			t.Errorf("frame at %#x = %+v, want register %d and %d", row.Start, row, rules.CFA.Reg, rules.CFA.Offset)
 		}
-		fp, saved := rules.Regs[BP]
+		fp, saved := rules.Regs[FP]
 		if saved && fp.Rule == frame.RuleOffset && fp.Offset != -8*int64(row.FP) || !saved && row.FP != 0 {
 			t.Errorf("frame pointer at %#x = %+v, want %d", row.Start, row, fp.Offset)
 		}

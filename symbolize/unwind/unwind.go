@@ -85,20 +85,8 @@ type Cursor struct {
 	Leaf  bool   // PC is the next instruction, not a return address
 }
 
-// Registers by their DWARF numbers (System V ABI for x86-64, figure 3.36): rax,
-// rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15.
-const (
-	RegisterCount = 16
-
-	CX  = 2
-	DI  = 5
-	BP  = 6
-	SP  = 7
-	R13 = 13
-)
-
 func (c *Cursor) SP() uint64 { return c.Regs[SP] }
-func (c *Cursor) FP() uint64 { return c.Regs[BP] }
+func (c *Cursor) FP() uint64 { return c.Regs[FP] }
 
 // Get returns a register, false if its value is no longer known.
 func (c *Cursor) Get(reg uint64) (uint64, bool) {
@@ -110,8 +98,8 @@ func (c *Cursor) Get(reg uint64) (uint64, bool) {
 
 // Set sets these registers and makes all others unknown.
 func (c *Cursor) Set(pc, sp, fp uint64) {
-	*c = Cursor{PC: pc, Known: 1<<SP | 1<<BP}
-	c.Regs[SP], c.Regs[BP] = sp, fp
+	*c = Cursor{PC: pc, Known: 1<<SP | 1<<FP}
+	c.Regs[SP], c.Regs[FP] = sp, fp
 }
 
 // Caller returns the cursor in the caller of the function at c, whose code is at
@@ -171,10 +159,6 @@ func (c *Cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, erro
 	}
 	return base + uint64(rule.Offset), nil
 }
-
-// calleeSaved are the registers that a function preserves unless its table says
-// otherwise: rbx, rbp, r12 to r15.
-const calleeSaved = 1<<3 | 1<<BP | 1<<12 | 1<<13 | 1<<14 | 1<<15
 
 // restored returns the registers of the caller of the function at c, whose frame
 // begins at cfa.

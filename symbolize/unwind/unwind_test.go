@@ -86,7 +86,7 @@ func TestCallerIsFoundByTable(t *testing.T) {
 		rbp, rbx     uint64
 		returnedFrom bool
 	}{
-		{"at the entry", codeAddress, 8, BP, rbx, false},
+		{"at the entry", codeAddress, 8, FP, rbx, false},
 		{"after one push", codeAddress + 1, 16, stackAddress + 1, rbx, false},
 		{"after two", codeAddress + 2, 24, stackAddress + 8 + 1, stackAddress + 1, false},
 		{"at the end", codeAddress + codeSize, 24, stackAddress + 8 + 1, stackAddress + 1, true},
@@ -111,7 +111,7 @@ func TestCallerIsFoundByTable(t *testing.T) {
 }
 
 func TestRegisterMayBeWhereAnExpressionSays(t *testing.T) {
-	u, err := parse(table("zR", 0x10, BP, 2, 0x77, 24), tableAddress)
+	u, err := parse(table("zR", 0x10, FP, 2, 0x77, 24), tableAddress)
 	if err != nil {
 		t.Fatal(err)
 	}

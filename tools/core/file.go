@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"ustack/symbolize/space"
+
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 )
@@ -22,12 +24,9 @@ const (
 	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own default limit for decompression
 )
 
-// Causes that callers of ReadAt distinguish.
-var (
-	ErrUnmapped = errors.New("no memory there")
-	ErrLeftOut  = errors.New("not in the core, which leaves it to the file")
-	ErrCutShort = errors.New("the core is cut short (was there a size limit, or no space?)")
-)
+// ErrCutShort is a cause that callers of ReadAt distinguish, besides space.ErrUnmapped
+// and space.ErrLeftOut.
+var ErrCutShort = errors.New("the core is cut short (was there a size limit, or no space?)")
 
 // A File is an open core. Its methods may be called concurrently, but not after
 // Close. Callers must not modify what they return.
@@ -38,17 +37,10 @@ type File struct {
 	machine  elf.Machine
 
 	threads  []Thread
-	mappings []Mapping
-	auxv     []Aux
+	mappings []space.Mapping
+	auxv     []space.Aux
 	info     Info
 	note     []byte
-}
-
-// A Mapping is a part of a file that the process had mapped.
-type Mapping struct {
-	Start, End uint64 // addresses up to, not including, End
-	Offset     uint64 // in the file, of Start
-	Path       string // as named in the process's mount namespace; ends in " (deleted)" if removed
 }
 
 // Open opens an ELF core. A core compressed with zstd is unpacked into an
@@ -92,10 +84,10 @@ func (f *File) Machine() elf.Machine { return f.machine }
 func (f *File) Threads() []Thread { return f.threads }
 
 // Mappings returns the files that the process had mapped, by address.
-func (f *File) Mappings() []Mapping { return f.mappings }
+func (f *File) Mappings() []space.Mapping { return f.mappings }
 
 // Auxv returns the auxiliary vector.
-func (f *File) Auxv() []Aux { return f.auxv }
+func (f *File) Auxv() []space.Aux { return f.auxv }
 
 // Info returns what the core says about the process as a whole.
 func (f *File) Info() Info { return f.info }
@@ -122,7 +114,7 @@ func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 func (f *File) readSome(p []byte, address uint64) (int, error) {
 	i, found := slices.BinarySearchFunc(f.segments, address, compareSegment)
 	if !found {
-		return 0, ErrUnmapped
+		return 0, space.ErrUnmapped
 	}
 	s := f.segments[i]
 	within := address - s.start
@@ -133,7 +125,7 @@ func (f *File) readSome(p []byte, address uint64) (int, error) {
 	}
 	m, found := f.mapping(address)
 	if found {
-		return 0, fmt.Errorf("%w: %s", ErrLeftOut, m.Path)
+		return 0, fmt.Errorf("%w: %s", space.ErrLeftOut, m.Path)
 	}
 	clear(p)
 	return len(p), nil
@@ -156,12 +148,12 @@ func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
 }
 
 // mapping returns the file mapping that contains address.
-func (f *File) mapping(address uint64) (Mapping, bool) {
-	i, found := slices.BinarySearchFunc(f.mappings, address, func(m Mapping, address uint64) int {
+func (f *File) mapping(address uint64) (space.Mapping, bool) {
+	i, found := slices.BinarySearchFunc(f.mappings, address, func(m space.Mapping, address uint64) int {
 		return within(span{m.Start, m.End}, address)
 	})
 	if !found {
-		return Mapping{}, false
+		return space.Mapping{}, false
 	}
 	return f.mappings[i], true
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"ustack/symbolize/process"
+	"ustack/symbolize/space"
 )
 
 // made is a core of our making. Page n of what it holds is full of byte n.
@@ -92,15 +93,15 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			t.Errorf("registers full of %d hold %v", value, got)
 		}
 	}
-	if diff := cmp.Diff([]Aux{{9, 0x401000}}, f.Auxv()); diff != "" {
+	if diff := cmp.Diff([]space.Aux{{Type: 9, Value: 0x401000}}, f.Auxv()); diff != "" {
 		t.Errorf("auxv (-want +got):\n%s", diff)
 	}
 	if got, want := string(f.Note()), `{"why":1}`; got != want {
 		t.Errorf("note = %q, want %q", got, want)
 	}
-	mappings := []Mapping{
-		{100 * pageSize(), 110 * pageSize(), 3 * pageSize(), "/lib/x.so"},
-		{110 * pageSize(), 120 * pageSize(), 0, "/memfd:x (deleted)"},
+	mappings := []space.Mapping{
+		{Start: 100 * pageSize(), End: 110 * pageSize(), Offset: 3 * pageSize(), Path: "/lib/x.so"},
+		{Start: 110 * pageSize(), End: 120 * pageSize(), Path: "/memfd:x (deleted)"},
 	}
 	if diff := cmp.Diff(mappings, f.Mappings()); diff != "" {
 		t.Errorf("mappings (-want +got):\n%s", diff)
@@ -123,12 +124,12 @@ func TestReadAt(t *testing.T) {
 		{11, 1, []byte{11}, nil},
 		{13, 3, []byte{0, 14, 15}, nil},
 		{15, 5, []byte{15, 0, 0, 0, 0}, nil},
-		{18, 4, []byte{0, 0}, ErrUnmapped},
-		{9, 1, nil, ErrUnmapped},
-		{100, 2, []byte{100}, ErrLeftOut},
+		{18, 4, []byte{0, 0}, space.ErrUnmapped},
+		{9, 1, nil, space.ErrUnmapped},
+		{100, 2, []byte{100}, space.ErrLeftOut},
 		{105, 1, []byte{105}, nil},
 		{110, 4, []byte{0, 0, 112, 0}, nil},
-		{1 << 51, 1, nil, ErrUnmapped},
+		{1 << 51, 1, nil, space.ErrUnmapped},
 	} {
 		b := make([]byte, test.size*int(pageSize()))
 		n, err := f.ReadAt(b, test.page*pageSize())

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"ustack/symbolize/space"
 	"ustack/testdata/nodetest"
 )
 
@@ -28,7 +29,7 @@ type portrait struct {
 	PID     int
 	Comm    string
 	Threads int
-	Auxv    []Aux
+	Auxv    []space.Aux
 	Random  string
 	ExecFn  string
 	File    bool // the program is among the mappings

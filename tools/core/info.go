@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/symbolize/process"
+	"ustack/symbolize/space"
 )
 
 const (
@@ -32,11 +33,6 @@ type Info struct {
 	state                byte
 	flags                uint64
 }
-
-// An Aux is an entry of the auxiliary vector, in which the kernel passes
-// information to a starting program. Types are AT_* of elf.h, such as 9: the
-// entry point.
-type Aux struct{ Type, Value uint64 }
 
 // readInfo reads the Info of a live process.
 func readInfo(pid int) (Info, error) {
@@ -120,14 +116,14 @@ func readProc(pid int, name string) ([]byte, error) {
 }
 
 // parseAuxv parses an auxiliary vector up to its end mark.
-func parseAuxv(data []byte) []Aux {
+func parseAuxv(data []byte) []space.Aux {
 	const size = 16
-	var all []Aux
+	var all []space.Aux
 	for pair := range slices.Chunk(data, size) {
 		if len(pair) < size {
 			break
 		}
-		a := Aux{binary.LittleEndian.Uint64(pair), binary.LittleEndian.Uint64(pair[8:])}
+		a := space.Aux{Type: binary.LittleEndian.Uint64(pair), Value: binary.LittleEndian.Uint64(pair[8:])}
 		if a.Type == 0 {
 			break
 		}

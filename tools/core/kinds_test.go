@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ustack/symbolize/space"
 	"ustack/testdata/nodetest"
 )
 
@@ -53,8 +54,8 @@ func TestEveryKindOfMemory(t *testing.T) {
 					got := []byte{'?'}
 					_, err := f.ReadAt(got, at+test.offset)
 					if want == leftOut {
-						if !errors.Is(err, ErrLeftOut) {
-							t.Errorf("%s holds %q, %v, want %v", test.name, got, err, ErrLeftOut)
+						if !errors.Is(err, space.ErrLeftOut) {
+							t.Errorf("%s holds %q, %v, want %v", test.name, got, err, space.ErrLeftOut)
 						}
 						continue
 					}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/symbolize/space"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -104,14 +106,14 @@ func (f *File) readFiles(desc []byte) {
 		return
 	}
 	table, names := desc[:count*entry], desc[count*entry:]
-	mappings := make([]Mapping, 0, count)
+	mappings := make([]space.Mapping, 0, count)
 	for row := range slices.Chunk(table, entry) {
 		name, rest, found := bytes.Cut(names, []byte{0})
 		if !found {
 			return
 		}
 		names = rest
-		m := Mapping{
+		m := space.Mapping{
 			Start: binary.LittleEndian.Uint64(row), End: binary.LittleEndian.Uint64(row[word:]),
 			Offset: binary.LittleEndian.Uint64(row[2*word:]) * unit, Path: string(name),
 		}
@@ -119,6 +121,6 @@ func (f *File) readFiles(desc []byte) {
 			mappings = append(mappings, m)
 		}
 	}
-	slices.SortFunc(mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(mappings, func(a, b space.Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	f.mappings = mappings
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/process"
+	"ustack/symbolize/space"
 	"ustack/testdata/nodetest"
 )
 
@@ -134,7 +135,7 @@ func checkMemory(t *testing.T, h heap, f *File) {
 		}
 		_, err := f.ReadAt(got, at)
 		switch {
-		case errors.Is(err, ErrLeftOut) && m.File() && (!m.Perms.Write() || m.Perms.Shared()):
+		case errors.Is(err, space.ErrLeftOut) && m.File() && (!m.Perms.Write() || m.Perms.Shared()):
 			leftOut++
 		case err != nil || !bytes.Equal(got, want):
 			t.Errorf("%d bytes at %#x of %x-%x %v %s differ: %v", size, at, m.Start, m.End, m.Perms, m.Path, err)
@@ -187,10 +188,10 @@ func checkFacts(t *testing.T, h heap, f *File) {
 	if err != nil || len(f.Auxv()) == 0 || !slices.Equal(f.Auxv(), parseAuxv(auxv)) {
 		t.Errorf("auxv = %v, %v, want %v", f.Auxv(), err, parseAuxv(auxv))
 	}
-	var want []Mapping
+	var want []space.Mapping
 	for _, m := range mappingsOf(t, h.PID) {
 		if m.File() {
-			want = append(want, Mapping{m.Start, m.End, m.Offset, m.Path})
+			want = append(want, space.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Path: m.Path})
 		}
 	}
 	if diff := cmp.Diff(want, f.Mappings()); diff != "" {

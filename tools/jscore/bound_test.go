@@ -4,13 +4,15 @@ import (
 	"slices"
 	"testing"
 
+	"ustack/testdata/nodetest/calls"
+
 	"ustack/symbolize/v8"
 )
 
 // TestBoundFunctionsLeadToTheirTargets tests a callback made by bind(), and one that is
 // a proxy.
 func TestBoundFunctionsLeadToTheirTargets(t *testing.T) {
-	target := startSource(t, "24.21.0", `const captured = 'kept';
+	target := calls.StartSource(t, "24.21.0", `const captured = 'kept';
 function later() { return captured; }
 setInterval(later.bind({ n: 1 }, 2).bind(null), 60e3);
 setInterval(new Proxy(later, {}), 61e3);
@@ -47,7 +49,7 @@ console.log('ready');`)
 // TestCensusLeavesOutWhatIsV8s tests errors and functions, which have internal V8
 // properties without a name.
 func TestCensusLeavesOutWhatIsV8s(t *testing.T) {
-	target := startSource(t, "24.21.0", `class Wrong extends Error { #hidden = 1; [Symbol.for('tag')] = this.#hidden; }
+	target := calls.StartSource(t, "24.21.0", `class Wrong extends Error { #hidden = 1; [Symbol.for('tag')] = this.#hidden; }
 globalThis.held = new Wrong('text');
 setInterval(() => {}, 60e3);
 console.log('ready');`)

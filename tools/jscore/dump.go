@@ -22,6 +22,7 @@ import (
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/release"
+	"ustack/symbolize/v8/stack"
 	"ustack/tools/core"
 )
 
@@ -36,23 +37,16 @@ type Options struct {
 // A Dump is an open core with the files that its process had mapped. It is not safe
 // for concurrent use.
 type Dump struct {
+	*space.Space
+	*stack.Unwinder
+
 	core    *core.File
-	regions []space.Region
-	modules []*module // that have code, by address; the program first
-	parts   []part    // of modules, by address
+	files   reader.Reader
+	v8      stack.V8 // as the Unwinder has it
 	missing []Missing
 	assumed *release.UnknownVersionError // why another version's V8 layout is used; nil if the layout is known
 	taken   *core.Result                 // nil if an existing core was opened
-
-	files     reader.Reader
-	v8        *module // the one that holds V8; nil if none does, or it was not found
-	binary    *v8.Binary
-	heap      *v8.Heap
-	codes     *v8.Codes
-	threads   []Thread
-	functions map[v8.Value]v8.Function
-	classes   []v8.Class // V8's; nil until needed
-	scripts   map[scriptKey]script
+	classes []v8.Class                   // V8's; nil until needed
 }
 
 // Missing is something that the core needs and that was not found.
@@ -68,7 +62,7 @@ func (m Missing) String() string { return fmt.Sprintf("%s: %v: %s", m.What, m.Er
 // found, or an unknown version of V8, is not an error: see Missing. Once ctx is done,
 // Open gives up files whose file systems do not answer. Close closes the dump.
 func Open(ctx context.Context, path string, o Options) (*Dump, error) {
-	return open(ctx, path, finder{exe: o.Exe, folders: o.Folders})
+	return open(ctx, path, space.Finder{Exe: o.Exe, Folders: o.Folders})
 }
 
 // Attach takes a snapshot of the process pid, which keeps running, and opens it: see
@@ -84,7 +78,7 @@ func Attach(ctx context.Context, pid int, o Options) (*Dump, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDump(ctx, fmt.Sprintf("of process %d", pid), c, finder{exe: o.Exe, folders: o.Folders, process: p})
+	d, err := newDump(ctx, fmt.Sprintf("of process %d", pid), c, space.Finder{Exe: o.Exe, Folders: o.Folders, Process: p})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +86,7 @@ func Attach(ctx context.Context, pid int, o Options) (*Dump, error) {
 	return d, nil
 }
 
-func open(ctx context.Context, path string, f finder) (*Dump, error) {
+func open(ctx context.Context, path string, f space.Finder) (*Dump, error) {
 	c, err := core.Open(path)
 	if err != nil {
 		return nil, err
@@ -101,17 +95,26 @@ func open(ctx context.Context, path string, f finder) (*Dump, error) {
 }
 
 // newDump returns the dump of an open core, which it closes on error.
-func newDump(ctx context.Context, name string, c *core.File, f finder) (*Dump, error) {
-	if c.Machine() != elf.EM_X86_64 {
+func newDump(ctx context.Context, name string, c *core.File, f space.Finder) (*Dump, error) {
+	if c.Machine() != stack.Machine {
 		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", name, c.Machine()), c.Close())
 	}
-	d := &Dump{core: c, functions: make(map[v8.Value]v8.Function), scripts: make(map[scriptKey]script)}
+	d := &Dump{core: c}
 	if cut := c.Cut(); cut > 0 {
 		d.lacks(name, core.ErrCutShort, fmt.Sprintf("%d bytes of memory are not known", cut))
 	}
 	d.files.Hurry(ctx)
-	f.files = &d.files
-	d.describe(f)
+	f.Files = &d.files
+	d.Space = space.New(c, layoutOf(c), f)
+	for _, m := range d.Modules() {
+		if m.ELF != nil && m.ELF.Partial() != nil {
+			d.lacks(m.Path, m.ELF.Partial(), "some of its functions have no names")
+		}
+		if m.Err != nil {
+			d.lacks(m.Path, m.Err, "its code has no names, and frames that it left no pointer for are not found")
+		}
+	}
+	d.Unwinder = stack.New(d.Space, d.v8)
 	for _, part := range []struct {
 		what string
 		find func()
@@ -125,23 +128,45 @@ func newDump(ctx context.Context, name string, c *core.File, f finder) (*Dump, e
 	return d, nil
 }
 
+// layoutOf returns what a core says about the process's memory.
+func layoutOf(c *core.File) space.Layout {
+	l := space.Layout{Mappings: c.Mappings(), Auxv: c.Auxv()}
+	for _, r := range c.Regions() {
+		l.Regions = append(l.Regions, space.Region{Start: r.Start, End: r.End, Write: r.Perms&elf.PF_W != 0, Exec: r.Perms&elf.PF_X != 0})
+	}
+	return l
+}
+
+// findThreads reads the threads' registers and isolates.
+func (d *Dump) findThreads() {
+	d.Unwinder = stack.New(d.Space, d.v8)
+	var threads []stack.Thread
+	for _, t := range d.core.Threads() {
+		threads = append(threads, stack.Thread{TID: t.TID, Registers: stack.ReadRegisters(t.General)})
+	}
+	if err := d.SetThreads(threads); err != nil {
+		d.lacks("isolates", err, "no thread is known to run JavaScript but where it does at the moment")
+	}
+}
+
 // settle verifies a layout that was assumed for V8, and drops V8 if its layout differs.
 func (d *Dump) settle(ctx context.Context) {
 	if d.assumed == nil {
 		return
 	}
-	what := fmt.Sprintf("V8 in %s", d.v8.path)
-	if err := heap.Verify(ctx, d, d.heap, heap.Check{Name: "stacks", Holds: d.checkStacks}); err != nil {
-		d.binary, d.heap, d.codes = nil, nil, nil
+	what := fmt.Sprintf("V8 in %s", d.v8.Module.Path)
+	if err := heap.Verify(ctx, d, d.v8.Heap, heap.Check{Name: "stacks", Holds: d.checkStacks}); err != nil {
+		d.v8 = stack.V8{Module: d.v8.Module}
+		d.findThreads()
 		d.lacks(what, fmt.Errorf("%w: %w", d.assumed, err), noJS)
 		return
 	}
-	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which checks of the process confirm", d.binary.Release.Node))
+	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which checks of the process confirm", d.v8.Binary.Release.Node))
 }
 
 // checkStacks reads the JavaScript functions on the stacks.
 func (d *Dump) checkStacks() error {
-	for _, t := range d.threads {
+	for _, t := range d.Threads() {
 		for _, f := range d.Stack(t).Frames {
 			if f.Kind == symbolize.JS && f.Trouble != nil {
 				return fmt.Errorf("thread %d: %w", t.TID, f.Trouble)
@@ -160,11 +185,7 @@ func contained(what string, find func()) (err error) {
 
 // Close closes the core and the files.
 func (d *Dump) Close() error {
-	var err error
-	for _, m := range d.modules {
-		err = errors.Join(err, m.close())
-	}
-	return errors.Join(err, d.files.Close(), d.core.Close())
+	return errors.Join(d.Space.Close(), d.files.Close(), d.core.Close())
 }
 
 // Missing returns what was not found, and what does not work as a result.
@@ -182,17 +203,17 @@ func (d *Dump) Note() []byte { return d.core.Note() }
 
 // Binary returns what the process's V8 says about itself; nil if it was not found or is
 // not known.
-func (d *Dump) Binary() *v8.Binary { return d.binary }
+func (d *Dump) Binary() *v8.Binary { return d.v8.Binary }
 
 // Heap reads the process's objects; nil if Binary is.
-func (d *Dump) Heap() *v8.Heap { return d.heap }
+func (d *Dump) Heap() *v8.Heap { return d.v8.Heap }
 
 // Bias returns V8's load address relative to the addresses in its file.
 func (d *Dump) Bias() uint64 {
-	if d.v8 == nil {
+	if d.v8.Module == nil {
 		return 0
 	}
-	return d.v8.bias
+	return d.v8.Module.Bias
 }
 
 var errStripped = errors.New("V8's file was built or stripped without it")
@@ -202,49 +223,49 @@ const noJS = "no JavaScript is understood: native frames are named, nothing else
 // findV8 finds the file that holds V8, the program or a library.
 func (d *Dump) findV8() {
 	var err error
-	for _, m := range d.modules {
-		if m.elf == nil {
+	for _, m := range d.Modules() {
+		if m.ELF == nil {
 			continue
 		}
-		d.binary, err = d.inspect(m)
+		d.v8.Binary, err = d.inspect(m)
 		if errors.Is(err, v8.ErrNotV8) {
 			continue
 		}
-		d.v8 = m
+		d.v8.Module = m
 		break
 	}
 	switch {
-	case d.v8 == nil:
+	case d.v8.Module == nil:
 		d.lacks("V8", v8.ErrNotV8, noJS)
 		return
 	case err != nil:
-		d.lacks("V8 in "+d.v8.path, err, noJS)
+		d.lacks("V8 in "+d.v8.Module.Path, err, noJS)
 		return
 	}
-	if err := d.binary.CheckBuiltins(d, d.v8.bias); err != nil {
+	if err := d.v8.Binary.CheckBuiltins(d, d.v8.Module.Bias); err != nil {
 		d.lacks("V8's builtins", err, "interpreted functions are not found on stacks")
 	}
-	for _, missing := range d.binary.Missing {
+	for _, missing := range d.v8.Binary.Missing {
 		symbol, _, _ := strings.Cut(missing, " ")
 		d.lacks("symbol "+symbol, errStripped, "functions of V8's own may have no name, and compiled ones no line")
 	}
-	if d.heap, err = v8.NewHeap(d, d.binary); err != nil {
+	if d.v8.Heap, err = v8.NewHeap(d, d.v8.Binary); err != nil {
 		d.lacks("V8's heap", err, "no object is understood")
 	}
-	if d.codes, err = v8.NewCodes(d, d.binary, d.v8.elf, d.v8.bias); err != nil {
+	if d.v8.Codes, err = v8.NewCodes(d, d.v8.Binary, d.v8.Module.ELF, d.v8.Module.Bias); err != nil {
 		d.lacks("dispatch table", err, "compiled functions have no executing line")
 	}
 }
 
 // inspect returns what a file says about the V8 in it. For a version newer than all
 // known ones, the newest layout is assumed: see settle.
-func (d *Dump) inspect(m *module) (*v8.Binary, error) {
-	b, err := v8.Inspect(m.elf)
+func (d *Dump) inspect(m *space.Module) (*v8.Binary, error) {
+	b, err := v8.Inspect(m.ELF)
 	var unknown *release.UnknownVersionError
 	if !errors.As(err, &unknown) || unknown.Assumed == nil {
 		return b, err
 	}
-	if b, err = v8.InspectAs(m.elf, unknown.Assumed); err != nil {
+	if b, err = v8.InspectAs(m.ELF, unknown.Assumed); err != nil {
 		return nil, fmt.Errorf("%w: %w", unknown, err)
 	}
 	d.assumed = unknown

@@ -11,10 +11,14 @@ import (
 	"syscall"
 	"testing"
 
+	"ustack/testdata/nodetest/calls"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"ustack/symbolize"
+	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8/stack"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
 )
@@ -34,7 +38,7 @@ func opened(t *testing.T, path string, o Options) *Dump {
 }
 
 // named returns the functions that have a script on a thread's stack.
-func named(d *Dump, thread Thread) []string {
+func named(d *Dump, thread stack.Thread) []string {
 	var names []string
 	for _, f := range d.Stack(thread).Frames {
 		if f.Kind == symbolize.JS {
@@ -47,7 +51,7 @@ func named(d *Dump, thread Thread) []string {
 // TestCoresOfAllMakersAreRead takes cores of one process in several ways. The stack is
 // the same in all of them.
 func TestCoresOfAllMakersAreRead(t *testing.T) {
-	c := startChain(t, anyVersion, nil)
+	c := calls.Start(t, anyVersion, nil)
 	folder := t.TempDir()
 	for _, tt := range []struct {
 		name string
@@ -75,7 +79,7 @@ func TestCoresOfAllMakersAreRead(t *testing.T) {
 			if len(d.Missing()) != 0 {
 				t.Errorf("missing: %v, want nothing", d.Missing())
 			}
-			checkChain(t, d, c, d.Threads()[0])
+			calls.Check(t, d.Unwinder, c, d.Threads()[0])
 			if s, ok := d.Signal(); ok {
 				t.Errorf("signal = %v, want none: the process ran", s)
 			}
@@ -152,8 +156,8 @@ func TestFatalErrorIsFound(t *testing.T) {
 				if got := d.FatalError(); !strings.Contains(got, tt.want) {
 					t.Errorf("fatal error = %q, want %q in it", got, tt.want)
 				}
-				if got := d.Stack(d.Threads()[0]); doubt(got) != "" {
-					t.Errorf("stack: %s\n%s", doubt(got), listing(got))
+				if got := d.Stack(d.Threads()[0]); calls.Doubt(got) != "" {
+					t.Errorf("stack: %s\n%s", calls.Doubt(got), calls.Listing(got))
 				}
 			})
 		}
@@ -162,13 +166,13 @@ func TestFatalErrorIsFound(t *testing.T) {
 
 // TestAttachLeavesTheProcessRunning examines a live process.
 func TestAttachLeavesTheProcessRunning(t *testing.T) {
-	c := startChain(t, anyVersion, nil)
+	c := calls.Start(t, anyVersion, nil)
 	d, err := Attach(t.Context(), c.PID, Options{})
 	if err != nil {
 		t.Fatalf("Attach: %v", err)
 	}
 	defer d.Close()
-	checkChain(t, d, c, d.Threads()[0])
+	calls.Check(t, d.Unwinder, c, d.Threads()[0])
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(c.PID) + "/stat")
 	if err != nil || strings.Contains(string(stat), ") T") {
 		t.Errorf("the process is stopped: %s, %v", stat, err)
@@ -179,7 +183,7 @@ func TestAttachLeavesTheProcessRunning(t *testing.T) {
 }
 
 // moved returns a core of a program that is no longer where it was, and where it is now.
-func moved(t *testing.T) (path, program string, c chain) {
+func moved(t *testing.T) (path, program string, c calls.Chain) {
 	t.Helper()
 	node, err := os.ReadFile(nodetest.Node(t, anyVersion))
 	if err != nil {
@@ -211,10 +215,7 @@ func moved(t *testing.T) (path, program string, c chain) {
 func TestProgramIsFoundAgain(t *testing.T) {
 	path, program, c := moved(t)
 	byID := t.TempDir()
-	id, ok := fileBuildID(program)
-	if !ok {
-		t.Fatal("the program has no build ID")
-	}
+	id := buildID(t, program)
 	if err := os.MkdirAll(filepath.Join(byID, ".build-id", id[:2]), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestProgramIsFoundAgain(t *testing.T) {
 			if len(d.Missing()) != 0 {
 				t.Errorf("missing: %v, want nothing", d.Missing())
 			}
-			checkChain(t, d, c, d.Threads()[0])
+			calls.Check(t, d.Unwinder, c, d.Threads()[0])
 		})
 	}
 }
@@ -282,9 +283,9 @@ func TestMissingProgramIsSaid(t *testing.T) {
 
 // TestMemoryComesFromFilesToo reads V8's version, which is not in the core but in the file.
 func TestMemoryComesFromFilesToo(t *testing.T) {
-	c := startChain(t, anyVersion, nil)
+	c := calls.Start(t, anyVersion, nil)
 	d := dumped(t, c.PID, Options{})
-	s, ok := d.v8.elf.Symbol("_ZN2v88internal7Version6major_E")
+	s, ok := d.v8.Module.ELF.Symbol("_ZN2v88internal7Version6major_E")
 	if !ok {
 		t.Fatal("no symbol")
 	}
@@ -344,7 +345,7 @@ func TestSignalIsReadFromItsInfo(t *testing.T) {
 }
 
 func TestCutShortCoreIsSaid(t *testing.T) {
-	c := startChain(t, anyVersion, nil)
+	c := calls.Start(t, anyVersion, nil)
 	path := filepath.Join(t.TempDir(), "core")
 	if _, err := core.Write(t.Context(), c.PID, path, core.Options{}); err != nil {
 		t.Fatal(err)
@@ -366,4 +367,42 @@ func TestCutShortCoreIsSaid(t *testing.T) {
 	for _, thread := range d.Threads() {
 		d.Stack(thread)
 	}
+}
+
+// buildID returns a program's build ID.
+func buildID(t *testing.T, path string) string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f, err := elfsym.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.BuildID()
+}
+
+// matrix reports whether to test every combination: that is for `make test-matrix`, not
+// for each change.
+func matrix() bool { return os.Getenv("USTACK_MATRIX") == "1" }
+
+// dumped takes a core of a live process and opens it.
+func dumped(t testing.TB, pid int, o Options) *Dump {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "core")
+	if _, err := core.Write(t.Context(), pid, path, core.Options{}); err != nil {
+		t.Fatalf("core.Write: %v", err)
+	}
+	d, err := Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return d
 }

@@ -3,6 +3,8 @@ package jscore
 import (
 	"slices"
 	"strings"
+
+	"ustack/symbolize/v8/stack"
 )
 
 // fatal are the functions with which V8 and Node.js abort a process.
@@ -27,12 +29,12 @@ const (
 // the heap was full; empty if it did not abort, or the text is not found. It is put
 // together from texts that the aborting functions refer to.
 func (d *Dump) FatalError() string {
-	if len(d.threads) == 0 || d.v8 == nil {
+	if len(d.Threads()) == 0 || d.v8.Module == nil {
 		return ""
 	}
-	t := d.threads[0]
+	t := d.Threads()[0]
 	frames := d.Stack(t).Frames
-	at := slices.IndexFunc(frames, func(f Frame) bool { return slices.Contains(fatal, f.Name) })
+	at := slices.IndexFunc(frames, func(f stack.Frame) bool { return slices.Contains(fatal, f.Name) })
 	if at < 0 {
 		return ""
 	}
@@ -45,7 +47,7 @@ func (d *Dump) FatalError() string {
 	}
 	var texts []string
 	for address := low; address < high && len(texts) < maxFatalTexts; address += 8 {
-		pointer, err := d.word(address)
+		pointer, err := d.Word(address)
 		if err != nil {
 			break
 		}
@@ -59,18 +61,18 @@ func (d *Dump) FatalError() string {
 // constant returns the text at an address in V8's or Node.js's file, if it is meant for
 // people.
 func (d *Dump) constant(address uint64) string {
-	p, ok := d.partAt(address)
-	if !ok || p.module != d.v8 {
+	p, ok := d.Part(address)
+	if !ok || p.Module != d.v8.Module {
 		return ""
 	}
-	if r, ok := d.region(address); !ok || r.Write {
+	if r, ok := d.Region(address); !ok || r.Write {
 		return ""
 	}
 	before := make([]byte, 1)
 	if _, err := d.ReadAt(before, address-1); err != nil || before[0] != 0 {
 		return "" // inside a text
 	}
-	text, err := d.cString(address)
+	text, err := d.CString(address)
 	if err != nil || len(text) < minFatalText || len(text) > maxFatalText || !strings.Contains(text, " ") {
 		return ""
 	}
@@ -84,18 +86,18 @@ func (d *Dump) constant(address uint64) string {
 // when one of its checks fails.
 func (d *Dump) failureMessage(low, high uint64) string {
 	for address := low; address < high; address += 8 {
-		first, err := d.word(address)
+		first, err := d.Word(address)
 		if err != nil {
 			return ""
 		}
 		if first != messageStarts {
 			continue
 		}
-		last, err := d.word(address + 8 + messageCapacity)
+		last, err := d.Word(address + 8 + messageCapacity)
 		if err != nil || last != messageEnds {
 			continue
 		}
-		if text, err := d.cString(address + 8); err == nil && len(text) <= messageCapacity {
+		if text, err := d.CString(address + 8); err == nil && len(text) <= messageCapacity {
 			return text
 		}
 	}

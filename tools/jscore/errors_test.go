@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"ustack/testdata/nodetest/calls"
+
 	"ustack/symbolize/v8"
 	"ustack/testdata/nodetest"
 )
@@ -25,7 +27,7 @@ setInterval(() => held, 1 << 30);
 console.log('ready ' + JSON.stringify(want));`
 	for _, version := range censusVersions() {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
-			target := startSource(t, version, source)
+			target := calls.StartSource(t, version, source)
 			var want map[string]string
 			target.Facts(&want)
 			g := graphOf(t, target.PID)

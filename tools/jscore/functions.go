@@ -78,7 +78,7 @@ func (g *Graph) define(d *Definition) {
 		return
 	}
 	d.Name = f.String()
-	frame := g.dump.named(f)
+	frame := g.dump.Named(f)
 	d.File, d.Line, d.Column = frame.File, frame.Line, frame.Column
 }
 

@@ -19,10 +19,10 @@ type Graph struct {
 // Graph finds all objects of the process, live and dead, and the references between
 // them. It takes about a second per 4 million objects, and some 60 bytes for each.
 func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
-	if d.heap == nil {
+	if d.v8.Heap == nil {
 		return nil, errors.New("find objects: no V8 is understood in this process")
 	}
-	o, err := heap.Walk(ctx, d, d.heap)
+	o, err := heap.Walk(ctx, d, d.v8.Heap)
 	if err != nil {
 		return nil, err
 	}
@@ -30,5 +30,5 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Graph{g, d, d.heap}, nil
+	return &Graph{g, d, d.v8.Heap}, nil
 }

@@ -19,6 +19,7 @@ const (
 
 // Offsets that Node.js's metadata does not contain, in all its versions.
 const (
+	wordSize        = 8
 	embedderData    = 48 // of a native context: an array of words
 	handlePointer   = 16 // of a HandleWrap, from its place in the queue: its libuv handle
 	uvData          = 0  // of a uv_handle_t: the HandleWrap
@@ -44,10 +45,10 @@ var errNoNode = errors.New("not Node.js, or built without its metadata (nodedbg_
 // nodeConstant reads one of the constants that Node.js keeps for debuggers, which it
 // sets on startup.
 func (d *Dump) nodeConstant(name string) (uint64, error) {
-	if d.v8 == nil || d.v8.elf == nil {
+	if d.v8.Module == nil || d.v8.Module.ELF == nil {
 		return 0, errNoNode
 	}
-	symbol, ok := d.v8.elf.Symbol("nodedbg_" + name)
+	symbol, ok := d.v8.Module.ELF.Symbol("nodedbg_" + name)
 	if !ok {
 		return 0, fmt.Errorf("find %s: %w", name, errNoNode)
 	}
@@ -74,11 +75,11 @@ func (d *Dump) environments(g *Graph) ([]uint64, error) {
 		if g.Map(id).Kind != "NativeContext" || len(found) >= maxEnvironments {
 			continue
 		}
-		array, err := d.word(g.Address(id) + embedderData)
+		array, err := d.Word(g.Address(id) + embedderData)
 		if err != nil {
 			continue // another embedder's
 		}
-		environment, err := d.word(v8.Value(array).Address() + 16 + slot*wordSize)
+		environment, err := d.Word(v8.Value(array).Address() + 16 + slot*wordSize)
 		if err == nil && !seen[environment] && d.isEnvironment(environment) {
 			seen[environment] = true
 			found = append(found, environment)
@@ -93,7 +94,7 @@ func (d *Dump) environments(g *Graph) ([]uint64, error) {
 // isEnvironment reports whether the process may write to the memory there: a context
 // that is not node's may hold anything in that place.
 func (d *Dump) isEnvironment(address uint64) bool {
-	r, ok := d.region(address)
+	r, ok := d.Region(address)
 	return ok && r.Write && address%wordSize == 0
 }
 
@@ -110,13 +111,13 @@ func (d *Dump) queue(environment uint64, list, member string, visit func(object 
 	}
 	const next = 8 // of a ListNode, after the previous one
 	head += environment
-	node, err := d.word(head + next)
+	node, err := d.Word(head + next)
 	for n := 0; err == nil && node != head; n++ {
 		if n == maxListed {
 			return fmt.Errorf("read list at %x: more than %d", head, maxListed)
 		}
 		visit(node - within)
-		node, err = d.word(node + next)
+		node, err = d.Word(node + next)
 	}
 	return err
 }
@@ -185,12 +186,12 @@ func (d *Dump) nodeObject(address uint64) NodeObject {
 	if err != nil {
 		return o
 	}
-	slot, err := d.word(address + at)
+	slot, err := d.Word(address + at)
 	if err != nil || slot == 0 {
 		return o
 	}
-	if value, err := d.word(slot); err == nil && d.heap != nil {
-		o.Object = BriefOf(d.heap, v8.Value(value))
+	if value, err := d.Word(slot); err == nil && d.v8.Heap != nil {
+		o.Object = BriefOf(d.v8.Heap, v8.Value(value))
 	}
 	return o
 }
@@ -198,19 +199,19 @@ func (d *Dump) nodeObject(address uint64) NodeObject {
 // addHandle adds what the libuv handle says about a HandleWrap whose place in the queue
 // is at an address. The handle must refer back.
 func (d *Dump) addHandle(o *NodeObject, queue uint64) {
-	handle, err := d.word(queue + handlePointer)
+	handle, err := d.Word(queue + handlePointer)
 	if err != nil {
 		return
 	}
-	if back, err := d.word(handle + uvData); err != nil || back != uint64(o.Wrap) {
+	if back, err := d.Word(handle + uvData); err != nil || back != uint64(o.Wrap) {
 		return
 	}
-	kind, err := d.word(handle + uvType)
+	kind, err := d.Word(handle + uvType)
 	if kind = uint64(uint32(kind)); err != nil || kind >= uint64(len(uvTypes)) {
 		return
 	}
 	o.Type = uvTypes[kind]
-	flags, err := d.word(handle + uvFlags)
+	flags, err := d.Word(handle + uvFlags)
 	if err != nil {
 		return
 	}
@@ -223,7 +224,7 @@ func (d *Dump) addHandle(o *NodeObject, queue uint64) {
 	default:
 		return
 	}
-	if word, err := d.word(handle + at); err == nil {
+	if word, err := d.Word(handle + at); err == nil {
 		fd := int(int32(uint32(word)))
 		o.FD = &fd
 	}

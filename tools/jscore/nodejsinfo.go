@@ -35,8 +35,8 @@ type NamedText struct {
 // secrets. Without a graph it reports what needs no JavaScript objects.
 func (d *Dump) NodeInfo(g *Graph, environment bool) *NodeInfo {
 	n := &NodeInfo{PID: d.Info().PID, CommandLine: []string{}, Argv: []string{}, ExecArgv: []string{}}
-	if d.binary != nil {
-		n.Node, n.V8 = d.binary.NodeVersion, d.binary.Version.String()
+	if d.v8.Binary != nil {
+		n.Node, n.V8 = d.v8.Binary.NodeVersion, d.v8.Binary.Version.String()
 	}
 	arguments, err := d.Arguments()
 	n.CommandLine = n.keep(arguments, err)
@@ -55,8 +55,8 @@ func (d *Dump) NodeInfo(g *Graph, environment bool) *NodeInfo {
 	n.Process = Address(process.Ref())
 	n.Argv, n.ExecArgv = d.ownTexts(process, "argv"), d.ownTexts(process, "execArgv")
 	n.Platform = strings.TrimSpace(d.ownText(process, "platform") + " " + d.ownText(process, "arch"))
-	if versions, ok, _ := d.heap.Own(process, "versions"); ok {
-		if o, err := d.heap.Object(versions); err == nil {
+	if versions, ok, _ := d.v8.Heap.Own(process, "versions"); ok {
+		if o, err := d.v8.Heap.Object(versions); err == nil {
 			n.Versions = d.texts(o)
 		}
 	}
@@ -75,13 +75,13 @@ func (n *NodeInfo) keep(texts []string, err error) []string {
 func (d *Dump) processObject(g *Graph) (v8.Object, bool) {
 	for id := range heap.ID(g.Len()) {
 		o := g.Object(id)
-		if !d.heap.IsReceiver(o) || !g.IsLive(id) {
+		if !d.v8.Heap.IsReceiver(o) || !g.IsLive(id) {
 			continue
 		}
-		if class, err := d.heap.Class(o); err != nil || class != "process" {
+		if class, err := d.v8.Heap.Class(o); err != nil || class != "process" {
 			continue
 		}
-		if _, ok, _ := d.heap.Own(o, "versions"); ok {
+		if _, ok, _ := d.v8.Heap.Own(o, "versions"); ok {
 			return o, true
 		}
 	}
@@ -91,9 +91,9 @@ func (d *Dump) processObject(g *Graph) (v8.Object, bool) {
 // texts returns the properties of o whose values are strings.
 func (d *Dump) texts(o v8.Object) []NamedText {
 	var list []NamedText
-	properties, _ := d.heap.Properties(o) // the rest is worth reporting
+	properties, _ := d.v8.Heap.Properties(o) // the rest is worth reporting
 	for _, p := range properties {
-		if text := briefText(d.heap, p.Value); text != "" && !p.Accessor {
+		if text := briefText(d.v8.Heap, p.Value); text != "" && !p.Accessor {
 			list = append(list, NamedText{p.Name, text})
 		}
 	}
@@ -101,23 +101,23 @@ func (d *Dump) texts(o v8.Object) []NamedText {
 }
 
 func (d *Dump) ownText(o v8.Object, name string) string {
-	v, _, _ := d.heap.Own(o, name)
-	return briefText(d.heap, v)
+	v, _, _ := d.v8.Heap.Own(o, name)
+	return briefText(d.v8.Heap, v)
 }
 
 // ownTexts returns the strings of an array that is a property of o.
 func (d *Dump) ownTexts(o v8.Object, name string) []string {
 	list := []string{}
-	v, ok, _ := d.heap.Own(o, name)
+	v, ok, _ := d.v8.Heap.Own(o, name)
 	if !ok {
 		return list
 	}
-	array, err := d.heap.Object(v)
+	array, err := d.v8.Heap.Object(v)
 	if err != nil {
 		return list
 	}
-	_ = d.heap.Elements(array, func(e v8.Element) bool { // the rest is worth reporting
-		text, _, _ := d.heap.Text(e.Value, maxText)
+	_ = d.v8.Heap.Elements(array, func(e v8.Element) bool { // the rest is worth reporting
+		text, _, _ := d.v8.Heap.Text(e.Value, maxText)
 		list = append(list, text)
 		return len(list) < maxListed
 	})

@@ -34,7 +34,7 @@ func (d *Dump) Timers(g *Graph) *Timers {
 		if o.Map.Kind != "JSObject" || !g.IsLive(id) {
 			continue
 		}
-		switch class, _ := d.heap.Class(o); class {
+		switch class, _ := d.v8.Heap.Class(o); class {
 		case "TimersList":
 			d.addTimers(timers, o)
 		case "Immediate":
@@ -47,21 +47,21 @@ func (d *Dump) Timers(g *Graph) *Timers {
 // addTimers adds the timers of one list, all of which have the same duration. It is a
 // ring that includes the list itself.
 func (d *Dump) addTimers(timers *Timers, list v8.Object) {
-	next, ok, _ := d.heap.Own(list, "_idleNext")
+	next, ok, _ := d.v8.Heap.Own(list, "_idleNext")
 	for n := 0; ok && next.IsObject() && next.Address() != list.Address && n < maxListed; n++ {
-		o, err := d.heap.Object(next)
+		o, err := d.v8.Heap.Object(next)
 		if err != nil {
 			return // what came before has been read
 		}
 		if t, ok := d.timer(o); ok {
 			timers.Timers = append(timers.Timers, t)
 		}
-		next, ok, _ = d.heap.Own(o, "_idleNext")
+		next, ok, _ = d.v8.Heap.Own(o, "_idleNext")
 	}
 }
 
 func (d *Dump) timer(o v8.Object) (Timer, bool) {
-	h := d.heap
+	h := d.v8.Heap
 	t := Timer{Object: Address(o.Ref()), Kind: "timeout"}
 	callback, ok, _ := h.Own(o, "_onTimeout")
 	if !ok || h.Oddball(callback) != "" {
@@ -77,7 +77,7 @@ func (d *Dump) timer(o v8.Object) (Timer, bool) {
 }
 
 func (d *Dump) addImmediate(timers *Timers, o v8.Object) {
-	h := d.heap
+	h := d.v8.Heap
 	callback, ok, _ := h.Own(o, "_onImmediate")
 	if destroyed, _, _ := h.Own(o, "_destroyed"); !ok || h.Oddball(callback) != "" || h.Oddball(destroyed) == "true" {
 		return
@@ -91,18 +91,18 @@ func (d *Dump) addImmediate(timers *Timers, o v8.Object) {
 // isFalse reports whether o's property whose key is a symbol with that description is
 // false.
 func (d *Dump) isFalse(o v8.Object, symbol string) bool {
-	properties, _ := d.heap.Properties(o) // what cannot be read is not false
+	properties, _ := d.v8.Heap.Properties(o) // what cannot be read is not false
 	for _, p := range properties {
 		if p.Symbol && p.Name == symbol {
-			return d.heap.Oddball(p.Value) == "false"
+			return d.v8.Heap.Oddball(p.Value) == "false"
 		}
 	}
 	return false
 }
 
 func (d *Dump) ownNumber(o v8.Object, name string) float64 {
-	v, _, _ := d.heap.Own(o, name)
-	n, _ := d.heap.Number(v)
+	v, _, _ := d.v8.Heap.Own(o, name)
+	n, _ := d.v8.Heap.Number(v)
 	return n
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"ustack/testdata/nodetest/calls"
+
 	"ustack/testdata/nodetest"
 )
 
@@ -28,7 +30,7 @@ console.log('ready');`
 	}
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			g := graphOf(t, startSource(t, version, source).PID)
+			g := graphOf(t, calls.StartSource(t, version, source).PID)
 			d := dominated(t, g)
 			owners := d.Retainers(t.Context(), CensusOptions{Class: "Owner"}, 10).Objects
 			if len(owners) < 2 {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/stack"
 	"ustack/testdata/nodetest"
 )
 
@@ -27,7 +28,7 @@ func kept(t *testing.T, version string) (d *Dump, plain, awkward v8.Value, facts
 	target.Facts(&facts)
 	d = dumped(t, target.PID, Options{})
 	frames := d.Stack(d.Threads()[0]).Frames
-	at := slices.IndexFunc(frames, func(f Frame) bool { return f.Name == "keep" })
+	at := slices.IndexFunc(frames, func(f stack.Frame) bool { return f.Name == "keep" })
 	if at < 0 || len(frames[at].Call.Arguments) != 2 {
 		t.Fatalf("no frame of keep with two arguments among %d", len(frames))
 	}

@@ -131,12 +131,12 @@ func (g *Graph) rootName(id heap.ID) string {
 
 // rootRegion returns what memory a root is in.
 func (d *Dump) rootRegion(root heap.Root) string {
-	r, ok := d.region(root.From)
+	r, ok := d.Region(root.From)
 	switch {
 	case ok && r.File != "":
 		return r.File
 	case root.By == heap.ByStack:
-		for _, t := range d.threads {
+		for _, t := range d.Threads() {
 			if sp := t.Registers.SP; sp >= r.Start && sp < r.End {
 				return fmt.Sprintf("stack of thread %d", t.TID)
 			}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/testdata/nodetest/calls"
+
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
@@ -32,14 +34,14 @@ func attached(t *testing.T, pid int) *Dump {
 
 // startNewer starts a Node.js whose V8 reports version 15.0, and returns what it should
 // be seen to run.
-func startNewer(t *testing.T) chain {
+func startNewer(t *testing.T) calls.Chain {
 	t.Helper()
 	const version, tier = "26.10.0", symbolize.Turbofan
 	flags, _ := nodetest.TierFlags(version, tier)
 	target := nodetest.Start(t, nodetest.NodeOfV8(t, version, 15, 0), nodetest.Options{
 		Flags: flags, Script: "postmortem_stack.js", Args: []string{"--tier=" + tier.String()},
 	})
-	var c chain
+	var c calls.Chain
 	target.Facts(&c)
 	return c
 }
@@ -67,7 +69,7 @@ func TestNewerV8IsReadIfItIsLaidOutAlike(t *testing.T) {
 	if got := missing(d, warning); len(d.Missing()) != 1 || !strings.Contains(got, "read as that of Node.js 26") {
 		t.Errorf("missing = %v, want %q only", d.Missing(), warning)
 	}
-	checkChain(t, d, c, d.Threads()[0])
+	calls.Check(t, d.Unwinder, c, d.Threads()[0])
 }
 
 // TestNewerV8IsRefusedIfItIsLaidOutOtherwise reads a process with layouts that are not
@@ -89,21 +91,21 @@ func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
 		r := newestRelease()
 		tt.shift(&r)
 		var err error
-		if d.binary, err = v8.InspectAs(d.v8.elf, &r); err != nil {
+		if d.v8.Binary, err = v8.InspectAs(d.v8.Module.ELF, &r); err != nil {
 			t.Fatal(err)
 		}
-		if d.heap, err = v8.NewHeap(d, d.binary); err != nil {
+		if d.v8.Heap, err = v8.NewHeap(d, d.v8.Binary); err != nil {
 			t.Fatal(err)
 		}
-		err = heap.Verify(t.Context(), d, d.heap, heap.Check{Name: "stacks", Holds: d.checkStacks})
+		err = heap.Verify(t.Context(), d, d.v8.Heap, heap.Check{Name: "stacks", Holds: d.checkStacks})
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s shifted: %v, want %q", tt.name, err, tt.want)
 		}
 	}
 	r := newestRelease()
 	r.Scopes.Positions++
-	d.binary, _ = v8.InspectAs(d.v8.elf, &r)
-	d.heap, _ = v8.NewHeap(d, d.binary)
+	d.v8.Binary, _ = v8.InspectAs(d.v8.Module.ELF, &r)
+	d.v8.Heap, _ = v8.NewHeap(d, d.v8.Binary)
 	d.missing = nil
 	d.settle(t.Context())
 	if got := missing(d, "V8 15.0.202.34"); d.Binary() != nil || !strings.Contains(got, "not laid out as in Node.js 26") {
@@ -122,7 +124,7 @@ func TestNewReleaseNeedsItsFileOnly(t *testing.T) {
 	if len(d.Missing()) > 0 {
 		t.Errorf("missing: %v, want nothing", d.Missing())
 	}
-	checkChain(t, d, c, d.Threads()[0])
+	calls.Check(t, d.Unwinder, c, d.Threads()[0])
 	g, err := d.Graph(t.Context())
 	if err != nil {
 		t.Fatal(err)

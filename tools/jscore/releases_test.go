@@ -3,6 +3,8 @@ package jscore
 import (
 	"testing"
 
+	"ustack/testdata/nodetest/calls"
+
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
 )
@@ -28,9 +30,9 @@ func TestReleasesCoreStack(t *testing.T) {
 		t.Run(release, func(t *testing.T) {
 			const tier = symbolize.Turbofan
 			flags, _ := nodetest.TierFlags(release, tier)
-			c := startChain(t, release, flags, "--tier="+tier.String())
+			c := calls.Start(t, release, flags, "--tier="+tier.String())
 			d := dumped(t, c.PID, Options{})
-			checkChain(t, d, c, d.Threads()[0])
+			calls.Check(t, d.Unwinder, c, d.Threads()[0])
 		})
 	}
 }

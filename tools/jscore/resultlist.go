@@ -79,7 +79,7 @@ type Spaces []Space
 
 // V8Spaces adds up V8's pages by space.
 func (d *Dump) V8Spaces() (Spaces, error) {
-	if d.binary == nil {
+	if d.v8.Binary == nil {
 		return nil, v8.ErrNotV8
 	}
 	return d.spaces(), nil

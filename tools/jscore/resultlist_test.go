@@ -53,7 +53,7 @@ func testUgrep(t *testing.T, l leaky) {
 		t.Fatalf("places = %+v, %v, want two or more", places, err)
 	}
 	for _, address := range places.Addresses() {
-		word, err := l.word(uint64(address))
+		word, err := l.Word(uint64(address))
 		if err != nil || v8.Value(word).Address() != server.Address() {
 			t.Errorf("at %x is %x, %v, want %x", uint64(address), word, err, uint64(server))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/stack"
 )
 
 // StackOptions say what to show of a stack.
@@ -54,18 +55,18 @@ type FrameText struct {
 	Source    []Line  `json:"source,omitempty"`
 	Trouble   string  `json:"trouble,omitempty"`
 
-	frame Frame
+	frame stack.Frame
 }
 
 // JSStack returns the stack of a thread.
-func (d *Dump) JSStack(t Thread, o StackOptions) *StackText {
+func (d *Dump) JSStack(t stack.Thread, o StackOptions) *StackText {
 	stack := d.Stack(t)
 	s := &StackText{TID: t.TID, Truncated: stack.Truncated, Broken: stack.Broken, options: o}
 	s.Frames, s.Awaiting = d.frameTexts(stack.Frames, o), d.frameTexts(stack.Awaiting, o)
 	return s
 }
 
-func (d *Dump) frameTexts(frames []Frame, o StackOptions) []*FrameText {
+func (d *Dump) frameTexts(frames []stack.Frame, o StackOptions) []*FrameText {
 	texts := []*FrameText{}
 	for _, f := range frames {
 		if o.Function == "" || f.Kind == symbolize.JS && strings.Contains(f.Name, o.Function) {
@@ -112,12 +113,12 @@ func (l StackList) Addresses() []v8.Value {
 // JSFrame returns the frames at a frame pointer: several if functions were inlined.
 func (d *Dump) JSFrame(fp uint64, o StackOptions) (*StackText, error) {
 	for _, t := range d.Threads() {
-		r, ok := d.region(t.Registers.SP)
-		if !ok || fp < t.Registers.SP || fp >= d.stackEnd(r) {
+		r, ok := d.Region(t.Registers.SP)
+		if !ok || fp < t.Registers.SP || fp >= d.StackEnd(r) {
 			continue
 		}
 		frames := d.Stack(t).Frames
-		at := slices.IndexFunc(frames, func(f Frame) bool { return f.FP == fp })
+		at := slices.IndexFunc(frames, func(f stack.Frame) bool { return f.FP == fp })
 		if at < 0 {
 			break
 		}
@@ -131,7 +132,7 @@ func (d *Dump) JSFrame(fp uint64, o StackOptions) (*StackText, error) {
 }
 
 // WalkJSFrame lists the frame pointers of a thread's JavaScript functions.
-func (d *Dump) WalkJSFrame(t Thread) *Values {
+func (d *Dump) WalkJSFrame(t stack.Thread) *Values {
 	list := &Values{Values: []Indexed{}}
 	for _, f := range d.Stack(t).Frames {
 		if f.Kind == symbolize.JS && f.FP != 0 {
@@ -141,7 +142,7 @@ func (d *Dump) WalkJSFrame(t Thread) *Values {
 	return list
 }
 
-func (d *Dump) frameText(f Frame, o StackOptions) *FrameText {
+func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 	t := &FrameText{
 		Kind: f.Kind.String(), Name: f.Name, FP: Address(f.FP), PC: Address(f.PC), Function: Address(f.Call.Function),
 		File: f.File, Line: f.Line, Column: f.Column, Tier: f.Tier.String(), Inlined: f.Inlined, Construct: f.Construct,
@@ -156,11 +157,11 @@ func (d *Dump) frameText(f Frame, o StackOptions) *FrameText {
 	if f.Trouble != nil {
 		t.Trouble = strings.ReplaceAll(f.Trouble.Error(), "\n", "; ")
 	}
-	if f.HasCall && d.heap != nil {
-		this := BriefOf(d.heap, f.Call.This)
+	if f.HasCall && d.v8.Heap != nil {
+		this := BriefOf(d.v8.Heap, f.Call.This)
 		t.This, t.Count = &this, f.Call.Count
 		for _, argument := range f.Call.Arguments {
-			t.Arguments = append(t.Arguments, BriefOf(d.heap, argument))
+			t.Arguments = append(t.Arguments, BriefOf(d.v8.Heap, argument))
 		}
 	}
 	if o.Verbose {
@@ -170,20 +171,20 @@ func (d *Dump) frameText(f Frame, o StackOptions) *FrameText {
 }
 
 // sourceAround returns the lines around a line of the frame's script.
-func (d *Dump) sourceAround(f Frame, line, around int) []Line {
-	if f.Script == 0 || around <= 0 || d.heap == nil || line == 0 {
+func (d *Dump) sourceAround(f stack.Frame, line, around int) []Line {
+	if f.Script == 0 || around <= 0 || d.v8.Heap == nil || line == 0 {
 		return nil
 	}
-	function, err := d.function(f.Call.Function)
+	function, err := d.Function(f.Call.Function)
 	if err != nil || function.Script != uint64(f.Script) { // an inlined one: only the script matters
 		function = v8.Function{Script: uint64(f.Script)}
 	}
 	lines, err := d.scriptLines(function)
-	script := d.script(function)
-	if err != nil || script.source == nil {
+	script := d.Script(function)
+	if err != nil || script.Source == nil {
 		return nil
 	}
-	first, _ := script.source.Position(0)
+	first, _ := script.Source.Position(0)
 	var near []Line
 	for i, text := range lines {
 		if n := first + i; n >= line-around && n <= line+around {

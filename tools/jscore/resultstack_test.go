@@ -4,12 +4,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ustack/testdata/nodetest/calls"
+
+	"ustack/symbolize/v8/stack"
 )
 
 // TestStacksReadAsMdbPrintedThem shows a program that is stopped in the middle of its
 // calls in the ways of jsstack and jsframe.
 func TestStacksReadAsMdbPrintedThem(t *testing.T) {
-	c := startChain(t, anyVersion, nil)
+	c := calls.Start(t, anyVersion, nil)
 	d := dumped(t, c.PID, Options{})
 	thread := d.Threads()[0]
 	plain := textOf(t, d.JSStack(thread, StackOptions{}), nil)
@@ -45,7 +49,7 @@ js:     wait \(builtin\)
 }
 
 // checkFrames looks up each frame that walk jsframe lists by its pointer.
-func checkFrames(t *testing.T, d *Dump, thread Thread) {
+func checkFrames(t *testing.T, d *Dump, thread stack.Thread) {
 	t.Helper()
 	frames := d.WalkJSFrame(thread)
 	if len(frames.Values) < 10 {

@@ -45,8 +45,8 @@ func (d *Dump) Status() *Status {
 	} else {
 		s.CommandLine = append(s.CommandLine, d.Info().Args)
 	}
-	if d.binary != nil {
-		s.Node, s.V8 = d.binary.NodeVersion, d.binary.Version.String()
+	if d.v8.Binary != nil {
+		s.Node, s.V8 = d.v8.Binary.NodeVersion, d.v8.Binary.Version.String()
 		s.Spaces = d.spaces()
 	}
 	s.Reason = "a core of a process that ran on"
@@ -72,10 +72,10 @@ var collectionNames = map[uint32]string{1: "scavenge", 2: "mark-compact", 3: "mi
 func (d *Dump) collections() []string {
 	var names []string
 	for _, isolate := range d.Isolates() {
-		if d.binary.Layout.GCState == 0 {
+		if d.v8.Binary.Layout.GCState == 0 {
 			continue
 		}
-		word, err := d.word(isolate.Address + uint64(d.binary.Layout.GCState))
+		word, err := d.Word(isolate.Address + uint64(d.v8.Binary.Layout.GCState))
 		if name := collectionNames[uint32(word)]; err == nil && name != "" {
 			names = append(names, name)
 		}
@@ -100,7 +100,7 @@ func (s Signal) reason(pid int) string {
 // spaces adds up V8's pages, largest sum first.
 func (d *Dump) spaces() Spaces {
 	spaces := Spaces{}
-	for _, p := range heap.FindPages(d, &d.binary.Release.Pages) {
+	for _, p := range heap.FindPages(d, &d.v8.Binary.Release.Pages) {
 		at := slices.IndexFunc(spaces, func(s Space) bool { return s.Name == p.Space })
 		if at < 0 {
 			at = len(spaces)

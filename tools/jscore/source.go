@@ -38,18 +38,18 @@ func (d *Dump) JSSource(v v8.Value, around int) (*FunctionSource, error) {
 	if f.Script == 0 {
 		return nil, fmt.Errorf("read source of %s: it is V8's or native code", f)
 	}
-	script := d.script(f)
-	if script.source == nil || f.Start < 0 {
-		return nil, fmt.Errorf("read source of %s: its place in %s is not known", f, script.name)
+	script := d.Script(f)
+	if script.Source == nil || f.Start < 0 {
+		return nil, fmt.Errorf("read source of %s: its place in %s is not known", f, script.Name)
 	}
 	lines, err := d.scriptLines(f)
 	if err != nil {
 		return nil, fmt.Errorf("read source of %s: %w", f, err)
 	}
-	s := &FunctionSource{Address: Address(v), Function: f.String(), File: script.name, Lines: []Line{}}
-	s.Line, _ = script.source.Position(f.Start)
-	s.LastLine, _ = script.source.Position(max(f.End-1, f.Start))
-	first, _ := script.source.Position(0)
+	s := &FunctionSource{Address: Address(v), Function: f.String(), File: script.Name, Lines: []Line{}}
+	s.Line, _ = script.Source.Position(f.Start)
+	s.LastLine, _ = script.Source.Position(max(f.End-1, f.Start))
+	first, _ := script.Source.Position(0)
 	for i, text := range lines {
 		if n := first + i; n >= s.Line-around && n <= s.LastLine+around {
 			s.Lines = append(s.Lines, Line{n, text})
@@ -98,7 +98,7 @@ func (d *Dump) scriptLines(f v8.Function) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := h.Field(script, int(d.binary.Layout.ScriptSource))
+	source, err := h.Field(script, int(d.v8.Binary.Layout.ScriptSource))
 	if err != nil {
 		return nil, err
 	}

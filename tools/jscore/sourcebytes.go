@@ -160,22 +160,22 @@ type Whatis struct {
 func (d *Dump) Whatis(v v8.Value) (*Whatis, error) {
 	w := &Whatis{Address: Address(v)}
 	address := uint64(v)
-	region, ok := d.region(address)
+	region, ok := d.Region(address)
 	if !ok {
 		return nil, errors.New("no memory there")
 	}
 	w.Region, w.Start, w.End = d.regionName(region), Address(region.Start), Address(region.End)
-	if p, ok := d.partAt(address); ok {
-		if f := d.native(p, address); f.Name != "" && f.Name != symbolize.Unknown {
+	if p, ok := d.Part(address); ok {
+		if f := p.Native(address, address); f.Name != "" && f.Name != symbolize.Unknown {
 			w.Symbol = f.Name
 		}
 		return w, nil
 	}
-	if d.heap == nil {
+	if d.v8.Heap == nil {
 		return w, nil
 	}
 	if o, ok := d.objectAround(address, region.Start); ok {
-		brief := BriefOf(d.heap, o.Ref())
+		brief := BriefOf(d.v8.Heap, o.Ref())
 		w.Object, w.Offset = &brief, address&^3-o.Address
 	}
 	return w, nil
@@ -195,7 +195,7 @@ func (d *Dump) regionName(r space.Region) string {
 	if r.File != "" {
 		return r.File
 	}
-	for _, t := range d.threads {
+	for _, t := range d.Threads() {
 		if sp := t.Registers.SP; sp >= r.Start && sp < r.End {
 			return fmt.Sprintf("stack of thread %d", t.TID)
 		}
@@ -235,13 +235,13 @@ func (d *Dump) objectAround(address, lowest uint64) (v8.Object, bool) {
 
 // objectAt returns the object that begins at an address, if one does.
 func (d *Dump) objectAt(address uint64) (v8.Object, bool) {
-	o, err := d.heap.Object(v8.Ref(address))
+	o, err := d.v8.Heap.Object(v8.Ref(address))
 	return o, err == nil && o.Address == address
 }
 
 // reaches reports whether address is inside o.
 func (d *Dump) reaches(o v8.Object, address uint64) bool {
-	form, ok := d.heap.Form(o.Map)
+	form, ok := d.v8.Heap.Form(o.Map)
 	if !ok {
 		return address&^7 == o.Address
 	}

@@ -6,14 +6,15 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/stack"
 )
 
 // A Waiting is a place in the source where generators or calls of async functions wait,
 // on no thread's stack, to be resumed.
 type Waiting struct {
-	Frame      Frame      // of the first; Dump.Awaiting returns what awaits it in turn
-	Kind       string     // "async function", "generator" or "async generator"
-	Generators []v8.Value // by address
+	Frame      stack.Frame // of the first; Dump.Awaiting returns what awaits it in turn
+	Kind       string      // "async function", "generator" or "async generator"
+	Generators []v8.Value  // by address
 }
 
 // waitingKinds are words for V8's kinds of generators.

@@ -88,7 +88,7 @@ func (l leaky) function(name string) v8.Value {
 		if !l.Heap().IsFunction(o) {
 			continue
 		}
-		if f, err := l.Heap().Function(o); err == nil && f.Name == name && f.Script != 0 && strings.HasSuffix(l.script(f).name, "leaky.js") {
+		if f, err := l.Heap().Function(o); err == nil && f.Name == name && f.Script != 0 && strings.HasSuffix(l.Script(f).Name, "leaky.js") {
 			return o.Ref()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/stack"
 )
 
 // A Table shows a V8 object as rows of a name and a value.
@@ -99,7 +100,7 @@ func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 
 // place returns where a function is defined, in readable form.
 func (d *Dump) place(f v8.Function) string {
-	frame := d.named(f)
+	frame := d.Named(f)
 	switch {
 	case f.Script == 0:
 		return "V8 or native code"
@@ -117,12 +118,12 @@ func (t *Table) addCode(c v8.Code) {
 
 // codeOf returns the machine code that a call of a function runs.
 func (d *Dump) codeOf(function v8.Value) (v8.Code, error) {
-	if d.codes == nil {
+	if d.v8.Codes == nil {
 		return v8.Code{}, errors.New("find code: V8's table of it is not known")
 	}
 	var all error
-	for _, isolate := range append(d.Isolates(), Isolate{}) {
-		code, err := d.codes.OfFunction(function, isolate.Address)
+	for _, isolate := range append(d.Isolates(), stack.Isolate{}) {
+		code, err := d.v8.Codes.OfFunction(function, isolate.Address)
 		if err == nil {
 			return code, nil
 		}

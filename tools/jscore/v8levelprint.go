@@ -183,7 +183,7 @@ func (c *V8Classes) WriteText(w io.Writer) error {
 // v8Classes returns the known classes of the process's V8, by name.
 func (d *Dump) v8Classes() []v8.Class {
 	if d.classes == nil {
-		d.classes = d.binary.Classes()
+		d.classes = d.v8.Binary.Classes()
 	}
 	return d.classes
 }
@@ -191,7 +191,7 @@ func (d *Dump) v8Classes() []v8.Class {
 // V8Classes returns all classes, or the one of that name; only that class's field if
 // field is given.
 func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
-	if d.binary == nil {
+	if d.v8.Binary == nil {
 		return nil, v8.ErrNotV8
 	}
 	classes := d.v8Classes()
@@ -200,7 +200,7 @@ func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
 	}
 	at := slices.IndexFunc(classes, func(c v8.Class) bool { return c.Name == name })
 	if at < 0 {
-		return nil, fmt.Errorf("find class %s: V8 %v has none that is known (v8classes lists them)", name, d.binary.Version)
+		return nil, fmt.Errorf("find class %s: V8 %v has none that is known (v8classes lists them)", name, d.v8.Binary.Version)
 	}
 	c := classes[at]
 	if field == "" {
@@ -235,11 +235,11 @@ func (n Numbered) WriteText(w io.Writer) error {
 
 // V8Types returns the known instance types of the program's V8.
 func (d *Dump) V8Types() (Numbered, error) {
-	if d.binary == nil {
+	if d.v8.Binary == nil {
 		return nil, v8.ErrNotV8
 	}
 	list := Numbered{}
-	for _, t := range d.binary.InstanceTypes() {
+	for _, t := range d.v8.Binary.InstanceTypes() {
 		list = append(list, NumberedName{int(t.Number), t.Name, t.Class})
 	}
 	return list, nil
@@ -247,11 +247,11 @@ func (d *Dump) V8Types() (Numbered, error) {
 
 // V8FrameTypes returns the frame types of the program's V8.
 func (d *Dump) V8FrameTypes() (Numbered, error) {
-	if d.binary == nil {
+	if d.v8.Binary == nil {
 		return nil, v8.ErrNotV8
 	}
 	list := Numbered{}
-	for _, t := range d.binary.FrameKinds() {
+	for _, t := range d.v8.Binary.FrameKinds() {
 		list = append(list, NumberedName{Number: t.Number, Name: t.Name})
 	}
 	return list, nil

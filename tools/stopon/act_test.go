@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
+	"ustack/symbolize/space"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
 	"ustack/tools/trace"
@@ -92,7 +93,7 @@ func checkCore(t *testing.T, h *Hit) {
 		t.Errorf("rax = %d, want %d", rax, -int64(unix.EBADF))
 	}
 	rip := binary.NativeEndian.Uint64(first.General[ripAt:])
-	if mapped := slices.ContainsFunc(f.Mappings(), func(m core.Mapping) bool {
+	if mapped := slices.ContainsFunc(f.Mappings(), func(m space.Mapping) bool {
 		return rip >= m.Start && rip < m.End && strings.Contains(m.Path, "libc")
 	}); !mapped {
 		t.Errorf("rip = %#x, want it in the C library", rip)

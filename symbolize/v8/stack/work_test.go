@@ -1,4 +1,4 @@
-package jscore
+package stack_test
 
 import (
 	"fmt"
@@ -6,14 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
+
+	"ustack/testdata/nodetest/calls"
 
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize"
+	"ustack/symbolize/v8/stack"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
+	"ustack/tools/jscore"
 )
 
 // TestRunningStacksAreWhole examines working programs at random moments: in V8's
@@ -27,10 +30,10 @@ func TestRunningStacksAreWhole(t *testing.T) {
 			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), program), func(t *testing.T) {
 				target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: program})
 				for range 5 {
-					d := dumped(t, target.PID, Options{})
+					d := dumped(t, target.PID)
 					s := d.Stack(d.Threads()[0])
-					if reason := doubt(s); reason != "" {
-						t.Errorf("%s:\n%s", reason, listing(s))
+					if reason := calls.Doubt(s); reason != "" {
+						t.Errorf("%s:\n%s", reason, calls.Listing(s))
 					}
 				}
 			})
@@ -38,42 +41,9 @@ func TestRunningStacksAreWhole(t *testing.T) {
 	}
 }
 
-// doubt returns what is not known about a stack; empty if everything is.
-func doubt(s Stack) string {
-	last := s.Frames[len(s.Frames)-1].Name
-	if s.Broken && strings.HasPrefix(last, "DeoptimizationEntry") {
-		return "" // V8 has taken apart the frame that would come next
-	}
-	if s.Broken || s.Truncated {
-		return "it ends early"
-	}
-	if last != "_start" {
-		return "it does not begin where the process does"
-	}
-	for _, f := range s.Frames {
-		switch {
-		case f.Trouble != nil:
-			return f.Trouble.Error()
-		case f.Name == symbolize.Unknown || f.Name == symbolize.Broken:
-			return "it has a gap"
-		case f.Kind == symbolize.JS && f.ExecutingLine == 0 && f.PC != 0:
-			return f.Name + " has no line"
-		}
-	}
-	return ""
-}
-
-func listing(s Stack) string {
-	var b strings.Builder
-	for _, f := range s.Frames {
-		fmt.Fprintf(&b, "%x %s %s %q %s:%d %v\n", f.PC, f.Kind, f.Tier, f.Name, f.File, f.ExecutingLine, f.Trouble)
-	}
-	return b.String()
-}
-
 // TestDamagedCoreIsSurvived changes more and more bytes of a core.
 func TestDamagedCoreIsSurvived(t *testing.T) {
-	c := startChain(t, "24.21.0", nil)
+	c := calls.Start(t, "24.21.0", nil)
 	path := filepath.Join(t.TempDir(), "core")
 	if _, err := core.Write(t.Context(), c.PID, path, core.Options{}); err != nil {
 		t.Fatal(err)
@@ -89,13 +59,13 @@ func TestDamagedCoreIsSurvived(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
-		d, err := Open(t.Context(), path, Options{})
+		d, err := jscore.Open(t.Context(), path, jscore.Options{})
 		if err != nil {
 			break // in its headers, too
 		}
 		for _, thread := range d.Threads() {
-			if got := len(d.Stack(thread).Frames); got > maxFrames+1 {
-				t.Errorf("frames = %d, want %d at most", got, maxFrames)
+			if got := len(d.Stack(thread).Frames); got > stack.MaxFrames+1 {
+				t.Errorf("frames = %d, want %d at most", got, stack.MaxFrames)
 			}
 		}
 		d.Isolates()
@@ -135,13 +105,13 @@ func TestFunctionsInCHaveNames(t *testing.T) {
 				})
 				d := waitFor(t, target.PID, name)
 				frames := d.Stack(d.Threads()[0]).Frames
-				at := slices.IndexFunc(frames, func(f Frame) bool { return f.Kind == symbolize.Builtin && f.Name == name })
+				at := slices.IndexFunc(frames, func(f stack.Frame) bool { return f.Kind == symbolize.Builtin && f.Name == name })
 				if of == "node" {
 					return
 				}
 				var got []string
 				for _, v := range frames[at].Call.Arguments {
-					got = append(got, word(t, d.Heap(), v))
+					got = append(got, calls.Describe(t, d.Heap(), v))
 				}
 				if diff := cmp.Diff([]string{"Int32Array", "0", "0", "1000000000"}, got); diff != "" {
 					t.Errorf("arguments (-want +got):\n%s", diff)
@@ -153,16 +123,16 @@ func TestFunctionsInCHaveNames(t *testing.T) {
 
 // waitFor returns a core of a process in which a builtin of that name is running: the
 // process has announced that it is about to call it.
-func waitFor(t *testing.T, pid int, name string) *Dump {
+func waitFor(t *testing.T, pid int, name string) *jscore.Dump {
 	t.Helper()
 	const tries = 20
 	for range tries {
-		d := dumped(t, pid, Options{})
+		d := dumped(t, pid)
 		s := d.Stack(d.Threads()[0])
-		if slices.ContainsFunc(s.Frames, func(f Frame) bool { return f.Kind == symbolize.Builtin && f.Name == name }) {
+		if slices.ContainsFunc(s.Frames, func(f stack.Frame) bool { return f.Kind == symbolize.Builtin && f.Name == name }) {
 			return d
 		}
-		t.Logf("not there yet:\n%s", listing(s))
+		t.Logf("not there yet:\n%s", calls.Listing(s))
 	}
 	t.Fatalf("no function %s", name)
 	return nil

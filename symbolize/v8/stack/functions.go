@@ -1,4 +1,4 @@
-package jscore
+package stack
 
 import (
 	"errors"
@@ -19,64 +19,65 @@ type scriptKey struct {
 	id      int
 }
 
-type script struct {
-	name   string
-	source *v8.Source // nil if it cannot be read
+// A Script is where functions are defined.
+type Script struct {
+	Name   string
+	Source *v8.Source // its lines; nil if they cannot be read
 }
 
-// function reads a JSFunction.
-func (d *Dump) function(function v8.Value) (v8.Function, error) {
+// Function reads a JSFunction.
+func (u *Unwinder) Function(function v8.Value) (v8.Function, error) {
 	if !function.IsObject() {
 		return v8.Function{}, errors.New("read frame: it has no function")
 	}
-	if f, ok := d.functions[function]; ok {
+	if f, ok := u.functions[function]; ok {
 		return f, nil
 	}
-	f, err := v8.ReadFunction(d, d.binary.Layout, function.Address())
-	if err == nil && len(d.functions) < maxFunctions {
-		d.functions[function] = f
+	f, err := v8.ReadFunction(u.space, u.v8.Binary.Layout, function.Address())
+	if err == nil && len(u.functions) < maxFunctions {
+		u.functions[function] = f
 	}
 	return f, err
 }
 
-// script returns the name and lines of a function's script.
-func (d *Dump) script(f v8.Function) script {
+// Script returns the name and lines of a function's script.
+func (u *Unwinder) Script(f v8.Function) Script {
 	key := scriptKey{v8.Value(f.Script), f.ScriptID}
-	if s, ok := d.scripts[key]; ok {
+	if s, ok := u.scripts[key]; ok {
 		return s
 	}
-	var s script
-	l := &d.binary.Layout
+	var s Script
+	l := &u.v8.Binary.Layout
 	for _, field := range []uint16{l.ScriptName, l.ScriptSourceURL} {
-		if name, err := d.word(key.address.Address() + uint64(field)); err == nil && s.name == "" && d.heap != nil {
-			s.name, _, _ = d.heap.Text(v8.Value(name), maxScriptName) // not a string: no name
+		if name, err := u.space.Word(key.address.Address() + uint64(field)); err == nil && s.Name == "" && u.v8.Heap != nil {
+			s.Name, _, _ = u.v8.Heap.Text(v8.Value(name), maxScriptName) // not a string: no name
 		}
 	}
-	if source, err := v8.ReadScript(d, *l, f.Script, f.ScriptID); err == nil {
-		s.source = &source
+	if source, err := v8.ReadScript(u.space, *l, f.Script, f.ScriptID); err == nil {
+		s.Source = &source
 	}
-	d.scripts[key] = s
+	u.scripts[key] = s
 	return s
 }
 
-// named returns a function's frame with its name and where it is defined.
-func (d *Dump) named(f v8.Function) symbolize.Frame {
+// Named returns a function's frame with its name and where it is defined.
+func (u *Unwinder) Named(f v8.Function) symbolize.Frame {
 	frame := symbolize.Frame{Kind: symbolize.JS, Name: f.String()}
 	if f.Script == 0 {
-		frame.Kind, frame.Module = symbolize.Builtin, d.v8.path
+		frame.Kind, frame.Module = symbolize.Builtin, u.v8.Module.Path
 		return frame
 	}
-	s := d.script(f)
-	frame.File = s.name
-	if s.source != nil && f.Start >= 0 {
-		frame.Line, frame.Column = s.source.Position(f.Start)
+	s := u.Script(f)
+	frame.File = s.Name
+	if s.Source != nil && f.Start >= 0 {
+		frame.Line, frame.Column = s.Source.Position(f.Start)
 	}
 	return frame
 }
 
 // pushNamed pushes a frame of a function.
 func (w *walker) pushNamed(f v8.Function) *Frame {
-	frame := w.push(w.named(f))
+	frame := w.push(w.Named(f))
 	frame.Script = v8.Value(f.Script)
 	return frame
 }
@@ -95,31 +96,31 @@ func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 		frame.Shared = places[last].Shared
 		w.execute(frame, f, places[last].Offset)
 	}
-	if w.codes == nil {
+	if w.v8.Codes == nil {
 		frame.Call.Function = function
 		return
 	}
-	call, err := w.codes.Call(w.at.FP())
+	call, err := w.v8.Codes.Call(w.at.FP())
 	frame.Call, frame.HasCall = call, err == nil
 	frame.Trouble = errors.Join(frame.Trouble, err)
 }
 
 // pushInlined pushes a function that has no frame of its own.
 func (w *walker) pushInlined(p v8.Place, tier symbolize.Tier) {
-	f, err := v8.ReadShared(w, w.binary.Layout, p.Shared)
+	f, err := v8.ReadShared(w.space, w.v8.Binary.Layout, p.Shared)
 	frame := w.pushNamed(f)
 	frame.FP, frame.Inlined, frame.Tier, frame.Shared, frame.Trouble = 0, true, tier, p.Shared, err
 	w.execute(frame, f, p.Offset)
 }
 
 // execute records where in its script a frame is.
-func (d *Dump) execute(frame *Frame, f v8.Function, offset int) {
+func (u *Unwinder) execute(frame *Frame, f v8.Function, offset int) {
 	frame.Offset = offset
 	if f.Script == 0 || offset < 0 {
 		return
 	}
-	if s := d.script(f); s.source != nil {
-		frame.ExecutingLine, frame.ExecutingColumn = s.source.Position(offset)
+	if s := u.Script(f); s.Source != nil {
+		frame.ExecutingLine, frame.ExecutingColumn = s.Source.Position(offset)
 	}
 }
 
@@ -127,7 +128,7 @@ func (d *Dump) execute(frame *Frame, f v8.Function, offset int) {
 // functions that are inlined there, innermost first, and in the frame's own.
 func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbolize.Tier, []v8.Place, error) {
 	own := func(offset int) []v8.Place { return []v8.Place{{Shared: w.sharedOf(function), Offset: offset}} }
-	if f.Script == 0 || w.codes == nil {
+	if f.Script == 0 || w.v8.Codes == nil {
 		return symbolize.NoTier, own(-1), nil
 	}
 	begun := func(offset int, err error) []v8.Place { // a function that has no position yet is at its start
@@ -137,18 +138,18 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 		return own(offset)
 	}
 	fp, pc := w.at.FP(), w.at.PC
-	if kind == codeBuiltin && w.codes.IsBaseline(fp) {
+	if kind == codeBuiltin && w.v8.Codes.IsBaseline(fp) {
 		offset, err := w.atEnd()
 		return symbolize.Baseline, own(offset), err
 	}
 	if kind == codeBuiltin {
-		offset, err := w.codes.Interpreted(fp)
+		offset, err := w.v8.Codes.Interpreted(fp)
 		return symbolize.Interpreted, begun(offset, err), err
 	}
-	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	c, err := w.v8.Codes.OfFunction(function, w.thread.Isolate)
 	if err != nil || !c.Holds(pc) {
-		r, _ := w.region(pc)
-		if c, err = w.codes.At(pc, r.Start); err != nil {
+		r, _ := w.space.Region(pc)
+		if c, err = w.v8.Codes.At(pc, r.Start); err != nil {
 			return symbolize.Optimized, own(-1), err
 		}
 	}
@@ -156,7 +157,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 		if w.at.Leaf {
 			pc++ // of two bytecodes, take the one that begins there
 		}
-		offset, err := w.codes.Baseline(c, fp, pc)
+		offset, err := w.v8.Codes.Baseline(c, fp, pc)
 		return c.Tier, begun(offset, err), err
 	}
 	if c.Builtin {
@@ -165,7 +166,7 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	if !w.at.Leaf {
 		pc-- // within the call
 	}
-	places, err := w.codes.Optimized(c, pc)
+	places, err := w.v8.Codes.Optimized(c, pc)
 	if len(places) == 0 {
 		places = own(-1)
 	}
@@ -179,12 +180,12 @@ func (w *walker) atEnd() (int, error) {
 	if kind != codeBuiltin || w.called(p).Name != builtinPrefix+"BaselineLeaveFrame" {
 		return -1, nil
 	}
-	return w.codes.Returning(w.at.FP())
+	return w.v8.Codes.Returning(w.at.FP())
 }
 
 // sharedOf returns a function's SharedFunctionInfo, 0 if it cannot be read.
-func (d *Dump) sharedOf(function v8.Value) v8.Value {
-	shared, err := d.word(function.Address() + uint64(d.binary.Layout.FunctionShared))
+func (u *Unwinder) sharedOf(function v8.Value) v8.Value {
+	shared, err := u.space.Word(function.Address() + uint64(u.v8.Binary.Layout.FunctionShared))
 	if err != nil {
 		return 0
 	}

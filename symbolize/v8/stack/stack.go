@@ -1,4 +1,7 @@
-package jscore
+// Package stack unwinds the threads of a process that does not run, from its memory: native
+// and V8's frames, with the functions that were inlined, the executing lines and what
+// awaits an asynchronous function.
+package stack
 
 import (
 	"ustack/symbolize"
@@ -41,16 +44,16 @@ type Frame struct {
 }
 
 // Stack returns the calls on a thread's stack.
-func (d *Dump) Stack(t Thread) Stack {
-	w := d.walk(t)
+func (u *Unwinder) Stack(t Thread) Stack {
+	w := u.walk(t)
 	w.findConstructors()
 	w.findAwaiting()
 	return w.stack
 }
 
 // walk unwinds a thread's stack.
-func (d *Dump) walk(t Thread) *walker {
-	w := &walker{Dump: d, thread: t, exit: d.exitFrame(t)}
+func (u *Unwinder) walk(t Thread) *walker {
+	w := &walker{Unwinder: u, thread: t, exit: u.exitFrame(t)}
 	w.at = unwind.Cursor{PC: t.Registers.PC, Regs: t.Registers.General, Known: 1<<unwind.RegisterCount - 1, Leaf: true}
 	w.reached = w.at.SP()
 	for w.step() {
@@ -65,11 +68,11 @@ func (d *Dump) walk(t Thread) *walker {
 // findConstructors marks the calls made by V8's glue for "new". Maglev code does not use
 // that glue; but a class can be called in no other way.
 func (w *walker) findConstructors() {
-	if w.binary == nil {
+	if w.v8.Binary == nil {
 		return
 	}
-	labels := w.binary.FrameTypes
-	l := &w.binary.Layout
+	labels := w.v8.Binary.FrameTypes
+	l := &w.v8.Binary.Layout
 	frames := w.stack.Frames
 	for i := range max(len(frames)-1, 0) {
 		f, caller := &frames[i], frames[i+1]
@@ -86,12 +89,12 @@ func (w *walker) findConstructors() {
 
 // isClass reports whether a function is a class's constructor; false if class
 // constructors have no type of their own, as in versions of V8 without Maglev.
-func (d *Dump) isClass(function v8.Value) bool {
-	if d.heap == nil || !d.binary.Release.Functions.ClassConstructor {
+func (u *Unwinder) isClass(function v8.Value) bool {
+	if u.v8.Heap == nil || !u.v8.Binary.Release.Functions.ClassConstructor {
 		return false
 	}
-	o, err := d.heap.Object(function)
-	return err == nil && o.Map.Type == d.binary.Layout.LastJSFunction
+	o, err := u.v8.Heap.Object(function)
+	return err == nil && o.Map.Type == u.v8.Binary.Layout.LastJSFunction
 }
 
 // A walker unwinds one thread's stack.
@@ -100,7 +103,7 @@ func (d *Dump) isClass(function v8.Value) bool {
 // tables, V8's and other code without tables by frame pointers. Where the chain breaks,
 // unwinding resumes at V8's newest exit frame and marks the gap.
 type walker struct {
-	*Dump
+	*Unwinder
 	thread  Thread
 	at      unwind.Cursor
 	reached uint64 // how far up the stack unwinding has certainly come
@@ -124,29 +127,29 @@ const (
 )
 
 // codeAt returns what kind of code is at pc, and in which part of a file.
-func (d *Dump) codeAt(pc uint64) (codeKind, part) {
-	if p, ok := d.partAt(pc); ok {
-		if p.module != d.v8 || d.binary == nil {
+func (u *Unwinder) codeAt(pc uint64) (codeKind, space.Part) {
+	if p, ok := u.space.Part(pc); ok {
+		if p.Module != u.v8.Module || u.v8.Binary == nil {
 			return codeNative, p
 		}
-		if d.isBuiltin(p, pc) {
+		if u.isBuiltin(p, pc) {
 			return codeBuiltin, p
 		}
 		return codeNative, p
 	}
-	r, ok := d.region(pc)
+	r, ok := u.space.Region(pc)
 	switch {
 	case !ok || !r.Exec || r.File != "":
-		return codeUnknown, part{}
-	case d.binary == nil:
-		return codeMade, part{}
+		return codeUnknown, space.Part{}
+	case u.v8.Binary == nil:
+		return codeMade, space.Part{}
 	}
-	return codeJIT, part{}
+	return codeJIT, space.Part{}
 }
 
 // isBuiltin reports whether pc, in V8's file, is in one of V8's builtins.
-func (d *Dump) isBuiltin(p part, pc uint64) bool {
-	offset, size := d.binary.Builtins()
+func (u *Unwinder) isBuiltin(p space.Part, pc uint64) bool {
+	offset, size := u.v8.Binary.Builtins()
 	return pc-p.Start+p.Offset-offset < size
 }
 
@@ -181,40 +184,19 @@ func (w *walker) step() bool {
 	return w.stepV8(kind, p)
 }
 
-// native names the machine code at pc.
-func (d *Dump) native(p part, pc uint64) symbolize.Frame { return d.nativeIn(p, pc, pc) }
-
-// called is native for the cursor. A call that never returns may be the last instruction
+// called names the machine code at the cursor. A call that never returns may be the last instruction
 // of a function: its return address is then the start of the next function.
-func (w *walker) called(p part) symbolize.Frame {
+func (w *walker) called(p space.Part) symbolize.Frame {
 	if w.at.Leaf {
-		return w.native(p, w.at.PC)
+		return p.Native(w.at.PC, w.at.PC)
 	}
-	return w.nativeIn(p, w.at.PC, w.at.PC-1)
-}
-
-// nativeIn names pc by the function that contains within.
-func (d *Dump) nativeIn(p part, pc, within uint64) symbolize.Frame {
-	f := symbolize.Frame{Module: p.Path, Offset: pc - p.Start + p.Offset}
-	if p.module.elf == nil {
-		return f
-	}
-	address, ok := p.module.elf.Address(f.Offset)
-	if !ok {
-		f.Name = symbolize.Unknown
-		return f
-	}
-	f.Offset = address
-	if symbol, ok := p.module.elf.Lookup(address - (pc - within)); ok {
-		f.Name, f.Offset = symbol.Demangled(), address-symbol.Address
-	}
-	return f
+	return p.Native(w.at.PC, w.at.PC-1)
 }
 
 // leave moves to the caller of native code: by its file's unwind table, or otherwise by
 // the frame pointer.
-func (w *walker) leave(p part) bool {
-	next, err := w.unwound(p)
+func (w *walker) leave(p space.Part) bool {
+	next, err := w.space.Caller(p, w.at)
 	if err == unwind.ErrOutermost {
 		return false
 	}
@@ -235,35 +217,23 @@ func (w *walker) leave(p part) bool {
 	return true
 }
 
-func (w *walker) unwound(p part) (unwind.Cursor, error) {
-	table, err := p.module.unwindTable()
-	if err != nil {
-		return unwind.Cursor{}, err
-	}
-	address, ok := p.module.elf.Address(w.at.PC - p.Start + p.Offset)
-	if !ok {
-		return unwind.Cursor{}, unwind.ErrNoEntry
-	}
-	return table.Caller(w.at, address, w.word)
-}
-
 // maxFrameBytes bounds the bytes between two frames; threads' stacks are smaller.
 const maxFrameBytes = 16 << 20
 
 // climb moves to the caller by the frame pointer.
 func (w *walker) climb() bool {
-	fp, known := w.at.Get(unwind.BP)
+	fp, known := w.at.Get(unwind.FP)
 	if fp == w.exit {
 		w.exit = 0
 	}
 	if !known || fp == 0 || fp&7 != 0 || w.exit != 0 && fp > w.exit {
 		return w.leap()
 	}
-	next, err := w.word(fp)
+	next, err := w.space.Word(fp)
 	if err != nil {
 		return w.leap()
 	}
-	pc, err := w.word(fp + 8)
+	pc, err := w.space.Word(fp + 8)
 	if err != nil || pc == 0 {
 		return w.leap()
 	}

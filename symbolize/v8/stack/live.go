@@ -1,4 +1,4 @@
-package jscore
+package stack
 
 import (
 	"slices"
@@ -15,13 +15,13 @@ const (
 // LiveStacks returns what in each thread can keep objects alive. V8 scans only its own
 // frames, since C++ code uses handles. Where V8's frames cannot be found, all of the
 // stack counts.
-func (d *Dump) LiveStacks() []heap.Stack {
-	told := slices.ContainsFunc(d.threads, func(t Thread) bool { return t.Isolate != 0 })
-	stacks := make([]heap.Stack, len(d.threads))
-	for i, t := range d.threads {
-		stacks[i] = heap.Stack{SP: t.Registers.SP, ThreadPointer: t.Registers.FSBase, Whole: !told}
+func (u *Unwinder) LiveStacks() []heap.Stack {
+	told := slices.ContainsFunc(u.threads, func(t Thread) bool { return t.Isolate != 0 })
+	stacks := make([]heap.Stack, len(u.threads))
+	for i, t := range u.threads {
+		stacks[i] = heap.Stack{SP: t.Registers.SP, ThreadPointer: t.Registers.ThreadPointer, Whole: !told}
 		if t.Isolate != 0 {
-			w := d.walk(t)
+			w := u.walk(t)
 			stacks[i].Frames, stacks[i].Registers = w.frames, w.registers
 			stacks[i].Whole = w.stack.Truncated || w.stack.Broken || w.exit != 0
 		}

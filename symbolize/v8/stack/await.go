@@ -1,4 +1,4 @@
-package jscore
+package stack
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ const maxAwaiting = 1 << 10
 // findAwaiting adds what awaits the function in which the stack began, if V8 resumed that
 // function after an await of its own.
 func (w *walker) findAwaiting() {
-	if w.heap == nil {
+	if w.v8.Heap == nil {
 		return
 	}
 	for i := len(w.stack.Frames) - 1; i >= 0; i-- {
@@ -22,7 +22,7 @@ func (w *walker) findAwaiting() {
 		if f.Kind != symbolize.Builtin || f.Call.Function == 0 {
 			continue
 		}
-		if generator := w.heap.Resumes(f.Call.Function); generator != 0 {
+		if generator := w.v8.Heap.Resumes(f.Call.Function); generator != 0 {
 			w.stack.Awaiting = w.Awaiting(generator)
 			return
 		}
@@ -31,37 +31,37 @@ func (w *walker) findAwaiting() {
 
 // Awaiting returns the functions that await a generator or a call of an async function,
 // nearest first. It follows the first waiter of each promise.
-func (d *Dump) Awaiting(generator v8.Value) []Frame {
+func (u *Unwinder) Awaiting(generator v8.Value) []Frame {
 	var frames []Frame
 	seen := map[v8.Value]bool{generator: true}
 	for len(frames) < maxAwaiting {
-		generator = d.awaiter(generator)
+		generator = u.awaiter(generator)
 		if generator == 0 || seen[generator] {
 			break
 		}
 		seen[generator] = true
-		frames = append(frames, d.Suspended(generator))
+		frames = append(frames, u.Suspended(generator))
 	}
 	return frames
 }
 
 // awaiter returns the generator that awaits another; 0 if none does.
-func (d *Dump) awaiter(generator v8.Value) v8.Value {
-	o, err := d.heap.Object(generator)
+func (u *Unwinder) awaiter(generator v8.Value) v8.Value {
+	o, err := u.v8.Heap.Object(generator)
 	if err != nil {
 		return 0
 	}
-	g, err := d.heap.Generator(o)
+	g, err := u.v8.Heap.Generator(o)
 	if err != nil {
 		return 0
 	}
-	promise := d.heap.Awaits(o, g)
+	promise := u.v8.Heap.Awaits(o, g)
 	for range maxAwaiting {
-		o, err := d.heap.Object(promise)
+		o, err := u.v8.Heap.Object(promise)
 		if err != nil {
 			return 0
 		}
-		p, err := d.heap.Promise(o)
+		p, err := u.v8.Heap.Promise(o)
 		if err != nil || len(p.Reactions) == 0 {
 			return 0
 		}
@@ -69,37 +69,37 @@ func (d *Dump) awaiter(generator v8.Value) v8.Value {
 		if first.Generator != 0 {
 			return first.Generator
 		}
-		promise = d.heap.Settles(first)
+		promise = u.v8.Heap.Settles(first)
 	}
 	return 0
 }
 
 // Suspended returns the frame of a generator or of a call of an async function, which is
 // on no thread's stack while it waits.
-func (d *Dump) Suspended(generator v8.Value) Frame {
+func (u *Unwinder) Suspended(generator v8.Value) Frame {
 	frame := Frame{Frame: symbolize.Frame{Kind: symbolize.JS, Name: symbolize.Unknown}, Offset: -1, Generator: generator}
-	if d.heap == nil {
+	if u.v8.Heap == nil {
 		frame.Trouble = errors.New("read generator: V8 is not known")
 		return frame
 	}
-	o, err := d.heap.Object(generator)
+	o, err := u.v8.Heap.Object(generator)
 	if err != nil {
 		frame.Trouble = err
 		return frame
 	}
-	g, err := d.heap.Generator(o)
+	g, err := u.v8.Heap.Generator(o)
 	frame.Trouble = err
 	if g.Function == 0 {
 		return frame
 	}
 	frame.Call = v8.Call{Function: g.Function, Context: g.Context, This: g.Receiver}
-	f, err := d.function(g.Function)
+	f, err := u.Function(g.Function)
 	if err != nil {
 		frame.Trouble = errors.Join(frame.Trouble, err)
 		return frame
 	}
-	frame.Frame = d.named(f)
-	frame.Script, frame.Shared = v8.Value(f.Script), d.sharedOf(g.Function)
-	d.execute(&frame, f, g.Offset)
+	frame.Frame = u.Named(f)
+	frame.Script, frame.Shared = v8.Value(f.Script), u.sharedOf(g.Function)
+	u.execute(&frame, f, g.Offset)
 	return frame
 }

@@ -1,10 +1,10 @@
-package jscore
+package stack
 
 import (
 	"strings"
 
 	"ustack/symbolize"
-	"ustack/symbolize/unwind"
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 )
 
@@ -23,18 +23,18 @@ func (w *walker) slots(fp uint64) (marker, function uint64, ok bool) {
 	if fp == 0 || fp&7 != 0 {
 		return 0, 0, false
 	}
-	l := &w.binary.Layout
-	marker, err := w.word(fp + uint64(int64(l.FPContext)))
+	l := &w.v8.Binary.Layout
+	marker, err := w.space.Word(fp + uint64(int64(l.FPContext)))
 	if err != nil {
 		return 0, 0, false
 	}
-	function, err = w.word(fp + uint64(int64(l.FPFunction)))
+	function, err = w.space.Word(fp + uint64(int64(l.FPFunction)))
 	return marker, function, err == nil
 }
 
 // stepV8 is step for V8's code.
-func (w *walker) stepV8(kind codeKind, p part) bool {
-	l := &w.binary.Layout
+func (w *walker) stepV8(kind codeKind, p space.Part) bool {
+	l := &w.v8.Binary.Layout
 	if kind == codeBuiltin && w.deoptimizes(p) {
 		w.pushCode(kind, p)
 		return w.leap()
@@ -64,7 +64,7 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 		return w.climbGlue()
 	}
 	function := v8.Value(tagged)
-	f, err := w.function(function)
+	f, err := w.Function(function)
 	switch {
 	case err != nil && kind == codeJIT && w.runsOwn():
 		w.pushCode(kind, p)
@@ -94,16 +94,16 @@ func (w *walker) stepV8(kind codeKind, p part) bool {
 // no return address, but the next frame is the caller's, which is a function's.
 func (w *walker) climbGlue() bool {
 	fp := w.at.FP()
-	next, err := w.word(fp)
+	next, err := w.space.Word(fp)
 	if err != nil || next <= fp || next-fp > maxFrameBytes || w.exit != 0 && next >= w.exit {
 		return w.climb()
 	}
-	pc, err := w.word(fp + 8)
+	pc, err := w.space.Word(fp + 8)
 	if kind, _ := w.codeAt(pc); err != nil || kind != codeUnknown {
 		return w.climb()
 	}
 	_, tagged, ok := w.slots(next)
-	if _, err := w.function(v8.Value(tagged)); !ok || err != nil {
+	if _, err := w.Function(v8.Value(tagged)); !ok || err != nil {
 		return w.climb()
 	}
 	w.reached = fp
@@ -116,7 +116,7 @@ const jit = "[jit]"
 
 // giveUp handles what turns out not to be V8's frame. The innermost pc is still a fact,
 // any other may be junk.
-func (w *walker) giveUp(kind codeKind, p part) bool {
+func (w *walker) giveUp(kind codeKind, p space.Part) bool {
 	if !w.at.Leaf {
 		return w.leap()
 	}
@@ -125,7 +125,7 @@ func (w *walker) giveUp(kind codeKind, p part) bool {
 }
 
 // pushCode pushes V8 code that has no frame of its own, or an unidentified one.
-func (w *walker) pushCode(kind codeKind, p part) {
+func (w *walker) pushCode(kind codeKind, p space.Part) {
 	f := symbolize.Frame{Name: "[code]", Module: jit, Offset: w.at.PC}
 	if kind == codeBuiltin && w.at.PC != 0 {
 		f = w.called(p)
@@ -137,7 +137,7 @@ func (w *walker) pushCode(kind codeKind, p part) {
 
 // pushTyped pushes a frame of V8's glue. The frame of a C++ builtin also has the
 // function.
-func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
+func (w *walker) pushTyped(marker uint64, kind codeKind, p space.Part) {
 	if marker >= maxFrameType {
 		w.pushCode(kind, p)
 		return
@@ -146,7 +146,7 @@ func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
 	if kind == codeBuiltin && w.at.PC != 0 {
 		f = w.called(p)
 	}
-	label, ok := w.binary.FrameTypes[uint8(marker)]
+	label, ok := w.v8.Binary.FrameTypes[uint8(marker)]
 	if !ok {
 		label = "typed"
 	}
@@ -162,19 +162,19 @@ func (w *walker) pushTyped(marker uint64, kind codeKind, p part) {
 // pushLeft pushes the C++ function through which JavaScript was left, if the frame's type
 // has it.
 func (w *walker) pushLeft(frameType uint8) {
-	l := &w.binary.Layout
+	l := &w.v8.Binary.Layout
 	switch {
-	case w.codes == nil:
+	case w.v8.Codes == nil:
 	case frameType == l.FrameBuiltinExit:
-		call, err := w.codes.Exit(w.at.FP())
-		f, fnErr := w.function(call.Function)
+		call, err := w.v8.Codes.Exit(w.at.FP())
+		f, fnErr := w.Function(call.Function)
 		if fnErr != nil {
 			return
 		}
 		frame := w.pushNamed(f)
 		frame.Call, frame.HasCall, frame.Trouble = call, err == nil, err
 	case frameType == l.FrameAPICallbackExit && frameType != 0:
-		if f, err := w.codes.Template(w.at.FP()); err == nil {
+		if f, err := w.v8.Codes.Template(w.at.FP()); err == nil {
 			w.pushNamed(f)
 		}
 	}
@@ -198,39 +198,39 @@ func labelOf(name string) string {
 
 // runs reports whether pc is in the function's code.
 func (w *walker) runs(function v8.Value) bool {
-	if w.codes == nil {
+	if w.v8.Codes == nil {
 		return false
 	}
-	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	c, err := w.v8.Codes.OfFunction(function, w.thread.Isolate)
 	return err == nil && c.Holds(w.at.PC)
 }
 
 // deoptimizes reports whether V8 has taken a function's frame apart to replace it by
 // others: the memory at the frame pointer has been overwritten.
-func (w *walker) deoptimizes(p part) bool {
+func (w *walker) deoptimizes(p space.Part) bool {
 	return !w.at.Leaf && w.at.PC != 0 && strings.HasPrefix(w.called(p).Name, builtinPrefix+"DeoptimizationEntry")
 }
 
 // runsOwn reports whether the V8-compiled code at pc belongs to no function: it is a
 // regular expression's, whose frame has a different layout.
 func (w *walker) runsOwn() bool {
-	r, ok := w.region(w.at.PC)
-	if !ok || w.codes == nil {
+	r, ok := w.space.Region(w.at.PC)
+	if !ok || w.v8.Codes == nil {
 		return false
 	}
-	c, err := w.codes.At(w.at.PC, r.Start)
+	c, err := w.v8.Codes.At(w.at.PC, r.Start)
 	return err == nil && c.Builtin
 }
 
 // pushCallee pushes the innermost function while its code is still building its frame: rdi
 // holds the function.
 func (w *walker) pushCallee(kind codeKind) bool {
-	function := v8.Value(w.thread.Registers.General[unwind.DI])
-	f, err := w.function(function)
-	if err != nil || w.codes == nil {
+	function := v8.Value(w.thread.Registers.General[calleeRegister])
+	f, err := w.Function(function)
+	if err != nil || w.v8.Codes == nil {
 		return false
 	}
-	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	c, err := w.v8.Codes.OfFunction(function, w.thread.Isolate)
 	if err != nil || !c.Holds(w.at.PC) || w.at.PC-c.Start > maxPrologue {
 		return false
 	}
@@ -263,23 +263,23 @@ const (
 
 // pushBegun pushes the innermost function while the builtin builds its frame, whose slots
 // are not reliable yet: rdi holds the function. It pushes nothing for frameOther.
-func (w *walker) pushBegun(p part) frameState {
-	function := v8.Value(w.thread.Registers.General[unwind.DI])
-	f, err := w.function(function)
-	if err != nil || w.codes == nil {
+func (w *walker) pushBegun(p space.Part) frameState {
+	function := v8.Value(w.thread.Registers.General[calleeRegister])
+	f, err := w.Function(function)
+	if err != nil || w.v8.Codes == nil {
 		return frameOther
 	}
-	c, err := w.codes.OfFunction(function, w.thread.Isolate)
+	c, err := w.v8.Codes.OfFunction(function, w.thread.Isolate)
 	if err != nil {
 		return frameOther
 	}
 	returnsTo := func(address uint64) bool {
-		pc, err := w.word(address)
+		pc, err := w.space.Word(address)
 		return err == nil && c.Holds(pc)
 	}
 	fp, sp := w.at.FP(), w.at.SP()
 	_, tagged, _ := w.slots(fp)
-	hasSlot := fp-sp >= uint64(-int64(w.binary.Layout.FPFunction))
+	hasSlot := fp-sp >= uint64(-int64(w.v8.Binary.Layout.FPFunction))
 	built := fp-sp <= maxBegun && (!hasSlot || v8.Value(tagged) == function)
 	if built && returnsTo(fp+8) {
 		return frameOther
@@ -302,7 +302,7 @@ func (w *walker) pushBegun(p part) frameState {
 func (w *walker) findReturn() codeKind {
 	w.at.Leaf = false
 	for i := range uint64(2) {
-		pc, err := w.word(w.at.SP() + 8*i)
+		pc, err := w.space.Word(w.at.SP() + 8*i)
 		if err != nil {
 			break
 		}

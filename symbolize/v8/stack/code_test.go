@@ -1,9 +1,8 @@
-package jscore
+package stack_test
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -11,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"ustack/testdata/nodetest/calls"
+	"ustack/tools/jscore"
+
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize"
+	"ustack/symbolize/v8/stack"
 	"ustack/testdata/nodetest"
 )
 
@@ -29,18 +32,18 @@ func TestBaselineFunctionsAreKnownAsTheyReturn(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			nodetest.Root(t)
 			// Without loops V8 only checks when functions return.
-			target := startSource(t, version, `
+			target := calls.StartSource(t, version, `
 function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 function again() { fib(20); setImmediate(again); }
 console.log('ready');
 again();`, "--sparkplug", "--no-opt", "--no-maglev")
-			d := opened(t, gdbCore(t, target.PID, "_ZN2v88internal41Runtime_BytecodeBudgetInterrupt_SparkplugEiPmPNS0_7IsolateE"), Options{})
+			d := opened(t, gdbCore(t, target.PID, "_ZN2v88internal41Runtime_BytecodeBudgetInterrupt_SparkplugEiPmPNS0_7IsolateE"))
 			s := d.Stack(d.Threads()[0])
-			if reason := doubt(s); reason != "" {
-				t.Errorf("%s:\n%s", reason, listing(s))
+			if reason := calls.Doubt(s); reason != "" {
+				t.Errorf("%s:\n%s", reason, calls.Listing(s))
 			}
 			if !isReturning(d, s) {
-				t.Errorf("no function is about to return:\n%s", listing(s))
+				t.Errorf("no function is about to return:\n%s", calls.Listing(s))
 			}
 		})
 	}
@@ -61,18 +64,18 @@ func TestStackIsWholeWhereALoopIsEntered(t *testing.T) {
 		}
 		t.Run(version, func(t *testing.T) {
 			nodetest.Root(t)
-			target := startSource(t, version, `
+			target := calls.StartSource(t, version, `
 let text = 'function loop(n) { let x = 0; for (let i = 0; i < n; i++) x = (x + i) % 1000; return x; } loop(50000);';
 function again() { (0, eval)(text += ' '); setImmediate(again); }
 console.log('ready');
 again();`, "--sparkplug", "--no-opt", "--no-maglev")
-			d := opened(t, gdbCore(t, target.PID, function), Options{})
+			d := opened(t, gdbCore(t, target.PID, function))
 			s := d.Stack(d.Threads()[0])
-			if reason := doubt(s); reason != "" {
-				t.Errorf("%s:\n%s", reason, listing(s))
+			if reason := calls.Doubt(s); reason != "" {
+				t.Errorf("%s:\n%s", reason, calls.Listing(s))
 			}
-			if first := slices.IndexFunc(s.Frames, func(f Frame) bool { return f.Kind == symbolize.JS }); first < 0 || s.Frames[first].Name != "loop" {
-				t.Errorf("the innermost function is not loop:\n%s", listing(s))
+			if first := slices.IndexFunc(s.Frames, func(f stack.Frame) bool { return f.Kind == symbolize.JS }); first < 0 || s.Frames[first].Name != "loop" {
+				t.Errorf("the innermost function is not loop:\n%s", calls.Listing(s))
 			}
 		})
 	}
@@ -106,7 +109,7 @@ func testFrameBeingBuilt(t *testing.T, version string, caller symbolize.Tier, st
 	if caller == symbolize.Baseline {
 		flags = append(flags, "--no-opt")
 	}
-	target := startSource(t, version, `
+	target := calls.StartSource(t, version, `
 function inner(n) { return n + 1; }
 function outer(n) {
   let last = 0;
@@ -131,19 +134,19 @@ for (;;) outer(1e6);`, flags...)
 		commands = append(commands, "gcore "+cores[len(cores)-1], "stepi "+strconv.Itoa(stride))
 	}
 	gdb(t, target.PID, commands...)
-	want := []call{{"inner", "source.js", 2, 15}, {"outer", "source.js", 6, 12}}
+	want := []calls.Call{{Name: "inner", File: "source.js", Line: 2, Column: 15}, {Name: "outer", File: "source.js", Line: 6, Column: 12}}
 	for _, path := range cores {
-		d := opened(t, path, Options{})
+		d := opened(t, path)
 		s := d.Stack(d.Threads()[0])
-		if reason := doubt(s); reason != "" {
-			t.Errorf("instruction %s: %s:\n%s", filepath.Base(path), reason, listing(s))
+		if reason := calls.Doubt(s); reason != "" {
+			t.Errorf("instruction %s: %s:\n%s", filepath.Base(path), reason, calls.Listing(s))
 		}
-		got, _ := executing(s.Frames)
+		got, _ := calls.Executing(s.Frames)
 		for i := range got {
 			got[i].File = filepath.Base(got[i].File)
 		}
 		if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
-			t.Errorf("instruction %s (-want +got):\n%s\n%s", filepath.Base(path), diff, listing(s))
+			t.Errorf("instruction %s (-want +got):\n%s\n%s", filepath.Base(path), diff, calls.Listing(s))
 		}
 	}
 }
@@ -157,38 +160,28 @@ func TestEndlessRegularExpressionIsSeen(t *testing.T) {
 	}
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			target := startSource(t, version, `
+			target := calls.StartSource(t, version, `
 function stuck(text) { return /^(?:a+)+$/.test(text); }
 console.log('ready');
 stuck('a'.repeat(64) + 'b');`, "--no-regexp-tier-up")
 			for range 50 {
-				d := dumped(t, target.PID, Options{})
+				d := dumped(t, target.PID)
 				s := d.Stack(d.Threads()[0])
-				if reason := doubt(s); reason != "" {
-					t.Errorf("%s:\n%s", reason, listing(s))
+				if reason := calls.Doubt(s); reason != "" {
+					t.Errorf("%s:\n%s", reason, calls.Listing(s))
 				}
-				if kind, _ := d.codeAt(s.Frames[0].PC); kind != codeJIT {
+				if !stack.IsJIT(d.Unwinder, s.Frames[0].PC) {
 					continue // not there yet
 				}
-				caller := slices.IndexFunc(s.Frames, func(f Frame) bool { return f.Kind == symbolize.JS })
+				caller := slices.IndexFunc(s.Frames, func(f stack.Frame) bool { return f.Kind == symbolize.JS })
 				if got := s.Frames[0].Kind; got != symbolize.Typed || s.Frames[max(caller, 0)].Name != "stuck" {
-					t.Errorf("the expression's code is a frame of kind %v, want typed, called by stuck:\n%s", got, listing(s))
+					t.Errorf("the expression's code is a frame of kind %v, want typed, called by stuck:\n%s", got, calls.Listing(s))
 				}
 				return
 			}
 			t.Error("the expression was not being matched")
 		})
 	}
-}
-
-// startSource starts a program with that source.
-func startSource(t *testing.T, version, source string, flags ...string) *nodetest.Target {
-	t.Helper()
-	script := filepath.Join(t.TempDir(), "source.js")
-	if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: script, Flags: flags})
 }
 
 // gdbCore takes a core of a process as it calls a function.
@@ -215,20 +208,11 @@ func gdb(t *testing.T, pid int, commands ...string) {
 
 // isReturning reports whether the innermost JavaScript on a stack is code of the baseline
 // compiler whose frame is being torn down by one of V8's builtins.
-func isReturning(d *Dump, s Stack) bool {
+func isReturning(d *jscore.Dump, s stack.Stack) bool {
 	for _, f := range s.Frames {
 		if f.Kind == symbolize.JS {
-			kind, _ := d.codeAt(f.PC)
-			return kind == codeBuiltin && f.Tier == symbolize.Baseline
+			return stack.IsBuiltin(d.Unwinder, f.PC) && f.Tier == symbolize.Baseline
 		}
 	}
 	return false
-}
-
-func TestCodeThatIsLostHasNoName(t *testing.T) {
-	w := &walker{Dump: &Dump{}}
-	w.pushCode(codeBuiltin, part{}) // V8's newest exit frame, which has been overwritten
-	if got, want := w.stack.Frames[0].Name, "[code]"; got != want {
-		t.Errorf("name = %q, want %q", got, want)
-	}
 }

@@ -1,4 +1,4 @@
-package jscore
+package space
 
 import (
 	"cmp"
@@ -19,31 +19,30 @@ import (
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
 	"ustack/symbolize/unwind"
-	"ustack/tools/core"
 )
 
-// A module is a file whose code the process ran.
-type module struct {
-	path     string // as the process named it
-	mappings []core.Mapping
-	buildID  string // as found in the core; empty if it is not there
-	found    string // the file that is open
-	err      error  // why no file is open
+// A Module is a file whose code the process ran.
+type Module struct {
+	Path string       // as the process named it
+	ELF  *elfsym.File // nil if it could not be opened
+	Bias uint64       // of addresses in the process relative to those in the file
+	Err  error        // why no file is open
 
-	file io.ReaderAt
-	elf  *elfsym.File
-	bias uint64 // of addresses in the process relative to those in the file
+	mappings []Mapping
+	buildID  string // as found in memory; empty if it is not there
+	found    string // the file that is open
+	file     io.ReaderAt
 
 	unwind    *unwind.Table // nil until needed
 	unwindErr error         // why there are no tables
 }
 
-func (m *module) close() error { return m.elf.Close() }
+func (m *Module) close() error { return m.ELF.Close() }
 
 // unwindTable returns the file's unwind tables.
-func (m *module) unwindTable() (*unwind.Table, error) {
+func (m *Module) unwindTable() (*unwind.Table, error) {
 	if m.file == nil {
-		return nil, m.err
+		return nil, m.Err
 	}
 	if m.unwind == nil && m.unwindErr == nil {
 		m.unwind, m.unwindErr = unwind.New(m.file)
@@ -55,12 +54,12 @@ func (m *module) unwindTable() (*unwind.Table, error) {
 const deleted = " (deleted)"
 
 // modulesOf returns the files that have code, with all their mappings.
-func modulesOf(mappings []core.Mapping, runs func(core.Mapping) bool) []*module {
-	byPath := make(map[string]*module)
-	var all []*module
+func modulesOf(mappings []Mapping, runs func(Mapping) bool) []*Module {
+	byPath := make(map[string]*Module)
+	var all []*Module
 	for _, m := range mappings {
 		if byPath[m.Path] == nil && runs(m) {
-			byPath[m.Path] = &module{path: m.Path}
+			byPath[m.Path] = &Module{Path: m.Path}
 			all = append(all, byPath[m.Path])
 		}
 	}
@@ -73,7 +72,7 @@ func modulesOf(mappings []core.Mapping, runs func(core.Mapping) bool) []*module 
 }
 
 // order is greater for the file that holds the program's entry point.
-func (m *module) order(entry uint64) int {
+func (m *Module) order(entry uint64) int {
 	for _, mapping := range m.mappings {
 		if entry >= mapping.Start && entry < mapping.End {
 			return 1
@@ -83,21 +82,21 @@ func (m *module) order(entry uint64) int {
 }
 
 // use reads r as the module's file.
-func (m *module) use(r io.ReaderAt) (err error) {
-	defer contain.Panic(&err, "read %s", m.path)
+func (m *Module) use(r io.ReaderAt) (err error) {
+	defer contain.Panic(&err, "read %s", m.Path)
 	file, err := elfsym.Open(r)
 	if err != nil {
 		return err
 	}
-	m.file, m.elf = r, file
+	m.file, m.ELF = r, file
 	if file.Type() == elf.ET_EXEC {
 		return nil
 	}
 	// V8 may map the part that holds its builtins a second time: the largest decides.
-	largest := slices.MaxFunc(m.mappings, func(a, b core.Mapping) int { return cmp.Compare(a.End-a.Start, b.End-b.Start) })
+	largest := slices.MaxFunc(m.mappings, func(a, b Mapping) int { return cmp.Compare(a.End-a.Start, b.End-b.Start) })
 	middle := (largest.End - largest.Start) / 2 // its ends may hold another segment's bytes
 	if address, ok := file.Address(largest.Offset + middle); ok {
-		m.bias = largest.Start + middle - address
+		m.Bias = largest.Start + middle - address
 	}
 	return nil
 }
@@ -111,18 +110,18 @@ const (
 
 // buildID returns the build ID of a module from its first page in the core, empty if
 // that page is not there.
-func (d *Dump) buildID(m *module) string {
-	at := slices.IndexFunc(m.mappings, func(m core.Mapping) bool { return m.Offset == 0 })
+func (s *Space) buildID(m *Module) string {
+	at := slices.IndexFunc(m.mappings, func(m Mapping) bool { return m.Offset == 0 })
 	if at < 0 {
 		return ""
 	}
 	start := m.mappings[at].Start
 	var header elf.Header64
-	if d.decode(start, &header) != nil || string(header.Ident[:4]) != elf.ELFMAG || header.Phnum > maxPrograms {
+	if s.decode(start, &header) != nil || string(header.Ident[:4]) != elf.ELFMAG || header.Phnum > maxPrograms {
 		return ""
 	}
 	programs := make([]elf.Prog64, header.Phnum)
-	if d.decode(start+header.Phoff, programs) != nil {
+	if s.decode(start+header.Phoff, programs) != nil {
 		return ""
 	}
 	for _, p := range programs {
@@ -130,7 +129,7 @@ func (d *Dump) buildID(m *module) string {
 			continue
 		}
 		notes := make([]byte, min(p.Filesz, maxNote))
-		if _, err := d.core.ReadAt(notes, start+p.Off); err != nil {
+		if _, err := s.source.ReadAt(notes, start+p.Off); err != nil {
 			continue
 		}
 		if id := noteBuildID(notes); id != "" {
@@ -140,9 +139,9 @@ func (d *Dump) buildID(m *module) string {
 	return ""
 }
 
-func (d *Dump) decode(address uint64, to any) error {
+func (s *Space) decode(address uint64, to any) error {
 	b := make([]byte, binary.Size(to))
-	if _, err := d.core.ReadAt(b, address); err != nil {
+	if _, err := s.source.ReadAt(b, address); err != nil {
 		return err
 	}
 	_, err := binary.Decode(b, binary.LittleEndian, to)
@@ -169,32 +168,32 @@ func noteBuildID(notes []byte) string {
 	return ""
 }
 
-// A finder opens the files that a process had mapped. They may be gone, or be on
+// A Finder opens the files that a process had mapped. They may be gone, or be on
 // another machine.
-type finder struct {
-	exe     string
-	folders []string
-	process *process.Process // the live process; nil for a core
-	files   *reader.Reader
+type Finder struct {
+	Exe     string           // the program; if empty, found by its path, or in Folders
+	Folders []string         // where to search for programs and libraries, by build ID, then by name
+	Process *process.Process // the live process; nil for a core
+	Files   *reader.Reader
 
 	ids map[string][]string // files in the folders by build ID; nil until they are searched
 }
 
 var errNotFound = errors.New("not found (give a folder that has it; for the program also --exe)")
 
-// open opens the file of m, or stores in m.err why it cannot.
-func (f *finder) open(m *module, isProgram bool) {
-	if isProgram && f.exe != "" {
-		m.err = f.try(m, f.exe)
+// open opens the file of m, or stores in m.Err why it cannot.
+func (f *Finder) open(m *Module, isProgram bool) {
+	if isProgram && f.Exe != "" {
+		m.Err = f.try(m, f.Exe)
 		return
 	}
-	m.err = errNotFound
-	if f.process != nil {
-		if m.err = f.live(m); m.err == nil {
+	m.Err = errNotFound
+	if f.Process != nil {
+		if m.Err = f.live(m); m.Err == nil {
 			return
 		}
 	}
-	path, gone := strings.CutSuffix(m.path, deleted)
+	path, gone := strings.CutSuffix(m.Path, deleted)
 	var paths []string
 	if !gone || m.buildID != "" { // another file may have the path now
 		paths = append(paths, path)
@@ -203,18 +202,18 @@ func (f *finder) open(m *module, isProgram bool) {
 	for _, path := range paths {
 		err := f.try(m, path)
 		if err == nil {
-			m.err = nil
+			m.Err = nil
 			return
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			m.err = err
+			m.Err = err
 		}
 	}
 }
 
 // live opens the file that the live process has mapped.
-func (f *finder) live(m *module) error {
-	all, err := f.process.Maps()
+func (f *Finder) live(m *Module) error {
+	all, err := f.Process.Maps()
 	if err != nil {
 		return err
 	}
@@ -224,17 +223,17 @@ func (f *finder) live(m *module) error {
 	if at < 0 {
 		return process.ErrGone
 	}
-	file, err := f.files.Mapped(f.process, all[at])
+	file, err := f.Files.Mapped(f.Process, all[at])
 	if err != nil {
 		return err
 	}
-	m.found = m.path
+	m.found = m.Path
 	return closeOn(m.use(file), file)
 }
 
 // try opens path as the file of m. It must have m's build ID, if that is known.
-func (f *finder) try(m *module, path string) error {
-	file, err := f.files.Open(path)
+func (f *Finder) try(m *Module, path string) error {
+	file, err := f.Files.Open(path)
 	if err != nil {
 		return err
 	}
@@ -242,10 +241,10 @@ func (f *finder) try(m *module, path string) error {
 		return errors.Join(fmt.Errorf("open %s: %w", path, err), file.Close())
 	}
 	m.found = path
-	if id := m.elf.BuildID(); m.buildID != "" && id != m.buildID {
+	if id := m.ELF.BuildID(); m.buildID != "" && id != m.buildID {
 		err := fmt.Errorf("%s has the build ID %s, not %s", path, id, m.buildID)
-		err = errors.Join(err, m.elf.Close())
-		m.elf, m.file, m.found, m.bias = nil, nil, "", 0
+		err = errors.Join(err, m.ELF.Close())
+		m.ELF, m.file, m.found, m.Bias = nil, nil, "", 0
 		return err
 	}
 	return nil
@@ -259,13 +258,13 @@ func closeOn(err error, c io.Closer) error {
 }
 
 // inFolders returns the files in the folders that may be m's.
-func (f *finder) inFolders(m *module) []string {
-	if len(f.folders) == 0 {
+func (f *Finder) inFolders(m *Module) []string {
+	if len(f.Folders) == 0 {
 		return nil
 	}
 	var paths []string
 	if id := m.buildID; len(id) > 2 {
-		for _, folder := range f.folders {
+		for _, folder := range f.Folders {
 			base := filepath.Join(folder, ".build-id", id[:2], id[2:])
 			for _, path := range []string{base, base + ".debug"} {
 				if found, ok := fileBuildID(path); ok && found == id {
@@ -276,8 +275,8 @@ func (f *finder) inFolders(m *module) []string {
 		f.search()
 		return append(paths, f.ids[id]...)
 	}
-	for _, folder := range f.folders {
-		paths = append(paths, filepath.Join(folder, filepath.Base(strings.TrimSuffix(m.path, deleted))))
+	for _, folder := range f.Folders {
+		paths = append(paths, filepath.Join(folder, filepath.Base(strings.TrimSuffix(m.Path, deleted))))
 	}
 	return paths
 }
@@ -286,13 +285,13 @@ func (f *finder) inFolders(m *module) []string {
 const maxFiles = 1 << 16
 
 // search records the build IDs of all files in and below the folders.
-func (f *finder) search() {
+func (f *Finder) search() {
 	if f.ids != nil {
 		return
 	}
 	f.ids = make(map[string][]string)
 	left := maxFiles
-	for _, folder := range f.folders {
+	for _, folder := range f.Folders {
 		filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return nil // skip what cannot be read

@@ -5,60 +5,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ustack/symbolize/unwind"
 	"ustack/tools/core"
 )
-
-// A Thread is one of the process's threads.
-type Thread struct {
-	TID       int
-	Registers Registers
-	Isolate   uint64      // the V8 isolate it has entered; 0 if none
-	Signal    unix.Signal // that had stopped the process before; 0 if none
-}
-
-// Registers are the registers of a thread on x86-64.
-type Registers struct {
-	PC, SP, FP uint64
-	FSBase     uint64                       // the thread pointer
-	General    [unwind.RegisterCount]uint64 // by their numbers in DWARF
-}
-
-// Words of struct user_regs_struct: the general registers in DWARF's order, then others.
-var registerWords = [unwind.RegisterCount]int{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0}
-
-const (
-	wordPC     = 16
-	wordFSBase = 21
-)
-
-func registersOf(general []byte) Registers {
-	word := func(i int) uint64 {
-		if 8*i+8 > len(general) {
-			return 0
-		}
-		return binary.LittleEndian.Uint64(general[8*i:])
-	}
-	r := Registers{PC: word(wordPC), FSBase: word(wordFSBase)}
-	for i, w := range registerWords {
-		r.General[i] = word(w)
-	}
-	r.SP, r.FP = r.General[unwind.SP], r.General[unwind.BP]
-	return r
-}
-
-// Threads returns the process's threads, starting with the one that the core is about.
-func (d *Dump) Threads() []Thread { return d.threads }
-
-// findThreads reads the threads' registers and isolates.
-func (d *Dump) findThreads() {
-	slot := d.isolateSlot()
-	for _, t := range d.core.Threads() {
-		thread := Thread{TID: t.TID, Registers: registersOf(t.General), Signal: t.Signal}
-		thread.Isolate = d.isolateOf(thread.Registers, slot)
-		d.threads = append(d.threads, thread)
-	}
-}
 
 // A Signal is what ended a process.
 type Signal struct {

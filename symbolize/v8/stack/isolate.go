@@ -1,10 +1,9 @@
-package jscore
+package stack
 
 import (
 	"slices"
 
 	"ustack/symbolize/space"
-	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 )
 
@@ -15,56 +14,49 @@ type Isolate struct {
 	Threads []int // TIDs of those that have entered it: first the one that runs JavaScript, then V8's helpers
 }
 
-// rootBias is the distance of V8's root register, r13, from the isolate.
-const rootBias = 0x80
-
 // isolateSlot returns where threads store their isolate, if that is known.
-func (d *Dump) isolateSlot() v8.TLS {
-	if d.binary == nil {
-		return v8.TLS{}
+func (u *Unwinder) isolateSlot() (v8.TLS, error) {
+	if u.v8.Binary == nil {
+		return v8.TLS{}, nil
 	}
-	slot, err := d.binary.TLSIsolate(d, d.v8.bias)
-	if err != nil {
-		d.lacks("isolates", err, "no thread is known to run JavaScript but where it does at the moment")
-	}
-	return slot
+	return u.v8.Binary.TLSIsolate(u.space, u.v8.Module.Bias)
 }
 
 // isolateOf returns the isolate that a thread has entered, 0 if none: from the thread's
 // own storage, or from V8's root register.
-func (d *Dump) isolateOf(r Registers, slot v8.TLS) uint64 {
-	if d.binary == nil {
+func (u *Unwinder) isolateOf(r Registers, slot v8.TLS) uint64 {
+	if u.v8.Binary == nil {
 		return 0
 	}
 	if slot.Known() {
-		isolate, err := slot.Isolate(d, r.FSBase)
-		if err == nil && d.isIsolate(isolate) {
+		isolate, err := slot.Isolate(u.space, r.ThreadPointer)
+		if err == nil && u.isIsolate(isolate) {
 			return isolate
 		}
 		return 0
 	}
-	if kind, _ := d.codeAt(r.PC); kind < codeBuiltin {
+	if kind, _ := u.codeAt(r.PC); kind < codeBuiltin {
 		return 0
 	}
-	if isolate := r.General[unwind.R13] - rootBias; d.isIsolate(isolate) {
+	if isolate := r.General[rootRegister] - rootBias; u.isIsolate(isolate) {
 		return isolate
 	}
 	return 0
 }
 
 // isIsolate reports whether an isolate may be at address.
-func (d *Dump) isIsolate(address uint64) bool {
+func (u *Unwinder) isIsolate(address uint64) bool {
 	if address == 0 || address%8 != 0 {
 		return false
 	}
-	_, err := d.word(address + uint64(d.binary.Layout.CEntryFP))
+	_, err := u.space.Word(address + uint64(u.v8.Binary.Layout.CEntryFP))
 	return err == nil
 }
 
 // Isolates returns those that threads have entered, in the threads' order.
-func (d *Dump) Isolates() []Isolate {
+func (u *Unwinder) Isolates() []Isolate {
 	var isolates []Isolate
-	for _, t := range d.threads {
+	for _, t := range u.threads {
 		if t.Isolate == 0 {
 			continue
 		}
@@ -76,18 +68,18 @@ func (d *Dump) Isolates() []Isolate {
 		isolates[at].Threads = append(isolates[at].Threads, t.TID)
 	}
 	for i := range isolates {
-		d.ownerFirst(&isolates[i])
+		u.ownerFirst(&isolates[i])
 	}
 	return isolates
 }
 
 // ownerFirst moves the thread to the front whose stack holds the isolate's newest exit
 // frame, or otherwise the oldest thread.
-func (d *Dump) ownerFirst(i *Isolate) {
+func (u *Unwinder) ownerFirst(i *Isolate) {
 	slices.Sort(i.Threads)
 	owner := slices.IndexFunc(i.Threads, func(tid int) bool {
-		at := slices.IndexFunc(d.threads, func(t Thread) bool { return t.TID == tid })
-		return d.exitFrame(d.threads[at]) != 0
+		at := slices.IndexFunc(u.threads, func(t Thread) bool { return t.TID == tid })
+		return u.exitFrame(u.threads[at]) != 0
 	})
 	if owner > 0 {
 		tid := i.Threads[owner]
@@ -98,27 +90,27 @@ func (d *Dump) ownerFirst(i *Isolate) {
 // exitFrame returns the frame pointer of the newest frame by which the thread left
 // JavaScript; 0 if it has none. One of V8's helpers has the isolate of another thread,
 // whose frames are on another stack.
-func (d *Dump) exitFrame(t Thread) uint64 {
-	if t.Isolate == 0 || d.binary.Layout.CEntryFP == 0 {
+func (u *Unwinder) exitFrame(t Thread) uint64 {
+	if t.Isolate == 0 || u.v8.Binary.Layout.CEntryFP == 0 {
 		return 0
 	}
-	fp, err := d.word(t.Isolate + uint64(d.binary.Layout.CEntryFP))
+	fp, err := u.space.Word(t.Isolate + uint64(u.v8.Binary.Layout.CEntryFP))
 	if err != nil || fp == 0 || fp < t.Registers.SP {
 		return 0
 	}
-	at, ok := d.region(t.Registers.SP)
-	if !ok || fp >= d.stackEnd(at) {
+	at, ok := u.space.Region(t.Registers.SP)
+	if !ok || fp >= u.StackEnd(at) {
 		return 0
 	}
 	return fp
 }
 
-// stackEnd returns the end of the contiguous writable memory that contains r: a stack
+// StackEnd returns the end of the contiguous writable memory that contains r: a stack
 // may be in several regions if the core leaves out pages.
-func (d *Dump) stackEnd(r space.Region) uint64 {
-	at := slices.Index(d.regions, r)
+func (u *Unwinder) StackEnd(r space.Region) uint64 {
+	at := slices.Index(u.space.Regions(), r)
 	end := r.End
-	for _, next := range d.regions[at+1:] {
+	for _, next := range u.space.Regions()[at+1:] {
 		if next.Start != end || next.File != "" || next.Write != r.Write {
 			break
 		}

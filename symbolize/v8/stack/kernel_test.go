@@ -1,4 +1,4 @@
-package jscore_test
+package stack_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize"
+	"ustack/symbolize/v8/stack"
 	"ustack/testdata/nodetest"
 	"ustack/tools/jscore"
 	"ustack/tools/jsprof"
@@ -44,7 +45,7 @@ func seen(p *profile.Profile, pid int) []symbolize.Frame {
 }
 
 // physical returns a core's frames as the kernel sees them: without inlining.
-func physical(s jscore.Stack) []symbolize.Frame {
+func physical(s stack.Stack) []symbolize.Frame {
 	var frames []symbolize.Frame
 	for _, f := range s.Frames {
 		if !f.Inlined {

@@ -1,0 +1,14 @@
+package unwind
+
+// Registers by their DWARF numbers (System V ABI for x86-64, figure 3.36): rax,
+// rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15.
+const (
+	RegisterCount = 16
+
+	FP = 6 // rbp
+	SP = 7
+)
+
+// calleeSaved are the registers that a function preserves unless its table says
+// otherwise: rbx, rbp, r12 to r15.
+const calleeSaved = 1<<3 | 1<<FP | 1<<12 | 1<<13 | 1<<14 | 1<<15
