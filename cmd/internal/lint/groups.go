@@ -9,6 +9,9 @@ import (
 // allowed reports whether the package importer may import another package of
 // the module. A tool may import its own internal packages.
 func allowed(importer, imported string) bool {
+	if known, ok := below[strings.TrimPrefix(importer, module)]; ok {
+		return slices.Contains(known, strings.TrimPrefix(imported, module))
+	}
 	from, to := group(importer), group(imported)
 	if from == "tool" && to == "tool" {
 		return tool(importer) == tool(imported)

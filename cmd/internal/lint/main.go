@@ -28,6 +28,18 @@ var mayImport = map[string][]string{
 	"testdata":  {"symbolize", "testdata"},
 }
 
+// below says which packages of the module those that read processes may import: V8's
+// objects are read from any memory, an address space knows no V8, and each of V8's packages
+// knows only those below it.
+var below = map[string][]string{
+	"symbolize/space":      {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
+	"symbolize/unwind":     {"symbolize/elfsym"},
+	"symbolize/v8/release": {},
+	"symbolize/v8":         {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/v8/release"},
+	"symbolize/v8/heap":    {"symbolize/contain", "symbolize/space", "symbolize/v8", "symbolize/v8/release"},
+	"symbolize/v8/stack":   {"symbolize", "symbolize/space", "symbolize/unwind", "symbolize/v8", "symbolize/v8/heap"},
+}
+
 // tools are the packages in the directory tools that are tools, not libraries.
 var tools = []string{"jsprof", "addonlat", "stopon", "jscore"}
 
