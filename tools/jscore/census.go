@@ -12,6 +12,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // CensusOptions say which objects to count. The zero value counts everything that a
@@ -191,8 +192,8 @@ func (c *classifier) names(o v8.Object) []string {
 	}
 	var names []string
 	add := func(p v8.Property) {
-		if m, ok := propertyMember(h, p); ok {
-			names = append(names, m.name)
+		if name, ok := value.PropertyName(h, p); ok {
+			names = append(names, name)
 		}
 	}
 	if o.Map.Dictionary {

@@ -105,6 +105,9 @@ func (d *Dump) ownText(o v8.Object, name string) string {
 	return briefText(d.v8.Heap, v)
 }
 
+// maxArgument bounds the characters shown of an argument.
+const maxArgument = 1 << 10
+
 // ownTexts returns the strings of an array that is a property of o.
 func (d *Dump) ownTexts(o v8.Object, name string) []string {
 	list := []string{}
@@ -117,7 +120,7 @@ func (d *Dump) ownTexts(o v8.Object, name string) []string {
 		return list
 	}
 	_ = d.v8.Heap.Elements(array, func(e v8.Element) bool { // the rest is worth reporting
-		text, _, _ := d.v8.Heap.Text(e.Value, maxText)
+		text, _, _ := d.v8.Heap.Text(e.Value, maxArgument)
 		list = append(list, text)
 		return len(list) < maxListed
 	})

@@ -8,6 +8,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // A Timer was created by setTimeout, setInterval or setImmediate and has not fired yet.
@@ -121,7 +122,7 @@ func (l *Timers) WriteText(w io.Writer) error {
 	for _, t := range l.Timers {
 		kind := t.Kind
 		if t.Kind != "immediate" {
-			kind += " " + formatNumber(t.After) + " ms"
+			kind += " " + value.FormatNumber(t.After) + " ms"
 		}
 		if t.Unref {
 			kind += ", unref"

@@ -7,12 +7,19 @@ import (
 	"io"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
+)
+
+// Defaults of PrintOptions in jsprint.
+const (
+	DefaultDepth   = 2 // levels of members, as mdb_v8 shows
+	DefaultMembers = 100
 )
 
 // PrintOptions are the options of jsprint.
 type PrintOptions struct {
-	DescribeOptions
-	TextOptions
+	value.Options
+	value.TextOptions
 	Base  bool     // before each value, the address of the object it belongs to
 	Paths []string // of the members to print; none: the object itself
 }
@@ -22,7 +29,7 @@ type Printed struct {
 	Base   Address
 	Values []PrintedValue
 
-	options TextOptions
+	options value.TextOptions
 	base    bool
 }
 
@@ -30,13 +37,13 @@ type Printed struct {
 // which has no path.
 type PrintedValue struct {
 	Path string
-	Node *Node
+	Node *value.Node
 
 	value v8.Value // 0: it has none
 }
 
 // Print describes v, or those of its members that options name. If none of them exists
-// it fails with ErrNoMember.
+// it fails with value.ErrNoMember.
 func Print(h *v8.Heap, v v8.Value, o PrintOptions) (*Printed, error) {
 	p := &Printed{Base: Address(v.Strong()), options: o.TextOptions, base: o.Base}
 	paths := o.Paths
@@ -45,16 +52,16 @@ func Print(h *v8.Heap, v v8.Value, o PrintOptions) (*Printed, error) {
 	}
 	var all error
 	for _, path := range paths {
-		slot, err := Lookup(h, Slot{Value: v}, path)
+		slot, err := value.Lookup(h, value.Slot{Value: v}, path)
 		if err != nil {
 			all = errors.Join(all, err)
 			continue
 		}
-		value := PrintedValue{Path: path, Node: Describe(h, slot, o.DescribeOptions)}
-		if slot.hasValue() {
-			value.value = slot.Value
+		printed := PrintedValue{Path: path, Node: value.Describe(h, slot, o.Options)}
+		if slot.HasValue() {
+			printed.value = slot.Value
 		}
-		p.Values = append(p.Values, value)
+		p.Values = append(p.Values, printed)
 	}
 	if len(p.Values) == 0 {
 		return nil, all
@@ -99,12 +106,12 @@ func (p *Printed) MarshalJSON() ([]byte, error) {
 	if len(p.Values) == 1 && p.Values[0].Path == "" {
 		return json.Marshal(p.Values[0].Node)
 	}
-	byPath := map[string]*Node{}
+	byPath := map[string]*value.Node{}
 	for _, v := range p.Values {
 		byPath[v.Path] = v.Node
 	}
 	return json.Marshal(struct {
-		Address Address          `json:"address"`
-		Members map[string]*Node `json:"members"`
+		Address Address                `json:"address"`
+		Members map[string]*value.Node `json:"members"`
 	}{p.Base, byPath})
 }

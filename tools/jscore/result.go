@@ -2,10 +2,13 @@ package jscore
 
 import (
 	"io"
-	"strconv"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
+
+// indent precedes what belongs to the line above it.
+const indent = "    "
 
 // A Result is what a command found. Its struct tags define its JSON.
 type Result interface {
@@ -20,11 +23,5 @@ type Addressed interface {
 	Addresses() []v8.Value
 }
 
-// An Address is a word of the program's memory in readable form, tagged if it is one of
-// V8's: hexadecimal without 0x, in JSON too, where a number would be rounded.
-type Address uint64
-
-func (a Address) String() string { return strconv.FormatUint(uint64(a), 16) }
-
-// MarshalText returns String's text.
-func (a Address) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(a), 16), nil }
+// An Address is a word of the program's memory in readable form.
+type Address = value.Address

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
 
 // maxScriptText bounds the characters read of a script in order to show a part.
@@ -230,7 +231,7 @@ func JSArray(h *v8.Heap, v v8.Value, indices bool) (*Values, error) {
 	err = h.Elements(o, func(e v8.Element) bool {
 		element := Indexed{Index: e.Index}
 		if e.IsNumber {
-			element.Brief = Brief{Kind: unboxed, Text: formatNumber(e.Number)}
+			element.Brief = Brief{Kind: unboxed, Text: value.FormatNumber(e.Number)}
 		} else {
 			element.Brief = BriefOf(h, e.Value)
 		}
@@ -258,9 +259,9 @@ type Captured struct {
 
 // A CapturedVariable is a variable with its value.
 type CapturedVariable struct {
-	Name    string  `json:"name"`
-	Address Address `json:"address"`
-	Value   *Node   `json:"value"`
+	Name    string      `json:"name"`
+	Address Address     `json:"address"`
+	Value   *value.Node `json:"value"`
 }
 
 // JSClosure returns what the function v has captured.
@@ -280,9 +281,9 @@ func JSClosure(h *v8.Heap, v v8.Value) (*Closure, error) {
 			captured.Function = context.Scope.Function.String()
 		}
 		for _, variable := range context.Variables {
-			slot := Slot{Value: variable.Value, Number: variable.Number, IsNumber: variable.IsNumber}
-			value := Describe(h, slot, DescribeOptions{Depth: 0, Members: DefaultMembers})
-			captured.Variables = append(captured.Variables, CapturedVariable{variable.Name, Address(variable.Value), value})
+			slot := value.Slot{Value: variable.Value, Number: variable.Number, IsNumber: variable.IsNumber}
+			described := value.Describe(h, slot, value.Options{Depth: 0, Members: DefaultMembers})
+			captured.Variables = append(captured.Variables, CapturedVariable{variable.Name, Address(variable.Value), described})
 		}
 		c.Scopes = append(c.Scopes, captured)
 	}
@@ -301,7 +302,7 @@ func (c *Closure) WriteText(w io.Writer) error {
 		all = errors.Join(all, err)
 		for _, variable := range scope.Variables {
 			_, err := fmt.Fprintf(w, "%s%q: %s: ", indent, variable.Name, variable.Address)
-			all = errors.Join(all, err, variable.Value.Render(w, TextOptions{}))
+			all = errors.Join(all, err, variable.Value.Render(w, value.TextOptions{}))
 		}
 	}
 	return all

@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
 
 // at returns the value at a path from the program's server.
 func (l leaky) at(path string) v8.Value {
 	l.t.Helper()
-	slot, err := Lookup(l.Heap(), Slot{Value: l.of("Server")[0]}, path)
+	slot, err := value.Lookup(l.Heap(), value.Slot{Value: l.of("Server")[0]}, path)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func testArrays(t *testing.T, l leaky) {
 
 func testBuffers(t *testing.T, l leaky) {
 	request := l.of("Request")[0]
-	url, err := Lookup(l.Heap(), Slot{Value: request}, "url")
+	url, err := value.Lookup(l.Heap(), value.Slot{Value: request}, "url")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func testBuffers(t *testing.T, l leaky) {
 	if _, err := fmt.Sscanf(text, "/orders/%d", &number); err != nil {
 		t.Fatal(err)
 	}
-	body, err := Lookup(l.Heap(), Slot{Value: request}, "body")
+	body, err := value.Lookup(l.Heap(), value.Slot{Value: request}, "body")
 	if err != nil {
 		t.Fatal(err)
 	}

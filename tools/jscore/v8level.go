@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
 
 const maxBrief = 255 // characters shown of a string next to its address, as in mdb_v8
@@ -69,7 +70,7 @@ func (b *Brief) describeInternal(h *v8.Heap, o v8.Object) {
 	switch o.Map.Kind {
 	case "HeapNumber":
 		if n, ok := h.Number(o.Ref()); ok {
-			b.Text = formatNumber(n)
+			b.Text = value.FormatNumber(n)
 		}
 	case "Oddball", "Hole":
 		b.Text = h.Oddball(o.Ref())
@@ -168,10 +169,10 @@ func V8Str(h *v8.Heap, v v8.Value, withParts bool) (*V8String, error) {
 		return nil, fmt.Errorf("read string: it is a %s", o.Map.KindName())
 	}
 	s := &V8String{Address: Address(v)}
-	if s.Text, s.Length, err = h.Text(v, maxWholeText); err != nil {
+	if s.Text, s.Length, err = h.Text(v, value.MaxText); err != nil {
 		return nil, err
 	}
-	s.Cut = s.Length > maxWholeText
+	s.Cut = s.Length > value.MaxText
 	if withParts {
 		left := maxStringParts
 		s.Parts = partOf(h, v, maxStringDepth, &left)

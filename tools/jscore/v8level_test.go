@@ -8,6 +8,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 	"ustack/testdata/nodetest"
 )
 
@@ -130,7 +131,7 @@ func testObjects(t *testing.T, l leaky) {
 		{"open", "JSSet"},
 		{"bus._events.news", "JSArray"},
 	} {
-		slot, err := Lookup(h, Slot{Value: server}, tt.path)
+		slot, err := value.Lookup(h, value.Slot{Value: server}, tt.path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func testFunctions(t *testing.T, l leaky) {
 `)
 	code, err := l.V8Code(handle)
 	like(t, textOf(t, code, err), "[0-9a-f]+: JSFunction\n    code: .*tier: .*\n")
-	listener, err := Lookup(h, Slot{Value: l.of("Server")[0]}, "bus._events.news.17")
+	listener, err := value.Lookup(h, value.Slot{Value: l.of("Server")[0]}, "bus._events.news.17")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func testAddresses(t *testing.T, l leaky) {
 
 func testStrings(t *testing.T, l leaky) {
 	h := l.Heap()
-	slot, err := Lookup(h, Slot{Value: l.of("Server")[0]}, "bus._events.news.17")
+	slot, err := value.Lookup(h, value.Slot{Value: l.of("Server")[0]}, "bus._events.news.17")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func testStrings(t *testing.T, l leaky) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, err := Lookup(h, Slot{Value: closure.Addresses()[0]}, "request.url")
+	url, err := value.Lookup(h, value.Slot{Value: closure.Addresses()[0]}, "request.url")
 	if err != nil {
 		t.Fatal(err)
 	}

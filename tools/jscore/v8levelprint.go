@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
 
 // maxClassDepth bounds the length of a chain of base classes.
@@ -91,7 +92,7 @@ func (d *Dump) field(o v8.Object, f v8.ClassField) PrintedField {
 	p.Word = Address(word)
 	switch brief := BriefOf(d.Heap(), v8.Value(word)); {
 	case f.Type == "double":
-		p.Raw = formatNumber(math.Float64frombits(word))
+		p.Raw = value.FormatNumber(math.Float64frombits(word))
 	case f.Raw() || f.Type == "" && brief.Kind == "<bad>":
 		p.Raw = strconv.FormatUint(word, 10)
 	default:

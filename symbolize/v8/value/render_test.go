@@ -1,4 +1,4 @@
-package jscore
+package value
 
 import (
 	"math"
@@ -90,7 +90,7 @@ func TestFormatNumber(t *testing.T) {
 		"0.1": 0.1, "-1.5": -1.5, "4294967296": 1 << 32, "1e+21": 1e21, "123456789012345680000": 123456789012345680000,
 		"0.000001": 1e-6, "1e-7": 1e-7, "-2.5e-10": -2.5e-10, "1.7976931348623157e+308": math.MaxFloat64, "5e-324": 5e-324,
 	} {
-		if got := formatNumber(f); got != want {
+		if got := FormatNumber(f); got != want {
 			t.Errorf("%g = %q, want %q", f, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package jscore
+package value
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package jscore
+package value_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,9 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/stack"
+	"ustack/symbolize/v8/value"
 	"ustack/testdata/nodetest"
+	"ustack/tools/jscore"
 )
 
 // printFacts is what print.js reports about itself.
@@ -22,11 +24,11 @@ type printFacts struct {
 }
 
 // kept returns a core of print.js with the two values that it keeps.
-func kept(t *testing.T, version string) (d *Dump, plain, awkward v8.Value, facts printFacts) {
+func kept(t *testing.T, version string) (d *jscore.Dump, plain, awkward v8.Value, facts printFacts) {
 	t.Helper()
 	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "print.js"})
 	target.Facts(&facts)
-	d = dumped(t, target.PID, Options{})
+	d = dumped(t, target.PID)
 	frames := d.Stack(d.Threads()[0]).Frames
 	at := slices.IndexFunc(frames, func(f stack.Frame) bool { return f.Name == "keep" })
 	if at < 0 || len(frames[at].Call.Arguments) != 2 {
@@ -37,7 +39,7 @@ func kept(t *testing.T, version string) (d *Dump, plain, awkward v8.Value, facts
 }
 
 // asJSON converts a description to what encoding/json would decode.
-func asJSON(t *testing.T, n *Node) any {
+func asJSON(t *testing.T, n *value.Node) any {
 	t.Helper()
 	if n.Trouble != "" || n.More > 0 {
 		t.Errorf("%s of class %s: %d more, trouble %q", n.Type, n.Class, n.More, n.Trouble)
@@ -79,7 +81,7 @@ func TestPrintEqualsTheProgramsOwnWords(t *testing.T) {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			d, plain, awkward, facts := kept(t, version)
 			h := d.Heap()
-			got := asJSON(t, Describe(h, Slot{Value: plain}, DescribeOptions{Depth: 20}))
+			got := asJSON(t, value.Describe(h, value.Slot{Value: plain}, value.Options{Depth: 20}))
 			if diff := cmp.Diff(any(facts.Plain), got); diff != "" {
 				t.Errorf("plain data (-want +got):\n%s", diff)
 			}
@@ -92,7 +94,7 @@ func TestPrintEqualsTheProgramsOwnWords(t *testing.T) {
 
 func checkPrinted(t *testing.T, h *v8.Heap, v v8.Value, path, want string) {
 	t.Helper()
-	p, err := Print(h, v, PrintOptions{DescribeOptions: DescribeOptions{Depth: DefaultDepth}, Paths: []string{path}})
+	p, err := jscore.Print(h, v, jscore.PrintOptions{Options: value.Options{Depth: jscore.DefaultDepth}, Paths: []string{path}})
 	if err != nil {
 		t.Errorf("%s: %v", path, err)
 		return
@@ -110,21 +112,21 @@ func checkPrinted(t *testing.T, h *v8.Heap, v v8.Value, path, want string) {
 func TestPrintBounds(t *testing.T) {
 	d, plain, awkward, _ := kept(t, "22.23.3")
 	h := d.Heap()
-	options := func(o PrintOptions, paths ...string) PrintOptions {
+	options := func(o jscore.PrintOptions, paths ...string) jscore.PrintOptions {
 		o.Paths = paths
 		return o
 	}
 	for _, tt := range []struct {
-		options PrintOptions
+		options jscore.PrintOptions
 		want    string
 	}{
-		{options(PrintOptions{}, "nested"), "{...}\n"},
-		{options(PrintOptions{DescribeOptions: DescribeOptions{Depth: 1}}, "nested"), "{\n    \"a\": {...},\n}\n"},
-		{options(PrintOptions{DescribeOptions: DescribeOptions{Depth: 1, Members: 1}}, "doubles"), "[\n    0.5,\n    ... (2 more)\n]\n"},
-		{options(PrintOptions{}, "nested.a.b.c.d.e"), "\"deep\"\n"},
-		{options(PrintOptions{}, "mixed[1]", "mixed.length"), "mixed[1]: \"two\"\nmixed.length: 7\n"},
+		{options(jscore.PrintOptions{}, "nested"), "{...}\n"},
+		{options(jscore.PrintOptions{Options: value.Options{Depth: 1}}, "nested"), "{\n    \"a\": {...},\n}\n"},
+		{options(jscore.PrintOptions{Options: value.Options{Depth: 1, Members: 1}}, "doubles"), "[\n    0.5,\n    ... (2 more)\n]\n"},
+		{options(jscore.PrintOptions{}, "nested.a.b.c.d.e"), "\"deep\"\n"},
+		{options(jscore.PrintOptions{}, "mixed[1]", "mixed.length"), "mixed[1]: \"two\"\nmixed.length: 7\n"},
 	} {
-		p, err := Print(h, plain, tt.options)
+		p, err := jscore.Print(h, plain, tt.options)
 		if err != nil {
 			t.Errorf("%v: %v", tt.options.Paths, err)
 			continue
@@ -137,10 +139,10 @@ func TestPrintBounds(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", tt.options.Paths, diff)
 		}
 	}
-	if _, err := Print(h, awkward, options(PrintOptions{}, "nonesuch")); err == nil {
+	if _, err := jscore.Print(h, awkward, options(jscore.PrintOptions{}, "nonesuch")); err == nil {
 		t.Error("a member that is not there was found")
 	}
-	p, err := Print(h, plain, PrintOptions{})
+	p, err := jscore.Print(h, plain, jscore.PrintOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,4 +152,19 @@ func TestPrintBounds(t *testing.T) {
 	if text, err := json.Marshal(p); err != nil || !strings.Contains(string(text), `"type":"object"`) {
 		t.Errorf("JSON = %s, %v", text, err)
 	}
+}
+
+// dumped takes a snapshot of a live process.
+func dumped(t *testing.T, pid int) *jscore.Dump {
+	t.Helper()
+	d, err := jscore.Attach(t.Context(), pid, jscore.Options{})
+	if err != nil {
+		t.Fatalf("Attach: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return d
 }

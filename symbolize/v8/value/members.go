@@ -1,4 +1,4 @@
-package jscore
+package value
 
 import (
 	"errors"
@@ -104,6 +104,12 @@ func propertyMember(h *v8.Heap, p v8.Property) (member, bool) {
 	return m, true
 }
 
+// PropertyName returns the name of a property; ok is false if it is internal to V8.
+func PropertyName(h *v8.Heap, p v8.Property) (name string, ok bool) {
+	m, ok := propertyMember(h, p)
+	return m.name, ok
+}
+
 // stackMember returns the accessor m of an error's stack as the text that a program would
 // get, if o has one: V8 keeps the calls, and formats them when a program reads the
 // property.
@@ -132,7 +138,7 @@ func isBuiltinProperty(h *v8.Heap, o v8.Object, p v8.Property, isArray bool) boo
 // An empty path leads to the value itself.
 func Lookup(h *v8.Heap, s Slot, path string) (Slot, error) {
 	for _, name := range splitPath(path) {
-		if !s.hasValue() || !s.Value.IsObject() {
+		if !s.HasValue() || !s.Value.IsObject() {
 			return Slot{}, fmt.Errorf("find %s: what it would be in has no members", name)
 		}
 		o, err := h.Object(s.Value)

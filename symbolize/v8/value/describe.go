@@ -1,4 +1,6 @@
-package jscore
+// Package value describes JavaScript values as trees: numbers, texts, objects with their
+// properties, elements and what their kinds store elsewhere.
+package value
 
 import (
 	"cmp"
@@ -12,20 +14,27 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// Defaults and bounds of a description.
+// Bounds of a description.
 const (
-	DefaultDepth   = 2 // levels of members, as mdb_v8 shows
-	DefaultMembers = 100
-	maxText        = 1 << 10 // characters of a string that is a member
-	maxWholeText   = 1 << 20 // of a string that is described itself
-	maxNodes       = 1 << 20 // of one description
+	maxText  = 1 << 10 // characters of a string that is a member
+	MaxText  = 1 << 20 // of a string that is described itself
+	maxNodes = 1 << 20 // of one description
 )
 
-// DescribeOptions say how much of a value to describe.
-type DescribeOptions struct {
+// Options say how much of a value to describe.
+type Options struct {
 	Depth   int // levels of members; 0: none
 	Members int // of one object; 0: all
 }
+
+// An Address is a word of the program's memory in readable form, tagged if it is one of
+// V8's: hexadecimal without 0x, in JSON too, where a number would be rounded.
+type Address uint64
+
+func (a Address) String() string { return strconv.FormatUint(uint64(a), 16) }
+
+// MarshalText returns String's text.
+func (a Address) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(a), 16), nil }
 
 // A Node describes a JavaScript value.
 type Node struct {
@@ -59,21 +68,21 @@ type Slot struct {
 	IsText   bool
 }
 
-// hasValue reports whether the slot has an object of its own, or a small integer.
-func (s Slot) hasValue() bool { return !s.IsNumber && !s.IsText && s.BigInt == "" }
+// HasValue reports whether the slot has an object of its own, or a small integer.
+func (s Slot) HasValue() bool { return !s.IsNumber && !s.IsText && s.BigInt == "" }
 
 // Describe describes a value.
-func Describe(h *v8.Heap, s Slot, o DescribeOptions) *Node {
+func Describe(h *v8.Heap, s Slot, o Options) *Node {
 	d := &describer{heap: h, options: o, left: maxNodes}
 	if o.Members <= 0 {
 		d.options.Members = math.MaxInt
 	}
-	return d.slot(s, o.Depth, maxWholeText)
+	return d.slot(s, o.Depth, MaxText)
 }
 
 type describer struct {
 	heap    *v8.Heap
-	options DescribeOptions
+	options Options
 	left    int      // nodes
 	above   []uint64 // addresses of the objects that are being described
 }
@@ -87,7 +96,7 @@ func (d *describer) slot(s Slot, depth, text int) *Node {
 		return &Node{Type: "string", Text: s.Text, Length: len(utf16.Encode([]rune(s.Text)))}
 	}
 	if s.IsNumber {
-		return &Node{Type: "number", Text: formatNumber(s.Number)}
+		return &Node{Type: "number", Text: FormatNumber(s.Number)}
 	}
 	if n, ok := s.Value.Smi(); ok {
 		return &Node{Type: "number", Text: strconv.Itoa(n)}
@@ -117,7 +126,7 @@ func (d *describer) object(o v8.Object, depth, text int) *Node {
 		return d.receiver(o, depth)
 	}
 	if number, ok := h.Number(o.Ref()); ok {
-		return &Node{Type: "number", Text: formatNumber(number)}
+		return &Node{Type: "number", Text: FormatNumber(number)}
 	}
 	switch word := h.Oddball(o.Ref()); word {
 	case "":
@@ -217,8 +226,8 @@ func (d *describer) addMembers(n *Node, o v8.Object, depth int) {
 	n.More = max(n.More, all.more)
 }
 
-// formatNumber formats a number as JavaScript does.
-func formatNumber(f float64) string {
+// FormatNumber formats a number as JavaScript does.
+func FormatNumber(f float64) string {
 	switch {
 	case math.IsNaN(f):
 		return "NaN"

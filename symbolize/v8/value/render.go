@@ -1,4 +1,4 @@
-package jscore
+package value
 
 import (
 	"bufio"
