@@ -8,7 +8,7 @@ SHELL := /bin/bash
 # go leaves folders named testdata out of "./...".
 PACKAGES := ./... ./testdata/nodetest/...
 COMMANDS := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
-BPF_C := $(wildcard bpf/*.c bpf/*.h)
+BPF_C := $(wildcard bpf/*.c bpf/*.h bpf/hosttest/*.c bpf/hosttest/include/bpf/*.h)
 GO_DIRS := . testdata/nodetest
 
 CLANG_FORMAT := clang-format-14
@@ -61,6 +61,10 @@ test-dist: ## try what dist and install make in an empty root (as root)
 .PHONY: generate
 generate: clang ## compile the kernel half again (what is committed needs no clang)
 	go generate ./...
+
+.PHONY: record-stacks
+record-stacks: nodes ## record the stacks that bpf/hosttest unwinds again (as root)
+	USTACK_RECORD=1 go test -count=1 -run '^TestRecord$$' ./bpf/hosttest
 
 .PHONY: clang
 clang:

@@ -323,6 +323,19 @@ static __always_inline u32 initializer_flag(const struct layout *l, u32 flags)
 	                              0;
 }
 
+/* The type of what should be a string, or no object; counts one that cannot be read. */
+static __always_inline int name_type(struct walk *w, u64 string)
+{
+	int type;
+
+	if (!is_heap_object(string))
+		return -1;
+	type = read_head(w, string);
+	if (type < 0)
+		count_failure(FAILURE_NAME);
+	return type;
+}
+
 /* The name that V8 itself would print (JSFunction::GetDebugName): the function's own property, the
  * shared name, or the one inferred from the source. Tagged, or 0.
  */
@@ -332,9 +345,9 @@ static __always_inline u64 choose_name(struct walk *w, u64 shared, u64 inferred)
 
 	if (name)
 		return name;
-	if (is_string(w, read_head(w, shared)) && string_length(w))
+	if (is_string(w, name_type(w, shared)) && string_length(w))
 		return shared;
-	if (!is_string(w, read_head(w, inferred)))
+	if (!is_string(w, name_type(w, inferred)))
 		return 0;
 	w->name.flags |= NAME_INFERRED;
 	return inferred;

@@ -33,7 +33,9 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+#if defined(__bpf__)
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
 
 struct ns_common {
 	u32 inum;
@@ -76,7 +78,9 @@ struct task_struct {
 	void *mm;
 };
 
+#if defined(__bpf__)
 #pragma clang attribute pop
+#endif
 
 #define COMM_BYTES 16
 
@@ -86,6 +90,10 @@ struct task_struct {
 /* Masks an index in place, out of the compiler's sight: it may otherwise prove the mask needless
  * and drop it, and the verifier, which proves less, refuses the access (clang 14, 19).
  */
+#if defined(__bpf__)
 #define mask_index(i, mask) asm volatile("%0 &= %1" : "+r"(i) : "i"(mask))
+#else
+#define mask_index(i, mask) ((i) &= (mask)) /* bpf/hosttest */
+#endif
 
 #endif
