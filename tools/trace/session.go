@@ -1,3 +1,9 @@
+// Package trace is the engine of the tools that trace running processes. A Session
+// loads a tool's programs, tells the kernel where each selected process's code is and
+// how its V8 lays out objects, and handles what the kernel sends about stacks,
+// functions and scripts; its Table turns a stack into named frames. Everything that a
+// process could take with it when it dies is read when the kernel first mentions it.
+// docs/new-tool.md builds a tool.
 package trace
 
 import (

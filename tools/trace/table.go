@@ -1,8 +1,3 @@
-// Package trace is the user-space half of the ustack helper. It writes to the
-// kernel where each process's code is and how its V8 lays out objects, handles
-// what the kernel sends about stacks, functions and scripts, and turns a stack
-// into named frames. Everything that a target could take with it when it dies is
-// read when the kernel first mentions it.
 package trace
 
 import (
