@@ -8,7 +8,7 @@
 #ifndef USTACK_HEAP_H
 #define USTACK_HEAP_H
 
-#include "unwind.h"
+#include "walk.h"
 
 #define MAX_STRING_STEPS 48 /* pieces of a name */
 #define MAX_UNITS 512       /* of a piece */

@@ -5,7 +5,7 @@
 #ifndef USTACK_JOBS_H
 #define USTACK_JOBS_H
 
-#include "unwind.h"
+#include "walk.h"
 
 #define MAX_JOBS 131072 /* in flight */
 #define MAX_SEATS 4096  /* of jobs that need no look-up; a power of two */

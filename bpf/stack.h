@@ -10,7 +10,7 @@
 #ifndef USTACK_STACK_H
 #define USTACK_STACK_H
 
-#include "tables.h"
+#include "unwind.h"
 #include "v8.h"
 
 enum { DONE = 1, GO_ON = 0 };

@@ -80,7 +80,7 @@ struct process {
 	struct range ranges[MAX_RANGES]; /* sorted by start, not overlapping */
 };
 
-/* How to unwind code from this address up to the next row's (tables.h). */
+/* How to unwind code from this address up to the next row's (unwind.h). */
 struct unwind_row {
 	u32 start;    /* address in the file */
 	u16 distance; /* words from the register to where the caller's frame begins */

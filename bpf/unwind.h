@@ -1,205 +1,95 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * The state of unwinding one user-mode stack, the memory it reads, and the frames it produces.
- *
- * The cost of reading user memory is per call, not per byte, so the stack is read in page-sized
- * windows, from which the frames are then taken. Functions that are not static are verified
- * once, apart from their callers (Linux 5.12 for their pointer argument): that keeps loops over
- * many frames cheap to verify, without bpf_loop (5.17).
+ * Native code that keeps no frame pointers: user space has made rows of the unwind tables of its
+ * files, by which a walk finds the caller of a function. They know only the registers of x86-64.
  */
 #ifndef USTACK_UNWIND_H
 #define USTACK_UNWIND_H
 
-#include "failure.h"
-#include "regs.h"
-#include "target.h"
+#include "walk.h"
 
-#define MAX_KERNEL_FRAMES 64       /* of these at most */
-#define WINDOW_WORDS 512           /* of the stack at a time: 4 KiB */
-#define MAX_FRAME_BYTES (16 << 20) /* between two frames; threads' stacks are smaller */
-#define NAME_BYTES 512             /* of a function's name */
-#define SOURCE_BYTES 128           /* of how a function's source begins */
-#define MAX_DESCRIPTORS 6          /* of a function's properties */
-#define MAX_PIECES 16              /* of a concatenated string at once */
-#define MAX_TYPES 32               /* maps whose type is remembered; a power of two */
-#define HEAD_BYTES 96              /* of a string or ScopeInfo, read at once */
+#define MAX_ROWS (1 << 19) /* of all files: Debian's nodejs and its 25 libraries have half of it */
 
-struct piece {
-	u64 string;
-	u64 offset, length; /* the requested part of it, in units */
-};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_ROWS);
+	__type(key, u32);
+	__type(value, struct unwind_row);
+} unwind_rows SEC(".maps");
 
-/* The last known state of a thread that runs V8. */
-struct thread {
-	u64 isolate;
-	u64 epoch;
-	u64 runs_v8; /* a frame of V8's was on its stack */
-};
+/* Whether the current code is of a file with rows. */
+#define has_rows(w) ((w)->code == CODE_NATIVE && (w)->recent[CODE_NATIVE].row_count)
 
-struct descriptor {
-	u64 key, details, value;
-};
-
-/* Fields used together are adjacent, because a sample finds the CPU caches cold. */
-struct walk {
-	struct stack stack;
-	u32 taken;     /* in use by a program */
-	u32 forgetful; /* remembers no function: another is at what is remembered */
-	u32 number;    /* of the walk on its CPU */
-	u32 failure;   /* enum failure: why the function could not be read */
-	u64 version;   /* of processes, when process was copied; 0: never */
-	u64 owner;     /* process generation, tid */
-	u64 pc, sp, fp;
-	u64 root, callee; /* registers that mean something in V8's code */
-	u64 isolate;
-	u64 epoch;        /* of the thread, its own; another after each collection; 0: not known */
-	u64 thread_owner; /* whose the next is */
-	struct thread thread;
-	u64 reached;  /* how far up the stack unwinding has certainly come */
-	u64 exit_fp;  /* V8's newest exit frame, until unwinding reaches it; 0: none */
-	u64 function; /* of the current frame, as are the next */
-	u64 id;
-	u64 sent; /* its id when it was last read here; 0: none */
-	u64 code_start;
-	u64 code_word; /* the function's Code, or its handle in the dispatch table */
-	u32 code_size;
-	u32 tier;  /* of that code */
-	u32 stray; /* chunk_of() a pc that it ran at outside that code; 0: none */
-	u32 is_builtin;
-	u32 complete;          /* all of it was read */
-	u32 tgid;              /* of process */
-	u32 code;              /* enum code of pc */
-	u32 leaf;              /* nothing is pushed yet */
-	u32 returned;          /* pc is where a call returns to, not the next instruction */
-	u32 met_v8;            /* a frame of V8's, on this stack */
-	struct unwind_row row; /* of the current code */
-	u32 settled;           /* nothing moves any longer in this epoch */
-	u64 last_script;       /* of this sample, as its function refers to it; 0: none */
-	u64 window_base;
-	u64 window_bytes;
-	struct range recent[4]; /* by enum code: the last one that a pc was in */
-	struct process process; /* a copy: reads of it need no look-up */
-	u64 window[WINDOW_WORDS];
-	/* functions that are not remembered */
-	u64 types_epoch;      /* 0: this sample only */
-	u64 types[MAX_TYPES]; /* maps, TYPE_PLAIN, their objects' type: while nothing moves */
-	u64 object[16], map[16], part[16], script[16];
-	struct descriptor descriptors[MAX_DESCRIPTORS];
-	u32 last_script_id;
-	u32 head_bytes;
-	u64 head_of; /* the string whose first bytes were read last; 0: none */
-	s64 head_type;
-	u64 head[16];
-	u64 piece_count;
-	u32 limit; /* of text */
-	u32 high;  /* a high surrogate whose low surrogate is still to come */
-	struct piece pieces[MAX_PIECES];
-	u16 raw[TEXT_BYTES];
-	struct name name;
-};
-
-static __always_inline u64 mix(u64 hash, u64 word)
+/* Finds the row of the native code at pc: false if its file has none for it. */
+__noinline int find_row(struct walk *w)
 {
-	word *= 0x87c37b91114253d5ull; /* the constants of MurmurHash3, x64, 128 bit */
-	word = word << 31 | word >> 33;
-	hash ^= word * 0x4cf5ad432745937full;
-	hash = hash << 27 | hash >> 37;
-	return hash * 5 + 0x52dce729;
-}
-
-static __always_inline u64 finish(u64 hash)
-{
-	hash ^= hash >> 33;
-	hash *= 0xff51afd7ed558ccdull;
-	hash ^= hash >> 33;
-	hash *= 0xc4ceb9fe1a85ec53ull;
-	return hash ^ hash >> 33;
-}
-
-static __always_inline bool push(struct walk *w, u64 frame)
-{
-	u64 at = w->stack.count;
-
-	w->leaf = 0;
-	if (at >= MAX_FRAMES) {
-		w->stack.flags |= STACK_TRUNCATED;
-		return false;
-	}
-	mask_index(at, MAX_FRAMES - 1);
-	w->stack.frames[at] = frame;
-	w->stack.count = at + 1;
-	w->stack.hash = mix(w->stack.hash, frame);
-	return true;
-}
-
-#define frame_of(kind, rest) ((u64)(kind) << FRAME_KIND_SHIFT | (rest))
-#define PC_MASK ((1ull << FRAME_PC_BITS) - 1)
-#define RETURN_ADDRESS \
-	(1ull << FRAME_PC_BITS) /* pc follows a call: the function is that of the call */
-
-static __always_inline bool read_user(void *to, u32 bytes, u64 from)
-{
-	return bpf_probe_read_user(to, bytes, (const void *)from) == 0;
-}
-
-/* Makes the stack's words from low to high readable with word(). */
-static __always_inline bool see(struct walk *w, u64 low, u64 high)
-{
-	u64 bytes;
-
-	if (low >= w->window_base && high <= w->window_base + w->window_bytes)
-		return true;
-	w->window_base = low;
-	w->window_bytes = sizeof(w->window);
-	if (read_user(w->window, sizeof(w->window), low))
-		return true;
-	bytes = 4096 - (low & 4095); /* the mapping ends within the window */
-	if (bytes < high - low)
-		bytes = high - low;
-	w->window_bytes = 0;
-	if (bytes > sizeof(w->window) || !read_user(w->window, bytes, low))
-		return false;
-	w->window_bytes = bytes;
-	return true;
-}
-
-/* The word at address, which see() has made readable. */
-static __always_inline u64 word(struct walk *w, u64 address)
-{
-	u64 at = (address - w->window_base) >> 3;
-
-	mask_index(at, WINDOW_WORDS - 1);
-	return w->window[at];
-}
-
-#define is_within(range, pc) ((pc) >= (range)->start && (pc) < ((range)->end & ~RANGE_BITS))
-
-/* The kind of code at pc: the last range that starts at or before it, if pc is inside. */
-__noinline u32 code_at(struct walk *w, u64 pc)
-{
-	struct range *ranges;
-	u64 i = 0, j;
+	const struct range *r;
+	const struct unwind_row *row;
+	u64 address;
+	u32 at = 0, key;
 
 	if (!w)
-		return CODE_UNKNOWN;
-	for (u32 code = CODE_JIT; code > CODE_UNKNOWN; code--) {
-		if (is_within(&w->recent[code], pc))
-			return code;
+		return false;
+	r = &w->recent[CODE_NATIVE];
+	address = w->pc - w->returned - r->bias;
+	for (u32 step = MAX_ROWS / 2; step; step >>= 1) {
+		if ((at | step) >= r->row_count)
+			continue;
+		key = r->rows + (at | step);
+		row = bpf_map_lookup_elem(&unwind_rows, &key);
+		if (row && row->start <= address)
+			at |= step;
 	}
-	ranges = w->process.ranges;
-	for (u64 step = MAX_RANGES / 2; step; step >>= 1) {
-		j = i | step;
-		mask_index(j, MAX_RANGES - 1);
-		if (j < w->process.range_count && ranges[j].start <= pc)
-			i = j;
-	}
-	mask_index(i, MAX_RANGES - 1);
-	if (!is_within(&ranges[i], pc))
-		return CODE_UNKNOWN;
-	j = ranges[i].end & RANGE_CODE;
-	mask_index(j, RANGE_CODE);
-	w->recent[j] = ranges[i];
-	return j;
+	key = r->rows + at;
+	row = bpf_map_lookup_elem(&unwind_rows, &key);
+	if (!row || row->start > address)
+		return false;
+	w->row = *row;
+	return true;
+}
+
+#define CONTEXT_REGISTERS 40 /* include/uapi/asm/ucontext.h: of x86-64's gregs in a ucontext */
+
+/* What of a ucontext is needed (include/uapi/asm/sigcontext.h). */
+struct interrupted {
+	u64 fp, bx, dx, ax, cx, sp, pc;
+};
+
+/* Moves to what a signal has interrupted: sp is at the ucontext. */
+static __always_inline bool leave_signal(struct walk *w)
+{
+	struct interrupted at;
+
+	if (!read_user(&at, sizeof(at), w->sp + CONTEXT_REGISTERS + 10 * 8))
+		return false;
+	w->fp = at.fp;
+	w->sp = at.sp;
+	w->pc = at.pc;
+	w->returned = 0;
+	w->code = code_at(w, at.pc);
+	return true;
+}
+
+/* Moves to the caller by the row that was found. */
+static __always_inline bool leave_by_row(struct walk *w)
+{
+	u64 frame, pc, fp = w->fp;
+
+	frame = (w->row.base == UNWIND_FP ? fp : w->sp) + 8 * (u64)w->row.distance;
+	if (frame & 7 || frame <= w->sp || frame - w->sp > MAX_FRAME_BYTES)
+		return false;
+	if (!read_user(&pc, sizeof(pc), frame - 8) || !pc)
+		return false;
+	if (w->row.fp && !read_user(&fp, sizeof(fp), frame - 8 * (u64)w->row.fp))
+		return false;
+	if (code_at(w, pc - 1) == CODE_UNKNOWN)
+		return false;
+	w->fp = fp;
+	w->sp = frame;
+	w->pc = pc;
+	w->returned = 1;
+	w->code = code_at(w, pc - 1);
+	return true;
 }
 
 #endif

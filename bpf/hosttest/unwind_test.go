@@ -3,6 +3,7 @@ package hosttest
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -173,18 +174,12 @@ func plausible(random *rand.Rand, r *recording, word []byte) {
 }
 
 func FuzzUnwind(f *testing.F) {
-	program := compileHost(f)
+	byFile := recordings(f)
 	var all []*recording
-	for _, file := range slices.Sorted(func(yield func(string) bool) {
-		for file := range recordings(f) {
-			if !yield(file) {
-				return
-			}
-		}
-	}) {
-		all = append(all, recordings(f)[file])
+	for _, file := range slices.Sorted(maps.Keys(byFile)) {
+		all = append(all, byFile[file])
 	}
-	h := startHost(f, program)
+	h := startHost(f, compileHost(f))
 	for i := range all {
 		f.Add(uint8(i), []byte{})
 		f.Add(uint8(i), slices.Repeat([]byte{0xff}, damageBytes))
