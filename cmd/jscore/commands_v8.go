@@ -9,6 +9,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 	"ustack/tools/jscore"
 )
 
@@ -23,8 +24,8 @@ func v8ObjectCommands() registry {
 		{
 			name: "v8type", usage: "ADDR...", input: required,
 			short: "say which of V8's types objects have",
-			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (jscore.Brief, error) {
-				return jscore.BriefOf(h, value), nil
+			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, of v8.Value) (jscore.Brief, error) {
+				return value.BriefOf(h, of), nil
 			})),
 		},
 		{

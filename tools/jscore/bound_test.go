@@ -7,6 +7,7 @@ import (
 	"ustack/testdata/nodetest/calls"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
 
 // TestBoundFunctionsLeadToTheirTargets tests a callback made by bind(), and one that is
@@ -27,7 +28,7 @@ console.log('ready');`)
 [0-9a-f]+ interval 61000 ms: [0-9a-f]+ JSProxy
 `)
 	bound := v8.Value(timers.Timers[0].Callback.Address)
-	if got, want := BriefOf(d.Heap(), bound).String(), "JSBoundFunction: bound later"; got != want {
+	if got, want := value.BriefOf(d.Heap(), bound).String(), "JSBoundFunction: bound later"; got != want {
 		t.Errorf("text = %q, want %q", got, want)
 	}
 	function, err := d.JSFunction(bound)

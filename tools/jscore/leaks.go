@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
 
 // LeakOptions say what is suspicious. The zero value is useful.
@@ -98,7 +99,7 @@ func (g *Graph) listeners(ctx context.Context, least int) []Listeners {
 				continue
 			}
 			if count, ok := g.heap.Length(array); ok && count >= least {
-				found = append(found, Listeners{BriefOf(g.heap, emitter.Ref()), p.Name, count})
+				found = append(found, Listeners{value.BriefOf(g.heap, emitter.Ref()), p.Name, count})
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // Bounds on what is read of Node.js's own memory.
@@ -190,8 +191,8 @@ func (d *Dump) nodeObject(address uint64) NodeObject {
 	if err != nil || slot == 0 {
 		return o
 	}
-	if value, err := d.Word(slot); err == nil && d.v8.Heap != nil {
-		o.Object = BriefOf(d.v8.Heap, v8.Value(value))
+	if word, err := d.Word(slot); err == nil && d.v8.Heap != nil {
+		o.Object = value.BriefOf(d.v8.Heap, v8.Value(word))
 	}
 	return o
 }

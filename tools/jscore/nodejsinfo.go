@@ -8,6 +8,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // A NodeInfo describes a Node.js process and how it was started.
@@ -93,7 +94,7 @@ func (d *Dump) texts(o v8.Object) []NamedText {
 	var list []NamedText
 	properties, _ := d.v8.Heap.Properties(o) // the rest is worth reporting
 	for _, p := range properties {
-		if text := briefText(d.v8.Heap, p.Value); text != "" && !p.Accessor {
+		if text := value.BriefText(d.v8.Heap, p.Value); text != "" && !p.Accessor {
 			list = append(list, NamedText{p.Name, text})
 		}
 	}
@@ -102,7 +103,7 @@ func (d *Dump) texts(o v8.Object) []NamedText {
 
 func (d *Dump) ownText(o v8.Object, name string) string {
 	v, _, _ := d.v8.Heap.Own(o, name)
-	return briefText(d.v8.Heap, v)
+	return value.BriefText(d.v8.Heap, v)
 }
 
 // maxArgument bounds the characters shown of an argument.

@@ -68,7 +68,7 @@ func (d *Dump) timer(o v8.Object) (Timer, bool) {
 	if !ok || h.Oddball(callback) != "" {
 		return t, false
 	}
-	t.Callback, t.Place = BriefOf(h, callback), d.definedAt(callback)
+	t.Callback, t.Place = value.BriefOf(h, callback), d.definedAt(callback)
 	t.After, t.Start = d.ownNumber(o, "_idleTimeout"), d.ownNumber(o, "_idleStart")
 	if repeat, ok, _ := h.Own(o, "_repeat"); ok && h.Oddball(repeat) == "" {
 		t.Kind = "interval"
@@ -84,7 +84,7 @@ func (d *Dump) addImmediate(timers *Timers, o v8.Object) {
 		return
 	}
 	timers.Timers = append(timers.Timers, Timer{
-		Object: Address(o.Ref()), Kind: "immediate", Callback: BriefOf(h, callback), Place: d.definedAt(callback),
+		Object: Address(o.Ref()), Kind: "immediate", Callback: value.BriefOf(h, callback), Place: d.definedAt(callback),
 		Unref: d.isFalse(o, "refed"),
 	})
 }

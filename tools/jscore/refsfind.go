@@ -9,6 +9,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // RefOptions say how far to search for what refers to an object. The zero value finds
@@ -83,7 +84,7 @@ type refFinder struct {
 }
 
 func (f *refFinder) references(id heap.ID, depth int) References {
-	r := References{Brief: BriefOf(f.heap, f.Object(id).Ref()), Root: f.rootName(id)}
+	r := References{Brief: value.BriefOf(f.heap, f.Object(id).Ref()), Root: f.rootName(id)}
 	if depth == 0 {
 		return r
 	}

@@ -25,3 +25,6 @@ type Addressed interface {
 
 // An Address is a word of the program's memory in readable form.
 type Address = value.Address
+
+// A Brief is a short description of a V8 value.
+type Brief = value.Brief

@@ -12,6 +12,7 @@ import (
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/stack"
+	"ustack/symbolize/v8/value"
 )
 
 // StackOptions say what to show of a stack.
@@ -158,10 +159,10 @@ func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 		t.Trouble = strings.ReplaceAll(f.Trouble.Error(), "\n", "; ")
 	}
 	if f.HasCall && d.v8.Heap != nil {
-		this := BriefOf(d.v8.Heap, f.Call.This)
+		this := value.BriefOf(d.v8.Heap, f.Call.This)
 		t.This, t.Count = &this, f.Call.Count
 		for _, argument := range f.Call.Arguments {
-			t.Arguments = append(t.Arguments, BriefOf(d.v8.Heap, argument))
+			t.Arguments = append(t.Arguments, value.BriefOf(d.v8.Heap, argument))
 		}
 	}
 	if o.Verbose {

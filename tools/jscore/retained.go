@@ -10,6 +10,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // A Dominated holds what each live object alone keeps alive: what would be dead without
@@ -69,7 +70,7 @@ func (d *Dominated) Retainers(ctx context.Context, o CensusOptions, limit int) *
 
 func (d *Dominated) retainer(id heap.ID) Retainer {
 	g := d.graph
-	r := Retainer{Brief: BriefOf(g.heap, g.Object(id).Ref()), Size: g.Bytes(id), Outside: g.Outside(id), Retained: d.Retained(id)}
+	r := Retainer{Brief: value.BriefOf(g.heap, g.Object(id).Ref()), Size: g.Bytes(id), Outside: g.Outside(id), Retained: d.Retained(id)}
 	if b, err := g.heap.Buffer(g.Object(id)); err == nil {
 		r.Shared = b.Shared
 	}

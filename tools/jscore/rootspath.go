@@ -8,6 +8,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // A Path is how a live object is reached from a root.
@@ -35,7 +36,7 @@ func (g *Graph) Path(ctx context.Context, v v8.Value) (*Path, error) {
 	}
 	p := &Path{Root: g.rootName(steps[0].Object)}
 	for _, s := range steps {
-		p.Steps = append(p.Steps, Step{s.Link, BriefOf(g.heap, g.Object(s.Object).Ref())})
+		p.Steps = append(p.Steps, Step{s.Link, value.BriefOf(g.heap, g.Object(s.Object).Ref())})
 	}
 	return p, nil
 }

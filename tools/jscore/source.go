@@ -59,30 +59,10 @@ func (d *Dump) JSSource(v v8.Value, around int) (*FunctionSource, error) {
 	return s, nil
 }
 
-// maxBinds bounds how many times a function is bound.
-const maxBinds = 16
-
-// unbound returns the function that v finally calls, if v was made by bind(); otherwise v
-// itself.
-func unbound(h *v8.Heap, v v8.Value) v8.Value {
-	for range maxBinds {
-		o, err := h.Object(v)
-		if err != nil {
-			return v
-		}
-		b, err := h.Bound(o)
-		if err != nil {
-			return v
-		}
-		v = b.Target
-	}
-	return v
-}
-
 // functionOf reads a JSFunction, the target of a JSBoundFunction, or a SharedFunctionInfo.
 func (d *Dump) functionOf(v v8.Value) (v8.Function, error) {
 	h := d.Heap()
-	o, err := object(h, unbound(h, v), "JSFunction", "SharedFunctionInfo")
+	o, err := object(h, value.Unbound(h, v), "JSFunction", "SharedFunctionInfo")
 	if err != nil {
 		return v8.Function{}, err
 	}
@@ -131,7 +111,7 @@ func (s *FunctionSource) Addresses() []v8.Value { return []v8.Value{v8.Value(s.A
 // bind(), also its target.
 func (d *Dump) JSFunction(v v8.Value) (*Table, error) {
 	h := d.Heap()
-	target := unbound(h, v)
+	target := value.Unbound(h, v)
 	o, err := object(h, target, "JSFunction")
 	if err != nil {
 		return nil, err
@@ -188,7 +168,7 @@ func JSConstructor(h *v8.Heap, v v8.Value, verbose bool) (*Constructor, error) {
 			break
 		}
 		if function, ok, err := h.Own(p, "constructor"); err == nil && ok && function.IsObject() {
-			brief := BriefOf(h, function)
+			brief := value.BriefOf(h, function)
 			c.Function = &brief
 			break
 		}
@@ -233,7 +213,7 @@ func JSArray(h *v8.Heap, v v8.Value, indices bool) (*Values, error) {
 		if e.IsNumber {
 			element.Brief = Brief{Kind: unboxed, Text: value.FormatNumber(e.Number)}
 		} else {
-			element.Brief = BriefOf(h, e.Value)
+			element.Brief = value.BriefOf(h, e.Value)
 		}
 		values.Values = append(values.Values, element)
 		return len(values.Values) < maxArray
@@ -266,7 +246,7 @@ type CapturedVariable struct {
 
 // JSClosure returns what the function v has captured.
 func JSClosure(h *v8.Heap, v v8.Value) (*Closure, error) {
-	o, err := object(h, unbound(h, v), "JSFunction")
+	o, err := object(h, value.Unbound(h, v), "JSFunction")
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +254,7 @@ func JSClosure(h *v8.Heap, v v8.Value) (*Closure, error) {
 	if err != nil && len(contexts) == 0 {
 		return nil, err
 	}
-	c := &Closure{Function: BriefOf(h, v), Scopes: []Captured{}}
+	c := &Closure{Function: value.BriefOf(h, v), Scopes: []Captured{}}
 	for _, context := range contexts {
 		captured := Captured{Type: context.Scope.Type, Variables: []CapturedVariable{}}
 		if captured.Type == "function" {

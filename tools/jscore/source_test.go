@@ -68,7 +68,7 @@ func testConstructors(t *testing.T, l leaky) {
 		like(t, textOf(t, c, err), want+"\n")
 		c, err = JSConstructor(l.Heap(), l.at(path), true)
 		like(t, textOf(t, c, err), want+` \(JSFunction: [0-9a-f]+\)`+"\n")
-		if got := BriefOf(l.Heap(), c.Addresses()[0]); got.Text != want {
+		if got := value.BriefOf(l.Heap(), c.Addresses()[0]); got.Text != want {
 			t.Errorf("constructor = %v, want %s", got, want)
 		}
 	}
@@ -83,7 +83,7 @@ func testClosures(t *testing.T, l leaky) {
     "this": [0-9a-f]+: .*
 function \(anonymous\):
 .*    "server": [0-9a-f]+: .*`)
-	if got := closure.Addresses(); len(got) < 3 || BriefOf(l.Heap(), got[0]).Class != "Session" {
+	if got := closure.Addresses(); len(got) < 3 || value.BriefOf(l.Heap(), got[0]).Class != "Session" {
 		t.Errorf("captured = %x, want a Session first", got)
 	}
 	if _, err := JSClosure(l.Heap(), l.at("bus")); err == nil {

@@ -9,6 +9,7 @@ import (
 	"ustack/symbolize"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/value"
 )
 
 // Bounds on the bytes shown.
@@ -175,7 +176,7 @@ func (d *Dump) Whatis(v v8.Value) (*Whatis, error) {
 		return w, nil
 	}
 	if o, ok := d.objectAround(address, region.Start); ok {
-		brief := BriefOf(d.v8.Heap, o.Ref())
+		brief := value.BriefOf(d.v8.Heap, o.Ref())
 		w.Object, w.Offset = &brief, address&^3-o.Address
 	}
 	return w, nil

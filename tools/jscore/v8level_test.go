@@ -135,7 +135,7 @@ func testObjects(t *testing.T, l leaky) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		brief := BriefOf(h, slot.Value)
+		brief := value.BriefOf(h, slot.Value)
 		like(t, brief.String(), tt.brief)
 		like(t, textOf(t, brief, nil), fmt.Sprintf("0x%x: %s\n", uint64(slot.Value), tt.brief))
 	}

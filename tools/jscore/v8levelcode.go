@@ -8,6 +8,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/stack"
+	"ustack/symbolize/v8/value"
 )
 
 // A Table shows a V8 object as rows of a name and a value.
@@ -30,7 +31,7 @@ func (t *Table) add(name, format string, args ...any) {
 }
 
 func (t *Table) addValue(h *v8.Heap, name string, v v8.Value) {
-	brief := BriefOf(h, v)
+	brief := value.BriefOf(h, v)
 	t.Rows = append(t.Rows, Row{Name: name, Value: &brief})
 }
 
@@ -291,7 +292,7 @@ func V8Internal(h *v8.Heap, v v8.Value, index int) (*Values, error) {
 
 // rawBrief is BriefOf for a word that need not be a V8 value.
 func rawBrief(h *v8.Heap, v v8.Value) Brief {
-	b := BriefOf(h, v)
+	b := value.BriefOf(h, v)
 	if _, isSmi := v.Smi(); isSmi && v != 0 || b.Kind == "<bad>" {
 		return Brief{Address: Address(v), Kind: "raw"}
 	}
@@ -310,7 +311,7 @@ func V8Array(h *v8.Heap, v v8.Value) (*Values, error) {
 	}
 	values := &Values{Address: Address(v), Values: []Indexed{}}
 	for i, word := range words {
-		values.Values = append(values.Values, Indexed{i, BriefOf(h, word)})
+		values.Values = append(values.Values, Indexed{i, value.BriefOf(h, word)})
 	}
 	return values, nil
 }

@@ -43,7 +43,7 @@ type PrintedField struct {
 // V8Print reads the fields of the object v, or shows v as a small integer.
 func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
 	h := d.Heap()
-	p := &V8Printed{Brief: BriefOf(h, v)}
+	p := &V8Printed{Brief: value.BriefOf(h, v)}
 	if p.Kind == "SMI" {
 		return p, nil
 	}
@@ -90,7 +90,7 @@ func (d *Dump) field(o v8.Object, f v8.ClassField) PrintedField {
 	}
 	word := binary.LittleEndian.Uint64(b[:])
 	p.Word = Address(word)
-	switch brief := BriefOf(d.Heap(), v8.Value(word)); {
+	switch brief := value.BriefOf(d.Heap(), v8.Value(word)); {
 	case f.Type == "double":
 		p.Raw = value.FormatNumber(math.Float64frombits(word))
 	case f.Raw() || f.Type == "" && brief.Kind == "<bad>":
