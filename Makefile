@@ -88,7 +88,7 @@ test: nodes ## test everything (as root; USTACK_MUST_RUN=1 lets nothing be skipp
 
 .PHONY: test-matrix
 test-matrix: nodes ## test every truth on every Node.js version and tier (an hour or two)
-	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon ./tools/jscore ./symbolize/elfsym ./symbolize/v8/... ./cmd/jscore
+	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon ./tools/jscore ./symbolize/elfsym ./symbolize/v8/... ./symbolize/nodejs ./cmd/jscore
 
 .PHONY: test-releases
 test-releases: ## test first, middle and newest release of each Node.js line (half an hour)

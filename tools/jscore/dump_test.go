@@ -90,23 +90,8 @@ func TestCoresOfAllMakersAreRead(t *testing.T) {
 // died returns the kernel's core of a program that is killed by a signal, and its PID.
 func died(t *testing.T, node string, args ...string) (d *Dump, pid int) {
 	t.Helper()
-	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
-	if err != nil || strings.ContainsAny(string(pattern), "|/%") {
-		nodetest.MustRun(t, "cores go elsewhere: "+strings.TrimSpace(string(pattern)))
-	}
-	folder := t.TempDir()
-	limited := exec.CommandContext(t.Context(), "bash",
-		append([]string{"-c", `ulimit -c unlimited; exec "$@"`, "-", node}, args...)...)
-	limited.Dir = folder
-	limited.Env = append(os.Environ(), "OF_THE_TEST=1")
-	if err := limited.Run(); err == nil {
-		t.Fatal("the program has ended by itself")
-	}
-	cores, _ := filepath.Glob(filepath.Join(folder, "core*"))
-	if len(cores) != 1 {
-		nodetest.MustRun(t, "no core was written")
-	}
-	return opened(t, cores[0], Options{}), limited.Process.Pid
+	path, pid := nodetest.Killed(t, node, args...)
+	return opened(t, path, Options{}), pid
 }
 
 // TestKernelsCoreTellsWhy has a program abort.
@@ -128,39 +113,8 @@ func TestKernelsCoreTellsWhy(t *testing.T) {
 	if err != nil || !slices.Contains(environment, "OF_THE_TEST=1") {
 		t.Errorf("environment = %q, %v, want OF_THE_TEST=1 in it", environment, err)
 	}
-	if got := d.FatalError(); got != "" {
+	if got := d.Node().FatalError(); got != "" {
 		t.Errorf("fatal error = %q, want none", got)
-	}
-}
-
-// TestFatalErrorIsFound has V8 abort programs.
-func TestFatalErrorIsFound(t *testing.T) {
-	for i, version := range nodetest.Versions {
-		if !matrix() && i%4 != 3 {
-			continue
-		}
-		for _, tt := range []struct {
-			name string
-			args []string
-			want string
-		}{
-			{
-				"memory",
-				[]string{"--max-old-space-size=12", "-e", "a = []; for (;;) a.push({ x: a.length });"},
-				"Allocation failed - JavaScript heap out of memory",
-			},
-			{"check", []string{"--allow-natives-syntax", "-e", "%OptimizeFunctionOnNextCall()"}, "Check failed: "},
-		} {
-			t.Run(version+"/"+tt.name, func(t *testing.T) {
-				d, _ := died(t, nodetest.Node(t, version), tt.args...)
-				if got := d.FatalError(); !strings.Contains(got, tt.want) {
-					t.Errorf("fatal error = %q, want %q in it", got, tt.want)
-				}
-				if got := d.Stack(d.Threads()[0]); calls.Doubt(got) != "" {
-					t.Errorf("stack: %s\n%s", calls.Doubt(got), calls.Listing(got))
-				}
-			})
-		}
 	}
 }
 

@@ -111,6 +111,7 @@ type Place struct {
 }
 
 const (
+	wordSize    = 8
 	searchBlock = 1 << 20 // bytes read at a time
 	maxPlaces   = 1 << 20
 )

@@ -53,7 +53,7 @@ func (d *Dump) Status() *Status {
 	if signal, ok := d.Signal(); ok {
 		s.Signal, s.Reason = unix.SignalName(signal.Number), signal.reason(d.Info().PID)
 	}
-	s.Fatal = d.FatalError()
+	s.Fatal = d.Node().FatalError()
 	s.Collections = d.collections()
 	for _, missing := range d.Missing() {
 		s.Missing = append(s.Missing, missing.String())

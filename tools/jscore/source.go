@@ -32,7 +32,7 @@ type Line struct {
 // JSSource returns the text of v's function, where v is a function or V8's
 // SharedFunctionInfo, with up to around lines before and after it.
 func (d *Dump) JSSource(v v8.Value, around int) (*FunctionSource, error) {
-	f, err := d.functionOf(v)
+	f, err := value.FunctionOf(d.Heap(), v)
 	if err != nil {
 		return nil, err
 	}
@@ -57,19 +57,6 @@ func (d *Dump) JSSource(v v8.Value, around int) (*FunctionSource, error) {
 		}
 	}
 	return s, nil
-}
-
-// functionOf reads a JSFunction, the target of a JSBoundFunction, or a SharedFunctionInfo.
-func (d *Dump) functionOf(v v8.Value) (v8.Function, error) {
-	h := d.Heap()
-	o, err := object(h, value.Unbound(h, v), "JSFunction", "SharedFunctionInfo")
-	if err != nil {
-		return v8.Function{}, err
-	}
-	if h.IsFunction(o) {
-		return h.Function(o)
-	}
-	return h.Shared(o)
 }
 
 // scriptLines returns the lines of a function's script, divided as V8 does.
@@ -112,7 +99,7 @@ func (s *FunctionSource) Addresses() []v8.Value { return []v8.Value{v8.Value(s.A
 func (d *Dump) JSFunction(v v8.Value) (*Table, error) {
 	h := d.Heap()
 	target := value.Unbound(h, v)
-	o, err := object(h, target, "JSFunction")
+	o, err := value.ObjectOf(h, target, "JSFunction")
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +117,7 @@ func (d *Dump) JSFunction(v v8.Value) (*Table, error) {
 		kind = "static " + kind
 	}
 	t.add("kind", "%s", kind)
-	t.add("defined at", "%s", d.place(c.Function))
+	t.add("defined at", "%s", d.DefinedAt(c.Function))
 	if c.Inferred != "" && c.Inferred != c.String() {
 		t.add("also known as", "%s", c.Inferred)
 	}
@@ -246,7 +233,7 @@ type CapturedVariable struct {
 
 // JSClosure returns what the function v has captured.
 func JSClosure(h *v8.Heap, v v8.Value) (*Closure, error) {
-	o, err := object(h, value.Unbound(h, v), "JSFunction")
+	o, err := value.ObjectOf(h, value.Unbound(h, v), "JSFunction")
 	if err != nil {
 		return nil, err
 	}

@@ -60,24 +60,10 @@ func (t *Table) WriteText(w io.Writer) error {
 // Addresses returns what the table is about.
 func (t *Table) Addresses() []v8.Value { return []v8.Value{t.value} }
 
-// object reads v and checks that it is one of the kinds.
-func object(h *v8.Heap, v v8.Value, kinds ...string) (v8.Object, error) {
-	o, err := h.Object(v)
-	if err != nil {
-		return o, err
-	}
-	for _, kind := range kinds {
-		if o.Map.Kind == kind || kind == "JSFunction" && h.IsFunction(o) || kind == "Context" && strings.HasSuffix(o.Map.Kind, "Context") {
-			return o, nil
-		}
-	}
-	return o, fmt.Errorf("it is a %s, no %s", o.Map.KindName(), strings.Join(kinds, " or "))
-}
-
 // V8Function returns what V8 stores about the function v.
 func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 	h := d.Heap()
-	o, err := object(h, v, "JSFunction")
+	o, err := value.ObjectOf(h, v, "JSFunction")
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +72,7 @@ func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{Title: fmt.Sprintf("%s: %s: %s", Address(v), o.Map.KindName(), f), value: v}
-	t.add("defined at", "%s", d.place(f))
+	t.add("defined at", "%s", d.DefinedAt(f))
 	t.addField(h, o, "JSFunction", "context")
 	t.addField(h, o, "JSFunction", "shared")
 	t.addField(h, o, "JSFunction", "raw_feedback_cell")
@@ -97,18 +83,6 @@ func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 		t.addCode(code)
 	}
 	return t, nil
-}
-
-// place returns where a function is defined, in readable form.
-func (d *Dump) place(f v8.Function) string {
-	frame := d.Named(f)
-	switch {
-	case f.Script == 0:
-		return "V8 or native code"
-	case frame.Line > 0:
-		return fmt.Sprintf("%s line %d", frame.File, frame.Line)
-	}
-	return fmt.Sprintf("%s position %d", frame.File, f.Start)
 }
 
 func (t *Table) addCode(c v8.Code) {
@@ -136,7 +110,7 @@ func (d *Dump) codeOf(function v8.Value) (v8.Code, error) {
 // V8Code returns where the machine code of a function, or of a Code object, is.
 func (d *Dump) V8Code(v v8.Value) (*Table, error) {
 	h := d.Heap()
-	o, err := object(h, v, "JSFunction", "Code")
+	o, err := value.ObjectOf(h, v, "JSFunction", "Code")
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +143,7 @@ func (d *Dump) V8Code(v v8.Value) (*Table, error) {
 
 // V8Context returns the variables that the Context v holds.
 func V8Context(h *v8.Heap, v v8.Value) (*Table, error) {
-	o, err := object(h, v, "Context")
+	o, err := value.ObjectOf(h, v, "Context")
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +166,7 @@ func V8Context(h *v8.Heap, v v8.Value) (*Table, error) {
 
 // V8Scope returns what the ScopeInfo v says about its scope.
 func V8Scope(h *v8.Heap, v v8.Value) (*Table, error) {
-	o, err := object(h, v, "ScopeInfo")
+	o, err := value.ObjectOf(h, v, "ScopeInfo")
 	if err != nil {
 		return nil, err
 	}

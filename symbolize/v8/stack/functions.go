@@ -2,6 +2,7 @@ package stack
 
 import (
 	"errors"
+	"fmt"
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
@@ -73,6 +74,18 @@ func (u *Unwinder) Named(f v8.Function) symbolize.Frame {
 		frame.Line, frame.Column = s.Source.Position(f.Start)
 	}
 	return frame
+}
+
+// DefinedAt returns where a function is defined, in readable form.
+func (u *Unwinder) DefinedAt(f v8.Function) string {
+	frame := u.Named(f)
+	switch {
+	case f.Script == 0:
+		return "V8 or native code"
+	case frame.Line > 0:
+		return fmt.Sprintf("%s line %d", frame.File, frame.Line)
+	}
+	return fmt.Sprintf("%s position %d", frame.File, f.Start)
 }
 
 // pushNamed pushes a frame of a function.

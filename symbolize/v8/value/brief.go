@@ -131,23 +131,3 @@ func (b Brief) WriteText(w io.Writer) error {
 
 // Addresses returns the value itself.
 func (b Brief) Addresses() []v8.Value { return []v8.Value{v8.Value(b.Address)} }
-
-// maxBinds bounds how many times a function is bound.
-const maxBinds = 16
-
-// Unbound returns the function that v finally calls, if v was made by bind(); otherwise v
-// itself.
-func Unbound(h *v8.Heap, v v8.Value) v8.Value {
-	for range maxBinds {
-		o, err := h.Object(v)
-		if err != nil {
-			return v
-		}
-		b, err := h.Bound(o)
-		if err != nil {
-			return v
-		}
-		v = b.Target
-	}
-	return v
-}

@@ -1,4 +1,4 @@
-package jscore
+package nodejs
 
 import (
 	"slices"
@@ -28,12 +28,12 @@ const (
 // FatalError returns what V8 or Node.js said when it aborted the process, such as that
 // the heap was full; empty if it did not abort, or the text is not found. It is put
 // together from texts that the aborting functions refer to.
-func (d *Dump) FatalError() string {
-	if len(d.Threads()) == 0 || d.v8.Module == nil {
+func (p *Process) FatalError() string {
+	if len(p.stacks.Threads()) == 0 || p.v8.Module == nil {
 		return ""
 	}
-	t := d.Threads()[0]
-	frames := d.Stack(t).Frames
+	t := p.stacks.Threads()[0]
+	frames := p.stacks.Stack(t).Frames
 	at := slices.IndexFunc(frames, func(f stack.Frame) bool { return slices.Contains(fatal, f.Name) })
 	if at < 0 {
 		return ""
@@ -42,37 +42,37 @@ func (d *Dump) FatalError() string {
 	if high < low || high-low > maxFatalBytes {
 		return ""
 	}
-	if message := d.failureMessage(low, high); message != "" {
+	if message := p.failureMessage(low, high); message != "" {
 		return message
 	}
 	var texts []string
 	for address := low; address < high && len(texts) < maxFatalTexts; address += 8 {
-		pointer, err := d.Word(address)
+		pointer, err := p.space.Word(address)
 		if err != nil {
 			break
 		}
-		if text := d.constant(pointer); text != "" && !slices.Contains(texts, text) {
+		if text := p.message(pointer); text != "" && !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}
 	return strings.Join(texts, " ")
 }
 
-// constant returns the text at an address in V8's or Node.js's file, if it is meant for
+// message returns the text at an address in V8's or Node.js's file, if it is meant for
 // people.
-func (d *Dump) constant(address uint64) string {
-	p, ok := d.Part(address)
-	if !ok || p.Module != d.v8.Module {
+func (p *Process) message(address uint64) string {
+	part, ok := p.space.Part(address)
+	if !ok || part.Module != p.v8.Module {
 		return ""
 	}
-	if r, ok := d.Region(address); !ok || r.Write {
+	if r, ok := p.space.Region(address); !ok || r.Write {
 		return ""
 	}
 	before := make([]byte, 1)
-	if _, err := d.ReadAt(before, address-1); err != nil || before[0] != 0 {
+	if _, err := p.space.ReadAt(before, address-1); err != nil || before[0] != 0 {
 		return "" // inside a text
 	}
-	text, err := d.CString(address)
+	text, err := p.space.CString(address)
 	if err != nil || len(text) < minFatalText || len(text) > maxFatalText || !strings.Contains(text, " ") {
 		return ""
 	}
@@ -84,20 +84,20 @@ func (d *Dump) constant(address uint64) string {
 
 // failureMessage returns the text that V8 leaves on the stack for readers of a core
 // when one of its checks fails.
-func (d *Dump) failureMessage(low, high uint64) string {
+func (p *Process) failureMessage(low, high uint64) string {
 	for address := low; address < high; address += 8 {
-		first, err := d.Word(address)
+		first, err := p.space.Word(address)
 		if err != nil {
 			return ""
 		}
 		if first != messageStarts {
 			continue
 		}
-		last, err := d.Word(address + 8 + messageCapacity)
+		last, err := p.space.Word(address + 8 + messageCapacity)
 		if err != nil || last != messageEnds {
 			continue
 		}
-		if text, err := d.CString(address + 8); err == nil && len(text) <= messageCapacity {
+		if text, err := p.space.CString(address + 8); err == nil && len(text) <= messageCapacity {
 			return text
 		}
 	}
