@@ -1,7 +1,6 @@
 package jscore
 
 import (
-	"slices"
 	"testing"
 
 	"ustack/testdata/nodetest/calls"
@@ -45,27 +44,4 @@ console.log('ready');`)
 	closure, err := JSClosure(d.Heap(), bound)
 	like(t, textOf(t, closure, err), `.*"captured": [0-9a-f]+: "kept"
 .*`)
-}
-
-// TestCensusLeavesOutWhatIsV8s tests errors and functions, which have internal V8
-// properties without a name.
-func TestCensusLeavesOutWhatIsV8s(t *testing.T) {
-	target := calls.StartSource(t, "24.21.0", `class Wrong extends Error { #hidden = 1; [Symbol.for('tag')] = this.#hidden; }
-globalThis.held = new Wrong('text');
-setInterval(() => {}, 60e3);
-console.log('ready');`)
-	g := graphOf(t, target.PID)
-	groups := g.Census(t.Context(), CensusOptions{}).Groups
-	for _, group := range groups {
-		if slices.Contains(group.Properties, "") {
-			t.Errorf("properties of %s at %v = %q, want all of them named", group.Class, group.Address, group.Properties)
-		}
-	}
-	instance := slices.IndexFunc(groups, func(group *Group) bool { return group.Class == "Wrong" && slices.Contains(group.Properties, "stack") })
-	if instance < 0 {
-		t.Fatal("no instance of Wrong")
-	}
-	if got, want := groups[instance].Properties, []string{"stack", "message", "#hidden", "tag"}; !slices.Equal(got, want) {
-		t.Errorf("properties of Wrong = %q, want %q", got, want)
-	}
 }

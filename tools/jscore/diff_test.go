@@ -5,20 +5,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize/v8/census"
 )
 
 func TestDiffTellsWhatGrew(t *testing.T) {
-	before := &Census{Groups: []*Group{
-		{Class: "Session", Tally: Tally{Count: 10, Bytes: 1000, Address: 1}},
-		{Class: "Same", Tally: Tally{Count: 3, Bytes: 30, Address: 2}},
-		{Class: "Gone", Tally: Tally{Count: 1, Bytes: 8, Address: 3}},
-	}}
-	after := &Census{Groups: []*Group{
-		{Class: "Session", Tally: Tally{Count: 20, Bytes: 2500, Address: 0x21}},
-		{Class: "Session", Tally: Tally{Count: 5, Bytes: 400, Address: 0x31}},
-		{Class: "New", Tally: Tally{Count: 2, Bytes: 64, Address: 0x41}},
-		{Class: "Same", Tally: Tally{Count: 3, Bytes: 30, Address: 0x51}},
-	}}
+	before := &Census{&census.Census{Groups: []*Group{
+		{Class: "Session", Tally: census.Tally{Count: 10, Bytes: 1000, Address: 1}},
+		{Class: "Same", Tally: census.Tally{Count: 3, Bytes: 30, Address: 2}},
+		{Class: "Gone", Tally: census.Tally{Count: 1, Bytes: 8, Address: 3}},
+	}}}
+	after := &Census{&census.Census{Groups: []*Group{
+		{Class: "Session", Tally: census.Tally{Count: 20, Bytes: 2500, Address: 0x21}},
+		{Class: "Session", Tally: census.Tally{Count: 5, Bytes: 400, Address: 0x31}},
+		{Class: "New", Tally: census.Tally{Count: 2, Bytes: 64, Address: 0x41}},
+		{Class: "Same", Tally: census.Tally{Count: 3, Bytes: 30, Address: 0x51}},
+	}}}
 	got := Diff(before, after)
 	want := &Difference{[]Growth{
 		{"Session", 10, 25, 15, 1900, 0x21},

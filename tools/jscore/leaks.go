@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/census"
 	"ustack/symbolize/v8/value"
 )
 
@@ -25,11 +26,11 @@ const (
 
 // Leaks is what may be growing without bound.
 type Leaks struct {
-	Classes     []ClassShare  `json:"classes"`     // that keep most alive
-	Collections []Retainer    `json:"collections"` // arrays, maps and sets that keep most alive
-	Closures    []*Definition `json:"closures"`    // live closures, the most numerous first
-	Listeners   []Listeners   `json:"listeners"`   // most listeners first
-	Live        uint64        `json:"live"`        // bytes of all live objects
+	Classes     []ClassShare         `json:"classes"`     // that keep most alive
+	Collections []Retainer           `json:"collections"` // arrays, maps and sets that keep most alive
+	Closures    []*census.Definition `json:"closures"`    // live closures, the most numerous first
+	Listeners   []Listeners          `json:"listeners"`   // most listeners first
+	Live        uint64               `json:"live"`        // bytes of all live objects
 }
 
 // A ClassShare is what the objects of a class keep alive.

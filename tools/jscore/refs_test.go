@@ -35,7 +35,7 @@ func variablesOfClosuresAreNamed(t *testing.T, g *Graph, facts censusFacts) {
 
 func referencesAreBounded(t *testing.T, g *Graph, facts censusFacts) {
 	// The map of many objects.
-	m := v8.Ref(g.Map(mostOf(t, g, CensusOptions{Class: "Point", Live: true}).object).Address)
+	m := v8.Ref(g.Map(mostOf(t, g, CensusOptions{Class: "Point", Live: true}).Object).Address)
 	refs, err := g.References(t.Context(), m, RefOptions{Limit: 7, Depth: 2, Live: true})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func referencesAreBounded(t *testing.T, g *Graph, facts censusFacts) {
 }
 
 func searchesEndWithTheirContext(t *testing.T, g *Graph, _ censusFacts) {
-	v := g.Object(mostOf(t, g, CensusOptions{Class: "Point3", Live: true}).object).Ref()
+	v := g.Object(mostOf(t, g, CensusOptions{Class: "Point3", Live: true}).Object).Ref()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := g.References(ended, v, RefOptions{Depth: 3}); !errors.Is(err, context.Canceled) {

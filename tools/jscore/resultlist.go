@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/census"
 	"ustack/symbolize/v8/heap"
 )
 
@@ -32,7 +33,7 @@ func (g *Graph) AllAlike(ctx context.Context, v v8.Value, o CensusOptions) (*Val
 		return nil, errors.New("no object begins there (whatis says what does)")
 	}
 	list := &Values{Address: Address(v), Values: []Indexed{}}
-	for other := range g.Alike(ctx, id, o) {
+	for other := range census.Alike(ctx, g.Graph, id, o) {
 		if !g.list(list, other) {
 			break
 		}

@@ -26,7 +26,7 @@ type SuspendedPlace struct {
 // WaitingText finds what is waiting, as suspended shows it.
 func (d *Dump) WaitingText(g *Graph) *Suspended {
 	s := &Suspended{Places: []SuspendedPlace{}}
-	for _, w := range g.Waiting() {
+	for _, w := range d.Waiting(g.Graph) {
 		place := SuspendedPlace{Kind: w.Kind, At: d.frameText(w.Frame, StackOptions{}), Count: len(w.Generators)}
 		place.Awaiting = d.frameTexts(d.Awaiting(w.Generators[0]), StackOptions{})
 		for _, generator := range w.Generators {

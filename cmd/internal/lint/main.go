@@ -35,6 +35,7 @@ var below = map[string][]string{
 	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
 	"symbolize/space":      {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
 	"symbolize/unwind":     {"symbolize/elfsym"},
+	"symbolize/v8/census":  {"symbolize", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/value"},
 	"symbolize/v8/release": {},
 	"symbolize/v8":         {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/v8/release"},
 	"symbolize/v8/heap":    {"symbolize/contain", "symbolize/space", "symbolize/v8", "symbolize/v8/release"},

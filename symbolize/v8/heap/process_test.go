@@ -340,7 +340,7 @@ func dumped(t testing.TB, pid int) *jscore.Dump {
 // reader returns what reads the objects of a graph.
 func reader(t testing.TB, g *jscore.Graph) *v8.Heap {
 	t.Helper()
-	return heap.Reader(g.Graph)
+	return g.Heap()
 }
 
 // TestHeap examines one core of each version in every way.

@@ -38,6 +38,9 @@ type Objects struct {
 	Doubts Doubts
 }
 
+// Heap reads the objects.
+func (o *Objects) Heap() *v8.Heap { return o.heap }
+
 // Doubts count by cause what a walk of the heaps could not interpret.
 type Doubts struct {
 	Unreadable  uint64 `json:"unreadable"`  // bytes of pages that the core does not have

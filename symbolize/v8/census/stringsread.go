@@ -1,4 +1,4 @@
-package jscore
+package census
 
 import (
 	"hash/maphash"
@@ -12,7 +12,7 @@ import (
 // Their common beginning is read only once; otherwise the time would be quadratic in the
 // length of the chain.
 type textReader struct {
-	*Graph
+	*heap.Graph
 	contains string // text that the strings must contain
 	seed     maphash.Seed
 	first    int                  // offset of the first of the two strings that a string consists of
@@ -28,8 +28,8 @@ type readText struct {
 	wanted bool    // it could be read and contains the required text
 }
 
-func (g *Graph) newTextReader(contains string) *textReader {
-	first, _ := g.heap.Offset("ConsString", "first") // every V8 has it
+func newTextReader(g *heap.Graph, contains string) *textReader {
+	first, _ := g.Heap().Offset("ConsString", "first") // every V8 has it
 	return &textReader{
 		Graph: g, contains: contains, seed: maphash.MakeSeed(), first: first,
 		parts: map[heap.ID]heap.ID{}, known: map[heap.ID]readText{},
@@ -47,12 +47,12 @@ func (r *textReader) read(id heap.ID) readText {
 		text = r.beginning(part)
 		r.known[part] = text
 	}
-	_, text.length, _ = r.heap.Text(r.Object(id).Ref(), 0) // longFirst has read a length there
+	_, text.length, _ = r.Heap().Text(r.Object(id).Ref(), 0) // longFirst has read a length there
 	return text
 }
 
 func (r *textReader) beginning(id heap.ID) readText {
-	text, length, err := r.heap.Text(r.Object(id).Ref(), maxStringText)
+	text, length, err := r.Heap().Text(r.Object(id).Ref(), maxStringText)
 	wanted := err == nil && strings.Contains(text, r.contains)
 	return readText{maphash.String(r.seed, text), length, id, wanted}
 }
@@ -86,7 +86,7 @@ func (r *textReader) longFirst(id heap.ID) (heap.ID, bool) {
 	if r.Map(id).Kind != "ConsString" {
 		return 0, false
 	}
-	v, err := r.heap.Field(r.Object(id), r.first)
+	v, err := r.Heap().Field(r.Object(id), r.first)
 	if err != nil {
 		return 0, false
 	}
@@ -94,6 +94,6 @@ func (r *textReader) longFirst(id heap.ID) (heap.ID, bool) {
 	if !ok || !v.IsObject() {
 		return 0, false
 	}
-	_, length, err := r.heap.Text(v, 0)
+	_, length, err := r.Heap().Text(v, 0)
 	return first, err == nil && length >= maxStringText
 }

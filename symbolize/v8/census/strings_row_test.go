@@ -1,4 +1,4 @@
-package jscore
+package census_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/census"
 	"ustack/testdata/nodetest"
 )
 
@@ -37,7 +37,7 @@ func TestStringsOfARowAreReadOnce(t *testing.T) {
 	target.Facts(&facts)
 	g := graphOf(t, target.PID)
 	target.Stop()
-	texts := g.Strings(t.Context(), StringOptions{Contains: "the beginning of all and then some0", Live: true})
+	texts := census.Strings(t.Context(), g.Graph, census.StringOptions{Contains: "the beginning of all and then some0", Live: true})
 	if texts.Count < length || texts.Count > length+10 {
 		t.Errorf("strings of the row = %d, want %d", texts.Count, length)
 	}
@@ -46,15 +46,7 @@ func TestStringsOfARowAreReadOnce(t *testing.T) {
 			t.Fatalf("text = %+v, want one that begins as the row does", text)
 		}
 	}
-	if longest := g.Strings(t.Context(), StringOptions{Least: facts.Characters, Contains: "the beginning of all"}); longest.Count == 0 {
+	if longest := census.Strings(t.Context(), g.Graph, census.StringOptions{Least: facts.Characters, Contains: "the beginning of all"}); longest.Count == 0 {
 		t.Errorf("no string has %d characters", facts.Characters)
-	}
-}
-
-// TestRowOfStringsThatComesBackEnds has strings that are their own first parts.
-func TestRowOfStringsThatComesBackEnds(t *testing.T) {
-	r := &textReader{parts: map[heap.ID]heap.ID{1: 2, 2: 2, 3: 1}}
-	if got := r.part(1); got != 2 {
-		t.Errorf("part of a string that was passed = %d, want 2", got)
 	}
 }

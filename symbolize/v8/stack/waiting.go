@@ -1,4 +1,4 @@
-package jscore
+package stack
 
 import (
 	"cmp"
@@ -6,15 +6,14 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
-	"ustack/symbolize/v8/stack"
 )
 
 // A Waiting is a place in the source where generators or calls of async functions wait,
 // on no thread's stack, to be resumed.
 type Waiting struct {
-	Frame      stack.Frame // of the first; Dump.Awaiting returns what awaits it in turn
-	Kind       string      // "async function", "generator" or "async generator"
-	Generators []v8.Value  // by address
+	Frame      Frame      // of the first; Awaiting returns what awaits it in turn
+	Kind       string     // "async function", "generator" or "async generator"
+	Generators []v8.Value // by address
 }
 
 // waitingKinds are words for V8's kinds of generators.
@@ -26,7 +25,7 @@ var waitingKinds = map[string]string{
 
 // Waiting returns where live generators and async functions wait, the most frequent places
 // first. A generator that has not started waits at the start of its function.
-func (g *Graph) Waiting() []Waiting {
+func (u *Unwinder) Waiting(g *heap.Graph) []Waiting {
 	type place struct {
 		shared v8.Value
 		offset int
@@ -39,10 +38,10 @@ func (g *Graph) Waiting() []Waiting {
 			continue
 		}
 		o := g.Object(id)
-		if state, err := g.heap.Generator(o); err != nil || state.State != v8.Suspended {
+		if state, err := u.v8.Heap.Generator(o); err != nil || state.State != v8.Suspended {
 			continue
 		}
-		f := g.dump.Suspended(o.Ref())
+		f := u.Suspended(o.Ref())
 		where := place{f.Shared, f.Offset}
 		i, ok := at[where]
 		if !ok {

@@ -1,4 +1,4 @@
-package jscore
+package stack_test
 
 import (
 	"fmt"
@@ -28,12 +28,12 @@ func TestWaitingFunctionsAreCounted(t *testing.T) {
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "postmortem_stack_waits.js"})
 			var truth waits
 			target.Facts(&truth)
-			d := dumped(t, truth.PID, Options{})
+			d := dumped(t, truth.PID)
 			g, err := d.Graph(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			all := g.Waiting()
+			all := d.Waiting(g.Graph)
 			counts, lines := map[string]int{"ended": 0}, map[string]int{}
 			for i, w := range all {
 				if w.Frame.Trouble != nil {
