@@ -4,8 +4,8 @@
 //
 // The kernel's unwinder as a program of the host, over recorded memory.
 //
-// For each struct input on standard input, with what follows it, it unwinds one stack and
-// writes to standard output: the records for user space, each after its size as u32; a size of 0;
+// For each struct input on standard input, with what follows it, it unwinds one stack, as if it
+// were the first, and writes to standard output: the records for user space, each after its size as u32; a size of 0;
 // the counters of failures; the number of touched pieces of memory, and each as address and size;
 // the number of rows of unwind tables that were used, and each one's number.
 
@@ -19,6 +19,7 @@
 
 #define MAX_MAPS 16
 #define MAX_MEMORY (64 << 20)
+#define MAX_PIECES_OF_MEMORY (1 << 16)
 #define MAX_TOUCHED (1 << 16)
 #define MAX_SECONDS 20 /* for one stack */
 
@@ -29,7 +30,7 @@ struct input {
 	u64 thread_pointer;
 	struct pt_regs registers;
 	u32 rows, pieces;
-	/* process, rows: struct row, pieces: struct piece_of_memory and its bytes */
+	/* process, rows: struct row, pieces: struct piece_of_memory, and the bytes of each */
 };
 
 struct row {
@@ -45,15 +46,17 @@ static struct input input;
 static struct task_struct task;
 static int live = -1; /* the file with the live process's memory */
 
-static struct {
-	struct piece_of_memory at;
-	u8 *content;
-} * memory;
+/* Memory: pieces by address, which do not overlap, and where in content each one begins. */
+static struct piece_of_memory *pieces;
+static u64 *places;
+static u8 *content;
 
 static struct piece_of_memory touched[MAX_TOUCHED];
 static u32 touched_count;
 
-/* A map: an array of values, or a list of entries that are searched one by one. */
+/* A map: an array of values, or a list of entries that are searched one by one. A large one is
+ * cleared faster than it is made: only what was looked up, up to count, can hold anything.
+ */
 static struct map {
 	const void *definition;
 	u64 count, key_bytes, value_bytes;
@@ -125,8 +128,10 @@ void *host_lookup(
 
 		if (at >= entries)
 			return 0;
-		if (map == &unwind_rows)
+		if (live >= 0 && map == &unwind_rows)
 			used_rows[at] = 1;
+		if (m->count <= at)
+			m->count = at + 1;
 		return m->values + at * value_bytes;
 	}
 	for (u64 i = 0; i < m->count; i++) {
@@ -159,6 +164,29 @@ long host_send(const void *from, u64 bytes)
 	return 0;
 }
 
+/* Copies what is in one piece of memory. */
+static bool copy_memory(void *to, u64 bytes, u64 from)
+{
+	u32 low = 0,
+	    high = input.pieces; /* the piece is the last in them that begins before from */
+
+	while (high - low > 1) {
+		u32 middle = low + (high - low) / 2;
+
+		if (pieces[middle].address <= from)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (low == high || from < pieces[low].address)
+		return false;
+	from -= pieces[low].address;
+	if (from > pieces[low].bytes || bytes > pieces[low].bytes - from)
+		return false;
+	memcpy(to, content + places[low] + from, bytes);
+	return true;
+}
+
 long host_read(void *to, u64 bytes, u64 from)
 {
 	if (live >= 0) {
@@ -170,15 +198,8 @@ long host_read(void *to, u64 bytes, u64 from)
 		touched[touched_count++].bytes = bytes;
 		return 0;
 	}
-	for (u32 i = 0; i < input.pieces; i++) {
-		struct piece_of_memory *m = &memory[i].at;
-
-		if (from >= m->address && from - m->address <= m->bytes &&
-		    bytes <= m->bytes - (from - m->address)) {
-			memcpy(to, memory[i].content + (from - m->address), bytes);
-			return 0;
-		}
-	}
+	if (copy_memory(to, bytes, from))
+		return 0;
 unreadable: /* as the kernel does */
 	memset(to, 0, bytes);
 	return -14;
@@ -201,14 +222,25 @@ u64 host_ids(void)
 
 static void read_memory(void)
 {
-	memory = allocate(input.pieces, sizeof(*memory));
+	u64 bytes = 0;
+
+	if (input.pieces > MAX_PIECES_OF_MEMORY)
+		fail("too many pieces of memory");
+	pieces = allocate(input.pieces, sizeof(*pieces));
+	places = allocate(input.pieces, sizeof(*places));
+	read_all(pieces, input.pieces * sizeof(*pieces));
 	for (u32 i = 0; i < input.pieces; i++) {
-		read_all(&memory[i].at, sizeof(memory[i].at));
-		if (memory[i].at.bytes > MAX_MEMORY)
-			fail("a piece of memory is too large");
-		memory[i].content = allocate(memory[i].at.bytes, 1);
-		read_all(memory[i].content, memory[i].at.bytes);
+		if (pieces[i].bytes > MAX_MEMORY - bytes)
+			fail("too much memory");
+		if (i && pieces[i].address - pieces[i - 1].address < pieces[i - 1].bytes)
+			fail("pieces of memory overlap");
+		if (i && pieces[i].address < pieces[i - 1].address)
+			fail("pieces of memory are not in order");
+		places[i] = bytes;
+		bytes += pieces[i].bytes;
 	}
+	content = allocate(bytes, 1);
+	read_all(content, bytes);
 }
 
 static void read_input(void)
@@ -229,16 +261,21 @@ static void read_input(void)
 		row_keys[i] = row.key;
 		bpf_map_update_elem(&unwind_rows, &row.key, &row.row, BPF_ANY);
 	}
-	memset(used_rows, 0, MAX_ROWS);
 	read_memory();
 	if (input.live) {
 		char path[32];
 
+		memset(used_rows, 0, MAX_ROWS);
 		snprintf(path, sizeof(path), "/proc/%u/mem", input.live);
 		live = open(path, O_RDONLY);
 		if (live < 0)
 			fail("cannot open the process's memory");
 	}
+}
+
+static bool is_used(u32 row)
+{
+	return live >= 0 && row_keys[row] < MAX_ROWS && used_rows[row_keys[row]];
 }
 
 static void write_used(void)
@@ -248,10 +285,10 @@ static void write_used(void)
 	write_u32(touched_count);
 	write_all(touched, touched_count * sizeof(touched[0]));
 	for (u32 i = 0; i < input.rows; i++)
-		used += row_keys[i] < MAX_ROWS && used_rows[row_keys[i]];
+		used += is_used(i);
 	write_u32(used);
 	for (u32 i = 0; i < input.rows; i++) {
-		if (row_keys[i] < MAX_ROWS && used_rows[row_keys[i]])
+		if (is_used(i))
 			write_u32(row_keys[i]);
 	}
 }
@@ -259,14 +296,14 @@ static void write_used(void)
 /* Makes everything as it was at first. */
 static void forget(void)
 {
-	for (struct map *m = maps; m < maps + MAX_MAPS; m++) {
-		free(m->keys);
-		free(m->values);
-		memset(m, 0, sizeof(*m));
+	for (struct map *m = maps; m < maps + MAX_MAPS && m->definition; m++) {
+		if (!m->keys)
+			memset(m->values, 0, m->count * m->value_bytes);
+		m->count = 0;
 	}
-	for (u32 i = 0; i < input.pieces; i++)
-		free(memory[i].content);
-	free(memory);
+	free(pieces);
+	free(places);
+	free(content);
 	free(row_keys);
 	if (live >= 0)
 		close(live);

@@ -10,6 +10,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -63,24 +65,57 @@ type recording struct {
 	Registers     registers
 	ThreadPointer uint64
 	Rows          []row
-	Memory        []piece
+	Memory        []piece // by address
 
 	Frames []string // as text has them
 	Calls  []string // the functions that symbolize/v8's unwinder found on the same stack, leaf first
+
+	described []byte // Process and Rows as the C has them, once they were sent
 }
 
-// A host is the unwinder as a program. It handles one recording after another.
-type host struct {
-	stdin  io.WriteCloser
-	stdout *bufio.Reader
-	stderr bytes.Buffer
-	cmd    *exec.Cmd
+// programVariable names the environment variable with the compiled unwinder, by which
+// go's fuzzing workers get that of the process that started them.
+const programVariable = "USTACK_HOSTTEST_PROGRAM"
+
+// directory is where the unwinder is compiled to.
+var directory string
+
+// minimizing bounds the runs by which go's fuzzing makes an input smaller. By default it
+// takes a minute for each one that reaches new code; it sees none of the C's code.
+const minimizing = "100x"
+
+func TestMain(m *testing.M) {
+	err := flag.Set("test.fuzzminimizetime", minimizing) // the command line's goes first
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if directory, err = os.MkdirTemp("", "hosttest"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(directory)
+	os.Exit(code)
+}
+
+// compiled returns the compiled unwinder. It compiles it once.
+func compiled(t testing.TB) string {
+	t.Helper()
+	if program := os.Getenv(programVariable); program != "" {
+		return program
+	}
+	program := filepath.Join(directory, "host")
+	compileHost(t, program)
+	if err := os.Setenv(programVariable, program); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // compileHost compiles the unwinder, with sanitizers where the compiler has them.
-func compileHost(t testing.TB) string {
+func compileHost(t testing.TB, program string) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "host")
 	flags := []string{
 		"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-sign-compare",
 		"-D__TARGET_ARCH_x86", "-I", "include", "-o", program, "host.c",
@@ -92,12 +127,12 @@ func compileHost(t testing.TB) string {
 			continue
 		}
 		if exec.Command(compiler, append(sanitize, flags...)...).Run() == nil {
-			return program
+			return
 		}
 		out, err := exec.Command(compiler, flags...).CombinedOutput()
 		if err == nil {
 			t.Logf("%s has no sanitizers", compiler)
-			return program
+			return
 		}
 		failed = out
 	}
@@ -105,33 +140,61 @@ func compileHost(t testing.TB) string {
 		nodetest.MustRun(t, "neither gcc nor clang-14 is installed")
 	}
 	t.Fatalf("compile the unwinder: %s", failed)
-	return ""
 }
 
-func startHost(t testing.TB, program string) *host {
+// A host is the unwinder as a program. It handles one recording after another; if one
+// makes it fail, another process handles the next.
+type host struct {
+	program string
+	cmd     *exec.Cmd // nil if none runs
+	stdin   io.WriteCloser
+	stdout  *bufio.Reader
+	stderr  bytes.Buffer
+}
+
+func newHost(t testing.TB) *host {
 	t.Helper()
-	h := &host{cmd: exec.Command(program)}
-	h.cmd.Stderr = &h.stderr
-	var err error
-	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.stdout = bufio.NewReader(stdout)
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	h := &host{program: compiled(t)}
 	t.Cleanup(func() {
-		h.stdin.Close()
-		io.Copy(io.Discard, h.stdout)
-		if err := h.cmd.Wait(); err != nil {
-			t.Errorf("the unwinder: %v\n%s", err, &h.stderr)
+		if err := h.stop(); err != nil {
+			t.Error(err)
 		}
 	})
 	return h
+}
+
+func (h *host) start() (err error) {
+	h.stderr.Reset()
+	cmd := exec.Command(h.program)
+	cmd.Stderr = &h.stderr
+	if h.stdin, err = cmd.StdinPipe(); err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	h.stdout = bufio.NewReaderSize(stdout, maxRecord)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	h.cmd = cmd
+	return nil
+}
+
+// stop ends the process if one runs. It returns how it failed.
+func (h *host) stop() error {
+	if h.cmd == nil {
+		return nil
+	}
+	h.stdin.Close()
+	io.Copy(io.Discard, h.stdout)
+	err := h.cmd.Wait()
+	h.cmd = nil
+	if err != nil {
+		return fmt.Errorf("the unwinder: %w\n%s", err, &h.stderr)
+	}
+	return nil
 }
 
 // An unwound is what the unwinder says of a stack.
@@ -149,40 +212,55 @@ type touch struct{ Address, Bytes uint64 }
 // unwind has the host unwind r's stack, over the memory of process live if that is
 // not 0.
 func (h *host) unwind(r *recording, live int) (*unwound, error) {
-	var in bytes.Buffer
-	process := encode(&r.Process)
-	for _, part := range []any{
-		uint32(len(process)), uint32(live), uint64(tgid)<<32 | tgid, r.ThreadPointer, r.Registers,
-		uint32(len(r.Rows)), uint32(len(r.Memory)), process,
-	} {
-		if err := binary.Write(&in, binary.LittleEndian, part); err != nil {
+	if h.cmd == nil {
+		if err := h.start(); err != nil {
 			return nil, err
 		}
 	}
-	for _, row := range r.Rows {
-		in.Write(encode(&row))
+	// The host reads all of the input before it writes.
+	_, err := h.stdin.Write(r.input(live))
+	var u *unwound
+	if err == nil {
+		u, err = h.read()
 	}
-	for _, m := range r.Memory {
-		in.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, m.Address), uint64(len(m.Bytes))))
-		in.Write(m.Bytes)
-	}
-	if _, err := h.stdin.Write(in.Bytes()); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, &h.stderr)
-	}
-	u, err := h.read()
 	if err != nil {
-		err = fmt.Errorf("read what it found: %w\n%s", err, &h.stderr)
+		return nil, errors.Join(err, h.stop())
 	}
-	return u, err
+	return u, nil
 }
 
-// encode returns a fixed-size struct as the C has it.
-func encode[T any](v *T) []byte {
-	var b bytes.Buffer
-	if err := binary.Write(&b, binary.LittleEndian, v); err != nil {
-		panic(err) // T is not of a fixed size
+// input returns r as the host reads it.
+func (r *recording) input(live int) []byte {
+	if r.described == nil {
+		r.described = encode(encode(nil, &r.Process), r.Rows)
 	}
-	return b.Bytes()
+	in := encode(nil, &struct {
+		ProcessBytes, Live uint32
+		IDs, ThreadPointer uint64
+		Registers          registers
+		Rows, Pieces       uint32
+	}{
+		uint32(binary.Size(&r.Process)), uint32(live), uint64(tgid)<<32 | tgid, r.ThreadPointer, r.Registers,
+		uint32(len(r.Rows)), uint32(len(r.Memory)),
+	})
+	in = append(in, r.described...)
+	for _, m := range r.Memory {
+		in = binary.LittleEndian.AppendUint64(in, m.Address)
+		in = binary.LittleEndian.AppendUint64(in, uint64(len(m.Bytes)))
+	}
+	for _, m := range r.Memory {
+		in = append(in, m.Bytes...)
+	}
+	return in
+}
+
+// encode appends a value of a fixed size as the C has it.
+func encode(to []byte, v any) []byte {
+	to, err := binary.Append(to, binary.LittleEndian, v)
+	if err != nil {
+		panic(err) // v is not of a fixed size
+	}
+	return to
 }
 
 func (h *host) read() (*unwound, error) {
@@ -205,13 +283,13 @@ func (h *host) read() (*unwound, error) {
 		}
 		u.add(record)
 	}
-	for cause := range bpf.TraceFailureFAILURES {
-		var n uint64
-		if err := get(&n); err != nil {
-			return nil, err
-		}
+	counters := make([]uint64, bpf.TraceFailureFAILURES)
+	if err := get(counters); err != nil {
+		return nil, err
+	}
+	for cause, n := range counters {
 		if n > 0 {
-			u.failures[cause] = n
+			u.failures[bpf.TraceFailure(cause)] = n
 		}
 	}
 	if err := get(&size); err != nil {

@@ -29,11 +29,10 @@ func TestRecord(t *testing.T) {
 		t.Skip("USTACK_RECORD=1 records the stacks in testdata again")
 	}
 	nodetest.Root(t)
-	program := compileHost(t)
 	for _, version := range nodetest.Versions {
 		for _, tier := range []symbolize.Tier{symbolize.Interpreted, symbolize.Turbofan} {
 			t.Run(fmt.Sprintf("%d-%s", nodetest.Major(version), tier), func(t *testing.T) {
-				r := record(t, startHost(t, program), version, tier)
+				r := record(t, newHost(t), version, tier)
 				var packed bytes.Buffer
 				z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 				if err != nil {

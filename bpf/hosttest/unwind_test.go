@@ -16,7 +16,7 @@ import (
 )
 
 func TestRecordedStacks(t *testing.T) {
-	h := startHost(t, compileHost(t))
+	h := newHost(t)
 	for file, r := range recordings(t) {
 		t.Run(file, func(t *testing.T) {
 			u, err := h.unwind(r, 0)
@@ -60,7 +60,7 @@ func TestEveryReleaseAndKindIsRecorded(t *testing.T) {
 // TestLostMemoryIsCounted takes recorded memory away, piece by piece: a stack gets
 // shorter, and the cause is counted.
 func TestLostMemoryIsCounted(t *testing.T) {
-	h := startHost(t, compileHost(t))
+	h := newHost(t)
 	for file, r := range recordings(t) {
 		if !strings.Contains(file, "interpreted") {
 			continue
@@ -91,33 +91,95 @@ func TestLostMemoryIsCounted(t *testing.T) {
 	}
 }
 
-// A damage writes some words over a copy of a recording: mutation by mutation, ten
-// bytes each say where, and which word.
+// A damage writes some words over a copy of a recording. Each has damageBytes: the piece
+// of memory as two bytes, or past the last one a register; where in it, as two bytes; the
+// kind of the word as one; an unused one; where another word is, as those before; and
+// what the word is made of, as eight.
 type damage []byte
 
-const damageBytes = 10
+const damageBytes = 18
+
+// A place is where a word of a recording is: in the register numbered at, if there is no
+// such piece of memory.
+type place struct{ piece, at int }
+
+func placeOf(d []byte, pieces int) place {
+	return place{int(binary.LittleEndian.Uint16(d)) % pieces, int(binary.LittleEndian.Uint16(d[2:]))}
+}
 
 func (d damage) to(r *recording) *recording {
 	damaged := *r
 	damaged.Memory = slices.Clone(r.Memory)
-	copied := map[int]bool{}
+	copied := make([]bool, len(r.Memory))
 	for ; len(d) >= damageBytes; d = d[damageBytes:] {
-		at, word := binary.LittleEndian.Uint16(d), d[2:damageBytes]
-		i := int(at) % (len(damaged.Memory) + 1)
-		if i == len(damaged.Memory) {
-			value := binary.LittleEndian.Uint64(word)
-			*[]*uint64{&damaged.Registers.SP, &damaged.Registers.BP, &damaged.Registers.IP, &damaged.Registers.DI}[at>>8&3] = value
-			continue
+		where, other := placeOf(d, len(r.Memory)+1), placeOf(d[6:], len(r.Memory))
+		if i := where.piece; i < len(copied) && !copied[i] {
+			damaged.Memory[i].Bytes, copied[i] = slices.Clone(damaged.Memory[i].Bytes), true
 		}
-		m := &damaged.Memory[i]
-		if !copied[i] {
-			m.Bytes, copied[i] = slices.Clone(m.Bytes), true
-		}
-		if words := len(m.Bytes) / 8; words > 0 {
-			copy(m.Bytes[8*(int(at)*int(d[2])%words):], word)
-		}
+		damaged.set(where, damaged.plausible(d[4], where, other, binary.LittleEndian.Uint64(d[10:])))
 	}
 	return &damaged
+}
+
+// register returns the register at p; nil if p is in memory.
+func (r *recording) register(p place) *uint64 {
+	if p.piece < len(r.Memory) {
+		return nil
+	}
+	g := &r.Registers
+	return []*uint64{&g.SP, &g.BP, &g.IP, &g.DI, &g.R13}[p.at%5]
+}
+
+// bytes returns the bytes of the word of memory at p, which may be less than eight at the
+// end of a piece, and their address.
+func (r *recording) bytes(p place) ([]byte, uint64) {
+	m := r.Memory[p.piece]
+	at := 8 * p.at % len(m.Bytes) &^ 7
+	return m.Bytes[at:min(at+8, len(m.Bytes))], m.Address + uint64(at)
+}
+
+func (r *recording) word(p place) uint64 {
+	if register := r.register(p); register != nil {
+		return *register
+	}
+	var word [8]byte
+	bytes, _ := r.bytes(p)
+	copy(word[:], bytes)
+	return binary.LittleEndian.Uint64(word[:])
+}
+
+func (r *recording) set(p place, word uint64) {
+	if register := r.register(p); register != nil {
+		*register = word
+		return
+	}
+	bytes, _ := r.bytes(p)
+	copy(bytes, binary.LittleEndian.AppendUint64(nil, word))
+}
+
+// plausible returns what to write at where: any word, or one that the unwinder may
+// believe.
+func (r *recording) plausible(kind byte, where, other place, word uint64) uint64 {
+	_, address := r.bytes(other)
+	switch kind % 9 {
+	case 1:
+		return address
+	case 2:
+		return address | 1 // an object's
+	case 3:
+		return word << 32 // a Smi
+	case 4:
+		return word % (1 << 12) << 32
+	case 5:
+		return ^uint64(0) << (word % 64)
+	case 6:
+		return r.word(where) ^ 1<<(word%64)
+	case 7:
+		return r.word(where) + uint64(int8(word))
+	case 8:
+		return r.word(other)
+	}
+	return word
 }
 
 // checkBounds reports what no stack may be, however damaged its memory is.
@@ -134,8 +196,8 @@ func checkBounds(u *unwound) error {
 }
 
 func TestDamagedMemory(t *testing.T) {
-	h := startHost(t, compileHost(t))
-	const rounds = 50
+	h := newHost(t)
+	const rounds = 200
 	for file, r := range recordings(t) {
 		random := rand.New(rand.NewPCG(1, uint64(len(file))))
 		for round := range rounds {
@@ -143,34 +205,20 @@ func TestDamagedMemory(t *testing.T) {
 			for i := range d {
 				d[i] = byte(random.Uint32())
 			}
-			for i := 0; i < len(d); i += damageBytes {
-				plausible(random, r, d[i+2:i+damageBytes])
-			}
-			u, err := h.unwind(d.to(r), 0)
-			if err == nil {
-				err = checkBounds(u)
-			}
-			if err != nil {
+			if err := h.bears(d.to(r)); err != nil {
 				t.Fatalf("%s, round %d, damage %x: %v", file, round, d, err)
 			}
 		}
 	}
 }
 
-// plausible writes a word that the unwinder may believe, or leaves it random.
-func plausible(random *rand.Rand, r *recording, word []byte) {
-	other := r.Memory[random.IntN(len(r.Memory))]
-	address := other.Address + uint64(random.IntN(len(other.Bytes)))&^7
-	switch random.IntN(5) {
-	case 0:
-		binary.LittleEndian.PutUint64(word, address)
-	case 1:
-		binary.LittleEndian.PutUint64(word, address|1)
-	case 2:
-		binary.LittleEndian.PutUint64(word, uint64(random.IntN(1<<12))<<32)
-	case 3:
-		binary.LittleEndian.PutUint64(word, ^uint64(0)<<random.IntN(64))
+// bears reports how unwinding a damaged recording fails.
+func (h *host) bears(damaged *recording) error {
+	u, err := h.unwind(damaged, 0)
+	if err != nil {
+		return err
 	}
+	return checkBounds(u)
 }
 
 func FuzzUnwind(f *testing.F) {
@@ -179,17 +227,13 @@ func FuzzUnwind(f *testing.F) {
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
 		all = append(all, byFile[file])
 	}
-	h := startHost(f, compileHost(f))
+	h := newHost(f)
 	for i := range all {
 		f.Add(uint8(i), []byte{})
 		f.Add(uint8(i), slices.Repeat([]byte{0xff}, damageBytes))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, bytes []byte) {
-		u, err := h.unwind(damage(bytes).to(all[int(which)%len(all)]), 0)
-		if err == nil {
-			err = checkBounds(u)
-		}
-		if err != nil {
+		if err := h.bears(damage(bytes).to(all[int(which)%len(all)])); err != nil {
 			t.Fatal(err)
 		}
 	})
