@@ -36,6 +36,23 @@ func TestRecordedStacks(t *testing.T) {
 	}
 }
 
+// TestUnwindersAgree unwinds the recorded stacks with the unwinder of cores, too, over
+// the same memory: both find the same functions.
+func TestUnwindersAgree(t *testing.T) {
+	h := newHost(t)
+	for file, r := range recordings(t) {
+		t.Run(file, func(t *testing.T) {
+			u, err := h.unwind(r, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(r.unwindAsCore(t), u.calls()); diff != "" {
+				t.Errorf("calls (-by the unwinder of cores +by the kernel's):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestEveryReleaseAndKindIsRecorded keeps the recordings complete.
 func TestEveryReleaseAndKindIsRecorded(t *testing.T) {
 	missing := map[string]bool{}
