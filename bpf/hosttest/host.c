@@ -4,8 +4,8 @@
 //
 // The kernel's unwinder as a program of the host, over recorded memory.
 //
-// For each struct input on standard input, with what follows it, it unwinds one stack, as if it
-// were the first, and writes to standard output: the records for user space, each after its size as u32; a size of 0;
+// For each struct input on standard input, with what follows it, it unwinds one stack and writes
+// to standard output: the records for user space, each after its size as u32; a size of 0;
 // the counters of failures; the number of touched pieces of memory, and each as address and size;
 // the number of rows of unwind tables that were used, and each one's number.
 
@@ -30,6 +30,8 @@ struct input {
 	u64 thread_pointer;
 	struct pt_regs registers;
 	u32 rows, pieces;
+	u32 again,
+	    pad; /* keep what the programs remember of the stack before; else it is as the first */
 	/* process, rows: struct row, pieces: struct piece_of_memory, and the bytes of each */
 };
 
@@ -293,7 +295,7 @@ static void write_used(void)
 	}
 }
 
-/* Makes everything as it was at first. */
+/* Makes all maps as they were at first. */
 static void forget(void)
 {
 	for (struct map *m = maps; m < maps + MAX_MAPS && m->definition; m++) {
@@ -301,6 +303,10 @@ static void forget(void)
 			memset(m->values, 0, m->count * m->value_bytes);
 		m->count = 0;
 	}
+}
+
+static void free_input(void)
+{
 	free(pieces);
 	free(places);
 	free(content);
@@ -309,7 +315,7 @@ static void forget(void)
 		close(live);
 	live = -1;
 	touched_count = 0;
-	described++;
+	described++; /* so that the next process is read */
 }
 
 int main(void)
@@ -319,6 +325,8 @@ int main(void)
 		struct walk *w;
 
 		alarm(MAX_SECONDS);
+		if (!input.again)
+			forget();
 		read_input();
 		task.thread.fsbase = input.thread_pointer;
 		w = walk_of(input.ids >> 32, 0);
@@ -330,7 +338,7 @@ int main(void)
 		for (u32 i = 0; i < FAILURES; i++)
 			write_all(bpf_map_lookup_elem(&failures, &i), sizeof(u64));
 		write_used();
-		forget();
+		free_input();
 		fflush(stdout);
 	}
 	free(used_rows);

@@ -150,6 +150,7 @@ type host struct {
 	stdin   io.WriteCloser
 	stdout  *bufio.Reader
 	stderr  bytes.Buffer
+	names   map[uint64]*bpf.TraceName // by id: all that were sent since a first stack
 }
 
 func newHost(t testing.TB) *host {
@@ -212,13 +213,23 @@ type touch struct{ Address, Bytes uint64 }
 // unwind has the host unwind r's stack, over the memory of process live if that is
 // not 0.
 func (h *host) unwind(r *recording, live int) (*unwound, error) {
+	h.names = map[uint64]*bpf.TraceName{}
+	return h.send(r.input(input{Live: uint32(live)}))
+}
+
+// unwindAgain has the host unwind r's stack with what it remembers of the stack before,
+// which must be of the same process.
+func (h *host) unwindAgain(r *recording) (*unwound, error) {
+	return h.send(r.input(input{Again: 1}))
+}
+
+func (h *host) send(in []byte) (*unwound, error) {
 	if h.cmd == nil {
 		if err := h.start(); err != nil {
 			return nil, err
 		}
 	}
-	// The host reads all of the input before it writes.
-	_, err := h.stdin.Write(r.input(live))
+	_, err := h.stdin.Write(in) // it reads all of it before it writes
 	var u *unwound
 	if err == nil {
 		u, err = h.read()
@@ -229,21 +240,24 @@ func (h *host) unwind(r *recording, live int) (*unwound, error) {
 	return u, nil
 }
 
+// An input begins what the host reads of a stack.
+type input struct {
+	ProcessBytes, Live uint32
+	IDs, ThreadPointer uint64
+	Registers          registers
+	Rows, Pieces       uint32
+	Again, _           uint32
+}
+
 // input returns r as the host reads it.
-func (r *recording) input(live int) []byte {
+func (r *recording) input(head input) []byte {
 	if r.described == nil {
 		r.described = encode(encode(nil, &r.Process), r.Rows)
 	}
-	in := encode(nil, &struct {
-		ProcessBytes, Live uint32
-		IDs, ThreadPointer uint64
-		Registers          registers
-		Rows, Pieces       uint32
-	}{
-		uint32(binary.Size(&r.Process)), uint32(live), uint64(tgid)<<32 | tgid, r.ThreadPointer, r.Registers,
-		uint32(len(r.Rows)), uint32(len(r.Memory)),
-	})
-	in = append(in, r.described...)
+	head.ProcessBytes = uint32(binary.Size(&r.Process))
+	head.IDs, head.ThreadPointer, head.Registers = uint64(tgid)<<32|tgid, r.ThreadPointer, r.Registers
+	head.Rows, head.Pieces = uint32(len(r.Rows)), uint32(len(r.Memory))
+	in := append(encode(nil, &head), r.described...)
 	for _, m := range r.Memory {
 		in = binary.LittleEndian.AppendUint64(in, m.Address)
 		in = binary.LittleEndian.AppendUint64(in, uint64(len(m.Bytes)))
@@ -264,7 +278,7 @@ func encode(to []byte, v any) []byte {
 }
 
 func (h *host) read() (*unwound, error) {
-	u := &unwound{names: map[uint64]*bpf.TraceName{}, failures: map[bpf.TraceFailure]uint64{}}
+	u := &unwound{names: h.names, failures: map[bpf.TraceFailure]uint64{}}
 	var size uint32
 	get := func(to any) error { return binary.Read(h.stdout, binary.LittleEndian, to) }
 	for {

@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -34,6 +35,34 @@ func TestRecordedStacks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKnownFunctionsAreUnwoundAlike unwinds stacks again, with the functions that are
+// cached by then.
+func TestKnownFunctionsAreUnwoundAlike(t *testing.T) {
+	h := newHost(t)
+	for file, r := range recordings(t) {
+		if err := h.meet(r); err != nil {
+			t.Fatal(err)
+		}
+		u, err := h.unwindAgain(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(r.Frames, u.text()); diff != "" {
+			t.Errorf("%s: frames (-recorded +again):\n%s", file, diff)
+		}
+	}
+}
+
+// meet has the host unwind r's stack as often as it takes until its functions are cached:
+// in the first sample of an epoch none is.
+func (h *host) meet(r *recording) error {
+	_, err := h.unwind(r, 0)
+	if err == nil {
+		_, err = h.unwindAgain(r)
+	}
+	return err
 }
 
 // TestUnwindersAgree unwinds the recorded stacks with the unwinder of cores, too, over
@@ -178,7 +207,7 @@ func (r *recording) set(p place, word uint64) {
 // believe.
 func (r *recording) plausible(kind byte, where, other place, word uint64) uint64 {
 	_, address := r.bytes(other)
-	switch kind % 9 {
+	switch kind % 10 {
 	case 1:
 		return address
 	case 2:
@@ -195,6 +224,9 @@ func (r *recording) plausible(kind byte, where, other place, word uint64) uint64
 		return r.word(where) + uint64(int8(word))
 	case 8:
 		return r.word(other)
+	case 9:
+		code := r.Process.Ranges[other.at%int(r.Process.RangeCount)]
+		return code.Start + word%(code.End-code.Start)
 	}
 	return word
 }
@@ -222,7 +254,8 @@ func TestDamagedMemory(t *testing.T) {
 			for i := range d {
 				d[i] = byte(random.Uint32())
 			}
-			if err := h.bears(d.to(r)); err != nil {
+			damaged := d.to(r)
+			if err := errors.Join(h.bears(damaged), h.bearsAgain(r, damaged)); err != nil {
 				t.Fatalf("%s, round %d, damage %x: %v", file, round, d, err)
 			}
 		}
@@ -232,6 +265,18 @@ func TestDamagedMemory(t *testing.T) {
 // bears reports how unwinding a damaged recording fails.
 func (h *host) bears(damaged *recording) error {
 	u, err := h.unwind(damaged, 0)
+	if err != nil {
+		return err
+	}
+	return checkBounds(u)
+}
+
+// bearsAgain is like bears, with what the host remembers of the undamaged recording r.
+func (h *host) bearsAgain(r, damaged *recording) error {
+	if err := h.meet(r); err != nil {
+		return err
+	}
+	u, err := h.unwindAgain(damaged)
 	if err != nil {
 		return err
 	}
@@ -250,7 +295,12 @@ func FuzzUnwind(f *testing.F) {
 		f.Add(uint8(i), slices.Repeat([]byte{0xff}, damageBytes))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, bytes []byte) {
-		if err := h.bears(damage(bytes).to(all[int(which)%len(all)])); err != nil {
+		r := all[int(which)%len(all)]
+		damaged := damage(bytes).to(r)
+		if err := h.bears(damaged); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.bearsAgain(r, damaged); err != nil {
 			t.Fatal(err)
 		}
 	})
