@@ -231,6 +231,37 @@ func (r *recording) plausible(kind byte, where, other place, word uint64) uint64
 	return word
 }
 
+// running returns recordings of the thread in each of V8's frames on r's stack, as if it
+// had not called others; and once more as if its frame were not built yet.
+func (r *recording) running() []*recording {
+	var all []*recording
+	code := func(pc uint64) int {
+		return slices.IndexFunc(r.Process.Ranges[:r.Process.RangeCount], func(m bpf.TraceRange) bool {
+			isV8 := bpf.TraceCode(m.End&uint64(bpf.TraceRangeBitRANGE_CODE)) >= bpf.TraceCodeCODE_BUILTIN
+			return isV8 && pc >= m.Start && pc < m.End
+		})
+	}
+	for piece, m := range r.Memory {
+		for at := 0; at+16 <= len(m.Bytes); at += 8 {
+			fp := m.Address + uint64(at)
+			next, pc := r.word(place{piece, at / 8}), r.word(place{piece, at/8 + 1})
+			if fp < r.Registers.SP || next <= fp || next-fp > maxFrame || code(pc) < 0 {
+				continue
+			}
+			running := *r
+			running.Registers.IP, running.Registers.SP, running.Registers.BP = pc, fp+16, next
+			running.Registers.DI, _ = recordedMemory(r.Memory).word(next + uint64(r.Process.Layout.FpFunction))
+			beginning := running
+			beginning.Registers.SP = next
+			all = append(all, &running, &beginning)
+		}
+	}
+	return all
+}
+
+// maxFrame bounds the bytes of a frame in the recordings.
+const maxFrame = 1 << 13
+
 // checkBounds reports what no stack may be, however damaged its memory is.
 func checkBounds(u *unwound) error {
 	if u.stack == nil || u.stack.Count > uint32(len(u.stack.Frames)) {
@@ -242,6 +273,22 @@ func checkBounds(u *unwound) error {
 		}
 	}
 	return nil
+}
+
+// TestRunningFunctionsAreUnwound unwinds from within V8's code.
+func TestRunningFunctionsAreUnwound(t *testing.T) {
+	h := newHost(t)
+	for file, r := range recordings(t) {
+		running := r.running()
+		if len(running) < len(r.Calls) {
+			t.Errorf("%s: frames of V8's code = %d, want %d or more", file, len(running), len(r.Calls))
+		}
+		for _, leaf := range running {
+			if err := h.bears(leaf); err != nil {
+				t.Fatalf("%s at %#x: %v", file, leaf.Registers.IP, err)
+			}
+		}
+	}
 }
 
 func TestDamagedMemory(t *testing.T) {
@@ -290,12 +337,15 @@ func FuzzUnwind(f *testing.F) {
 		all = append(all, byFile[file])
 	}
 	h := newHost(f)
-	for i := range all {
-		f.Add(uint8(i), []byte{})
-		f.Add(uint8(i), slices.Repeat([]byte{0xff}, damageBytes))
+	var running [][]*recording
+	for i, r := range all {
+		f.Add(uint8(i), uint8(0), []byte{})
+		f.Add(uint8(i), uint8(1), slices.Repeat([]byte{0xff}, damageBytes))
+		running = append(running, append([]*recording{r}, r.running()...))
 	}
-	f.Fuzz(func(t *testing.T, which uint8, bytes []byte) {
-		r := all[int(which)%len(all)]
+	f.Fuzz(func(t *testing.T, which, leaf uint8, bytes []byte) {
+		i := int(which) % len(all)
+		r := running[i][int(leaf)%len(running[i])]
 		damaged := damage(bytes).to(r)
 		if err := h.bears(damaged); err != nil {
 			t.Fatal(err)
