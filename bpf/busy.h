@@ -5,8 +5,6 @@
 #ifndef USTACK_BUSY_H
 #define USTACK_BUSY_H
 
-#define MAX_WALKS 4 /* on one CPU at once */
-
 #include "stack.h"
 
 /* A walk that is not in use on this CPU; null if all are, or the process is not traced. Only the

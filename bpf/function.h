@@ -8,11 +8,6 @@
 
 #include "heap.h"
 
-/* What a tool wants to do with each function's name when it has been read. */
-#ifndef note_name
-#define note_name(w) ((void)(w))
-#endif
-
 #define MAX_NAMES 65536 /* contents sent; one that is forgotten is sent again */
 #define MAX_SCRIPTS 16384
 #define EVENT_BYTES (8 << 20)
@@ -261,6 +256,9 @@ static __always_inline void send_script(struct walk *w, u64 script)
 		return;
 	bpf_map_update_elem(&scripts, &key, &sent, BPF_ANY);
 }
+
+/* What the tool does with a function's name once it has been read: each tool defines it. */
+static __always_inline void note_name(struct walk *w);
 
 /* True if it was sent now. */
 static __always_inline bool send_function(struct walk *w)

@@ -21,9 +21,7 @@ enum {
 	AT_ENTRY = 2,    /* the innermost function is about to build its frame */
 };
 
-#ifndef MAX_WALKS
-#define MAX_WALKS 1 /* at a time on one CPU: more than one where walks can be preempted */
-#endif
+#define MAX_WALKS 4 /* on one CPU at a time: one may preempt another (busy.h) */
 #define MAX_RUN 16  /* frames at a time; the verifier accepts no more */
 #define MAX_SLOT 48 /* bytes below the frame pointer that are read */
 

@@ -12,6 +12,7 @@
 
 #include "socket.h"
 #include "throw.h"
+#include "written.h"
 
 #define MAX_LOOPS 16384 /* threads */
 #define MAX_EXITS 1024

@@ -6,7 +6,7 @@
 #ifndef USTACK_THROW_H
 #define USTACK_THROW_H
 
-#include "hit.h"
+#include "act.h"
 
 #define MAX_BACK_POINTERS 32 /* from a map to the first of its line: one for each property added */
 #define DICTIONARY_WORDS 64  /* of a prototype's dictionary */

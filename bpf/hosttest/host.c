@@ -23,6 +23,11 @@
 #define MAX_TOUCHED (1 << 16)
 #define MAX_SECONDS 20 /* for one stack */
 
+/* Names are only sent. */
+static __always_inline void note_name(struct walk *w)
+{
+}
+
 struct input {
 	u32 process_bytes; /* of struct process */
 	u32 live;          /* read this process's memory, not what is recorded; 0: none */

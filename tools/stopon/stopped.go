@@ -119,7 +119,7 @@ func (m stoppedMap) holds() bool {
 }
 
 // paused is the key of an entry that keeps the kernel half from stopping
-// anything (bpf/hit.h).
+// anything (bpf/act.h).
 const paused = uint32(0)
 
 // pause keeps the kernel half from stopping processes while whoever would

@@ -38,7 +38,7 @@ type supervisor struct {
 }
 
 // supervisorName is the supervisor's command name. The kernel half recognises
-// it by this name (bpf/hit.h), and `pkill stopon` does not match it.
+// it by this name (bpf/act.h), and `pkill stopon` does not match it.
 const supervisorName = "ustack-superv"
 
 // An order is a request to the supervisor. The zero order cancels the core that

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What is done about an event that matched: its record and its stack are sent, and a signal is
+ * raised. Also which processes that has stopped, and what ends it.
+ */
+#ifndef USTACK_ACT_H
+#define USTACK_ACT_H
+
+#include "exec.h"
+#include "predicate.h"
+
+#define MAX_STOPPED 1024
+#define CAPTURED 4 /* beside what a stack is taken with: it was taken already */
+#define SIGCONT 18
+#define SIGSTOP 19
+#define SEND_SIG_PRIV 1                  /* include/linux/sched/signal.h: from the kernel */
+#define JOBCTL_STOP_PENDING (1ull << 17) /* include/linux/sched/jobctl.h */
+#define SIGNAL_GROUP_EXIT 4              /* include/linux/sched/signal.h */
+
+const volatile u32 owner = 0; /* the process that resumes others */
+
+volatile u32 owner_ends = 0; /* 1: it has begun to end, and nothing is stopped any longer */
+
+/* A process that we stopped by a signal. */
+struct stop {
+	u64 since;  /* ns, CLOCK_MONOTONIC */
+	u32 others; /* 1: somebody else stopped it too, so it stays stopped */
+	u32 pad;
+};
+
+/* Processes that we stopped, by tgid. User space resumes them; if it dies or is suspended, its
+ * supervisor does. While there is an entry 0, nothing is stopped.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_STOPPED);
+	__type(key, u32);
+	__type(value, struct stop);
+} stopped SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
+struct signal_struct {
+	unsigned int flags;
+	struct sigpending shared_pending;
+};
+
+struct task_struct___signalled {
+	unsigned long jobctl;
+	struct sigpending pending;
+	struct signal_struct *signal;
+};
+
+#pragma clang attribute pop
+
+/* Whether somebody else is stopping the process: by a SIGSTOP that no thread has taken yet, or one
+ * that another thread has.
+ */
+static __always_inline bool is_stopping(void)
+{
+	struct task_struct___signalled *task = (void *)bpf_get_current_task_btf();
+	unsigned long pending = BPF_CORE_READ(task, pending.signal.sig[0]) |
+	    BPF_CORE_READ(task, signal, shared_pending.signal.sig[0]);
+
+	return pending >> (SIGSTOP - 1) & 1 || BPF_CORE_READ(task, jobctl) & JOBCTL_STOP_PENDING;
+}
+
+/* A record to fill; null if the process is not traced, or held by us. */
+static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigger)
+{
+	u32 tgid = ids >> 32, number;
+	struct hit *hit;
+
+	if (!w)
+		return 0;
+	number = w->number;
+	hit = bpf_map_lookup_elem(&hits, &number);
+	if (!hit || (raised == SIGSTOP && bpf_map_lookup_elem(&stopped, &tgid))) {
+		give_back(w); /* what happens until it is resumed is our own doing */
+		return 0;
+	}
+	__builtin_memset(hit, 0, sizeof(*hit));
+	hit->event = EVENT_HIT;
+	hit->trigger = trigger;
+	hit->ids = ids;
+	hit->time = bpf_ktime_get_ns();
+	return hit;
+}
+
+/* Whether to act on this match: it is the nth or a later one, not too soon after another, and
+ * actions remain.
+ */
+static __always_inline bool is_due(struct hit *hit)
+{
+	u64 before = last;
+
+	hit->number = __sync_fetch_and_add(&matches, 1) + 1;
+	if (hit->number < nth)
+		return false;
+	if (interval &&
+	    ((before && (s64)(hit->time - before) < (s64)interval) ||
+	        __sync_val_compare_and_swap(&last, before, hit->time) != before)) {
+		count(limited); /* also by one that is acted on now, on another CPU */
+		return false;
+	}
+	return remaining > 0 && __sync_fetch_and_add(&remaining, -1) > 0;
+}
+
+/* The thread takes the signal before its next instruction in user mode. */
+static __always_inline void raise(struct hit *hit)
+{
+	u32 tgid = hit->ids >> 32, paused = 0;
+	struct stop stop = { .since = hit->time };
+
+	if (!raised)
+		return;
+	if (raised == SIGSTOP) {
+		if (owner_ends || bpf_map_lookup_elem(&stopped, &paused))
+			return;
+		stop.others = is_stopping();
+		if (bpf_map_update_elem(&stopped, &tgid, &stop, BPF_ANY))
+			return;
+	}
+	if (!bpf_send_signal_thread(raised))
+		hit->raised = raised;
+	else if (raised == SIGSTOP)
+		bpf_map_delete_elem(&stopped, &tgid);
+}
+
+static __always_inline bool send_frames(struct stack *stack, bool urgent)
+{
+	u64 bytes = __builtin_offsetof(struct stack, frames) + 8 * (u64)stack->count;
+
+	if (bytes > sizeof(*stack))
+		return false; /* cannot happen; tells the verifier so */
+	return !bpf_ringbuf_output(
+	    &events, stack, bytes, urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+/* Sends the match, then its stack, and raises the signal; false if there is no room for both. */
+static __always_inline bool send_hit(struct hit *hit, struct stack *stack)
+{
+	struct hit *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+
+	if (!record)
+		return false;
+	if (!send_frames(stack, stack->flags & STACK_NEW_CODE)) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return false;
+	}
+	raise(hit);
+	bpf_probe_read_kernel(record, sizeof(*record), hit);
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	count(sent);
+	return true;
+}
+
+/* Takes the stack of a match, tells user space and raises the signal; false if it was not sent. */
+static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
+{
+	bool sent_it;
+
+	with |= with_kernel ? WITH_KERNEL : 0;
+	if (javascript.length) {
+		if (!(with & CAPTURED))
+			capture(w, ctx, hit->ids, with);
+		if (!runs_javascript(w)) {
+			give_back(w);
+			return false;
+		}
+	}
+	if (!is_due(hit)) {
+		give_back(w);
+		return false;
+	}
+	if (!javascript.length && !(with & CAPTURED))
+		capture(w, ctx, hit->ids, with);
+	hit->hash = w->stack.hash;
+	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
+	sent_it = send_hit(hit, &w->stack);
+	if (!sent_it) {
+		count(lost);
+		__sync_fetch_and_add(&remaining, 1);
+	}
+	give_back(w);
+	return sent_it;
+}
+
+/* A signal is sent: signal_generate(number, info, task, …). Whoever else stops a process while we
+ * hold it wants it to stay stopped; whoever resumes it does not.
+ */
+SEC("tp_btf/signal_generate")
+int on_signal_sent(u64 *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[2], *leader;
+	u32 number = (u32)ctx[0], tgid;
+	struct stop *stop;
+
+	if ((number != SIGSTOP && number != SIGCONT) || ctx[1] == SEND_SIG_PRIV)
+		return 0;
+	leader = BPF_CORE_READ(task, group_leader);
+	tgid = pid_namespace ? number_of(leader) : (u32)BPF_CORE_READ(leader, tgid);
+	stop = bpf_map_lookup_elem(&stopped, &tgid);
+	if (stop)
+		stop->others = number == SIGSTOP;
+	return 0;
+}
+
+/* A thread ends. If the owner dies, its first thread does so before the kernel closes any of its
+ * files: what resumes processes then (tools/stopon/lifeline.go), and these programs.
+ */
+SEC("raw_tp/sched_process_exit")
+int on_owner_end(void *ctx)
+{
+	struct task_struct___signalled *task = (void *)bpf_get_current_task_btf();
+
+	if (current_ids() >> 32 == owner && BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)
+		owner_ends = 1;
+	return 0;
+}
+
+#endif
