@@ -48,7 +48,7 @@ func command() *cobra.Command {
 	flags.SortFlags = false
 	f.targets.Register(cmd, "measure")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
-	flags.Var((*by)(&f.addonlat.By), "by", "tell jobs apart by "+strings.Join(addonlat.Bys, ", "))
+	flags.Var((*by)(&f.addonlat.By), "by", "group jobs by "+strings.Join(addonlat.Bys, ", "))
 	flags.BoolVar(&f.addonlat.Builtin, "builtin", false, "show node's own work too: fs, dns, crypto, zlib")
 	flags.BoolVar(&f.view.split, "split", false, "draw waiting, running and delivery too")
 	flags.BoolVar(&f.view.table, "table", false, "print rows of numbers instead of drawing")

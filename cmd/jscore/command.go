@@ -96,7 +96,7 @@ func (f *flags) check(_ *cobra.Command, args []string) error {
 	case len(f.pid) > 1:
 		return cli.Usagef("-p takes one process here")
 	case len(f.pid) == 0 && len(args) == 0:
-		return cli.Usagef("nothing to look at (name a core, or a process by -p PID)")
+		return cli.Usagef("no core or process given (name a core, or a process with -p PID)")
 	}
 	return nil
 }

@@ -77,8 +77,8 @@ func leaks() *command {
 		short: "suspect what may grow: classes, collections, closures, listeners",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.LeakOptions
-			flags.IntVarP(&o.Limit, "number", "n", 0, "show so many suspects of each sort (default 10)")
-			flags.IntVarP(&o.Listeners, "listeners", "L", 0, "suspect so many for one event (default 11)")
+			flags.IntVarP(&o.Limit, "number", "n", 0, "show at most `COUNT` suspects of each kind (default 10)")
+			flags.IntVarP(&o.Listeners, "listeners", "L", 0, "suspect an event with `LISTENERS` or more (default 11)")
 			return once(func(ctx context.Context, v *invocation) (*jscore.Leaks, error) {
 				d, err := v.dominated(ctx)
 				if err != nil {
@@ -95,7 +95,7 @@ func jsretained() *command {
 		name: "jsretained", usage: "[-n COUNT] [-c CLASS] [ADDR...]", input: optional,
 		short: "show what keeps most memory alive",
 		long: `RETAINED is how many bytes would be free without the object: its own, and those
-of all that is reached only through it. Given addresses, it is told of these.`,
+of all that is reached only through it. With addresses, only these are shown.`,
 		example: "  jsretained\n  findjsobjects -c Server | jsretained",
 		bind: func(flags *pflag.FlagSet) run {
 			count := flags.IntP("number", "n", 20, "show so many objects")
@@ -135,7 +135,7 @@ findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
 			flags.StringVarP(&o.Kind, "kind", "k", "", "find objects of this `KIND` of V8's only: array, string, JSMap")
 			flags.BoolVarP(&o.Live, "live", "l", false, "find live objects only, no garbage")
 			flags.BoolVarP(&o.Internal, "all", "a", false, "find what V8 keeps for itself too, and strings and numbers")
-			flags.BoolVar(&o.ByClass, "by-class", false, "do not tell objects of a class apart by their properties")
+			flags.BoolVar(&o.ByClass, "by-class", false, "group objects by class only, whatever their properties")
 			instances := flags.BoolP("instances", "i", false, "list every object")
 			references := flags.BoolP("references", "r", false, "show what refers to each ADDR (jsfindrefs)")
 			return func(ctx context.Context, v *invocation) error {
@@ -165,13 +165,13 @@ func jsfindrefs() *command {
 		name: "jsfindrefs", usage: "[-l DEPTH] [-n COUNT] ADDR...", input: required,
 		short: "show what refers to objects",
 		long: `Properties, elements, closures' variables, entries of collections and what V8
-keeps for itself are told by name. A pipeline goes on with what refers.`,
+keeps for itself are named. A pipeline continues with what refers.`,
 		example: "  jsfindrefs 1f3c9\n  jsfindrefs -l 4 1f3c9\n  1f3c9::jsfindrefs | jsprint",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.RefOptions
-			flags.IntVarP(&o.Depth, "levels", "l", 1, "go on with what was found, `DEPTH` times in all")
-			flags.IntVarP(&o.Limit, "number", "n", 0, "tell at most `COUNT` references to one object (default 100)")
-			flags.BoolVar(&o.Live, "live", false, "tell references by live objects only")
+			flags.IntVarP(&o.Depth, "levels", "l", 1, "follow references `DEPTH` levels up")
+			flags.IntVarP(&o.Limit, "number", "n", 0, "show at most `COUNT` references to one object (default 100)")
+			flags.BoolVar(&o.Live, "live", false, "show references by live objects only")
 			return eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.References, error) {
 				return g.References(ctx, value, o)
 			})
@@ -204,14 +204,14 @@ func stringsCommand() *command {
 	return &command{
 		name: "strings", usage: "[-l] [-n LENGTH] [-N COUNT] [TEXT]", args: 1,
 		short: "list the strings that take most memory, with TEXT in them",
-		long: `Strings that are the same are told together. Looked at are the first 1024
-characters of each.`,
+		long: `Equal strings are counted together. Only the first 1024 characters of each are
+compared and searched.`,
 		example: "  strings -n 1000\n  strings /orders/ | jsfindrefs",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.StringOptions
 			flags.BoolVarP(&o.Live, "live", "l", false, "only live strings, no garbage")
 			flags.IntVarP(&o.Least, "length", "n", 0, "only strings of `LENGTH` characters or more")
-			flags.IntVarP(&o.Limit, "number", "N", 0, "tell so many strings (default 100)")
+			flags.IntVarP(&o.Limit, "number", "N", 0, "show at most `COUNT` strings (default 100)")
 			return inGraph(func(ctx context.Context, v *invocation, g *jscore.Graph) (*jscore.Texts, error) {
 				o.Contains = v.argument(0)
 				return g.Strings(ctx, o), nil
@@ -223,7 +223,7 @@ characters of each.`,
 func diff() *command {
 	return &command{
 		name: "diff", usage: "[-a] CORE", args: 1,
-		short:   "say of which classes there are more objects than in an earlier core",
+		short:   "show which classes have more objects than in an earlier core",
 		example: "  jscore late.core diff early.core",
 		bind: func(flags *pflag.FlagSet) run {
 			all := flags.BoolP("all", "a", false, "count garbage too")
@@ -289,7 +289,7 @@ func nodeCommands() registry {
 	return registry{
 		{
 			name: "nodeinfo", usage: "[-e]",
-			short: "say what the process is, and how it was started",
+			short: "show what the process is and how it was started",
 			bind: func(flags *pflag.FlagSet) run {
 				environment := flags.BoolP("environment", "e", false, "print its environment too, which may hold secrets")
 				return once(func(ctx context.Context, v *invocation) (*jscore.NodeInfo, error) {
@@ -308,7 +308,7 @@ func nodeCommands() registry {
 			})),
 		},
 		{
-			name: "requests", short: "list what was asked of the system and has not come yet",
+			name: "requests", short: "list requests to the system that are not done yet",
 			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.NodeObjects, error) {
 				return v.dump.Requests(g)
 			})),

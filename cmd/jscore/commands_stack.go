@@ -16,7 +16,7 @@ import (
 func stackCommands() registry {
 	return registry{
 		{
-			name: "status", short: "say what happened: the reason, versions, threads, heap and stack",
+			name: "status", short: "show what happened: the reason, versions, threads, heap and stack",
 			bind: plain(once(func(_ context.Context, v *invocation) (*jscore.Status, error) {
 				status := v.dump.Status()
 				if v.objects != nil {
@@ -65,7 +65,7 @@ func jsstack() *command {
 	return &command{
 		name: "jsstack", usage: "[-av] [-n LINES] [-f NAME] [-t TID | -A]",
 		short: "print a thread's stack: JavaScript and native frames",
-		long: `The line of a JavaScript frame is the one that runs. A pipeline goes on with the
+		long: `The line of a JavaScript frame is the executing one. A pipeline continues with the
 functions.`,
 		example: "  jsstack -v\n  jsstack -f handle | jssource\n  jsstack -A",
 		bind: func(flags *pflag.FlagSet) run {

@@ -23,7 +23,7 @@ func v8ObjectCommands() registry {
 	return registry{
 		{
 			name: "v8type", usage: "ADDR...", input: required,
-			short: "say which of V8's types objects have",
+			short: "show V8's types of objects",
 			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, of v8.Value) (jscore.Brief, error) {
 				return value.BriefOf(h, of), nil
 			})),

@@ -32,7 +32,7 @@ func (s *session) heap() (*v8.Heap, error) {
 	if h := s.dump.Heap(); h != nil {
 		return h, nil
 	}
-	return nil, errors.New("V8's heap is not understood (see what was said at the start; --exe names the program)")
+	return nil, errors.New("V8's heap cannot be read (see the messages at the start; --exe names the program)")
 }
 
 // graph returns all objects with their references. The first call takes time.
@@ -138,7 +138,7 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 			v.emit = func(r jscore.Result) error {
 				addressed, ok := r.(jscore.Addressed)
 				if !ok {
-					return errors.New("has no addresses for a pipeline to go on with")
+					return errors.New("has no addresses for the next command of a pipeline")
 				}
 				next = append(next, addressed.Addresses()...)
 				return nil

@@ -101,7 +101,7 @@ func TestLinesAreRun(t *testing.T) {
 		{"tag 20; say a 'b c'", "a\nb c\n", bad, 1, `["a","b c"]` + "\n"},
 		{"find -n 2 ! wc -l", "2\n", "", 0, "1\n"},
 		{"say x ! exit 3", "", "", 0, ""},
-		{"say | tag", "", "jscore: say: has no addresses for a pipeline to go on with\n", 1, ""},
+		{"say | tag", "", "jscore: say: has no addresses for the next command of a pipeline\n", 1, ""},
 		{"find | say", "", "jscore: say: takes no addresses from a pipeline (usage: say)\n", 2, ""},
 		{"fund", "", "jscore: unknown command \"fund\" (did you mean find?)\n", 2, ""},
 		{"find -q", "", "jscore: find: unknown shorthand flag: 'q' in -q (usage: find [-n COUNT])\n", 2, ""},

@@ -49,7 +49,7 @@ type coreFlags struct {
 const long = `Act at the very moment something goes wrong in a Node.js process. When one of
 the triggers happens ("when ...") and all conditions hold ("if ..."), it is
 reported with the mixed stack; then the actions are done, in the order in which
-they are given. Every process named node is watched, if not told otherwise.`
+they are given. Without a selection, every process named node is watched.`
 
 func command() *cobra.Command {
 	f := new(flags)

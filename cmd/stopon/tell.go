@@ -18,7 +18,7 @@ import (
 func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
 	switch {
 	case a.Do == stopon.Stop:
-		messages.Notef("process %d is left stopped (kill -CONT %d lets it go on)", h.PID, h.PID)
+		messages.Notef("process %d is left stopped (kill -CONT %d resumes it)", h.PID, h.PID)
 	case isAbort(*a):
 		messages.Notef("SIGABRT sent to process %d: the kernel writes its core by the pattern %q", h.PID, corePattern())
 	case a.Do == stopon.Kill:

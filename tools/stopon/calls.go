@@ -97,7 +97,7 @@ func (s *session) checkUnseen() error {
 		unseen += stats.RecursionMisses
 	}
 	if unseen > 0 {
-		s.warn(fmt.Errorf("system calls, of any process, that were not looked at: %d", unseen))
+		s.warn(fmt.Errorf("system calls, of any process, that could not be checked: %d", unseen))
 	}
 	return nil
 }

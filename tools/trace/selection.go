@@ -23,7 +23,7 @@ type Selection struct {
 }
 
 // ErrNoSelection reports that a Selection names no process.
-var ErrNoSelection = errors.New("no process to look at (name one: -p, --comm, --all, or a command)")
+var ErrNoSelection = errors.New("no process selected (use -p, --comm, --all, or a command)")
 
 var errSelections = errors.New("give only one of -p, --comm, --cgroup, --all and a command")
 
