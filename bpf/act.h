@@ -163,7 +163,9 @@ static __always_inline bool send_hit(struct hit *hit, struct stack *stack)
 	return true;
 }
 
-/* Takes the stack of a match, tells user space and raises the signal; false if it was not sent. */
+/* Takes the stack of a match, sends both to user space and raises the signal; false if there was no
+ * room to send them.
+ */
 static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
 {
 	bool sent_it;

@@ -2,11 +2,11 @@
 
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //
-// addonlat: how long the jobs of libuv's thread pool wait, run and are on their way back.
+// addonlat: how long the jobs of libuv's thread pool wait, run and take to be delivered.
 //
 // A job is followed from its submission to its completion by the address of its struct uv__work,
-// which libuv knows it by throughout. What submitted it is told by the stack at that moment. Its
-// times are added up here; user space takes out the sums.
+// which stays the same. The stack at its submission identifies the submitter. Its times are added
+// up here; user space reads the sums.
 // Needs Linux 5.15.
 
 #include "exec.h"

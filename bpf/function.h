@@ -79,7 +79,7 @@ static __always_inline bool send_name(struct walk *w, u32 event)
 
 /* Functions */
 
-/* What a ScopeInfo says of its function; name and inferred are tagged, or 0. */
+/* A ScopeInfo's facts about its function; name and inferred are tagged, or 0. */
 struct scope {
 	u64 name, inferred;
 	s32 start; /* -1: not known */

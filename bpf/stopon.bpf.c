@@ -4,10 +4,10 @@
 //
 // stopon: acts on a process at the very moment that something happens in it.
 //
-// What may happen is a trigger; what must hold for it to count are conditions. Both are judged here.
-// When all hold, the stack is taken with JavaScript names, user space is told, and the thread gets a
-// signal that it takes before its next instruction in user mode. Nobody is sent a signal that user
-// space would not hear of.
+// A trigger is what may happen; conditions are what must hold for it to count. Both are checked
+// here. When all hold, the stack is taken with JavaScript names and sent to user space, and the
+// thread gets a signal that it takes before its next instruction in user mode. No signal is sent
+// if user space cannot be notified.
 // Needs Linux 5.15.
 
 #include "socket.h"
@@ -22,8 +22,8 @@
 /* Stalls of event loops */
 
 struct loop {
-	u64 since;    /* it last came back from its poll; 0: it is there */
-	u64 told;     /* of this stall */
+	u64 since;    /* it last returned from its poll; 0: it is polling */
+	u64 noticed;  /* 1: this stall was */
 	u64 reported; /* the number of the match; 0: it was not reported */
 };
 
@@ -44,7 +44,7 @@ struct {
 	__type(value, u8);
 } starting SEC(".maps");
 
-/* Tells user space how long a stall was. There is no stack. */
+/* Sends user space the length of a stall. There is no stack. */
 static __always_inline void send_stall_end(u64 ids, u64 number, u64 duration)
 {
 	struct hit *hit = bpf_ringbuf_reserve(&events, sizeof(*hit), 0);
@@ -61,8 +61,8 @@ static __always_inline void send_stall_end(u64 ids, u64 number, u64 duration)
 	bpf_ringbuf_submit(hit, BPF_RB_FORCE_WAKEUP);
 }
 
-/* The loop goes to its poll (since 0), or comes back from it. A look at the thread can come at any
- * instant of this: it finds the stall that was, or none.
+/* The loop begins its poll (since 0), or returns from it. check_stall may run at any instant of this:
+ * it finds the stall that was, or none.
  */
 static __always_inline void turn(u64 ids, u64 since)
 {
@@ -76,7 +76,7 @@ static __always_inline void turn(u64 ids, u64 since)
 		reported = __sync_lock_test_and_set(&loop->reported, 0);
 		if (reported)
 			send_stall_end(ids, reported, now - before);
-		if (!__sync_lock_test_and_set(&loop->told, 0) && before && now - before > stall)
+		if (!__sync_lock_test_and_set(&loop->noticed, 0) && before && now - before > stall)
 			count(missed);
 		if (since)
 			__sync_lock_test_and_set(&loop->since, since);
@@ -87,7 +87,7 @@ static __always_inline void turn(u64 ids, u64 since)
 	}
 }
 
-/* Acts if the thread's event loop has stalled. A main thread is taken to run one. */
+/* Acts if the thread's event loop has stalled. Every main thread is assumed to run one. */
 static __always_inline void check_stall(void *ctx, u64 ids)
 {
 	struct loop *loop = bpf_map_lookup_elem(&loops, &ids);
@@ -101,14 +101,14 @@ static __always_inline void check_stall(void *ctx, u64 ids)
 			turn(ids, now);
 		return;
 	}
-	if (!loop->since || loop->told || now < loop->since + stall)
+	if (!loop->since || loop->noticed || now < loop->since + stall)
 		return;
-	if (__sync_lock_test_and_set(&loop->told, 1))
-		return; /* by a look that came at the end of a system call, just here */
+	if (__sync_lock_test_and_set(&loop->noticed, 1))
+		return; /* by another call, at the end of a system call that came just here */
 	w = take_walk(ids >> 32);
 	hit = begin_hit(w, ids, TRIGGER_STALL);
 	if (!hit) {
-		loop->told = 0;
+		loop->noticed = 0;
 		return;
 	}
 	hit->duration = hit->time - loop->since;
@@ -118,7 +118,7 @@ static __always_inline void check_stall(void *ctx, u64 ids)
 	}
 }
 
-/* On each CPU, many times a second: where a thread that does not come back is while it runs. */
+/* On each CPU, many times a second: finds a thread that stalls while it runs. */
 SEC("perf_event")
 int on_tick(void *ctx)
 {
@@ -241,7 +241,7 @@ int on_system_call_end(u64 *ctx)
 	return 0;
 }
 
-/* Functions: the attach cookie says which */
+/* Functions: the attach cookie is the function's number */
 
 SEC("uprobe")
 int on_entry(struct pt_regs *ctx)

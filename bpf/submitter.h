@@ -33,7 +33,7 @@ const enum by *by_unused __attribute__((unused));
  */
 static __always_inline int climb_native(struct walk *w)
 {
-	u64 frame[2], fp = w->fp; /* few frames are looked at: no window pays */
+	u64 frame[2], fp = w->fp; /* few frames are read: no window pays */
 
 	if (!fp || fp & 7 || !read_user(frame, sizeof(frame), fp))
 		return DONE;
@@ -222,7 +222,7 @@ struct {
 } lately SEC(".maps");
 
 /* Sends a kind to user space, once. */
-static __always_inline void tell(struct walk *w, u64 kind)
+static __always_inline void send_kind(struct walk *w, u64 kind)
 {
 	u32 at = kind % MAX_LATELY;
 	u64 *last = bpf_map_lookup_elem(&lately, &at);
@@ -238,8 +238,8 @@ static __always_inline void tell(struct walk *w, u64 kind)
 	*last = kind;
 }
 
-/* The kind of a job that an add-on's function hands over itself, with a callback of the add-on's:
- * what a walk would find then. 0 if user space was not told of such a kind lately.
+/* The kind of a job that an add-on's function submits itself, with a callback of the add-on's:
+ * what a walk would find then. 0 if no such kind was sent to user space lately.
  */
 static __always_inline u64 guess_kind(u64 generation, u64 caller, u64 callback)
 {
@@ -271,7 +271,7 @@ static __always_inline u64 find_kind(struct pt_regs *ctx, const struct submissio
 	}
 	kind = find_submitter(w, ctx, s);
 	w->stack.hash = kind;
-	tell(w, kind);
+	send_kind(w, kind);
 	give_back(w);
 	return kind;
 }
