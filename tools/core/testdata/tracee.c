@@ -135,14 +135,14 @@ static void *short_lived(void *unused)
 
 static void *make_threads(void *unused)
 {
-	while (!over) {
+	do { /* at least one, however late this thread runs */
 		pthread_t thread;
 
 		if (pthread_create(&thread, NULL, short_lived, NULL) != 0)
 			abort();
 		started++;
 		pthread_join(thread, NULL);
-	}
+	} while (!over);
 	return unused;
 }
 
