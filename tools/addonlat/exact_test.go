@@ -217,12 +217,13 @@ func TestBlockedLoopDelaysDelivery(t *testing.T) {
 		checkTotals(t, r, tallies)
 		for _, source := range nodetest.Addons {
 			k := kind(t, r, keys[source]["sleep"])
-			if got := between(&k.Delivery, blocked/4, time.Hour); got != 3 { // a busy machine starts a job late
-				t.Errorf("%s: long deliveries = %d, want 3", k.Key, got)
+			long := func(h *quantize.Histogram) uint64 { return between(h, blocked/4, time.Hour) }
+			// A busy machine may start a job late, so that it waits for most of the time.
+			if got, late := long(&k.Delivery), long(&k.Wait)+long(&k.Run); got == 0 || got+late < 3 {
+				t.Errorf("%s: long deliveries = %d, late jobs = %d, want some deliveries, 3 in all", k.Key, got, late)
 			}
-			if k.Total.Min < uint64(blocked)*99/100 || k.Delivery.Sum < k.Run.Sum+k.Wait.Sum {
-				t.Errorf("%s: totals of %d ns or more, %d of %d in delivery, want %v or more, most in delivery",
-					k.Key, k.Total.Min, k.Delivery.Sum, k.Total.Sum, blocked)
+			if k.Total.Min < uint64(blocked)*99/100 {
+				t.Errorf("%s: totals of %d ns or more, want %v or more", k.Key, k.Total.Min, blocked)
 			}
 		}
 	})
