@@ -65,8 +65,8 @@ func jsstack() *command {
 	return &command{
 		name: "jsstack", usage: "[-av] [-n LINES] [-f NAME] [-t TID | -A]",
 		short: "print a thread's stack: JavaScript and native frames",
-		long: `The line of a JavaScript frame is the executing one. A pipeline continues with the
-functions.`,
+		long: `The line of a JavaScript frame is the executing one. A pipeline continues with
+the functions.`,
 		example: "  jsstack -v\n  jsstack -f handle | jssource\n  jsstack -A",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.StackOptions
