@@ -21,7 +21,7 @@ const (
 	settle      = time.Second            // for threads that did not stop in time to be detached; they run
 	look        = time.Millisecond       // how often to check whether a thread that another tracer of this process has is free
 	maxPasses   = 1 << 6                 // over a process's threads; each stops all that the previous one found running
-	maxRefusals = 3                      // to be traced, for no known reason
+	maxRefusals = 20                     // in a row to be traced, for no known reason
 	maxThreads  = 1 << 16                // of a process; the kernel's usual limit for the whole machine is below
 )
 
@@ -198,9 +198,12 @@ func (t *tracee) attachInTurn(tid int, deadline time.Time) error {
 	refusals := 0
 	for {
 		err := t.attach(tid)
-		if errors.Is(err, process.ErrPermission) {
+		switch {
+		case errors.Is(err, process.ErrPermission):
 			refusals++ // perhaps because of a tracer that was gone by the time of the check
-		} else if !errors.Is(err, errOurs) {
+		case errors.Is(err, errOurs):
+			refusals = 0
+		default:
 			return err
 		}
 		if refusals == maxRefusals || time.Now().After(deadline) {
