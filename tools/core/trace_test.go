@@ -407,7 +407,7 @@ func TestStopsWaitForTheirTurn(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			for range 20 {
-				tracee, err := stopThreads(p.pid(), stopLimit)
+				tracee, err := stopThreads(p.pid(), patience) // the others may hold it many times in between
 				if err != nil {
 					t.Error(err)
 					return
