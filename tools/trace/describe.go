@@ -18,7 +18,6 @@ import (
 	"ustack/symbolize/reader"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
-	"ustack/symbolize/v8/release"
 )
 
 // A binary is one mapped ELF file. It stays open as long as the Table: its names
@@ -27,10 +26,9 @@ type binary struct {
 	path    string
 	file    io.ReaderAt
 	elf     *elfsym.File
-	vtables []elfsym.Symbol              // by address, once one was needed
-	v8      *v8.Binary                   // nil where it holds no V8 whose layout is known
-	assumed *release.UnknownVersionError // not nil: v8 has the newest known layout, to be verified
-	err     error                        // why elf or v8 is nil, if worth reporting
+	vtables []elfsym.Symbol // by address, once one was needed
+	v8      *v8.Binary      // nil where it holds no V8 whose layout is known
+	err     error           // why elf or v8 is nil, if worth reporting
 
 	table []unwind.Row // its unwind tables, until the kernel has them
 	rows  rowRange     // in the kernel
@@ -182,7 +180,7 @@ func (b *binary) read() (err error) {
 	if b.elf, err = elfsym.Open(b.file); err != nil {
 		return fmt.Errorf("read symbols of %s: %w", b.path, err)
 	}
-	b.v8, b.assumed, err = inspect(b.elf)
+	b.v8, err = v8.Inspect(b.elf)
 	if err != nil && !errors.Is(err, v8.ErrNotV8) {
 		return fmt.Errorf("%s: %w", b.path, err)
 	}
@@ -229,9 +227,7 @@ func (t *Table) describe(p *target) error {
 		}
 	}
 	if p.binary != nil {
-		if p.err = t.verify(p); p.err == nil {
-			p.err = describeV8(&d, p)
-		}
+		p.err = describeV8(&d, p)
 	}
 	ranges := p.ranges(all)
 	if len(ranges) > len(d.Ranges) {

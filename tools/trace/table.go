@@ -88,7 +88,6 @@ type target struct {
 	exe        string    // the program's path, as the process sees it
 	code       []mapping // executable, by address
 	binary     *binary   // the one that holds V8; nil if none does
-	verified   bool      // its V8 is laid out as was assumed
 	err        error     // why its JavaScript has no names although binary is not nil
 	natives    map[place]symbolize.Frame
 	perf       perfNames
