@@ -87,6 +87,22 @@ static __always_inline void turn(u64 ids, u64 since)
 	}
 }
 
+/* The loop of a main thread whose polls were not seen runs since now, unless the program is starting.
+ * User space records a start, then deletes the loop: whatever this program has read before that, one
+ * of the two deletes the loop.
+ */
+static __always_inline void begin_loop(u64 ids, u64 now)
+{
+	struct loop fresh = { .since = now };
+	u32 tgid = ids >> 32;
+
+	if (bpf_map_lookup_elem(&starting, &tgid) || !bpf_map_lookup_elem(&processes, &tgid))
+		return;
+	bpf_map_update_elem(&loops, &ids, &fresh, BPF_ANY);
+	if (bpf_map_lookup_elem(&starting, &tgid))
+		bpf_map_delete_elem(&loops, &ids);
+}
+
 /* Acts if the thread's event loop has stalled. Every main thread is assumed to run one. */
 static __always_inline void check_stall(void *ctx, u64 ids)
 {
@@ -97,8 +113,8 @@ static __always_inline void check_stall(void *ctx, u64 ids)
 	struct hit *hit;
 
 	if (!loop) {
-		if (tgid == (u32)ids && !bpf_map_lookup_elem(&starting, &tgid))
-			turn(ids, now);
+		if (tgid == (u32)ids)
+			begin_loop(ids, now);
 		return;
 	}
 	if (!loop->since || loop->noticed || now < loop->since + stall)
