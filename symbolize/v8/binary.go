@@ -26,6 +26,7 @@ type Binary struct {
 	NodeVersion string // as "v22.23.3"; empty if V8 has another embedder
 	Layout      Layout
 	FrameTypes  map[uint8]string // labels of typed frames: "entry", "construct", "builtin exit" …
+	WasmState   uint64           // address in the file of the pointer to the state of WebAssembly; 0: not found
 
 	// Missing lists the symbols that the file lacks, and what each absence rules
 	// out.
@@ -38,7 +39,6 @@ type Binary struct {
 	offset               func(address uint64) (offset uint64, ok bool) // in the file
 	isolate              slot
 	dispatch             dispatch
-	wasmState            uint64 // address of the pointer to the state of WebAssembly; 0: not found
 }
 
 // Symbols of V8 and of Node.js.
@@ -85,7 +85,7 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	b.findBuiltins(f)
 	b.isolate = findIsolate(f)
 	b.findHeap(f)
-	b.wasmState = findWasm(f)
+	b.WasmState = findWasm(f)
 	return b, nil
 }
 

@@ -20,10 +20,12 @@ const (
 	callsC        = "Builtins_CEntry_Return1_" // stores fp to c_entry_fp_
 	tableAddress  = "_ZN2v88internal17ExternalReference25js_dispatch_table_addressE"
 	napiVersion   = "napi_get_node_version"
-	rootBias      = 0x80    // the root register, r13, less the Isolate
-	maxFunction   = 1 << 10 // bytes of a function that are decoded: the longest has 824
-	maxIsolate    = 1 << 20 // size of an Isolate, about 64 KiB
-	maxVersionLen = 3 * 4   // node's version: three u32
+	wasmState     = "_ZN2v88internal4wasm12_GLOBAL__N_117global_wasm_stateE"
+	codeManager   = "_ZN2v88internal4wasm18GetWasmCodeManagerEv" // returns global_wasm_state
+	rootBias      = 0x80                                         // the root register, r13, less the Isolate
+	maxFunction   = 1 << 10                                      // bytes of a function that are decoded: the longest has 824
+	maxIsolate    = 1 << 20                                      // size of an Isolate, about 64 KiB
+	maxVersionLen = 3 * 4                                        // node's version: three u32
 )
 
 // instructions yields the instructions at the start of the function s, with the
@@ -214,26 +216,18 @@ func (b *Binary) DispatchBase(mem Memory, bias uint64) (uint64, error) {
 	if b.dispatch.group == 0 {
 		return 0, nil
 	}
-	group, err := readWord(mem, b.dispatch.group+bias)
+	group, err := ReadWord(mem, b.dispatch.group+bias)
 	if err != nil {
 		return 0, fmt.Errorf("read the isolate group: %w", err)
 	}
 	if group == 0 { // V8 has not started yet
 		return 0, nil
 	}
-	base, err := readWord(mem, group+uint64(b.dispatch.offset))
+	base, err := ReadWord(mem, group+uint64(b.dispatch.offset))
 	if err != nil {
 		return 0, fmt.Errorf("read the dispatch table's address: %w", err)
 	}
 	return base, nil
-}
-
-func readWord(mem Memory, addr uint64) (uint64, error) {
-	var b [8]byte
-	if _, err := mem.ReadAt(b[:], addr); err != nil {
-		return 0, err
-	}
-	return binary.LittleEndian.Uint64(b[:]), nil
 }
 
 // nodeVersion returns the version that the file reports to native add-ons: the
@@ -263,4 +257,27 @@ func nodeVersion(f *elfsym.File) string {
 	}
 	u := binary.LittleEndian.Uint32
 	return fmt.Sprintf("v%d.%d.%d", u(b[:]), u(b[4:]), u(b[8:]))
+}
+
+// findWasm returns the address of the pointer to V8's global WebAssembly state:
+// the variable itself, or what the exported accessor loads; 0 if the file has
+// neither.
+func findWasm(f *elfsym.File) uint64 {
+	if s, ok := f.Symbol(wasmState); ok {
+		return s.Address
+	}
+	s, ok := f.Symbol(codeManager)
+	if !ok {
+		return 0
+	}
+	for inst, next := range instructions(f, s) {
+		m, ok := inst.Args[1].(x86asm.Mem)
+		if inst.Op == x86asm.MOV && inst.Args[0] == x86asm.RAX && ok && m.Base == x86asm.RIP {
+			return next + uint64(m.Disp)
+		}
+		if inst.Op == x86asm.RET {
+			break
+		}
+	}
+	return 0
 }

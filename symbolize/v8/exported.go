@@ -182,11 +182,11 @@ func (b *Binary) CheckBuiltins(mem Memory, bias uint64) error {
 	if !b.guessed || b.words.code == 0 || b.words.size == 0 {
 		return nil
 	}
-	start, err := readWord(mem, b.words.code+bias)
+	start, err := ReadWord(mem, b.words.code+bias)
 	if err != nil {
 		return fmt.Errorf("read where V8's builtins are: %w", err)
 	}
-	size, err := readWord(mem, b.words.size+bias)
+	size, err := ReadWord(mem, b.words.size+bias)
 	if err != nil {
 		return fmt.Errorf("read the size of V8's builtins: %w", err)
 	}

@@ -33,7 +33,7 @@ type object struct {
 
 func (o object) tagged() uint64 { return o.address | heapTag }
 
-func (h heap) word(addr uint64) (uint64, error) { return readWord(h.mem, addr) }
+func (h heap) word(addr uint64) (uint64, error) { return ReadWord(h.mem, addr) }
 
 func (h heap) uint32(addr uint64) (uint32, error) {
 	var b [4]byte

@@ -227,7 +227,7 @@ func TestCodeIsFoundFromTheFunction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.Layout.DispatchTable != 0 {
-			if base, err = readWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable)); err != nil {
+			if base, err = ReadWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -239,7 +239,7 @@ func TestCodeIsFoundFromTheFunction(t *testing.T) {
 			}
 			code, err := h.field(fn, b.Layout.FunctionCode)
 			if b.Layout.DispatchHandle != 0 {
-				code, err = readWord(p.mem, base+uint64(uint32(code)>>8)*16+8)
+				code, err = ReadWord(p.mem, base+uint64(uint32(code)>>8)*16+8)
 				code = code>>16 | heapTag
 			}
 			if err != nil {
@@ -282,7 +282,7 @@ func TestStrippedProcessTellsTheSame(t *testing.T) {
 			if whole.dispatch.group == 0 {
 				return
 			}
-			table, err := readWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable))
+			table, err := ReadWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable))
 			if want, _ := whole.DispatchBase(p.mem, 0); err != nil || table != want {
 				t.Errorf("dispatch table = %#x, %v, want %#x", table, err, want)
 			}

@@ -34,15 +34,15 @@ const (
 func (t TLS) Isolate(mem Memory, threadPointer uint64) (uint64, error) {
 	block := threadPointer
 	if t.Module != 0 {
-		vector, err := readWord(mem, threadPointer+vectorAt)
+		vector, err := ReadWord(mem, threadPointer+vectorAt)
 		if err != nil {
 			return 0, err
 		}
-		if block, err = readWord(mem, vector+t.Module*vectorSize); err != nil {
+		if block, err = ReadWord(mem, vector+t.Module*vectorSize); err != nil {
 			return 0, err
 		}
 	}
-	return readWord(mem, block+uint64(t.Offset))
+	return ReadWord(mem, block+uint64(t.Offset))
 }
 
 // A slot is what a file says about where threads keep their current isolate.
@@ -132,17 +132,17 @@ func (b *Binary) TLSIsolate(mem Memory, bias uint64) (TLS, error) {
 	case s.key != 0:
 		return keyed(mem, s.key+bias)
 	case s.got != 0:
-		offset, err := readWord(mem, s.got+bias)
+		offset, err := ReadWord(mem, s.got+bias)
 		if err != nil {
 			return TLS{}, fmt.Errorf("read the isolate's place among thread-local variables: %w", err)
 		}
 		return TLS{Offset: int64(offset)}, nil
 	case s.index != 0:
-		module, err := readWord(mem, s.index+bias)
+		module, err := ReadWord(mem, s.index+bias)
 		if err != nil {
 			return TLS{}, fmt.Errorf("read the isolate's place among thread-local variables: %w", err)
 		}
-		offset, err := readWord(mem, s.index+8+bias)
+		offset, err := ReadWord(mem, s.index+8+bias)
 		if err != nil || module == 0 || module > maxModules {
 			return TLS{}, err
 		}

@@ -18,6 +18,7 @@ import (
 	"ustack/symbolize/reader"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/wasm"
 )
 
 // A binary is one mapped ELF file. It stays open as long as the Table: its names
@@ -274,7 +275,7 @@ func describeV8(d *bpf.TraceProcess, p *target) error {
 	d.TlsIsolate, d.TlsModule, d.DispatchBase = tls.Offset, tls.Module, base
 	d.Layout = layout(&b.Layout)
 	if p.wasm == nil {
-		p.wasm = b.Wasm(p.process, p.bias())
+		p.wasm = wasm.NewReader(p.process, b, p.bias())
 	}
 	d.HasV8 = 1
 	return nil

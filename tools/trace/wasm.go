@@ -8,7 +8,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/symbolize"
-	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/wasm"
 )
 
 // kindNamed is a kind of frame word that the kernel does not send: the frame was
@@ -97,7 +97,7 @@ func (g *target) placeURLs() {
 	g.urls = slices.DeleteFunc(g.urls, func(u wasmURL) bool {
 		code, _, err := g.wasm.Lookup(u.pc)
 		if err != nil {
-			return errors.Is(err, v8.ErrNoWasm)
+			return errors.Is(err, wasm.ErrNoCode)
 		}
 		if m := g.module(code.Module); m.url == "" {
 			m.url = u.url
@@ -176,7 +176,7 @@ func (t *Table) wasmFrame(g *target, pc uint64) namedFrame {
 	}
 	code, name, err := g.wasm.Lookup(pc)
 	if err != nil {
-		if !errors.Is(err, v8.ErrNoWasm) && g.alive() {
+		if !errors.Is(err, wasm.ErrNoCode) && g.alive() {
 			t.trouble(ofProcess(g.process.PID(), fmt.Errorf("name WebAssembly functions: %w", err)))
 		}
 		return unknown

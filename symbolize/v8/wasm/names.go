@@ -1,4 +1,4 @@
-package v8
+package wasm
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"unicode/utf8"
+
+	"ustack/symbolize/v8"
 )
 
 // Bounds on a module's bytes. V8 allows 1 GiB of them.
@@ -13,11 +15,11 @@ const (
 	maxWireBytes   = 4 << 30
 	maxNameSection = 64 << 20 // 1,000,000 functions with names of 60 bytes
 	maxSections    = 1 << 12  // V8 knows some 20; the rest are custom sections
-	maxWasmName    = 512      // bytes of a function's name, as for JavaScript
+	maxName        = 512      // bytes of a function's name, as for JavaScript
 	maxParses      = 16       // of modules at one address: a target must not keep us busy
 	maxNames       = 4 << 20  // of all modules together: 64 MiB
 	maxNativeWords = 0x200 / wordSize
-	wasmHeader     = 8 // magic number and version
+	headerBytes    = 8 // magic number and version
 	customSection  = 0
 	functionNames  = 1  // subsection of the section "name"
 	maxLEB         = 5  // bytes of a u32
@@ -25,28 +27,28 @@ const (
 )
 
 var (
-	wasmMagic  = []byte("\x00asm\x01\x00\x00\x00")
-	errNoNames = errors.New("no names in this WebAssembly module")
-	errWasmEnd = errors.New("a WebAssembly module ends too early")
+	magic       = []byte("\x00asm\x01\x00\x00\x00")
+	errNoNames  = errors.New("no names in this WebAssembly module")
+	errTooShort = errors.New("a WebAssembly module ends too early")
 )
 
-// wasmNames says where in a module's bytes the names of its functions are. The
+// moduleNames says where in a module's bytes the names of its functions are. The
 // names themselves are read on demand: another module may have replaced this one.
-type wasmNames struct {
-	data, size uint64     // the bytes
-	entries    []wasmName // by index
-	parses     int        // how often entries were parsed
+type moduleNames struct {
+	data, size uint64      // the bytes
+	entries    []nameEntry // by index
+	parses     int         // how often entries were parsed
 }
 
-// A wasmName is an entry of a name section: index, length and name.
-type wasmName struct {
+// A nameEntry is an entry of a name section: index, length and name.
+type nameEntry struct {
 	index uint32
 	bytes uint32 // of the whole entry
 	at    uint64 // from the start of the module's bytes
 }
 
 // lookup returns the name of a function; ok is false if it has no valid name.
-func (n *wasmNames) lookup(mem Memory, module uint64, index int) (name string, ok bool) {
+func (n *moduleNames) lookup(mem v8.Memory, module uint64, index int) (name string, ok bool) {
 	for range 2 { // again if the module was replaced
 		data, size, err := wireBytes(mem, module)
 		if err != nil {
@@ -58,7 +60,7 @@ func (n *wasmNames) lookup(mem Memory, module uint64, index int) (name string, o
 			}
 			n.data, n.size, n.entries = data, size, readNames(mem, data, size)
 		}
-		i, found := slices.BinarySearchFunc(n.entries, uint32(index), func(e wasmName, i uint32) int { return cmp.Compare(e.index, i) })
+		i, found := slices.BinarySearchFunc(n.entries, uint32(index), func(e nameEntry, i uint32) int { return cmp.Compare(e.index, i) })
 		if !found {
 			return "", false
 		}
@@ -71,8 +73,8 @@ func (n *wasmNames) lookup(mem Memory, module uint64, index int) (name string, o
 }
 
 // read reads the entry's name from memory; ok is false if the entry has changed.
-func (e wasmName) read(mem Memory, data uint64) (name string, ok bool) {
-	b := make([]byte, min(e.bytes, maxWasmName+2*maxLEB))
+func (e nameEntry) read(mem v8.Memory, data uint64) (name string, ok bool) {
+	b := make([]byte, min(e.bytes, maxName+2*maxLEB))
 	if _, err := mem.ReadAt(b, data+e.at); err != nil {
 		return "", false
 	}
@@ -82,11 +84,11 @@ func (e wasmName) read(mem Memory, data uint64) (name string, ok bool) {
 	if r.rest == nil || index != e.index || uint64(head)+uint64(length) != uint64(e.bytes) {
 		return "", false
 	}
-	if int(length) <= min(len(r.rest), maxWasmName) {
+	if int(length) <= min(len(r.rest), maxName) {
 		return string(r.rest[:length]), true
 	}
-	cut := r.rest[:min(len(r.rest), maxWasmName)]
-	for len(cut) > 0 && !utf8.Valid(cut) && len(cut) > maxWasmName-utf8.UTFMax {
+	cut := r.rest[:min(len(r.rest), maxName)]
+	for len(cut) > 0 && !utf8.Valid(cut) && len(cut) > maxName-utf8.UTFMax {
 		cut = cut[:len(cut)-1]
 	}
 	return string(cut) + "…", true
@@ -94,9 +96,9 @@ func (e wasmName) read(mem Memory, data uint64) (name string, ok bool) {
 
 // wireBytes finds the bytes that a module was compiled from: NativeModule has a
 // shared_ptr to a vector of them, recognized by the header of a module.
-func wireBytes(mem Memory, module uint64) (data, size uint64, err error) {
+func wireBytes(mem v8.Memory, module uint64) (data, size uint64, err error) {
 	var words [maxNativeWords]uint64
-	if err := readWords(mem, module, words[:]); err != nil {
+	if err := v8.ReadWords(mem, module, words[:]); err != nil {
 		return 0, 0, err
 	}
 	for _, p := range words {
@@ -104,11 +106,11 @@ func wireBytes(mem Memory, module uint64) (data, size uint64, err error) {
 			continue
 		}
 		var vector [2]uint64
-		var head [wasmHeader]byte
-		if readWords(mem, p, vector[:]) != nil || vector[1] < wasmHeader || vector[1] > maxWireBytes {
+		var head [headerBytes]byte
+		if v8.ReadWords(mem, p, vector[:]) != nil || vector[1] < headerBytes || vector[1] > maxWireBytes {
 			continue
 		}
-		if _, err := mem.ReadAt(head[:], vector[0]); err == nil && bytes.Equal(head[:], wasmMagic) {
+		if _, err := mem.ReadAt(head[:], vector[0]); err == nil && bytes.Equal(head[:], magic) {
 			return vector[0], vector[1], nil
 		}
 	}
@@ -117,7 +119,7 @@ func wireBytes(mem Memory, module uint64) (data, size uint64, err error) {
 
 // readNames finds the names of functions in a module's bytes. It returns none if
 // the names are absent or damaged.
-func readNames(mem Memory, data, size uint64) []wasmName {
+func readNames(mem v8.Memory, data, size uint64) []nameEntry {
 	at, end, err := nameSection(mem, data, size)
 	if err != nil {
 		return nil
@@ -143,8 +145,8 @@ func readNames(mem Memory, data, size uint64) []wasmName {
 }
 
 // nameSection returns where the content of the custom section "name" is.
-func nameSection(mem Memory, data, size uint64) (start, end uint64, err error) {
-	at := uint64(wasmHeader)
+func nameSection(mem v8.Memory, data, size uint64) (start, end uint64, err error) {
+	at := uint64(headerBytes)
 	for range maxSections {
 		if at >= size {
 			return 0, 0, errNoNames
@@ -159,7 +161,7 @@ func nameSection(mem Memory, data, size uint64) (start, end uint64, err error) {
 		begin := at + uint64(len(head)-len(r.rest))
 		end := begin + length
 		if r.rest == nil || end > size {
-			return 0, 0, errWasmEnd
+			return 0, 0, errTooShort
 		}
 		if id == customSection && r.u32() == 4 && bytes.HasPrefix(r.rest, []byte("name")) {
 			start := at + uint64(len(head)-len(r.rest)) + 4
@@ -201,8 +203,8 @@ func (r *lebReader) u32() uint32 {
 
 // nameMap reads the names of functions, which end at end in the module's bytes.
 // If a function has two names the first wins, as in V8.
-func (r *lebReader) nameMap(end uint64) []wasmName {
-	var names []wasmName
+func (r *lebReader) nameMap(end uint64) []nameEntry {
+	var names []nameEntry
 	count := r.u32()
 	for range min(count, maxFunctions) {
 		before := len(r.rest)
@@ -212,8 +214,8 @@ func (r *lebReader) nameMap(end uint64) []wasmName {
 			break
 		}
 		r.rest = r.rest[length:]
-		names = append(names, wasmName{index, uint32(before - len(r.rest)), end - uint64(before)})
+		names = append(names, nameEntry{index, uint32(before - len(r.rest)), end - uint64(before)})
 	}
-	slices.SortStableFunc(names, func(a, b wasmName) int { return cmp.Compare(a.index, b.index) })
-	return slices.CompactFunc(names, func(a, b wasmName) bool { return a.index == b.index })
+	slices.SortStableFunc(names, func(a, b nameEntry) int { return cmp.Compare(a.index, b.index) })
+	return slices.CompactFunc(names, func(a, b nameEntry) bool { return a.index == b.index })
 }

@@ -1,4 +1,4 @@
-package v8
+package wasm
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ustack/symbolize"
+	"ustack/symbolize/v8"
 )
 
 // A std::map of libstdc++ (bits/stl_tree.h) has a header of 40 bytes: colour,
@@ -24,23 +25,23 @@ type treeNode struct {
 	values              [2]uint64
 }
 
-func readNode(mem Memory, at uint64) (treeNode, error) {
+func readNode(mem v8.Memory, at uint64) (treeNode, error) {
 	var v [nodeWords]uint64
-	err := readWords(mem, at, v[:])
+	err := v8.ReadWords(mem, at, v[:])
 	return treeNode{v[1], v[2], v[3], v[4], [2]uint64{v[5], v[6]}}, err
 }
 
 // floor returns the node with the greatest key at or below key, in the map whose
 // header is at an address; the zero node if none exists.
-func floor(mem Memory, header, key uint64) (treeNode, error) {
-	at, err := readWord(mem, header+wordSize)
+func floor(mem v8.Memory, header, key uint64) (treeNode, error) {
+	at, err := v8.ReadWord(mem, header+wordSize)
 	if err != nil {
 		return treeNode{}, err
 	}
 	var best treeNode
 	for depth := 0; at != 0; depth++ {
 		if depth > maxTreeDepth {
-			return treeNode{}, errWasmShape
+			return treeNode{}, errShape
 		}
 		n, err := readNode(mem, at)
 		if err != nil {
@@ -57,12 +58,12 @@ func floor(mem Memory, header, key uint64) (treeNode, error) {
 
 // isTree reports whether words are the header, at an address, of a map, and
 // returns the map's leftmost node.
-func isTree(mem Memory, words []uint64, at uint64) (leftmost uint64, ok bool) {
+func isTree(mem v8.Memory, words []uint64, at uint64) (leftmost uint64, ok bool) {
 	root, first, last, count := words[1], words[2], words[3], words[4]
 	if root == 0 || first == 0 || last == 0 || count == 0 || (root|first|last)%wordSize != 0 {
 		return 0, false
 	}
-	parent, err := readWord(mem, root+wordSize)
+	parent, err := v8.ReadWord(mem, root+wordSize)
 	return first, err == nil && parent == at
 }
 
@@ -76,9 +77,9 @@ const pageMask = 1<<12 - 1
 // findRegions returns the address of the map of code spaces in V8's global state:
 // the map from a page address to another page address and to a module. It returns
 // 0 if it finds none, as when no module is loaded.
-func findRegions(mem Memory, state uint64) (uint64, error) {
+func findRegions(mem v8.Memory, state uint64) (uint64, error) {
 	var words [maxState / wordSize]uint64
-	if err := readWords(mem, state, words[:]); err != nil {
+	if err := v8.ReadWords(mem, state, words[:]); err != nil {
 		return 0, err
 	}
 	for i := 0; i+treeBytes/wordSize <= len(words); i++ {
@@ -89,7 +90,7 @@ func findRegions(mem Memory, state uint64) (uint64, error) {
 		}
 		n, err := readNode(mem, first)
 		end := n.values[0]
-		if err == nil && n.key&pageMask == 0 && end&pageMask == 0 && n.key < end && end-n.key <= maxWasmRegion && n.values[1]%wordSize == 0 {
+		if err == nil && n.key&pageMask == 0 && end&pageMask == 0 && n.key < end && end-n.key <= maxRegion && n.values[1]%wordSize == 0 {
 			return offset, nil
 		}
 	}
@@ -107,7 +108,7 @@ const (
 // in a WasmCode.
 const (
 	maxOwned      = 0x400
-	wasmCodeBytes = 0x80
+	codeBytes     = 0x80
 	maxSampled    = 64        // pieces of code from which the shape is derived
 	maxFunctions  = 1_000_000 // of a module
 	firstField    = 0x10
@@ -115,8 +116,8 @@ const (
 	kindJumpTable = 3  // lowest kind of code of a jump table: 3 up to V8 13.6, then 4
 )
 
-// A wasmShape has the offsets, in bytes, of V8's data about WebAssembly code.
-type wasmShape struct {
+// A shape has the offsets, in bytes, of V8's data about WebAssembly code.
+type shape struct {
 	lookup uint64 // global state: header of the map of code spaces; 0: not known yet
 	known  bool   // the rest
 	owned  uint64 // NativeModule: header of the map of its code
@@ -127,13 +128,13 @@ type wasmShape struct {
 }
 
 // code reads the WasmCode at an address.
-func (s *wasmShape) code(mem Memory, at uint64) (WasmCode, error) {
-	b := make([]byte, wasmCodeBytes)
+func (s *shape) code(mem v8.Memory, at uint64) (Code, error) {
+	b := make([]byte, codeBytes)
 	if _, err := mem.ReadAt(b, at); err != nil {
-		return WasmCode{}, err
+		return Code{}, err
 	}
 	e := codeEntry{b}
-	c := WasmCode{Module: e.word(codeModule), Start: e.word(codeInstructions), Index: e.i32(s.index)}
+	c := Code{Module: e.word(codeModule), Start: e.word(codeInstructions), Index: e.i32(s.index)}
 	c.End = c.Start + uint64(max(e.i32(s.size), 0))
 	if kind, tier := s.split(b[s.flags]); kind == 0 && c.Index >= 0 {
 		c.Tier = tier
@@ -144,7 +145,7 @@ func (s *wasmShape) code(mem Memory, at uint64) (WasmCode, error) {
 }
 
 // split returns the kind of code, 0 for a function's, and its tier.
-func (s *wasmShape) split(flags byte) (kind int, tier symbolize.Tier) {
+func (s *shape) split(flags byte) (kind int, tier symbolize.Tier) {
 	switch flags >> s.kind & 3 {
 	case 1:
 		tier = symbolize.Liftoff
@@ -163,10 +164,10 @@ func (e codeEntry) word(at int) uint64 { return binary.LittleEndian.Uint64(e.byt
 // findShape derives the shape from the code of a module. The first two pieces in
 // a code space are jump tables: they are adjacent, do not belong to a function
 // and have a kind of their own, which distinguishes the fields.
-func findShape(mem Memory, module uint64, kindBits int) (wasmShape, error) {
+func findShape(mem v8.Memory, module uint64, kindBits int) (shape, error) {
 	var words [maxOwned / wordSize]uint64
-	if err := readWords(mem, module, words[:]); err != nil {
-		return wasmShape{}, err
+	if err := v8.ReadWords(mem, module, words[:]); err != nil {
+		return shape{}, err
 	}
 	for i := 0; i+(treeBytes+vectorBytes)/wordSize <= len(words); i++ {
 		offset := uint64(i * wordSize)
@@ -183,17 +184,17 @@ func findShape(mem Memory, module uint64, kindBits int) (wasmShape, error) {
 		slices.SortFunc(entries, func(a, b codeEntry) int {
 			return cmp.Compare(a.word(codeInstructions), b.word(codeInstructions))
 		})
-		s := wasmShape{owned: offset, kind: kindBits}
+		s := shape{owned: offset, kind: kindBits}
 		if s.fields(entries) {
 			return s, nil
 		}
 	}
-	return wasmShape{}, errWasmShape
+	return shape{}, errShape
 }
 
 // sampleTree reads the first pieces of code in a map of them, starting at its
 // leftmost node; ok is false if it is another kind of map.
-func sampleTree(mem Memory, node, module uint64) (entries []codeEntry, ok bool) {
+func sampleTree(mem v8.Memory, node, module uint64) (entries []codeEntry, ok bool) {
 	for len(entries) < maxSampled && node != 0 {
 		n, err := readNode(mem, node)
 		if err != nil {
@@ -216,12 +217,12 @@ const vectorBytes = 24
 
 // sampleVector reads the first pieces of code in a vector of pointers to them; ok
 // is false if it is something else.
-func sampleVector(mem Memory, v []uint64, module uint64) (entries []codeEntry, ok bool) {
+func sampleVector(mem v8.Memory, v []uint64, module uint64) (entries []codeEntry, ok bool) {
 	if v[1] < v[0] || v[2] < v[1] || (v[0]|v[1])%wordSize != 0 {
 		return nil, false
 	}
 	pointers := make([]uint64, min((v[1]-v[0])/wordSize, maxSampled))
-	if readWords(mem, v[0], pointers) != nil {
+	if v8.ReadWords(mem, v[0], pointers) != nil {
 		return nil, false
 	}
 	for _, p := range pointers {
@@ -235,14 +236,14 @@ func sampleVector(mem Memory, v []uint64, module uint64) (entries []codeEntry, o
 }
 
 // readEntry reads a WasmCode of the module; ok is false if it is not one.
-func readEntry(mem Memory, at, module uint64) (e codeEntry, ok bool) {
-	e = codeEntry{make([]byte, wasmCodeBytes)}
+func readEntry(mem v8.Memory, at, module uint64) (e codeEntry, ok bool) {
+	e = codeEntry{make([]byte, codeBytes)}
 	_, err := mem.ReadAt(e.bytes, at)
 	return e, err == nil && e.word(codeModule) == module
 }
 
 // successor returns the next node in order, 0 after the last.
-func successor(mem Memory, at uint64, n treeNode) (uint64, error) {
+func successor(mem v8.Memory, at uint64, n treeNode) (uint64, error) {
 	if n.right != 0 {
 		next := n.right
 		for range maxTreeDepth {
@@ -252,7 +253,7 @@ func successor(mem Memory, at uint64, n treeNode) (uint64, error) {
 			}
 			next = child.left
 		}
-		return 0, errWasmShape
+		return 0, errShape
 	}
 	for range maxTreeDepth {
 		parent, err := readNode(mem, n.parent)
@@ -264,11 +265,11 @@ func successor(mem Memory, at uint64, n treeNode) (uint64, error) {
 		}
 		at, n = n.parent, parent
 	}
-	return 0, errWasmShape
+	return 0, errShape
 }
 
 // fields finds the fields of entries, which are sorted by address.
-func (s *wasmShape) fields(entries []codeEntry) bool {
+func (s *shape) fields(entries []codeEntry) bool {
 	s.size = firstOffset(4, func(at int) bool { return isSize(entries, at) })
 	s.index = firstOffset(4, func(at int) bool { return isIndex(entries, at) })
 	if s.size == 0 || s.index == 0 {
@@ -282,7 +283,7 @@ func (s *wasmShape) fields(entries []codeEntry) bool {
 // firstOffset returns the first offset in a WasmCode for which right is true; 0
 // if none.
 func firstOffset(step int, right func(at int) bool) int {
-	for at := firstField; at+4 <= wasmCodeBytes; at += step {
+	for at := firstField; at+4 <= codeBytes; at += step {
 		if right(at) {
 			return at
 		}
@@ -330,7 +331,7 @@ func isIndex(entries []codeEntry, at int) bool {
 // isFlags reports whether at is the offset of the flags: the jump tables have
 // their kind there, and functions theirs and a tier. Wrappers have function
 // numbers too.
-func (s *wasmShape) isFlags(entries []codeEntry, at int) bool {
+func (s *shape) isFlags(entries []codeEntry, at int) bool {
 	table, _ := s.split(entries[0].bytes[at])
 	second, _ := s.split(entries[1].bytes[at])
 	if table < kindJumpTable || table > kindJumpTable+1 || second != table {
