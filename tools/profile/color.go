@@ -11,7 +11,11 @@ import (
 // A hue is the range of a kind's colours: degrees on the colour circle, over
 // how many of them the kind's functions are spread, and their saturation from 0
 // to 1.
-type hue struct{ from, span, saturation float64 }
+type hue struct {
+	From       float64 `json:"from"`
+	Span       float64 `json:"span"`
+	Saturation float64 `json:"saturation"`
+}
 
 var kindHues = map[symbolize.Kind]hue{
 	symbolize.JS:      {26, 22, 0.86},
@@ -21,6 +25,28 @@ var kindHues = map[symbolize.Kind]hue{
 	symbolize.Typed:   {60, 10, 0.14},
 	symbolize.Wasm:    {318, 22, 0.52},
 	symbolize.RegExp:  {2, 12, 0.6},
+}
+
+// A legendEntry says what a colour means.
+type legendEntry struct {
+	Label string `json:"label"`
+	Color string `json:"color"` // "#rrggbb"
+}
+
+// legend returns the colours of the most common kinds.
+func legend() []legendEntry {
+	entry := func(kind symbolize.Kind, label string) legendEntry {
+		h := kindHues[kind]
+		return legendEntry{label, hsl(h.From+h.Span/2, h.Saturation, 0.72)}
+	}
+	return []legendEntry{
+		entry(symbolize.JS, "JavaScript"),
+		entry(symbolize.Wasm, "WebAssembly"),
+		entry(symbolize.RegExp, "RegExp"),
+		entry(symbolize.Builtin, "V8 builtin"),
+		entry(symbolize.Native, "native"),
+		entry(symbolize.Kernel, "kernel"),
+	}
 }
 
 // fill returns the colour of a function's box as "#rrggbb": the kind determines
@@ -34,7 +60,7 @@ func fill(n *node) string {
 	sum := h.Sum32()
 	shade, turn := float64(sum%251)/250, float64(sum/251%241)/240
 	k := kindHues[n.frame.Kind]
-	return hsl(k.from+turn*k.span, k.saturation, 0.66+shade*0.12)
+	return hsl(k.From+turn*k.Span, k.Saturation, 0.66+shade*0.12)
 }
 
 // hsl returns the colour of hue h in degrees, saturation s and lightness l as "#rrggbb".

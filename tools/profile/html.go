@@ -14,25 +14,24 @@ import (
 //go:embed html.tmpl
 var htmlPage string
 
-//go:embed html.css
-var htmlStyle string
-
-//go:embed html.js
-var htmlScript string
-
 // What html.js reads: the call tree of each thread, in numbers.
 type (
 	htmlData struct {
-		Kinds   []string     `json:"kinds"`
-		Tiers   []string     `json:"tiers"`
-		Files   []string     `json:"files"`
-		Modules []string     `json:"modules"`
-		Names   []string     `json:"names"`   // by function
-		Frames  []int        `json:"frames"`  // five per function: kind, file, line, column, module; file and module are numbered from 1, 0 for none
-		Threads []htmlThread `json:"threads"` // ordered by process and thread
-		Value   string       `json:"value"`   // the type of values, as "samples"
-		Unit    string       `json:"unit"`    // their unit
-		Min     float64      `json:"min"`     // percent of the total that a box needs in order to be drawn
+		Kinds   []htmlKind    `json:"kinds"`
+		Legend  []legendEntry `json:"legend"` // of kinds
+		Tiers   []string      `json:"tiers"`
+		Files   []string      `json:"files"`
+		Modules []string      `json:"modules"`
+		Names   []string      `json:"names"`   // by function
+		Frames  []int         `json:"frames"`  // five per function: kind, file, line, column, module; file and module are numbered from 1, 0 for none
+		Threads []htmlThread  `json:"threads"` // ordered by process and thread
+		Value   string        `json:"value"`   // the type of values, as "samples"
+		Unit    string        `json:"unit"`    // their unit
+		Min     float64       `json:"min"`     // percent of the total that a box needs in order to be drawn
+	}
+	htmlKind struct {
+		Name string `json:"name"`
+		Hue  hue    `json:"hue"`
 	}
 	htmlThread struct {
 		PID  int    `json:"pid"`
@@ -63,7 +62,7 @@ func writeHTML(w io.Writer, p *Profile, o Options) error {
 	b := bufio.NewWriter(w)
 	if err := page.Execute(b, map[string]any{
 		"Title": o.title(p), "Summary": p.summary(), "Losses": p.losses(),
-		"Style": template.CSS(htmlStyle), "Script": template.JS(htmlScript), "Data": template.JS(data),
+		"Style": template.CSS(htmlGraph.style), "Script": template.JS(htmlGraph.script), "Data": template.JS(data),
 	}); err != nil {
 		return err
 	}
@@ -76,9 +75,9 @@ func newHTMLData(p *Profile, o Options) htmlData {
 		frames:   map[symbolize.Frame]uint64{}, files: map[string]int{}, modules: map[string]int{},
 	}
 	values := p.ValueType.orSamples()
-	d.Value, d.Unit = p.ValueType.noun(), values.Unit
+	d.Legend, d.Value, d.Unit = legend(), p.ValueType.noun(), values.Unit
 	for k := symbolize.Native; k <= symbolize.RegExp; k++ {
-		d.Kinds = append(d.Kinds, k.String())
+		d.Kinds = append(d.Kinds, htmlKind{k.String(), kindHues[k]})
 	}
 	for t := symbolize.NoTier; t <= symbolize.Liftoff; t++ {
 		d.Tiers = append(d.Tiers, t.String())

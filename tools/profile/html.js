@@ -1,25 +1,24 @@
-
-"use strict";
+// A canvas as the surface of a flame graph, and the trees that are drawn on it.
 (function () {
-  const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const stage = byId("stage"), canvas = byId("canvas"), extent = byId("extent");
   const context = canvas.getContext("2d");
-  const rowHeight = 18, pad = 4, labelFont = '11px "DejaVu Sans Mono", ui-monospace, Menlo, Consolas, monospace';
+  const rowHeight = 18, pad = 4;
   const hints = "Click or Enter zooms, Esc goes back. Arrows move. / or Ctrl-F searches. i turns the graph over, r merges stacks from the leaf.";
 
   const functions = data.names.map((name, i) => {
     const [kind, file, line, column, module] = data.frames.slice(5 * i, 5 * i + 5);
     const f = {
-      name, kind: data.kinds[kind], module: module ? data.modules[module - 1] : "",
+      name, kind: data.kinds[kind].name, hue: data.kinds[kind].hue, module: module ? data.modules[module - 1] : "",
       file: file ? data.files[file - 1] : "", mark: kind === 0 && !module && name.startsWith("["),
     };
     f.place = f.file ? f.file + (line > 0 ? ":" + line + (column > 0 ? ":" + column : "") : "") : f.module;
+    f.texts = [name + " " + f.place, f.module];
     f.group = group(f);
     f.hash = hash(name);
     return f;
   });
-  const all = { name: "all", kind: "", module: "", file: "", place: "", group: "", mark: true, hash: 0 };
+  const all = { name: "all", kind: "", module: "", file: "", place: "", texts: [], group: "", mark: true, hash: 0 };
 
   // group names the module, or the package of JavaScript, that a function is of.
   function group(f) {
@@ -37,8 +36,6 @@
   }
   const shade = (h) => (h % 251) / 250;
   const turn = (h) => (Math.floor(h / 251) % 241) / 240;
-
-  let root, rows; // rows: each level's nodes from left to right
 
   function newNode(f, parent) {
     return { f, parent, self: 0, total: 0, tiers: null, kids: new Map(), x: 0, level: parent ? parent.level + 1 : 0, hit: false };
@@ -60,7 +57,7 @@
 
   // addThread counts a thread's nodes into the tree as they are: callers below
   // their callees.
-  function addThread(thread) {
+  function addThread(root, thread) {
     const path = [root], nodes = [];
     for (let i = 0; i < thread.nodes.length; i += 3) {
       const [id, level, self] = thread.nodes.slice(i, i + 3);
@@ -77,7 +74,7 @@
   }
 
   // addReversed counts a thread's stacks into the tree from their leaves.
-  function addReversed(thread) {
+  function addReversed(root, thread) {
     const path = [], tiers = new Map();
     for (let i = 0; i < thread.tiers.length; i += 3) {
       const known = tiers.get(thread.tiers[i]);
@@ -100,34 +97,30 @@
   }
 
   function build() {
-    root = newNode(all, null);
-    for (const thread of chosen()) (state.reversed ? addReversed : addThread)(thread);
-    rows = [];
+    const root = newNode(all, null);
+    for (const thread of chosen()) (state.reversed ? addReversed : addThread)(root, thread);
     place(root);
-    state.zoomed = state.selected = root;
-    state.hovered = null;
-    markHits();
+    graph.load(root);
   }
 
   const order = (a, b) => (a < b ? -1 : Number(a > b));
 
-  // place gives node and all its kids their places in rows.
+  // place gives all that start calls its place.
   function place(start) {
     const open = [start];
     while (open.length > 0) {
       const node = open.pop();
-      (rows[node.level] = rows[node.level] || []).push(node);
       node.kids = [...node.kids.values()].sort((a, b) => order(a.f.name, b.f.name) || order(a.f.place, b.f.place));
       let x = node.x;
       for (const kid of node.kids) {
         kid.x = x;
         x += kid.total;
+        open.push(kid);
       }
-      for (let i = node.kids.length - 1; i >= 0; i--) open.push(node.kids[i]);
     }
   }
 
-  const state = { icicle: false, reversed: false, color: "kind", zoomed: null, selected: null, hovered: null, pattern: null };
+  const state = { icicle: false, reversed: false, color: "kind" };
 
   function chosen() {
     const [what, number] = byId("thread").value.split(" ");
@@ -148,10 +141,8 @@
     select.hidden = data.threads.length < 2;
   }
 
-  const hues = { js: [26, 22, 86], builtin: [152, 22, 42], native: [204, 18, 58], kernel: [272, 24, 48], typed: [60, 10, 14], wasm: [318, 22, 52], regexp: [2, 12, 60] };
-  const kindLabels = { js: "JavaScript", wasm: "WebAssembly", regexp: "RegExp", builtin: "V8 builtin", native: "native", kernel: "kernel" };
   const tierColors = { interpreted: "#e8a0a0", baseline: "#f2c48d", maglev: "#ecdf8f", turbofan: "#9fd3a4", optimized: "#9cc7d8", liftoff: "#c3a6dd" };
-  const gray = "#d5d8dc", hit = "#e64bbf";
+  const gray = "#d5d8dc";
   const hsl = (h, s, l) => "hsl(" + h.toFixed(0) + " " + s.toFixed(0) + "% " + l.toFixed(1) + "%)";
 
   function tierOf(node) {
@@ -178,10 +169,11 @@
 
   const colors = {
     kind(node) {
-      const [from, span, saturation] = hues[node.f.kind] || hues.typed;
-      return node.f.mark ? gray : hsl(from + turn(node.f.hash) * span, saturation, 66 + 12 * shade(node.f.hash));
+      if (node.f.mark) return gray;
+      const { from, span, saturation } = node.f.hue;
+      return hsl(from + turn(node.f.hash) * span, 100 * saturation, 66 + 12 * shade(node.f.hash));
     },
-    depth: (node) => hsl(8 + (47 * node.level) / Math.max(rows.length - 1, 1), 82, 70),
+    depth: (node) => hsl(8 + (47 * node.level) / Math.max(graph.rows.length - 1, 1), 82, 70),
     share: (node) => shareColor(node.parent ? node.total / node.parent.total : 1),
     module: (node) => (node.f.mark ? gray : hsl(groupHues.get(node.f.group), 52, 72 + 6 * shade(node.f.hash))),
     tier: (node) => tierColors[data.tiers[tierOf(node)]] || gray,
@@ -189,7 +181,7 @@
 
   // legends lists what the colours of a mode mean: labels and colours.
   const legends = {
-    kind: () => Object.keys(kindLabels).map((k) => [kindLabels[k], hsl(hues[k][0] + hues[k][1] / 2, hues[k][2], 72)]),
+    kind: () => data.legend.map(({ label, color }) => [label, color]),
     depth: () => [["root", hsl(8, 82, 70)], ["leaf", hsl(55, 82, 70)]],
     share: () => [0.1, 0.5, 1].map((share) => [100 * share + "%", shareColor(share)]),
     module: () => [...groupHues].filter(([name]) => name).slice(0, 7).map(([name, hue]) => [name, hsl(hue, 52, 75)]),
@@ -207,16 +199,13 @@
 
   let width = 0, height = 0; // of the canvas, in CSS pixels
 
-  const scale = () => width / Math.max(state.zoomed.total, 1);
-  const above = (node) => node.level < state.zoomed.level && node.x <= state.zoomed.x && node.x + node.total >= state.zoomed.x + state.zoomed.total;
-  const top = (level) => (state.icicle ? level : rows.length - 1 - level) * rowHeight - stage.scrollTop;
+  const scale = () => width / Math.max(graph.zoomed.total, 1);
+  const top = (level) => (state.icicle ? level : graph.rows.length - 1 - level) * rowHeight - stage.scrollTop;
 
   // box returns where node is on the canvas, and null if it is not.
   function box(node) {
-    const z = state.zoomed;
-    const from = Math.max(node.x, z.x), to = Math.min(node.x + node.total, z.x + z.total);
-    if (node !== z && !above(node) && (node.level <= z.level || from >= to)) return null;
-    return { x: (from - z.x) * scale(), y: top(node.level), w: Math.max(to - from, node === root ? 1 : 0) * scale() };
+    const span = graph.span(node);
+    return span && { x: span.start * scale(), y: top(node.level), w: span.width * scale() };
   }
 
   // first finds where the nodes of a row begin that end right of x.
@@ -230,54 +219,54 @@
     return low;
   }
 
-  function fit(name, room) {
-    let used = 0, end = 0;
-    for (const c of name) {
-      used += c.codePointAt(0) >= 0x1100 ? 2 : 1;
-      if (used > room) return room < 3 ? "" : name.slice(0, end) + "…";
-      if (used < room) end += c.length;
-    }
-    return name;
+  // theme returns the values of graph.css.
+  function theme() {
+    const style = getComputedStyle(document.documentElement);
+    const value = (name) => style.getPropertyValue(name).trim();
+    return {
+      ink: value("--ink"), label: value("--label"), hit: value("--hit"), font: "11px " + value("--mono"),
+      dimmed: Number(value("--dimmed")), caller: Number(value("--caller")),
+    };
   }
 
-  function drawBox(node, charWidth) {
+  function drawBox(node, look) {
     const b = box(node);
-    if (!b || b.w < 0.3 || (node !== root && 100 * node.total < data.min * root.total)) return;
-    const dimmed = state.pattern && !node.hit;
-    context.globalAlpha = dimmed ? 0.25 : above(node) ? 0.45 : 1;
-    context.fillStyle = node.hit ? hit : colors[state.color](node);
+    if (!b || b.w < 0.3 || (node !== graph.root && 100 * node.total < data.min * graph.root.total)) return;
+    const dimmed = graph.searched && !node.hit;
+    context.globalAlpha = dimmed ? look.dimmed : graph.calls(node) ? look.caller : 1;
+    context.fillStyle = node.hit ? look.hit : colors[state.color](node);
     context.beginPath();
     context.roundRect(b.x, b.y, Math.max(b.w - 0.5, 0.3), rowHeight - 1, Math.min(2, b.w / 2));
     context.fill();
-    if (node === state.hovered || (node === state.selected && node !== root)) {
-      context.strokeStyle = getComputedStyle(document.body).color;
+    if (node === graph.hovered || (node === graph.selected && node !== graph.root)) {
+      context.strokeStyle = look.ink;
       context.stroke();
     }
-    const label = fit(node.f.name, Math.floor((b.w - 2 * pad) / charWidth));
+    const label = fit(node.f.name, Math.floor((b.w - 2 * pad) / look.charWidth));
     if (!label) return;
     context.globalAlpha = dimmed ? 0.6 : context.globalAlpha;
-    context.fillStyle = dimmed ? getComputedStyle(document.body).color : "#10151c";
+    context.fillStyle = dimmed ? look.ink : look.label;
     context.fillText(label, b.x + pad, b.y + 12.5);
   }
 
   function draw() {
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = window.devicePixelRatio || 1, look = theme();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    context.font = labelFont;
-    const charWidth = context.measureText("m").width;
-    const z = state.zoomed;
-    rows.forEach((row, level) => {
+    context.font = look.font;
+    look.charWidth = context.measureText("m").width;
+    const z = graph.zoomed;
+    graph.rows.forEach((row, level) => {
       const y = top(level);
       if (y + rowHeight < 0 || y > height) return;
-      for (let i = first(row, z.x); i < row.length && (row[i].x < z.x + z.total || row[i] === z); i++) drawBox(row[i], charWidth);
-      if (z.total === 0 && row.includes(z)) drawBox(z, charWidth);
+      for (let i = first(row, z.x); i < row.length && (row[i].x < z.x + z.total || row[i] === z); i++) drawBox(row[i], look);
+      if (z.total === 0 && row.includes(z)) drawBox(z, look);
     });
     context.globalAlpha = 1;
   }
 
   function resize() {
-    const content = rows.length * rowHeight;
+    const content = graph.rows.length * rowHeight;
     const ratio = window.devicePixelRatio || 1;
     extent.style.height = content + "px";
     width = stage.clientWidth;
@@ -295,51 +284,7 @@
     byId("invert").setAttribute("aria-pressed", state.icicle);
     byId("reverse").setAttribute("aria-pressed", state.reversed);
     drawLegend();
-    refresh();
-  }
-
-  function refresh() {
-    byId("reset").hidden = state.zoomed === root;
-    tellMatched();
-    tellDetails(state.hovered || state.selected);
-    draw();
-  }
-
-  function pattern(term) {
-    try {
-      return new RegExp(term, "i");
-    } catch {
-      return new RegExp(term.replace(/[^\w\s]/g, "\\$&"), "i");
-    }
-  }
-
-  function markHits() {
-    const re = state.pattern, known = new Map();
-    for (const row of rows) {
-      for (const node of row) {
-        if (!known.has(node.f)) known.set(node.f, Boolean(re) && node !== root && (re.test(node.f.name + " " + node.f.place) || re.test(node.f.module)));
-        node.hit = known.get(node.f);
-      }
-    }
-  }
-
-  // matched counts the samples of the zoomed node whose stack has a hit, each once.
-  function matched() {
-    const z = state.zoomed;
-    for (let on = z; on; on = on.parent) if (on.hit) return z.total;
-    let sum = 0;
-    const open = [...z.kids];
-    while (open.length > 0) {
-      const node = open.pop();
-      if (node.hit) sum += node.total;
-      else open.push(...node.kids);
-    }
-    return sum;
-  }
-
-  function tellMatched() {
-    const share = state.zoomed.total ? (100 * matched()) / state.zoomed.total : 0;
-    byId("matched").textContent = state.pattern ? share.toFixed(1) + "% matched" : "";
+    graph.refresh();
   }
 
   // everywhere sums what a function has in all of the tree; a stack counts once.
@@ -349,7 +294,7 @@
       for (let on = node.parent; on; on = on.parent) if (on.f === f) return true;
       return false;
     };
-    for (const row of rows) {
+    for (const row of graph.rows) {
       for (const node of row) {
         if (node.f !== f) continue;
         self += node.self;
@@ -370,7 +315,8 @@
     return (value === n ? n : value.toPrecision(4)) + (units[0] && " " + units[0]);
   }
 
-  function tellDetails(node) {
+  function showDetails(node) {
+    const root = graph.root;
     const heading = document.createElement("h2"), where = document.createElement("p"), keys = document.createElement("p");
     heading.textContent = node === root ? "all " + data.value : node.f.name;
     where.textContent = [node.f.place, node.f.kind !== "js" ? node.f.kind : ""].filter(Boolean).join(" · ");
@@ -407,40 +353,17 @@
   function nodeAt(e) {
     const r = canvas.getBoundingClientRect();
     const x = e.clientX - r.left, fromTop = Math.floor((e.clientY - r.top + stage.scrollTop) / rowHeight);
-    const level = state.icicle ? fromTop : rows.length - 1 - fromTop;
-    const row = rows[level];
+    const level = state.icicle ? fromTop : graph.rows.length - 1 - fromTop;
+    const row = graph.rows[level];
     if (!row) return null;
-    const node = row[first(row, state.zoomed.x + x / scale())];
+    const node = row[first(row, graph.zoomed.x + x / scale())];
     const b = node && box(node);
     return b && x >= b.x && x < b.x + b.w ? node : null;
   }
 
-  function zoom(node) {
-    state.zoomed = state.selected = node;
-    refresh();
-  }
-
-  // move selects a neighbour of the selected node: its caller or widest callee,
-  // or the next one in its row.
-  function move(key) {
-    const at = state.selected, row = rows[at.level];
-    const outward = (key === "ArrowUp") !== state.icicle;
-    let to = null;
-    if (key === "ArrowLeft" || key === "ArrowRight") to = row[row.indexOf(at) + (key === "ArrowLeft" ? -1 : 1)];
-    else if (outward) to = at.kids.reduce((best, kid) => (best && best.total >= kid.total ? best : kid), null);
-    else to = at.parent;
-    if (!to || !box(to)) return;
-    state.selected = to;
-    state.hovered = null;
-    const y = top(to.level);
+  function reveal(node) {
+    const y = top(node.level);
     if (y < 0 || y + rowHeight > height) stage.scrollTop += y < 0 ? y : y + rowHeight - height;
-    refresh();
-  }
-
-  function search(term) {
-    state.pattern = term ? pattern(term) : null;
-    markHits();
-    refresh();
   }
 
   function toggle(what) {
@@ -449,53 +372,29 @@
     show();
   }
 
-  function escape() {
-    if (byId("term").value) {
-      byId("term").value = "";
-      search("");
-    } else {
-      zoom(root);
-    }
-    stage.focus();
-  }
-
-  function onKey(e) {
-    const typing = e.target === byId("term");
-    if (((e.ctrlKey || e.metaKey) && e.key === "f") || (e.key === "/" && !typing)) {
-      byId("term").focus();
-      byId("term").select();
-    } else if (e.key === "Escape") escape();
-    else if (typing || e.target.localName === "select" || e.ctrlKey || e.metaKey || e.altKey) return;
-    else if (e.key === "Enter" && e.target.localName !== "button") zoom(state.selected);
-    else if (e.key === "i") toggle("icicle");
-    else if (e.key === "r") toggle("reversed");
-    else if (e.key.startsWith("Arrow")) move(e.key);
-    else return;
-    e.preventDefault();
-  }
-
-  function hover(node) {
-    if (node === state.hovered) return;
-    state.hovered = node;
-    canvas.style.cursor = node ? "pointer" : "default";
-    tellDetails(node || state.selected);
+  function point() {
+    canvas.style.cursor = graph.hovered ? "pointer" : "default";
     draw();
   }
 
-  canvas.addEventListener("mousemove", (e) => hover(nodeAt(e)));
-  canvas.addEventListener("mouseleave", () => hover(null));
+  const graph = flameGraph({
+    draw, point, reveal, details: showDetails,
+    focus: () => stage.focus(),
+    inverted: () => state.icicle,
+    keys: { i: () => toggle("icicle"), r: () => toggle("reversed") },
+  });
+
+  canvas.addEventListener("mousemove", (e) => graph.hover(nodeAt(e)));
+  canvas.addEventListener("mouseleave", () => graph.hover(null));
   canvas.addEventListener("click", (e) => {
     const node = nodeAt(e);
-    if (node) zoom(node);
+    if (node) graph.zoom(node);
   });
   stage.addEventListener("scroll", draw);
-  byId("reset").addEventListener("click", () => zoom(root));
   byId("invert").addEventListener("click", () => toggle("icicle"));
   byId("reverse").addEventListener("click", () => toggle("reversed"));
-  byId("term").addEventListener("input", (e) => search(e.target.value));
   byId("thread").addEventListener("change", () => { build(); show(); });
   byId("color").addEventListener("change", (e) => { state.color = e.target.value; drawLegend(); draw(); });
-  window.addEventListener("keydown", onKey);
   window.addEventListener("resize", () => { resize(); draw(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   offerThreads();

@@ -3,7 +3,6 @@ package profile
 import (
 	"bufio"
 	"cmp"
-	_ "embed"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -12,12 +11,6 @@ import (
 	"ustack/symbolize"
 	"ustack/tools/printable"
 )
-
-//go:embed svg.css
-var svgStyle string
-
-//go:embed svg.js
-var svgScript string
 
 // The picture's dimensions, in pixels.
 const (
@@ -44,7 +37,7 @@ func writeSVG(w io.Writer, p *Profile, o Options) error {
 		d.least = max(float64(root.total)*o.MinPercent/100, svgLeast/d.scale())
 		d.measure(root, 1)
 		d.head(p, o)
-		fmt.Fprintf(b, "<g id=\"frames\" data-margin=\"%d\" data-char=\"%g\" data-pad=\"%d\">\n", svgMargin, svgChar, svgPad)
+		fmt.Fprintf(b, "<g id=\"frames\" data-margin=\"%d\" data-row=\"%d\" data-char=\"%g\" data-pad=\"%d\">\n", svgMargin, svgRow, svgChar, svgPad)
 		d.box(root, corner{})
 		fmt.Fprint(b, "</g>\n")
 		d.foot()
@@ -103,30 +96,18 @@ func (d *drawing) head(p *Profile, o Options) {
 <rect id="page" width="100%%" height="100%%" fill="#fff"/>
 <text id="title" x="%[5]d" y="32">%[3]s</text>
 <text id="summary" x="%[5]d" y="53">%[6]s<tspan id="losses" dx="10">%[7]s</tspan></text>
-`, d.width, d.height(), escape(o.title(p)), svgStyle, svgMargin, escape(p.summary()), escape(warning))
+`, d.width, d.height(), escape(o.title(p)), svgGraph.style, svgMargin, escape(p.summary()), escape(warning))
 	d.legend()
 	d.controls()
 }
 
-// legend shows the colours of the most common kinds.
 func (d *drawing) legend() {
 	x := svgMargin
 	fmt.Fprint(d, `<g id="legend">`)
-	for _, entry := range []struct {
-		kind  symbolize.Kind
-		label string
-	}{
-		{symbolize.JS, "JavaScript"},
-		{symbolize.Wasm, "WebAssembly"},
-		{symbolize.RegExp, "RegExp"},
-		{symbolize.Builtin, "V8 builtin"},
-		{symbolize.Native, "native"},
-		{symbolize.Kernel, "kernel"},
-	} {
-		h := kindHues[entry.kind]
+	for _, entry := range legend() {
 		fmt.Fprintf(d, `<rect x="%d" y="66" width="11" height="11" rx="2" fill="%s"/><text x="%d" y="76">%s</text>`,
-			x, hsl(h.from+h.span/2, h.saturation, 0.72), x+17, entry.label)
-		x += 40 + 7*len(entry.label)
+			x, entry.Color, x+17, entry.Label)
+		x += 40 + 7*len(entry.Label)
 	}
 	fmt.Fprint(d, "</g>\n")
 }
@@ -136,7 +117,7 @@ func (d *drawing) legend() {
 func (d *drawing) controls() {
 	fmt.Fprintf(d, `<g id="controls" transform="translate(%d)">
 <text id="matched" x="-420" y="31"></text>
-<g id="reset" class="button hidden"><rect x="-408" y="14" width="92" height="26" rx="5"/><text x="-362" y="31">Reset zoom</text></g>
+<g id="reset" class="button" hidden="hidden"><rect x="-408" y="14" width="92" height="26" rx="5"/><text x="-362" y="31">Reset zoom</text></g>
 <foreignObject x="-308" y="14" width="224" height="26"><input xmlns="http://www.w3.org/1999/xhtml" id="term" type="text" placeholder="Regular expression" spellcheck="false"/></foreignObject>
 <g id="search" class="button"><rect x="-76" y="14" width="76" height="26" rx="5"/><text x="-38" y="31">Search</text></g>
 </g>
@@ -177,11 +158,11 @@ func (d *drawing) details(n *node) string {
 }
 
 func (d *drawing) foot() {
-	fmt.Fprintf(d, `<text id="details" x="%d" y="%d">Click a frame to zoom, Esc to go back. Ctrl-F searches.</text>
+	fmt.Fprintf(d, `<text id="details" x="%d" y="%d">Click a frame or press Enter to zoom, Esc to go back. Arrows move. / or Ctrl-F searches.</text>
 <script><![CDATA[
 %s]]></script>
 </svg>
-`, svgMargin, d.height()-14, svgScript)
+`, svgMargin, d.height()-14, svgGraph.script)
 }
 
 // fit cuts a label to a width in pixels; it returns nothing rather than fewer
