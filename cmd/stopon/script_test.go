@@ -105,7 +105,8 @@ type (
 			Direct   *bool  `json:"direct"`
 			Unread   *int   `json:"unread_pages"`
 		} `json:"core"`
-		Errors []string `json:"errors"`
+		Errors   []string          `json:"errors"`
+		Failures map[string]uint64 `json:"failures"`
 	}
 	frame struct {
 		Kind   string  `json:"kind"`
@@ -124,7 +125,7 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: contract FILE TRIGGER")
 	}
 	for _, h := range clitest.Decode[hit](ts, args[0]) {
-		if h.Time == "" || h.PID == 0 || h.TID == 0 || h.Comm == "" || h.Event == "" || h.Trigger != args[1] || h.Stack == nil {
+		if h.Time == "" || h.PID == 0 || h.TID == 0 || h.Comm == "" || h.Event == "" || h.Trigger != args[1] || h.Stack == nil || h.Failures == nil {
 			ts.Fatalf("a field is missing or wrong: %+v", h)
 		}
 		if c := h.Core; c != nil && (c.Disk == 0 || c.Resident == 0 || c.Threads == 0 || c.Stopped == 0 || c.Direct == nil || c.Unread == nil) {

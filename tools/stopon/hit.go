@@ -33,6 +33,7 @@ type Hit struct {
 	Trigger   string // "syscall", "function", "return", "signal", "exit", "stall", "js", "throw", "uncaught", "stall-end"
 	Event     string // what happened, in one line
 	Frames    []symbolize.Frame
+	Failures  trace.Failures // what could not be read of stacks, in the run so far
 
 	Syscall   string
 	Function  string
@@ -93,7 +94,15 @@ func (s *session) takeStallEnd(r *bpf.StoponHit) {
 	h.Event = fmt.Sprintf("event loop polls again: it was stalled for %v", h.Duration.Round(time.Millisecond))
 	h.Comm = comm(h.PID)
 	s.describe(h)
+	s.countFailures(h)
 	s.deliver(h)
+}
+
+func (s *session) countFailures(h *Hit) {
+	var err error
+	if h.Failures, err = trace.ReadFailures(s.objects.Failures); err != nil {
+		s.warn(err)
+	}
 }
 
 func (s *session) deliver(h *Hit) {
@@ -129,6 +138,7 @@ func (s *session) takeStack(hash uint64, stack trace.Stack) {
 	}
 	h.Comm = cmp.Or(comm(h.PID), h.Comm)
 	s.describe(h)
+	s.countFailures(h)
 	s.explain(h, r)
 	s.deliver(h)
 }

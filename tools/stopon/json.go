@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/symbolize"
+	"ustack/tools/trace"
 )
 
 // record is the form of a Hit that programs read.
@@ -42,6 +43,7 @@ type record struct {
 	Stack     []symbolize.Frame `json:"stack"`
 	Core      *coreJSON         `json:"core,omitempty"`
 	Errors    []string          `json:"errors,omitempty"`
+	Failures  trace.Failures    `json:"failures"` // by cause
 }
 
 type argumentJSON struct {
@@ -69,9 +71,13 @@ func (h *Hit) MarshalJSON() ([]byte, error) {
 		Duration: h.Duration.Nanoseconds(), Path: h.Path, Written: h.Written,
 		Class: h.Class, Message: h.Message, Rejection: h.Rejection, Thrower: h.Thrower,
 		Signal: signalName(h.Signal), Raised: signalName(h.Raised), Stack: append([]symbolize.Frame{}, h.Frames...), User: h.UserFrame(),
+		Failures: h.Failures,
 	}
 	for _, a := range h.Arguments {
 		r.Arguments = append(r.Arguments, argumentJSON(a))
+	}
+	if r.Failures == nil {
+		r.Failures = trace.Failures{}
 	}
 	r.Command, r.Directory, r.Address = h.Command, h.Directory, h.Address
 	if h.Socket != nil {
