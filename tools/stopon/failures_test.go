@@ -32,7 +32,7 @@ setInterval(descend, 20, %d);
 			if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: script})
+			target := nodetest.Start(t, nodetest.Node(t, nodetest.Versions[2]), nodetest.Options{Script: script})
 			r := watch(t, target, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}})
 			hits := r.end(1)
 			if len(hits) == 0 {
