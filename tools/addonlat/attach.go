@@ -12,10 +12,10 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/arch/x86/x86asm"
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/symbolize/libuv"
 	"ustack/tools/trace"
 )
 
@@ -46,9 +46,7 @@ type place struct {
 }
 
 const (
-	queueWork = "uv_queue_work"
 	checkInit = "uv_check_init" // exported wherever libuv is
-	worker    = "worker"
 	createAPI = "napi_create_async_work"
 )
 
@@ -61,13 +59,13 @@ func onCreate(o *bpf.AddonlatObjects) *ebpf.Program     { return o.OnCreate }
 func onCreated(o *bpf.AddonlatObjects) *ebpf.Program    { return o.OnCreated }
 func onQueueNamed(o *bpf.AddonlatObjects) *ebpf.Program { return o.OnQueueNamed }
 
-// libuv are the places in libuv (src/threadpool.c, src/unix/{fs,getaddrinfo,
+// uvPlaces are the places in libuv (src/threadpool.c, src/unix/{fs,getaddrinfo,
 // getnameinfo,random-*}.c, 1.43 to 1.52), last first: a job whose submission is seen
 // is then seen to its end. All but uv_queue_work are in .symtab only; without symbols,
-// find.go finds them.
-var libuv = slices.Concat(
+// the package libuv finds them.
+var uvPlaces = slices.Concat(
 	[]place{
-		{symbol: queueDone, program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
+		{symbol: libuv.QueueDone, program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
 		{symbol: "uv__fs_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_FS, missing: "when file system operations complete"},
 		{symbol: "uv__getaddrinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_ADDRINFO, missing: "when DNS look-ups complete"},
 		{symbol: "uv__getnameinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_NAMEINFO, missing: "when reverse DNS look-ups complete"},
@@ -76,8 +74,8 @@ var libuv = slices.Concat(
 	uring("close", "fsync_or_fdatasync", "ftruncate", "link", "mkdir", "open", "read_or_write", "rename", "statx", "symlink", "unlink"),
 	[]place{
 		{symbol: checkInit, program: onInit},
-		{symbol: workSubmit, program: onSubmit, arguments: 4, missing: "when file system and DNS work is submitted"},
-		{symbol: queueWork, program: onQueue, arguments: 4},
+		{symbol: libuv.WorkSubmit, program: onSubmit, arguments: 4, missing: "when file system and DNS work is submitted"},
+		{symbol: libuv.QueueWork, program: onQueue, arguments: 4},
 	},
 )
 
@@ -103,7 +101,7 @@ func (s *session) attach(pid int) error {
 	t := &target{pid: pid, generation: uint64(s.Table.Generation(pid))}
 	s.detach(pid) // if it has a new program
 	var err error
-	t.libuv, err = s.module(pid, queueWork)
+	t.libuv, err = s.module(pid, libuv.QueueWork)
 	if errors.Is(err, errNoLibuv) && len(s.o.Command) > 0 {
 		return nil // a shell, say: its children, or its next program, may have it
 	}
@@ -174,7 +172,7 @@ func (s *session) attachTo(t *target) error {
 	if err != nil {
 		return err
 	}
-	more, err := s.attachAll(t, all, libuv)
+	more, err := s.attachAll(t, all, uvPlaces)
 	if err != nil {
 		return err
 	}
@@ -212,25 +210,22 @@ func (s *session) module(pid int, symbol string) (*trace.Module, error) {
 
 // attachWorker probes the places where the pool's threads call a job and return from it.
 func (s *session) attachWorker(t *target, all functions) (missing []string, err error) {
-	f := all.named(worker)
-	c, ok := findCall(f.code)
+	f := all.named(libuv.Worker)
+	c, ok := libuv.FindCall(f.Code)
 	if !ok {
-		return []string{"when work runs (" + worker + ")"}, nil
+		return []string{"when work runs (" + libuv.Worker + ")"}, nil
 	}
 	for _, p := range []struct {
 		program *ebpf.Program
 		at      int
-	}{{s.objects.OnRan, c.after}, {s.objects.OnRun, c.before}} {
-		point := loader.Point{Offset: f.offset + uint64(p.at), Cookie: t.cookie(registerNumber(c.register))}
-		if err := t.probe(all.Module, loader.Probes{Program: p.program, Name: worker, Points: []loader.Point{point}}); err != nil {
+	}{{s.objects.OnRan, c.After}, {s.objects.OnRun, c.Before}} {
+		point := loader.Point{Offset: f.Offset + uint64(p.at), Cookie: t.cookie(c.Register)}
+		if err := t.probe(all.Module, loader.Probes{Program: p.program, Name: libuv.Worker, Points: []loader.Point{point}}); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
 }
-
-// registerNumber returns the number that the kernel half and the processor use for a register.
-func registerNumber(r x86asm.Reg) int { return int(r - x86asm.RAX) }
 
 // Parts of a place's number in the cookie of a probe on a completion: which kind of
 // work it is for and, where no function is called for it, which register holds an
@@ -244,21 +239,21 @@ const (
 // attachInlined probes the places where queued work completes without a call, if libuv
 // was compiled that way.
 func (s *session) attachInlined(t *target, all functions) (missing []string, err error) {
-	done, f := all.named(queueDone), all.named(deliver)
-	if done.code == nil || f.code == nil {
+	done, f := all.named(libuv.QueueDone), all.named(libuv.WorkDone)
+	if done.Code == nil || f.Code == nil {
 		return nil, nil
 	}
-	c, found, mentioned := findCompletion(f.code, f.address, done.address)
+	c, found, mentioned := libuv.FindCompletion(f.Code, f.Address, done.Address)
 	switch {
 	case mentioned && !found:
 		t.unseen = true
-		return []string{fmt.Sprintf("%s (%s within %s)", libuv[0].missing, queueDone, deliver)}, nil
+		return []string{fmt.Sprintf("%s (%s within %s)", uvPlaces[0].missing, libuv.QueueDone, libuv.WorkDone)}, nil
 	case !found:
 		return nil, nil
 	}
-	place := int(bpf.AddonlatWorkKindWORK_QUEUED) | byRegister | registerNumber(c.register)<<registerShift | int(c.offset)<<offsetShift
-	point := loader.Point{Offset: f.offset + uint64(c.at), Cookie: t.cookie(place)}
-	return nil, t.probe(all.Module, loader.Probes{Program: s.objects.OnDone, Name: deliver, Points: []loader.Point{point}})
+	place := int(bpf.AddonlatWorkKindWORK_QUEUED) | byRegister | c.Register<<registerShift | int(c.Offset)<<offsetShift
+	point := loader.Point{Offset: f.Offset + uint64(c.At), Cookie: t.cookie(place)}
+	return nil, t.probe(all.Module, loader.Probes{Program: s.objects.OnDone, Name: libuv.WorkDone, Points: []loader.Point{point}})
 }
 
 // attachAll probes those places that the module has, and returns what is not measured
@@ -271,7 +266,7 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 			p := places[0]
 			places = places[1:]
 			f := all.named(p.symbol)
-			if f.code == nil {
+			if f.Code == nil {
 				if p.missing != "" {
 					t.unseen = t.unseen || probes.Program == s.objects.OnDone
 					missing = append(missing, fmt.Sprintf("%s (%s)", p.missing, p.symbol))
@@ -279,9 +274,9 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 				continue
 			}
 			if !p.returns {
-				f.offset += uint64(entry(f.code, p.arguments))
+				f.Offset += uint64(libuv.Entry(f.Code, p.arguments))
 			}
-			probes.Points = append(probes.Points, loader.Point{Offset: f.offset, Cookie: t.cookie(int(p.work))})
+			probes.Points = append(probes.Points, loader.Point{Offset: f.Offset, Cookie: t.cookie(int(p.work))})
 		}
 		if len(probes.Points) == 0 {
 			continue

@@ -2,7 +2,6 @@ package addonlat
 
 import (
 	"debug/elf"
-	enc "encoding/binary"
 	"fmt"
 	"maps"
 	"os"
@@ -12,77 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"ustack/symbolize/libuv"
 	"ustack/testdata/nodetest"
 	"ustack/tools/trace"
 )
-
-// openFile opens the image of a file loaded at the addresses it asks for, and its exports.
-func openFile(t *testing.T, path string) (*image, func(string) (uint64, bool)) {
-	t.Helper()
-	opened, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { opened.Close() })
-	var im *image
-	im, err = openImage(opened, func(at uint64) (uint64, bool) {
-		var bits [8]byte
-		ok := im.read(bits[:], at)
-		return enc.LittleEndian.Uint64(bits[:]), ok
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	exports := make(map[string]uint64)
-	symbols, err := im.file.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range symbols {
-		if s.Section != elf.SHN_UNDEF {
-			exports[s.Name] = s.Value
-		}
-	}
-	return im, func(symbol string) (uint64, bool) {
-		address, ok := exports[symbol]
-		return address, ok
-	}
-}
-
-// names returns the names of all functions that are searched for without symbols.
-func names() []string {
-	all := []string{worker}
-	for _, p := range libuv {
-		if p.symbol != queueWork && p.symbol != checkInit {
-			all = append(all, p.symbol)
-		}
-	}
-	return all
-}
-
-// TestFunctionsAreFoundWhereTheSymbolsAre uses the symbols only for comparison.
-func TestFunctionsAreFoundWhereTheSymbolsAre(t *testing.T) {
-	for _, version := range nodetest.Versions {
-		t.Run(version, func(t *testing.T) {
-			im, exported := openFile(t, nodetest.Node(t, version))
-			symbols, err := im.file.Symbols()
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := make(map[string]uint64)
-			for _, s := range symbols {
-				if slices.Contains(names(), s.Name) {
-					want[s.Name] = s.Value
-				}
-			}
-			if diff := cmp.Diff(want, findLibuv(im, exported)); diff != "" {
-				t.Errorf("addresses (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 // stripped returns the path of a copy of file without symbols.
 func stripped(t *testing.T, file string) string {
@@ -123,21 +55,7 @@ func TestDebiansNodeShowsAll(t *testing.T) {
 func TestWhatCannotBeFoundIsSaid(t *testing.T) {
 	node := prepare(t)
 	path := stripped(t, node)
-	im, _ := openFile(t, path)
-	offset, ok := im.offset(im.base)
-	if !ok {
-		t.Fatal("the list of functions is not in the file")
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.WriteAt(make([]byte, len(header)), int64(offset)); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	breakFunctionTable(t, path)
 	jobs := nodetest.StartJobs(t, path, nodetest.Plan{
 		Addons: addons(t, node, nodetest.FramePointers),
 		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 100, Count: 23}},
@@ -147,11 +65,32 @@ func TestWhatCannotBeFoundIsSaid(t *testing.T) {
 	jobs.Done()
 	r := m.end()
 	if !slices.ContainsFunc(m.warned, func(err error) bool {
-		return strings.Contains(err.Error(), "libuv is stripped") && strings.Contains(err.Error(), worker)
+		return strings.Contains(err.Error(), "libuv is stripped") && strings.Contains(err.Error(), libuv.Worker)
 	}) {
 		t.Errorf("warnings = %v, want one that says what is missing", m.warned)
 	}
 	if p := pool(t, r); p.Submitted != 23 || !p.Unseen {
 		t.Errorf("submitted, unseen = %d, %v, want 23 and that completions are not seen", p.Submitted, p.Unseen)
+	}
+}
+
+// breakFunctionTable overwrites the header of a file's table of functions.
+func breakFunctionTable(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	parsed, err := elf.NewFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(parsed.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_GNU_EH_FRAME })
+	if at < 0 {
+		t.Fatal("the table of functions is not in the file")
+	}
+	if _, err := file.WriteAt(make([]byte, 4), int64(parsed.Progs[at].Off)); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 // objects are read from any memory, an address space knows no V8, and each of V8's packages
 // knows only those below it.
 var below = map[string][]string{
+	"symbolize/libuv":      {"symbolize/elfsym"},
 	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
 	"symbolize/space":      {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
 	"symbolize/unwind":     {"symbolize/elfsym"},

@@ -1,4 +1,4 @@
-package addonlat
+package libuv
 
 import (
 	"bytes"
@@ -51,9 +51,9 @@ func isEmulated(inst x86asm.Inst) bool {
 // arguments are the registers that hold a function's arguments (System V).
 var arguments = []x86asm.Reg{x86asm.RDI, x86asm.RSI, x86asm.RDX, x86asm.RCX, x86asm.R8, x86asm.R9}
 
-// entry returns where in a function to put a probe that sees its first n arguments and
+// Entry returns where in a function to put a probe that sees its first n arguments and
 // the stack as they are at its beginning.
-func entry(code []byte, n int) int {
+func Entry(code []byte, n int) int {
 	for at, inst := range instructions(code) {
 		if isEmulated(inst) {
 			return at
@@ -80,21 +80,21 @@ func isScratch(r x86asm.Reg, n int) bool {
 	return r >= x86asm.RAX && r <= x86asm.R15 && r != x86asm.RSP && r != x86asm.RBP && !slices.Contains(arguments[:n], r)
 }
 
-// A call is where libuv's worker() calls a job.
-type call struct {
-	before, after int // offsets of calls of other functions between which it is
-	register      x86asm.Reg
+// A Call is where libuv's worker() calls a job.
+type Call struct {
+	Before, After int // offsets of calls of other functions between which it is
+	Register      int // the processor's number of the register that refers to the job
 }
 
 // workLink is the offset in struct uv__work of its queue link (include/uv/threadpool.h):
 // worker() refers to a job by that link.
 const workLink = 24
 
-// findCall finds the call of w->work(w) in worker(): the one through memory, at the
+// FindCall finds the call of w->work(w) in worker(): the one through memory, at the
 // link minus workLink. The mutex is unlocked before it and locked after it, with the
 // link in a callee-saved register, and no jump in between.
-func findCall(code []byte) (call, bool) {
-	var c call
+func FindCall(code []byte) (Call, bool) {
+	var c Call
 	joins := jumps(code)
 	direct, found := -1, false
 	for at, inst := range instructions(code) {
@@ -111,14 +111,14 @@ func findCall(code []byte) (call, bool) {
 		switch {
 		case !ok || isFixed(to): // a function of libuv's own or of another library
 			if found {
-				c.after = at
+				c.After = at
 				return c, true
 			}
 			direct = at
 		case to.Disp != -workLink || to.Index != 0 || direct < 0 || !slices.Contains(saved, to.Base):
 			return c, false
 		default:
-			c.before, c.register, found = direct, to.Base, true
+			c.Before, c.Register, found = direct, number64(to.Base), true
 		}
 	}
 	return c, false
@@ -144,3 +144,6 @@ func jumps(code []byte) map[int]bool {
 
 // saved are the callee-saved registers.
 var saved = []x86asm.Reg{x86asm.RBX, x86asm.R12, x86asm.R13, x86asm.R14, x86asm.R15}
+
+// number64 returns the processor's number of a register of 64 bits.
+func number64(r x86asm.Reg) int { return int(r - x86asm.RAX) }

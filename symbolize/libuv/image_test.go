@@ -1,4 +1,4 @@
-package addonlat
+package libuv
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 func addon(t *testing.T) string {
 	t.Helper()
-	return nodetest.Addon(t, nodetest.Node(t, anyVersion), "rawuv.cc", nodetest.NoFramePointers)
+	return nodetest.Addon(t, nodetest.Node(t, nodetest.Versions[2]), "rawuv.cc", nodetest.NoFramePointers)
 }
 
 func TestFunctionsSizesAreThoseOfTheirSymbols(t *testing.T) {
@@ -82,7 +82,7 @@ func TestDamagedTablesHaveNoFunctions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := append([]byte{}, whole...)
 			damage(text)
-			im, err := openImage(bytes.NewReader(text), nil)
+			im, err := Open(bytes.NewReader(text), nil)
 			if errors.Is(err, errNoFunctions) {
 				return
 			}

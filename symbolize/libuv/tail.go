@@ -1,11 +1,9 @@
-package addonlat
+package libuv
 
 import (
 	"debug/elf"
 
 	"golang.org/x/arch/x86/x86asm"
-
-	"ustack/tools/trace"
 )
 
 // A function that submits in tail position is not on the stack: the compiler turned the
@@ -20,24 +18,19 @@ const (
 	maxPlaces = 64       // that refer to one function, or seem to
 )
 
-// jumpedFrom returns the name of the function that was left by a tail call before the
-// stack's first frame, empty if there was none or it is not known for certain. The
-// second frame is the job's work.
-func jumpedFrom(t *trace.Table, stack trace.Stack) string {
-	m, addresses := t.Leaf(stack)
-	if m == nil || len(addresses) < 2 {
-		return ""
+// Submitter returns the start of the function that was left by a tail call before the
+// frame that returned, an address in its caller, belongs to; 0 if there was none or it
+// is not known for certain. work is the function that the job runs.
+func (im *Image) Submitter(returned, work uint64) uint64 {
+	if !im.callsWithin(returned) {
+		return 0 // nothing but its frames is known
 	}
-	im, err := openImage(m, m.Pointer)
-	if err != nil || !im.callsWithin(addresses[0]) {
-		return "" // nothing but its frames is known
-	}
-	return m.Name(im.submitterOf(addresses[1]))
+	return im.submitterOf(work)
 }
 
 // callsWithin reports whether the call that returns to address calls a function of the
 // same file, or goes through a register.
-func (im *image) callsWithin(address uint64) bool {
+func (im *Image) callsWithin(address uint64) bool {
 	start := im.start(address - 1)
 	for at, inst := range instructions(im.code(start)) {
 		next := start + uint64(at+inst.Len)
@@ -60,7 +53,7 @@ func (im *image) callsWithin(address uint64) bool {
 
 // linksWithin reports whether at address, in the procedure linkage table, is a jump to
 // a function of the same file.
-func (im *image) linksWithin(address uint64) bool {
+func (im *Image) linksWithin(address uint64) bool {
 	var code [16]byte // the size of an entry
 	if !im.read(code[:], address) {
 		return false
@@ -79,14 +72,14 @@ func (im *image) linksWithin(address uint64) bool {
 
 // pointsWithin reports whether the loader has stored the address of a function of the
 // same file at an address.
-func (im *image) pointsWithin(at uint64) bool {
+func (im *Image) pointsWithin(at uint64) bool {
 	address, ok := im.pointer(at)
 	return ok && im.starts(address)
 }
 
 // submitterOf returns the only function that passes work to another as an argument and
 // is left by a tail call; 0 if there is not exactly one, or another refers to work.
-func (im *image) submitterOf(work uint64) uint64 {
+func (im *Image) submitterOf(work uint64) uint64 {
 	var submitter uint64
 	for _, place := range im.references(work) {
 		start := im.start(place)
@@ -101,7 +94,7 @@ func (im *image) submitterOf(work uint64) uint64 {
 	return submitter
 }
 
-func (im *image) submits(start, work uint64) bool {
+func (im *Image) submits(start, work uint64) bool {
 	gives, leaves := false, false
 	for _, s := range im.trace(start).calls {
 		for _, v := range s.arguments {
@@ -114,7 +107,7 @@ func (im *image) submits(start, work uint64) bool {
 
 // isOperand reports whether the bytes at place, in the function at start, are the
 // distance in an instruction that does more than call its target, or may be.
-func (im *image) isOperand(start, place uint64) bool {
+func (im *Image) isOperand(start, place uint64) bool {
 	for at, inst := range instructions(im.code(start)) {
 		if start+uint64(at+inst.Len) > place {
 			calls := inst.Op == x86asm.CALL || inst.Op == x86asm.JMP
@@ -127,7 +120,7 @@ func (im *image) isOperand(start, place uint64) bool {
 // references returns the places in the code that hold the distance to an address, or to
 // where the loader has stored it: they need not be operands of instructions. It returns
 // none if there are too many, or if the address is stored elsewhere, for unknown uses.
-func (im *image) references(address uint64) []uint64 {
+func (im *Image) references(address uint64) []uint64 {
 	kept, ok := im.kept(address)
 	if !ok {
 		return nil
@@ -167,7 +160,7 @@ func (im *image) references(address uint64) []uint64 {
 
 // kept returns where in the file's data an address is, false if there is too much data
 // to search.
-func (im *image) kept(address uint64) (at map[uint64]bool, ok bool) {
+func (im *Image) kept(address uint64) (at map[uint64]bool, ok bool) {
 	at = make(map[uint64]bool)
 	for _, p := range im.file.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_W == 0 {

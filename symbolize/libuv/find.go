@@ -1,57 +1,32 @@
-package addonlat
+package libuv
 
 import (
 	"maps"
 
 	"golang.org/x/arch/x86/x86asm"
-
-	"ustack/tools/trace"
 )
 
-// A stripped libuv has no names for its internal functions, but what the exported ones
-// do identifies them: uv_getaddrinfo calls uv__work_submit with the addresses of the
-// functions that a thread runs and that are called on completion. An address found this
-// way must be a function's start, and everything that leads to it must agree; otherwise
-// it is not used.
+// What libuv's exported functions do identifies its internal ones: uv_getaddrinfo calls
+// uv__work_submit with the addresses of the functions that a thread runs and that are
+// called on completion. An address found this way must be a function's start, and
+// everything that leads to it must agree; otherwise it is not used.
 
-// A part is a function's machine code.
-type part struct {
-	code    []byte
-	offset  uint64 // in the file
-	address uint64
+// A Function is a function's machine code.
+type Function struct {
+	Code    []byte
+	Offset  uint64 // in the file
+	Address uint64
 }
 
-// functions are those of a module: from its symbols, or as they were found.
-type functions struct {
-	*trace.Module
-	found map[string]part
-}
-
-// named returns the function of that name, without code if there is no such function.
-func (f functions) named(name string) part {
-	if code, offset := f.Code(name); code != nil {
-		address, _ := f.Address(name) // it has code
-		return part{code, offset, address}
-	}
-	return f.found[name]
-}
-
-// functionsOf returns the functions of a module that holds libuv. It tries to find
-// those that have no symbols.
-func functionsOf(m *trace.Module) functions {
-	f := functions{m, make(map[string]part)}
-	if f.named(worker).code != nil {
-		return f
-	}
-	im, err := openImage(m, m.Pointer)
-	if err != nil { // what is not found will be reported
-		return f
-	}
-	for name, address := range findLibuv(im, m.Address) {
+// Functions returns libuv's internal functions, by libuv's names: those that are
+// certain. exported returns the address of a symbol.
+func (im *Image) Functions(exported func(symbol string) (address uint64, ok bool)) map[string]Function {
+	all := make(map[string]Function)
+	for name, address := range findLibuv(im, exported) {
 		offset, _ := im.offset(address) // whatever has code has an offset
-		f.found[name] = part{im.code(address), offset, address}
+		all[name] = Function{im.code(address), offset, address}
 	}
-	return f
+	return all
 }
 
 // A family is the exported functions that submit one sort of work.
@@ -76,23 +51,29 @@ var uringOperations = map[string]string{
 	"statx": "uv_fs_stat", "symlink": "uv_fs_symlink", "unlink": "uv_fs_unlink",
 }
 
+// Names of libuv's functions (src/threadpool.c).
 const (
-	workSubmit = "uv__work_submit"
-	queueDone  = "uv__queue_done"
-	deliver    = "uv__work_done"
+	QueueWork  = "uv_queue_work"   // exported: submits what add-ons, crypto and zlib do
+	WorkSubmit = "uv__work_submit" // submits everything
+	Worker     = "worker"          // is what the pool's threads run
+	WorkDone   = "uv__work_done"   // delivers completed jobs on the event loop
+	QueueDone  = "uv__queue_done"  // completes what QueueWork has submitted
+)
+
+const (
 	slowIO     = 2  // UV__WORK_SLOW_IO, the highest kind
 	queuedDone = 96 // uv_work_t.work_req.done (include/uv.h)
 )
 
 // A finder finds libuv's internal functions in an image.
 type finder struct {
-	*image
+	*Image
 	exported func(symbol string) (address uint64, ok bool)
 	found    map[string]uint64 // addresses by libuv's names
 }
 
 // findLibuv returns where libuv's internal functions start: those that are certain.
-func findLibuv(im *image, exported func(string) (uint64, bool)) map[string]uint64 {
+func findLibuv(im *Image, exported func(string) (uint64, bool)) map[string]uint64 {
 	f := &finder{im, exported, make(map[string]uint64)}
 	if !f.findSubmit() {
 		return nil
@@ -121,11 +102,11 @@ func (f *finder) findSubmit() bool {
 			}
 		}
 		for call := range seen {
-			before, ok := f.found[workSubmit]
+			before, ok := f.found[WorkSubmit]
 			if len(seen) > 1 || call.kind != s.kind || ok && before != call.submit {
 				return false
 			}
-			f.found[workSubmit], f.found[s.done] = call.submit, call.done
+			f.found[WorkSubmit], f.found[s.done] = call.submit, call.done
 			agree++
 		}
 	}
@@ -162,10 +143,10 @@ func (f *finder) isFunction(v value) bool { return v.of == number && f.starts(v.
 // findQueued finds uv__queue_done, which uv_queue_work passes to uv__work_submit or,
 // if that is inlined, stores after the first part of its request.
 func (f *finder) findQueued() {
-	t := f.traceOf(queueWork)
+	t := f.traceOf(QueueWork)
 	var done []uint64
 	for _, call := range f.submissionsOf(t) {
-		if call.submit == f.found[workSubmit] {
+		if call.submit == f.found[WorkSubmit] {
 			done = append(done, call.done)
 		}
 	}
@@ -175,7 +156,7 @@ func (f *finder) findQueued() {
 		}
 	}
 	if len(done) == 1 {
-		f.found[queueDone] = done[0]
+		f.found[QueueDone] = done[0]
 	}
 }
 
@@ -184,13 +165,13 @@ func (f *finder) findQueued() {
 func (f *finder) findDelivery() {
 	found := make(map[uint64]bool)
 	for _, c := range f.traceOf("uv_loop_init").calls {
-		if to := c.arguments[2]; f.isFunction(to) && f.mentions(to.n)[f.found[queueDone]] {
+		if to := c.arguments[2]; f.isFunction(to) && f.mentions(to.n)[f.found[QueueDone]] {
 			found[to.n] = true
 		}
 	}
 	for address := range found {
 		if len(found) == 1 {
-			f.found[deliver] = address
+			f.found[WorkDone] = address
 		}
 	}
 }
@@ -198,7 +179,7 @@ func (f *finder) findDelivery() {
 // findWorker finds worker, which the pool's threads run. The function passed to
 // uv_once refers to it, or a function that that one calls.
 func (f *finder) findWorker() {
-	once := f.once(queueWork)
+	once := f.once(QueueWork)
 	if once == 0 {
 		return
 	}
@@ -208,12 +189,12 @@ func (f *finder) findWorker() {
 	}
 	var workers []uint64
 	for address := range mentioned {
-		if _, ok := findCall(f.code(address)); ok {
+		if _, ok := FindCall(f.code(address)); ok {
 			workers = append(workers, address)
 		}
 	}
 	if len(workers) == 1 {
-		f.found[worker] = workers[0]
+		f.found[Worker] = workers[0]
 	}
 }
 
@@ -228,7 +209,7 @@ func (f *finder) once(symbol string) uint64 {
 }
 
 // mentions returns the functions whose addresses the code of the function at address uses.
-func (im *image) mentions(address uint64) map[uint64]bool {
+func (im *Image) mentions(address uint64) map[uint64]bool {
 	all := make(map[uint64]bool)
 	for at, inst := range instructions(im.code(address)) {
 		for _, operand := range inst.Args {

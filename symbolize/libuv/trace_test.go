@@ -1,4 +1,4 @@
-package addonlat
+package libuv
 
 import (
 	"debug/elf"
@@ -127,8 +127,8 @@ func FuzzTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code []byte) {
 		if len(code) <= maxTraced {
 			traced(code)
-			findCall(code)
-			entry(code, 4)
+			FindCall(code)
+			Entry(code, 4)
 		}
 	})
 }
@@ -136,21 +136,21 @@ func FuzzTrace(f *testing.F) {
 func TestCallOfAJobIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		code string
-		want call
+		want Call
 		ok   bool
 	}{
-		"as usual":                {"call 0; lea -24(%rbx), %rdi; call *-24(%rbx); mov -8(%rbx), %rax; call 0", call{0, 16, x86asm.RBX}, true},
-		"other register":          {"endbr64; call 0; call *-24(%r14); call 0", call{4, 13, x86asm.R14}, true},
-		"without a linkage table": {"call *9(%rip); call *-24(%r12); call *9(%rip)", call{0, 11, x86asm.R12}, true},
-		"other field":             {"call 0; call *-16(%rbx); call 0", call{}, false},
-		"register not kept":       {"call 0; call *-24(%rdi); call 0", call{}, false},
-		"nothing after":           {"call 0; call *-24(%rbx); ret", call{}, false},
-		"nothing before":          {"call *-24(%rbx); call 0", call{}, false},
-		"jump between":            {"call 0; call *-24(%rbx); je 1f; call 0; 1: ret", call{}, false},
-		"jump into":               {"je 1f; call 0; 1: call *-24(%rbx); call 0", call{}, false},
+		"as usual":                {"call 0; lea -24(%rbx), %rdi; call *-24(%rbx); mov -8(%rbx), %rax; call 0", Call{0, 16, number64(x86asm.RBX)}, true},
+		"other register":          {"endbr64; call 0; call *-24(%r14); call 0", Call{4, 13, number64(x86asm.R14)}, true},
+		"without a linkage table": {"call *9(%rip); call *-24(%r12); call *9(%rip)", Call{0, 11, number64(x86asm.R12)}, true},
+		"other field":             {"call 0; call *-16(%rbx); call 0", Call{}, false},
+		"register not kept":       {"call 0; call *-24(%rdi); call 0", Call{}, false},
+		"nothing after":           {"call 0; call *-24(%rbx); ret", Call{}, false},
+		"nothing before":          {"call *-24(%rbx); call 0", Call{}, false},
+		"jump between":            {"call 0; call *-24(%rbx); je 1f; call 0; 1: ret", Call{}, false},
+		"jump into":               {"je 1f; call 0; 1: call *-24(%rbx); call 0", Call{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := findCall(assemble(t, test.code))
+			got, ok := FindCall(assemble(t, test.code))
 			if ok != test.ok || ok && got != test.want {
 				t.Errorf("call = %+v, %v, want %+v, %v", got, ok, test.want, test.ok)
 			}
@@ -172,7 +172,7 @@ func TestProbesAreWhereTheArgumentsStillAre(t *testing.T) {
 		"argument overwritten": {"mov %rax, %rdx; push %rbp", 4, 0},
 		"nothing to do with":   {"sub $8, %rsp; push %rbp", 4, 0},
 	} {
-		if got := entry(assemble(t, test.code), test.arguments); got != test.want {
+		if got := Entry(assemble(t, test.code), test.arguments); got != test.want {
 			t.Errorf("%s: entry = %d, want %d", name, got, test.want)
 		}
 	}

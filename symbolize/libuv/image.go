@@ -1,4 +1,4 @@
-package addonlat
+package libuv
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// An image is the code of an ELF file, function by function. The bounds of functions
+// An Image is the code of an ELF file, function by function. The bounds of functions
 // are known without symbols: strip leaves the unwind tables.
-type image struct {
+type Image struct {
 	file *elf.File
 	base uint64 // address of .eh_frame_hdr
 	rows []byte // its rows, by start
@@ -35,14 +35,14 @@ var header = []byte{1, 0x1b, 0x03, 0x3b}
 
 var errNoFunctions = errors.New("find functions: there is no usual .eh_frame_hdr")
 
-// openImage reads an ELF file, which must stay open. pointer reads relocated data from
+// Open reads an ELF file, which must stay open. pointer reads relocated data from
 // a process, at addresses as in the file.
-func openImage(r io.ReaderAt, pointer func(at uint64) (uint64, bool)) (*image, error) {
+func Open(r io.ReaderAt, pointer func(at uint64) (uint64, bool)) (*Image, error) {
 	file, err := elfsym.Parse(r)
 	if err != nil {
 		return nil, err
 	}
-	im := &image{file: file, pointer: pointer}
+	im := &Image{file: file, pointer: pointer}
 	for _, p := range im.file.Progs {
 		if p.Type == elf.PT_GNU_EH_FRAME {
 			im.base, im.rows = p.Vaddr, readRows(p)
@@ -79,7 +79,7 @@ func relative(bits []byte, origin uint64) uint64 {
 
 // size returns the size in bytes of the function that starts at address; 0 if none
 // starts there.
-func (im *image) size(address uint64) uint64 {
+func (im *Image) size(address uint64) uint64 {
 	n := len(im.rows) / rowSize
 	at := sort.Search(n, func(i int) bool { return relative(im.rows[i*rowSize:], im.base) >= address })
 	if at == n || relative(im.rows[at*rowSize:], im.base) != address {
@@ -97,7 +97,7 @@ func (im *image) size(address uint64) uint64 {
 }
 
 // start returns the start of the function that holds address; 0 if none does.
-func (im *image) start(address uint64) uint64 {
+func (im *Image) start(address uint64) uint64 {
 	n := len(im.rows) / rowSize
 	after := sort.Search(n, func(i int) bool { return relative(im.rows[i*rowSize:], im.base) > address })
 	if after == 0 {
@@ -111,11 +111,11 @@ func (im *image) start(address uint64) uint64 {
 }
 
 // starts reports whether a function starts at address.
-func (im *image) starts(address uint64) bool { return im.size(address) > 0 }
+func (im *Image) starts(address uint64) bool { return im.size(address) > 0 }
 
 // code returns the machine code of the function that starts at address; nil if none
 // does, or it is too long.
-func (im *image) code(address uint64) []byte {
+func (im *Image) code(address uint64) []byte {
 	size := im.size(address)
 	if size == 0 || size > maxFunction {
 		return nil
@@ -128,7 +128,7 @@ func (im *image) code(address uint64) []byte {
 }
 
 // offset returns the file offset of the byte at address.
-func (im *image) offset(address uint64) (offset uint64, ok bool) {
+func (im *Image) offset(address uint64) (offset uint64, ok bool) {
 	if p := im.segment(address); p != nil {
 		return p.Off + (address - p.Vaddr), true
 	}
@@ -136,7 +136,7 @@ func (im *image) offset(address uint64) (offset uint64, ok bool) {
 }
 
 // read fills p with the file's contents for address.
-func (im *image) read(p []byte, address uint64) bool {
+func (im *Image) read(p []byte, address uint64) bool {
 	s := im.segment(address)
 	if s == nil {
 		return false
@@ -146,7 +146,7 @@ func (im *image) read(p []byte, address uint64) bool {
 }
 
 // segment returns the segment that is loaded at address; nil if there is none.
-func (im *image) segment(address uint64) *elf.Prog {
+func (im *Image) segment(address uint64) *elf.Prog {
 	for _, p := range im.file.Progs {
 		if p.Type == elf.PT_LOAD && address >= p.Vaddr && address-p.Vaddr < p.Filesz {
 			return p
@@ -156,7 +156,7 @@ func (im *image) segment(address uint64) *elf.Prog {
 }
 
 // constant returns the address stored at an address to which the process cannot write.
-func (im *image) constant(at uint64) (address uint64, ok bool) {
+func (im *Image) constant(at uint64) (address uint64, ok bool) {
 	for _, p := range im.file.Progs {
 		fixed := p.Type == elf.PT_LOAD && p.Flags&elf.PF_W == 0 || p.Type == elf.PT_GNU_RELRO
 		if fixed && at >= p.Vaddr && at-p.Vaddr < p.Filesz {
@@ -168,7 +168,7 @@ func (im *image) constant(at uint64) (address uint64, ok bool) {
 
 // trace follows the function that starts at address; the result is empty if no function
 // does, or it is too long.
-func (im *image) trace(address uint64) *tracer {
+func (im *Image) trace(address uint64) *tracer {
 	if im.size(address) > maxTraced {
 		return &tracer{}
 	}

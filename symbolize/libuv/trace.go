@@ -1,4 +1,4 @@
-package addonlat
+package libuv
 
 import (
 	"maps"

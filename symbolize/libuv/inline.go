@@ -1,4 +1,4 @@
-package addonlat
+package libuv
 
 import (
 	"maps"
@@ -11,11 +11,11 @@ import (
 // uv__work_done then compares a job's `done` with uv__queue_done and, if they are
 // equal, does the same without calling it (gcc at -O2 in Debian's libuv 1.53).
 
-// A completion is a place at which a job completes without a call.
-type completion struct {
-	at       int        // offset in the function
-	register x86asm.Reg // holds an address in the job
-	offset   uint64     // of that address within the job
+// A Completion is a place at which a job completes without a call.
+type Completion struct {
+	At       int    // offset in the function
+	Register int    // the processor's number of one that holds an address in the job
+	Offset   uint64 // of that address within the job
 }
 
 // Offsets in struct uv__work (include/uv/threadpool.h).
@@ -25,10 +25,10 @@ const workDone = 8
 // where a probe is cheap.
 const maxAhead = 16
 
-// findCompletion finds where the function whose code is at address start does itself
+// FindCompletion finds where the function whose code is at address start does itself
 // what the one at done would. There, as for a call, the job's status is in the register
 // of the second argument. It also reports whether the function refers to done at all.
-func findCompletion(code []byte, start, done uint64) (c completion, found, mentioned bool) {
+func FindCompletion(code []byte, start, done uint64) (c Completion, found, mentioned bool) {
 	joins := jumps(code)
 	k := known{done: done, holders: make(map[x86asm.Reg]bool), loads: make(map[x86asm.Reg]field)}
 	var compared field
@@ -67,15 +67,15 @@ var flagless = []x86asm.Op{x86asm.MOV, x86asm.LEA, x86asm.NOP, x86asm.CMOVE, x86
 
 // completionAt returns where to probe on the path that begins at offset to, at which
 // field is uv__work.done.
-func completionAt(code []byte, to int, f field) (completion, bool) {
-	c := completion{at: to, register: f.base, offset: uint64(workDone - f.offset)}
+func completionAt(code []byte, to int, f field) (Completion, bool) {
+	c := Completion{At: to, Register: number64(f.base), Offset: uint64(workDone - f.offset)}
 	if to < 0 || to >= len(code) || f.offset > workDone || workDone-f.offset > workLink {
 		return c, false
 	}
 	ahead := 0
 	for at, inst := range instructions(code[to:]) {
 		if isEmulated(inst) {
-			c.at = to + at
+			c.At = to + at
 			break
 		}
 		written, _ := inst.Args[0].(x86asm.Reg)
