@@ -34,7 +34,7 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 		fmt.Fprintf(&b, "  thread %d (%s)", h.TID, printable.String(h.Thread))
 	}
 	if f := h.UserFrame(); f != nil {
-		fmt.Fprintf(&b, "  %s", line(*f))
+		fmt.Fprintf(&b, "  %s", profile.Qualified(*f))
 	}
 	event := printable.String(h.Event)
 	if v.color {
@@ -51,7 +51,7 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 		if f.Kind == symbolize.Typed && !v.internal {
 			continue
 		}
-		fmt.Fprintf(&b, "    %s\n", line(f))
+		fmt.Fprintf(&b, "    %s\n", profile.Qualified(f))
 	}
 	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())
@@ -70,16 +70,6 @@ func commandLine(h *stopon.Hit) string {
 		return string(text)
 	}
 	return string(text) + ", in " + printable.String(h.Directory)
-}
-
-// line formats a frame as DTrace did, file`function, and a JavaScript frame
-// with its place.
-func line(f symbolize.Frame) string {
-	label := profile.Label(f)
-	if f.Kind == symbolize.JS || f.Module == "" || f.Name == "" {
-		return label
-	}
-	return printable.String(f.Module[strings.LastIndexByte(f.Module, '/')+1:]) + "`" + label
 }
 
 const shown = 24 // bytes of the text to show on either side of a match

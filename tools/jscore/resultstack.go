@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/stack"
 	"ustack/symbolize/v8/value"
+	"ustack/tools/profile"
 )
 
 // StackOptions say what to show of a stack.
@@ -36,27 +36,19 @@ type StackText struct {
 
 // A FrameText is a frame of a stack.
 type FrameText struct {
-	Kind      string  `json:"kind"` // "js", "builtin", "native", "typed" …
-	Name      string  `json:"name"`
+	symbolize.Frame // Line and Column are those that execute, if Executing
+
 	FP        Address `json:"fp,omitempty"`
 	PC        Address `json:"pc,omitempty"`
 	Function  Address `json:"function,omitempty"` // JSFunction
-	File      string  `json:"file,omitempty"`
-	Line      int     `json:"line,omitempty"` // the executing line, or where the function is defined if that is not known
-	Column    int     `json:"column,omitempty"`
-	Executing bool    `json:"executing,omitempty"` // Line is the executing line
-	Tier      string  `json:"tier,omitempty"`
+	Executing bool    `json:"executing,omitempty"`
 	Inlined   bool    `json:"inlined,omitempty"`
 	Construct bool    `json:"construct,omitempty"` // called by new or super
-	Module    string  `json:"module,omitempty"`
-	Offset    uint64  `json:"offset,omitempty"`
 	This      *Brief  `json:"this,omitempty"`
 	Arguments []Brief `json:"arguments,omitempty"`
 	Count     int     `json:"argument_count,omitempty"` // as passed by the caller
 	Source    []Line  `json:"source,omitempty"`
 	Trouble   string  `json:"trouble,omitempty"`
-
-	frame stack.Frame
 }
 
 // JSStack returns the stack of a thread.
@@ -145,12 +137,8 @@ func (d *Dump) WalkJSFrame(t stack.Thread) *Values {
 
 func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 	t := &FrameText{
-		Kind: f.Kind.String(), Name: f.Name, FP: Address(f.FP), PC: Address(f.PC), Function: Address(f.Call.Function),
-		File: f.File, Line: f.Line, Column: f.Column, Tier: f.Tier.String(), Inlined: f.Inlined, Construct: f.Construct,
-		Module: f.Module, Offset: f.Frame.Offset, frame: f,
-	}
-	if f.Kind == symbolize.Native {
-		t.Tier = ""
+		Frame: f.Frame, FP: Address(f.FP), PC: Address(f.PC), Function: Address(f.Call.Function),
+		Inlined: f.Inlined, Construct: f.Construct,
 	}
 	if f.ExecutingLine > 0 {
 		t.Line, t.Column, t.Executing = f.ExecutingLine, f.ExecutingColumn, true
@@ -209,17 +197,20 @@ func (s *StackText) WriteText(w io.Writer) error {
 		elided = 0
 	}
 	for _, f := range s.Frames {
-		if f.frame.Kind == symbolize.Typed && !s.options.All {
+		if f.Kind == symbolize.Typed && !s.options.All {
 			elided++
 			continue
 		}
 		end()
-		f.write(&b, s.options)
+		kind := f.Kind
+		if kind == symbolize.Builtin {
+			kind = symbolize.JS
+		}
+		f.write(&b, kind.String(), s.options)
 	}
 	end()
 	for _, f := range s.Awaiting {
-		f.Kind = "await"
-		f.write(&b, s.options)
+		f.write(&b, "await", s.options)
 	}
 	switch {
 	case s.Truncated:
@@ -231,20 +222,16 @@ func (s *StackText) WriteText(w io.Writer) error {
 	return err
 }
 
-// write writes the frame's line, and the requested details.
-func (f *FrameText) write(b *strings.Builder, o StackOptions) {
+// write writes the frame's line, after what it is, and the requested details.
+func (f *FrameText) write(b *strings.Builder, what string, o StackOptions) {
 	const width = 80
-	kind := f.Kind
-	if f.frame.Kind == symbolize.Builtin {
-		kind = "js"
-	}
-	line := fmt.Sprintf("%-7s %s", kind+":", f.title())
+	line := fmt.Sprintf("%-7s %s", what+":", f.title())
 	if o.All {
 		line = fmt.Sprintf("%12s %12s %s", f.FP, f.PC, f.title())
 		if f.Function != 0 {
 			line += fmt.Sprintf(" (%s)", f.Function)
 		}
-	} else if f.frame.Kind == symbolize.Native {
+	} else if f.Kind == symbolize.Native {
 		line = shortened(line, width)
 	}
 	b.WriteString(line + "\n")
@@ -266,7 +253,7 @@ func (f *FrameText) title() string {
 	if f.Inlined {
 		notes = append(notes, "inlined")
 	}
-	switch f.frame.Kind {
+	switch f.Kind {
 	case symbolize.JS:
 		file := cmp.Or(f.File, "evaluated code")
 		if name += " at " + file; f.Line > 0 {
@@ -276,7 +263,9 @@ func (f *FrameText) title() string {
 		notes = append(notes, "builtin")
 	case symbolize.Typed:
 	default:
-		name = f.nativeName()
+		if name = profile.Qualified(f.Frame); f.Name != "" && f.Module != "" {
+			name += fmt.Sprintf("+%#x", f.Offset)
+		}
 	}
 	if len(notes) > 0 {
 		name += " (" + strings.Join(notes, ", ") + ")"
@@ -284,20 +273,10 @@ func (f *FrameText) title() string {
 	return name
 }
 
-func (f *FrameText) nativeName() string {
-	switch {
-	case f.Name != "" && f.Module != "":
-		return fmt.Sprintf("%s`%s+0x%x", filepath.Base(f.Module), f.Name, f.Offset)
-	case f.Module != "":
-		return fmt.Sprintf("%s+0x%x", filepath.Base(f.Module), f.Offset)
-	}
-	return f.Name
-}
-
 // writeDetails writes arguments and source, as mdb_v8 does.
 func (f *FrameText) writeDetails(b *strings.Builder) {
 	const margin = "          "
-	if f.frame.Kind == symbolize.JS && f.Line > 0 {
+	if f.Kind == symbolize.JS && f.Line > 0 {
 		what := "posn"
 		if !f.Executing {
 			what = "defined"

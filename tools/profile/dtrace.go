@@ -56,7 +56,9 @@ func writeDTrace(w io.Writer, p *Profile, _ Options) error {
 }
 
 func dtraceFrame(f symbolize.Frame) string {
-	module := strings.Trim(printable.String(path.Base(f.Module)), "[]")
+	if f.Module != "" {
+		f.Module = strings.Trim(path.Base(f.Module), "[]")
+	}
 	switch {
 	case f.Kind == symbolize.JS, f.Kind == symbolize.Wasm && f.File != "":
 		return uncut(name(f) + " at " + dtracePlace(f))
@@ -65,11 +67,11 @@ func dtraceFrame(f symbolize.Frame) string {
 	case f.Module == "":
 		return name(f)
 	case f.Name == "":
-		return fmt.Sprintf("%s`%#x", module, f.Offset)
+		return fmt.Sprintf("%s`%#x", printable.String(f.Module), f.Offset)
 	case f.Offset == 0:
-		return module + "`" + name(f)
+		return Qualified(f)
 	}
-	return fmt.Sprintf("%s`%s+%#x", module, name(f), f.Offset)
+	return fmt.Sprintf("%s+%#x", Qualified(f), f.Offset)
 }
 
 func dtracePlace(f symbolize.Frame) string {

@@ -27,6 +27,15 @@ func Label(f symbolize.Frame) string {
 	return name(f)
 }
 
+// Qualified is how DTrace and mdb write a function of a mapped file, file`name
+// without directories; anything else is as in Label.
+func Qualified(f symbolize.Frame) string {
+	if scripted(f) || f.Module == "" || f.Name == "" {
+		return Label(f)
+	}
+	return printable.String(path.Base(f.Module)) + "`" + name(f)
+}
+
 // scripted reports whether f is a function of a script or of a WebAssembly
 // module, which its File names.
 func scripted(f symbolize.Frame) bool { return f.Kind == symbolize.JS || f.Kind == symbolize.Wasm }

@@ -141,3 +141,19 @@ func TestLabel(t *testing.T) {
 		}
 	}
 }
+
+func TestQualifiedNamesTheFile(t *testing.T) {
+	for want, f := range map[string]symbolize.Frame{
+		"libz.so.1`inflate":    {Name: "inflate", Module: "/lib/libz.so.1", Offset: 5},
+		"[kernel]`do_exit":     {Kind: symbolize.Kernel, Name: "do_exit", Module: "[kernel]"},
+		"node`Builtins_Add":    {Kind: symbolize.Builtin, Name: "Builtins_Add", Module: "/usr/bin/node"},
+		"libz.so.1+0x7a1c":     {Module: "/lib/libz.so.1", Offset: 0x7a1c},
+		"f /a.js:3:7":          js("f", "/a.js", 3, 7),
+		"[truncated]":          {Name: symbolize.Truncated},
+		"a\\x1b[31m`b\\x07ell": {Name: "b\aell", Module: "/srv/a\x1b[31m"},
+	} {
+		if got := Qualified(f); got != want {
+			t.Errorf("Qualified(%+v) = %q, want %q", f, got, want)
+		}
+	}
+}
