@@ -46,49 +46,16 @@ func (m recordedMemory) word(address uint64) (uint64, bool) {
 	return binary.LittleEndian.Uint64(word[:]), n == len(word)
 }
 
-// nameKey is where a descriptor array has the key of the second property: a function's
-// "name".
-const nameKey = 24
-
-// withHeads adds first words of objects, which the kernel's unwinder does not read: of
-// descriptor arrays, whose type it knows by the map that refers to them, and of names of
-// accessors, which no function is called by. The unwinder of cores only checks that they
-// have a map: the one that refers to the array stands for theirs.
-func (m recordedMemory) withHeads(l *bpf.TraceLayout) recordedMemory {
-	heads := map[uint64]uint64{} // maps, by object
-	add := func(object, of uint64) {
-		if _, ok := m.word(object - 1); !ok && object&3 == 1 {
-			heads[object-1] = of | 1
-		}
-	}
-	for _, p := range m {
-		for at := 0; at+8 <= len(p.Bytes); at += 8 {
-			array := binary.LittleEndian.Uint64(p.Bytes[at:])
-			of := p.Address + uint64(at) - uint64(l.MapDescriptors)
-			key, isArray := m.word(array - 1 + uint64(l.DescriptorsHeader) + nameKey)
-			if _, isMap := m.word(of); array&3 == 1 && of&7 == 0 && isArray && isMap {
-				add(array, of)
-				add(key, of)
-			}
-		}
-	}
-	all := slices.Clone(m)
-	for address, word := range heads {
-		all = append(all, piece{address, binary.LittleEndian.AppendUint64(nil, word)})
-	}
-	slices.SortFunc(all, func(a, b piece) int { return cmp.Compare(a.Address, b.Address) })
-	return all
-}
-
 func (m recordedMemory) NextData(address uint64) (uint64, bool) { return address, true }
 
-// unwindAsCore returns the functions that the unwinder of cores finds, leaf first.
-func (r *recording) unwindAsCore(t *testing.T) []string {
+// unwindAsCore returns the functions that the unwinder of cores finds in memory, leaf
+// first.
+func (r *recording) unwindAsCore(t *testing.T, memory space.Source) []string {
 	t.Helper()
 	path := nodetest.Node(t, r.Node)
 	files := new(reader.Reader)
 	defer files.Close()
-	s := space.New(recordedMemory(r.Memory).withHeads(&r.Process.Layout), r.layout(t, path), space.Finder{Exe: path, Files: files})
+	s := space.New(memory, r.layout(t, path), space.Finder{Exe: path, Files: files})
 	defer s.Close()
 	node := s.Modules()[0]
 	if node.Err != nil {

@@ -57,15 +57,16 @@ type row struct {
 	Row bpf.TraceUnwindRow
 }
 
-// A recording is everything that the unwinder read to unwind one stack, and what
-// it should find.
+// A recording is everything that the unwinders read to unwind one stack, and what
+// they should find.
 type recording struct {
 	Node          string // version
 	Process       bpf.TraceProcess
 	Registers     registers
 	ThreadPointer uint64
 	Rows          []row
-	Memory        []piece // by address
+	Memory        []piece // by address: what the kernel's unwinder read
+	CoreMemory    []piece // the same of symbolize/v8's
 
 	Frames []string // as text has them
 	Calls  []string // the functions that symbolize/v8's unwinder found on the same stack, leaf first
@@ -151,6 +152,7 @@ type host struct {
 	stdout  *bufio.Reader
 	stderr  bytes.Buffer
 	names   map[uint64]*bpf.TraceName // by id: all that were sent since a first stack
+	scripts map[uint64]int32          // of WebAssembly code, by pc: the same
 }
 
 func newHost(t testing.TB) *host {
@@ -202,6 +204,7 @@ func (h *host) stop() error {
 type unwound struct {
 	stack    *bpf.TraceStack
 	names    map[uint64]*bpf.TraceName // by id: functions and regular expressions
+	scripts  map[uint64]int32          // of WebAssembly code, by pc
 	failures map[bpf.TraceFailure]uint64
 	touched  []touch
 	rows     []uint32
@@ -213,7 +216,7 @@ type touch struct{ Address, Bytes uint64 }
 // unwind has the host unwind r's stack, over the memory of process live if that is
 // not 0.
 func (h *host) unwind(r *recording, live int) (*unwound, error) {
-	h.names = map[uint64]*bpf.TraceName{}
+	h.names, h.scripts = map[uint64]*bpf.TraceName{}, map[uint64]int32{}
 	return h.send(r.input(input{Live: uint32(live)}))
 }
 
@@ -278,7 +281,7 @@ func encode(to []byte, v any) []byte {
 }
 
 func (h *host) read() (*unwound, error) {
-	u := &unwound{names: h.names, failures: map[bpf.TraceFailure]uint64{}}
+	u := &unwound{names: h.names, scripts: h.scripts, failures: map[bpf.TraceFailure]uint64{}}
 	var size uint32
 	get := func(to any) error { return binary.Read(h.stdout, binary.LittleEndian, to) }
 	for {
@@ -327,6 +330,9 @@ func (u *unwound) add(record []byte) {
 	case bpf.TraceEventKindEVENT_FUNCTION:
 		name := trace.Decode[bpf.TraceName](record)
 		u.names[name.Id] = name
+	case bpf.TraceEventKindEVENT_WASM:
+		code := trace.Decode[bpf.TraceWasm](record)
+		u.scripts[code.Pc] = code.Script
 	}
 }
 
@@ -342,7 +348,8 @@ var tiers = map[bpf.TraceTier]string{
 }
 
 // text returns the frames in words, leaf first: "interpreted leaf 1:120" has the
-// function's tier, name, script and position.
+// function's tier, name, script and position, "wasm 3" the module's script. The script is
+// sent with the module's first frame alone: others have only their type.
 func (u *unwound) text() []string {
 	var lines []string
 	for _, frame := range u.stack.Frames[:u.stack.Count] {
@@ -358,6 +365,10 @@ func (u *unwound) text() []string {
 			}
 			lines = append(lines, fmt.Sprintf("%s %s %d:%d", tier, name.Text[:name.Length], name.Script, name.Start))
 		case bpf.TraceFrameKindFRAME_TYPED:
+			if script, ok := u.scripts[frame&pcMask]; ok {
+				lines = append(lines, fmt.Sprintf("wasm %d", script))
+				continue
+			}
 			lines = append(lines, fmt.Sprintf("typed %d", frame>>bpf.TraceFrameBitsFRAME_PC_BITS&0xff))
 		case bpf.TraceFrameKindFRAME_CODE:
 			lines = append(lines, "code")
@@ -366,7 +377,11 @@ func (u *unwound) text() []string {
 		case bpf.TraceFrameKindFRAME_GAP:
 			lines = append(lines, "gap")
 		case bpf.TraceFrameKindFRAME_TEXT:
-			lines = append(lines, "regexp")
+			if name == nil {
+				lines = append(lines, "regexp ?")
+				continue
+			}
+			lines = append(lines, fmt.Sprintf("regexp %s", name.Text[:name.Length]))
 		default:
 			lines = append(lines, fmt.Sprintf("unexpected %#x", frame))
 		}
