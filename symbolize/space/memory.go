@@ -1,9 +1,11 @@
 package space
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 )
 
@@ -96,4 +98,34 @@ func (s *Space) Word(address uint64) (uint64, error) {
 	var b [8]byte
 	_, err := s.ReadAt(b[:], address)
 	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+const (
+	wordSize    = 8
+	searchBlock = 1 << 20 // bytes read at a time
+)
+
+// WritableWords yields the words of memory that the process could write to, with their
+// addresses, until ctx is done. It leaves out what cannot be read, and most zeros.
+func (s *Space) WritableWords(ctx context.Context) iter.Seq2[uint64, uint64] {
+	return func(yield func(address, word uint64) bool) {
+		block := make([]byte, searchBlock)
+		for _, r := range s.regions {
+			for at := r.Start; r.Write && at < r.End && ctx.Err() == nil; at += searchBlock {
+				next, ok := s.NextData(at)
+				if !ok {
+					break
+				}
+				if at = max(at, next&^(wordSize-1)); at >= r.End {
+					break
+				}
+				n, _ := s.ReadAt(block[:min(searchBlock, r.End-at)], at)
+				for i := 0; i+wordSize <= n; i += wordSize {
+					if !yield(at+uint64(i), binary.LittleEndian.Uint64(block[i:])) {
+						return
+					}
+				}
+			}
+		}
+	}
 }

@@ -1,10 +1,12 @@
 package space
 
 import (
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -242,5 +244,44 @@ func TestProgramComesFirst(t *testing.T) {
 	}
 	if p, ok := s.Part(0x9800); !ok || p.Module != s.Modules()[1] || p.Offset != 0x1000 {
 		t.Errorf("part = %+v, %v, want the second of a.so", p, ok)
+	}
+}
+
+// TestWritableWordsAreThoseThatCanBeRead has a region without memory between two others,
+// one that is read-only, and one that ends within a block.
+func TestWritableWordsAreThoseThatCanBeRead(t *testing.T) {
+	words := func(values ...uint64) (data []byte) {
+		for _, v := range values {
+			data = binary.LittleEndian.AppendUint64(data, v)
+		}
+		return data
+	}
+	m := made{
+		0x1000: words(1, 2), 0x2000: words(99), 0x200000: words(3), 0x400000: append(words(4), 5, 6, 7),
+	}
+	s := New(m, Layout{Regions: []Region{
+		{Start: 0x1000, End: 0x1010, Write: true},
+		{Start: 0x2000, End: 0x2008},
+		{Start: 0x3000, End: 0x4000, Write: true},
+		{Start: 0x100000, End: 0x300000, Write: true},
+		{Start: 0x400000, End: 0x400010, Write: true},
+	}}, Finder{Files: new(reader.Reader)})
+	ctx, cancel := context.WithCancel(t.Context())
+	got := map[uint64]uint64{}
+	for address, word := range s.WritableWords(ctx) {
+		got[address] = word
+	}
+	if want := (map[uint64]uint64{0x1000: 1, 0x1008: 2, 0x200000: 3, 0x400000: 4}); !maps.Equal(got, want) {
+		t.Errorf("words = %#x, want %#x", got, want)
+	}
+	for address := range s.WritableWords(ctx) {
+		if address != 0x1000 {
+			t.Errorf("after the first, %#x, want no more", address)
+		}
+		break
+	}
+	cancel()
+	for address := range s.WritableWords(ctx) {
+		t.Errorf("a word at %#x, want none once the context is done", address)
 	}
 }

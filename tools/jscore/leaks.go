@@ -8,9 +8,9 @@ import (
 	"io"
 	"slices"
 
+	"ustack/symbolize/nodejs"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/census"
-	"ustack/symbolize/v8/value"
 )
 
 // LeakOptions say what is suspicious. The zero value is useful.
@@ -29,7 +29,7 @@ type Leaks struct {
 	Classes     []ClassShare         `json:"classes"`     // that keep most alive
 	Collections []Retainer           `json:"collections"` // arrays, maps and sets that keep most alive
 	Closures    []*census.Definition `json:"closures"`    // live closures, the most numerous first
-	Listeners   []Listeners          `json:"listeners"`   // most listeners first
+	Listeners   []nodejs.Listeners   `json:"listeners"`   // most listeners first
 	Live        uint64               `json:"live"`        // bytes of all live objects
 }
 
@@ -39,13 +39,6 @@ type ClassShare struct {
 	Count    int     `json:"count"`    // live objects
 	Retained uint64  `json:"retained"` // bytes; what one keeps for another of the class counts only once
 	Address  Address `json:"address"`  // tagged, of the one that keeps most
-}
-
-// Listeners are the listeners for one event of one object.
-type Listeners struct {
-	Emitter Brief  `json:"emitter"`
-	Event   string `json:"event"`
-	Count   int    `json:"count"`
 }
 
 // Leaks reports what may be growing without bound. Once ctx is done it returns at once,
@@ -65,7 +58,7 @@ func (d *Dominated) Leaks(ctx context.Context, o LeakOptions) *Leaks {
 	l.Collections = l.Collections[:min(o.Limit, len(l.Collections))]
 	l.Closures = d.graph.Functions(ctx, FunctionOptions{Live: true}).Definitions
 	l.Closures = l.Closures[:min(o.Limit, len(l.Closures))]
-	l.Listeners = d.graph.listeners(ctx, o.Listeners)
+	l.Listeners = nodejs.EventListeners(ctx, d.graph.Graph, d.graph.heap, o.Listeners)
 	l.Listeners = l.Listeners[:min(o.Limit, len(l.Listeners))]
 	return l
 }
@@ -78,34 +71,6 @@ func (d *Dominated) classes(limit int) []ClassShare {
 		shares = append(shares, ClassShare{c.Class, c.Count, c.Retained, Address(d.graph.Object(c.Most).Ref())})
 	}
 	return shares
-}
-
-// listeners returns the live objects whose events have least listeners or more.
-func (g *Graph) listeners(ctx context.Context, least int) []Listeners {
-	var found []Listeners
-	for id := range g.Select(ctx, CensusOptions{Property: "_events", Live: true}) {
-		emitter := g.Object(id)
-		events, ok, err := g.heap.Own(emitter, "_events")
-		if err != nil || !ok {
-			continue
-		}
-		o, err := g.heap.Object(events)
-		if err != nil {
-			continue // undefined, in a prototype
-		}
-		properties, _ := g.heap.Properties(o) // what cannot be read is not counted
-		for _, p := range properties {
-			array, err := g.heap.Object(p.Value)
-			if err != nil {
-				continue
-			}
-			if count, ok := g.heap.Length(array); ok && count >= least {
-				found = append(found, Listeners{value.BriefOf(g.heap, emitter.Ref()), p.Name, count})
-			}
-		}
-	}
-	slices.SortStableFunc(found, func(a, b Listeners) int { return cmp.Compare(b.Count, a.Count) })
-	return found
 }
 
 // WriteText writes a table for each sort of suspects.

@@ -12,19 +12,8 @@ import (
 	"ustack/symbolize/v8/value"
 )
 
-// RefOptions say how far to search for what refers to an object. The zero value finds
-// what refers to it directly.
-type RefOptions struct {
-	Depth int  // levels of indirect references to follow; at most maxRefDepth
-	Limit int  // references reported for one object; 100 if 0
-	Live  bool // only those from live objects
-}
-
-const (
-	maxRefDepth  = 64
-	maxRefs      = 10_000 // references reported in all
-	defaultLimit = 100
-)
+// RefOptions say how far to search for what refers to an object.
+type RefOptions = heap.RefOptions
 
 // References are what refers to an object.
 type References struct {
@@ -41,7 +30,6 @@ type Reference struct {
 	heap.Link
 	Live bool `json:"live"`
 	References
-	object heap.ID
 }
 
 // A NoObjectError reports that no object begins at an address.
@@ -66,53 +54,17 @@ func (g *Graph) References(ctx context.Context, v v8.Value, o RefOptions) (*Refe
 	if err != nil {
 		return nil, err
 	}
-	if o.Limit <= 0 {
-		o.Limit = defaultLimit
-	}
-	f := &refFinder{Graph: g, ctx: ctx, options: o, seen: map[heap.ID]bool{}, left: maxRefs}
-	r := f.references(id, min(max(o.Depth, 1), maxRefDepth))
+	r := g.text(g.Graph.References(ctx, id, o))
 	return &r, ctx.Err()
 }
 
-// A refFinder follows references backward from object to object, until ctx is done.
-type refFinder struct {
-	*Graph
-	ctx     context.Context
-	options RefOptions
-	seen    map[heap.ID]bool
-	left    int
-}
-
-func (f *refFinder) references(id heap.ID, depth int) References {
-	r := References{Brief: value.BriefOf(f.heap, f.Object(id).Ref()), Root: f.rootName(id)}
-	if depth == 0 {
-		return r
+// text describes what a search found.
+func (g *Graph) text(r *heap.References) References {
+	text := References{Brief: value.BriefOf(g.heap, g.Object(r.Object).Ref()), Root: g.rootName(r.Object), More: r.More, Seen: r.Seen}
+	for _, by := range r.By {
+		text.Refs = append(text.Refs, &Reference{Link: by.Link, Live: g.IsLive(by.Object), References: g.text(&by.References)})
 	}
-	if r.Seen = f.seen[id]; r.Seen {
-		return r
-	}
-	f.seen[id] = true
-	for from := range f.ReferredBy(id) {
-		if f.ctx.Err() != nil {
-			break
-		}
-		if f.options.Live && !f.IsLive(from) {
-			continue
-		}
-		if len(r.Refs) >= f.options.Limit || f.left <= 0 {
-			r.More++
-			continue
-		}
-		found := f.Referrers(f.ctx, from, id)
-		f.left -= len(found)
-		for _, by := range found {
-			r.Refs = append(r.Refs, &Reference{Link: by.Link, Live: f.IsLive(by.Object), object: by.Object})
-		}
-	}
-	for _, ref := range r.Refs {
-		ref.References = f.references(ref.object, depth-1)
-	}
-	return r
+	return text
 }
 
 // rootName returns what outside the heap refers to an object; "" if nothing does.

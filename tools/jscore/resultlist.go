@@ -2,7 +2,6 @@ package jscore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -111,41 +110,24 @@ type Place struct {
 	Region  string  `json:"region"`
 }
 
-const (
-	wordSize    = 8
-	searchBlock = 1 << 20 // bytes read at a time
-	maxPlaces   = 1 << 20
-)
+// maxPlaces bounds the places that are listed.
+const maxPlaces = 1 << 20
 
 // Ugrep finds the words that refer to v, tagged or not, in memory that the process could
 // write to.
 func (d *Dump) Ugrep(ctx context.Context, v v8.Value) (*Places, error) {
 	found := &Places{Of: Address(v), Places: []Place{}}
-	block := make([]byte, searchBlock)
-	for _, r := range d.Regions() {
-		if !r.Write {
+	for at, word := range d.WritableWords(ctx) {
+		if v8.Value(word).Address() != v.Address() {
 			continue
 		}
-		for at := r.Start; at < r.End && len(found.Places) < maxPlaces; at += searchBlock {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			next, ok := d.NextData(at)
-			if !ok {
-				break
-			}
-			if at = max(at, next&^(wordSize-1)); at >= r.End {
-				break
-			}
-			n, _ := d.ReadAt(block[:min(searchBlock, r.End-at)], at) // what is missing refers to nothing
-			for i := 0; i+wordSize <= n; i += wordSize {
-				if v8.Value(binary.LittleEndian.Uint64(block[i:])).Address() == v.Address() {
-					found.Places = append(found.Places, Place{Address(at + uint64(i)), d.regionName(r)})
-				}
-			}
+		r, _ := d.Region(at) // it was read from one
+		found.Places = append(found.Places, Place{Address(at), d.regionName(r)})
+		if len(found.Places) >= maxPlaces {
+			break
 		}
 	}
-	return found, nil
+	return found, ctx.Err()
 }
 
 // WriteText writes a line for each place.

@@ -9,6 +9,7 @@ import (
 	"ustack/symbolize"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/value"
 )
 
@@ -16,7 +17,6 @@ import (
 const (
 	DefaultBytes = 64
 	maxBytes     = 1 << 26
-	maxLookBack  = 1 << 20 // bytes before an address in which to search for the object that contains it
 )
 
 // Bytes are the contents of a range of the process's memory.
@@ -175,7 +175,7 @@ func (d *Dump) Whatis(v v8.Value) (*Whatis, error) {
 	if d.v8.Heap == nil {
 		return w, nil
 	}
-	if o, ok := d.objectAround(address, region.Start); ok {
+	if o, ok := heap.ObjectAround(d, d.v8.Heap, address, region.Start); ok {
 		brief := value.BriefOf(d.v8.Heap, o.Ref())
 		w.Object, w.Offset = &brief, address&^3-o.Address
 	}
@@ -208,47 +208,6 @@ func (d *Dump) regionName(r space.Region) string {
 		return "anonymous memory"
 	}
 	return "anonymous memory, read-only"
-}
-
-// objectAround returns the object that contains address. It searches backward for a word
-// that is the map of an object which extends to the address.
-func (d *Dump) objectAround(address, lowest uint64) (v8.Object, bool) {
-	const block = 4 << 10
-	at := address &^ 7
-	lowest = max(lowest, at-min(at, maxLookBack))
-	for at >= lowest {
-		first := max(lowest, at-min(at, block))
-		words := make([]byte, at-first+8)
-		n, _ := d.ReadAt(words, first) // search what can be read
-		for i := n &^ 7; i >= 8; i -= 8 {
-			candidate := first + uint64(i) - 8
-			if o, ok := d.objectAt(candidate); ok && d.reaches(o, address) {
-				return o, true
-			}
-		}
-		if first == 0 || first == lowest {
-			break
-		}
-		at = first - 8
-	}
-	return v8.Object{}, false
-}
-
-// objectAt returns the object that begins at an address, if one does.
-func (d *Dump) objectAt(address uint64) (v8.Object, bool) {
-	o, err := d.v8.Heap.Object(v8.Ref(address))
-	return o, err == nil && o.Address == address
-}
-
-// reaches reports whether address is inside o.
-func (d *Dump) reaches(o v8.Object, address uint64) bool {
-	form, ok := d.v8.Heap.Form(o.Map)
-	if !ok {
-		return address&^7 == o.Address
-	}
-	head := make([]byte, v8.FormHead)
-	n, _ := d.ReadAt(head, o.Address) // Size reports if it is too little
-	return address < o.Address+uint64(form.Size(head[:n]))
 }
 
 // WriteText writes a line for each known fact.

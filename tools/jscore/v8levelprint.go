@@ -1,104 +1,31 @@
 package jscore
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/value"
 )
 
-// maxClassDepth bounds the length of a chain of base classes.
-const maxClassDepth = 16
-
 // V8Printed is a V8 object with the known fields of its class and of that class's base
 // classes.
 type V8Printed struct {
 	Brief
-	Classes []PrintedClass `json:"classes"` // the object's own first
-}
-
-// A PrintedClass is a class with the contents of an object's fields.
-type PrintedClass struct {
-	Name   string         `json:"name"`
-	Fields []PrintedField `json:"fields"`
-}
-
-// A PrintedField is a field of an object.
-type PrintedField struct {
-	At    Address `json:"at"` // untagged
-	Name  string  `json:"name"`
-	Word  Address `json:"word"`
-	Value *Brief  `json:"value,omitempty"` // of a field that holds a value
-	Raw   string  `json:"raw,omitempty"`   // of any other field
+	Classes []value.ClassFields `json:"classes"` // the object's own first
 }
 
 // V8Print reads the fields of the object v, or shows v as a small integer.
 func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
-	h := d.Heap()
-	p := &V8Printed{Brief: value.BriefOf(h, v)}
-	if p.Kind == "SMI" {
-		return p, nil
-	}
-	o, err := h.Object(v.Strong())
+	classes, err := value.Classes(d.Heap(), d, d.v8Classes(), v)
 	if err != nil {
 		return nil, err
 	}
-	if o.Map.Kind == "" {
-		return p, nil
-	}
-	classes := d.v8Classes()
-	for name := o.Map.Kind; name != "" && len(p.Classes) < maxClassDepth; {
-		at := slices.IndexFunc(classes, func(c v8.Class) bool { return c.Name == name })
-		if at < 0 {
-			break
-		}
-		printed := PrintedClass{Name: name, Fields: []PrintedField{}}
-		for _, f := range classes[at].Fields {
-			if within(o, f) {
-				printed.Fields = append(printed.Fields, d.field(o, f))
-			}
-		}
-		p.Classes = append(p.Classes, printed)
-		name = classes[at].Parent
-	}
-	return p, nil
-}
-
-// within reports whether o has a field that objects of its class may lack: a function's
-// prototype, and the embedder's fields of an object that is not an embedder's.
-func within(o v8.Object, f v8.ClassField) bool {
-	if f.Name == "internal_fields" && o.Map.Kind != "JSApiObject" {
-		return false
-	}
-	return o.Map.Size == 0 || f.Offset < o.Map.Size
-}
-
-func (d *Dump) field(o v8.Object, f v8.ClassField) PrintedField {
-	p := PrintedField{At: Address(o.Address + uint64(f.Offset)), Name: f.Name}
-	var b [8]byte
-	if _, err := d.ReadAt(b[:f.Size()], uint64(p.At)); err != nil {
-		p.Raw = "<bad>"
-		return p
-	}
-	word := binary.LittleEndian.Uint64(b[:])
-	p.Word = Address(word)
-	switch brief := value.BriefOf(d.Heap(), v8.Value(word)); {
-	case f.Type == "double":
-		p.Raw = value.FormatNumber(math.Float64frombits(word))
-	case f.Raw() || f.Type == "" && brief.Kind == "<bad>":
-		p.Raw = strconv.FormatUint(word, 10)
-	default:
-		p.Value = &brief
-	}
-	return p
+	return &V8Printed{value.BriefOf(d.Heap(), v), classes}, nil
 }
 
 // WriteText writes the object as mdb_v8's v8print does: each class around its base class.
@@ -112,7 +39,7 @@ func (p *V8Printed) WriteText(w io.Writer) error {
 
 // writeClasses writes the first of the classes with the rest inside it. Classes without
 // fields share a line.
-func writeClasses(w io.Writer, address Address, classes []PrintedClass, margin string) error {
+func writeClasses(w io.Writer, address Address, classes []value.ClassFields, margin string) error {
 	names := []string{classes[0].Name}
 	for len(classes[0].Fields) == 0 && len(classes) > 1 {
 		classes = classes[1:]

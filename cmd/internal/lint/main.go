@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 // knows only those below it.
 var below = map[string][]string{
 	"symbolize/libuv":      {"symbolize/elfsym"},
-	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
+	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/census", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
 	"symbolize/space":      {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
 	"symbolize/unwind":     {"symbolize/elfsym"},
 	"symbolize/v8/census":  {"symbolize", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/value"},

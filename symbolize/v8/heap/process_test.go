@@ -55,6 +55,27 @@ func objectsAgreeWithV8Reader(t *testing.T, g *jscore.Graph, _ censusFacts) {
 	}
 }
 
+// objectsAreFoundWithoutAWalk searches for some objects by an address within them.
+func objectsAreFoundWithoutAWalk(t *testing.T, d *jscore.Dump, g *jscore.Graph) {
+	t.Helper()
+	const step = 9973 // a prime, so that all kinds occur
+	for id := heap.ID(0); int(id) < g.Len(); id += step {
+		start, size := g.Address(id), g.Size(id)
+		if size > 1<<16 || !g.IsLive(id) {
+			continue // words of what was there before may pass for an object's beginning
+		}
+		for _, offset := range []uint64{0, size / 2, size - 1} {
+			o, ok := heap.ObjectAround(d, d.Heap(), start+offset, start)
+			if !ok || o.Address != start {
+				t.Fatalf("around %#x: %#x, %v, want the %s at %#x", start+offset, o.Address, ok, g.Map(id).Kind, start)
+			}
+		}
+		if o, ok := heap.ObjectAround(d, d.Heap(), start+size, start+8); ok && o.Address <= start {
+			t.Errorf("around the end of the object at %#x: %#x, want no object below the limit", start, o.Address)
+		}
+	}
+}
+
 func pagesAreInSpaces(t *testing.T, g *jscore.Graph, _ censusFacts) {
 	spaces, heaps := map[string]int{}, map[uint64]bool{}
 	for _, p := range g.Pages() {
@@ -357,6 +378,7 @@ func TestHeap(t *testing.T) {
 				run  func(*testing.T, *jscore.Graph, censusFacts)
 			}{
 				{"every object is found by its address", everyObjectIsFoundByItsAddress},
+				{"objects are found without a walk", func(t *testing.T, g *jscore.Graph, _ censusFacts) { objectsAreFoundWithoutAWalk(t, d, g) }},
 				{"objects agree with V8's own reader", objectsAgreeWithV8Reader},
 				{"pages are in spaces", pagesAreInSpaces},
 				{"live objects are told from dead ones", liveObjectsAreToldFromDeadOnes},

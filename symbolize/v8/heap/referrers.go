@@ -67,3 +67,82 @@ func (g *Graph) owned(ctx context.Context, store ID, offset int) []Referrer {
 	}
 	return found
 }
+
+// RefOptions say how far to search for what refers to an object. The zero value finds
+// what refers to it directly.
+type RefOptions struct {
+	Depth int  // levels of indirect references to follow; at most maxRefDepth
+	Limit int  // references reported for one object; 100 if 0
+	Live  bool // only those from live objects
+}
+
+const (
+	maxRefDepth  = 64
+	maxRefs      = 10_000 // references reported in all
+	defaultLimit = 100
+)
+
+// References are what refers to an object, and what refers to that.
+type References struct {
+	Object ID
+	By     []Reference
+	More   int  // further objects that refer to it and are not reported
+	Seen   bool // what refers to it is reported elsewhere
+}
+
+// A Reference is from one object to another.
+type Reference struct {
+	Link Link
+	References
+}
+
+// References finds what refers to an object. Once ctx is done it returns at once, with
+// what was found so far.
+func (g *Graph) References(ctx context.Context, id ID, o RefOptions) *References {
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	f := &refFinder{Graph: g, ctx: ctx, options: o, seen: map[ID]bool{}, left: maxRefs}
+	r := &References{Object: id}
+	f.find(r, min(max(o.Depth, 1), maxRefDepth))
+	return r
+}
+
+// A refFinder follows references backward from object to object, until ctx is done.
+type refFinder struct {
+	*Graph
+	ctx     context.Context
+	options RefOptions
+	seen    map[ID]bool
+	left    int
+}
+
+func (f *refFinder) find(r *References, depth int) {
+	if depth == 0 {
+		return
+	}
+	if r.Seen = f.seen[r.Object]; r.Seen {
+		return
+	}
+	f.seen[r.Object] = true
+	for from := range f.ReferredBy(r.Object) {
+		if f.ctx.Err() != nil {
+			break
+		}
+		if f.options.Live && !f.IsLive(from) {
+			continue
+		}
+		if len(r.By) >= f.options.Limit || f.left <= 0 {
+			r.More++
+			continue
+		}
+		found := f.Referrers(f.ctx, from, r.Object)
+		f.left -= len(found)
+		for _, by := range found {
+			r.By = append(r.By, Reference{by.Link, References{Object: by.Object}})
+		}
+	}
+	for i := range r.By {
+		f.find(&r.By[i].References, depth-1)
+	}
+}
