@@ -66,6 +66,12 @@ generate: clang ## compile the kernel half again (what is committed needs no cla
 record-stacks: nodes ## record the stacks that bpf/hosttest unwinds again (as root)
 	USTACK_RECORD=1 go test -count=1 -run '^TestRecord$$' ./bpf/hosttest
 
+.PHONY: v8-release
+v8-release: ## measure the binary NODE=path and print the file of its V8 release (symbolize/v8/release)
+	@file=$$(mktemp); trap 'rm -f $$file' EXIT; \
+	USTACK_MEASURE='$(abspath $(NODE))' USTACK_MEASURED=$$file go test -count=1 -v -run '^TestMeasure$$' ./symbolize/v8/release >&2; \
+	cat $$file
+
 .PHONY: clang
 clang:
 	@for tool in clang-14 llvm-strip-14 $(CLANG_FORMAT); do command -v $$tool >/dev/null || missing=1; done; \

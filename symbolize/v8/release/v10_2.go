@@ -7,8 +7,8 @@ var _ = Register(Release{
 
 	Isolate: Isolate{
 		GCCount: 620,
-		GCState: 0x2c,
-		VMState: 0x30,
+		GCState: 44,
+		VMState: 48,
 		EntryFP: Place{BeforeHeap: 33024},
 	},
 	Frames: Frames{
@@ -66,22 +66,12 @@ var _ = Register(Release{
 		DescriptorArray:        24,
 	},
 	Pages: Pages{
-		Flags: 8,
-		Size:  0,
-		Heap:  16,
-		Start: 24,
-		End:   32,
-		Owner: 64,
-		Spaces: []string{
-			"readonly",
-			"old",
-			"code",
-			"map",
-			"large",
-			"code-large",
-			"new-large",
-			"new",
-		},
+		Flags:  8,
+		Heap:   16,
+		Start:  24,
+		End:    32,
+		Owner:  64,
+		Spaces: []string{"readonly", "old", "code", "map", "large", "code-large", "new-large", "new"},
 	},
 	Traces: Traces{
 		ClassReceivers: true,
@@ -159,7 +149,6 @@ var _ = Register(Release{
 		"BigInt.digits":                              16,
 		"BytecodeArray.data":                         56,
 		"BytecodeArray.source_position_table":        32,
-		"BytecodeWrapper.bytecode":                   8,
 		"CallSiteInfo.code_object":                   24,
 		"CallSiteInfo.code_offset":                   32,
 		"CallSiteInfo.flags":                         40,

@@ -7,8 +7,8 @@ var _ = Register(Release{
 
 	Isolate: Isolate{
 		GCCount: 580,
-		GCState: 0x1c,
-		VMState: 0x30,
+		GCState: 28,
+		VMState: 48,
 		EntryFP: Place{Start: 384},
 	},
 	Frames: Frames{
@@ -73,23 +73,12 @@ var _ = Register(Release{
 		DescriptorArray:        24,
 	},
 	Pages: Pages{
-		Flags: 8,
-		Size:  0,
-		Heap:  16,
-		Start: 24,
-		End:   32,
-		Owner: 64,
-		Spaces: []string{
-			"readonly",
-			"new",
-			"old",
-			"code",
-			"shared",
-			"new-large",
-			"large",
-			"code-large",
-			"shared-large",
-		},
+		Flags:  8,
+		Heap:   16,
+		Start:  24,
+		End:    32,
+		Owner:  64,
+		Spaces: []string{"readonly", "new", "old", "code", "shared", "new-large", "large", "code-large", "shared-large"},
 	},
 	Traces: Traces{
 		ClassReceivers: true,
@@ -170,7 +159,6 @@ var _ = Register(Release{
 		"BigInt.digits":                              16,
 		"BytecodeArray.data":                         54,
 		"BytecodeArray.source_position_table":        32,
-		"BytecodeWrapper.bytecode":                   8,
 		"CallSiteInfo.code_object":                   24,
 		"CallSiteInfo.code_offset":                   32,
 		"CallSiteInfo.flags":                         40,

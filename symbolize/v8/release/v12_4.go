@@ -7,8 +7,8 @@ var _ = Register(Release{
 
 	Isolate: Isolate{
 		GCCount: 436,
-		GCState: 0x1c,
-		VMState: 0xa8,
+		GCState: 28,
+		VMState: 168,
 		EntryFP: Place{Start: 272},
 	},
 	Frames: Frames{
@@ -73,25 +73,12 @@ var _ = Register(Release{
 		DescriptorArray:        24,
 	},
 	Pages: Pages{
-		Flags: 0,
-		Size:  16,
-		Heap:  24,
-		Start: 32,
-		End:   40,
-		Owner: 72,
-		Spaces: []string{
-			"readonly",
-			"new",
-			"old",
-			"code",
-			"shared",
-			"trusted",
-			"new-large",
-			"large",
-			"code-large",
-			"shared-large",
-			"trusted-large",
-		},
+		Size:   16,
+		Heap:   24,
+		Start:  32,
+		End:    40,
+		Owner:  72,
+		Spaces: []string{"readonly", "new", "old", "code", "shared", "trusted", "new-large", "large", "code-large", "shared-large", "trusted-large"},
 	},
 	Traces: Traces{
 		ClassReceivers: true,
