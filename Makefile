@@ -155,7 +155,7 @@ demo-stopon: build ## catch a program as it closes a descriptor twice, with a co
 		case $$line in Watching*) kill -USR2 $$target ;; esac; \
 	done; \
 	[ -e demo/core ] || exit 1; \
-	read -r answer <&3; echo "The program ran on, and says: $$answer"; \
+	read -r answer <&3; echo "The program keeps running, and says: $$answer"; \
 	if command -v gdb >/dev/null; then \
 		echo "The core, in gdb:"; \
 		gdb -q -batch -ex 'info registers rip rax' -ex 'backtrace 4' "$$node" demo/core 2>/dev/null | tail -n 7; \

@@ -37,7 +37,7 @@ func command() *cobra.Command {
 		Short: "Show how long asynchronous work in Node.js add-ons takes, and why",
 		Example: strings.Join([]string{
 			"  addonlat -p 4242                      by the add-on's function, until Ctrl-C",
-			"  addonlat -p 4242 -d 10s --split       for a thread, on it, for the event loop",
+			"  addonlat -p 4242 -d 10s --split       wait, run and delivery apart",
 			"  addonlat --comm node --builtin --table --unit us   node's own work too",
 			"  addonlat -p 4242 --by js -i 5s        by the calling line, every 5 seconds",
 			"  addonlat --json -- node app.js        for programs, from the first job",
@@ -52,8 +52,8 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.addonlat.Builtin, "builtin", false, "show node's own work too: fs, dns, crypto, zlib")
 	flags.BoolVar(&f.view.split, "split", false, "draw waiting, running and delivery too")
 	flags.BoolVar(&f.view.table, "table", false, "print rows of numbers instead of drawing")
-	flags.VarP(&f.interval, "interval", "i", "print this often, and start the counts again")
-	flags.BoolVar(&f.view.json, "json", false, "print JSON, one object on a line")
+	flags.VarP(&f.interval, "interval", "i", "print this often, and reset the counts")
+	flags.BoolVar(&f.view.json, "json", false, "print JSON, one object per line")
 	flags.Var((*unit)(&f.view.unit), "unit", "print times in ns, us or ms")
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`")

@@ -32,16 +32,16 @@ type flags struct {
 	status int // of the commands run
 }
 
-const long = `Jscore shows what a Node.js program was doing and what is in its heap, by a core
-of it or by a snapshot of the live process, which runs on. COMMAND is a line of
-jscore's own commands, as are the values of -e: "help" lists them. Without any
-they are read from a prompt, or from standard input, a line each.`
+const long = `Jscore shows what a Node.js program was doing and what is in its heap, from a
+core or from a snapshot of the live process, which keeps running. COMMAND is a
+line of jscore's own commands, as is the value of -e: "help" lists them. Without
+either, lines are read from a prompt or from standard input.`
 
 func (f *flags) command() *cobra.Command {
 	f.color = "auto"
 	cmd := &cobra.Command{
 		Use:   "jscore [flags] {CORE | -p PID} [COMMAND [ARG...]]",
-		Short: "Debug a Node.js program by a core of it, or by a snapshot",
+		Short: "Debug a Node.js program from a core or a snapshot",
 		Long:  long,
 		Example: strings.Join([]string{
 			"  jscore core                            a prompt",
@@ -58,16 +58,17 @@ func (f *flags) command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // arguments after CORE are for its commands
 	flags.SortFlags = false
-	flags.VarP(&f.pid, "pid", "p", "take a snapshot of this running process")
+	flags.VarP(&f.pid, "pid", "p", "take a snapshot of the running process `PID`")
 	flags.Var(&f.maxStop, "max-stop", "with -p: never stop the process for longer (default 10s)")
-	flags.StringArrayVarP(&f.lines, "execute", "e", nil, "run `LINE` of commands (may be given again)")
-	flags.StringVar(&f.open.Exe, "exe", "", "take `FILE` for the program that the process ran")
-	flags.StringArrayVar(&f.open.Folders, "symbols", nil, "look in `DIR` for programs and libraries, by build ID")
+	flags.StringArrayVarP(&f.lines, "execute", "e", nil, "run `LINE` of commands (may be repeated)")
+	flags.StringVar(&f.open.Exe, "exe", "", "use `FILE` as the program that the process ran")
+	flags.StringArrayVar(&f.open.Folders, "symbols", nil, "search `DIR` for programs and libraries, by build ID")
 	flags.BoolVar(&f.json, "json", false, "print JSON, one document for each command")
 	flags.Var(&f.color, "color", "color what goes to a terminal: auto, always or never")
-	flags.BoolVar(&f.noPager, "no-pager", false, "do not show long output by $PAGER")
+	flags.BoolVar(&f.noPager, "no-pager", false, "do not pipe long output into $PAGER")
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
+	flags.Lookup("verbose").Usage = "print where an internal error happened" // it unwinds no stacks in the kernel
 	cli.Choices(cmd, "color", choices)
 	return cmd
 }

@@ -176,7 +176,7 @@ func TestWordsAreCompleted(t *testing.T) {
 		"export /proc/self/cmdl": "ine ",
 		"export /proc/self/tas":  "k/",
 		"v8isolates x":           "",
-		"findjsobjects -c S":     "", // no command has looked at the objects
+		"findjsobjects -c S":     "", // no command has read the objects
 	} {
 		rest, length := (&completer{s}).Do([]rune(typed), len([]rune(typed)))
 		got := ""

@@ -140,7 +140,7 @@ func checkFrame(ts *testscript.TestScript, f frame) {
 			ts.Fatalf("frame without a name and module: %+v", f)
 		}
 	default:
-		ts.Fatalf("kind %q is none", f.Kind)
+		ts.Fatalf("unknown kind %q", f.Kind)
 	}
 }
 

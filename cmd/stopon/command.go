@@ -48,8 +48,8 @@ type coreFlags struct {
 
 const long = `Act at the very moment something goes wrong in a Node.js process. When one of
 the triggers happens ("when ...") and all conditions hold ("if ..."), it is
-reported with the mixed stack; then the actions are done, in the order in which
-they are given. Without a selection, every process named node is watched.`
+reported with the mixed stack; then the actions are carried out, in the order
+given. Without a selection, every process named node is watched.`
 
 func command() *cobra.Command {
 	f := new(flags)
@@ -109,14 +109,14 @@ func (f *flags) registerTriggers(cmd *cobra.Command) {
 	flags.StringVar(&f.stopon.Throw, "throw", "", "when an exception is thrown: any, or of class `CLASS`")
 	flags.Lookup("throw").NoOptDefVal = anyClass
 	flags.BoolVar(&f.stopon.Uncaught, "uncaught", false, "when nothing catches an exception")
-	flags.Var(&t.stall, "stall", "when an event loop has not polled for so long")
+	flags.Var(&t.stall, "stall", "when an event loop has not polled for this long")
 	flags.StringVar(&f.stopon.JS, "js", "", "when JavaScript function `GLOB` is on the stack")
-	flags.StringVar(&f.stopon.Written, "write-match", "", "when `TEXT` is in what is written")
+	flags.StringVar(&f.stopon.Written, "write-match", "", "when `TEXT` is written")
 	flags.StringSliceVar(&t.errnos, "errno", nil, "if the system call failed with `E`[,...]")
-	flags.StringArrayVar(&t.results, "ret", nil, "if the result is so: `CMP` is 3, '<0', '!=-1' ...")
-	flags.StringArrayVar(&t.arguments, "arg", nil, "if argument `'N CMP'` is so: '0 >4096' ...")
+	flags.StringArrayVar(&t.results, "ret", nil, "if the result satisfies `CMP`: 3, '<0', '!=-1' ...")
+	flags.StringArrayVar(&t.arguments, "arg", nil, "if an argument satisfies `'N CMP'`: '0 >4096' ...")
 	flags.StringVar(&t.fd, "fd", "", "if the system call's file descriptor is `N`")
-	flags.StringVar(&f.stopon.Path, "path", "", "if the system call's path is like `GLOB`")
+	flags.StringVar(&f.stopon.Path, "path", "", "if the system call's path matches `GLOB`")
 	flags.Var(&t.slower, "slower", "if the call took as long or longer")
 	f.waits = flags
 	cmd.Flags().AddFlagSet(flags)
@@ -131,8 +131,8 @@ func (f *flags) registerActions(cmd *cobra.Command) {
 	a.bool(flags, "abort", "send it SIGABRT: the kernel writes the core", abort)
 	flags.Var(a.kill(), "kill", "send it `SIG`")
 	flags.Var(a.exec(), "exec", "run `CMD`, with {pid}, {tid} and {core} in it")
-	flags.Var(a.profile(), "profile", "profile it for so long, by jsprof")
-	flags.BoolVarP(&f.write, "write", "w", false, "allow actions where --all or --cgroup chooses")
+	flags.Var(a.profile(), "profile", "profile it for this long, as jsprof does")
+	flags.BoolVarP(&f.write, "write", "w", false, "allow actions with --all and --cgroup")
 	flags.BoolVar(&f.core.full, "full", false, "put the code of executables into cores too")
 	flags.BoolVar(&f.core.zstd, "zstd", false, "compress cores")
 	flags.Var(&f.maxStop, "max-stop", "resume it after this long in any case (default 10s)")
@@ -147,7 +147,7 @@ func (f *flags) registerLimits(cmd *cobra.Command) {
 	flags.Var(&f.timeout, "timeout", "end after this long")
 	flags.BoolVar(&f.stopon.Kernel, "kernel-stack", false, "show the kernel's frames too")
 	flags.BoolVar(&f.view.internal, "internal", false, "show V8's internal frames too")
-	flags.BoolVar(&f.json, "json", false, "print JSON, one object on a line for each time")
+	flags.BoolVar(&f.json, "json", false, "print JSON, one object per line for each match")
 }
 
 // check converts the flags to stopon's options, or says what makes no sense.

@@ -51,13 +51,13 @@ func checkRuns(t *testing.T, pid int) {
 	}
 }
 
-// TestExitIsCaught has a program end with status 3, for good.
+// TestExitIsCaught has a program end with status 3.
 func TestExitIsCaught(t *testing.T) {
 	target := startBusy(t, clitest.Node(t, programs...))
 	p := clitest.Start(t, "stopon", "-p", strconv.Itoa(target.PID), "--exit", "!=0", "--json")
 	p.Line("^Watching ")
 	target.Signal(unix.SIGUSR2)
-	if got := p.End(0); got.ExitStatus() != 0 { // signal 0 is none: it ends by itself
+	if got := p.End(0); got.ExitStatus() != 0 { // it ends by itself: 0 sends no signal
 		t.Errorf("exit status = %d, want 0", got.ExitStatus())
 	}
 	for _, want := range []string{`"trigger":"exit","event":"exit with status 3"`, `"result":3,`, `"name":"leave"`} {

@@ -124,7 +124,7 @@ func (p *Process) queue(environment uint64, list, member string, visit func(obje
 // A Wrap is a C++ object of Node.js with its JavaScript object.
 type Wrap struct {
 	Address value.Address `json:"wrap"`   // the C++ object
-	Object  value.Brief   `json:"object"` // kind "<bad>" if there is none
+	Object  value.Brief   `json:"object"` // of kind "<bad>" if the wrap has none
 
 	// The rest is for handles.
 	Type       string `json:"type,omitempty"` // libuv's: "tcp", "timer" …

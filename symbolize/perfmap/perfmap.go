@@ -196,7 +196,7 @@ func (m *Map) restart() error {
 func (m *Map) read() error {
 	for {
 		if m.size >= maxFile || len(m.entries) >= maxEntries || len(m.names) >= maxNames {
-			return fmt.Errorf("it goes on after %d bytes and %d lines, too much to read", m.size, len(m.entries))
+			return fmt.Errorf("it continues after %d bytes and %d lines, too much to read", m.size, len(m.entries))
 		}
 		part, err := m.r.ReadSlice('\n')
 		m.size += int64(len(part))

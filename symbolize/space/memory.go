@@ -19,7 +19,7 @@ type Part struct {
 func (s *Space) Regions() []Region { return s.regions }
 
 // NextData returns the first address, from address on, at which the memory may hold
-// something other than zeros; ok is false if there is none.
+// something other than zeros; ok is false if only zeros follow.
 func (s *Space) NextData(address uint64) (next uint64, ok bool) { return s.source.NextData(address) }
 
 // ReadAt fills p with the process's memory at address: from the core or, if the core

@@ -47,7 +47,7 @@ type Source interface {
 	// where a file may have what it has not.
 	ReadAt(p []byte, address uint64) (int, error)
 	// NextData returns the first address, from address on, at which there may be something
-	// other than zeros; ok is false if there is none.
+	// other than zeros; ok is false if only zeros follow.
 	NextData(address uint64) (next uint64, ok bool)
 }
 

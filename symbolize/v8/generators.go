@@ -67,7 +67,7 @@ func (h *Heap) Generator(o Object) (Generator, error) {
 	}
 	n, ok := continuation.Smi()
 	if !ok {
-		return g, fmt.Errorf("read generator at %#x: it goes on at %#x", o.Address, uint64(continuation))
+		return g, fmt.Errorf("read generator at %#x: it continues at %#x", o.Address, uint64(continuation))
 	}
 	if o.Map.Kind == "JSAsyncFunctionObject" {
 		if g.Promise, err = h.FieldOf(o, "JSAsyncFunctionObject", "promise"); err != nil {

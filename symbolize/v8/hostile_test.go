@@ -243,7 +243,7 @@ func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
 			fieldAt(t, h, held["buffer"], "JSArrayBuffer", "byte_length"), 1 << 60,
 			func(o Object) error { _, err := h.Buffer(o); return err }, "buffer", "bytes of",
 		},
-		"a state that is none": {
+		"an invalid state": {
 			fieldAt(t, h, held["awaited"], "JSPromise", "flags"), 3 << 32,
 			func(o Object) error { _, err := h.Promise(o); return err }, "awaited", "flags",
 		},

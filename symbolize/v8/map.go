@@ -55,7 +55,7 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	if !h.isMetaMap(word(0)) {
-		return nil, fmt.Errorf("read map at %#x: it is none", address)
+		return nil, fmt.Errorf("read map at %#x: not a map", address)
 	}
 	l := &h.layout
 	bits3 := binary.LittleEndian.Uint32(b[l.MapBitField3:])

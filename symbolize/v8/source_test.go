@@ -67,7 +67,7 @@ func TestColumnsCountUTF16(t *testing.T) {
 		{"outside of the basic plane", "🚀🚀\nx", 5, place{2, 1}},
 		{"not UTF-8", "\xff\xff\nx", 3, place{2, 1}},
 		{"empty", "", 0, place{1, 1}},
-		{"next line of Latin-1 is none", "a\u0085b", 2, place{1, 3}},
+		{"Latin-1's next line does not end a line", "a\u0085b", 2, place{1, 3}},
 	} {
 		s, err := sourceOf([]byte(tt.text))
 		if err != nil {

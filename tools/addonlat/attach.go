@@ -165,7 +165,7 @@ func (t *target) threads() uint64 {
 func (s *session) attachTo(t *target) error {
 	pool := bpf.AddonlatPool{Generation: t.generation, Size: cmp.Or(t.threads(), t.assumed)}
 	if err := s.objects.Pools.Put(t.number, &pool); err != nil {
-		return fmt.Errorf("tell the kernel of the pool of process %d: %w", t.pid, err)
+		return fmt.Errorf("tell the kernel about the pool of process %d: %w", t.pid, err)
 	}
 	all := functionsOf(t.libuv)
 	missing, err := s.attachWorker(t, all)

@@ -62,7 +62,7 @@ func (m *measurement) end() *Report {
 	return m.wait()
 }
 
-// wait returns the report once the Run has ended of its own accord.
+// wait returns the report once the Run has ended by itself.
 func (m *measurement) wait() *Report {
 	m.t.Helper()
 	const limit = 2 * time.Minute

@@ -228,7 +228,7 @@ func TestPlacesThatAreNone(t *testing.T) {
 	}
 }
 
-// TestNotPermitted runs this very test as nobody, who may not look at root's process.
+// TestNotPermitted runs this very test as nobody, who may not trace root's process.
 func TestNotPermitted(t *testing.T) {
 	const variable = "USTACK_CORE_OF"
 	if text := os.Getenv(variable); text != "" {

@@ -16,8 +16,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestBothScansFindTheSame compares what the kernel finds with a look at each page's
-// entry, for memory of every kind.
+// TestBothScansFindTheSame compares what the kernel finds with each page's entry, for
+// memory of every kind.
 func TestBothScansFindTheSame(t *testing.T) {
 	nodetest.Root(t)
 	m := startMapped(t)

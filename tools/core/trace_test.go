@@ -396,7 +396,7 @@ func TestTargetKilledWhileStopped(t *testing.T) {
 				t.Errorf("%s: end = %v, want killed", mode, err)
 			}
 		case <-time.After(patience):
-			t.Fatalf("%s: nobody is told of the end", mode)
+			t.Fatalf("%s: the end is not reported", mode)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestCoreIsTheProcess(t *testing.T) {
 	}
 }
 
-// checkResult compares what was told with the file and with the kernel's account.
+// checkResult compares the result with the file and with what the kernel says.
 func checkResult(t *testing.T, h heap, got *Result) {
 	t.Helper()
 	var stat syscall.Stat_t

@@ -65,7 +65,7 @@ func testUgrep(t *testing.T, l leaky) {
 func testStatus(t *testing.T, l leaky) {
 	status := l.Status()
 	like(t, textOf(t, status, nil), fmt.Sprintf(`process:  %d, .*leaky.js
-reason:   a core of a process that ran on
+reason:   a core of a process that kept running
 version:  Node.js v.*, V8 %v
 threads:  \d+
 isolate:  [0-9a-f]+ of thread %[1]d

@@ -49,7 +49,7 @@ func (d *Dump) Status() *Status {
 		s.Node, s.V8 = d.v8.Binary.NodeVersion, d.v8.Binary.Version.String()
 		s.Spaces = d.spaces()
 	}
-	s.Reason = "a core of a process that ran on"
+	s.Reason = "a core of a process that kept running"
 	if signal, ok := d.Signal(); ok {
 		s.Signal, s.Reason = unix.SignalName(signal.Number), signal.reason(d.Info().PID)
 	}

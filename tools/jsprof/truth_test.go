@@ -36,10 +36,10 @@ func profileUntil(t *testing.T, o Options, samples uint64) *profile.Profile {
 	if o.Warn == nil {
 		o.Warn = func(err error) { t.Errorf("warning: %v", err) }
 	}
-	told := o.Sampled
+	next := o.Sampled
 	o.Sampled = func(count uint64) {
-		if told != nil {
-			told(count)
+		if next != nil {
+			next(count)
 		}
 		if count >= samples {
 			cancel()

@@ -251,7 +251,7 @@ func TestActionsComeInOrder(t *testing.T) {
 	}
 }
 
-// failures are actions that fail: the process runs on, and it is said why.
+// failures are actions that fail: the process keeps running, and the cause is reported.
 func TestFailedActionLetsItRunOn(t *testing.T) {
 	nodetest.Root(t)
 	for _, test := range []struct {

@@ -162,7 +162,7 @@ var attacks = []struct {
 }
 
 // TestChaosAttackedStoponHarmsNoProcess attacks a stopon that holds a process:
-// the process runs on as it was, and nothing is left of stopon.
+// the process keeps running as it did, and nothing is left of stopon.
 func TestChaosAttackedStoponHarmsNoProcess(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)

@@ -40,7 +40,7 @@ type run struct {
 	t      *testing.T
 	cancel func()
 	done   chan struct{}
-	seen   chan struct{} // has an element after hits that end has not looked at
+	seen   chan struct{} // has an element after hits that end has not seen yet
 
 	mutex  sync.Mutex
 	hits   []*Hit
@@ -366,7 +366,7 @@ func TestStallIsToldOnce(t *testing.T) {
 		const resolution = time.Millisecond / 2
 		begun, before := h.Time.Add(-h.Duration), hits[i].Time.Add(-hits[i].Duration)
 		if begun.Sub(before).Abs() < resolution {
-			t.Errorf("stalls at %v and %v, want them apart: one is told twice", before, begun)
+			t.Errorf("stalls at %v and %v, want them apart: one is reported twice", before, begun)
 		}
 	}
 	if seen := len(hits) + int(r.result.Missed+r.result.Lost); seen < done.Events {

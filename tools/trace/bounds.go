@@ -45,7 +45,7 @@ func (t *Table) ReportDropped() {
 		limit  int
 	}{
 		{t.dropped.functions, "%d functions have no names: no more than %d are kept", maxFunctions},
-		{t.dropped.scripts, "%d scripts have no names, nor their functions lines: no more than %d are kept", maxScripts},
+		{t.dropped.scripts, "%d scripts have no names, and their functions no lines: no more than %d are kept", maxScripts},
 		{t.dropped.sources, "functions of %d scripts have no lines: no more than %d lines are kept", maxLines},
 	} {
 		if lost.count > 0 {

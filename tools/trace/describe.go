@@ -239,7 +239,7 @@ func (t *Table) describe(p *target) error {
 	t.readFresh(p)
 	err = t.maps.Processes.Put(uint32(p.process.PID()), &d)
 	if err != nil {
-		return fmt.Errorf("tell the kernel of process %d: %w (at most %d processes)", p.process.PID(), err, t.maps.Processes.MaxEntries())
+		return fmt.Errorf("tell the kernel about process %d: %w (at most %d processes)", p.process.PID(), err, t.maps.Processes.MaxEntries())
 	}
 	return t.changed()
 }
@@ -247,7 +247,7 @@ func (t *Table) describe(p *target) error {
 // changed makes the kernel look up again what it caches about processes.
 func (t *Table) changed() error {
 	if err := t.maps.Described.Set(t.serial()); err != nil {
-		return fmt.Errorf("tell the kernel of a change: %w", err)
+		return fmt.Errorf("tell the kernel about a change: %w", err)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func TestFileOffsetsAreClampedToTheirMapping(t *testing.T) {
 	}
 }
 
-// TestAddressesAreFoundInTheirMapping looks at the ends of mappings, and beyond them.
+// TestAddressesAreFoundInTheirMapping tries the ends of mappings, and addresses beyond them.
 func TestAddressesAreFoundInTheirMapping(t *testing.T) {
 	g := &target{code: []mapping{{Mapping: file(0x1000, 0x2000, "/bin/a")}, {Mapping: file(0x3000, 0x4000, "/bin/b")}}}
 	for pc, want := range map[uint64]string{0: "", 0xfff: "", 0x1000: "/bin/a", 0x1fff: "/bin/a", 0x2000: "", 0x3000: "/bin/b", 0x3fff: "/bin/b", 0x4000: ""} {

@@ -170,7 +170,8 @@ func (s *Session) Detach() error {
 // before its first instruction until Run.
 func (s *Session) Add() error { return s.targets.Add() }
 
-// Gone is closed when the last process has ended, if no more can come.
+// Gone is closed when the last process has ended. It never is if the selection includes
+// processes that start later.
 func (s *Session) Gone() <-chan struct{} { return s.targets.gone }
 
 // A Loop is what a tool does in Run. Any of it may be left out.

@@ -34,7 +34,7 @@ type targets struct {
 
 	table *Table
 	s     Selection
-	gone  chan struct{} // closed when the last process has ended, if no more can come
+	gone  chan struct{} // closed when the last process has ended; never if goesOn
 	over  sync.Once     // closes gone
 
 	command *command

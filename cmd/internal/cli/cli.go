@@ -116,7 +116,7 @@ func Setup(cmd *cobra.Command) {
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	cmd.SetUsageTemplate(usage)
 	if cmd.Flags().Lookup(verboseFlag) == nil {
-		cmd.Flags().BoolP(verboseFlag, "v", false, "print where an internal error happened, and what could not be read of stacks")
+		cmd.Flags().BoolP(verboseFlag, "v", false, "print where an internal error happened, and how often parts of stacks could not be read")
 	}
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
@@ -148,7 +148,7 @@ func addCompletion(cmd *cobra.Command) {
 // AddCheck adds --check, which runs instead of the command: it prints which
 // parts of the command work on this machine.
 func AddCheck(cmd *cobra.Command) {
-	cmd.Flags().Bool("check", false, "say what works on this machine, and why not")
+	cmd.Flags().Bool("check", false, "report what works on this machine, and why the rest does not")
 	standIn(cmd, "check", func(cmd *cobra.Command) error {
 		report := check.Tool(cmd.Name())
 		report.Version = version()

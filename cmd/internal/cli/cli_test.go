@@ -50,7 +50,7 @@ func run(t *testing.T, result error, args ...string) (status int, stdout, stderr
 			return result
 		},
 	}
-	cmd.Flags().VarP(new(PIDs), "pid", "p", "processes to look at")
+	cmd.Flags().VarP(new(PIDs), "pid", "p", "processes to watch")
 	var out, errs strings.Builder
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)

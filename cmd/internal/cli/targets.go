@@ -49,8 +49,8 @@ func (t *Targets) Register(cmd *cobra.Command, verb string) {
 	flags := cmd.Flags()
 	flags.VarP((*PIDs)(&t.PIDs), "pid", "p", verb+" these running processes")
 	flags.StringVar(&t.Comm, "comm", "", verb+" every process of this `NAME`, new ones too")
-	flags.StringVar(&t.Cgroup, "cgroup", "", verb+" every process in this control group's `PATH`, new ones too")
-	flags.BoolVar(&t.All, "all", false, verb+" every process that holds V8, new ones too")
+	flags.StringVar(&t.Cgroup, "cgroup", "", verb+" every process in the control group at `PATH`, new ones too")
+	flags.BoolVar(&t.All, "all", false, verb+" every process that contains V8, new ones too")
 	cmd.Args = t.take
 }
 

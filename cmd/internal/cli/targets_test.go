@@ -22,7 +22,7 @@ func choose(args ...string) (targets Targets, status int, stderr string) {
 			return nil
 		},
 	}
-	targets.Register(cmd, "look at")
+	targets.Register(cmd, "watch")
 	var errs strings.Builder
 	cmd.SetErr(&errs)
 	status = Execute(cmd, args)
@@ -57,8 +57,8 @@ func TestTargetsThatMakeNoSense(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "nothing to look at (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
-		{[]string{"--"}, "nothing to look at (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
+		{nil, "nothing to watch (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
+		{[]string{"--"}, "nothing to watch (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
 		{[]string{"-p", "1", "--all"}, one},
 		{[]string{"--comm", "node", "--all"}, one},
 		{[]string{"-p", "1", "--", "true"}, one},

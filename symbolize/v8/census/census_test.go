@@ -79,7 +79,7 @@ func TestCensus(t *testing.T) {
 				{"a census tells shapes", censusTellsShapes},
 				{"what is selected is what is counted", selectedAreThoseCounted},
 				{"functions are counted by definition", functionsAreCountedByDefinition},
-				{"counting ends when it is told to", countingEndsWhenToldTo},
+				{"counting ends when canceled", countingEndsWhenCanceled},
 				{"strings are counted", stringsAreCounted},
 			} {
 				t.Run(test.name, func(t *testing.T) { test.run(t, g, facts) })
@@ -207,7 +207,7 @@ func functionsAreCountedByDefinition(t *testing.T, g *jscore.Graph, facts census
 	}
 }
 
-func countingEndsWhenToldTo(t *testing.T, g *jscore.Graph, _ censusFacts) {
+func countingEndsWhenCanceled(t *testing.T, g *jscore.Graph, _ censusFacts) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c, f, s := census.Take(ctx, g.Graph, census.Options{Internal: true}), functions(ctx, g, census.FunctionOptions{}), census.Strings(ctx, g.Graph, census.StringOptions{})

@@ -24,7 +24,7 @@ type Memory interface {
 	// Regions returns the process's mappings, by address.
 	Regions() []space.Region
 	// NextData returns the first address, from address on, at which the memory may hold
-	// something other than zeros; ok is false if there is none.
+	// something other than zeros; ok is false if only zeros follow.
 	NextData(address uint64) (next uint64, ok bool)
 }
 

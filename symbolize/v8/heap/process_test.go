@@ -102,7 +102,7 @@ func counted(class string, n int) int {
 	return n
 }
 
-func liveObjectsAreToldFromDeadOnes(t *testing.T, g *jscore.Graph, facts censusFacts) {
+func onlyLiveObjectsAreLive(t *testing.T, g *jscore.Graph, facts censusFacts) {
 	live, dead := countByClass(t, g)
 	for _, class := range facts.Classes {
 		if got, want := live[class], counted(class, facts.Keep); got != want {
@@ -381,7 +381,7 @@ func TestHeap(t *testing.T) {
 				{"objects are found without a walk", func(t *testing.T, g *jscore.Graph, _ censusFacts) { objectsAreFoundWithoutAWalk(t, d, g) }},
 				{"objects agree with V8's own reader", objectsAgreeWithV8Reader},
 				{"pages are in spaces", pagesAreInSpaces},
-				{"live objects are told from dead ones", liveObjectsAreToldFromDeadOnes},
+				{"only live objects are live", onlyLiveObjectsAreLive},
 				{"a weak map keeps the values of live keys only", weakMapKeepsValuesOfLiveKeysOnly},
 				{"variables of closures are named", variablesOfClosuresAreNamed},
 				{"what is exported is a snapshot", exportedIsASnapshot},
@@ -405,7 +405,7 @@ func TestReleasesHeap(t *testing.T) {
 			if g.Doubts.Loose || g.Doubts.Overlong > 0 || g.Doubts.Dangling > 0 || g.Doubts.Lost > maxLost {
 				t.Errorf("doubts = %+v, want none", g.Doubts)
 			}
-			liveObjectsAreToldFromDeadOnes(t, g, facts)
+			onlyLiveObjectsAreLive(t, g, facts)
 			weakMapKeepsValuesOfLiveKeysOnly(t, g, facts)
 		})
 	}

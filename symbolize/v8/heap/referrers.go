@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// A Referrer is an object that refers to another. A store in which V8 keeps properties,
-// elements or entries is none: the object that it belongs to is.
+// A Referrer is an object that refers to another. Where V8 keeps properties, elements or
+// entries in a separate store, it is the object that the store belongs to.
 type Referrer struct {
 	Link   Link
 	Object ID

@@ -16,10 +16,10 @@ const (
 // frames, since C++ code uses handles. Where V8's frames cannot be found, all of the
 // stack counts.
 func (u *Unwinder) LiveStacks() []heap.Stack {
-	told := slices.ContainsFunc(u.threads, func(t Thread) bool { return t.Isolate != 0 })
+	known := slices.ContainsFunc(u.threads, func(t Thread) bool { return t.Isolate != 0 })
 	stacks := make([]heap.Stack, len(u.threads))
 	for i, t := range u.threads {
-		stacks[i] = heap.Stack{SP: t.Registers.SP, ThreadPointer: t.Registers.ThreadPointer, Whole: !told}
+		stacks[i] = heap.Stack{SP: t.Registers.SP, ThreadPointer: t.Registers.ThreadPointer, Whole: !known}
 		if t.Isolate != 0 {
 			w := u.walk(t)
 			stacks[i].Frames, stacks[i].Registers = w.frames, w.registers

@@ -33,7 +33,7 @@ type Frame struct {
 	ExecutingLine   int // in File, from 1; 0 if not known
 	ExecutingColumn int
 	Inlined         bool // by a compiler, into the function of the next frame that is not inlined
-	Construct       bool // called by new or super; not known for inlined functions, nor for non-classes called by Maglev code
+	Construct       bool // called by new or super; not known for inlined functions, and for non-classes called by Maglev code
 	HasCall         bool // Call was read: its arguments may be fewer than their count
 	Call            v8.Call
 	Shared          v8.Value // SharedFunctionInfo

@@ -5,8 +5,7 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// A V8 is what is known of a process's V8. The zero value stands for a process in which
-// there is none.
+// A V8 describes a process's V8. The zero value stands for a process without one.
 type V8 struct {
 	Module *space.Module // the file that holds it
 	Binary *v8.Binary    // nil if its version is not known; then so are the others
