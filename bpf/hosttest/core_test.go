@@ -66,8 +66,12 @@ func (r *recording) unwindAsCore(t *testing.T, memory space.Source) []string {
 		t.Fatal(err)
 	}
 	// The dispatch table is not recorded: compiled functions have no executing line.
-	codes, _ := v8.NewCodes(s, b, node.ELF, node.Bias)
-	u := stack.New(s, stack.V8{Module: node, Binary: b, Codes: codes})
+	heap, err := v8.NewHeap(s, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes, _ := v8.NewCodes(heap, node.ELF, node.Bias)
+	u := stack.New(s, stack.V8{Module: node, Binary: b, Heap: heap, Codes: codes})
 	thread := stack.Thread{TID: tgid, Registers: stack.Registers{
 		PC: r.Registers.IP, SP: r.Registers.SP, FP: r.Registers.BP, ThreadPointer: r.ThreadPointer,
 	}}

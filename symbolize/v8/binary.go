@@ -33,6 +33,8 @@ type Binary struct {
 	Missing []string
 
 	metadata             metadata
+	kinds                map[uint16]string // V8's class names by instance type
+	oddballs             map[int]string
 	blobOffset, blobSize uint64
 	guessed              bool // the builtins were found as code without unwind tables
 	words                blobWords
@@ -81,6 +83,7 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	if b.Layout, err = derive(m, b.Release); err != nil {
 		return nil, fmt.Errorf("V8 %v: %w", b.Version, err)
 	}
+	b.kinds, b.oddballs = kindsOf(b), oddballsOf(m)
 	b.NodeVersion = nodeVersion(f)
 	b.findBuiltins(f)
 	b.isolate = findIsolate(f)

@@ -72,11 +72,11 @@ func (h *Heap) grownLength(extension uint64) (uint64, error) {
 	if !ok1 || !ok2 {
 		return 0, errBufferLayout
 	}
-	store, err := h.word(extension + uint64(backing))
+	store, err := h.Word(extension + uint64(backing))
 	if err != nil {
 		return 0, fmt.Errorf("read shared buffer: %w", err)
 	}
-	n, err := h.word(store + uint64(length))
+	n, err := h.Word(store + uint64(length))
 	if err != nil {
 		return 0, fmt.Errorf("read shared buffer: %w", err)
 	}

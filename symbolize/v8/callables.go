@@ -3,7 +3,6 @@ package v8
 import (
 	"fmt"
 	"strings"
-	"unicode/utf16"
 )
 
 // maxBound bounds the arguments bound to a function.
@@ -100,7 +99,7 @@ func (h *Heap) Callable(o Object) (Callable, error) {
 	if err != nil {
 		return c, err
 	}
-	flags, err := h.uint32(shared.Address + uint64(h.layout.SharedFlags))
+	flags, err := h.Uint32(shared, int(h.layout.SharedFlags))
 	if err != nil {
 		return c, err
 	}
@@ -169,17 +168,6 @@ func (h *Heap) SourceText(fn Object, limit int) (text string, length int, err er
 	}
 	text, err = h.textBetween(source, from, min(to, from+max(limit, 0)))
 	return text, to - from, err
-}
-
-// textBetween returns the characters of a string in the range [from, to).
-func (h *Heap) textBetween(v Value, from, to int) (string, error) {
-	if to-from > maxSource {
-		return "", fmt.Errorf("read string at %#x: %d characters", v.Address(), to-from)
-	}
-	var units []uint16
-	r := &stringReader{heap: h.heap, visit: func(u []uint16) { units = append(units, u...) }}
-	err := r.read(piece{uint64(v), from, to})
-	return string(utf16.Decode(units)), err
 }
 
 // extent returns where a function's text begins and ends. For a class constructor

@@ -177,7 +177,7 @@ func (r *errorReader) position(f Function, offset int) (line, column int) {
 	}
 	source, ok := r.sources[f.Script]
 	if !ok && len(r.sources) < maxScripts {
-		if s, err := ReadScript(r.heap.mem, r.heap.layout, f.Script, f.ScriptID); err == nil {
+		if s, err := ReadScript(r.heap, f.Script, f.ScriptID); err == nil {
 			source = &s
 		}
 		r.sources[f.Script] = source
@@ -194,13 +194,13 @@ func (r *errorReader) scriptName(f Function) string {
 	if f.Script == 0 {
 		return ""
 	}
-	l := &r.heap.layout
+	l := r.heap.layout
 	for _, offset := range []uint16{l.ScriptSourceURL, l.ScriptName} {
 		v, err := r.heap.Field(Object{Address: Value(f.Script).Address()}, int(offset))
 		if err != nil {
 			continue
 		}
-		if text, err := r.heap.textIfString(uint64(v)); err == nil && text != "" {
+		if text, err := r.heap.nameText(v); err == nil && text != "" {
 			return text
 		}
 	}
@@ -231,7 +231,7 @@ func (r *errorReader) evalOrigin(f Function, depth int) string {
 	if err != nil || depth > maxEvals {
 		return "eval"
 	}
-	caller, err := r.heap.shared(uint64(shared.Ref()))
+	caller, err := r.heap.Shared(shared)
 	if err != nil {
 		return "eval"
 	}

@@ -34,11 +34,11 @@ func (h *Heap) unlisted(context Object) ([]Variable, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope, err := h.heap.object(uint64(info))
+	scope, err := h.Object(info)
 	if err != nil {
 		return nil, err
 	}
-	s := &scopeReader{heap: h.heap, scope: scope}
+	s := &scopeReader{Heap: h, scope: scope}
 	flags, err := s.flags()
 	if err != nil {
 		return nil, err
@@ -93,12 +93,12 @@ func (h *Heap) ownVariable(context Object, s *scopeReader, flags uint32) (Variab
 	if err != nil {
 		return Variable{}, err
 	}
-	n, ok := smi(slot)
+	n, ok := slot.Smi()
 	if !ok || n < contextSlots || n > maxContextSlots {
-		return Variable{}, fmt.Errorf("read scope at %#x: the function is in slot %#x", s.scope.address, slot)
+		return Variable{}, fmt.Errorf("read scope at %#x: the function is in slot %#x", s.scope.Address, uint64(slot))
 	}
 	v := Variable{Slot: n}
-	if v.Name, err = h.textIfString(name); err != nil {
+	if v.Name, err = h.nameText(name); err != nil {
 		return v, err
 	}
 	v.Value, err = h.Field(context, arrayFirst+n*wordSize)

@@ -12,19 +12,19 @@ import (
 // Codes finds the machine code that a stack address belongs to, and the line and
 // function that run there. It must not be used concurrently.
 type Codes struct {
-	heap
+	*Heap
 	code     codeLayout
 	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or V8 has none
 }
 
-// NewCodes returns the Codes of the V8 in f, which b describes. mem is its
-// process, bias the difference between loaded addresses and those in the file.
-func NewCodes(mem Memory, b *Binary, f *elfsym.File, bias uint64) (*Codes, error) {
-	base, err := b.DispatchBase(mem, bias)
+// NewCodes returns the Codes of the process that h reads. f is the file of its V8,
+// bias the difference between loaded addresses and those in the file.
+func NewCodes(h *Heap, f *elfsym.File, bias uint64) (*Codes, error) {
+	base, err := h.binary.DispatchBase(h.mem, bias)
 	if err != nil {
 		err = fmt.Errorf("%w (only functions entered in the middle of a loop have their line)", err)
 	}
-	return &Codes{heap{mem, b.Layout}, codeLayoutOf(f, b.Release), base}, err
+	return &Codes{h, codeLayoutOf(f, h.binary.Release), base}, err
 }
 
 // A Code is a piece of machine code that V8 made for a function, or one of its
@@ -35,7 +35,7 @@ type Code struct {
 	Tier        symbolize.Tier
 	Builtin     bool // it is one of V8's own, including the interpreter's
 
-	deopt, positions uint64
+	deopt, positions Value
 }
 
 // Holds reports whether pc points to one of the code's instructions.
@@ -45,30 +45,30 @@ func (c Code) Holds(pc uint64) bool { return pc-c.Start < c.Size }
 // function that was entered in the middle of a loop, or recompiled since, may be
 // running other code: At finds it.
 func (c *Codes) OfFunction(function Value, isolate uint64) (Code, error) {
-	o, err := c.object(uint64(function))
+	o, err := c.Object(function)
 	if err != nil {
 		return Code{}, err
 	}
-	l := &c.layout
-	if o.typ < l.FirstJSFunction || o.typ > l.LastJSFunction {
-		return Code{}, fmt.Errorf("read function at %#x: it has type %d", o.address, o.typ)
+	l := c.layout
+	if !c.IsFunction(o) {
+		return Code{}, fmt.Errorf("read function at %#x: it has type %d", o.Address, o.Map.Type)
 	}
 	if l.DispatchHandle == 0 {
-		tagged, err := c.field(o, l.FunctionCode)
+		code, err := c.Field(o, int(l.FunctionCode))
 		if err != nil {
 			return Code{}, err
 		}
-		return c.read(tagged)
+		return c.read(code)
 	}
-	handle, err := c.uint32(o.address + uint64(l.FunctionCode))
+	handle, err := c.Uint32(o, int(l.FunctionCode))
 	if err != nil {
 		return Code{}, err
 	}
-	tagged, err := c.dispatched(handle, isolate)
+	code, err := c.dispatched(handle, isolate)
 	if err != nil {
 		return Code{}, err
 	}
-	return c.read(tagged)
+	return c.read(code)
 }
 
 // An entry of the dispatch table has the address of the instructions, then the
@@ -81,60 +81,62 @@ const (
 
 var errNoTable = errors.New("read code: the dispatch table is not known")
 
-// dispatched returns the tagged Code that handle refers to in the dispatch table.
-func (c *Codes) dispatched(handle uint32, isolate uint64) (uint64, error) {
+// dispatched returns the Code that handle refers to in the dispatch table.
+func (c *Codes) dispatched(handle uint32, isolate uint64) (Value, error) {
 	base := c.dispatch
 	if base == 0 && c.layout.DispatchTable != 0 && isolate != 0 {
 		var err error
-		if base, err = c.word(isolate + uint64(c.layout.DispatchTable)); err != nil {
+		if base, err = c.Word(isolate + uint64(c.layout.DispatchTable)); err != nil {
 			return 0, fmt.Errorf("read the isolate's dispatch table: %w", err)
 		}
 	}
 	if base == 0 {
 		return 0, errNoTable
 	}
-	w, err := c.word(base + uint64(handle>>handleShift)*entrySize + wordSize)
+	w, err := c.Word(base + uint64(handle>>handleShift)*entrySize + wordSize)
 	if err != nil {
 		return 0, fmt.Errorf("read the dispatch table: %w", err)
 	}
-	return w>>entryShift | heapTag, nil
+	return Ref(w >> entryShift), nil
 }
 
 // read reads a Code object.
-func (c *Codes) read(tagged uint64) (Code, error) {
-	o, err := c.object(tagged)
+func (c *Codes) read(v Value) (Code, error) {
+	o, err := c.Object(v)
 	if err != nil {
 		return Code{}, err
 	}
-	l := &c.layout
-	if o.typ != l.Code {
-		return Code{}, fmt.Errorf("read code at %#x: it has type %d", o.address, o.typ)
+	l := c.layout
+	if o.Map.Type != l.Code {
+		return Code{}, fmt.Errorf("read code at %#x: it has type %d", o.Address, o.Map.Type)
 	}
-	code := Code{Address: o.address, Start: o.address + uint64(l.CodeStart)}
+	code := Code{Address: o.Address, Start: o.Address + uint64(l.CodeStart)}
 	if l.CodeStartPointer != 0 {
-		if code.Start, err = c.field(o, l.CodeStart); err != nil {
+		start, err := c.Field(o, int(l.CodeStart))
+		if err != nil {
 			return Code{}, err
 		}
+		code.Start = uint64(start)
 	}
-	size, err := c.uint32(o.address + uint64(l.CodeSize))
+	size, err := c.Uint32(o, int(l.CodeSize))
 	if err != nil {
 		return Code{}, err
 	}
-	flags, err := c.uint32(o.address + uint64(l.CodeFlags))
+	flags, err := c.Uint32(o, int(l.CodeFlags))
 	if err != nil {
 		return Code{}, err
 	}
 	code.Size = uint64(size)
 	code.Tier, code.Builtin = c.tier(flags & uint32(l.CodeKindMask))
-	if code.deopt, err = c.word(o.address + uint64(c.code.Deopt)); err != nil {
+	if code.deopt, err = c.Field(o, int(c.code.Deopt)); err != nil {
 		return Code{}, err
 	}
-	code.positions, err = c.word(o.address + uint64(c.code.Positions))
+	code.positions, err = c.Field(o, int(c.code.Positions))
 	return code, err
 }
 
 func (c *Codes) tier(kind uint32) (tier symbolize.Tier, builtin bool) {
-	l := &c.layout
+	l := c.layout
 	switch {
 	case kind <= c.code.kindInterpreted:
 		return symbolize.NoTier, true
@@ -172,7 +174,7 @@ func (c *Codes) At(pc, low uint64) (Code, error) {
 		}
 		for at := len(b) - wordSize; at >= 0; at -= wordSize {
 			w := binary.LittleEndian.Uint64(b[at:])
-			if !isObject(w) || !c.isInstructions(w, maps) {
+			if w&heapTagMask != heapTag || !c.isInstructions(w, maps) {
 				continue
 			}
 			if code, err := c.around(end + uint64(at)); err == nil && code.Holds(pc) {
@@ -196,22 +198,13 @@ func (c *Codes) isInstructions(w uint64, known map[uint64]bool) bool {
 
 // around returns the code whose instructions are in the object at address.
 func (c *Codes) around(address uint64) (Code, error) {
-	tagged := address | heapTag
+	code := Ref(address)
 	if c.code.Streams {
-		var err error
-		if tagged, err = c.word(address + streamCode); err != nil {
+		w, err := c.Word(address + streamCode)
+		if err != nil {
 			return Code{}, err
 		}
+		code = Value(w)
 	}
-	return c.read(tagged)
-}
-
-// ReadShared reads a function by its SharedFunctionInfo, which is all that an
-// inlined function has.
-func ReadShared(mem Memory, l Layout, shared Value) (Function, error) {
-	f, err := heap{mem, l}.shared(uint64(shared))
-	if err != nil {
-		return Function{}, fmt.Errorf("read function: %w", err)
-	}
-	return f, nil
+	return c.read(code)
 }

@@ -26,7 +26,7 @@ type Call struct {
 // read is valid even with an error.
 func (c *Codes) Call(fp uint64) (Call, error) {
 	var call Call
-	l := &c.layout
+	l := c.layout
 	for _, s := range []struct {
 		to   *Value
 		slot int
@@ -35,7 +35,7 @@ func (c *Codes) Call(fp uint64) (Call, error) {
 		if err != nil {
 			return call, err
 		}
-		*s.to = Value(w)
+		*s.to = w
 	}
 	count, err := c.slot(fp, slotCount)
 	if err != nil {
@@ -62,17 +62,17 @@ func (c *Codes) Exit(fp uint64) (Call, error) {
 	if err != nil {
 		return call, err
 	}
-	call.Function = Value(function)
+	call.Function = function
 	receiver, err := c.slot(fp, c.code.frames.ExitReceiver)
 	if err != nil {
 		return call, err
 	}
-	call.This = Value(receiver)
+	call.This = receiver
 	count, err := c.slot(fp, exitCount)
 	if err != nil {
 		return call, err
 	}
-	n, _ := smi(count)
+	n, _ := count.Smi()
 	n -= (c.code.frames.ExitReceiver-exitFirst)/wordSize + 1
 	return call, c.arguments(&call, fp, c.code.frames.ExitReceiver, int64(n))
 }
@@ -80,23 +80,23 @@ func (c *Codes) Exit(fp uint64) (Call, error) {
 // Template reads the function that an embedder implements in C++ from its exit
 // frame at fp. It has only a name.
 func (c *Codes) Template(fp uint64) (Function, error) {
-	l := &c.layout
+	l := c.layout
 	tagged, err := c.slot(fp, int(l.APIExitFunction))
 	if err != nil {
 		return Function{}, err
 	}
-	o, err := c.object(tagged)
+	o, err := c.Object(tagged)
 	if err != nil {
 		return Function{}, err
 	}
-	if l.APIExitFunction == 0 || o.typ != l.FunctionTemplate {
-		return Function{}, fmt.Errorf("read function at %#x: it has type %d", o.address, o.typ)
+	if l.APIExitFunction == 0 || o.Map.Type != l.FunctionTemplate {
+		return Function{}, fmt.Errorf("read function at %#x: it has type %d", o.Address, o.Map.Type)
 	}
-	shared, err := c.field(o, l.TemplateShared)
+	shared, err := c.Field(o, int(l.TemplateShared))
 	if err != nil {
 		return Function{}, err
 	}
-	return c.shared(shared)
+	return c.FunctionOf(shared)
 }
 
 // arguments reads count arguments, which are above the receiver's slot.
@@ -110,16 +110,16 @@ func (c *Codes) arguments(call *Call, fp uint64, receiver int, count int64) erro
 		if err != nil {
 			return err
 		}
-		call.Arguments = append(call.Arguments, Value(w))
+		call.Arguments = append(call.Arguments, w)
 	}
 	return nil
 }
 
 // slot reads the word at an offset from the frame pointer fp.
-func (c *Codes) slot(fp uint64, offset int) (uint64, error) {
-	w, err := c.word(fp + uint64(int64(offset)))
+func (c *Codes) slot(fp uint64, offset int) (Value, error) {
+	w, err := c.Word(fp + uint64(int64(offset)))
 	if err != nil {
 		return 0, fmt.Errorf("read frame at %#x: %w", fp, err)
 	}
-	return w, nil
+	return Value(w), nil
 }

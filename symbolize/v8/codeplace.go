@@ -26,9 +26,9 @@ func (c *Codes) Interpreted(fp uint64) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	offset, ok := smi(tagged)
+	offset, ok := tagged.Smi()
 	if !ok {
-		return -1, fmt.Errorf("read frame at %#x: the bytecode's offset is %#x", fp, tagged)
+		return -1, fmt.Errorf("read frame at %#x: the bytecode's offset is %#x", fp, uint64(tagged))
 	}
 	return c.bytecodePosition(array, offset-int(c.code.bytecodes)+heapTag)
 }
@@ -41,7 +41,7 @@ func (c *Codes) IsBaseline(fp uint64) bool {
 	if err != nil {
 		return false
 	}
-	_, err = c.object(tagged)
+	_, err = c.Object(tagged)
 	return err == nil
 }
 
@@ -69,16 +69,16 @@ func (c *Codes) Baseline(code Code, fp, pc uint64) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	length, err := c.smiField(array, bytecodeLength)
+	length, err := c.SmiField(array, bytecodeLength)
 	if err != nil {
 		return -1, err
 	}
 	if length < 0 || length > maxBytecodes {
-		return -1, fmt.Errorf("read bytecodes at %#x: %d bytes", array.address, length)
+		return -1, fmt.Errorf("read bytecodes at %#x: %d bytes", array.Address, length)
 	}
 	bytecodes := make([]byte, length)
-	if _, err := c.mem.ReadAt(bytecodes, array.address+c.code.bytecodes); err != nil {
-		return -1, fmt.Errorf("read bytecodes at %#x: %w", array.address, err)
+	if _, err := c.mem.ReadAt(bytecodes, array.Address+c.code.bytecodes); err != nil {
+		return -1, fmt.Errorf("read bytecodes at %#x: %w", array.Address, err)
 	}
 	at, err := bytecodeAt(table, pc-code.Start, func(at int) int { return c.code.sizes.next(bytecodes, at) })
 	if err != nil {
@@ -88,27 +88,27 @@ func (c *Codes) Baseline(code Code, fp, pc uint64) (int, error) {
 }
 
 // bytecodes returns the BytecodeArray of the frame at fp.
-func (c *Codes) bytecodes(fp uint64) (object, error) {
+func (c *Codes) bytecodes(fp uint64) (Object, error) {
 	tagged, err := c.slot(fp, int(c.layout.FPBytecodeArray))
 	if err != nil {
-		return object{}, err
+		return Object{}, err
 	}
-	o, err := c.object(tagged)
+	o, err := c.Object(tagged)
 	if err != nil {
-		return object{}, err
+		return Object{}, err
 	}
-	if o.typ != c.layout.BytecodeArray {
-		return object{}, fmt.Errorf("read bytecodes at %#x: it has type %d", o.address, o.typ)
+	if o.Map.Type != c.layout.BytecodeArray {
+		return Object{}, fmt.Errorf("read bytecodes at %#x: it has type %d", o.Address, o.Map.Type)
 	}
 	return o, nil
 }
 
-func (c *Codes) bytecodePosition(array object, offset int) (int, error) {
-	tagged, err := c.word(array.address + c.code.bytecodePositions)
+func (c *Codes) bytecodePosition(array Object, offset int) (int, error) {
+	v, err := c.Field(array, int(c.code.bytecodePositions))
 	if err != nil {
 		return -1, err
 	}
-	table, err := c.table(tagged)
+	table, err := c.table(v)
 	if err != nil {
 		return -1, err
 	}
@@ -120,24 +120,24 @@ func (c *Codes) bytecodePosition(array object, offset int) (int, error) {
 }
 
 // table returns the bytes of a table of positions, which V8 may not have made.
-func (c *Codes) table(tagged uint64) ([]byte, error) {
-	o, err := c.object(tagged)
+func (c *Codes) table(v Value) ([]byte, error) {
+	o, err := c.Object(v)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(c.code.byteArrays, o.typ) {
+	if !slices.Contains(c.code.byteArrays, o.Map.Type) {
 		return nil, errNotTable
 	}
-	n, err := c.smiField(o, arrayLength)
+	n, err := c.SmiField(o, arrayLength)
 	if err != nil {
 		return nil, err
 	}
 	if n < 0 || n > maxTable {
-		return nil, fmt.Errorf("read source positions at %#x: %d bytes", o.address, n)
+		return nil, fmt.Errorf("read source positions at %#x: %d bytes", o.Address, n)
 	}
 	table := make([]byte, n)
-	if _, err := c.mem.ReadAt(table, o.address+arrayFirst); err != nil {
-		return nil, fmt.Errorf("read source positions at %#x: %w", o.address, err)
+	if _, err := c.mem.ReadAt(table, o.Address+arrayFirst); err != nil {
+		return nil, fmt.Errorf("read source positions at %#x: %w", o.Address, err)
 	}
 	return table, nil
 }
@@ -164,7 +164,7 @@ func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
 		return []Place{outermost}, err
 	}
 	if !ok { // the frame's prologue
-		f, err := ReadShared(c.mem, c.layout, d.shared)
+		f, err := c.FunctionOf(d.shared)
 		outermost.Offset = f.Start
 		return []Place{outermost}, err
 	}
@@ -186,19 +186,19 @@ func (c *Codes) Optimized(code Code, pc uint64) ([]Place, error) {
 type deoptimization struct {
 	shared     Value
 	inlined    int
-	literals   object // the inlined functions, then others
-	inlinings  object
+	literals   Object // the inlined functions, then others
+	inlinings  Object
 	inliningsN int // bytes
 }
 
 func (c *Codes) deoptimization(code Code) (deoptimization, error) {
 	var d deoptimization
-	data, err := c.object(code.deopt)
+	data, err := c.Object(code.deopt)
 	if err != nil {
 		return d, err
 	}
-	element := func(i int) (uint64, error) { return c.word(data.address + arrayFirst + uint64(i)*wordSize) }
-	n, err := c.smiField(data, arrayLength)
+	element := func(i int) (Value, error) { return c.Field(data, arrayFirst+i*wordSize) }
+	n, err := c.SmiField(data, arrayLength)
 	if err != nil {
 		return d, err
 	}
@@ -210,33 +210,33 @@ func (c *Codes) deoptimization(code Code) (deoptimization, error) {
 		return d, err
 	}
 	if c.code.SharedWrapped {
-		wrapper, err := c.object(shared)
+		wrapper, err := c.Object(shared)
 		if err != nil {
 			return d, err
 		}
-		if shared, err = c.field(wrapper, wrappedShared); err != nil {
+		if shared, err = c.Field(wrapper, wrappedShared); err != nil {
 			return d, err
 		}
 	}
-	d.shared = Value(shared)
+	d.shared = shared
 	inlined, err := element(c.code.DeoptInlined)
 	if err != nil {
 		return d, err
 	}
-	d.inlined, _ = smi(inlined)
+	d.inlined, _ = inlined.Smi()
 	for _, part := range []struct {
 		index int
-		to    *object
+		to    *Object
 	}{{c.code.DeoptLiterals, &d.literals}, {c.code.DeoptInlinings, &d.inlinings}} {
 		tagged, err := element(part.index)
 		if err != nil {
 			return d, err
 		}
-		if *part.to, err = c.object(tagged); err != nil {
+		if *part.to, err = c.Object(tagged); err != nil {
 			return d, err
 		}
 	}
-	d.inliningsN, err = c.smiField(d.inlinings, arrayLength)
+	d.inliningsN, err = c.SmiField(d.inlinings, arrayLength)
 	return d, err
 }
 
@@ -248,7 +248,7 @@ func (c *Codes) inlined(d deoptimization, p sourcePosition) (Place, sourcePositi
 		return Place{}, 0, fmt.Errorf("read inlining %d of %d", at, d.inliningsN/inliningSize)
 	}
 	var entry [inliningSize]byte
-	if _, err := c.mem.ReadAt(entry[:], d.inlinings.address+arrayFirst+uint64(at)*inliningSize); err != nil {
+	if _, err := c.mem.ReadAt(entry[:], d.inlinings.Address+arrayFirst+uint64(at)*inliningSize); err != nil {
 		return Place{}, 0, fmt.Errorf("read inlining %d: %w", at, err)
 	}
 	call := sourcePosition(binary.LittleEndian.Uint64(entry[:]))
@@ -260,7 +260,7 @@ func (c *Codes) inlined(d deoptimization, p sourcePosition) (Place, sourcePositi
 	if index >= d.inlined {
 		return Place{}, 0, fmt.Errorf("read inlining %d: function %d of %d", at, index, d.inlined)
 	}
-	shared, err := c.word(d.literals.address + arrayFirst + uint64(index)*wordSize)
-	place.Shared = Value(shared).Strong()
+	shared, err := c.Field(d.literals, arrayFirst+index*wordSize)
+	place.Shared = shared.Strong()
 	return place, call, err
 }

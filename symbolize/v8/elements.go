@@ -139,7 +139,7 @@ func (h *Heap) mappedArguments(mapped Object, visit func(Element) bool) error {
 		if !ok {
 			continue
 		}
-		value, err := h.word(context.Address() + arrayFirst + uint64(n)*wordSize)
+		value, err := h.Word(context.Address() + arrayFirst + uint64(n)*wordSize)
 		if err != nil {
 			return err
 		}

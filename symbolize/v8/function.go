@@ -26,30 +26,24 @@ func (f Function) String() string {
 	return Anonymous
 }
 
-// ReadFunction reads the JSFunction at addr (tagged or not). It finds the name as
-// V8 does (JSFunction::GetDebugName): the function's own property "name" if that
-// is a value, which is where V8 stores a computed key; otherwise the name in the
-// source.
-func ReadFunction(mem Memory, l Layout, addr uint64) (Function, error) {
-	h := heap{mem, l}
-	o, err := h.object(addr | heapTag)
-	if err != nil {
-		return Function{}, fmt.Errorf("read function: %w", err)
+// Function reads a JSFunction. It finds the name as V8 does
+// (JSFunction::GetDebugName): the function's own property "name" if that is a
+// value, which is where V8 stores a computed key; otherwise the name in the source.
+func (h *Heap) Function(o Object) (Function, error) {
+	if !h.IsFunction(o) {
+		return Function{}, fmt.Errorf("read function at %#x: it has type %d", o.Address, o.Map.Type)
 	}
-	if o.typ < l.FirstJSFunction || o.typ > l.LastJSFunction {
-		return Function{}, fmt.Errorf("read function at %#x: it has type %d", o.address, o.typ)
-	}
-	tagged, err := h.field(o, l.FunctionShared)
+	v, err := h.Field(o, int(h.layout.FunctionShared))
 	if err != nil {
 		return Function{}, err
 	}
-	f, err := h.shared(tagged)
+	f, err := h.FunctionOf(v)
 	if err != nil {
 		return Function{}, err
 	}
 	own, err := h.ownName(o)
 	if err != nil {
-		return Function{}, fmt.Errorf("read own name of function at %#x: %w", o.address, err)
+		return Function{}, fmt.Errorf("read own name of function at %#x: %w", o.Address, err)
 	}
 	if own != "" {
 		f.Name = own
@@ -57,15 +51,21 @@ func ReadFunction(mem Memory, l Layout, addr uint64) (Function, error) {
 	return f, nil
 }
 
-// shared reads a SharedFunctionInfo.
-func (h heap) shared(tagged uint64) (Function, error) {
-	f := Function{Start: -1, End: -1}
-	o, err := h.object(tagged)
+// FunctionOf reads a function by its SharedFunctionInfo, which is all that an
+// inlined function has.
+func (h *Heap) FunctionOf(shared Value) (Function, error) {
+	o, err := h.Object(shared)
 	if err != nil {
-		return f, err
+		return Function{Start: -1, End: -1}, err
 	}
-	if o.typ != h.layout.SharedFunctionInfo {
-		return f, fmt.Errorf("read shared function at %#x: it has type %d", o.address, o.typ)
+	return h.Shared(o)
+}
+
+// Shared reads a SharedFunctionInfo.
+func (h *Heap) Shared(o Object) (Function, error) {
+	f := Function{Start: -1, End: -1}
+	if o.Map.Type != h.layout.SharedFunctionInfo {
+		return f, fmt.Errorf("read shared function at %#x: it has type %d", o.Address, o.Map.Type)
 	}
 	if err := h.nameOf(o, &f); err != nil {
 		return f, err
@@ -80,89 +80,75 @@ func (h heap) shared(tagged uint64) (Function, error) {
 
 // nameOf reads a SharedFunctionInfo's name field: a String, or a ScopeInfo once
 // the function was compiled, or a Smi for no name.
-func (h heap) nameOf(shared object, f *Function) error {
-	tagged, err := h.field(shared, h.layout.SharedName)
-	if err != nil || !isObject(tagged) {
+func (h *Heap) nameOf(shared Object, f *Function) error {
+	v, err := h.Field(shared, int(h.layout.SharedName))
+	if err != nil || !v.IsObject() {
 		return err
 	}
-	o, err := h.object(tagged)
+	o, err := h.Object(v)
 	if err != nil {
 		return err
 	}
-	if o.typ == h.layout.ScopeInfo {
+	if o.Map.Type == h.layout.ScopeInfo {
 		return h.scope(o, f)
 	}
-	if h.isString(o) {
-		f.Name, err = h.text(tagged)
-	}
+	f.Name, err = h.nameText(v)
 	return err
 }
 
 // uncompiled reads the position of a function that has not been compiled yet, or
 // whose bytecode was dropped.
-func (h heap) uncompiled(shared object, f *Function) error {
-	tagged, err := h.field(shared, h.layout.SharedData)
-	if err != nil || !isObject(tagged) {
+func (h *Heap) uncompiled(shared Object, f *Function) error {
+	v, err := h.Field(shared, int(h.layout.SharedData))
+	if err != nil || !v.IsObject() {
 		return err
 	}
-	data, err := h.object(tagged)
-	if err != nil || data.typ < h.layout.FirstUncompiled || data.typ > h.layout.LastUncompiled {
+	data, err := h.Object(v)
+	if err != nil || data.Map.Type < h.layout.FirstUncompiled || data.Map.Type > h.layout.LastUncompiled {
 		return err
 	}
-	start, err := h.uint32(data.address + uint64(h.layout.UncompiledStart))
+	start, err := h.Uint32(data, int(h.layout.UncompiledStart))
 	if err != nil {
 		return err
 	}
-	end, err := h.uint32(data.address + uint64(h.layout.UncompiledEnd))
+	end, err := h.Uint32(data, int(h.layout.UncompiledEnd))
 	if err != nil {
 		return err
 	}
 	f.Start, f.End = int(int32(start)), int(int32(end))
-	inferred, err := h.field(data, h.layout.UncompiledName)
+	inferred, err := h.Field(data, int(h.layout.UncompiledName))
 	if err != nil {
 		return err
 	}
-	f.Inferred, err = h.textIfString(inferred)
+	f.Inferred, err = h.nameText(inferred)
 	return err
 }
 
 // scriptOf reads a SharedFunctionInfo's script, which may be reached through the
 // data that the debugger or a coverage tool attached to the function.
-func (h heap) scriptOf(shared object, f *Function) error {
-	tagged, err := h.field(shared, h.layout.SharedScript)
-	if err != nil || !isObject(tagged) {
+func (h *Heap) scriptOf(shared Object, f *Function) error {
+	v, err := h.Field(shared, int(h.layout.SharedScript))
+	if err != nil || !v.IsObject() {
 		return err
 	}
-	o, err := h.object(tagged)
+	o, err := h.Object(v)
 	if err != nil {
 		return err
 	}
-	if h.layout.DebugInfo != 0 && o.typ == h.layout.DebugInfo {
-		if tagged, err = h.field(o, h.layout.DebugInfoScript); err != nil {
+	if h.layout.DebugInfo != 0 && o.Map.Type == h.layout.DebugInfo {
+		if v, err = h.Field(o, int(h.layout.DebugInfoScript)); err != nil {
 			return err
 		}
-		if o, err = h.object(tagged); err != nil {
+		if o, err = h.Object(v); err != nil {
 			return err
 		}
 	}
-	if o.typ != h.layout.Script {
+	if o.Map.Type != h.layout.Script {
 		return nil
 	}
-	f.Script = o.tagged()
-	f.ScriptID, err = h.smiField(o, h.layout.ScriptID)
+	f.Script = uint64(o.Ref())
+	f.ScriptID, err = h.SmiField(o, int(h.layout.ScriptID))
 	return err
-}
-
-// textIfString returns the text of a string, and "" for anything else.
-func (h heap) textIfString(tagged uint64) (string, error) {
-	if !isObject(tagged) {
-		return "", nil
-	}
-	o, err := h.object(tagged)
-	if err != nil || !h.isString(o) {
-		return "", err
-	}
-	return h.text(tagged)
 }
 
 // Flags of a ScopeInfo, the same in V8 9.4 to 14.6.
@@ -178,25 +164,25 @@ const (
 
 // A scopeReader reads the words of a ScopeInfo in order.
 type scopeReader struct {
-	heap
-	scope object
+	*Heap
+	scope Object
 	next  int // word
 }
 
-func (s *scopeReader) word(n int) (uint64, error) {
-	return s.heap.word(s.scope.address + scopeWords + uint64(n)*wordSize)
+func (s *scopeReader) word(n int) (Value, error) {
+	return s.Field(s.scope, scopeWords+n*wordSize)
 }
 
 // take reads the next word and advances.
-func (s *scopeReader) take() (uint64, error) {
+func (s *scopeReader) take() (Value, error) {
 	s.next++
 	return s.word(s.next - 1)
 }
 
 // scope reads the name, inferred name and position of a ScopeInfo's function.
-func (h heap) scope(o object, f *Function) error {
-	l := &h.layout
-	s := &scopeReader{heap: h, scope: o}
+func (h *Heap) scope(o Object, f *Function) error {
+	l := h.layout
+	s := &scopeReader{Heap: h, scope: o}
 	flags, err := s.flags()
 	if err != nil {
 		return err
@@ -209,7 +195,7 @@ func (h heap) scope(o object, f *Function) error {
 		if err != nil {
 			return err
 		}
-		if f.Name, err = h.textIfString(name); err != nil {
+		if f.Name, err = h.nameText(name); err != nil {
 			return err
 		}
 		s.next++ // slot of the function's own variable
@@ -219,7 +205,7 @@ func (h heap) scope(o object, f *Function) error {
 		if err != nil {
 			return err
 		}
-		if f.Inferred, err = h.textIfString(inferred); err != nil {
+		if f.Inferred, err = h.nameText(inferred); err != nil {
 			return err
 		}
 	}
@@ -242,14 +228,14 @@ func (s *scopeReader) flags() (uint32, error) {
 
 // skipLocals advances past the scope's variables.
 func (s *scopeReader) skipLocals(flags uint32) error {
-	l := &s.layout
+	l := s.layout
 	w, err := s.word(int(l.ScopeLocals))
 	if err != nil {
 		return err
 	}
-	n, ok := smi(w)
+	n, ok := w.Smi()
 	if !ok || n < 0 || n > maxLocals {
-		return fmt.Errorf("read scope at %#x: %#x variables", s.scope.address, w)
+		return fmt.Errorf("read scope at %#x: %#x variables", s.scope.Address, uint64(w))
 	}
 	names := n
 	if n >= int(l.ScopeMaxInlined) {
@@ -277,8 +263,8 @@ func (s *scopeReader) positions(f *Function) error {
 	if err != nil {
 		return err
 	}
-	first, ok1 := smi(start)
-	last, ok2 := smi(end)
+	first, ok1 := start.Smi()
+	last, ok2 := end.Smi()
 	if ok1 && ok2 {
 		f.Start, f.End = first, last
 	}

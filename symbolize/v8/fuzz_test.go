@@ -42,18 +42,42 @@ func layoutFor(r *release.Release) Layout {
 	return l
 }
 
+// madeUp returns a binary with the layout of a release and made-up metadata.
+func madeUp(r *release.Release) *Binary {
+	b := &Binary{Release: r, Layout: layoutFor(r), metadata: metadata{
+		"class_JSObject__elements__Object": 16, "class_JSReceiver__raw_properties_or_hash__Object": 8,
+		"class_Map__prototype__HeapObject": 24, "class_Map__constructor_or_back_pointer__Object": 32,
+		"class_Map__bit_field__char": 14, "class_Map__bit_field2__char": 15,
+		"class_Oddball__kind__SMI": 40, "class_HeapNumber__value__double": 8,
+		"elements_dictionary_elements": 12, "namedictionaryshape_prefix_size": 2, "numberdictionaryshape_prefix_size": 1,
+		"prop_attributes_shift": 3, "prop_representation_shift": 6,
+		"type_Map__MAP_TYPE": metaType,
+	}}
+	b.kinds = map[uint16]string{metaType: "Map"}
+	return b
+}
+
+// metaType is the instance type of maps in a made-up heap.
+const metaType = 200
+
 // seed is a heap with one object of each type that is read; they refer to one
 // another.
 func seed(l Layout) []byte {
 	types := []uint16{40, 42, 43, 44, 45, 46, 48, 8, 1, 3, 5, 10, 26}
 	const step = 256
-	s := make([]byte, 2*step*len(types))
+	s := make([]byte, 2*step*(len(types)+1))
 	put := func(at int, v uint64) { binary.LittleEndian.PutUint64(s[at:], v) }
 	ref := func(i int) uint64 { return fuzzBase + uint64(i*2*step) + heapTag }
+	meta := ref(len(types))
+	put(len(types)*2*step, meta)
+	binary.LittleEndian.PutUint16(s[len(types)*2*step+int(l.MapInstanceType):], metaType)
 	for i, typ := range types {
 		object, description := i*2*step, i*2*step+step
 		put(object, fuzzBase+uint64(description)+heapTag)
+		put(description, meta)
 		binary.LittleEndian.PutUint16(s[description+int(l.MapInstanceType):], typ)
+		binary.LittleEndian.PutUint32(s[description+int(l.MapBitField3):], 2<<l.DescriptorShift)
+		put(description+int(l.MapDescriptors), ref((i+1)%len(types)))
 		for w := 1; w < step/8; w++ {
 			put(object+8*w, ref((i+w)%len(types)))
 		}
@@ -73,42 +97,48 @@ func FuzzHeapIsReadWithinBounds(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, memory []byte, which uint8, at uint64) {
-		l := layoutFor(all[int(which)%len(all)])
-		fn, err := ReadFunction(space(memory), l, fuzzBase+at)
+		h := heapAt(t, space(memory), madeUp(all[int(which)%len(all)]))
+		fn, err := functionAt(h, fuzzBase+at)
 		if err == nil && len(fn.Name) > 3*maxName {
 			t.Errorf("name has %d bytes", len(fn.Name))
 		}
-		source, err := ReadScript(space(memory), l, fuzzBase+at, 1)
+		source, err := ReadScript(h, fuzzBase+at, 1)
 		if err == nil && len(source.starts) > maxLines {
 			t.Errorf("source has %d lines", len(source.starts))
 		}
 	})
 }
 
-// stringsHeap returns a heap that knows only strings, and a function that writes
-// objects to s.
-func stringsHeap(s space) (h heap, put func(at int, words ...uint64)) {
-	l := Layout{MapInstanceType: 12, FirstNonstring: 128}
-	return heap{s, l}, func(at int, words ...uint64) {
+// stringsHeap returns a heap that knows only strings and maps, a function that
+// writes words to s, and the first word of a map: a reference to the meta map,
+// which is at the end of s.
+func stringsHeap(s space) (h *Heap, put func(at int, words ...uint64), meta uint64) {
+	b := &Binary{Layout: Layout{MapInstanceType: 12, FirstNonstring: 128}, kinds: map[uint16]string{metaType: "Map"}}
+	h = &Heap{mem: s, binary: b, layout: &b.Layout, kinds: b.kinds, maps: map[uint64]*Map{}}
+	put = func(at int, words ...uint64) {
 		for i, w := range words {
 			binary.LittleEndian.PutUint64(s[at+8*i:], w)
 		}
 	}
+	at := len(s) - 16
+	meta = fuzzBase + uint64(at) + heapTag
+	put(at, meta, metaType<<32)
+	return h, put, meta
 }
 
 func TestMovedObjectsAreFollowedOnce(t *testing.T) {
 	s := make(space, 1024)
-	h, put := stringsHeap(s)
+	h, put, meta := stringsHeap(s)
 	const typ = (sequential | oneByte) << 32 // in the map's second word
-	put(0, 0, typ)
+	put(0, meta, typ)
 	put(64, fuzzBase+128) // a forwarding address
 	put(128, fuzzBase+heapTag, 4<<32)
 	copy(s[144:], "name")
 	put(256, fuzzBase+64) // forwards to an object that is itself forwarded
-	if got, err := h.text(fuzzBase + 64 + heapTag); got != "name" || err != nil {
+	if got, _, err := h.Text(Value(fuzzBase+64+heapTag), maxName); got != "name" || err != nil {
 		t.Errorf("moved string = %q, %v, want %q", got, err, "name")
 	}
-	if got, err := h.text(fuzzBase + 256 + heapTag); err == nil {
+	if got, _, err := h.Text(Value(fuzzBase+256+heapTag), maxName); err == nil {
 		t.Errorf("string moved twice = %q, want an error", got)
 	}
 }
@@ -131,10 +161,10 @@ func TestStringsMadeOfThemselvesEnd(t *testing.T) {
 		"unknown":  {7, []uint64{fuzzBase + heapTag, length, object, 0}, "type 7"},
 	} {
 		s := make(space, 256)
-		h, put := stringsHeap(s)
-		put(0, 0, tt.kind<<32)
+		h, put, meta := stringsHeap(s)
+		put(0, meta, tt.kind<<32)
 		put(64, tt.words...)
-		if got, err := h.text(object); !contains(err, tt.want) {
+		if got, _, err := h.Text(Value(object), maxName); !contains(err, tt.want) {
 			t.Errorf("%s = %q, %v, want an error with %q", name, got, err, tt.want)
 		}
 	}
@@ -142,13 +172,13 @@ func TestStringsMadeOfThemselvesEnd(t *testing.T) {
 
 func TestThinStringIsReadThroughTheActualOne(t *testing.T) {
 	s := make(space, 512)
-	h, put := stringsHeap(s)
-	put(0, 0, thin<<32)
-	put(64, 0, sequential<<32)
+	h, put, meta := stringsHeap(s)
+	put(0, meta, thin<<32)
+	put(64, meta, sequential<<32)
 	put(128, fuzzBase+heapTag, 2<<32, fuzzBase+192+heapTag)
 	put(192, fuzzBase+64+heapTag, 2<<32)
 	copy(s[208:], "\x40\x04\x2f\x04")
-	if got, err := h.text(fuzzBase + 128 + heapTag); got != "рЯ" || err != nil {
+	if got, _, err := h.Text(Value(fuzzBase+128+heapTag), maxName); got != "рЯ" || err != nil {
 		t.Errorf("thin string = %q, %v, want %q", got, err, "рЯ")
 	}
 }

@@ -185,7 +185,7 @@ func fieldAt(t *testing.T, h *Heap, v Value, class, field string) uint64 {
 // field returns the content of a field of a value.
 func field(t *testing.T, h *Heap, v Value, class, name string) Value {
 	t.Helper()
-	word, err := h.word(fieldAt(t, h, v, class, name))
+	word, err := h.Word(fieldAt(t, h, v, class, name))
 	if err != nil {
 		t.Fatal(err)
 	}

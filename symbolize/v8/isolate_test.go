@@ -78,25 +78,25 @@ func TestCollectionsAreCountedInTheIsolate(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
 		p := start(t, path, "--expose-gc", "testdata/collect.js")
-		h := heap{p.mem, b.Layout}
+		h := heapAt(t, p.mem, b)
 		isolate := isolateOf(t, b, p)
-		before, err := h.uint32(isolate + uint64(b.Layout.GCCount))
+		before, err := h.Uint32(Object{Address: isolate}, int(b.Layout.GCCount))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := range uint32(3) {
 			p.tell(t)
 			p.wait(t)
-			got, err := h.uint32(isolate + uint64(b.Layout.GCCount))
+			got, err := h.Uint32(Object{Address: isolate}, int(b.Layout.GCCount))
 			if want := before + n + 1; got != want || err != nil {
 				t.Errorf("collections = %d, %v, want %d", got, err, want)
 			}
-			state, err := h.uint32(isolate + uint64(b.Layout.GCState))
+			state, err := h.Uint32(Object{Address: isolate}, int(b.Layout.GCState))
 			if state != 0 || err != nil {
 				t.Errorf("state between collections = %d, %v, want 0", state, err)
 			}
-			vm, err := h.uint8(isolate + uint64(b.Layout.VMState))
-			if vm == VMStateGC || err != nil {
+			vm, err := h.Uint32(Object{Address: isolate}, int(b.Layout.VMState))
+			if uint8(vm) == VMStateGC || err != nil {
 				t.Errorf("VM state between collections = %d, %v", vm, err)
 			}
 		}
@@ -108,9 +108,9 @@ func TestCollectionsAreCountedInTheIsolate(t *testing.T) {
 // has seen both states.
 func seesCollection(t *testing.T, b *Binary, p *target, isolate uint64) {
 	t.Helper()
-	h := heap{p.mem, b.Layout}
+	h := heapAt(t, p.mem, b)
 	read := func(offset uint32) uint32 {
-		n, err := h.uint32(isolate + uint64(offset))
+		n, err := h.Uint32(Object{Address: isolate}, int(offset))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,14 +140,14 @@ type exit struct{ Label, Function string }
 // exits follows the frame pointers from the newest exit frame.
 func exits(t *testing.T, b *Binary, p *target, isolate uint64) []exit {
 	t.Helper()
-	h := heap{p.mem, b.Layout}
-	fp, err := h.word(isolate + uint64(b.Layout.CEntryFP))
+	h := heapAt(t, p.mem, b)
+	fp, err := h.Word(isolate + uint64(b.Layout.CEntryFP))
 	if err != nil || fp == 0 {
 		t.Fatalf("c_entry_fp = %#x, %v", fp, err)
 	}
 	var found []exit
 	for range 100 {
-		marker, err := h.word(fp + uint64(int64(b.Layout.FPContext)))
+		marker, err := h.Word(fp + uint64(int64(b.Layout.FPContext)))
 		if err != nil {
 			break
 		}
@@ -158,41 +158,41 @@ func exits(t *testing.T, b *Binary, p *target, isolate uint64) []exit {
 		case kind == b.Layout.FrameAPICallbackExit:
 			found = append(found, exit{b.FrameTypes[kind], apiExit(t, h, fp)})
 		}
-		if fp, err = h.word(fp); err != nil || fp == 0 {
+		if fp, err = h.Word(fp); err != nil || fp == 0 {
 			break
 		}
 	}
 	return found
 }
 
-func builtinExit(t *testing.T, h heap, fp uint64) string {
+func builtinExit(t *testing.T, h *Heap, fp uint64) string {
 	t.Helper()
-	fn, err := h.word(fp + uint64(int64(h.layout.BuiltinExitFunction)))
+	fn, err := h.Word(fp + uint64(int64(h.layout.BuiltinExitFunction)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := ReadFunction(h.mem, h.layout, fn)
+	f, err := functionAt(h, fn)
 	if err != nil {
 		t.Error(err)
 	}
 	return f.Name
 }
 
-func apiExit(t *testing.T, h heap, fp uint64) string {
+func apiExit(t *testing.T, h *Heap, fp uint64) string {
 	t.Helper()
-	tagged, err := h.word(fp + uint64(int64(h.layout.APIExitFunction)))
+	tagged, err := h.Word(fp + uint64(int64(h.layout.APIExitFunction)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	template, err := h.object(tagged)
-	if err != nil || template.typ != h.layout.FunctionTemplate {
-		t.Fatalf("object of type %d, %v, want a template of type %d", template.typ, err, h.layout.FunctionTemplate)
+	template, err := h.Object(Value(tagged))
+	if err != nil || template.Map.Type != h.layout.FunctionTemplate {
+		t.Fatalf("object of type %d, %v, want a template of type %d", template.Map.Type, err, h.layout.FunctionTemplate)
 	}
-	shared, err := h.field(template, h.layout.TemplateShared)
+	shared, err := h.Field(template, int(h.layout.TemplateShared))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := h.shared(shared)
+	f, err := h.FunctionOf(shared)
 	if err != nil {
 		t.Error(err)
 	}
@@ -221,7 +221,7 @@ func TestCodeIsFoundFromTheFunction(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
 		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
-		h := heap{p.mem, b.Layout}
+		h := heapAt(t, p.mem, b)
 		base, err := b.DispatchBase(p.mem, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -233,21 +233,22 @@ func TestCodeIsFoundFromTheFunction(t *testing.T) {
 		}
 		type truth struct{ Name string }
 		described(t, p.lines, func(want truth, addr uint64) {
-			fn, err := h.object(addr)
+			fn, err := h.Object(Ref(addr))
 			if err != nil {
 				t.Fatal(err)
 			}
-			code, err := h.field(fn, b.Layout.FunctionCode)
+			code, err := h.Field(fn, int(b.Layout.FunctionCode))
 			if b.Layout.DispatchHandle != 0 {
-				code, err = ReadWord(p.mem, base+uint64(uint32(code)>>8)*16+8)
-				code = code>>16 | heapTag
+				var entry uint64
+				entry, err = ReadWord(p.mem, base+uint64(uint32(code)>>8)*16+8)
+				code = Ref(entry >> 16)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := h.object(code)
-			if err != nil || o.typ != b.Layout.Code {
-				t.Errorf("code of %s has type %d, %v, want %d", want.Name, o.typ, err, b.Layout.Code)
+			o, err := h.Object(code)
+			if err != nil || o.Map.Type != b.Layout.Code {
+				t.Errorf("code of %s has type %d, %v, want %d", want.Name, o.Map.Type, err, b.Layout.Code)
 			}
 		})
 	})

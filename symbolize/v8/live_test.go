@@ -45,6 +45,24 @@ func inspect(t *testing.T, path string) *Binary {
 	return b
 }
 
+func heapAt(t *testing.T, mem Memory, b *Binary) *Heap {
+	t.Helper()
+	h, err := NewHeap(mem, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// functionAt reads the JSFunction at an address, tagged or not.
+func functionAt(h *Heap, addr uint64) (Function, error) {
+	o, err := h.Object(Ref(addr))
+	if err != nil {
+		return Function{}, err
+	}
+	return h.Function(o)
+}
+
 // A target is a running Node.js program that has printed something and now waits.
 type target struct {
 	mem   Memory
@@ -160,22 +178,22 @@ func described[T any](t *testing.T, lines []string, check func(want T, addr uint
 
 func TestFunctionsAreNamedAsV8NamesThem(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
-		b := inspect(t, path)
 		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
+		h := heapAt(t, p.mem, inspect(t, path))
 		type truth struct {
 			Name, Inferred              string
 			Script, Start, Line, Column int
 			Length                      int
 		}
 		n := described(t, p.lines, func(want truth, addr uint64) {
-			f, err := ReadFunction(p.mem, b.Layout, addr)
+			f, err := functionAt(h, addr)
 			if err != nil {
 				t.Errorf("%s: %v", want.Name, err)
 				return
 			}
 			got := truth{Name: f.String(), Inferred: f.Inferred, Script: f.ScriptID, Start: f.Start}
 			if f.Script != 0 {
-				source, err := ReadScript(p.mem, b.Layout, f.Script, f.ScriptID)
+				source, err := ReadScript(h, f.Script, f.ScriptID)
 				if err != nil {
 					t.Errorf("%s: %v", want.Name, err)
 				}
@@ -196,13 +214,13 @@ func TestStringsOfAllKindsAreRead(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
 		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "--expose-externalize-string", "testdata/strings.js")
-		h := heap{p.mem, b.Layout}
+		h := heapAt(t, p.mem, b)
 		type text struct {
 			Kind, Text string
 			Length     int
 		}
 		n := described(t, p.lines, func(want text, addr uint64) {
-			got, err := h.text(addr)
+			got, _, err := h.Text(Ref(addr), maxName)
 			if want.Kind == "uncached" && b.Layout.ExternalData == 0 {
 				if !contains(err, "known to its C++ object alone") {
 					t.Errorf("%s = %q, %v, want an error", want.Kind, got, err)

@@ -57,7 +57,7 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 	if !h.isMetaMap(word(0)) {
 		return nil, fmt.Errorf("read map at %#x: not a map", address)
 	}
-	l := &h.layout
+	l := h.layout
 	bits3 := binary.LittleEndian.Uint32(b[l.MapBitField3:])
 	m := &Map{
 		Address:      address,
@@ -92,7 +92,7 @@ const (
 
 // isMetaMap reports whether tagged refers to a meta map, which is its own map.
 func (h *Heap) isMetaMap(tagged uint64) bool {
-	if !isObject(tagged) {
+	if tagged&heapTagMask != heapTag {
 		return false
 	}
 	address := tagged - heapTag
@@ -101,6 +101,12 @@ func (h *Heap) isMetaMap(tagged uint64) bool {
 	}
 	typ, err := h.uint16(address + uint64(h.layout.MapInstanceType))
 	return err == nil && h.kindOf(typ) == "Map"
+}
+
+func (h *Heap) uint16(addr uint64) (uint16, error) {
+	var b [2]byte
+	_, err := h.mem.ReadAt(b[:], addr)
+	return binary.LittleEndian.Uint16(b[:]), err
 }
 
 func (h *Heap) kindOf(typ uint16) string {

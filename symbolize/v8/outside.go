@@ -14,12 +14,12 @@ func (h *Heap) Outside(o Object) (address, bytes uint64, err error) {
 		b, err := h.Buffer(o)
 		return b.Address, b.Length, err
 	case HasOutside(o.Map):
-		r := &stringReader{heap: h.heap}
-		length, err := r.length(o.plain())
+		r := &stringReader{Heap: h}
+		length, err := r.length(o)
 		if err != nil {
 			return 0, 0, fmt.Errorf("read string at %#x: %w", o.Address, err)
 		}
-		address, err = r.externalData(o.plain())
+		address, err = r.externalData(o)
 		if o.Map.Type&oneByte == 0 {
 			length *= 2
 		}

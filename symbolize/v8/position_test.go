@@ -183,7 +183,8 @@ func FuzzCode(f *testing.F) {
 			bytecodes: 16, bytecodePositions: 24,
 			sizes: sizes, byteArrays: []uint16{0x101}, instructionsObject: 0x101,
 		}
-		c := &Codes{heap{echo(data), l}, code, 0}
+		h := &Heap{mem: echo(data), layout: &l, kinds: map[uint16]string{0x101: "Map"}, maps: map[uint64]*Map{}}
+		c := &Codes{h, code, 0}
 		found, _ := c.OfFunction(Value(at), at)
 		found.Tier = symbolize.Turbofan
 		places, _ := c.Optimized(found, at)

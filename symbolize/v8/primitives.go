@@ -23,7 +23,7 @@ func (h *Heap) BigInt(o Object) (string, error) {
 	if !ok1 || !ok2 {
 		return "", errors.New("read BigInt: where V8 keeps it is not known")
 	}
-	field, err := h.uint32(o.Address + uint64(bits))
+	field, err := h.Uint32(o, bits)
 	if err != nil {
 		return "", fmt.Errorf("read BigInt at %#x: %w", o.Address, err)
 	}
@@ -97,7 +97,7 @@ func (h *Heap) Symbol(o Object) (Symbol, error) {
 	if !ok {
 		return Symbol{}, errors.New("read symbol: where V8 keeps it is not known")
 	}
-	flags, err := h.uint32(o.Address + uint64(at))
+	flags, err := h.Uint32(o, at)
 	if err != nil {
 		return Symbol{}, fmt.Errorf("read symbol at %#x: %w", o.Address, err)
 	}

@@ -44,20 +44,17 @@ func (h *Heap) Properties(o Object) ([]Property, error) {
 	for _, d := range descriptors {
 		p := d.property
 		if d.field >= 0 {
-			value, fieldErr := h.propertyField(o.plain(), d.field)
+			value, fieldErr := h.propertyField(o, d.field)
 			if fieldErr != nil {
 				err = fieldErr
 				continue
 			}
-			h.put(&p, Value(value))
+			h.put(&p, value)
 		}
 		properties = append(properties, p)
 	}
 	return properties, err
 }
-
-// plain returns o in the form that the readers for stack unwinding take.
-func (o Object) plain() object { return object{o.Address, o.Map.Type, o.Map.Address} }
 
 // Own returns the value of o's own property of that name; of an accessor, no
 // value.
@@ -87,28 +84,35 @@ func (h *Heap) describe(m *Map) ([]descriptor, error) {
 }
 
 func (h *Heap) readDescriptors(m *Map) (found []descriptor, err error) {
-	l := &h.layout
 	array, err := h.Object(m.Descriptors)
 	if err != nil {
 		return nil, fmt.Errorf("read descriptors: %w", err)
 	}
-	words, err := h.words(array.Address+uint64(l.DescriptorsHeader), m.Own*descriptorSize/wordSize)
-	for len(words) >= 3 {
-		key, details, value := words[0], words[1], words[2]
-		words = words[3:]
-		bits, ok := details.Smi()
-		if !ok {
-			return found, fmt.Errorf("read descriptors at %#x: details %#x", array.Address, uint64(details))
-		}
-		d := descriptor{h.property(key, bits), -1}
-		if bits>>l.DetailsLocation&1 == 0 {
-			d.field = bits >> l.DetailsIndex & fieldIndex
-		} else {
-			h.put(&d.property, value.Strong())
+	words, err := h.words(array.Address+uint64(h.layout.DescriptorsHeader), m.Own*descriptorSize/wordSize)
+	for ; len(words) >= descriptorSize/wordSize; words = words[descriptorSize/wordSize:] {
+		d, err := h.descriptor(array, words)
+		if err != nil {
+			return found, err
 		}
 		found = append(found, d)
 	}
 	return found, err
+}
+
+// descriptor decodes the first of an array's descriptors: key, details, value.
+func (h *Heap) descriptor(array Object, words []Value) (descriptor, error) {
+	key, details, value := words[0], words[1], words[2]
+	bits, ok := details.Smi()
+	if !ok {
+		return descriptor{}, fmt.Errorf("read descriptors at %#x: details %#x", array.Address, uint64(details))
+	}
+	d := descriptor{h.property(key, bits), -1}
+	if bits>>h.layout.DetailsLocation&1 == 0 {
+		d.field = bits >> h.layout.DetailsIndex & fieldIndex
+	} else {
+		h.put(&d.property, value.Strong())
+	}
+	return d, nil
 }
 
 // property decodes a key and its details.

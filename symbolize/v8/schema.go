@@ -86,7 +86,7 @@ func (b *Binary) Classes() []Class {
 		of, field, _ := strings.Cut(name, ".")
 		class(of).add(ClassField{Name: field, Offset: int(offset)})
 	}
-	for _, kind := range kindsOf(b) {
+	for _, kind := range b.kinds {
 		class(kind)
 	}
 	for _, name := range slices.Collect(maps.Keys(found)) {
@@ -190,7 +190,7 @@ func (b *Binary) InstanceTypes() []InstanceType {
 		}
 	}
 	var types []InstanceType
-	for number, class := range kindsOf(b) {
+	for number, class := range b.kinds {
 		types = append(types, InstanceType{number, names[number], class})
 	}
 	slices.SortFunc(types, func(x, y InstanceType) int { return int(x.Number) - int(y.Number) })

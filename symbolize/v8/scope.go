@@ -51,7 +51,7 @@ func (h *Heap) Scope(o Object) (Scope, error) {
 	if o.Map.Kind != "ScopeInfo" {
 		return s, fmt.Errorf("read scope at %#x: it is a %s", o.Address, o.Map.Kind)
 	}
-	r := &scopeReader{heap: h.heap, scope: o.plain()}
+	r := &scopeReader{Heap: h, scope: o}
 	flags, err := r.flags()
 	if err != nil {
 		return s, err
@@ -60,7 +60,7 @@ func (h *Heap) Scope(o Object) (Scope, error) {
 	if flags&contextExtended != 0 {
 		s.first++
 	}
-	if err := h.scope(o.plain(), &s.Function); err != nil {
+	if err := h.scope(o, &s.Function); err != nil {
 		return s, err
 	}
 	s.Locals, err = h.locals(r, flags)
@@ -78,14 +78,14 @@ func (h *Heap) scopeType(flags uint32) string {
 // locals reads the names of a scope's variables: consecutive words or, if there
 // are many, a hash table of their indices.
 func (h *Heap) locals(r *scopeReader, flags uint32) ([]string, error) {
-	l := &h.layout
+	l := h.layout
 	w, err := r.word(int(l.ScopeLocals))
 	if err != nil {
 		return nil, err
 	}
-	count, ok := smi(w)
+	count, ok := w.Smi()
 	if !ok || count < 0 || count > maxLocals {
-		return nil, fmt.Errorf("read scope at %#x: %#x variables", r.scope.address, w)
+		return nil, fmt.Errorf("read scope at %#x: %#x variables", r.scope.Address, uint64(w))
 	}
 	r.next = int(l.ScopeFirst)
 	if l.ScopeModule != 0 && h.scopeType(flags) == moduleScope {
@@ -94,7 +94,7 @@ func (h *Heap) locals(r *scopeReader, flags uint32) ([]string, error) {
 	if count >= int(l.ScopeMaxInlined) {
 		return h.hashedLocals(r, count)
 	}
-	words, err := h.words(r.scope.address+scopeWords+uint64(r.next)*wordSize, count)
+	words, err := h.words(r.scope.Address+scopeWords+uint64(r.next)*wordSize, count)
 	names := make([]string, len(words))
 	for i, word := range words {
 		names[i], _ = h.keyName(word)
@@ -107,7 +107,7 @@ func (h *Heap) hashedLocals(r *scopeReader, count int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := h.Object(Value(word))
+	table, err := h.Object(word)
 	if err != nil {
 		return nil, err
 	}
@@ -194,9 +194,6 @@ func (h *Heap) Contexts(context Value, visit func(Object, Context) bool) error {
 
 // maxScopes bounds the nesting of scopes; V8's parser stops earlier.
 const maxScopes = 1 << 12
-
-// Shared reads a SharedFunctionInfo.
-func (h *Heap) Shared(o Object) (Function, error) { return h.shared(uint64(o.Ref())) }
 
 // arrayKinds are V8's internal arrays that consist of a length and that many
 // values, besides those whose kind ends in "Dictionary" or "Table".

@@ -47,58 +47,54 @@ func (s *Source) Lines() int {
 // ReadScript reads the lines of the script with that id whose Script object is at
 // addr (tagged or not). If addr no longer holds it, ReadScript returns
 // ErrNotScript.
-func ReadScript(mem Memory, l Layout, addr uint64, id int) (Source, error) {
-	h := heap{mem, l}
-	o, err := h.object(addr | heapTag)
+func ReadScript(h *Heap, addr uint64, id int) (Source, error) {
+	o, err := h.Object(Ref(addr))
 	if err != nil {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
-	if err := h.checkScript(o, id); err != nil {
+	if err := checkScript(h, o, id); err != nil {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
-	s, err := h.source(o)
+	s, err := readSource(h, o)
 	if err != nil {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
-	// The process kept running: what was read is the script's only if it is still
+	// The process may be running: what was read is the script's only if it is still
 	// here.
-	if err := h.checkScript(o, id); err != nil {
+	if err := checkScript(h, o, id); err != nil {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
 	return s, nil
 }
 
 // checkScript returns ErrNotScript unless o is the script with that id.
-func (h heap) checkScript(o object, id int) error {
-	now, err := h.object(o.tagged())
+func checkScript(h *Heap, o Object, id int) error {
+	now, err := h.Object(o.Ref())
 	if err != nil {
 		return err
 	}
-	got, err := h.smiField(now, h.layout.ScriptID)
-	if now != o || o.typ != h.layout.Script || err != nil || got != id {
+	got, err := h.SmiField(now, int(h.layout.ScriptID))
+	if now != o || o.Map.Type != h.layout.Script || err != nil || got != id {
 		return ErrNotScript
 	}
 	return nil
 }
 
-func (h heap) source(script object) (Source, error) {
+func readSource(h *Heap, script Object) (Source, error) {
 	var s Source
 	var err error
-	if s.line, err = h.smiField(script, h.layout.ScriptLineOffset); err != nil {
+	l := h.layout
+	if s.line, err = h.SmiField(script, int(l.ScriptLineOffset)); err != nil {
 		return Source{}, err
 	}
-	if s.column, err = h.smiField(script, h.layout.ScriptColumnOffset); err != nil {
+	if s.column, err = h.SmiField(script, int(l.ScriptColumnOffset)); err != nil {
 		return Source{}, err
 	}
-	text, err := h.field(script, h.layout.ScriptSource)
+	text, err := h.Field(script, int(l.ScriptSource))
 	if err != nil {
 		return Source{}, err
 	}
-	o, err := h.object(text)
-	if err != nil {
-		return Source{}, err
-	}
-	n, err := h.length(o)
+	n, err := h.textLength(text)
 	if err != nil {
 		return Source{}, err
 	}
@@ -106,11 +102,10 @@ func (h heap) source(script object) (Source, error) {
 		return Source{}, fmt.Errorf("source has %d characters, more than %d", n, maxSource)
 	}
 	var lines lineScanner
-	r := &stringReader{heap: h, visit: lines.scan}
-	if err := r.read(piece{text, 0, n}); err != nil {
+	if err := h.Characters(text, 0, n, lines.scan); err != nil {
 		return Source{}, err
 	}
-	if now, err := h.field(script, h.layout.ScriptSource); err != nil || now != text {
+	if now, err := h.Field(script, int(l.ScriptSource)); err != nil || now != text {
 		return Source{}, ErrNotScript // the text moved while it was read
 	}
 	return lines.finish(s)

@@ -136,14 +136,14 @@ func TestFilesHaveTheLinesOfTheirScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			forEachRelease(t, func(t *testing.T, path string) {
-				b := inspect(t, path)
 				p := start(t, path, "--allow-natives-syntax", file)
+				h := heapAt(t, p.mem, inspect(t, path))
 				n := described(t, p.lines, func(_ struct{}, addr uint64) {
-					f, err := ReadFunction(p.mem, b.Layout, addr)
+					f, err := functionAt(h, addr)
 					if err != nil {
 						t.Fatal(err)
 					}
-					got, err := ReadScript(p.mem, b.Layout, f.Script, f.ScriptID)
+					got, err := ReadScript(h, f.Script, f.ScriptID)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -163,19 +163,20 @@ func TestMovedScriptIsNotRead(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
 		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
+		h := heapAt(t, p.mem, b)
 		seen := false
 		described(t, p.lines, func(_ struct{}, addr uint64) {
-			f, err := ReadFunction(p.mem, b.Layout, addr)
+			f, err := functionAt(h, addr)
 			if err != nil || f.Script == 0 || seen {
 				return
 			}
 			seen = true
 			for _, addr := range []uint64{f.Script + 8, addr, 0, 1 << 63} {
-				if _, err := ReadScript(p.mem, b.Layout, addr, f.ScriptID); err == nil {
+				if _, err := ReadScript(h, addr, f.ScriptID); err == nil {
 					t.Errorf("read script %d at %#x, where it is not", f.ScriptID, addr)
 				}
 			}
-			if _, err := ReadScript(p.mem, b.Layout, f.Script, f.ScriptID+1); !errors.Is(err, ErrNotScript) {
+			if _, err := ReadScript(h, f.Script, f.ScriptID+1); !errors.Is(err, ErrNotScript) {
 				t.Errorf("error for another script = %v, want %v", err, ErrNotScript)
 			}
 		})
@@ -188,17 +189,18 @@ func TestScriptsAreFoundUnderCoverage(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
 		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
+		h := heapAt(t, p.mem, b)
 		behind := 0
 		described(t, p.lines, func(want struct {
 			Name   string
 			Script int
 		}, addr uint64,
 		) {
-			f, err := ReadFunction(p.mem, b.Layout, addr)
+			f, err := functionAt(h, addr)
 			if err != nil || f.ScriptID != want.Script {
 				t.Errorf("script of %s = %d, %v, want %d", want.Name, f.ScriptID, err, want.Script)
 			}
-			behind += debugInfos(t, heap{p.mem, b.Layout}, addr)
+			behind += debugInfos(t, h, addr)
 		})
 		if (behind > 0) != (b.Layout.DebugInfo != 0) {
 			t.Errorf("%d scripts are behind a DebugInfo, whose type is %d", behind, b.Layout.DebugInfo)
@@ -207,24 +209,21 @@ func TestScriptsAreFoundUnderCoverage(t *testing.T) {
 }
 
 // debugInfos returns 1 if the function at addr has a DebugInfo before its script.
-func debugInfos(t *testing.T, h heap, addr uint64) int {
+func debugInfos(t *testing.T, h *Heap, addr uint64) int {
 	t.Helper()
-	fn, err := h.object(addr)
+	fn, err := h.Object(Ref(addr))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tagged, err := h.field(fn, h.layout.FunctionShared)
+	shared, err := h.sharedOf(fn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, err := h.object(tagged)
+	script, err := h.Field(shared, int(h.layout.SharedScript))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tagged, err = h.field(shared, h.layout.SharedScript); err != nil {
-		t.Fatal(err)
-	}
-	if o, err := h.object(tagged); err == nil && o.typ == h.layout.DebugInfo && o.typ != 0 {
+	if o, err := h.Object(script); err == nil && o.Map.Type == h.layout.DebugInfo && o.Map.Type != 0 {
 		return 1
 	}
 	return 0

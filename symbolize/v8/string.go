@@ -34,47 +34,81 @@ var errTooManyParts = errors.New("read string: it has too many parts")
 
 // A piece is a range of a string's characters still to be read.
 type piece struct {
-	tagged   uint64
+	string   Value
 	from, to int
 }
 
 // A stringReader yields the characters of one string in order.
 type stringReader struct {
-	heap
+	*Heap
 	visit func(units []uint16)
 	rest  []piece
 	bytes []byte // buffer for a part's characters, grown as needed
 	units []uint16
 }
 
-// text returns the string's first maxName characters.
-func (h heap) text(tagged uint64) (string, error) {
-	o, err := h.object(tagged)
-	if err != nil {
-		return "", err
+// Text returns at most limit characters of the string v, of any form, and its
+// full length, both in UTF-16 code units. A limit below 0 means maxSource.
+func (h *Heap) Text(v Value, limit int) (text string, length int, err error) {
+	if limit < 0 || limit > maxSource {
+		limit = maxSource
 	}
-	n, err := h.length(o)
+	if length, err = h.textLength(v); err != nil {
+		return "", 0, err
+	}
+	text, err = h.textBetween(v, 0, min(length, limit))
+	return text, length, err
+}
+
+// textLength returns the number of UTF-16 code units in the string v.
+func (h *Heap) textLength(v Value) (int, error) {
+	o, err := h.Object(v)
 	if err != nil {
-		return "", err
+		return 0, err
+	}
+	return h.length(o)
+}
+
+// textBetween returns the characters of a string in the range [from, to).
+func (h *Heap) textBetween(v Value, from, to int) (string, error) {
+	if to-from > maxSource {
+		return "", fmt.Errorf("read string at %#x: %d characters", v.Address(), to-from)
 	}
 	var units []uint16
-	r := &stringReader{heap: h, visit: func(u []uint16) { units = append(units, u...) }}
-	if err := r.read(piece{tagged, 0, min(n, maxName)}); err != nil {
+	if err := h.Characters(v, from, to, func(u []uint16) { units = append(units, u...) }); err != nil {
 		return "", err
 	}
 	return string(utf16.Decode(units)), nil
 }
 
+// Characters visits the characters of a string in the range [from, to) in order,
+// some at a time, in a buffer that is used again.
+func (h *Heap) Characters(v Value, from, to int, visit func(units []uint16)) error {
+	r := &stringReader{Heap: h, visit: visit}
+	return r.read(piece{v, from, to})
+}
+
+// nameText returns at most maxName characters of a string, and "" for anything
+// else.
+func (h *Heap) nameText(v Value) (string, error) {
+	if !v.IsObject() {
+		return "", nil
+	}
+	o, err := h.Object(v)
+	if err != nil || !h.IsString(o) {
+		return "", err
+	}
+	text, _, err := h.Text(v, maxName)
+	return text, err
+}
+
 // length returns the number of UTF-16 code units in the string o.
-func (h heap) length(o object) (int, error) {
-	if !h.isString(o) {
-		return 0, fmt.Errorf("read string at %#x: it has type %d", o.address, o.typ)
+func (h *Heap) length(o Object) (int, error) {
+	if !h.IsString(o) {
+		return 0, fmt.Errorf("read string at %#x: it has type %d", o.Address, o.Map.Type)
 	}
-	n, err := h.uint32(o.address + stringLength)
-	if err != nil {
-		return 0, fmt.Errorf("read string at %#x: %w", o.address, err)
-	}
-	return int(n), nil
+	n, err := h.Uint32(o, stringLength)
+	return int(n), err
 }
 
 // read visits the characters of whole, part by part, from the left. For a string
@@ -101,7 +135,7 @@ func (r *stringReader) read(whole piece) error {
 
 // part visits p's characters, or pushes p's parts before the rest.
 func (r *stringReader) part(p piece) error {
-	o, err := r.object(p.tagged)
+	o, err := r.Object(p.string)
 	if err != nil {
 		return err
 	}
@@ -110,11 +144,11 @@ func (r *stringReader) part(p piece) error {
 		return err
 	}
 	if p.from < 0 || p.from > p.to || p.to > n {
-		return fmt.Errorf("read string at %#x: characters %d to %d of %d", o.address, p.from, p.to, n)
+		return fmt.Errorf("read string at %#x: characters %d to %d of %d", o.Address, p.from, p.to, n)
 	}
-	switch o.typ & representation {
+	switch o.Map.Type & representation {
 	case sequential:
-		return r.characters(o, o.address+stringFirst, p)
+		return r.characters(o, o.Address+stringFirst, p)
 	case external:
 		data, err := r.externalData(o)
 		if err != nil {
@@ -126,38 +160,39 @@ func (r *stringReader) part(p piece) error {
 	case sliced:
 		return r.sliced(o, p)
 	case thin:
-		actual, err := r.field(o, stringFirst)
+		actual, err := r.Field(o, stringFirst)
 		r.rest = append(r.rest, piece{actual, p.from, p.to})
 		return err
 	}
-	return fmt.Errorf("read string at %#x: it has type %d", o.address, o.typ)
+	return fmt.Errorf("read string at %#x: it has type %d", o.Address, o.Map.Type)
 }
 
 // externalData returns the address of the characters of an external string.
-func (r *stringReader) externalData(o object) (uint64, error) {
-	if o.typ&uncached == 0 {
-		return r.field(o, stringSecond)
+func (r *stringReader) externalData(o Object) (uint64, error) {
+	if o.Map.Type&uncached == 0 {
+		data, err := r.Field(o, stringSecond)
+		return uint64(data), err
 	}
 	if r.layout.ExternalData == 0 {
-		return 0, fmt.Errorf("read string at %#x: its data is known to its C++ object alone", o.address)
+		return 0, fmt.Errorf("read string at %#x: its data is known to its C++ object alone", o.Address)
 	}
-	resource, err := r.field(o, stringFirst)
+	resource, err := r.Field(o, stringFirst)
 	if err != nil {
 		return 0, err
 	}
-	return r.word(resource + uint64(r.layout.ExternalData))
+	return r.Word(uint64(resource) + uint64(r.layout.ExternalData))
 }
 
-func (r *stringReader) cons(o object, p piece) error {
-	first, err := r.field(o, stringFirst)
+func (r *stringReader) cons(o Object, p piece) error {
+	first, err := r.Field(o, stringFirst)
 	if err != nil {
 		return err
 	}
-	second, err := r.field(o, stringSecond)
+	second, err := r.Field(o, stringSecond)
 	if err != nil {
 		return err
 	}
-	left, err := r.object(first)
+	left, err := r.Object(first)
 	if err != nil {
 		return err
 	}
@@ -174,12 +209,12 @@ func (r *stringReader) cons(o object, p piece) error {
 	return nil
 }
 
-func (r *stringReader) sliced(o object, p piece) error {
-	parent, err := r.field(o, stringFirst)
+func (r *stringReader) sliced(o Object, p piece) error {
+	parent, err := r.Field(o, stringFirst)
 	if err != nil {
 		return err
 	}
-	offset, err := r.smiField(o, stringSecond)
+	offset, err := r.SmiField(o, stringSecond)
 	if err != nil {
 		return err
 	}
@@ -188,9 +223,9 @@ func (r *stringReader) sliced(o object, p piece) error {
 }
 
 // characters visits p's characters, which begin at data.
-func (r *stringReader) characters(o object, data uint64, p piece) error {
+func (r *stringReader) characters(o Object, data uint64, p piece) error {
 	width := 2
-	if o.typ&oneByte != 0 {
+	if o.Map.Type&oneByte != 0 {
 		width = 1
 	}
 	for at := p.from; at < p.to; {
@@ -198,7 +233,7 @@ func (r *stringReader) characters(o object, data uint64, p piece) error {
 		r.bytes, r.units = slices.Grow(r.bytes[:0], n*width), slices.Grow(r.units[:0], n)
 		b, units := r.bytes[:n*width], r.units[:n]
 		if _, err := r.mem.ReadAt(b, data+uint64(at*width)); err != nil {
-			return fmt.Errorf("read string at %#x: %w", o.address, err)
+			return fmt.Errorf("read string at %#x: %w", o.Address, err)
 		}
 		for i := range n {
 			if width == 1 {

@@ -283,7 +283,7 @@ func (r *teller) generator(o Object, _ map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := ReadScript(r.h.mem, r.h.layout, f.Script, f.ScriptID)
+	source, err := ReadScript(r.h, f.Script, f.ScriptID)
 	line, _ := source.Position(g.Offset)
 	return map[string]any{"function": f.Name, "state": g.State.String(), "line": float64(line)}, err
 }

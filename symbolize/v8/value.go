@@ -5,7 +5,7 @@ package v8
 type Value uint64
 
 // Smi returns the small integer that v is.
-func (v Value) Smi() (int, bool) { return smi(uint64(v)) }
+func (v Value) Smi() (int, bool) { return int(int64(v) >> 32), v&(1<<32-1) == 0 }
 
 // IsObject reports whether v is a reference to an object, weak ones included.
 func (v Value) IsObject() bool { return v&heapTag != 0 && v != cleared }

@@ -251,8 +251,9 @@ func (d *Dump) findV8() {
 	}
 	if d.v8.Heap, err = v8.NewHeap(d, d.v8.Binary); err != nil {
 		d.lacks("V8's heap", err, "no object is understood")
+		return
 	}
-	if d.v8.Codes, err = v8.NewCodes(d, d.v8.Binary, d.v8.Module.ELF, d.v8.Module.Bias); err != nil {
+	if d.v8.Codes, err = v8.NewCodes(d.v8.Heap, d.v8.Module.ELF, d.v8.Module.Bias); err != nil {
 		d.lacks("dispatch table", err, "compiled functions have no executing line")
 	}
 }

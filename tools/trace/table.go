@@ -392,9 +392,10 @@ func (t *Table) source(g *target, key scriptKey, address uint64) (_ *v8.Source, 
 	if g.closed {
 		return t.scripts[key].source, true
 	}
-	source, err := v8.ReadScript(g.process, g.binary.v8.Layout, address, int(key.id))
-	if err == nil {
-		return &source, false
+	if heap, err := v8.NewHeap(g.process, g.binary.v8); err == nil {
+		if source, err := v8.ReadScript(heap, address, int(key.id)); err == nil {
+			return &source, false
+		}
 	}
 	if g.alive() {
 		again := bpf.TraceScriptKey{Owner: key.owner, Script: int64(key.id)}

@@ -15,6 +15,8 @@ const maxScriptName = 4 << 10
 // many times.
 const maxFunctions = 1 << 14
 
+var errNoHeap = errors.New("read function: the layout of V8's heap is not known")
+
 type scriptKey struct {
 	address v8.Value
 	id      int
@@ -34,11 +36,23 @@ func (u *Unwinder) Function(function v8.Value) (v8.Function, error) {
 	if f, ok := u.functions[function]; ok {
 		return f, nil
 	}
-	f, err := v8.ReadFunction(u.space, u.v8.Binary.Layout, function.Address())
+	f, err := u.read(function)
 	if err == nil && len(u.functions) < maxFunctions {
 		u.functions[function] = f
 	}
 	return f, err
+}
+
+// read reads a JSFunction that is not cached.
+func (u *Unwinder) read(function v8.Value) (v8.Function, error) {
+	if u.v8.Heap == nil {
+		return v8.Function{}, errNoHeap
+	}
+	o, err := u.v8.Heap.Object(function)
+	if err != nil {
+		return v8.Function{}, fmt.Errorf("read function: %w", err)
+	}
+	return u.v8.Heap.Function(o)
 }
 
 // Script returns the name and lines of a function's script.
@@ -48,13 +62,17 @@ func (u *Unwinder) Script(f v8.Function) Script {
 		return s
 	}
 	var s Script
+	h := u.v8.Heap
+	if h == nil {
+		return s
+	}
 	l := &u.v8.Binary.Layout
 	for _, field := range []uint16{l.ScriptName, l.ScriptSourceURL} {
-		if name, err := u.space.Word(key.address.Address() + uint64(field)); err == nil && s.Name == "" && u.v8.Heap != nil {
-			s.Name, _, _ = u.v8.Heap.Text(v8.Value(name), maxScriptName) // not a string: no name
+		if name, err := u.space.Word(key.address.Address() + uint64(field)); err == nil && s.Name == "" {
+			s.Name, _, _ = h.Text(v8.Value(name), maxScriptName) // not a string: no name
 		}
 	}
-	if source, err := v8.ReadScript(u.space, *l, f.Script, f.ScriptID); err == nil {
+	if source, err := v8.ReadScript(h, f.Script, f.ScriptID); err == nil {
 		s.Source = &source
 	}
 	u.scripts[key] = s
@@ -120,7 +138,7 @@ func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 
 // pushInlined pushes a function that has no frame of its own.
 func (w *walker) pushInlined(p v8.Place, tier symbolize.Tier) {
-	f, err := v8.ReadShared(w.space, w.v8.Binary.Layout, p.Shared)
+	f, err := w.v8.Heap.FunctionOf(p.Shared)
 	frame := w.pushNamed(f)
 	frame.FP, frame.Inlined, frame.Tier, frame.Shared, frame.Trouble = 0, true, tier, p.Shared, err
 	w.execute(frame, f, p.Offset)
