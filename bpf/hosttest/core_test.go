@@ -12,6 +12,7 @@ import (
 	"ustack/symbolize/reader"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 	"ustack/symbolize/v8/stack"
 	"ustack/testdata/nodetest"
 )
@@ -70,7 +71,7 @@ func (r *recording) unwindAsCore(t *testing.T, memory space.Source) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes, _ := v8.NewCodes(heap, node.ELF, node.Bias)
+	codes, _ := code.NewFinder(heap, node.ELF, node.Bias)
 	u := stack.New(s, stack.V8{Module: node, Binary: b, Heap: heap, Codes: codes})
 	thread := stack.Thread{TID: tgid, Registers: stack.Registers{
 		PC: r.Registers.IP, SP: r.Registers.SP, FP: r.Registers.BP, ThreadPointer: r.ThreadPointer,

@@ -36,7 +36,7 @@ func (h *Heap) Buffer(o Object) (Buffer, error) {
 	}
 	var b Buffer
 	var bits, extension Value
-	err := h.fields(o, "JSArrayBuffer", map[string]*Value{
+	err := h.Fields(o, "JSArrayBuffer", map[string]*Value{
 		"backing_store": (*Value)(&b.Address), "byte_length": (*Value)(&b.Length), "max_byte_length": (*Value)(&b.Max),
 		"bit_field": &bits, "extension": &extension,
 	})
@@ -114,7 +114,7 @@ func (h *Heap) View(o Object) (View, error) {
 	default:
 		return View{}, fmt.Errorf("read view at %#x: it is a %s", o.Address, o.Map.Kind)
 	}
-	err := h.fields(o, "JSArrayBufferView", map[string]*Value{
+	err := h.Fields(o, "JSArrayBufferView", map[string]*Value{
 		"buffer": &v.Buffer, "byte_offset": (*Value)(&v.Offset), "byte_length": (*Value)(&v.Bytes),
 	})
 	if err != nil {
@@ -173,7 +173,7 @@ func (h *Heap) fit(o Object, b Buffer, v *View) error {
 // object in the heap, if it has one, plus an offset.
 func (h *Heap) elementsAt(o Object) (address uint64, onHeap bool, err error) {
 	var base, external Value
-	err = h.fields(o, "JSTypedArray", map[string]*Value{"base_pointer": &base, "external_pointer": &external})
+	err = h.Fields(o, "JSTypedArray", map[string]*Value{"base_pointer": &base, "external_pointer": &external})
 	return uint64(base) + uint64(external), base != 0, err
 }
 

@@ -20,7 +20,7 @@ func (h *Heap) Proxy(o Object) (Proxy, error) {
 		return Proxy{}, fmt.Errorf("read proxy at %#x: it is a %s", o.Address, o.Map.Kind)
 	}
 	var p Proxy
-	err := h.fields(o, "JSProxy", map[string]*Value{"target": &p.Target, "handler": &p.Handler})
+	err := h.Fields(o, "JSProxy", map[string]*Value{"target": &p.Target, "handler": &p.Handler})
 	p.Revoked = err == nil && h.Oddball(p.Handler) == "null"
 	return p, err
 }
@@ -38,18 +38,18 @@ func (h *Heap) Bound(o Object) (Bound, error) {
 	}
 	var b Bound
 	var args Value
-	err := h.fields(o, "JSBoundFunction", map[string]*Value{
+	err := h.Fields(o, "JSBoundFunction", map[string]*Value{
 		"bound_target_function": &b.Target, "bound_this": &b.This, "bound_arguments": &args,
 	})
 	if err != nil {
 		return b, err
 	}
-	b.Args, err = h.array(args, maxBound)
+	b.Args, err = h.FixedArray(args, maxBound)
 	return b, err
 }
 
-// array reads a FixedArray of at most limit elements.
-func (h *Heap) array(v Value, limit int) ([]Value, error) {
+// FixedArray reads a FixedArray of at most limit elements.
+func (h *Heap) FixedArray(v Value, limit int) ([]Value, error) {
 	o, err := h.Object(v)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (h *Heap) Callable(o Object) (Callable, error) {
 	if err != nil {
 		return c, err
 	}
-	shared, err := h.sharedOf(o)
+	shared, err := h.SharedOf(o)
 	if err != nil {
 		return c, err
 	}
@@ -126,8 +126,8 @@ func (h *Heap) Callable(o Object) (Callable, error) {
 	return c, nil
 }
 
-// sharedOf returns a JSFunction's SharedFunctionInfo.
-func (h *Heap) sharedOf(fn Object) (Object, error) {
+// SharedOf returns a JSFunction's SharedFunctionInfo.
+func (h *Heap) SharedOf(fn Object) (Object, error) {
 	if !h.IsFunction(fn) {
 		return Object{}, fmt.Errorf("read function at %#x: it is a %s", fn.Address, fn.Map.Kind)
 	}
@@ -184,7 +184,7 @@ func (h *Heap) extent(fn Object, f Function) (from, to int, err error) {
 		}
 		return h.smiPair(o, "ClassPositions", "start", "end")
 	}
-	shared, err := h.sharedOf(fn)
+	shared, err := h.SharedOf(fn)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -205,7 +205,7 @@ func (h *Heap) extent(fn Object, f Function) (from, to int, err error) {
 // smiPair reads two small integers of o.
 func (h *Heap) smiPair(o Object, class, first, second string) (a, b int, err error) {
 	var v, w Value
-	if err := h.fields(o, class, map[string]*Value{first: &v, second: &w}); err != nil {
+	if err := h.Fields(o, class, map[string]*Value{first: &v, second: &w}); err != nil {
 		return 0, 0, err
 	}
 	a, ok1 := v.Smi()

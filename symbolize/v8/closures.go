@@ -98,7 +98,7 @@ func (h *Heap) ownVariable(context Object, s *scopeReader, flags uint32) (Variab
 		return Variable{}, fmt.Errorf("read scope at %#x: the function is in slot %#x", s.scope.Address, uint64(slot))
 	}
 	v := Variable{Slot: n}
-	if v.Name, err = h.nameText(name); err != nil {
+	if v.Name, err = h.Name(name); err != nil {
 		return v, err
 	}
 	v.Value, err = h.Field(context, arrayFirst+n*wordSize)

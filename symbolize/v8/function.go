@@ -92,7 +92,7 @@ func (h *Heap) nameOf(shared Object, f *Function) error {
 	if o.Map.Type == h.layout.ScopeInfo {
 		return h.scope(o, f)
 	}
-	f.Name, err = h.nameText(v)
+	f.Name, err = h.Name(v)
 	return err
 }
 
@@ -120,7 +120,7 @@ func (h *Heap) uncompiled(shared Object, f *Function) error {
 	if err != nil {
 		return err
 	}
-	f.Inferred, err = h.nameText(inferred)
+	f.Inferred, err = h.Name(inferred)
 	return err
 }
 
@@ -195,7 +195,7 @@ func (h *Heap) scope(o Object, f *Function) error {
 		if err != nil {
 			return err
 		}
-		if f.Name, err = h.nameText(name); err != nil {
+		if f.Name, err = h.Name(name); err != nil {
 			return err
 		}
 		s.next++ // slot of the function's own variable
@@ -205,7 +205,7 @@ func (h *Heap) scope(o Object, f *Function) error {
 		if err != nil {
 			return err
 		}
-		if f.Inferred, err = h.nameText(inferred); err != nil {
+		if f.Inferred, err = h.Name(inferred); err != nil {
 			return err
 		}
 	}

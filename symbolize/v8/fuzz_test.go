@@ -102,9 +102,15 @@ func FuzzHeapIsReadWithinBounds(f *testing.F) {
 		if err == nil && len(fn.Name) > 3*maxName {
 			t.Errorf("name has %d bytes", len(fn.Name))
 		}
-		source, err := ReadScript(h, fuzzBase+at, 1)
-		if err == nil && len(source.starts) > maxLines {
-			t.Errorf("source has %d lines", len(source.starts))
+		script, err := h.Object(Ref(fuzzBase + at))
+		if err != nil {
+			return
+		}
+		source, _ := h.Field(script, int(h.layout.ScriptSource))
+		read := 0
+		h.Characters(source, func(units []uint16) { read += len(units) })
+		if read > maxSource {
+			t.Errorf("source has %d characters", read)
 		}
 	})
 }

@@ -320,6 +320,9 @@ func (h *Heap) Oddball(v Value) string {
 // Word reads the word at an address, which need not be in V8's heap.
 func (h *Heap) Word(addr uint64) (uint64, error) { return ReadWord(h.mem, addr) }
 
+// ReadAt makes the Heap a Memory.
+func (h *Heap) ReadAt(p []byte, addr uint64) (int, error) { return h.mem.ReadAt(p, addr) }
+
 // Bytes reads at most limit bytes at an address.
 func (h *Heap) Bytes(address, size uint64, limit int) ([]byte, error) {
 	if limit < 0 {

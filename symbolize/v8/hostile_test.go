@@ -1,4 +1,4 @@
-package v8
+package v8_test
 
 import (
 	"encoding/binary"
@@ -6,20 +6,30 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 	"ustack/testdata/nodetest"
 )
 
 // A captured memory holds what was read from a process, and can be damaged.
 type captured struct {
-	live  Memory            // source of bytes not captured yet; nil: no longer available
+	live  v8.Memory         // source of bytes not captured yet; nil: no longer available
 	bytes map[uint64][]byte // by page address
 	reads []uint64          // addresses that were read
 }
 
-const pageSize = 4096
+// Offsets in bytes.
+const (
+	pageSize        = 4096
+	arrayLength     = 8
+	arrayFirst      = 16
+	contextPrevious = 1 // slot
+	descriptorSize  = 3 * wordSize
+)
 
 var errNotCaptured = errors.New("not captured")
 
@@ -62,13 +72,13 @@ func (c *captured) put(address, word uint64) (undo func()) {
 }
 
 // capture captures all memory needed to read the values of values.js.
-func capture(t *testing.T) (c *captured, b *Binary, held map[string]Value) {
+func capture(t *testing.T) (c *captured, b *v8.Binary, held map[string]v8.Value) {
 	t.Helper()
 	path := nodetest.Node(t, "24.21.0")
 	h, held, _ := values(t, path)
-	b = inspect(t, path)
-	c = &captured{live: h.mem, bytes: map[uint64][]byte{}}
-	fresh, err := NewHeap(c, b)
+	b = v8.InspectFile(t, path)
+	c = &captured{live: h, bytes: map[uint64][]byte{}}
+	fresh, err := v8.NewHeap(c, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,18 +90,18 @@ func capture(t *testing.T) (c *captured, b *Binary, held map[string]Value) {
 }
 
 // readAll reads v as everything it could be.
-func readAll(h *Heap, v Value) {
+func readAll(h *v8.Heap, v v8.Value) {
 	h.Number(v)
 	h.Oddball(v)
-	h.Text(v, maxMessage)
+	h.Text(v, v8.MaxMessage)
 	o, err := h.Object(v)
 	if err != nil {
 		return
 	}
 	h.Class(o)
 	h.Properties(o)
-	h.Elements(o, func(Element) bool { return true })
-	h.Entries(o, func(Entry) bool { return true })
+	h.Elements(o, func(v8.Element) bool { return true })
+	h.Entries(o, func(v8.Entry) bool { return true })
 	h.BigInt(o)
 	h.Symbol(o)
 	h.Date(o)
@@ -101,19 +111,26 @@ func readAll(h *Heap, v Value) {
 	h.Proxy(o)
 	h.Bound(o)
 	h.Callable(o)
-	h.SourceText(o, maxMessage)
+	h.SourceText(o, v8.MaxMessage)
 	h.Closure(o)
-	h.Generator(o)
+	readGenerator(h, o)
 	h.Buffer(o)
 	h.View(o)
 	h.Exports(o)
-	h.Error(o)
+	code.ReadError(h, o)
 	if p, err := h.Promise(o); err == nil {
 		for _, r := range p.Reactions {
 			if g, err := h.Object(r.Generator); err == nil {
-				h.Generator(g)
+				readGenerator(h, g)
 			}
 		}
+	}
+}
+
+// readGenerator reads a generator with its position.
+func readGenerator(h *v8.Heap, o v8.Object) {
+	if g, err := h.Generator(o); err == nil {
+		code.Suspended(h, g)
 	}
 }
 
@@ -126,14 +143,14 @@ func FuzzDamagedHeapIsReadWithinBounds(f *testing.F) {
 		f.Add(seed)
 	}
 	var c *captured
-	var b *Binary
-	var held map[string]Value
+	var b *v8.Binary
+	var held map[string]v8.Value
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		if c == nil {
 			c, b, held = capture(t)
 		}
 		defer c.damage(seed)()
-		h, err := NewHeap(c, b)
+		h, err := v8.NewHeap(c, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +176,7 @@ func (c *captured) damage(seed uint64) (undo func()) {
 		case 0:
 			word = uint64(random.Uint32()) << 32 // a small integer
 		case 1:
-			word = c.reads[random.IntN(len(c.reads))] | heapTag
+			word = c.reads[random.IntN(len(c.reads))] | tag
 		case 2:
 			word = 1<<64 - 1
 		}
@@ -173,7 +190,7 @@ func (c *captured) damage(seed uint64) (undo func()) {
 }
 
 // fieldAt returns the address of a field of a value.
-func fieldAt(t *testing.T, h *Heap, v Value, class, field string) uint64 {
+func fieldAt(t *testing.T, h *v8.Heap, v v8.Value, class, field string) uint64 {
 	t.Helper()
 	offset, ok := h.Offset(class, field)
 	if !ok {
@@ -183,18 +200,18 @@ func fieldAt(t *testing.T, h *Heap, v Value, class, field string) uint64 {
 }
 
 // field returns the content of a field of a value.
-func field(t *testing.T, h *Heap, v Value, class, name string) Value {
+func field(t *testing.T, h *v8.Heap, v v8.Value, class, name string) v8.Value {
 	t.Helper()
 	word, err := h.Word(fieldAt(t, h, v, class, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Value(word)
+	return v8.Value(word)
 }
 
 func TestWhatIsNoValueOfItsKindIsRefused(t *testing.T) {
 	c, b, held := capture(t)
-	h, err := NewHeap(c, b)
+	h, err := v8.NewHeap(c, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +220,7 @@ func TestWhatIsNoValueOfItsKindIsRefused(t *testing.T) {
 }
 
 // refusesLies changes one word in each of several values.
-func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
+func refusesLies(t *testing.T, c *captured, h *v8.Heap, held map[string]v8.Value) {
 	huge := uint64(1<<30) << 32
 	reaction := field(t, h, held["awaited"], "JSPromise", "reactions_or_result")
 	table := field(t, h, held["map"], "JSMap", "table")
@@ -211,41 +228,41 @@ func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
 	args := field(t, h, held["bound"], "JSBoundFunction", "bound_arguments")
 	for name, tt := range map[string]struct {
 		at, word uint64
-		read     func(o Object) error
+		read     func(o v8.Object) error
 		value    string
 		want     string
 	}{
 		"reactions in a circle": {
 			fieldAt(t, h, reaction, "PromiseReaction", "next"), uint64(reaction),
-			func(o Object) error { _, err := h.Promise(o); return err }, "awaited", "circle",
+			func(o v8.Object) error { _, err := h.Promise(o); return err }, "awaited", "circle",
 		},
 		"entries without end": {
 			table.Address() + arrayFirst, huge,
-			func(o Object) error { return h.Entries(o, func(Entry) bool { return true }) }, "map", "entries in",
+			func(o v8.Object) error { return h.Entries(o, func(v8.Entry) bool { return true }) }, "map", "entries in",
 		},
 		"fewer than no entries": {
 			table.Address() + arrayFirst, 1<<64 - 1<<32,
-			func(o Object) error { return h.Entries(o, func(Entry) bool { return true }) }, "map", "entries in",
+			func(o v8.Object) error { return h.Entries(o, func(v8.Entry) bool { return true }) }, "map", "entries in",
 		},
 		"digits without end": {
 			fieldAt(t, h, held["bigint7"], "BigInt", "bitfield"), 1<<31 - 2,
-			func(o Object) error { _, err := h.BigInt(o); return err }, "bigint7", "digits of 64 bits",
+			func(o v8.Object) error { _, err := h.BigInt(o); return err }, "bigint7", "digits of 64 bits",
 		},
 		"arguments without end": {
 			args.Address() + arrayLength, huge,
-			func(o Object) error { _, err := h.Bound(o); return err }, "bound", "a FixedArray of",
+			func(o v8.Object) error { _, err := h.Bound(o); return err }, "bound", "a FixedArray of",
 		},
 		"a scope in itself": {
 			context.Address() + arrayFirst + contextPrevious*wordSize, uint64(context),
-			func(o Object) error { _, err := h.Closure(o); return err }, "closure", "more than",
+			func(o v8.Object) error { _, err := h.Closure(o); return err }, "closure", "more than",
 		},
 		"a buffer larger than memory": {
 			fieldAt(t, h, held["buffer"], "JSArrayBuffer", "byte_length"), 1 << 60,
-			func(o Object) error { _, err := h.Buffer(o); return err }, "buffer", "bytes of",
+			func(o v8.Object) error { _, err := h.Buffer(o); return err }, "buffer", "bytes of",
 		},
 		"an invalid state": {
 			fieldAt(t, h, held["awaited"], "JSPromise", "flags"), 3 << 32,
-			func(o Object) error { _, err := h.Promise(o); return err }, "awaited", "flags",
+			func(o v8.Object) error { _, err := h.Promise(o); return err }, "awaited", "flags",
 		},
 	} {
 		o, err := h.Object(held[tt.value])
@@ -253,7 +270,7 @@ func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
 			t.Fatal(err)
 		}
 		undo := c.put(tt.at, tt.word)
-		if err := tt.read(o); !contains(err, tt.want) {
+		if err := tt.read(o); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error = %v, want one with %q", name, err, tt.want)
 		}
 		undo()
@@ -261,7 +278,7 @@ func refusesLies(t *testing.T, c *captured, h *Heap, held map[string]Value) {
 }
 
 // refusesOthers reads a plain object as types that it does not have.
-func refusesOthers(t *testing.T, h *Heap, plain Value) {
+func refusesOthers(t *testing.T, h *v8.Heap, plain v8.Value) {
 	o, err := h.Object(plain)
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +305,7 @@ func refusesOthers(t *testing.T, h *Heap, plain Value) {
 			t.Errorf("%s of a plain object has no error, want one", name)
 		}
 	}
-	e, err := h.Error(o)
+	e, err := code.ReadError(h, o)
 	if err != nil || e.Stack != "" || e.HasCause {
 		t.Errorf("Error of a plain object = %+v, %v, want no stack and no cause", e, err)
 	}
@@ -298,7 +315,7 @@ func refusesOthers(t *testing.T, h *Heap, plain Value) {
 // property: the first must still be there, however often the properties are read.
 func TestDamagedDescriptorsAreReadOnce(t *testing.T) {
 	c, b, held := capture(t)
-	h, err := NewHeap(c, b)
+	h, err := v8.NewHeap(c, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +328,7 @@ func TestDamagedDescriptorsAreReadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		undo := c.put(array.Address+uint64(h.layout.DescriptorsHeader)+descriptorSize+wordSize, uint64(array.Ref()))
+		undo := c.put(array.Address+uint64(h.Binary().Layout.DescriptorsHeader)+descriptorSize+wordSize, uint64(array.Ref()))
 		defer undo()
 		for range 3 {
 			properties, err := h.Properties(o)
@@ -326,7 +343,7 @@ func TestDamagedDescriptorsAreReadOnce(t *testing.T) {
 
 // An ending memory ends at an address within a read.
 type ending struct {
-	Memory
+	v8.Memory
 	end uint64
 }
 
@@ -341,7 +358,7 @@ func (m ending) ReadAt(p []byte, address uint64) (int, error) {
 // TestLastMapOfAPageIsRead reads maps at the very end of memory.
 func TestLastMapOfAPageIsRead(t *testing.T) {
 	c, b, held := capture(t)
-	h, err := NewHeap(c, b)
+	h, err := v8.NewHeap(c, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,11 +367,11 @@ func TestLastMapOfAPageIsRead(t *testing.T) {
 		if err != nil {
 			continue // a small integer
 		}
-		self, err := h.Object(Ref(o.Map.Address))
+		self, err := h.Object(v8.Ref(o.Map.Address))
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, err := NewHeap(ending{c, o.Map.Address + uint64(self.Map.Size)}, b)
+		last, err := v8.NewHeap(ending{c, o.Map.Address + uint64(self.Map.Size)}, b)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,13 +38,13 @@ func threadPointer(t *testing.T, pid int) uint64 {
 }
 
 // isolateOf returns the address of the main thread's Isolate.
-func isolateOf(t *testing.T, b *Binary, p *target) uint64 {
+func isolateOf(t *testing.T, b *Binary, p *nodetest.Paused) uint64 {
 	t.Helper()
-	tls, err := b.TLSIsolate(p.mem, 0)
+	tls, err := b.TLSIsolate(p.Memory, 0)
 	if err != nil || !tls.Known() {
 		t.Fatalf("TLSIsolate() = %+v, %v", tls, err)
 	}
-	isolate, err := tls.Isolate(p.mem, threadPointer(t, p.pid))
+	isolate, err := tls.Isolate(p.Memory, threadPointer(t, p.PID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,16 +77,16 @@ func TestBinaryTellsItsVersions(t *testing.T) {
 func TestCollectionsAreCountedInTheIsolate(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
-		p := start(t, path, "--expose-gc", "testdata/collect.js")
-		h := heapAt(t, p.mem, b)
+		p := nodetest.Pause(t, path, "--expose-gc", "testdata/collect.js")
+		h := heapAt(t, p.Memory, b)
 		isolate := isolateOf(t, b, p)
 		before, err := h.Uint32(Object{Address: isolate}, int(b.Layout.GCCount))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := range uint32(3) {
-			p.tell(t)
-			p.wait(t)
+			p.Continue(t)
+			p.Wait(t)
 			got, err := h.Uint32(Object{Address: isolate}, int(b.Layout.GCCount))
 			if want := before + n + 1; got != want || err != nil {
 				t.Errorf("collections = %d, %v, want %d", got, err, want)
@@ -106,9 +106,9 @@ func TestCollectionsAreCountedInTheIsolate(t *testing.T) {
 
 // seesCollection watches the isolate while the program collects garbage, until it
 // has seen both states.
-func seesCollection(t *testing.T, b *Binary, p *target, isolate uint64) {
+func seesCollection(t *testing.T, b *Binary, p *nodetest.Paused, isolate uint64) {
 	t.Helper()
-	h := heapAt(t, p.mem, b)
+	h := heapAt(t, p.Memory, b)
 	read := func(offset uint32) uint32 {
 		n, err := h.Uint32(Object{Address: isolate}, int(offset))
 		if err != nil {
@@ -119,14 +119,14 @@ func seesCollection(t *testing.T, b *Binary, p *target, isolate uint64) {
 	var moving, collecting bool
 	for range 20 {
 		before := read(b.Layout.GCCount)
-		p.tell(t)
+		p.Continue(t)
 		for over := false; !over; {
 			state, vm := read(b.Layout.GCState), uint8(read(b.Layout.VMState))
 			moving = moving || state == 1 || state == 2
 			collecting = collecting || vm == VMStateGC
 			over = vm != VMStateGC && read(b.Layout.GCCount) != before
 		}
-		p.wait(t)
+		p.Wait(t)
 		if moving && collecting {
 			return
 		}
@@ -138,9 +138,9 @@ func seesCollection(t *testing.T, b *Binary, p *target, isolate uint64) {
 type exit struct{ Label, Function string }
 
 // exits follows the frame pointers from the newest exit frame.
-func exits(t *testing.T, b *Binary, p *target, isolate uint64) []exit {
+func exits(t *testing.T, b *Binary, p *nodetest.Paused, isolate uint64) []exit {
 	t.Helper()
-	h := heapAt(t, p.mem, b)
+	h := heapAt(t, p.Memory, b)
 	fp, err := h.Word(isolate + uint64(b.Layout.CEntryFP))
 	if err != nil || fp == 0 {
 		t.Fatalf("c_entry_fp = %#x, %v", fp, err)
@@ -202,7 +202,7 @@ func apiExit(t *testing.T, h *Heap, fp uint64) string {
 func TestFunctionsThatCxxImplementsAreKnownByTheirExitFrames(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
-		p := start(t, path, "--expose-gc", "testdata/collect.js")
+		p := nodetest.Pause(t, path, "--expose-gc", "testdata/collect.js")
 		got := exits(t, b, p, isolateOf(t, b, p))
 		if len(got) < 2 {
 			t.Fatalf("exit frames = %v, want two", got)
@@ -220,19 +220,19 @@ func TestFunctionsThatCxxImplementsAreKnownByTheirExitFrames(t *testing.T) {
 func TestCodeIsFoundFromTheFunction(t *testing.T) {
 	forEachRelease(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
-		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
-		h := heapAt(t, p.mem, b)
-		base, err := b.DispatchBase(p.mem, 0)
+		p := nodetest.Pause(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
+		h := heapAt(t, p.Memory, b)
+		base, err := b.DispatchBase(p.Memory, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if b.Layout.DispatchTable != 0 {
-			if base, err = ReadWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable)); err != nil {
+			if base, err = ReadWord(p.Memory, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		type truth struct{ Name string }
-		described(t, p.lines, func(want truth, addr uint64) {
+		nodetest.Described(t, p, func(want truth, addr uint64) {
 			fn, err := h.Object(Ref(addr))
 			if err != nil {
 				t.Fatal(err)
@@ -240,7 +240,7 @@ func TestCodeIsFoundFromTheFunction(t *testing.T) {
 			code, err := h.Field(fn, int(b.Layout.FunctionCode))
 			if b.Layout.DispatchHandle != 0 {
 				var entry uint64
-				entry, err = ReadWord(p.mem, base+uint64(uint32(code)>>8)*16+8)
+				entry, err = ReadWord(p.Memory, base+uint64(uint32(code)>>8)*16+8)
 				code = Ref(entry >> 16)
 			}
 			if err != nil {
@@ -265,26 +265,26 @@ func TestStrippedProcessTellsTheSame(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			whole, path := inspect(t, nodetest.Node(t, version)), nodetest.StrippedNode(t, version)
 			b := inspect(t, path)
-			p := start(t, path, "--expose-gc", "testdata/collect.js")
-			if err := b.CheckBuiltins(p.mem, 0); err != nil || b.guessed {
+			p := nodetest.Pause(t, path, "--expose-gc", "testdata/collect.js")
+			if err := b.CheckBuiltins(p.Memory, 0); err != nil || b.guessed {
 				t.Errorf("CheckBuiltins() = %v, guessed = %v, want it confirmed", err, b.guessed)
 			}
 			address, size := builtinsOf(t, nodetest.Node(t, version), whole)
 			if gotAddress, gotSize := builtinsOf(t, path, b); gotAddress != address || gotSize != size {
 				t.Errorf("builtins = %#x, %d bytes, want %#x, %d bytes", gotAddress, gotSize, address, size)
 			}
-			got, err := b.TLSIsolate(p.mem, 0)
+			got, err := b.TLSIsolate(p.Memory, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want, _ := whole.TLSIsolate(p.mem, 0); got != want {
+			if want, _ := whole.TLSIsolate(p.Memory, 0); got != want {
 				t.Errorf("isolates are at %+v, want %+v", got, want)
 			}
 			if whole.dispatch.group == 0 {
 				return
 			}
-			table, err := ReadWord(p.mem, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable))
-			if want, _ := whole.DispatchBase(p.mem, 0); err != nil || table != want {
+			table, err := ReadWord(p.Memory, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable))
+			if want, _ := whole.DispatchBase(p.Memory, 0); err != nil || table != want {
 				t.Errorf("dispatch table = %#x, %v, want %#x", table, err, want)
 			}
 		})

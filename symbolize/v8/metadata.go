@@ -35,6 +35,12 @@ func readMetadata(f *elfsym.File) (metadata, error) {
 	return m, nil
 }
 
+// Constant returns the value of a v8dbg_ variable, whose name is without that prefix.
+func (b *Binary) Constant(name string) (value int32, ok bool) {
+	value, ok = b.metadata[name]
+	return value, ok
+}
+
 // lookup returns the value of the first of names that the metadata has. A name
 // that ends in "__" matches any name with that prefix: the suffix is a C++ type,
 // which changes between versions of V8.

@@ -115,7 +115,7 @@ func (h *Heap) reactions(next Value) ([]Reaction, error) {
 
 func (h *Heap) reaction(o Object) (Reaction, error) {
 	var r Reaction
-	err := h.fields(o, "PromiseReaction", map[string]*Value{
+	err := h.Fields(o, "PromiseReaction", map[string]*Value{
 		"fulfill_handler": &r.Fulfill, "reject_handler": &r.Reject, "promise_or_capability": &r.Promise,
 	})
 	if err == nil {
@@ -124,8 +124,8 @@ func (h *Heap) reaction(o Object) (Reaction, error) {
 	return r, err
 }
 
-// fields reads several fields of o by their names.
-func (h *Heap) fields(o Object, class string, into map[string]*Value) error {
+// Fields reads several fields of o by their names.
+func (h *Heap) Fields(o Object, class string, into map[string]*Value) error {
 	for field, v := range into {
 		var err error
 		if *v, err = h.FieldOf(o, class, field); err != nil {

@@ -35,7 +35,7 @@ func (h *Heap) ownName(fn Object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return h.nameText(value)
+	return h.Name(value)
 }
 
 // propertyField reads a field by its index: the first fields are in the object,

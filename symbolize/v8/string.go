@@ -71,26 +71,34 @@ func (h *Heap) textLength(v Value) (int, error) {
 
 // textBetween returns the characters of a string in the range [from, to).
 func (h *Heap) textBetween(v Value, from, to int) (string, error) {
-	if to-from > maxSource {
-		return "", fmt.Errorf("read string at %#x: %d characters", v.Address(), to-from)
-	}
 	var units []uint16
-	if err := h.Characters(v, from, to, func(u []uint16) { units = append(units, u...) }); err != nil {
+	if err := h.characters(v, from, to, func(u []uint16) { units = append(units, u...) }); err != nil {
 		return "", err
 	}
 	return string(utf16.Decode(units)), nil
 }
 
-// Characters visits the characters of a string in the range [from, to) in order,
-// some at a time, in a buffer that is used again.
-func (h *Heap) Characters(v Value, from, to int, visit func(units []uint16)) error {
+// Characters visits all characters of the string v in order, some at a time, in a
+// buffer that is used again.
+func (h *Heap) Characters(v Value, visit func(units []uint16)) error {
+	n, err := h.textLength(v)
+	if err != nil {
+		return err
+	}
+	return h.characters(v, 0, n, visit)
+}
+
+// characters visits the characters of a string in the range [from, to).
+func (h *Heap) characters(v Value, from, to int, visit func(units []uint16)) error {
+	if to-from > maxSource {
+		return fmt.Errorf("read string at %#x: %d characters, more than %d", v.Address(), to-from, maxSource)
+	}
 	r := &stringReader{Heap: h, visit: visit}
 	return r.read(piece{v, from, to})
 }
 
-// nameText returns at most maxName characters of a string, and "" for anything
-// else.
-func (h *Heap) nameText(v Value) (string, error) {
+// Name returns at most maxName characters of a string, and "" for anything else.
+func (h *Heap) Name(v Value) (string, error) {
 	if !v.IsObject() {
 		return "", nil
 	}
@@ -148,13 +156,13 @@ func (r *stringReader) part(p piece) error {
 	}
 	switch o.Map.Type & representation {
 	case sequential:
-		return r.characters(o, o.Address+stringFirst, p)
+		return r.run(o, o.Address+stringFirst, p)
 	case external:
 		data, err := r.externalData(o)
 		if err != nil {
 			return err
 		}
-		return r.characters(o, data, p)
+		return r.run(o, data, p)
 	case cons:
 		return r.cons(o, p)
 	case sliced:
@@ -222,8 +230,8 @@ func (r *stringReader) sliced(o Object, p piece) error {
 	return nil
 }
 
-// characters visits p's characters, which begin at data.
-func (r *stringReader) characters(o Object, data uint64, p piece) error {
+// run visits p's characters, which begin at data.
+func (r *stringReader) run(o Object, data uint64, p piece) error {
 	width := 2
 	if o.Map.Type&oneByte != 0 {
 		width = 1

@@ -1,4 +1,4 @@
-package v8
+package v8_test
 
 import (
 	"encoding/hex"
@@ -6,16 +6,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // A teller describes values as the program describes them.
 type teller struct {
-	h     *Heap
+	h     *v8.Heap
 	names map[uint64]string // of the held values, by address
 }
 
 // brief describes a value in one word, like the program's function of that name.
-func (r *teller) brief(v Value) string {
+func (r *teller) brief(v v8.Value) string {
 	if n, ok := r.h.Number(v); ok {
 		return number(n)
 	}
@@ -61,7 +64,7 @@ func number(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-func (r *teller) briefs(values []Value) []any {
+func (r *teller) briefs(values []v8.Value) []any {
 	told := []any{}
 	for _, v := range values {
 		told = append(told, r.brief(v))
@@ -70,9 +73,9 @@ func (r *teller) briefs(values []Value) []any {
 }
 
 // tell returns what is read from a value, under the keys that truth has.
-func (r *teller) tell(o Object, truth map[string]any) (map[string]any, error) {
-	read := map[string]func(Object, map[string]any) (map[string]any, error){
-		"object": func(Object, map[string]any) (map[string]any, error) { return map[string]any{}, nil },
+func (r *teller) tell(o v8.Object, truth map[string]any) (map[string]any, error) {
+	read := map[string]func(v8.Object, map[string]any) (map[string]any, error){
+		"object": func(v8.Object, map[string]any) (map[string]any, error) { return map[string]any{}, nil },
 		"map":    r.collection, "set": r.collection, "weakmap": r.collection, "weakset": r.collection,
 		"error": r.error, "captured": r.error, "weakref": r.weakRef, "registry": r.registry, "promise": r.promise,
 		"bigint": r.bigint, "symbol": r.symbol, "wrapper": r.wrapper, "date": r.date, "regexp": r.regexp,
@@ -90,9 +93,9 @@ func (r *teller) tell(o Object, truth map[string]any) (map[string]any, error) {
 	return told, err
 }
 
-func (r *teller) collection(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) collection(o v8.Object, _ map[string]any) (map[string]any, error) {
 	entries := []any{}
-	err := r.h.Entries(o, func(e Entry) bool {
+	err := r.h.Entries(o, func(e v8.Entry) bool {
 		told := []any{r.brief(e.Key)}
 		if strings.HasSuffix(o.Map.Kind, "Map") {
 			told = append(told, r.brief(e.Value))
@@ -106,13 +109,13 @@ func (r *teller) collection(o Object, _ map[string]any) (map[string]any, error) 
 	return map[string]any{"entries": entries}, err
 }
 
-func (r *teller) weakRef(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) weakRef(o v8.Object, _ map[string]any) (map[string]any, error) {
 	v, err := r.h.Target(o)
 	return map[string]any{"target": r.brief(v)}, err
 }
 
 // registry describes the active cell of a FinalizationRegistry.
-func (r *teller) registry(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) registry(o v8.Object, _ map[string]any) (map[string]any, error) {
 	cells, err := r.h.FieldOf(o, "JSFinalizationRegistry", "active_cells")
 	if err != nil {
 		return nil, err
@@ -129,10 +132,10 @@ func (r *teller) registry(o Object, _ map[string]any) (map[string]any, error) {
 	return map[string]any{"target": r.brief(target), "holdings": r.brief(holdings)}, err
 }
 
-func (r *teller) promise(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) promise(o v8.Object, _ map[string]any) (map[string]any, error) {
 	p, err := r.h.Promise(o)
 	told := map[string]any{"state": p.State.String(), "value": "undefined", "reactions": []any{}}
-	if p.State != Pending {
+	if p.State != v8.Pending {
 		told["value"] = r.brief(p.Value)
 	}
 	for _, reaction := range p.Reactions {
@@ -153,8 +156,8 @@ func (r *teller) promise(o Object, _ map[string]any) (map[string]any, error) {
 	return told, err
 }
 
-func (r *teller) error(o Object, truth map[string]any) (map[string]any, error) {
-	e, err := r.h.Error(o)
+func (r *teller) error(o v8.Object, truth map[string]any) (map[string]any, error) {
+	e, err := code.ReadError(r.h, o)
 	if err != nil {
 		return nil, err
 	}
@@ -171,12 +174,12 @@ func (r *teller) error(o Object, truth map[string]any) (map[string]any, error) {
 	return told, err
 }
 
-func (r *teller) bigint(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) bigint(o v8.Object, _ map[string]any) (map[string]any, error) {
 	text, err := r.h.BigInt(o)
 	return map[string]any{"text": text}, err
 }
 
-func (r *teller) symbol(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) symbol(o v8.Object, _ map[string]any) (map[string]any, error) {
 	s, err := r.h.Symbol(o)
 	told := map[string]any{"description": nil}
 	if s.Described {
@@ -193,7 +196,7 @@ func (r *teller) symbol(o Object, _ map[string]any) (map[string]any, error) {
 
 // private describes the fields with names like #name. V8 marks an object of a
 // class with private methods with a symbol of its own.
-func (r *teller) private(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) private(o v8.Object, _ map[string]any) (map[string]any, error) {
 	properties, err := r.h.Properties(o)
 	names := map[string]any{}
 	for _, p := range properties {
@@ -210,27 +213,27 @@ func (r *teller) private(o Object, _ map[string]any) (map[string]any, error) {
 	return map[string]any{"names": names}, err
 }
 
-func (r *teller) wrapper(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) wrapper(o v8.Object, _ map[string]any) (map[string]any, error) {
 	v, err := r.h.Wrapped(o)
 	return map[string]any{"value": r.brief(v)}, err
 }
 
-func (r *teller) date(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) date(o v8.Object, _ map[string]any) (map[string]any, error) {
 	ms, err := r.h.Date(o)
 	return map[string]any{"ms": number(ms)}, err
 }
 
-func (r *teller) regexp(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) regexp(o v8.Object, _ map[string]any) (map[string]any, error) {
 	e, err := r.h.RegExp(o)
 	return map[string]any{"source": e.Source, "flags": e.Flags}, err
 }
 
-func (r *teller) bound(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) bound(o v8.Object, _ map[string]any) (map[string]any, error) {
 	b, err := r.h.Bound(o)
 	return map[string]any{"target": r.brief(b.Target), "this": r.brief(b.This), "args": r.briefs(b.Args)}, err
 }
 
-func (r *teller) proxy(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) proxy(o v8.Object, _ map[string]any) (map[string]any, error) {
 	p, err := r.h.Proxy(o)
 	if p.Revoked {
 		return map[string]any{"revoked": true}, err
@@ -238,16 +241,16 @@ func (r *teller) proxy(o Object, _ map[string]any) (map[string]any, error) {
 	return map[string]any{"target": r.brief(p.Target), "handler": r.brief(p.Handler)}, err
 }
 
-func (r *teller) arguments(o Object, _ map[string]any) (map[string]any, error) {
-	var values []Value
-	err := r.h.Elements(o, func(e Element) bool {
+func (r *teller) arguments(o v8.Object, _ map[string]any) (map[string]any, error) {
+	var values []v8.Value
+	err := r.h.Elements(o, func(e v8.Element) bool {
 		values = append(values, e.Value)
 		return true
 	})
 	return map[string]any{"values": r.briefs(values)}, err
 }
 
-func (r *teller) function(o Object, truth map[string]any) (map[string]any, error) {
+func (r *teller) function(o v8.Object, truth map[string]any) (map[string]any, error) {
 	c, err := r.h.Callable(o)
 	if err != nil {
 		return nil, err
@@ -270,7 +273,7 @@ func (r *teller) function(o Object, truth map[string]any) (map[string]any, error
 	return told, nil
 }
 
-func (r *teller) generator(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) generator(o v8.Object, _ map[string]any) (map[string]any, error) {
 	g, err := r.h.Generator(o)
 	if err != nil {
 		return nil, err
@@ -283,8 +286,12 @@ func (r *teller) generator(o Object, _ map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := ReadScript(r.h, f.Script, f.ScriptID)
-	line, _ := source.Position(g.Offset)
+	source, err := code.ReadScript(r.h, f.Script, f.ScriptID)
+	if err != nil {
+		return nil, err
+	}
+	offset, err := code.Suspended(r.h, g)
+	line, _ := source.Position(offset)
 	return map[string]any{"function": f.Name, "state": g.State.String(), "line": float64(line)}, err
 }
 
@@ -293,7 +300,7 @@ func (r *teller) bytes(address, n uint64) string {
 	return hex.EncodeToString(b) + failure(err)
 }
 
-func (r *teller) buffer(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) buffer(o v8.Object, _ map[string]any) (map[string]any, error) {
 	b, err := r.h.Buffer(o)
 	told := map[string]any{"bytes": r.bytes(b.Address, b.Length)}
 	for key, is := range map[string]bool{"shared": b.Shared, "resizable": b.Resizable, "detached": b.Detached} {
@@ -307,7 +314,7 @@ func (r *teller) buffer(o Object, _ map[string]any) (map[string]any, error) {
 	return told, err
 }
 
-func (r *teller) view(o Object, truth map[string]any) (map[string]any, error) {
+func (r *teller) view(o v8.Object, truth map[string]any) (map[string]any, error) {
 	v, err := r.h.View(o)
 	told := map[string]any{"bytes": r.bytes(v.Address, v.Bytes)}
 	if v.Type != "DataView" {
@@ -319,7 +326,7 @@ func (r *teller) view(o Object, truth map[string]any) (map[string]any, error) {
 	return told, err
 }
 
-func (r *teller) closure(o Object, truth map[string]any) (map[string]any, error) {
+func (r *teller) closure(o v8.Object, truth map[string]any) (map[string]any, error) {
 	scopes, err := r.h.Closure(o)
 	told := []any{}
 	for _, c := range scopes[:min(len(scopes), len(truth["scopes"].([]any)))] {
@@ -336,7 +343,7 @@ func (r *teller) closure(o Object, truth map[string]any) (map[string]any, error)
 	return map[string]any{"scopes": told}, err
 }
 
-func (r *teller) shape(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) shape(o v8.Object, _ map[string]any) (map[string]any, error) {
 	all, err := r.h.Properties(o)
 	properties, elements := map[string]any{}, map[string]any{}
 	for _, p := range all {
@@ -354,7 +361,7 @@ func (r *teller) shape(o Object, _ map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = r.h.Elements(o, func(e Element) bool {
+	err = r.h.Elements(o, func(e v8.Element) bool {
 		elements[strconv.Itoa(e.Index)] = number(e.Number)
 		if !e.IsNumber {
 			elements[strconv.Itoa(e.Index)] = r.brief(e.Value)
@@ -364,12 +371,12 @@ func (r *teller) shape(o Object, _ map[string]any) (map[string]any, error) {
 	return map[string]any{"properties": properties, "elements": elements}, err
 }
 
-func (r *teller) text(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) text(o v8.Object, _ map[string]any) (map[string]any, error) {
 	text, length, err := r.h.Text(o.Ref(), -1)
 	return map[string]any{"text": text, "length": float64(length)}, err
 }
 
-func (r *teller) namespace(o Object, _ map[string]any) (map[string]any, error) {
+func (r *teller) namespace(o v8.Object, _ map[string]any) (map[string]any, error) {
 	exports, err := r.h.Exports(o)
 	told := map[string]any{}
 	for _, e := range exports {

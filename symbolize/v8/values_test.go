@@ -1,4 +1,4 @@
-package v8
+package v8_test
 
 import (
 	"encoding/binary"
@@ -10,23 +10,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/process"
+	"ustack/symbolize/v8"
 	"ustack/testdata/nodetest"
+)
+
+// The tag of references, and V8's words.
+const (
+	tag      = 1
+	tagMask  = 3
+	wordSize = 8
 )
 
 // values runs the program values.js and returns its heap, the values that it
 // holds by name, and its description of each.
-func values(t *testing.T, path string) (h *Heap, held map[string]Value, truths map[string]map[string]any) {
+func values(t *testing.T, path string) (h *v8.Heap, held map[string]v8.Value, truths map[string]map[string]any) {
 	t.Helper()
-	p := start(t, path, filepath.Join("..", "..", "testdata", "programs", "values.js"))
-	h, err := NewHeap(p.mem, inspect(t, path))
+	p := nodetest.Pause(t, path, filepath.Join("..", "..", "testdata", "programs", "values.js"))
+	h, err := v8.NewHeap(p.Memory, v8.InspectFile(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(p.lines[0]), &truths); err != nil {
+	if err := json.Unmarshal([]byte(p.Lines[0]), &truths); err != nil {
 		t.Fatal(err)
 	}
-	held = map[string]Value{}
-	for _, p := range find(t, h, p.pid, len(truths)) {
+	held = map[string]v8.Value{}
+	for _, p := range find(t, h, p.PID, len(truths)) {
 		held[p.Name] = p.Value
 	}
 	return h, held, truths
@@ -36,13 +44,14 @@ func values(t *testing.T, path string) (h *Heap, held map[string]Value, truths m
 // It finds the maps, whose first word is one of the few meta maps, and then the
 // objects with one of these maps. Leftovers that the collector has not yet
 // overwritten have fewer properties.
-func find(t *testing.T, h *Heap, pid, count int) []Property {
+func find(t *testing.T, h *v8.Heap, pid, count int) []v8.Property {
 	t.Helper()
 	regions := writable(t, pid)
 	meta := map[uint64]bool{}
 	eachWord(regions, func(address, word uint64) bool {
-		if word == address|heapTag && h.isMetaMap(word) {
-			meta[word] = true
+		if word == address|tag {
+			m, err := h.MapAt(address)
+			meta[word] = err == nil && m.Kind == "Map"
 		}
 		return true
 	})
@@ -53,17 +62,17 @@ func find(t *testing.T, h *Heap, pid, count int) []Property {
 		}
 		m, err := h.MapAt(address)
 		if err == nil && m.Kind == "JSObject" {
-			name, err := h.Class(Object{address, m})
-			wanted[address|heapTag] = err == nil && name == "Held"
+			name, err := h.Class(v8.Object{address, m})
+			wanted[address|tag] = err == nil && name == "Held"
 		}
 		return true
 	})
-	var found []Property
+	var found []v8.Property
 	eachWord(regions, func(address, word uint64) bool {
 		if !wanted[word] {
 			return true
 		}
-		if o, err := h.Object(Ref(address)); err == nil {
+		if o, err := h.Object(v8.Ref(address)); err == nil {
 			found, _ = h.Properties(o)
 		}
 		return len(found) != count
@@ -109,7 +118,7 @@ func eachWord(regions []region, visit func(address, word uint64) bool) {
 	for _, r := range regions {
 		for at := 0; at+wordSize <= len(r.bytes); at += wordSize {
 			word := binary.LittleEndian.Uint64(r.bytes[at:])
-			if word&heapTagMask == heapTag && !visit(r.start+uint64(at), word) {
+			if word&tagMask == tag && !visit(r.start+uint64(at), word) {
 				return
 			}
 		}
@@ -117,12 +126,12 @@ func eachWord(regions []region, visit func(address, word uint64) bool) {
 }
 
 func TestValuesAreWhatTheProgramSays(t *testing.T) {
-	for _, release := range releases {
-		t.Run(release.node, func(t *testing.T) {
-			if os.Getenv("USTACK_MATRIX") == "" && (release.node == "16.20.2" || release.node == "25.9.0") {
+	for _, version := range nodetest.Versions {
+		t.Run(version, func(t *testing.T) {
+			if os.Getenv("USTACK_MATRIX") == "" && (version == "16.20.2" || version == "25.9.0") {
 				t.Skip("left to make test-matrix")
 			}
-			h, held, truths := values(t, nodetest.Node(t, release.node))
+			h, held, truths := values(t, nodetest.Node(t, version))
 			r := &teller{h, map[uint64]string{}}
 			for name, v := range held {
 				if o, err := h.Object(v); err == nil && h.IsReceiver(o) {
@@ -137,7 +146,7 @@ func TestValuesAreWhatTheProgramSays(t *testing.T) {
 }
 
 // compare fails the test unless what is read from a value is true of it.
-func (r *teller) compare(t *testing.T, name string, v Value, truth map[string]any) {
+func (r *teller) compare(t *testing.T, name string, v v8.Value, truth map[string]any) {
 	t.Helper()
 	o, err := r.h.Object(v)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 	"ustack/symbolize/v8/stack"
 	"ustack/symbolize/v8/value"
 )
@@ -85,26 +86,26 @@ func (d *Dump) V8Function(v v8.Value) (*Table, error) {
 	return t, nil
 }
 
-func (t *Table) addCode(c v8.Code) {
+func (t *Table) addCode(c code.Code) {
 	t.add("code", "%x", c.Address|1)
 	t.add("instructions", "%x to %x", c.Start, c.Start+c.Size)
 	t.add("tier", "%v", c.Tier)
 }
 
 // codeOf returns the machine code that a call of a function runs.
-func (d *Dump) codeOf(function v8.Value) (v8.Code, error) {
+func (d *Dump) codeOf(function v8.Value) (code.Code, error) {
 	if d.v8.Codes == nil {
-		return v8.Code{}, errors.New("find code: V8's table of it is not known")
+		return code.Code{}, errors.New("find code: V8's table of it is not known")
 	}
 	var all error
 	for _, isolate := range append(d.Isolates(), stack.Isolate{}) {
-		code, err := d.v8.Codes.OfFunction(function, isolate.Address)
+		found, err := d.v8.Codes.OfFunction(function, isolate.Address)
 		if err == nil {
-			return code, nil
+			return found, nil
 		}
 		all = err
 	}
-	return v8.Code{}, all
+	return code.Code{}, all
 }
 
 // V8Code returns where the machine code of a function, or of a Code object, is.
@@ -116,12 +117,12 @@ func (d *Dump) V8Code(v v8.Value) (*Table, error) {
 	}
 	t := &Table{Title: fmt.Sprintf("%s: %s", Address(v), o.Map.KindName()), value: v}
 	if h.IsFunction(o) {
-		code, err := d.codeOf(v)
+		running, err := d.codeOf(v)
 		if err != nil {
 			return nil, err
 		}
-		t.addCode(code)
-		t.value = v8.Ref(code.Address)
+		t.addCode(running)
+		t.value = v8.Ref(running.Address)
 		return t, nil
 	}
 	p, err := d.V8Print(v)

@@ -14,7 +14,7 @@ import (
 	"unicode/utf16"
 
 	"ustack/bpf"
-	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // The text of a process's scripts is gone once it exits. If it was not read in time,
@@ -137,7 +137,7 @@ func (e *ended) find(t *Table, g *target, key scriptKey, name string, o opening)
 
 // position returns the line and column, from 1, of what comes after text.
 func position(text []uint16) (line, column int, err error) {
-	source, err := v8.NewSource(text)
+	source, err := code.NewSource(text)
 	if err != nil {
 		return 0, 0, err
 	}

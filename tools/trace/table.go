@@ -19,6 +19,7 @@ import (
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 	"ustack/symbolize/v8/wasm"
 )
 
@@ -74,9 +75,9 @@ type scriptKey struct {
 
 type script struct {
 	name   string
-	wasm   bool       // a WebAssembly module's: its functions in JavaScript are wrappers
-	source *v8.Source // nil if it could not be read
-	gone   bool       // the process ended before its source could be read
+	wasm   bool         // a WebAssembly module's: its functions in JavaScript are wrappers
+	source *code.Source // nil if it could not be read
+	gone   bool         // the process ended before its source could be read
 }
 
 // A target is one program in one process, from exec to exec or exit.
@@ -388,12 +389,12 @@ func (t *Table) Script(raw []byte) {
 // saw it. If the object is no longer there, the collector has moved it, and the
 // kernel is asked to announce its address again.
 // It reports whether the process's memory is gone.
-func (t *Table) source(g *target, key scriptKey, address uint64) (_ *v8.Source, gone bool) {
+func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source, gone bool) {
 	if g.closed {
 		return t.scripts[key].source, true
 	}
 	if heap, err := v8.NewHeap(g.process, g.binary.v8); err == nil {
-		if source, err := v8.ReadScript(heap, address, int(key.id)); err == nil {
+		if source, err := code.ReadScript(heap, address, int(key.id)); err == nil {
 			return &source, false
 		}
 	}

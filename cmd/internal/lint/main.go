@@ -40,9 +40,10 @@ var below = map[string][]string{
 	"symbolize/v8/release": {},
 	"symbolize/v8":         {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/v8/release"},
 	"symbolize/v8/wasm":    {"symbolize", "symbolize/v8"},
+	"symbolize/v8/code":    {"symbolize", "symbolize/elfsym", "symbolize/v8", "symbolize/v8/release"},
 	"symbolize/v8/heap":    {"symbolize/contain", "symbolize/space", "symbolize/v8", "symbolize/v8/release"},
-	"symbolize/v8/value":   {"symbolize/v8"},
-	"symbolize/v8/stack":   {"symbolize", "symbolize/space", "symbolize/unwind", "symbolize/v8", "symbolize/v8/heap"},
+	"symbolize/v8/value":   {"symbolize/v8", "symbolize/v8/code"},
+	"symbolize/v8/stack":   {"symbolize", "symbolize/space", "symbolize/unwind", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/heap"},
 }
 
 // tools are the packages in the directory tools that are tools, not libraries.

@@ -5,6 +5,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // maxAwaiting bounds how many functions await one another, and the promises between two
@@ -92,7 +93,7 @@ func (u *Unwinder) Suspended(generator v8.Value) Frame {
 	if g.Function == 0 {
 		return frame
 	}
-	frame.Call = v8.Call{Function: g.Function, Context: g.Context, This: g.Receiver}
+	frame.Call = code.Call{Function: g.Function, Context: g.Context, This: g.Receiver}
 	f, err := u.Function(g.Function)
 	if err != nil {
 		frame.Trouble = errors.Join(frame.Trouble, err)
@@ -100,6 +101,8 @@ func (u *Unwinder) Suspended(generator v8.Value) Frame {
 	}
 	frame.Frame = u.Named(f)
 	frame.Script, frame.Shared = v8.Value(f.Script), u.sharedOf(g.Function)
-	u.execute(&frame, f, g.Offset)
+	offset, err := code.Suspended(u.v8.Heap, g)
+	frame.Trouble = errors.Join(frame.Trouble, err)
+	u.execute(&frame, f, offset)
 	return frame
 }

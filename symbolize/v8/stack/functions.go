@@ -6,6 +6,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // maxScriptName bounds the characters of a script's name.
@@ -25,7 +26,7 @@ type scriptKey struct {
 // A Script is where functions are defined.
 type Script struct {
 	Name   string
-	Source *v8.Source // its lines; nil if they cannot be read
+	Source *code.Source // its lines; nil if they cannot be read
 }
 
 // Function reads a JSFunction.
@@ -72,7 +73,7 @@ func (u *Unwinder) Script(f v8.Function) Script {
 			s.Name, _, _ = h.Text(v8.Value(name), maxScriptName) // not a string: no name
 		}
 	}
-	if source, err := v8.ReadScript(h, f.Script, f.ScriptID); err == nil {
+	if source, err := code.ReadScript(h, f.Script, f.ScriptID); err == nil {
 		s.Source = &source
 	}
 	u.scripts[key] = s
@@ -137,7 +138,7 @@ func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 }
 
 // pushInlined pushes a function that has no frame of its own.
-func (w *walker) pushInlined(p v8.Place, tier symbolize.Tier) {
+func (w *walker) pushInlined(p code.Place, tier symbolize.Tier) {
 	f, err := w.v8.Heap.FunctionOf(p.Shared)
 	frame := w.pushNamed(f)
 	frame.FP, frame.Inlined, frame.Tier, frame.Shared, frame.Trouble = 0, true, tier, p.Shared, err
@@ -157,12 +158,12 @@ func (u *Unwinder) execute(frame *Frame, f v8.Function, offset int) {
 
 // places returns the source positions of the code of that kind at the cursor: in the
 // functions that are inlined there, innermost first, and in the frame's own.
-func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbolize.Tier, []v8.Place, error) {
-	own := func(offset int) []v8.Place { return []v8.Place{{Shared: w.sharedOf(function), Offset: offset}} }
+func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbolize.Tier, []code.Place, error) {
+	own := func(offset int) []code.Place { return []code.Place{{Shared: w.sharedOf(function), Offset: offset}} }
 	if f.Script == 0 || w.v8.Codes == nil {
 		return symbolize.NoTier, own(-1), nil
 	}
-	begun := func(offset int, err error) []v8.Place { // a function that has no position yet is at its start
+	begun := func(offset int, err error) []code.Place { // a function that has no position yet is at its start
 		if offset < 0 && err == nil {
 			offset = f.Start
 		}

@@ -8,6 +8,7 @@ import (
 	"ustack/symbolize/space"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // maxFrames bounds a stack: V8's own limit is about 10,000 calls of JavaScript, unless
@@ -35,7 +36,7 @@ type Frame struct {
 	Inlined         bool // by a compiler, into the function of the next frame that is not inlined
 	Construct       bool // called by new or super; not known for inlined functions, and for non-classes called by Maglev code
 	HasCall         bool // Call was read: its arguments may be fewer than their count
-	Call            v8.Call
+	Call            code.Call
 	Shared          v8.Value // SharedFunctionInfo
 	Script          v8.Value // 0 for a builtin
 	Offset          int      // executing, in UTF-16 code units from the script's start; -1 if not known

@@ -3,6 +3,7 @@ package stack
 import (
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // A V8 describes a process's V8. The zero value stands for a process without one.
@@ -10,7 +11,7 @@ type V8 struct {
 	Module *space.Module // the file that holds it
 	Binary *v8.Binary    // nil if its version is not known; then so are the others
 	Heap   *v8.Heap      // nil if objects cannot be read
-	Codes  *v8.Codes     // nil if compiled functions have no executing line
+	Codes  *code.Finder  // nil if compiled functions have no executing line
 }
 
 // An Unwinder unwinds the stacks of a process. It is not safe for concurrent use.

@@ -1,13 +1,15 @@
-package v8
+package code
 
 import (
 	"regexp"
 	"strings"
+
+	"ustack/symbolize/v8"
 )
 
 // typeName returns the class that V8 shows before a method's name: "" if the
 // receiver is undefined, null or the global object.
-func (h *Heap) typeName(receiver Value) string {
+func typeName(h *v8.Heap, receiver v8.Value) string {
 	if _, ok := h.Number(receiver); ok {
 		return "Number"
 	}
@@ -32,7 +34,7 @@ func (h *Heap) typeName(receiver Value) string {
 	case o.Map.Kind == "Symbol", o.Map.Kind == "BigInt":
 		return o.Map.Kind
 	}
-	if name := h.functionType(o); name != "" {
+	if name := functionType(h, o); name != "" {
 		return name
 	}
 	name, err := h.Class(o)
@@ -44,12 +46,12 @@ func (h *Heap) typeName(receiver Value) string {
 
 // functionType returns the name that V8 writes for a receiver that is itself a
 // function: that of a class, or of any function.
-func (h *Heap) functionType(o Object) string {
-	if !h.release.Traces.ClassReceivers || !h.IsFunction(o) {
+func functionType(h *v8.Heap, o v8.Object) string {
+	if !h.Binary().Release.Traces.ClassReceivers || !h.IsFunction(o) {
 		return ""
 	}
 	c, err := h.Callable(o)
-	if err != nil || c.Kind != "class" && !h.release.Traces.FunctionReceivers {
+	if err != nil || c.Kind != "class" && !h.Binary().Release.Traces.FunctionReceivers {
 		return ""
 	}
 	return c.Name
@@ -57,7 +59,7 @@ func (h *Heap) functionType(o Object) string {
 
 // methodCall formats the call of a function as a method as V8 does: its class,
 // its name, and the property that holds it if named differently.
-func (r *errorReader) methodCall(receiver Value, fn Object, function, class string) string {
+func (r *errorReader) methodCall(receiver v8.Value, fn v8.Object, function, class string) string {
 	method := r.methodName(receiver, fn, function)
 	if function == "" {
 		if method == "" {
@@ -66,10 +68,10 @@ func (r *errorReader) methodCall(receiver Value, fn Object, function, class stri
 		return class + "." + method
 	}
 	text := function
-	if r.heap.showsClass(function, class) {
+	if showsClass(r.heap, function, class) {
 		text = class + "." + function
 	}
-	accessor := r.heap.release.Traces.AccessorsPlain && strings.HasSuffix(function, " "+method)
+	accessor := r.heap.Binary().Release.Traces.AccessorsPlain && strings.HasSuffix(function, " "+method)
 	if method == "" || function == method || strings.HasSuffix(function, "."+method) || accessor {
 		return text
 	}
@@ -80,8 +82,8 @@ func (r *errorReader) methodCall(receiver Value, fn Object, function, class stri
 var identifier = regexp.MustCompile(`^[\pL\pN_$]+$`)
 
 // showsClass reports whether V8 writes a method's class before a function's name.
-func (h *Heap) showsClass(function, class string) bool {
-	if h.release.Traces.ClassByPrefix {
+func showsClass(h *v8.Heap, function, class string) bool {
+	if h.Binary().Release.Traces.ClassByPrefix {
 		return !strings.HasPrefix(function, class)
 	}
 	return identifier.MatchString(function)
@@ -89,7 +91,7 @@ func (h *Heap) showsClass(function, class string) bool {
 
 // methodName returns the name of the property, on the receiver or its prototypes,
 // that holds a function; "" if several do.
-func (r *errorReader) methodName(receiver Value, fn Object, name string) string {
+func (r *errorReader) methodName(receiver v8.Value, fn v8.Object, name string) string {
 	o, err := r.heap.Object(receiver)
 	if err != nil {
 		return ""
@@ -98,14 +100,14 @@ func (r *errorReader) methodName(receiver Value, fn Object, name string) string 
 		name = strings.TrimPrefix(name, accessor)
 	}
 	if name != "" {
-		if p, ok := r.lookup(o, name); ok && p.holds(fn) {
+		if p, ok := r.lookup(o, name); ok && holds(p, fn) {
 			return name
 		}
 	}
 	for _, properties := range r.chain(o) {
 		found := ""
 		for _, p := range properties {
-			if p.Symbol || p.Hidden || !p.holds(fn) {
+			if p.Symbol || p.Hidden || !holds(p, fn) {
 				continue
 			}
 			if found != "" {
@@ -121,7 +123,7 @@ func (r *errorReader) methodName(receiver Value, fn Object, name string) string 
 }
 
 // holds reports whether the property is fn, or has fn as its getter or setter.
-func (p Property) holds(fn Object) bool {
+func holds(p v8.Property, fn v8.Object) bool {
 	ref := fn.Ref()
 	return p.Value == ref || p.Getter == ref || p.Setter == ref
 }

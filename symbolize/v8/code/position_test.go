@@ -1,13 +1,9 @@
-package v8
+package code
 
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 	"testing"
-
-	"ustack/symbolize"
-	"ustack/symbolize/v8/release"
 )
 
 // An entry is an entry of a position table, as V8 adds it.
@@ -149,58 +145,5 @@ func FuzzPositions(f *testing.F) {
 			}
 			return next
 		})
-	})
-}
-
-// An echo is a memory that repeats the same few words everywhere.
-type echo []byte
-
-func (e echo) ReadAt(p []byte, addr uint64) (int, error) {
-	if len(e) == 0 {
-		return 0, errors.New("nothing there")
-	}
-	for i := range p {
-		p[i] = e[(addr+uint64(i))%uint64(len(e))]
-	}
-	return len(p), nil
-}
-
-// FuzzCode reads frames and code from meaningless memory.
-func FuzzCode(f *testing.F) {
-	l := Layout{
-		FirstJSFunction: 1, LastJSFunction: 0x4000, Code: 0x101, BytecodeArray: 0x101,
-		FunctionCode: 8, CodeSize: 16, CodeFlags: 24, CodeStart: 32, CodeStartPointer: 1, CodeKindMask: 15,
-		KindBaseline: 11, KindTurbofan: 13, FPBytecodeArray: -32, FPBytecodeOffset: -40,
-	}
-	f.Add(slices.Repeat([]byte{1}, 64), uint64(0x1001))
-	f.Add([]byte{1, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, uint64(8))
-	f.Fuzz(func(t *testing.T, data []byte, at uint64) {
-		code := codeLayout{
-			Code: release.Code{
-				Deopt: 40, Positions: 48, Streams: true,
-				DeoptInlined: 1, DeoptLiterals: 2, DeoptShared: 3, DeoptInlinings: 4, SharedWrapped: true,
-			},
-			bytecodes: 16, bytecodePositions: 24,
-			sizes: sizes, byteArrays: []uint16{0x101}, instructionsObject: 0x101,
-		}
-		h := &Heap{mem: echo(data), layout: &l, kinds: map[uint16]string{0x101: "Map"}, maps: map[uint64]*Map{}}
-		c := &Codes{h, code, 0}
-		found, _ := c.OfFunction(Value(at), at)
-		found.Tier = symbolize.Turbofan
-		places, _ := c.Optimized(found, at)
-		if len(places) > maxInlined+1 {
-			t.Errorf("places = %d, want %d at most", len(places), maxInlined+1)
-		}
-		call, _ := c.Call(at)
-		if len(call.Arguments) > maxArguments {
-			t.Errorf("arguments = %d, want %d at most", len(call.Arguments), maxArguments)
-		}
-		c.Exit(at)
-		c.Template(at)
-		c.Interpreted(at)
-		c.IsBaseline(at)
-		c.Returning(at)
-		c.Baseline(found, at, at)
-		c.At(at, at-min(at, 1<<12))
 	})
 }

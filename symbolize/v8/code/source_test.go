@@ -1,4 +1,4 @@
-package v8
+package code
 
 import (
 	"errors"
@@ -10,7 +10,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize/v8"
+	"ustack/testdata/nodetest"
 )
+
+// testChunk is the number of characters that a source is scanned in at a time.
+const testChunk = 1 << 14
 
 // place is a line and a column, from 1.
 type place struct{ Line, Column int }
@@ -20,7 +26,7 @@ type place struct{ Line, Column int }
 // unchanged.
 func sourceOf(file []byte) (Source, error) {
 	var lines lineScanner
-	units := make([]uint16, 0, chunkSize)
+	units := make([]uint16, 0, testChunk)
 	for len(file) > 0 {
 		r, size := utf8.DecodeRune(file)
 		file = file[size:]
@@ -28,7 +34,7 @@ func sourceOf(file []byte) (Source, error) {
 		if r > 0xffff {
 			units = append(units, 0xffff) // the other half of a surrogate pair: neither half ends a line
 		}
-		if len(units) >= chunkSize-1 || len(file) == 0 {
+		if len(units) >= testChunk-1 || len(file) == 0 {
 			lines.scan(units)
 			units = units[:0]
 		}
@@ -91,7 +97,7 @@ func TestOffsetsOfTheFirstLineAreAdded(t *testing.T) {
 }
 
 func TestChunksDoNotSplitLineEnds(t *testing.T) {
-	text := strings.Repeat("line\r\n", 2*chunkSize/5) + "\r"
+	text := strings.Repeat("line\r\n", 2*testChunk/5) + "\r"
 	s, err := sourceOf([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +141,10 @@ func TestFilesHaveTheLinesOfTheirScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			forEachRelease(t, func(t *testing.T, path string) {
-				p := start(t, path, "--allow-natives-syntax", file)
-				h := heapAt(t, p.mem, inspect(t, path))
-				n := described(t, p.lines, func(_ struct{}, addr uint64) {
+			nodetest.EachNode(t, func(t *testing.T, path string) {
+				p := nodetest.Pause(t, path, "--allow-natives-syntax", file)
+				h := heapAt(t, p.Memory, inspect(t, path))
+				n := nodetest.Described(t, p, func(_ struct{}, addr uint64) {
 					f, err := functionAt(h, addr)
 					if err != nil {
 						t.Fatal(err)
@@ -160,12 +166,12 @@ func TestFilesHaveTheLinesOfTheirScripts(t *testing.T) {
 }
 
 func TestMovedScriptIsNotRead(t *testing.T) {
-	forEachRelease(t, func(t *testing.T, path string) {
+	nodetest.EachNode(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
-		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
-		h := heapAt(t, p.mem, b)
+		p := nodetest.Pause(t, path, "--allow-natives-syntax", "--expose-gc", "../testdata/functions.js")
+		h := heapAt(t, p.Memory, b)
 		seen := false
-		described(t, p.lines, func(_ struct{}, addr uint64) {
+		nodetest.Described(t, p, func(_ struct{}, addr uint64) {
 			f, err := functionAt(h, addr)
 			if err != nil || f.Script == 0 || seen {
 				return
@@ -186,12 +192,12 @@ func TestMovedScriptIsNotRead(t *testing.T) {
 // A coverage tool makes V8 put a DebugInfo between a function and its script.
 func TestScriptsAreFoundUnderCoverage(t *testing.T) {
 	t.Setenv("NODE_V8_COVERAGE", t.TempDir())
-	forEachRelease(t, func(t *testing.T, path string) {
+	nodetest.EachNode(t, func(t *testing.T, path string) {
 		b := inspect(t, path)
-		p := start(t, path, "--allow-natives-syntax", "--expose-gc", "testdata/functions.js")
-		h := heapAt(t, p.mem, b)
+		p := nodetest.Pause(t, path, "--allow-natives-syntax", "--expose-gc", "../testdata/functions.js")
+		h := heapAt(t, p.Memory, b)
 		behind := 0
-		described(t, p.lines, func(want struct {
+		nodetest.Described(t, p, func(want struct {
 			Name   string
 			Script int
 		}, addr uint64,
@@ -209,21 +215,21 @@ func TestScriptsAreFoundUnderCoverage(t *testing.T) {
 }
 
 // debugInfos returns 1 if the function at addr has a DebugInfo before its script.
-func debugInfos(t *testing.T, h *Heap, addr uint64) int {
+func debugInfos(t *testing.T, h *v8.Heap, addr uint64) int {
 	t.Helper()
-	fn, err := h.Object(Ref(addr))
+	fn, err := h.Object(v8.Ref(addr))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, err := h.sharedOf(fn)
+	shared, err := h.SharedOf(fn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := h.Field(shared, int(h.layout.SharedScript))
+	script, err := h.Field(shared, int(h.Binary().Layout.SharedScript))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := h.Object(script); err == nil && o.Map.Type == h.layout.DebugInfo && o.Map.Type != 0 {
+	if o, err := h.Object(script); err == nil && o.Map.Type == h.Binary().Layout.DebugInfo && o.Map.Type != 0 {
 		return 1
 	}
 	return 0

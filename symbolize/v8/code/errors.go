@@ -1,9 +1,11 @@
-package v8
+package code
 
 import (
 	"fmt"
 	"iter"
 	"strings"
+
+	"ustack/symbolize/v8"
 )
 
 // Bounds on what one error has.
@@ -12,6 +14,7 @@ const (
 	maxSites   = 1 << 10 // calls of a stack; a program that raises V8's limit of 10 pays for it
 	maxScripts = 1 << 6  // of those calls, whose lines are read
 	maxSought  = 1 << 20 // properties that are searched for names
+	maxChain   = 1 << 7  // prototypes of one object that are searched
 )
 
 // An Error describes an object made by new Error, or passed to
@@ -20,13 +23,13 @@ type Error struct {
 	Name, Message string
 	Stack         string     // as a program would read it; empty if it has none
 	Sites         []CallSite // the calls that Stack was made from here; none if V8 had already made it
-	Cause         Value
+	Cause         v8.Value
 	HasCause      bool
 }
 
-// Error reads an error. V8 makes the text of a stack when a program first asks
-// for it; before that, Error makes it from the calls that V8 has recorded.
-func (h *Heap) Error(o Object) (Error, error) {
+// ReadError reads an error. V8 makes the text of a stack when a program first asks
+// for it; before that, ReadError makes it from the calls that V8 has recorded.
+func ReadError(h *v8.Heap, o v8.Object) (Error, error) {
 	if !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
 		return Error{}, fmt.Errorf("read error at %#x: it is a %s", o.Address, o.Map.Kind)
 	}
@@ -54,7 +57,7 @@ func (h *Heap) Error(o Object) (Error, error) {
 
 // An errorReader reads one error.
 type errorReader struct {
-	heap    *Heap
+	heap    *v8.Heap
 	sources map[uint64]*Source // by their scripts' addresses
 	left    int                // properties that may still be searched
 }
@@ -62,7 +65,7 @@ type errorReader struct {
 // stackOf reads an error's stack from the property that V8 keeps under a private
 // symbol. Several such symbols have no name, so the property is recognized by its
 // value.
-func (r *errorReader) stackOf(v Value, e *Error) (found bool, err error) {
+func (r *errorReader) stackOf(v v8.Value, e *Error) (found bool, err error) {
 	h := r.heap
 	o, err := h.Object(v)
 	if err != nil {
@@ -85,7 +88,7 @@ func (r *errorReader) stackOf(v Value, e *Error) (found bool, err error) {
 		e.Stack = text
 		return true, err
 	case o.Map.Kind == "FixedArray":
-		if e.Sites, err = h.callSites(v); err != nil || len(e.Sites) == 0 {
+		if e.Sites, err = callSites(h, v); err != nil || len(e.Sites) == 0 {
 			return false, err
 		}
 		e.Stack = r.stackText(e)
@@ -114,7 +117,7 @@ func (r *errorReader) stackText(e *Error) string {
 
 // textProperty returns the string that o or its prototypes have under a name, or
 // missing if they have none.
-func (r *errorReader) textProperty(o Object, name, missing string) string {
+func (r *errorReader) textProperty(o v8.Object, name, missing string) string {
 	p, ok := r.lookup(o, name)
 	if !ok || p.Accessor {
 		return missing
@@ -131,7 +134,7 @@ func (r *errorReader) textProperty(o Object, name, missing string) string {
 }
 
 // lookup finds the property of a name on o or its prototypes.
-func (r *errorReader) lookup(o Object, name string) (p Property, ok bool) {
+func (r *errorReader) lookup(o v8.Object, name string) (p v8.Property, ok bool) {
 	for _, properties := range r.chain(o) {
 		for _, p := range properties {
 			if p.Name == name && !p.Symbol {
@@ -139,14 +142,14 @@ func (r *errorReader) lookup(o Object, name string) (p Property, ok bool) {
 			}
 		}
 	}
-	return Property{}, false
+	return v8.Property{}, false
 }
 
 // chain yields the properties of o and of each of its prototypes in turn, as far
 // as they can be read and up to the limit on properties.
-func (r *errorReader) chain(o Object) iter.Seq2[Object, []Property] {
-	return func(yield func(Object, []Property) bool) {
-		for range prototypesToSeek {
+func (r *errorReader) chain(o v8.Object) iter.Seq2[v8.Object, []v8.Property] {
+	return func(yield func(v8.Object, []v8.Property) bool) {
+		for range maxChain {
 			if !r.heap.IsReceiver(o) || o.Map.Kind == "JSProxy" || r.left <= 0 {
 				return
 			}

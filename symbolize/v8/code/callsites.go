@@ -1,18 +1,20 @@
-package v8
+package code
 
 import (
 	"fmt"
 	"strings"
+
+	"ustack/symbolize/v8"
 )
 
 // A CallSite is a call that was in progress when an error was created.
 type CallSite struct {
-	Function  Value // JSFunction
-	Receiver  Value // this
-	Offset    int   // in the script, in UTF-16 code units; -1 if not known or the function has no script
-	Index     int   // of the promise that Promise.all and the like wait for
-	Async     bool  // it awaits its callee
-	Construct bool  // called by new
+	Function  v8.Value // JSFunction
+	Receiver  v8.Value // this
+	Offset    int      // in the script, in UTF-16 code units; -1 if not known or the function has no script
+	Index     int      // of the promise that Promise.all and the like wait for
+	Async     bool     // it awaits its callee
+	Construct bool     // called by new
 }
 
 // A call's flags.
@@ -34,8 +36,8 @@ const (
 )
 
 // callSites reads the calls of an error's stack; none if v holds anything else.
-func (h *Heap) callSites(v Value) ([]CallSite, error) {
-	words, err := h.array(v, maxSites*flatSite)
+func callSites(h *v8.Heap, v v8.Value) ([]CallSite, error) {
+	words, err := h.FixedArray(v, maxSites*flatSite)
 	if err != nil || len(words) == 0 {
 		return nil, err
 	}
@@ -46,7 +48,7 @@ func (h *Heap) callSites(v Value) ([]CallSite, error) {
 			if err != nil || !isCallSite(o) { // V8 reserves extra room
 				break
 			}
-			site, err := h.callSite(o)
+			site, err := callSite(h, o)
 			if err != nil {
 				return sites, err
 			}
@@ -59,7 +61,7 @@ func (h *Heap) callSites(v Value) ([]CallSite, error) {
 		if err != nil || !h.IsFunction(fn) {
 			break
 		}
-		site, err := h.newSite(rawSite{
+		site, err := newSite(h, rawSite{
 			words[flatFunction], words[flatReceiver], words[flatCode], words[flatOffset], words[flatFlags],
 		})
 		if err != nil {
@@ -71,26 +73,26 @@ func (h *Heap) callSites(v Value) ([]CallSite, error) {
 }
 
 // isCallSite reports whether o is a call; V8 9 names its class differently.
-func isCallSite(o Object) bool {
+func isCallSite(o v8.Object) bool {
 	return o.Map.Kind == "CallSiteInfo" || o.Map.Kind == "StackFrameInfo"
 }
 
 // A rawSite is a call as V8 stores it.
-type rawSite struct{ function, receiver, code, offset, flags Value }
+type rawSite struct{ function, receiver, code, offset, flags v8.Value }
 
-func (h *Heap) callSite(o Object) (CallSite, error) {
+func callSite(h *v8.Heap, o v8.Object) (CallSite, error) {
 	var r rawSite
-	err := h.fields(o, "CallSiteInfo", map[string]*Value{
+	err := h.Fields(o, "CallSiteInfo", map[string]*v8.Value{
 		"function": &r.function, "receiver_or_instance": &r.receiver, "code_object": &r.code,
 		"code_offset": &r.offset, "flags": &r.flags,
 	})
 	if err != nil {
 		return CallSite{}, err
 	}
-	return h.newSite(r)
+	return newSite(h, r)
 }
 
-func (h *Heap) newSite(r rawSite) (CallSite, error) {
+func newSite(h *v8.Heap, r rawSite) (CallSite, error) {
 	flags, ok1 := r.flags.Smi()
 	offset, ok2 := r.offset.Smi()
 	if !ok1 || !ok2 {
@@ -104,11 +106,11 @@ func (h *Heap) newSite(r rawSite) (CallSite, error) {
 		s.Offset = offset
 		return s, nil
 	}
-	array, ok, err := h.bytecodesBehind(r.code)
+	array, ok, err := bytecodesBehind(h, r.code)
 	if err != nil || !ok {
 		return s, err
 	}
-	s.Offset, err = h.positionOf(array, offset)
+	s.Offset, err = positionOf(h, array, offset)
 	return s, err
 }
 
@@ -127,13 +129,13 @@ func (r *errorReader) siteText(s CallSite) string {
 	}
 	where := r.location(f, s.Offset)
 	name := f.String()
-	if name == Anonymous {
+	if name == v8.Anonymous {
 		name = ""
 	}
 	if name == "" && r.evalFrom(f).IsObject() {
 		name = "eval"
 	}
-	receiver := r.heap.typeName(s.Receiver)
+	receiver := typeName(r.heap, s.Receiver)
 	switch {
 	case s.Async && f.Script == 0 && strings.HasPrefix(name, "a"): // all, allSettled, any
 		return fmt.Sprintf("async Promise.%s (index %d)", name, s.Index)
@@ -155,7 +157,7 @@ func (r *errorReader) siteText(s CallSite) string {
 }
 
 // location returns the file, line and column of a position in a function's script.
-func (r *errorReader) location(f Function, offset int) string {
+func (r *errorReader) location(f v8.Function, offset int) string {
 	text := "<anonymous>"
 	name := r.scriptName(f)
 	if name == "" && r.evalFrom(f).IsObject() {
@@ -171,7 +173,7 @@ func (r *errorReader) location(f Function, offset int) string {
 
 // position returns the line and column of an offset in f's script, 0 if not
 // known.
-func (r *errorReader) position(f Function, offset int) (line, column int) {
+func (r *errorReader) position(f v8.Function, offset int) (line, column int) {
 	if f.Script == 0 || offset < 0 {
 		return 0, 0
 	}
@@ -190,17 +192,17 @@ func (r *errorReader) position(f Function, offset int) (line, column int) {
 
 // scriptName returns the URL that a script's source declares, or else the name
 // that it was loaded by; empty if it has neither.
-func (r *errorReader) scriptName(f Function) string {
+func (r *errorReader) scriptName(f v8.Function) string {
 	if f.Script == 0 {
 		return ""
 	}
-	l := r.heap.layout
+	l := &r.heap.Binary().Layout
 	for _, offset := range []uint16{l.ScriptSourceURL, l.ScriptName} {
-		v, err := r.heap.Field(Object{Address: Value(f.Script).Address()}, int(offset))
+		v, err := r.heap.Field(v8.Object{Address: v8.Value(f.Script).Address()}, int(offset))
 		if err != nil {
 			continue
 		}
-		if text, err := r.heap.nameText(v); err == nil && text != "" {
+		if text, err := r.heap.Name(v); err == nil && text != "" {
 			return text
 		}
 	}
@@ -209,12 +211,12 @@ func (r *errorReader) scriptName(f Function) string {
 
 // evalFrom returns the SharedFunctionInfo of the function that called eval with
 // f's script; 0 if f's script did not come from eval.
-func (r *errorReader) evalFrom(f Function) Value {
+func (r *errorReader) evalFrom(f v8.Function) v8.Value {
 	if f.Script == 0 {
 		return 0
 	}
 	for _, field := range []string{"eval_from_shared_or_wrapped_arguments", "eval_from_shared_or_wrapped_arguments_or_sfi_table"} {
-		v, err := r.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", field)
+		v, err := r.heap.FieldOf(v8.Object{Address: v8.Value(f.Script).Address()}, "Script", field)
 		if err != nil {
 			continue
 		}
@@ -226,7 +228,7 @@ func (r *errorReader) evalFrom(f Function) Value {
 }
 
 // evalOrigin says where eval was called with f's script.
-func (r *errorReader) evalOrigin(f Function, depth int) string {
+func (r *errorReader) evalOrigin(f v8.Function, depth int) string {
 	shared, err := r.heap.Object(r.evalFrom(f))
 	if err != nil || depth > maxEvals {
 		return "eval"
@@ -236,7 +238,7 @@ func (r *errorReader) evalOrigin(f Function, depth int) string {
 		return "eval"
 	}
 	name := caller.String()
-	if name == Anonymous {
+	if name == v8.Anonymous {
 		name = "<anonymous>"
 	}
 	where := "unknown source"
@@ -255,8 +257,8 @@ func (r *errorReader) evalOrigin(f Function, depth int) string {
 // evalPosition returns the position of the eval call in its caller's script.
 // Until the position is requested, V8 keeps the call's bytecode offset, as a
 // negative number.
-func (r *errorReader) evalPosition(f Function, caller Object) int {
-	v, err := r.heap.FieldOf(Object{Address: Value(f.Script).Address()}, "Script", "eval_from_position")
+func (r *errorReader) evalPosition(f v8.Function, caller v8.Object) int {
+	v, err := r.heap.FieldOf(v8.Object{Address: v8.Value(f.Script).Address()}, "Script", "eval_from_position")
 	if err != nil {
 		return -1
 	}
@@ -264,11 +266,11 @@ func (r *errorReader) evalPosition(f Function, caller Object) int {
 	if !ok || n >= 0 {
 		return n
 	}
-	array, ok, err := r.heap.bytecodes(caller)
+	array, ok, err := bytecodes(r.heap, caller)
 	if err != nil || !ok {
 		return -1
 	}
-	offset, err := r.heap.positionOf(array, -n)
+	offset, err := positionOf(r.heap, array, -n)
 	if err != nil {
 		return -1
 	}

@@ -1,4 +1,7 @@
-package v8
+// Package code finds the machine code and the bytecodes of V8's functions, and the
+// lines of source that they come from: of frames, of functions that are inlined
+// there, and of the calls that an error recorded.
+package code
 
 import (
 	"encoding/binary"
@@ -7,24 +10,26 @@ import (
 
 	"ustack/symbolize"
 	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8"
 )
 
-// Codes finds the machine code that a stack address belongs to, and the line and
+// A Finder finds the machine code that a stack address belongs to, and the line and
 // function that run there. It must not be used concurrently.
-type Codes struct {
-	*Heap
+type Finder struct {
+	heap     *v8.Heap
+	layout   *v8.Layout
 	code     codeLayout
 	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or V8 has none
 }
 
-// NewCodes returns the Codes of the process that h reads. f is the file of its V8,
+// NewFinder returns the Finder of the process that h reads. f is the file of its V8,
 // bias the difference between loaded addresses and those in the file.
-func NewCodes(h *Heap, f *elfsym.File, bias uint64) (*Codes, error) {
-	base, err := h.binary.DispatchBase(h.mem, bias)
+func NewFinder(h *v8.Heap, f *elfsym.File, bias uint64) (*Finder, error) {
+	base, err := h.Binary().DispatchBase(h, bias)
 	if err != nil {
 		err = fmt.Errorf("%w (only functions entered in the middle of a loop have their line)", err)
 	}
-	return &Codes{h, codeLayoutOf(f, h.binary.Release), base}, err
+	return &Finder{h, &h.Binary().Layout, codeLayoutOf(f, h.Binary()), base}, err
 }
 
 // A Code is a piece of machine code that V8 made for a function, or one of its
@@ -35,7 +40,7 @@ type Code struct {
 	Tier        symbolize.Tier
 	Builtin     bool // it is one of V8's own, including the interpreter's
 
-	deopt, positions Value
+	deopt, positions v8.Value
 }
 
 // Holds reports whether pc points to one of the code's instructions.
@@ -44,31 +49,31 @@ func (c Code) Holds(pc uint64) bool { return pc-c.Start < c.Size }
 // OfFunction returns the code that runs when a function of isolate is called. A
 // function that was entered in the middle of a loop, or recompiled since, may be
 // running other code: At finds it.
-func (c *Codes) OfFunction(function Value, isolate uint64) (Code, error) {
-	o, err := c.Object(function)
+func (f *Finder) OfFunction(function v8.Value, isolate uint64) (Code, error) {
+	o, err := f.heap.Object(function)
 	if err != nil {
 		return Code{}, err
 	}
-	l := c.layout
-	if !c.IsFunction(o) {
+	l := f.layout
+	if !f.heap.IsFunction(o) {
 		return Code{}, fmt.Errorf("read function at %#x: it has type %d", o.Address, o.Map.Type)
 	}
 	if l.DispatchHandle == 0 {
-		code, err := c.Field(o, int(l.FunctionCode))
+		code, err := f.heap.Field(o, int(l.FunctionCode))
 		if err != nil {
 			return Code{}, err
 		}
-		return c.read(code)
+		return f.read(code)
 	}
-	handle, err := c.Uint32(o, int(l.FunctionCode))
+	handle, err := f.heap.Uint32(o, int(l.FunctionCode))
 	if err != nil {
 		return Code{}, err
 	}
-	code, err := c.dispatched(handle, isolate)
+	code, err := f.dispatched(handle, isolate)
 	if err != nil {
 		return Code{}, err
 	}
-	return c.read(code)
+	return f.read(code)
 }
 
 // An entry of the dispatch table has the address of the instructions, then the
@@ -82,63 +87,63 @@ const (
 var errNoTable = errors.New("read code: the dispatch table is not known")
 
 // dispatched returns the Code that handle refers to in the dispatch table.
-func (c *Codes) dispatched(handle uint32, isolate uint64) (Value, error) {
-	base := c.dispatch
-	if base == 0 && c.layout.DispatchTable != 0 && isolate != 0 {
+func (f *Finder) dispatched(handle uint32, isolate uint64) (v8.Value, error) {
+	base := f.dispatch
+	if base == 0 && f.layout.DispatchTable != 0 && isolate != 0 {
 		var err error
-		if base, err = c.Word(isolate + uint64(c.layout.DispatchTable)); err != nil {
+		if base, err = f.heap.Word(isolate + uint64(f.layout.DispatchTable)); err != nil {
 			return 0, fmt.Errorf("read the isolate's dispatch table: %w", err)
 		}
 	}
 	if base == 0 {
 		return 0, errNoTable
 	}
-	w, err := c.Word(base + uint64(handle>>handleShift)*entrySize + wordSize)
+	w, err := f.heap.Word(base + uint64(handle>>handleShift)*entrySize + wordSize)
 	if err != nil {
 		return 0, fmt.Errorf("read the dispatch table: %w", err)
 	}
-	return Ref(w >> entryShift), nil
+	return v8.Ref(w >> entryShift), nil
 }
 
 // read reads a Code object.
-func (c *Codes) read(v Value) (Code, error) {
-	o, err := c.Object(v)
+func (f *Finder) read(v v8.Value) (Code, error) {
+	o, err := f.heap.Object(v)
 	if err != nil {
 		return Code{}, err
 	}
-	l := c.layout
+	l := f.layout
 	if o.Map.Type != l.Code {
 		return Code{}, fmt.Errorf("read code at %#x: it has type %d", o.Address, o.Map.Type)
 	}
 	code := Code{Address: o.Address, Start: o.Address + uint64(l.CodeStart)}
 	if l.CodeStartPointer != 0 {
-		start, err := c.Field(o, int(l.CodeStart))
+		start, err := f.heap.Field(o, int(l.CodeStart))
 		if err != nil {
 			return Code{}, err
 		}
 		code.Start = uint64(start)
 	}
-	size, err := c.Uint32(o, int(l.CodeSize))
+	size, err := f.heap.Uint32(o, int(l.CodeSize))
 	if err != nil {
 		return Code{}, err
 	}
-	flags, err := c.Uint32(o, int(l.CodeFlags))
+	flags, err := f.heap.Uint32(o, int(l.CodeFlags))
 	if err != nil {
 		return Code{}, err
 	}
 	code.Size = uint64(size)
-	code.Tier, code.Builtin = c.tier(flags & uint32(l.CodeKindMask))
-	if code.deopt, err = c.Field(o, int(c.code.Deopt)); err != nil {
+	code.Tier, code.Builtin = f.tier(flags & uint32(l.CodeKindMask))
+	if code.deopt, err = f.heap.Field(o, int(f.code.Deopt)); err != nil {
 		return Code{}, err
 	}
-	code.positions, err = c.Field(o, int(c.code.Positions))
+	code.positions, err = f.heap.Field(o, int(f.code.Positions))
 	return code, err
 }
 
-func (c *Codes) tier(kind uint32) (tier symbolize.Tier, builtin bool) {
-	l := c.layout
+func (f *Finder) tier(kind uint32) (tier symbolize.Tier, builtin bool) {
+	l := f.layout
 	switch {
-	case kind <= c.code.kindInterpreted:
+	case kind <= f.code.kindInterpreted:
 		return symbolize.NoTier, true
 	case kind == uint32(l.KindBaseline):
 		return symbolize.Baseline, false
@@ -160,7 +165,7 @@ var errNoCode = errors.New("read code: no object before the instruction holds it
 
 // At returns the code that holds the instruction at pc, in memory that starts at
 // low. It searches backward from pc for the start of the object.
-func (c *Codes) At(pc, low uint64) (Code, error) {
+func (f *Finder) At(pc, low uint64) (Code, error) {
 	if pc > maxCodeSearch {
 		low = max(low, pc-maxCodeSearch)
 	}
@@ -169,15 +174,15 @@ func (c *Codes) At(pc, low uint64) (Code, error) {
 	for end := pc &^ (wordSize - 1); end > low; {
 		b := step[:min(searchStep, end-low)]
 		end -= uint64(len(b))
-		if _, err := c.mem.ReadAt(b, end); err != nil {
+		if _, err := f.heap.ReadAt(b, end); err != nil {
 			return Code{}, fmt.Errorf("read code before %#x: %w", pc, err)
 		}
 		for at := len(b) - wordSize; at >= 0; at -= wordSize {
 			w := binary.LittleEndian.Uint64(b[at:])
-			if w&heapTagMask != heapTag || !c.isInstructions(w, maps) {
+			if w&tagMask != tag || !f.isInstructions(w, maps) {
 				continue
 			}
-			if code, err := c.around(end + uint64(at)); err == nil && code.Holds(pc) {
+			if code, err := f.around(end + uint64(at)); err == nil && code.Holds(pc) {
 				return code, nil
 			}
 		}
@@ -186,25 +191,25 @@ func (c *Codes) At(pc, low uint64) (Code, error) {
 }
 
 // isInstructions reports whether w is the map of objects that hold machine code.
-func (c *Codes) isInstructions(w uint64, known map[uint64]bool) bool {
+func (f *Finder) isInstructions(w uint64, known map[uint64]bool) bool {
 	is, ok := known[w]
 	if !ok {
-		typ, err := c.uint16(w - heapTag + uint64(c.layout.MapInstanceType))
-		is = err == nil && typ == c.code.instructionsObject
+		m, err := f.heap.MapAt(w - tag)
+		is = err == nil && m.Kind == f.code.instructions
 		known[w] = is
 	}
 	return is
 }
 
 // around returns the code whose instructions are in the object at address.
-func (c *Codes) around(address uint64) (Code, error) {
-	code := Ref(address)
-	if c.code.Streams {
-		w, err := c.Word(address + streamCode)
+func (f *Finder) around(address uint64) (Code, error) {
+	code := v8.Ref(address)
+	if f.code.Streams {
+		w, err := f.heap.Word(address + streamCode)
 		if err != nil {
 			return Code{}, err
 		}
-		code = Value(w)
+		code = v8.Value(w)
 	}
-	return c.read(code)
+	return f.read(code)
 }

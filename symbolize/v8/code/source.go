@@ -1,9 +1,11 @@
-package v8
+package code
 
 import (
 	"errors"
 	"fmt"
 	"sort"
+
+	"ustack/symbolize/v8"
 )
 
 // maxLines bounds the lines of a source; each takes four bytes here.
@@ -47,8 +49,8 @@ func (s *Source) Lines() int {
 // ReadScript reads the lines of the script with that id whose Script object is at
 // addr (tagged or not). If addr no longer holds it, ReadScript returns
 // ErrNotScript.
-func ReadScript(h *Heap, addr uint64, id int) (Source, error) {
-	o, err := h.Object(Ref(addr))
+func ReadScript(h *v8.Heap, addr uint64, id int) (Source, error) {
+	o, err := h.Object(v8.Ref(addr))
 	if err != nil {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
@@ -68,22 +70,22 @@ func ReadScript(h *Heap, addr uint64, id int) (Source, error) {
 }
 
 // checkScript returns ErrNotScript unless o is the script with that id.
-func checkScript(h *Heap, o Object, id int) error {
+func checkScript(h *v8.Heap, o v8.Object, id int) error {
 	now, err := h.Object(o.Ref())
 	if err != nil {
 		return err
 	}
-	got, err := h.SmiField(now, int(h.layout.ScriptID))
-	if now != o || o.Map.Type != h.layout.Script || err != nil || got != id {
+	got, err := h.SmiField(now, int(h.Binary().Layout.ScriptID))
+	if now != o || o.Map.Type != h.Binary().Layout.Script || err != nil || got != id {
 		return ErrNotScript
 	}
 	return nil
 }
 
-func readSource(h *Heap, script Object) (Source, error) {
+func readSource(h *v8.Heap, script v8.Object) (Source, error) {
 	var s Source
 	var err error
-	l := h.layout
+	l := &h.Binary().Layout
 	if s.line, err = h.SmiField(script, int(l.ScriptLineOffset)); err != nil {
 		return Source{}, err
 	}
@@ -94,15 +96,8 @@ func readSource(h *Heap, script Object) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	n, err := h.textLength(text)
-	if err != nil {
-		return Source{}, err
-	}
-	if n > maxSource {
-		return Source{}, fmt.Errorf("source has %d characters, more than %d", n, maxSource)
-	}
 	var lines lineScanner
-	if err := h.Characters(text, 0, n, lines.scan); err != nil {
+	if err := h.Characters(text, lines.scan); err != nil {
 		return Source{}, err
 	}
 	if now, err := h.Field(script, int(l.ScriptSource)); err != nil || now != text {

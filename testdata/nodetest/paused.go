@@ -1,0 +1,137 @@
+package nodetest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// EachNode runs test with the executable of each major version of Node.js.
+func EachNode(t *testing.T, test func(t *testing.T, path string)) {
+	for _, version := range Versions {
+		t.Run(version, func(t *testing.T) { test(t, Node(t, version)) })
+	}
+}
+
+// A Paused is a running Node.js program that has printed something and now waits.
+type Paused struct {
+	Memory LiveMemory
+	PID    int
+	Lines  []string // what it printed before "ready"
+	more   *bufio.Scanner
+	input  io.Writer
+}
+
+// LiveMemory is the memory of a process of the same user.
+type LiveMemory struct{ file *os.File }
+
+// ReadAt reads memory at an address.
+func (l LiveMemory) ReadAt(p []byte, addr uint64) (int, error) {
+	if addr >= 1<<63 {
+		return 0, fmt.Errorf("read at %#x: no such address", addr)
+	}
+	return l.file.ReadAt(p, int64(addr))
+}
+
+// Pause runs the program with a node and reads what it prints until "ready".
+func Pause(t *testing.T, node string, args ...string) *Paused {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), node, args...)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		input.Close()
+		cmd.Wait() // a program whose input is closed may exit with an error
+	})
+	mem, err := os.Open(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "mem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { mem.Close() })
+	p := &Paused{Memory: LiveMemory{mem}, PID: cmd.Process.Pid, input: input, more: bufio.NewScanner(output)}
+	p.more.Buffer(nil, 1<<22)
+	p.Lines = p.Wait(t)
+	return p
+}
+
+// Wait returns the lines up to the next "ready", once the program waits again.
+func (p *Paused) Wait(t *testing.T) []string {
+	t.Helper()
+	var lines []string
+	for p.more.Scan() {
+		if p.more.Text() == "ready" {
+			p.waitUntilReading(t)
+			return lines
+		}
+		lines = append(lines, p.more.Text())
+	}
+	t.Fatalf("the program ended before it was ready: %v, %q", p.more.Err(), lines)
+	return nil
+}
+
+// waitUntilReading returns once the main thread waits for input.
+func (p *Paused) waitUntilReading(t *testing.T) {
+	t.Helper()
+	const read = "0 0x0 " // system call number and first argument
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
+		now, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "syscall"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(now), read) {
+			return
+		}
+	}
+	t.Fatal("the program never waited for its input")
+}
+
+// Continue makes the program continue.
+func (p *Paused) Continue(t *testing.T) {
+	t.Helper()
+	if _, err := p.input.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Described visits each line of JSON that the program printed, with the address
+// that V8's %DebugPrint printed after it. It returns their number.
+func Described[T any](t *testing.T, p *Paused, check func(want T, addr uint64)) int {
+	t.Helper()
+	n := 0
+	for i, line := range p.Lines {
+		if !strings.HasPrefix(line, "{\"") || i+1 == len(p.Lines) {
+			continue
+		}
+		var want T
+		if err := json.Unmarshal([]byte(line), &want); err != nil {
+			t.Fatal(err)
+		}
+		number, _, _ := strings.Cut(strings.TrimPrefix(p.Lines[i+1], "DebugPrint: "), ":")
+		addr, err := strconv.ParseUint(number, 0, 64)
+		if err != nil {
+			t.Fatalf("after %s: %v", line, err)
+		}
+		check(want, addr)
+		n++
+	}
+	return n
+}
