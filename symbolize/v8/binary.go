@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8/disasm"
 	"ustack/symbolize/v8/release"
 )
 
@@ -37,20 +38,18 @@ type Binary struct {
 	oddballs             map[int]string
 	blobOffset, blobSize uint64
 	guessed              bool // the builtins were found as code without unwind tables
-	words                blobWords
+	words                disasm.BlobWords
 	offset               func(address uint64) (offset uint64, ok bool) // in the file
-	isolate              slot
-	dispatch             dispatch
+	isolate              disasm.Slot
+	dispatch             disasm.Dispatch
 }
 
 // Symbols of V8 and of Node.js.
 const (
-	versionSymbol  = "_ZN2v88internal7Version"
-	blobData       = "v8_Default_embedded_blob_code_data_" // up to V8 10
-	blobCode       = "v8_Default_embedded_blob_code_"      // from V8 11 on; a pointer before
-	blobSize       = "v8_Default_embedded_blob_code_size_"
-	isolateKey     = "_ZN2v88internal7Isolate12isolate_key_E"
-	currentIsolate = "_ZN2v88internal18g_current_isolate_E"
+	versionSymbol = "_ZN2v88internal7Version"
+	blobData      = "v8_Default_embedded_blob_code_data_" // up to V8 10
+	blobCode      = "v8_Default_embedded_blob_code_"      // from V8 11 on; a pointer before
+	blobSize      = "v8_Default_embedded_blob_code_size_"
 )
 
 // Inspect reads what f says about the V8 in it. It returns ErrNotV8 if f has
@@ -84,11 +83,11 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 		return nil, fmt.Errorf("V8 %v: %w", b.Version, err)
 	}
 	b.kinds, b.oddballs = kindsOf(b), oddballsOf(m)
-	b.NodeVersion = nodeVersion(f)
+	b.NodeVersion = disasm.NodeVersion(f)
 	b.findBuiltins(f)
-	b.isolate = findIsolate(f)
+	b.isolate = disasm.Isolate(f)
 	b.findHeap(f)
-	b.WasmState = findWasm(f)
+	b.WasmState = disasm.WasmState(f)
 	return b, nil
 }
 
@@ -122,8 +121,8 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 	length, err := readUint32(f, blobSize)
 	address, size := s.Address, uint64(length)
 	if !ok || err != nil {
-		address, size = uncovered(f)
-		b.guessed, b.words = true, findBlobWords(f)
+		address, size = disasm.Uncovered(f)
+		b.guessed, b.words = true, disasm.FindBlobWords(f)
 	}
 	offset, ok := f.Offset(address)
 	if !ok || size == 0 {
@@ -131,6 +130,107 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 		return
 	}
 	b.blobOffset, b.blobSize = offset, size
+}
+
+// findHeap finds the fields of the Isolate and the dispatch table: in the code of
+// functions, or by the release if the file does not say which code that is.
+// Collections are counted only if the state that shows one in progress is known
+// too.
+func (b *Binary) findHeap(f *elfsym.File) {
+	l, r := &b.Layout, &b.Release.Isolate
+	heap := disasm.HeapOffset(f)
+	count, entry := disasm.GCCount(f), disasm.CEntryFP(f)
+	if count == 0 && heap != 0 {
+		count = heap + r.GCCount
+	}
+	if at := r.EntryFP.In(heap); entry == 0 && at != 0 && b.storesFP(f, at) {
+		entry = at
+	}
+	if count <= r.GCState {
+		b.lacks(disasm.GCPrologue, "no function is remembered: each sample costs more")
+	}
+	if entry == 0 {
+		b.lacks(disasm.CallsC, "no function is remembered, and JavaScript below a library without frame pointers is not found")
+	} else {
+		l.CEntryFP, l.VMState = entry, entry+r.VMState
+	}
+	if count > r.GCState && entry != 0 {
+		l.GCCount, l.GCState = count, count-r.GCState
+	}
+	if l.DispatchHandle == 0 {
+		return
+	}
+	d, ok := disasm.DispatchTable(f)
+	if !ok {
+		d.Isolate = r.DispatchTable.In(heap)
+	}
+	if d == (disasm.Dispatch{}) {
+		b.lacks(disasm.TableAddress, "the tier of JavaScript frames is not known")
+	}
+	b.dispatch = d
+	l.DispatchTable = d.Isolate
+}
+
+// storesFP reports whether V8's builtins store the frame pointer at an offset in
+// the Isolate.
+func (b *Binary) storesFP(f *elfsym.File, offset uint32) bool {
+	address, ok := f.Address(b.blobOffset)
+	if !ok || b.blobSize == 0 || b.blobSize > disasm.MaxBuiltins {
+		return false
+	}
+	code := make([]byte, b.blobSize)
+	if _, err := f.ReadAt(code, address); err != nil {
+		return false
+	}
+	return disasm.StoresFP(code, offset)
+}
+
+// DispatchBase returns the address of the dispatch table's first entry if one
+// table serves the whole process, and 0 if V8 has none or each isolate has its
+// own (Layout.DispatchTable). mem and bias are as for TLSIsolate.
+func (b *Binary) DispatchBase(mem Memory, bias uint64) (uint64, error) {
+	if b.dispatch.Group == 0 {
+		return 0, nil
+	}
+	group, err := ReadWord(mem, b.dispatch.Group+bias)
+	if err != nil {
+		return 0, fmt.Errorf("read the isolate group: %w", err)
+	}
+	if group == 0 { // V8 has not started yet
+		return 0, nil
+	}
+	base, err := ReadWord(mem, group+uint64(b.dispatch.Offset))
+	if err != nil {
+		return 0, fmt.Errorf("read the dispatch table's address: %w", err)
+	}
+	return base, nil
+}
+
+// CheckBuiltins checks the location of the builtins, for which the file has no
+// symbol, against a running V8. Before V8 has started there is nothing to check.
+// mem and bias are as for TLSIsolate.
+func (b *Binary) CheckBuiltins(mem Memory, bias uint64) error {
+	if !b.guessed || b.words.Code == 0 || b.words.Size == 0 {
+		return nil
+	}
+	start, err := ReadWord(mem, b.words.Code+bias)
+	if err != nil {
+		return fmt.Errorf("read where V8's builtins are: %w", err)
+	}
+	size, err := ReadWord(mem, b.words.Size+bias)
+	if err != nil {
+		return fmt.Errorf("read the size of V8's builtins: %w", err)
+	}
+	size = uint64(uint32(size))
+	if start == 0 {
+		return nil
+	}
+	offset, ok := b.offset(start - bias)
+	if !ok || size == 0 || size > disasm.MaxBuiltins || offset < b.blobOffset || offset+size > b.blobOffset+b.blobSize {
+		return fmt.Errorf("V8's builtins are at %#x (%d bytes), which is not the part of the file without unwind tables", start, size)
+	}
+	b.blobOffset, b.blobSize, b.guessed = offset, size, false
+	return nil
 }
 
 // readUint32 reads the variable name from the file.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8/disasm"
 	"ustack/symbolize/v8/release"
 	"ustack/testdata/nodetest"
 )
@@ -109,7 +110,7 @@ func TestStrippedFileTellsTheSame(t *testing.T) {
 				t.Errorf("builtins = %#x, %d bytes, want %#x, %d bytes", gotAddress, gotSize, address, size)
 			}
 			want := whole.Layout
-			if whole.dispatch.group != 0 { // its accessor is gone: each isolate points to the table
+			if whole.dispatch.Group != 0 { // its accessor is gone: each isolate points to the table
 				want.DispatchTable = got.Layout.DispatchTable
 			}
 			if diff := cmp.Diff(want, got.Layout); diff != "" {
@@ -137,7 +138,7 @@ func TestBuiltinsThatAreElsewhereAreRefused(t *testing.T) {
 	mem := make(space, 16)
 	b := &Binary{
 		guessed: true, blobOffset: 0x1000, blobSize: 0x100000,
-		words:  blobWords{code: fuzzBase, size: fuzzBase + 8},
+		words:  disasm.BlobWords{Code: fuzzBase, Size: fuzzBase + 8},
 		offset: func(address uint64) (uint64, bool) { return address - 0x400000, address >= 0x400000 },
 	}
 	if err := b.CheckBuiltins(mem, 0); err != nil || !b.guessed {
@@ -155,7 +156,7 @@ func TestBuiltinsThatAreElsewhereAreRefused(t *testing.T) {
 
 func TestThreadsIsolateIsNotLookedForInAHostileKey(t *testing.T) {
 	key := make(space, 4)
-	b := &Binary{isolate: slot{key: fuzzBase}}
+	b := &Binary{isolate: disasm.Slot{Key: fuzzBase}}
 	for first, want := range map[byte]int64{0: 0x318, 6: 0x378, 31: 0x508, 32: 0} {
 		key[0] = first
 		got, err := b.TLSIsolate(key, 0)
@@ -169,7 +170,7 @@ func TestThreadsIsolateIsNotLookedForInAHostileKey(t *testing.T) {
 }
 
 func TestDispatchBaseIsZeroBeforeV8Starts(t *testing.T) {
-	b := &Binary{dispatch: dispatch{group: fuzzBase, offset: 16}}
+	b := &Binary{dispatch: disasm.Dispatch{Group: fuzzBase, Offset: 16}}
 	if base, err := b.DispatchBase(make(space, 8), 0); base != 0 || err != nil {
 		t.Errorf("DispatchBase() = %#x, %v, want 0", base, err)
 	}

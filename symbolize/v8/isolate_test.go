@@ -280,7 +280,7 @@ func TestStrippedProcessTellsTheSame(t *testing.T) {
 			if want, _ := whole.TLSIsolate(p.Memory, 0); got != want {
 				t.Errorf("isolates are at %+v, want %+v", got, want)
 			}
-			if whole.dispatch.group == 0 {
+			if whole.dispatch.Group == 0 {
 				return
 			}
 			table, err := ReadWord(p.Memory, isolateOf(t, b, p)+uint64(b.Layout.DispatchTable))

@@ -1,4 +1,7 @@
-package v8
+// Package disasm finds in the machine code of V8 and of Node.js what neither symbols
+// nor metadata say: where the Isolate is and where in it V8 keeps what is read,
+// where the builtins are, and the version of Node.js.
+package disasm
 
 import (
 	"debug/elf"
@@ -16,9 +19,9 @@ import (
 // version is the same.
 const (
 	addCallback   = "_ZN2v87Isolate24AddNearHeapLimitCallbackE" // Isolate -> Heap, then a jump
-	gcPrologue    = "_ZN2v88internal4Heap36GarbageCollectionPrologueInSafepointE"
-	callsC        = "Builtins_CEntry_Return1_" // stores fp to c_entry_fp_
-	tableAddress  = "_ZN2v88internal17ExternalReference25js_dispatch_table_addressE"
+	GCPrologue    = "_ZN2v88internal4Heap36GarbageCollectionPrologueInSafepointE"
+	CallsC        = "Builtins_CEntry_Return1_" // stores fp to c_entry_fp_
+	TableAddress  = "_ZN2v88internal17ExternalReference25js_dispatch_table_addressE"
 	napiVersion   = "napi_get_node_version"
 	wasmState     = "_ZN2v88internal4wasm12_GLOBAL__N_117global_wasm_stateE"
 	codeManager   = "_ZN2v88internal4wasm18GetWasmCodeManagerEv" // returns global_wasm_state
@@ -62,50 +65,11 @@ func function(f *elfsym.File, prefix string) (elfsym.Symbol, bool) {
 	return elfsym.Symbol{}, false
 }
 
-// findHeap finds the fields of the Isolate and the dispatch table: in the code of
-// functions, or by the release if the file does not say which code that is.
-// Collections are counted only if the state that shows one in progress is known
-// too.
-func (b *Binary) findHeap(f *elfsym.File) {
-	l, r := &b.Layout, &b.Release.Isolate
-	heap := heapOffset(f)
-	count, entry := gcCount(f), cEntryFP(f)
-	if count == 0 && heap != 0 {
-		count = heap + r.GCCount
-	}
-	if at := r.EntryFP.In(heap); entry == 0 && at != 0 && b.storesFP(f, at) {
-		entry = at
-	}
-	if count <= r.GCState {
-		b.lacks(gcPrologue, "no function is remembered: each sample costs more")
-	}
-	if entry == 0 {
-		b.lacks(callsC, "no function is remembered, and JavaScript below a library without frame pointers is not found")
-	} else {
-		l.CEntryFP, l.VMState = entry, entry+r.VMState
-	}
-	if count > r.GCState && entry != 0 {
-		l.GCCount, l.GCState = count, count-r.GCState
-	}
-	if l.DispatchHandle == 0 {
-		return
-	}
-	d, ok := findDispatch(f)
-	if !ok {
-		d.isolate = r.DispatchTable.In(heap)
-	}
-	if d == (dispatch{}) {
-		b.lacks(tableAddress, "the tier of JavaScript frames is not known")
-	}
-	b.dispatch = d
-	l.DispatchTable = d.isolate
-}
-
-// gcCount returns the offset of Heap::gc_count_ in the Isolate: the only counter
+// GCCount returns the offset of Heap::gc_count_ in the Isolate: the only counter
 // that the collector's prologue increments by one, plus the offset of the Heap.
-func gcCount(f *elfsym.File) uint32 {
-	s, ok := function(f, gcPrologue)
-	heap := heapOffset(f)
+func GCCount(f *elfsym.File) uint32 {
+	s, ok := function(f, GCPrologue)
+	heap := HeapOffset(f)
 	if !ok || heap == 0 {
 		return 0
 	}
@@ -137,8 +101,8 @@ func increment(inst x86asm.Inst) (int64, bool) {
 	return m.Disp, true
 }
 
-// heapOffset returns the offset of the Heap in the Isolate: "add rdi, imm".
-func heapOffset(f *elfsym.File) uint32 {
+// HeapOffset returns the offset of the Heap in the Isolate: "add rdi, imm".
+func HeapOffset(f *elfsym.File) uint32 {
 	s, ok := function(f, addCallback)
 	if !ok {
 		return 0
@@ -155,10 +119,10 @@ func heapOffset(f *elfsym.File) uint32 {
 	return 0
 }
 
-// cEntryFP returns the offset of the Isolate's c_entry_fp_: the first field to
+// CEntryFP returns the offset of the Isolate's c_entry_fp_: the first field to
 // which the builtin that calls C++ stores rbp.
-func cEntryFP(f *elfsym.File) uint32 {
-	s, ok := function(f, callsC)
+func CEntryFP(f *elfsym.File) uint32 {
+	s, ok := function(f, CallsC)
 	if !ok {
 		return 0
 	}
@@ -175,64 +139,43 @@ func cEntryFP(f *elfsym.File) uint32 {
 	return 0
 }
 
-// A dispatch says how to find the dispatch table's first entry: through an
+// A Dispatch says how to find the Dispatch table's first entry: through an
 // isolate group, or through the isolate.
-type dispatch struct {
-	group   uint64 // address of the pointer to the default isolate group; 0: none
-	offset  int64  // in the group
-	isolate uint32 // in the Isolate
+type Dispatch struct {
+	Group   uint64 // address of the pointer to the default isolate group; 0: none
+	Offset  int64  // in the group
+	Isolate uint32 // in the Isolate
 }
 
-// findDispatch decodes V8's own accessor: "mov rax, [rip+group]" and
+// DispatchTable decodes V8's own accessor: "mov rax, [rip+group]" and
 // "mov rax, [rax+offset]", or "mov rax, [rdi+isolate]".
-func findDispatch(f *elfsym.File) (dispatch, bool) {
-	s, ok := function(f, tableAddress)
+func DispatchTable(f *elfsym.File) (Dispatch, bool) {
+	s, ok := function(f, TableAddress)
 	if !ok {
-		return dispatch{}, false
+		return Dispatch{}, false
 	}
-	var d dispatch
+	var d Dispatch
 	for inst, next := range instructions(f, s) {
 		m, ok := inst.Args[1].(x86asm.Mem)
 		if inst.Op != x86asm.MOV || !ok || inst.Args[0] != x86asm.RAX {
 			continue
 		}
 		switch {
-		case m.Base == x86asm.RIP && d.group == 0:
-			d.group = next + uint64(m.Disp)
-		case m.Base == x86asm.RAX && d.group != 0:
-			d.offset = m.Disp
+		case m.Base == x86asm.RIP && d.Group == 0:
+			d.Group = next + uint64(m.Disp)
+		case m.Base == x86asm.RAX && d.Group != 0:
+			d.Offset = m.Disp
 			return d, true
 		case m.Base == x86asm.RDI && m.Disp > 0 && m.Disp < maxIsolate:
-			return dispatch{isolate: uint32(m.Disp)}, true
+			return Dispatch{Isolate: uint32(m.Disp)}, true
 		}
 	}
-	return dispatch{}, false
+	return Dispatch{}, false
 }
 
-// DispatchBase returns the address of the dispatch table's first entry if one
-// table serves the whole process, and 0 if V8 has none or each isolate has its
-// own (Layout.DispatchTable). mem and bias are as for TLSIsolate.
-func (b *Binary) DispatchBase(mem Memory, bias uint64) (uint64, error) {
-	if b.dispatch.group == 0 {
-		return 0, nil
-	}
-	group, err := ReadWord(mem, b.dispatch.group+bias)
-	if err != nil {
-		return 0, fmt.Errorf("read the isolate group: %w", err)
-	}
-	if group == 0 { // V8 has not started yet
-		return 0, nil
-	}
-	base, err := ReadWord(mem, group+uint64(b.dispatch.offset))
-	if err != nil {
-		return 0, fmt.Errorf("read the dispatch table's address: %w", err)
-	}
-	return base, nil
-}
-
-// nodeVersion returns the version that the file reports to native add-ons: the
+// NodeVersion returns the version that the file reports to native add-ons: the
 // constant whose address napi_get_node_version stores.
-func nodeVersion(f *elfsym.File) string {
+func NodeVersion(f *elfsym.File) string {
 	s, ok := f.Symbol(napiVersion)
 	if !ok {
 		return ""
@@ -259,10 +202,10 @@ func nodeVersion(f *elfsym.File) string {
 	return fmt.Sprintf("v%d.%d.%d", u(b[:]), u(b[4:]), u(b[8:]))
 }
 
-// findWasm returns the address of the pointer to V8's global WebAssembly state:
+// WasmState returns the address of the pointer to V8's global WebAssembly state:
 // the variable itself, or what the exported accessor loads; 0 if the file has
 // neither.
-func findWasm(f *elfsym.File) uint64 {
+func WasmState(f *elfsym.File) uint64 {
 	if s, ok := f.Symbol(wasmState); ok {
 		return s.Address
 	}

@@ -1,9 +1,8 @@
-package v8
+package disasm
 
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"golang.org/x/arch/x86/x86asm"
@@ -18,24 +17,26 @@ const (
 	embeddedCode  = "_ZN2v88internal7Isolate23CurrentEmbeddedBlobCodeEv"     // one of them; exported up to Node.js 22
 	embeddedSize  = "_ZN2v88internal7Isolate27CurrentEmbeddedBlobCodeSizeEv" // the other
 	currentGetter = "_ZN2v87Isolate10GetCurrentEv"                           // the thread's isolate
-	maxBuiltins   = 64 << 20                                                 // bytes; V8 has about 2 MiB
 	minBuiltins   = 256 << 10                                                // no other run of code without unwind tables is this long
 )
 
-// blobWords are the addresses of the variables that hold the builtins' address
-// and size in a process; 0: not known.
-type blobWords struct{ code, size uint64 }
+// MaxBuiltins bounds the bytes of the builtins; V8 has about 2 MiB.
+const MaxBuiltins = 64 << 20
 
-// findBlobWords finds the variables through the functions that return them.
-func findBlobWords(f *elfsym.File) blobWords {
+// BlobWords are the addresses of the variables that hold the builtins' address
+// and size in a process; 0: not known.
+type BlobWords struct{ Code, Size uint64 }
+
+// FindBlobWords finds the variables through the functions that return them.
+func FindBlobWords(f *elfsym.File) BlobWords {
 	code, okCode := f.Symbol(embeddedCode)
 	size, okSize := f.Symbol(embeddedSize)
 	if okCode && okSize {
-		return blobWords{returned(f, code.Address), returned(f, size.Address)}
+		return BlobWords{returned(f, code.Address), returned(f, size.Address)}
 	}
 	s, ok := f.Symbol(embeddedRange)
 	if !ok {
-		return blobWords{}
+		return BlobWords{}
 	}
 	return stored(f, s)
 }
@@ -58,8 +59,8 @@ func returned(f *elfsym.File, address uint64) uint64 {
 
 // stored decodes which functions GetEmbeddedCodeRange(void** code, size_t* size)
 // calls, and where it stores which result.
-func stored(f *elfsym.File, s elfsym.Symbol) blobWords {
-	var words blobWords
+func stored(f *elfsym.File, s elfsym.Symbol) BlobWords {
+	var words BlobWords
 	const code, size = 1, 2 // stand for the parameters; addresses of variables are greater
 	holds := map[x86asm.Arg]uint64{x86asm.RSI: code, x86asm.RDX: size}
 	for inst, next := range instructions(f, s) {
@@ -73,14 +74,14 @@ func stored(f *elfsym.File, s elfsym.Symbol) blobWords {
 			}
 		case inst.Op != x86asm.MOV:
 		case toMemory && holds[to.Base] == code:
-			words.code = holds[fullRegister(inst.Args[1])]
+			words.Code = holds[fullRegister(inst.Args[1])]
 		case toMemory && holds[to.Base] == size:
-			words.size = holds[fullRegister(inst.Args[1])]
+			words.Size = holds[fullRegister(inst.Args[1])]
 		case !toMemory:
 			holds[fullRegister(inst.Args[0])] = holds[fullRegister(inst.Args[1])]
 		}
 	}
-	return blobWords{}
+	return BlobWords{}
 }
 
 // fullRegister returns the 64-bit register whose lower half is a given 32-bit
@@ -92,10 +93,10 @@ func fullRegister(a x86asm.Arg) x86asm.Arg {
 	return a
 }
 
-// uncovered returns the longest run of code in the file that no unwind table
+// Uncovered returns the longest run of code in the file that no unwind table
 // covers: V8's builtins, for which V8 writes none. It returns 0 if no run is long
 // enough.
-func uncovered(f *elfsym.File) (address, size uint64) {
+func Uncovered(f *elfsym.File) (address, size uint64) {
 	header, ok := readFrameHeader(f)
 	if !ok {
 		return 0, 0
@@ -175,45 +176,9 @@ func endOfEntry(f *elfsym.File, start, entry uint64) (uint64, bool) {
 	return start + size, size <= math.MaxUint64-start
 }
 
-// CheckBuiltins checks the location of the builtins, for which the file has no
-// symbol, against a running V8. Before V8 has started there is nothing to check.
-// mem and bias are as for TLSIsolate.
-func (b *Binary) CheckBuiltins(mem Memory, bias uint64) error {
-	if !b.guessed || b.words.code == 0 || b.words.size == 0 {
-		return nil
-	}
-	start, err := ReadWord(mem, b.words.code+bias)
-	if err != nil {
-		return fmt.Errorf("read where V8's builtins are: %w", err)
-	}
-	size, err := ReadWord(mem, b.words.size+bias)
-	if err != nil {
-		return fmt.Errorf("read the size of V8's builtins: %w", err)
-	}
-	size = uint64(uint32(size))
-	if start == 0 {
-		return nil
-	}
-	offset, ok := b.offset(start - bias)
-	if !ok || size == 0 || size > maxBuiltins || offset < b.blobOffset || offset+size > b.blobOffset+b.blobSize {
-		return fmt.Errorf("V8's builtins are at %#x (%d bytes), which is not the part of the file without unwind tables", start, size)
-	}
-	b.blobOffset, b.blobSize, b.guessed = offset, size, false
-	return nil
-}
-
-// storesFP reports whether V8's builtins store the frame pointer at an offset in
-// the Isolate: mov [r13+offset], rbp. They do so at two offsets, one of which is
+// StoresFP reports whether the builtins' code stores the frame pointer at an offset
+// in the Isolate: mov [r13+offset], rbp. It does so at two offsets, one of which is
 // c_entry_fp_.
-func (b *Binary) storesFP(f *elfsym.File, offset uint32) bool {
-	address, ok := f.Address(b.blobOffset)
-	if !ok || b.blobSize == 0 || b.blobSize > maxBuiltins {
-		return false
-	}
-	code := make([]byte, b.blobSize)
-	if _, err := f.ReadAt(code, address); err != nil {
-		return false
-	}
-	store := binary.LittleEndian.AppendUint32([]byte{0x49, 0x89, 0xad}, offset-rootBias)
-	return bytes.Contains(code, store)
+func StoresFP(builtins []byte, offset uint32) bool {
+	return bytes.Contains(builtins, binary.LittleEndian.AppendUint32([]byte{0x49, 0x89, 0xad}, offset-rootBias))
 }
