@@ -3,7 +3,6 @@ package code
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -385,7 +384,7 @@ func TestTemplateHasTheNameOfItsFunction(t *testing.T) {
 		shared := m.sharedFunctions(1)[0]
 		name := m.object("InternalizedString", 32)
 		m.put32(name+12, 4)
-		copy(m.bytes[name+16-imageBase:], fmt.Sprint("poll"))
+		copy(m.bytes[name+16-imageBase:], "poll")
 		m.put(shared-tag+uint64(l.SharedName), name|tag)
 		template := m.object("FunctionTemplateInfo", int(l.TemplateShared)+8)
 		m.put(template+uint64(l.TemplateShared), shared)
