@@ -42,9 +42,12 @@ type probe struct {
 
 // Tool returns what works here of the named tool: jsprof, addonlat, stopon or
 // jscore.
-func Tool(name string) Report {
+func Tool(name string) Report { return report(name, probes()) }
+
+// report tries those of the probes that the tool has a use for.
+func report(name string, probes []probe) Report {
 	r := Report{Tool: name, Works: true}
-	for _, p := range probes() {
+	for _, p := range probes {
 		use, ok := p.uses[name]
 		if !ok {
 			continue

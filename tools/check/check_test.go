@@ -2,8 +2,11 @@ package check
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestPrintIsATableAndAnAnswer(t *testing.T) {
@@ -65,5 +68,50 @@ func TestToolsWorkIfAllThatTheyNeedDoes(t *testing.T) {
 	}
 	if r := Tool("sh"); len(r.Checks) > 0 {
 		t.Errorf("checks of another tool = %+v, want none", r.Checks)
+	}
+}
+
+// TestReportIsOfWhatTheToolUses has probes that work and that do not.
+func TestReportIsOfWhatTheToolUses(t *testing.T) {
+	works := func() (string, error) { return "found", nil }
+	fails := func() (string, error) { return "ignored", missing("nothing there", "add it") }
+	for name, tt := range map[string]struct {
+		probes []probe
+		works  bool
+		checks []Result
+	}{
+		"nothing": {nil, true, nil},
+		"needed":  {[]probe{{"a", used(always, "x"), works}}, true, []Result{{Name: "a", OK: true, Needed: true, Detail: "found"}}},
+		"needed, not there": {
+			[]probe{{"a", used(always, "x", "y"), fails}, {"b", used("-p", "x"), works}},
+			false,
+			[]Result{{Name: "a", Needed: true, Detail: "nothing there (add it)"}, {Name: "b", OK: true, For: "-p", Detail: "found"}},
+		},
+		"for one use":     {[]probe{{"a", used("-p", "x"), fails}}, true, []Result{{Name: "a", For: "-p", Detail: "nothing there (add it)"}}},
+		"for information": {[]probe{{"a", used(informs, "x"), works}}, true, []Result{{Name: "a", OK: true, Detail: "found"}}},
+		"of another tool": {[]probe{{"a", used(always, "y"), fails}}, true, nil},
+		"of two uses":     {[]probe{{"a", with(used(always, "y"), "x", "-p"), fails}}, true, []Result{{Name: "a", For: "-p", Detail: "nothing there (add it)"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := Report{Tool: "x", Works: tt.works, Checks: tt.checks}
+			if diff := cmp.Diff(want, report("x", tt.probes)); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProbesAreNamedApartAndUsed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range probes() {
+		if seen[p.name] || len(p.uses) == 0 {
+			t.Errorf("%s is a name of two probes, or no tool uses it", p.name)
+		}
+		seen[p.name] = true
+		for tool := range p.uses {
+			if !slices.Contains(all, tool) {
+				t.Errorf("%s is for %s, which is no tool", p.name, tool)
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -44,17 +45,20 @@ func kernel() (string, error) {
 }
 
 // container says in which kind of container this process runs, if any.
-func container() (string, error) {
-	for file, kind := range map[string]string{"/.dockerenv": "Docker", "/run/.containerenv": "Podman"} {
-		if _, err := os.Stat(file); err == nil {
-			return "in a container of " + kind + ": files of processes outside it are found by /proc", nil
+func container() (string, error) { return containerOf("/"), nil }
+
+// containerOf says it of the one whose files are below root.
+func containerOf(root string) string {
+	for _, kind := range []struct{ name, file string }{{"Docker", ".dockerenv"}, {"Podman", "run/.containerenv"}} {
+		if _, err := os.Stat(filepath.Join(root, kind.file)); err == nil {
+			return "in a container of " + kind.name + ": files of processes outside it are found by /proc"
 		}
 	}
-	text, _ := os.ReadFile("/proc/1/environ") // readable only by root
+	text, _ := os.ReadFile(filepath.Join(root, "proc/1/environ")) // readable only by root
 	if strings.Contains(string(text), "container=") {
-		return "in a container", nil
+		return "in a container"
 	}
-	return "in none", nil
+	return "in none"
 }
 
 func userNamespace() (string, error) {

@@ -43,3 +43,43 @@ func TestImportsGoOneWay(t *testing.T) {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 }
+
+func TestPackagesAreInGroups(t *testing.T) {
+	for path, want := range map[string]string{
+		"ustack/cmd/jsprof": "cmd", "ustack/cmd/internal/cli": "cmd", "ustack/cmd/internal/clitest": "clitest",
+		"ustack/tools/stopon": "tool", "ustack/tools/jsprof/internal/x": "tool", "ustack/tools/profile": "library",
+		"ustack/symbolize/v8/heap": "symbolize", "ustack/bpf": "bpf", "ustack/testdata/nodetest/calls": "testdata",
+	} {
+		if got := group(path); got != want {
+			t.Errorf("group(%s) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestRulesAreAboutPackagesThatExist: a rule about another name would never apply.
+func TestRulesAreAboutPackagesThatExist(t *testing.T) {
+	t.Chdir("../../..")
+	packages, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := func(name string) {
+		t.Helper()
+		if _, ok := packages[module+name]; !ok {
+			t.Errorf("a rule is about %s, which does not exist", name)
+		}
+	}
+	for importer, imported := range below {
+		exists(importer)
+		for _, name := range imported {
+			exists(name)
+		}
+	}
+	for _, name := range tools {
+		exists("tools/" + name)
+		exists("cmd/" + name)
+	}
+	if wrong := violations(packages); len(wrong) > 0 {
+		t.Errorf("violations = %q, want none", wrong)
+	}
+}
