@@ -61,6 +61,7 @@ func open(o Options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec.Maps[bpf.JsprofMapWalks].MaxEntries = 1 // no sample interrupts another on its CPU
 	kernel := uint32(0)
 	if o.Kernel {
 		kernel = 1
