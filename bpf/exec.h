@@ -5,7 +5,7 @@
 #ifndef USTACK_EXEC_H
 #define USTACK_EXEC_H
 
-#include "function.h"
+#include "v8_name.h"
 
 SEC("raw_tp/sched_process_exec")
 int on_exec(void *ctx)

@@ -8,7 +8,7 @@
 #include "walk.h"
 
 #define MAX_JOBS 131072 /* in flight */
-#define MAX_SEATS 4096  /* of jobs that need no look-up; a power of two */
+#define MAX_SEATS 4096  /* of jobs that need no lookup; a power of two */
 
 struct job_key {
 	u64 generation; /* of the process */
@@ -29,7 +29,7 @@ struct {
 	__type(value, struct job);
 } jobs SEC(".maps");
 
-/* Where a job is, by its address: most find theirs free, and need no look-up among all. */
+/* Where a job is, by its address: most find theirs free, and need no lookup among all. */
 struct seat {
 	struct job_key key; /* zero: free */
 	struct job job;

@@ -7,7 +7,7 @@
 #ifndef USTACK_REGEXP_H
 #define USTACK_REGEXP_H
 
-#include "function.h"
+#include "v8_name.h"
 
 #define REGEXP_BYTES 48        /* up to its flags */
 #define REGEXP_SOURCE_BYTES 80 /* of its text */

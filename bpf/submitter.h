@@ -40,7 +40,7 @@ static __always_inline int climb_native(struct walk *w)
 	w->pc = frame[1];
 	w->fp = frame[0] > fp && frame[0] - fp <= MAX_FRAME_BYTES ? frame[0] : 0;
 	w->code = code_at(w, w->pc - 1);
-	return w->pc ? GO_ON : DONE;
+	return w->pc ? CONTINUE : DONE;
 }
 
 /* One frame in search of the add-on's; DONE when it is found or the frames are JavaScript's. */
@@ -112,7 +112,7 @@ __noinline int keep_caller(struct walk *w, u32 index)
 	frame = w->stack.frames[at];
 	if (frame >> 60 == FRAME_JS && frame >> 56 & 15)
 		push(w, frame_of(FRAME_JS, frame & ID_MASK));
-	return GO_ON;
+	return CONTINUE;
 }
 
 /* Leaves of the stack the JavaScript functions that are nearest, if there are any: user space knows

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Native code that keeps no frame pointers: user space has made rows of the unwind tables of its
- * files, by which a walk finds the caller of a function. They know only the registers of x86-64.
+ * Native frames: from a function to its caller.
+ *
+ * V8's frames and node's are chained by frame pointers. For other native code user space makes rows
+ * of the unwind tables of its files; they know only the registers of x86-64.
  */
 #ifndef USTACK_UNWIND_H
 #define USTACK_UNWIND_H
 
 #include "walk.h"
+
+enum { DONE = 1, CONTINUE = 0 };
 
 #define MAX_ROWS (1 << 19) /* of all files: Debian's nodejs and its 25 libraries have half of it */
 
@@ -90,6 +94,134 @@ static __always_inline bool leave_by_row(struct walk *w)
 	w->returned = 1;
 	w->code = code_at(w, pc - 1);
 	return true;
+}
+
+/* Records whether the current native code is an add-on's; code that user space has not described
+ * yet is assumed to be an add-on that was just loaded.
+ */
+static __always_inline bool note_addon(struct walk *w)
+{
+	if (w->code == CODE_UNKNOWN)
+		w->stack.flags |= STACK_NEW_CODE | STACK_ADDON;
+	else if (w->recent[CODE_NATIVE].end & RANGE_ADDON)
+		w->stack.flags |= STACK_ADDON;
+	return w->stack.flags & STACK_ADDON;
+}
+
+/* Pushes the current native code. */
+static __always_inline void push_native(struct walk *w)
+{
+	push(w, frame_of(FRAME_NATIVE, (w->pc & PC_MASK) | (w->returned ? RETURN_ADDRESS : 0)));
+}
+
+/* Moves to where a call returns to. The call may be the last of the code it is in. */
+static __always_inline void return_to(struct walk *w, u64 pc)
+{
+	w->pc = pc;
+	w->returned = 1;
+	w->code = code_at(w, pc - 1);
+}
+
+/* Continues from V8's newest exit frame, or ends the walk. */
+static __always_inline int leap(struct walk *w)
+{
+	u64 fp = w->exit_fp;
+
+	if (!fp || fp <= w->reached) {
+		w->stack.flags |= STACK_BROKEN;
+		return DONE;
+	}
+	w->exit_fp = 0;
+	w->fp = fp;
+	w->sp = 0;
+	w->pc = 0;
+	w->code = CODE_BUILTIN;
+	return push(w, frame_of(FRAME_GAP, 0)) ? CONTINUE : DONE;
+}
+
+/* Continues with the caller of the frame at fp. */
+static __always_inline int climb(struct walk *w)
+{
+	u64 fp = w->fp, next;
+
+	if (fp == w->exit_fp)
+		w->exit_fp = 0;
+	if (fp & 7)
+		count_failure(FAILURE_FRAME_POINTER);
+	if (fp & 7 || !fp || (w->exit_fp && fp > w->exit_fp))
+		return leap(w);
+	if (!see(w, fp, fp + 16)) {
+		count_failure(FAILURE_STACK);
+		return leap(w);
+	}
+	next = word(w, fp);
+	w->pc = word(w, fp + 8);
+	w->sp = fp + 16;
+	if (!w->pc)
+		return leap(w);
+	return_to(w, w->pc);
+	if (has_rows(w)) { /* the pointer may be scratch there, and is as it was */
+		if (next == w->exit_fp)
+			w->exit_fp = 0;
+		w->reached = fp;
+		w->fp = next;
+		return CONTINUE;
+	}
+	if (next <= fp || next - fp > MAX_FRAME_BYTES) {
+		if (next)
+			count_failure(FAILURE_FRAME_POINTER);
+		/* the outermost frame, or the pointer was scratch below it */
+		if (w->exit_fp > w->reached)
+			return leap(w);
+		if (w->code == CODE_NATIVE)
+			note_addon(w);
+		if (w->code != CODE_UNKNOWN)
+			push_native(w);
+		w->stack.flags |= STACK_BROKEN;
+		return DONE;
+	}
+	if (w->exit_fp && next > w->exit_fp && fp < w->exit_fp)
+		return leap(w); /* JavaScript frames were passed over: the pointer was scratch */
+	if (next == w->exit_fp)
+		w->exit_fp = 0;
+	w->reached = fp;
+	w->fp = next;
+	return CONTINUE;
+}
+
+/* Continues with the caller of the frame at fp, for want of a rule by which to find it. */
+static __always_inline int climb_without_rule(struct walk *w)
+{
+	count_failure(FAILURE_UNWIND_RULE);
+	return climb(w);
+}
+
+/* Continues with the caller of native code. */
+static __always_inline int leave_native(struct walk *w)
+{
+	u64 sp = w->sp;
+
+	w->code = code_at(w, w->pc - w->returned); /* others may have been asked for since */
+	if (!sp || !has_rows(w))
+		return climb(w);
+	if (!find_row(w))
+		return climb_without_rule(w);
+	switch (w->row.base) {
+	case UNWIND_END:
+		return DONE;
+	case UNWIND_SIGNAL:
+		return leave_signal(w) ? CONTINUE : climb_without_rule(w);
+	case UNWIND_UNKNOWN:
+		return climb_without_rule(w);
+	}
+	if (!leave_by_row(w))
+		return climb_without_rule(w);
+	w->reached = sp;
+	if (w->exit_fp && w->fp == w->exit_fp)
+		w->exit_fp = 0;
+	if (w->exit_fp && w->sp > w->exit_fp && sp < w->exit_fp)
+		return leap(w); /* JavaScript frames were passed over */
+	return CONTINUE;
 }
 
 #endif

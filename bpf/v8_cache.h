@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * The ustack helper: a frame of V8's -> JSFunction -> SharedFunctionInfo -> name, script, position.
+ * What is known of functions and threads from one stack to the next.
  *
- * All offsets come from struct layout; no version of V8 is known here. A name is read by V8's own
- * rules at the moment of the event and sent to user space once per content. What was read of a
- * function is kept by its address for as long as no collection has moved anything (the epoch):
- * then a frame costs one look-up. Any map word may be a forwarding address during a collection.
+ * What was read of a function is kept by its address for as long as no collection has moved
+ * anything (the epoch): then a frame costs one lookup. Also the thread's isolate, and whether a
+ * collection is under way.
  */
-#ifndef USTACK_V8_H
-#define USTACK_V8_H
+#ifndef USTACK_V8_CACHE_H
+#define USTACK_V8_CACHE_H
 
 #include "regexp.h"
 #include "wasm.h"
@@ -32,7 +31,7 @@ struct known {
 #define KNOWN_BUILTIN (1ull << 60)
 #define ID_MASK ((1ull << FRAME_ID_BITS) - 1)
 
-/* Each CPU's own: no lock is taken, and a look-up costs as little as the reads. A function may be
+/* Each CPU's own: no lock is taken, and a lookup costs as little as the reads. A function may be
  * in two places.
  */
 struct {

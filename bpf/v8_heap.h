@@ -5,8 +5,8 @@
  * Any object may be half made, moved or gone: a read that fails says so, a type that is wrong ends
  * the matter, and an object that the collector has moved is followed to its new place.
  */
-#ifndef USTACK_HEAP_H
-#define USTACK_HEAP_H
+#ifndef USTACK_V8_HEAP_H
+#define USTACK_V8_HEAP_H
 
 #include "walk.h"
 

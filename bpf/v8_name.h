@@ -3,10 +3,10 @@
  * What a JavaScript function is called and where it is defined: JSFunction -> SharedFunctionInfo ->
  * ScopeInfo, own properties and Script, by V8's own rules, sent to user space once per content.
  */
-#ifndef USTACK_FUNCTION_H
-#define USTACK_FUNCTION_H
+#ifndef USTACK_V8_NAME_H
+#define USTACK_V8_NAME_H
 
-#include "heap.h"
+#include "v8_heap.h"
 
 #define MAX_NAMES 65536 /* contents sent; one that is forgotten is sent again */
 #define MAX_SCRIPTS 16384

@@ -78,7 +78,7 @@ struct walk {
 	u64 window_base;
 	u64 window_bytes;
 	struct range recent[4]; /* by enum code: the last one that a pc was in */
-	struct process process; /* a copy: reads of it need no look-up */
+	struct process process; /* a copy: reads of it need no lookup */
 	u64 window[WINDOW_WORDS];
 	/* functions that are not remembered */
 	u64 types_epoch;      /* 0: this sample only */

@@ -6,7 +6,7 @@
 #ifndef USTACK_WASM_H
 #define USTACK_WASM_H
 
-#include "function.h"
+#include "v8_name.h"
 
 #define MAX_INSTANCES 4096
 #define MODULE_OBJECT_BYTES 64

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * The ustack helper: a frame of V8's -> JSFunction -> SharedFunctionInfo -> name, script, position;
+ * and from the frame to its caller.
+ *
+ * All offsets come from struct layout; no version of V8 is known here. A name is read by V8's own
+ * rules at the moment of the event and sent to user space once per content. Any map word may be a
+ * forwarding address during a collection.
+ */
+#ifndef USTACK_V8_UNWIND_H
+#define USTACK_V8_UNWIND_H
+
+#include "unwind.h"
+#include "v8_cache.h"
+
+#define MAX_RUN 16  /* frames at a time; the verifier accepts no more */
+#define MAX_SLOT 48 /* bytes below the frame pointer that are read */
+
+/* A frame of V8's glue: the marker says its type. A C++ builtin's exit frame holds its function. */
+static __always_inline void push_typed(struct walk *w, u64 type)
+{
+	const struct layout *l = &w->process.layout;
+
+	if (type == l->frame_regexp) {
+		if (push_regexp(w))
+			return;
+		count_failure(FAILURE_REGEXP);
+	}
+	push(w, frame_of(FRAME_TYPED, type << FRAME_PC_BITS | (w->pc & PC_MASK)));
+	if (type == l->frame_wasm)
+		note_wasm(w, word(w, w->fp + l->fp_function));
+	if (type != l->frame_builtin_exit || !l->builtin_exit_function)
+		return;
+	if (read_user(&w->function, 8, w->fp + l->builtin_exit_function) && name_function(w))
+		push_function(w, TIER_NONE);
+}
+
+/* The innermost function while its code is still building its frame: the callee register has it. */
+static __always_inline bool push_callee(struct walk *w)
+{
+	w->function = w->callee;
+	if (!is_heap_object(w->function) || !name_function(w) || !runs_at(w, w->pc) ||
+	    w->pc - w->code_start > MAX_PROLOGUE)
+		return false;
+	push_function(w,
+	    w->is_builtin               ? TIER_NONE :
+	        w->code == CODE_BUILTIN ? TIER_INTERPRETED :
+	                                  w->tier);
+	return true;
+}
+
+/* Where the innermost code, which has no frame of its own, returns to: on top of the stack, or
+ * under the frame pointer that was just saved.
+ */
+static __always_inline void find_return(struct walk *w)
+{
+	u64 words[2];
+
+	w->pc = 0;
+	w->code = CODE_BUILTIN;
+	if (!read_user(words, sizeof(words), w->sp))
+		return;
+	for (u32 i = 0; i < 2; i++) {
+		u32 code = code_at(w, words[i] - 1);
+
+		if (code == CODE_JIT || code == CODE_BUILTIN) {
+			w->pc = words[i];
+			w->returned = 1;
+			w->code = code;
+			return;
+		}
+	}
+}
+
+/* The frame is not V8's after all. The innermost pc is still a fact, another one may be junk. */
+static __always_inline int give_up(struct walk *w)
+{
+	if (!w->leaf)
+		return leap(w);
+	push(w, frame_of(w->code == CODE_UNKNOWN ? FRAME_NATIVE : FRAME_CODE, w->pc & PC_MASK));
+	return climb(w);
+}
+
+/* Whether a function whose frame is there runs bytecode: it does if it has no code of its own. Code
+ * that was made for it since it was called does not tell.
+ */
+#define is_interpreted(w) ((w)->code_size && (w)->tier == TIER_NONE)
+
+/* A frame whose code is V8's or may be, at fp. */
+static __always_inline int step_v8(struct walk *w)
+{
+	const struct layout *l = &w->process.layout;
+	u64 marker, fp = w->fp;
+	u32 tier, leaf = w->leaf;
+
+	if (fp & 7)
+		return give_up(w);
+	if (!see(w, fp - 48, fp + 16)) {
+		count_failure(FAILURE_STACK);
+		return give_up(w);
+	}
+	if (leaf && w->code != CODE_UNKNOWN &&
+	    w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
+		if (!push_callee(w))
+			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
+		return climb(w);
+	}
+	marker = word(w, fp + l->fp_context);
+	if (!(marker & 1)) {
+		/* builtins that V8 has just mapped again are not described yet: their mark is enough */
+		if (w->code == CODE_UNKNOWN &&
+		    (leaf || w->exit_fp || !marker || marker >> 1 >= 256))
+			return give_up(w);
+		if (marker >> 1 < 256) {
+			push_typed(w, marker >> 1);
+		} else {
+			count_failure(FAILURE_FRAME_TYPE);
+			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
+		}
+		return climb(w);
+	}
+	w->function = word(w, fp + l->fp_function);
+	w->failure = FAILURE_FUNCTION;
+	if (!is_heap_object(w->function) || !name_function(w)) {
+		if (!l->frame_regexp && push_regexp(w))
+			return climb(w);
+		if (w->code == CODE_UNKNOWN)
+			return give_up(w);
+		count_failure(l->gc_count && !w->epoch ? FAILURE_COLLECTION : w->failure);
+		push(w, frame_of(FRAME_LOST, w->pc & PC_MASK));
+		return climb(w);
+	}
+	w->met_v8 = 1;
+	if (leaf && w->code == CODE_JIT && !runs_at(w, w->pc)) {
+		if (push_callee(w)) /* the frame at fp is the caller's still */
+			find_return(w);
+		w->function = word(w, fp + l->fp_function);
+		if (!name_function(w))
+			return climb(w);
+	} else if (leaf && w->code == CODE_BUILTIN && !w->is_builtin) {
+		push(w, frame_of(FRAME_CODE, w->pc & PC_MASK)); /* a handler, or a stub it calls */
+		find_return(w);
+		if (w->code == CODE_BUILTIN) {
+			push_function(w, is_interpreted(w) ? TIER_INTERPRETED : TIER_NONE);
+			return climb(w);
+		}
+	}
+	tier = tier_at(w, w->pc, w->code);
+	push_function(w, tier);
+	return climb(w);
+}
+
+/* Native code that JavaScript called directly and that has no frame: the frame at fp is V8's. */
+static __always_inline bool is_frameless(struct walk *w)
+{
+	const struct layout *l = &w->process.layout;
+	u64 pc, fp = w->fp;
+	u32 code;
+
+	if (fp & 7 || fp <= w->sp || !read_user(&pc, 8, w->sp))
+		return false;
+	code = code_at(w, pc - 1);
+	if (code != CODE_JIT && code != CODE_BUILTIN)
+		return false;
+	if (!see(w, fp - 48, fp + 16) || !(word(w, fp + l->fp_context) & 1))
+		return false;
+	w->function = word(w, fp + l->fp_function);
+	if (!is_heap_object(w->function) || !name_function(w))
+		return false;
+	w->pc = pc;
+	w->returned = 1;
+	w->code = code;
+	return true;
+}
+
+/* Passes cached functions, one after another, while nothing is in doubt. This is where most
+ * samples spend their time: what changes is in registers.
+ */
+__noinline int run(struct walk *w)
+{
+	const struct layout *l;
+	u64 fp, pc, hash, count;
+	u32 code, passed = 0;
+
+	if (!w)
+		return 0;
+	l = &w->process.layout;
+	fp = w->fp;
+	pc = w->pc;
+	code = w->code;
+	hash = w->stack.hash;
+	count = w->stack.count;
+	if (w->leaf && (code != CODE_JIT || w->sp > fp + l->fp_function))
+		return 0; /* its frame is not built yet */
+	for (; passed < MAX_RUN && count < MAX_FRAMES; passed++) {
+		u64 next, caller, frame, function;
+		struct known *known;
+
+		if (code < CODE_BUILTIN || fp & 7 || !see(w, fp - MAX_SLOT, fp + 16) ||
+		    !(word(w, fp + l->fp_context) & 1))
+			break;
+		function = word(w, fp + l->fp_function);
+		known = recall(w, function);
+		next = word(w, fp);
+		caller = word(w, fp + 8);
+		if (!known || known->epoch != w->epoch || !caller || next <= fp ||
+		    next - fp > MAX_FRAME_BYTES)
+			break;
+		frame = known->named;
+		if (code == CODE_JIT && pc - known->code_start >= known->code_size)
+			break;
+		if (frame & KNOWN_BUILTIN)
+			frame &= ID_MASK;
+		else if (code == CODE_BUILTIN)
+			frame = (frame & ID_MASK) | (u64)builtin_tier(w, fp) << FRAME_ID_BITS;
+		frame |= (u64)FRAME_JS << FRAME_KIND_SHIFT;
+		mask_index(count, MAX_FRAMES - 1);
+		w->stack.frames[count++] = frame;
+		hash = mix(hash, frame);
+		w->reached = fp;
+		fp = next;
+		pc = caller;
+		code = code_at(w, pc - 1);
+	}
+	if (!passed)
+		return 0;
+	w->leaf = 0;
+	w->sp = 0;
+	w->fp = fp;
+	w->pc = pc;
+	w->returned = 1;
+	w->code = code;
+	w->stack.hash = hash;
+	w->stack.count = count;
+	return passed == MAX_RUN;
+}
+
+#endif
