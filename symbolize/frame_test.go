@@ -1,0 +1,44 @@
+package symbolize_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"ustack/symbolize"
+)
+
+// TestEveryKindAndTierHasAWord keeps the words of reports apart: each constant has
+// one of its own, and what is none of them is unknown.
+func TestEveryKindAndTierHasAWord(t *testing.T) {
+	words := map[string]bool{"": true} // NoTier has none
+	for kind := symbolize.Native; kind <= symbolize.RegExp; kind++ {
+		if words[kind.String()] {
+			t.Errorf("kind %d = %q, which another one is, too", kind, kind)
+		}
+		words[kind.String()] = true
+	}
+	for tier := symbolize.Interpreted; tier <= symbolize.Liftoff; tier++ {
+		if words[tier.String()] {
+			t.Errorf("tier %d = %q, which another one is, too", tier, tier)
+		}
+		words[tier.String()] = true
+	}
+	if kind, tier := symbolize.Kind(200), symbolize.Tier(200); kind.String() != "unknown" || tier.String() != "unknown" || words["unknown"] {
+		t.Errorf("words of no kind and of no tier = %q and %q, want unknown", kind, tier)
+	}
+}
+
+// TestFrameIsTheJSONThatIsDocumented fails if a name of the contract changes.
+func TestFrameIsTheJSONThatIsDocumented(t *testing.T) {
+	for want, frame := range map[string]symbolize.Frame{
+		`{"kind":"js","name":"f","file":"/a.js","line":3,"column":7,"tier":"turbofan"}`: {
+			Kind: symbolize.JS, Name: "f", File: "/a.js", Line: 3, Column: 7, Tier: symbolize.Turbofan,
+		},
+		`{"kind":"native","name":"main","module":"/bin/x","offset":12}`: {Name: "main", Module: "/bin/x", Offset: 12},
+		`{"kind":"native","name":"[gap]"}`:                              {Name: symbolize.Broken},
+	} {
+		if got, err := json.Marshal(frame); string(got) != want || err != nil {
+			t.Errorf("frame = %s, %v, want %s", got, err, want)
+		}
+	}
+}
