@@ -80,7 +80,7 @@ func (f *flags) check() (profile.Format, error) {
 	var none profile.Format
 	switch {
 	case f.jsprof.Hz < 1:
-		return none, cli.Usagef("frequency %d is not above 0", f.jsprof.Hz)
+		return none, cli.Usagef("frequency must be above 0, not %d", f.jsprof.Hz)
 	case f.present.percent < 0 || f.present.percent > 100:
 		return none, cli.Usagef("--min %v is no percentage", f.present.percent)
 	case f.json && f.format != "" && f.format != jsonFormat:

@@ -208,7 +208,7 @@ func (f *flags) checkNow() error {
 	case len(f.targets.PIDs) == 0:
 		return cli.Usagef("--now acts on the processes of -p PID")
 	case len(f.stopon.Actions) == 0:
-		return cli.Usagef("--now needs something to do (such as --gcore)")
+		return cli.Usagef("--now needs an action (such as --gcore)")
 	}
 	return nil
 }

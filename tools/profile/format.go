@@ -58,7 +58,7 @@ func Lookup(name string) (Format, error) {
 		}
 		names = append(names, f.Name)
 	}
-	return Format{}, fmt.Errorf("find format %q: no such format (there are %s)", name, strings.Join(names, ", "))
+	return Format{}, fmt.Errorf("find format %q: no such format (use one of %s)", name, strings.Join(names, ", "))
 }
 
 // FormatOf returns the format for a file name, by its extension, in either

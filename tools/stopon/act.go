@@ -44,7 +44,7 @@ func (a Action) holds() bool { return a.Do == Stop || a.Do == Core }
 func (o *Options) checkActions() error {
 	for i, a := range o.Actions {
 		if a.Do == Stop && i < len(o.Actions)-1 {
-			return errors.New("to leave the process stopped is the last action")
+			return errors.New("--stop must be the last action")
 		}
 	}
 	return nil

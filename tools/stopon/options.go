@@ -165,7 +165,7 @@ func (o *Options) checkConditions() error {
 		case c.Of == OfDescriptor && !calls:
 			return errors.New("a file descriptor is of system calls only")
 		case c.Of == OfResult && !calls && !o.hasReturns():
-			return errors.New("a result is of system calls and of functions that return only")
+			return errors.New("only system calls and functions with --return have results")
 		case c.Of < OfResult && !calls && !functions:
 			return errors.New("arguments are of system calls and functions only")
 		}
@@ -176,7 +176,7 @@ func (o *Options) checkConditions() error {
 	case len(o.Errnos) > maxErrnos:
 		return fmt.Errorf("%d error numbers: more than %d", len(o.Errnos), maxErrnos)
 	case len(o.Errnos) > 0 && !calls:
-		return errors.New("error numbers are of system calls only")
+		return errors.New("only system calls have error numbers")
 	case o.Path != "" && !calls:
 		return errors.New("paths are of system calls only")
 	case o.Slower > 0 && !calls && !o.hasReturns():

@@ -44,7 +44,7 @@ func (s *Selection) Check() error {
 	}
 	for _, pid := range s.PIDs {
 		if pid < 1 {
-			return fmt.Errorf("%d is no process id", pid)
+			return fmt.Errorf("%d is not a process ID", pid)
 		}
 	}
 	return nil

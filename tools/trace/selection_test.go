@@ -25,8 +25,8 @@ func TestSelectionIsMadeInOneWay(t *testing.T) {
 		{Selection{PIDs: []int{1}, All: true}, errSelections.Error()},
 		{Selection{Comm: "node", Cgroup: "/"}, errSelections.Error()},
 		{Selection{All: true, Command: []string{"true"}}, errSelections.Error()},
-		{Selection{PIDs: []int{1, 0}}, "0 is no process id"},
-		{Selection{PIDs: []int{-4242}}, "-4242 is no process id"},
+		{Selection{PIDs: []int{1, 0}}, "0 is not a process ID"},
+		{Selection{PIDs: []int{-4242}}, "-4242 is not a process ID"},
 	} {
 		err := tt.s.Check()
 		if got := errorText(err); got != tt.want {

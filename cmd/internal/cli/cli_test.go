@@ -72,7 +72,7 @@ func TestExitStatus(t *testing.T) {
 		{"usage found late", Usagef("%d is odd", 3), nil, Usage, "small: 3 is odd (small --help explains)\n"},
 		{"wrapped usage", fmt.Errorf("start: %w", Usagef("odd")), nil, Usage, "small: start: odd (small --help explains)\n"},
 		{"unknown flag", nil, []string{"--none"}, Usage, "small: unknown flag: --none (small --help explains)\n"},
-		{"bad value", nil, []string{"-p", "x"}, Usage, `small: invalid argument "x" for "-p, --pid" flag: "x" is no process id (small --help explains)` + "\n"},
+		{"bad value", nil, []string{"-p", "x"}, Usage, `small: invalid argument "x" for "-p, --pid" flag: "x" is not a process ID (small --help explains)` + "\n"},
 		{"stray argument", nil, []string{"stray"}, Usage, `small: unknown command "stray" for "small" (small --help explains)` + "\n"},
 		{"cancelled without a signal", context.Canceled, nil, Failed, "small: context canceled\n"},
 	} {

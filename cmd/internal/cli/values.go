@@ -20,7 +20,7 @@ func (d *Duration) Set(text string) error {
 		return errors.New("not a duration (such as 10s or 1m30s)")
 	}
 	if value <= 0 {
-		return errors.New("not longer than nothing")
+		return errors.New("must be longer than 0")
 	}
 	*d = Duration(value)
 	return nil
@@ -61,7 +61,7 @@ func (p *PIDs) Set(text string) error {
 	for _, word := range strings.Split(text, ",") {
 		pid, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || pid < 1 || pid > maxPID {
-			return errors.New(strconv.Quote(word) + " is no process id")
+			return errors.New(strconv.Quote(word) + " is not a process ID")
 		}
 		if !slices.Contains(*p, pid) {
 			*p = append(*p, pid)

@@ -17,8 +17,8 @@ func TestDuration(t *testing.T) {
 		{"1m30s", "", 90 * time.Second},
 		{"5", "", 5 * time.Second},
 		{"0.5", "", 500 * time.Millisecond},
-		{"0", "not longer than nothing", 0},
-		{"-1s", "not longer than nothing", 0},
+		{"0", "must be longer than 0", 0},
+		{"-1s", "must be longer than 0", 0},
 		{"ten", "not a duration (such as 10s or 1m30s)", 0},
 		{"", "not a duration (such as 10s or 1m30s)", 0},
 		{"1e300", "not a duration (such as 10s or 1m30s)", 0},
@@ -57,8 +57,8 @@ func TestPIDsThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "x", "0", "-4", "1,,2", "4194305", "99999999999999999999"} {
 		var pids PIDs
 		err := pids.Set(text)
-		if err == nil || !strings.Contains(err.Error(), "is no process id") {
-			t.Errorf("error of %q = %v, want that it is no process id", text, err)
+		if err == nil || !strings.Contains(err.Error(), "is not a process ID") {
+			t.Errorf("error of %q = %v, want that it is not a process ID", text, err)
 		}
 	}
 }
