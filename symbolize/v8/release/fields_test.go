@@ -21,7 +21,8 @@ type field struct {
 	// "#x: 0x1234" or "- table: 0x1234", and the step is "#x:" or "- table:".
 	object string
 	// value is what the field holds: "= " and JavaScript, where o is the first
-	// object; "raw " and JavaScript for a plain number; or a step.
+	// object; "raw " and JavaScript for a plain number; or a step to a value, or after "plain "
+	// to a number.
 	// ~JS_ARRAY_TYPE is the only reference to an object of a type whose name matches,
 	// ~SMI the only Smi that is not 0.
 	value string
@@ -29,6 +30,10 @@ type field struct {
 	mask  uint64 // bits that count; all if zero
 	needs string // an instance type of the releases that have it, or "not " and one of those that do not
 	flags string // of the process
+	weak  bool   // the value is a weak reference
+
+	metadata string // prefix of the metadata that has the offset in some releases
+	without  string // prefix of metadata that releases without the field lack
 
 	optional bool // a release in which no offset has the values lacks the field
 }
@@ -177,6 +182,9 @@ func (p *probe) candidates(f field, number int) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.weak {
+		want |= weakBit
+	}
 	return occurrences(data, want, f), nil
 }
 
@@ -185,6 +193,10 @@ func (p *probe) want(text, value string) (uint64, error) {
 	if expression, ok := strings.CutPrefix(value, "raw "); ok {
 		return p.number(expression)
 	}
+	if step, ok := strings.CutPrefix(value, "plain "); ok { // a plain number, printed in decimal
+		v, err := p.step(nil, text, step)
+		return uint64(v) >> 32, err
+	}
 	if expression, ok := strings.CutPrefix(value, "= "); ok {
 		v, _, err := p.describe(expression)
 		return uint64(v), err
@@ -192,6 +204,9 @@ func (p *probe) want(text, value string) (uint64, error) {
 	v, err := p.step(nil, text, value)
 	return uint64(v), err
 }
+
+// weakBit is set in weak references.
+const weakBit = 2
 
 // number evaluates an expression of a whole number.
 func (p *probe) number(expression string) (n uint64, err error) {
@@ -241,8 +256,7 @@ func (m *measurement) kind(p *probe, v tagged) string {
 		}
 		return ""
 	}
-	const weak = 2
-	class, err := p.word(uint64(v&^weak) - 1)
+	class, err := p.word(uint64(v&^weakBit) - 1)
 	if err != nil || class&1 == 0 {
 		return ""
 	}
@@ -308,7 +322,9 @@ var printedSize = regexp.MustCompile(`- instance size: (\d+)\n`)
 // object returns the bytes of the object that V8 printed as text.
 func (p *probe) object(v tagged, text string) ([]byte, error) {
 	size := maxObject
-	if found := printedSize.FindStringSubmatch(text); found != nil && found[1] != "0" {
+	if strings.Contains(text, "Instructions (size = ") {
+		size = codeSize // V8 prints the size in hexadecimal after code
+	} else if found := printedSize.FindStringSubmatch(text); found != nil && found[1] != "0" {
 		size, _ = strconv.Atoi(found[1])
 	}
 	address := uint64(v) - 1
@@ -319,4 +335,7 @@ func (p *probe) object(v tagged, text string) ([]byte, error) {
 	return data, err
 }
 
-const pageSize = 4096
+const (
+	pageSize = 4096
+	codeSize = 96
+)

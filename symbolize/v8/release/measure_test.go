@@ -38,6 +38,15 @@ var groups = []func(*measurement) error{
 	measureDates,
 	measureSymbols,
 	measureBytecodes,
+	measureLayouts,
+	measureScriptType,
+	measureFunctionCode,
+	measureCode,
+	measureTraces,
+	measureCodeKinds,
+	measureInitializers,
+	measureElements,
+	measurePages,
 }
 
 // measure returns what it has measured, and an error for each value that it could not.

@@ -29,6 +29,7 @@ var _ = Register(Release{
 		Deopt:          16,
 		Positions:      24,
 		Interpreted:    10,
+		Maglev:         12,
 		Turbofan:       13,
 		DeoptInlined:   1,
 		DeoptLiterals:  2,
@@ -73,9 +74,7 @@ var _ = Register(Release{
 		Owner:  64,
 		Spaces: []string{"readonly", "old", "code", "map", "large", "code-large", "new-large", "new"},
 	},
-	Traces: Traces{
-		ClassReceivers: true,
-	},
+	Traces: Traces{},
 	Wasm: Wasm{
 		Module:   208,
 		Script:   40,

@@ -29,6 +29,7 @@ var _ = Register(Release{
 		Deopt:          16,
 		Positions:      24,
 		Interpreted:    10,
+		Maglev:         12,
 		Turbofan:       13,
 		DeoptInlined:   1,
 		DeoptLiterals:  2,

@@ -35,7 +35,7 @@ var _ = Register(Release{
 		Deopt:          8,
 		Positions:      16,
 		Streams:        true,
-		Interpreted:    9,
+		Interpreted:    10,
 		Maglev:         12,
 		Turbofan:       13,
 		DeoptInlined:   1,

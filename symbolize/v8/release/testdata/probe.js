@@ -4,9 +4,13 @@
 'use strict';
 const fs = require('fs');
 
-require('v8').setFlagsFromString('--harmony_rab_gsab'); // for new contexts, on early releases
 globalThis.require = require;
 globalThis.keep = [];
+
+// What some releases have only in contexts that are made after these flags.
+require('v8').setFlagsFromString('--harmony_rab_gsab');
+require('v8').setFlagsFromString('--js_float16array');
+keep.global = require('vm').runInNewContext('globalThis');
 
 function serve() {
 	const chunk = Buffer.alloc(1 << 16);
