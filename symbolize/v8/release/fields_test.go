@@ -77,7 +77,7 @@ var fields = []field{
 	{name: "ClassPositions.start", object: class, value: "- start(?:.position)?:"},
 	{name: "Code.bytecode_or_interpreter_data", object: compiled + " > - code:", value: "~BYTECODE_ARRAY_TYPE", needs: "not BASELINE_DATA_TYPE"},
 	{name: "ErrorStackData.formatted", object: formatted, value: "~STRING_TYPE", needs: "ERROR_STACK_DATA_TYPE"},
-	{name: "InterpreterData.bytecode_array", object: "(f => (f(), f))(eval('(function () { return NN })')) > - shared_info: > ~INTERPRETER_DATA_TYPE", value: "~BYTECODE_ARRAY_TYPE", flags: "--interpreted-frames-native-stack --log-code --logfile=+"},
+	{name: "InterpreterData.bytecode_array", object: "(f => (f(), f))(eval('(function () { return NN })')) > - shared_info: > ~INTERPRETER_DATA_TYPE", value: "~BYTECODE_ARRAY_TYPE", flags: "--interpreted-frames-native-stack --log-code --logfile=+ --no-logfile-per-isolate"},
 	{name: "JSArray.length", object: "Array(1000 * NN).fill(0)", value: "= 1000 * NN"},
 	{name: "JSArrayBuffer.bit_field", object: "[0, new ArrayBuffer(8), new SharedArrayBuffer(16), new ArrayBuffer(24)][NN]", value: "raw [0, 2, 16, 2][NN]", size: 4},
 	{name: "JSArrayBuffer.max_byte_length", object: "require('vm').runInNewContext('new ArrayBuffer(8 * NN, {maxByteLength: 4096 * NN})')", value: "raw 4096 * NN"},
