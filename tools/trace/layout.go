@@ -13,26 +13,26 @@ import (
 func layout(l *v8.Layout) (k bpf.TraceLayout) {
 	to, from := reflect.ValueOf(&k).Elem(), reflect.ValueOf(l).Elem()
 	for _, f := range layoutFields() {
-		field := to.Field(f.kernel)
-		field.Set(from.Field(f.v8).Convert(field.Type()))
+		field := to.FieldByIndex(f.kernel)
+		field.Set(from.FieldByIndex(f.v8).Convert(field.Type()))
 	}
 	return k
 }
 
 // A layoutField is a field of the kernel's struct layout and the one of v8.Layout that
 // has its name, by their indexes.
-type layoutField struct{ kernel, v8 int }
+type layoutField struct{ kernel, v8 []int }
 
 // layoutFields returns the fields that both structs have.
 var layoutFields = sync.OnceValue(func() []layoutField {
-	known := make(map[string]int)
-	for i, f := range reflect.VisibleFields(reflect.TypeFor[v8.Layout]()) {
-		known[fieldName(f)] = i
+	known := make(map[string][]int)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[v8.Layout]()) {
+		known[fieldName(f)] = f.Index
 	}
 	var fields []layoutField
-	for i, f := range reflect.VisibleFields(reflect.TypeFor[bpf.TraceLayout]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[bpf.TraceLayout]()) {
 		if at, ok := known[fieldName(f)]; ok {
-			fields = append(fields, layoutField{i, at})
+			fields = append(fields, layoutField{f.Index, at})
 		}
 	}
 	return fields

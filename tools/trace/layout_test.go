@@ -16,7 +16,7 @@ func TestEveryFieldOfTheKernelsLayoutIsFilled(t *testing.T) {
 	numbers := make(map[string]int64)
 	for i, f := range reflect.VisibleFields(from.Type()) {
 		n := int64(i + 1)
-		switch v := from.Field(i); {
+		switch v := from.FieldByIndex(f.Index); {
 		case v.CanUint():
 			v.SetUint(uint64(n))
 		case v.CanInt():
@@ -31,11 +31,11 @@ func TestEveryFieldOfTheKernelsLayoutIsFilled(t *testing.T) {
 	}
 	k := layout(&l)
 	to := reflect.ValueOf(k)
-	for i, f := range reflect.VisibleFields(to.Type()) {
+	for _, f := range reflect.VisibleFields(to.Type()) {
 		if f.Name == "_" || f.Name == "Pad" {
 			continue
 		}
-		v := to.Field(i)
+		v := to.FieldByIndex(f.Index)
 		got := int64(0)
 		if v.CanInt() {
 			got = v.Int()
@@ -52,7 +52,7 @@ func TestEveryFieldOfTheKernelsLayoutIsFilled(t *testing.T) {
 func TestLayoutFieldsAreAsWide(t *testing.T) {
 	to, from := reflect.TypeFor[bpf.TraceLayout](), reflect.TypeFor[v8.Layout]()
 	for _, f := range layoutFields() {
-		k, l := to.Field(f.kernel), from.Field(f.v8)
+		k, l := to.FieldByIndex(f.kernel), from.FieldByIndex(f.v8)
 		if l.Name == "ExternalData" { // an offset in a small object
 			continue
 		}

@@ -393,10 +393,13 @@ func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source
 	if g.closed {
 		return t.scripts[key].source, true
 	}
-	if heap, err := v8.NewHeap(g.process, g.binary.v8); err == nil {
-		if source, err := code.ReadScript(heap, address, int(key.id)); err == nil {
-			return &source, false
-		}
+	heap, err := v8.NewHeap(g.process, g.binary.v8)
+	if err != nil { // asking again would not help
+		t.trouble(ofProcess(g.process.PID(), fmt.Errorf("read the lines of functions: %w", err)))
+		return t.scripts[key].source, false
+	}
+	if source, err := code.ReadScript(heap, address, int(key.id)); err == nil {
+		return &source, false
 	}
 	if g.alive() {
 		again := bpf.TraceScriptKey{Owner: key.owner, Script: int64(key.id)}
