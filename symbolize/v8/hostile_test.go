@@ -12,6 +12,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
+	"ustack/symbolize/v8/value"
 	"ustack/testdata/nodetest"
 )
 
@@ -117,7 +118,7 @@ func readAll(h *v8.Heap, v v8.Value) {
 	h.Buffer(o)
 	h.View(o)
 	h.Exports(o)
-	code.ReadError(h, o)
+	value.ReadError(h, o)
 	if p, err := h.Promise(o); err == nil {
 		for _, r := range p.Reactions {
 			if g, err := h.Object(r.Generator); err == nil {
@@ -305,7 +306,7 @@ func refusesOthers(t *testing.T, h *v8.Heap, plain v8.Value) {
 			t.Errorf("%s of a plain object has no error, want one", name)
 		}
 	}
-	e, err := code.ReadError(h, o)
+	e, err := value.ReadError(h, o)
 	if err != nil || e.Stack != "" || e.HasCause {
 		t.Errorf("Error of a plain object = %+v, %v, want no stack and no cause", e, err)
 	}

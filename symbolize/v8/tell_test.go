@@ -9,6 +9,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
+	"ustack/symbolize/v8/value"
 )
 
 // A teller describes values as the program describes them.
@@ -157,7 +158,7 @@ func (r *teller) promise(o v8.Object, _ map[string]any) (map[string]any, error) 
 }
 
 func (r *teller) error(o v8.Object, truth map[string]any) (map[string]any, error) {
-	e, err := code.ReadError(r.h, o)
+	e, err := value.ReadError(r.h, o)
 	if err != nil {
 		return nil, err
 	}

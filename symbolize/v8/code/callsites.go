@@ -2,7 +2,6 @@ package code
 
 import (
 	"fmt"
-	"strings"
 
 	"ustack/symbolize/v8"
 )
@@ -16,6 +15,10 @@ type CallSite struct {
 	Async     bool     // it awaits its callee
 	Construct bool     // called by new
 }
+
+// maxSites bounds the calls of an error's stack that are read: a program that raises V8's
+// limit of 10 pays for it.
+const maxSites = 1 << 10
 
 // A call's flags.
 const (
@@ -35,8 +38,8 @@ const (
 	flatFlags    = 5
 )
 
-// callSites reads the calls of an error's stack; none if v holds anything else.
-func callSites(h *v8.Heap, v v8.Value) ([]CallSite, error) {
+// CallSites reads the calls of an error's stack; none if v holds anything else.
+func CallSites(h *v8.Heap, v v8.Value) ([]CallSite, error) {
 	words, err := h.FixedArray(v, maxSites*flatSite)
 	if err != nil || len(words) == 0 {
 		return nil, err
@@ -114,151 +117,29 @@ func newSite(h *v8.Heap, r rawSite) (CallSite, error) {
 	return s, err
 }
 
-// maxEvals bounds the nested evals that are written.
-const maxEvals = 8
-
-// siteText returns the line for a call, without "at", as V8 writes it.
-func (r *errorReader) siteText(s CallSite) string {
-	fn, err := r.heap.Object(s.Function)
-	if err != nil {
-		return fmt.Sprintf("<bad function %#x>", uint64(s.Function))
-	}
-	f, err := r.heap.Function(fn)
-	if err != nil {
-		return fmt.Sprintf("<bad function %#x>", uint64(s.Function))
-	}
-	where := r.location(f, s.Offset)
-	name := f.String()
-	if name == v8.Anonymous {
-		name = ""
-	}
-	if name == "" && r.evalFrom(f).IsObject() {
-		name = "eval"
-	}
-	receiver := typeName(r.heap, s.Receiver)
-	switch {
-	case s.Async && f.Script == 0 && strings.HasPrefix(name, "a"): // all, allSettled, any
-		return fmt.Sprintf("async Promise.%s (index %d)", name, s.Index)
-	case s.Construct && name == "":
-		name = "new <anonymous>"
-	case s.Construct:
-		name = "new " + name
-	case receiver != "":
-		name = r.methodCall(s.Receiver, fn, name, receiver)
-	}
-	text := where
-	if name != "" {
-		text = name + " (" + where + ")"
-	}
-	if s.Async {
-		return "async " + text
-	}
-	return text
-}
-
-// location returns the file, line and column of a position in a function's script.
-func (r *errorReader) location(f v8.Function, offset int) string {
-	text := "<anonymous>"
-	name := r.scriptName(f)
-	if name == "" && r.evalFrom(f).IsObject() {
-		text = r.evalOrigin(f, 0) + ", " + text
-	} else if name != "" {
-		text = name
-	}
-	if line, column := r.position(f, offset); line > 0 {
-		text += fmt.Sprintf(":%d:%d", line, column)
-	}
-	return text
-}
-
-// position returns the line and column of an offset in f's script, 0 if not
-// known.
-func (r *errorReader) position(f v8.Function, offset int) (line, column int) {
-	if f.Script == 0 || offset < 0 {
-		return 0, 0
-	}
-	source, ok := r.sources[f.Script]
-	if !ok && len(r.sources) < maxScripts {
-		if s, err := ReadScript(r.heap, f.Script, f.ScriptID); err == nil {
-			source = &s
-		}
-		r.sources[f.Script] = source
-	}
-	if source == nil {
-		return 0, 0
-	}
-	return source.Position(offset)
-}
-
-// scriptName returns the URL that a script's source declares, or else the name
-// that it was loaded by; empty if it has neither.
-func (r *errorReader) scriptName(f v8.Function) string {
+// EvalCaller returns the SharedFunctionInfo of the function that called eval with f's
+// script; ok is false if f's script did not come from eval.
+func EvalCaller(h *v8.Heap, f v8.Function) (caller v8.Object, ok bool) {
 	if f.Script == 0 {
-		return ""
-	}
-	l := &r.heap.Binary().Layout
-	for _, offset := range []uint16{l.ScriptSourceURL, l.ScriptName} {
-		v, err := r.heap.Field(v8.Object{Address: v8.Value(f.Script).Address()}, int(offset))
-		if err != nil {
-			continue
-		}
-		if text, err := r.heap.Name(v); err == nil && text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
-// evalFrom returns the SharedFunctionInfo of the function that called eval with
-// f's script; 0 if f's script did not come from eval.
-func (r *errorReader) evalFrom(f v8.Function) v8.Value {
-	if f.Script == 0 {
-		return 0
+		return v8.Object{}, false
 	}
 	for _, field := range []string{"eval_from_shared_or_wrapped_arguments", "eval_from_shared_or_wrapped_arguments_or_sfi_table"} {
-		v, err := r.heap.FieldOf(v8.Object{Address: v8.Value(f.Script).Address()}, "Script", field)
+		v, err := h.FieldOf(v8.Object{Address: v8.Value(f.Script).Address()}, "Script", field)
 		if err != nil {
 			continue
 		}
-		if o, err := r.heap.Object(v); err == nil && o.Map.Kind == "SharedFunctionInfo" {
-			return v
+		if o, err := h.Object(v); err == nil && o.Map.Kind == "SharedFunctionInfo" {
+			return o, true
 		}
 	}
-	return 0
+	return v8.Object{}, false
 }
 
-// evalOrigin says where eval was called with f's script.
-func (r *errorReader) evalOrigin(f v8.Function, depth int) string {
-	shared, err := r.heap.Object(r.evalFrom(f))
-	if err != nil || depth > maxEvals {
-		return "eval"
-	}
-	caller, err := r.heap.Shared(shared)
-	if err != nil {
-		return "eval"
-	}
-	name := caller.String()
-	if name == v8.Anonymous {
-		name = "<anonymous>"
-	}
-	where := "unknown source"
-	switch file := r.scriptName(caller); {
-	case r.evalFrom(caller).IsObject():
-		where = r.evalOrigin(caller, depth+1)
-	case file != "":
-		where = file
-		if line, column := r.position(caller, r.evalPosition(f, shared)); line > 0 {
-			where += fmt.Sprintf(":%d:%d", line, column)
-		}
-	}
-	return "eval at " + name + " (" + where + ")"
-}
-
-// evalPosition returns the position of the eval call in its caller's script.
-// Until the position is requested, V8 keeps the call's bytecode offset, as a
-// negative number.
-func (r *errorReader) evalPosition(f v8.Function, caller v8.Object) int {
-	v, err := r.heap.FieldOf(v8.Object{Address: v8.Value(f.Script).Address()}, "Script", "eval_from_position")
+// EvalOffset returns where in its script the caller called eval with f's script; -1 if
+// that is not known. Until a program asks for the position, V8 keeps the call's bytecode
+// offset, as a negative number.
+func EvalOffset(h *v8.Heap, f v8.Function, caller v8.Object) int {
+	v, err := h.FieldOf(v8.Object{Address: v8.Value(f.Script).Address()}, "Script", "eval_from_position")
 	if err != nil {
 		return -1
 	}
@@ -266,11 +147,11 @@ func (r *errorReader) evalPosition(f v8.Function, caller v8.Object) int {
 	if !ok || n >= 0 {
 		return n
 	}
-	array, ok, err := bytecodes(r.heap, caller)
+	array, ok, err := bytecodes(h, caller)
 	if err != nil || !ok {
 		return -1
 	}
-	offset, err := positionOf(r.heap, array, -n)
+	offset, err := positionOf(h, array, -n)
 	if err != nil {
 		return -1
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
-	"ustack/symbolize/v8/code"
 )
 
 // maxMembers bounds the members of one object that are read.
@@ -115,7 +114,7 @@ func PropertyName(h *v8.Heap, p v8.Property) (name string, ok bool) {
 // get, if o has one: V8 keeps the calls, and formats them when a program reads the
 // property.
 func stackMember(h *v8.Heap, o v8.Object, m member) member {
-	if e, err := code.ReadError(h, o); err == nil && e.Stack != "" {
+	if e, err := ReadError(h, o); err == nil && e.Stack != "" {
 		m.slot, m.getter = Slot{Text: e.Stack, IsText: true}, false
 	}
 	return m

@@ -1,4 +1,4 @@
-package code
+package value
 
 import (
 	"fmt"
@@ -6,23 +6,24 @@ import (
 	"strings"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // Bounds on what one error has.
 const (
 	maxMessage = 1 << 16 // characters of a message or a stack that are read
-	maxSites   = 1 << 10 // calls of a stack; a program that raises V8's limit of 10 pays for it
-	maxScripts = 1 << 6  // of those calls, whose lines are read
+	maxScripts = 1 << 6  // of a stack's calls, whose lines are read
 	maxSought  = 1 << 20 // properties that are searched for names
 	maxChain   = 1 << 7  // prototypes of one object that are searched
+	maxEvals   = 8       // nested evals that are written
 )
 
 // An Error describes an object made by new Error, or passed to
 // Error.captureStackTrace.
 type Error struct {
 	Name, Message string
-	Stack         string     // as a program would read it; empty if it has none
-	Sites         []CallSite // the calls that Stack was made from here; none if V8 had already made it
+	Stack         string          // as a program would read it; empty if it has none
+	Sites         []code.CallSite // the calls that Stack was made from here; none if V8 had already made it
 	Cause         v8.Value
 	HasCause      bool
 }
@@ -33,7 +34,7 @@ func ReadError(h *v8.Heap, o v8.Object) (Error, error) {
 	if !h.IsReceiver(o) || o.Map.Kind == "JSProxy" {
 		return Error{}, fmt.Errorf("read error at %#x: it is a %s", o.Address, o.Map.Kind)
 	}
-	r := &errorReader{heap: h, sources: map[uint64]*Source{}, left: maxSought}
+	r := &errorReader{heap: h, sources: map[uint64]*code.Source{}, left: maxSought}
 	e := Error{Name: r.textProperty(o, "name", "Error"), Message: r.textProperty(o, "message", "")}
 	properties, err := h.Properties(o)
 	if err != nil {
@@ -58,8 +59,8 @@ func ReadError(h *v8.Heap, o v8.Object) (Error, error) {
 // An errorReader reads one error.
 type errorReader struct {
 	heap    *v8.Heap
-	sources map[uint64]*Source // by their scripts' addresses
-	left    int                // properties that may still be searched
+	sources map[uint64]*code.Source // by their scripts' addresses
+	left    int                     // properties that may still be searched
 }
 
 // stackOf reads an error's stack from the property that V8 keeps under a private
@@ -88,7 +89,7 @@ func (r *errorReader) stackOf(v v8.Value, e *Error) (found bool, err error) {
 		e.Stack = text
 		return true, err
 	case o.Map.Kind == "FixedArray":
-		if e.Sites, err = callSites(h, v); err != nil || len(e.Sites) == 0 {
+		if e.Sites, err = code.CallSites(h, v); err != nil || len(e.Sites) == 0 {
 			return false, err
 		}
 		e.Stack = r.stackText(e)
@@ -110,7 +111,7 @@ func (r *errorReader) stackText(e *Error) string {
 	}
 	for _, site := range e.Sites {
 		b.WriteString("\n    at ")
-		b.WriteString(r.siteText(site))
+		b.WriteString(r.call(site))
 	}
 	return b.String()
 }
