@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -235,4 +236,32 @@ func FuzzUnwind(f *testing.F) {
 		}
 		u.Caller(at(pc, stackAddress), pc, words)
 	})
+}
+
+// TestSignedNumbersAreReadAsTheyAreWritten encodes numbers of all lengths.
+func TestSignedNumbersAreReadAsTheyAreWritten(t *testing.T) {
+	encode := func(n int64) (b []byte) {
+		for {
+			c := byte(n & 0x7f)
+			n >>= 7
+			if n == 0 && c&0x40 == 0 || n == -1 && c&0x40 != 0 {
+				return append(b, c)
+			}
+			b = append(b, c|0x80)
+		}
+	}
+	for shift := range 64 {
+		for _, want := range []int64{1<<shift - 1, 1 << shift, -1 << shift, -1<<shift - 1} {
+			b := encode(want)
+			if got, rest, ok := signedLEB(append(b, 0x55)); got != want || len(rest) != 1 || !ok {
+				t.Errorf("%d as % x = %d, %d bytes left, %t", want, b, got, len(rest), ok)
+			}
+			if n, _, ok := signedLEB(b[:len(b)-1]); ok {
+				t.Errorf("%d without its last byte = %d, want an error", want, n)
+			}
+		}
+	}
+	if n, _, ok := signedLEB(bytes.Repeat([]byte{0x80}, 20)); ok {
+		t.Errorf("a number without end = %d, want an error", n)
+	}
 }

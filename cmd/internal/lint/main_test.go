@@ -14,7 +14,7 @@ func TestImportsGoOneWay(t *testing.T) {
 		"ustack/tools/profile":           {"ustack/symbolize", "ustack/tools/jsprof"},
 		"ustack/loader":                  {"ustack/bpf"},
 		"ustack/bpf":                     {"github.com/cilium/ebpf"},
-		"ustack/symbolize/v8":            {"ustack/symbolize", "ustack/symbolize/elfsym", "ustack/cmd/jsprof"},
+		"ustack/symbolize/v8":            {"ustack/symbolize/v8/disasm", "ustack/symbolize/elfsym", "ustack/cmd/jsprof"},
 		"ustack/symbolize/space":         {"ustack/symbolize/elfsym", "ustack/symbolize/v8"},
 		"ustack/symbolize/v8/heap":       {"ustack/symbolize/space", "ustack/symbolize/v8", "ustack/symbolize/v8/stack"},
 		"ustack/symbolize/v8/stack":      {"ustack/symbolize/v8/heap", "ustack/symbolize/process"},
