@@ -207,26 +207,38 @@ func TestSaturatedPoolIsWaitedFor(t *testing.T) {
 }
 
 func TestBlockedLoopDelaysDelivery(t *testing.T) {
-	const blocked = 200 * ms
+	const attempts = 5 // a busy machine may start a job late, so that it waits for most of the time
 	eachVersion(t, func(t *testing.T, _, node string) {
 		plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers)}
 		for _, source := range nodetest.Addons {
 			plan.Steps = append(plan.Steps, nodetest.Step{Addon: source, Call: "sleep", Micros: 1000, Count: 3, BlockMillis: 200})
 		}
-		r, tallies := measure(t, node, plan, Options{})
-		checkTotals(t, r, tallies)
-		for _, source := range nodetest.Addons {
-			k := kind(t, r, keys[source]["sleep"])
-			long := func(h *quantize.Histogram) uint64 { return between(h, blocked/4, time.Hour) }
-			// A busy machine may start a job late, so that it waits for most of the time.
-			if got, late := long(&k.Delivery), long(&k.Wait)+long(&k.Run); got == 0 || got+late < 3 {
-				t.Errorf("%s: long deliveries = %d, late jobs = %d, want some deliveries, 3 in all", k.Key, got, late)
-			}
-			if k.Total.Min < uint64(blocked)*99/100 {
-				t.Errorf("%s: totals of %d ns or more, want %v or more", k.Key, k.Total.Min, blocked)
+		var err error
+		for range attempts {
+			r, tallies := measure(t, node, plan, Options{})
+			checkTotals(t, r, tallies)
+			if err = delayed(t, r, 200*ms); err == nil {
+				return
 			}
 		}
+		t.Error(err)
 	})
+}
+
+// delayed returns an error unless the three jobs of each add-on spent most of their time
+// in delivery, because the loop was blocked for so long.
+func delayed(t *testing.T, r *Report, blocked time.Duration) error {
+	for _, source := range nodetest.Addons {
+		k := kind(t, r, keys[source]["sleep"])
+		if got := between(&k.Delivery, blocked/4, time.Hour); got != 3 {
+			return fmt.Errorf("%s: long deliveries = %d, want 3", k.Key, got)
+		}
+		if k.Total.Min < uint64(blocked)*99/100 || k.Delivery.Sum < k.Run.Sum+k.Wait.Sum {
+			return fmt.Errorf("%s: totals of %d ns or more, %d of %d in delivery, want %v or more, most in delivery",
+				k.Key, k.Total.Min, k.Delivery.Sum, k.Total.Sum, blocked)
+		}
+	}
+	return nil
 }
 
 func TestWorkersJobsAreCounted(t *testing.T) {
