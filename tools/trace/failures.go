@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -31,17 +32,23 @@ var causes = [bpf.TraceFailureFAILURES]string{
 	bpf.TraceFailureFAILURE_TOO_DEEP:       "too_deep",
 }
 
-// ReadFailures reads the kernel's counters, which are one for each CPU.
+// ReadFailures reads the kernel's counters, which are one for each CPU. It makes one
+// system call, since stopon reads them at each match.
 func ReadFailures(counters *ebpf.Map) (Failures, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("read the kernel's counters of failures: %w", err)
+	}
+	keys, values := make([]uint32, len(causes)), make([]uint64, len(causes)*cpus)
+	n, err := counters.BatchLookup(new(ebpf.MapBatchCursor), keys, values, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) { // which says that these are all
+		return nil, fmt.Errorf("read the kernel's counters of failures: %w", err)
+	}
 	failures := Failures{}
-	for cause, word := range causes {
-		var perCPU []uint64
-		if err := counters.Lookup(uint32(cause), &perCPU); err != nil {
-			return nil, fmt.Errorf("read the kernel's counters of failures: %w", err)
-		}
-		for _, n := range perCPU {
-			if n > 0 {
-				failures[word] += n
+	for i, cause := range keys[:n] {
+		for _, count := range values[i*cpus : (i+1)*cpus] {
+			if count > 0 {
+				failures[causes[cause]] += count
 			}
 		}
 	}
