@@ -47,6 +47,11 @@ var groups = []func(*measurement) error{
 	measureInitializers,
 	measureElements,
 	measurePages,
+	measureSizes,
+	measureInstructions,
+	measurePositions,
+	measureScopes,
+	measureStrings,
 }
 
 // measure returns what it has measured, and an error for each value that it could not.

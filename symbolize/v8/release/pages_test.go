@@ -32,6 +32,9 @@ func measurePages(m *measurement) error {
 	if len(found) != 1 {
 		return fmt.Errorf("headers of pages may be any of %+v", found)
 	}
+	if err := m.flags(apart, found[0].size); err != nil {
+		return err
+	}
 	m.set("Pages.MetadataApart", apart)
 	m.set("Pages.Size", found[0].size)
 	m.set("Pages.Heap", found[0].heap)
@@ -104,6 +107,22 @@ func before(offsets []int, heap int) int {
 		}
 	}
 	return last
+}
+
+// flags sets where a header has its flags: one of the first two words, next to the
+// size or to a pointer.
+func (m *measurement) flags(apart bool, size int) error {
+	h, err := m.header("{}", false)
+	if err != nil {
+		return err
+	}
+	for o := range 16 {
+		if v := binary.LittleEndian.Uint64(h.fields[o:]); o%8 == 0 && (apart || o != size) && v < h.page>>8 {
+			m.set("Pages.Flags", o)
+			return nil
+		}
+	}
+	return fmt.Errorf("no flags in the header of the page at %#x", h.page)
 }
 
 // isSpace reports whether the C++ object at an address is a space of a heap: a

@@ -63,8 +63,6 @@ var _ = Register(Release{
 		ElementsTypes:  []string{"Uint8", "Int8", "Uint16", "Int16", "Uint32", "Int32", "Float32", "Float64", "Uint8Clamped", "BigUint64", "BigInt64"},
 	},
 	Sizes: Sizes{
-		Code:                   128,
-		CodeAlign:              64,
 		BytecodeArray:          54,
 		BytecodeArrayTagged:    40,
 		FeedbackVector:         56,
