@@ -189,7 +189,7 @@ static __always_inline int climb(struct walk *w)
 	return CONTINUE;
 }
 
-/* Continues with the caller of the frame at fp, for want of a rule by which to find it. */
+/* Continues with the caller of the frame at fp: there is no rule to find it by. */
 static __always_inline int climb_without_rule(struct walk *w)
 {
 	count_failure(FAILURE_UNWIND_RULE);

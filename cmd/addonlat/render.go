@@ -84,10 +84,10 @@ func writeRest(out *bytes.Buffer, r *addonlat.Report) {
 		}
 	}
 	if r.Lost > 0 {
-		fmt.Fprintf(out, "lost: %d kinds, for want of room for their names\n", r.Lost)
+		fmt.Fprintf(out, "lost: %d kinds, because there was no room for their names\n", r.Lost)
 	}
 	if r.Unfollowed > 0 {
-		fmt.Fprintf(out, "not followed: %d jobs, for more were in flight than there is room for\n", r.Unfollowed)
+		fmt.Fprintf(out, "not followed: %d jobs, because more were in flight than there is room for\n", r.Unfollowed)
 	}
 }
 

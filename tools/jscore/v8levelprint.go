@@ -136,7 +136,7 @@ func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
 	}
 	c.Fields = slices.DeleteFunc(slices.Clone(c.Fields), func(f v8.ClassField) bool { return f.Name != field })
 	if len(c.Fields) == 0 {
-		return nil, fmt.Errorf("find field %s of class %s: none is known (v8field %s lists them)", field, name, name)
+		return nil, fmt.Errorf("find field %s of class %s: no such field (v8field %s lists them)", field, name, name)
 	}
 	return &V8Classes{[]v8.Class{c}}, nil
 }

@@ -80,7 +80,7 @@ func (v *verification) checkPages() error {
 	})
 	for _, space := range []string{"readonly", "old", "new"} {
 		if spaces[space] == 0 {
-			return fmt.Errorf("of %d pages none is of the %s space", len(pages), space)
+			return fmt.Errorf("none of %d pages belongs to the %s space", len(pages), space)
 		}
 	}
 	v.objects = &Objects{memory: v.memory, heap: v.heap, known: map[uint64]int32{}, mapped: pages}
