@@ -24,10 +24,13 @@ func (r *errorReader) call(s code.CallSite) string {
 	if name == v8.Anonymous {
 		name = ""
 	}
+	if initializes := initializer(r.heap, fn); initializes != "" {
+		name = initializes
+	}
 	if _, evaluated := code.EvalCaller(r.heap, f); evaluated && name == "" {
 		name = "eval"
 	}
-	receiver := typeName(r.heap, s.Receiver)
+	receiver := r.typeName(s.Receiver)
 	switch {
 	case s.Async && f.Script == 0 && strings.HasPrefix(name, "a"): // all, allSettled, any
 		return fmt.Sprintf("async Promise.%s (index %d)", name, s.Index)
@@ -46,6 +49,28 @@ func (r *errorReader) call(s code.CallSite) string {
 		return "async " + text
 	}
 	return text
+}
+
+// functionKindMask covers a function's kind in the flags of its SharedFunctionInfo.
+const functionKindMask = 1<<5 - 1
+
+// initializer returns the name that V8 12 and later write for a function that
+// initializes fields of a class, and "" for others.
+func initializer(h *v8.Heap, fn v8.Object) string {
+	l := &h.Binary().Layout
+	shared, err := h.SharedOf(fn)
+	if err != nil || l.KindMembers == 0 {
+		return ""
+	}
+	flags, err := h.Uint32(shared, int(l.SharedFlags))
+	switch kind := uint8(flags & functionKindMask); {
+	case err != nil:
+	case kind == l.KindMembers:
+		return "<instance_members_initializer>"
+	case kind == l.KindStatic:
+		return "<static_initializer>"
+	}
+	return ""
 }
 
 // location returns the file, line and column of a position in a function's script.
@@ -129,7 +154,8 @@ func (r *errorReader) evalOrigin(f v8.Function, depth int) string {
 
 // typeName returns the class that V8 shows before a method's name: "" if the
 // receiver is undefined, null or the global object.
-func typeName(h *v8.Heap, receiver v8.Value) string {
+func (r *errorReader) typeName(receiver v8.Value) string {
+	h := r.heap
 	if _, ok := h.Number(receiver); ok {
 		return "Number"
 	}
@@ -161,7 +187,23 @@ func typeName(h *v8.Heap, receiver v8.Value) string {
 	if err != nil {
 		return ""
 	}
+	if tag := r.tag(o); name == "Object" && tag != "" {
+		return tag
+	}
 	return name
+}
+
+// tag returns the string that o or its prototypes have under Symbol.toStringTag, as
+// JSON has; "" if they have none.
+func (r *errorReader) tag(o v8.Object) string {
+	for _, properties := range r.chain(o) {
+		for _, p := range properties {
+			if p.Symbol && p.Name == "Symbol.toStringTag" && !p.Accessor {
+				return BriefText(r.heap, p.Value)
+			}
+		}
+	}
+	return ""
 }
 
 // functionType returns the name that V8 writes for a receiver that is itself a
