@@ -68,7 +68,8 @@ record-stacks: nodes ## record the stacks that bpf/hosttest unwinds again (as ro
 
 .PHONY: v8-release
 v8-release: ## measure the binary NODE=path and print the file of its V8 release (symbolize/v8/release)
-	@file=$$(mktemp); trap 'rm -f $$file' EXIT; \
+	@[ -n '$(NODE)' ] || { echo 'usage: make v8-release NODE=path' >&2; exit 2; }; \
+	file=$$(mktemp); trap 'rm -f $$file' EXIT; \
 	USTACK_MEASURE='$(abspath $(NODE))' USTACK_MEASURED=$$file go test -count=1 -v -run '^TestMeasure$$' ./symbolize/v8/release >&2; \
 	cat $$file
 

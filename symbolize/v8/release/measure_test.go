@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -193,6 +194,29 @@ func TestFilesAreWhatIsMeasured(t *testing.T) {
 				t.Errorf("%s is not what is measured (-file +measured):\n%s", fileName(m.release.Version), diff)
 			}
 		})
+	}
+}
+
+// TestDocumentListsWhatIsNotMeasured compares docs/new-v8.md with the oldest
+// release, of which least is measured.
+func TestDocumentListsWhatIsNotMeasured(t *testing.T) {
+	m, err := measure(t, nodetest.Node(t, nodetest.Versions[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../../docs/new-v8.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "These are not measured.")
+	list, _, _ = strings.Cut(list, "The comment at the top")
+	var got []string
+	for _, found := range regexp.MustCompile("`([A-Za-z.]+)`").FindAllStringSubmatch(list, -1) {
+		got = append(got, found[1])
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(m.notMeasured(), got); diff != "" {
+		t.Errorf("docs/new-v8.md lists other fields (-not measured +listed):\n%s", diff)
 	}
 }
 
