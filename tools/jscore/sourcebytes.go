@@ -175,7 +175,7 @@ func (d *Dump) Whatis(v v8.Value) (*Whatis, error) {
 	if d.v8.Heap == nil {
 		return w, nil
 	}
-	if o, ok := heap.ObjectAround(d, d.v8.Heap, address, region.Start); ok {
+	if o, ok := heap.ObjectAround(d.v8.Heap, address, region.Start); ok {
 		brief := value.BriefOf(d.v8.Heap, o.Ref())
 		w.Object, w.Offset = &brief, address&^3-o.Address
 	}

@@ -21,7 +21,7 @@ type V8Printed struct {
 
 // V8Print reads the fields of the object v, or shows v as a small integer.
 func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
-	classes, err := value.Classes(d.Heap(), d, d.v8Classes(), v)
+	classes, err := value.Classes(d.Heap(), d.v8Classes(), v)
 	if err != nil {
 		return nil, err
 	}

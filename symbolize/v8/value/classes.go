@@ -29,7 +29,7 @@ type Field struct {
 
 // Classes reads the fields of the object v, of its own class first and then of each base
 // class. It returns none for a small integer and for an object whose class is not known.
-func Classes(h *v8.Heap, mem v8.Memory, known []v8.Class, v v8.Value) ([]ClassFields, error) {
+func Classes(h *v8.Heap, known []v8.Class, v v8.Value) ([]ClassFields, error) {
 	if _, ok := v.Smi(); ok {
 		return nil, nil
 	}
@@ -46,7 +46,7 @@ func Classes(h *v8.Heap, mem v8.Memory, known []v8.Class, v v8.Value) ([]ClassFi
 		class := ClassFields{Name: name, Fields: []Field{}}
 		for _, f := range known[at].Fields {
 			if within(o, f) {
-				class.Fields = append(class.Fields, readField(h, mem, o, f))
+				class.Fields = append(class.Fields, readField(h, o, f))
 			}
 		}
 		classes = append(classes, class)
@@ -64,10 +64,10 @@ func within(o v8.Object, f v8.ClassField) bool {
 	return o.Map.Size == 0 || f.Offset < o.Map.Size
 }
 
-func readField(h *v8.Heap, mem v8.Memory, o v8.Object, f v8.ClassField) Field {
+func readField(h *v8.Heap, o v8.Object, f v8.ClassField) Field {
 	p := Field{At: Address(o.Address + uint64(f.Offset)), Name: f.Name}
 	var b [8]byte
-	if _, err := mem.ReadAt(b[:f.Size()], uint64(p.At)); err != nil {
+	if _, err := h.ReadAt(b[:f.Size()], uint64(p.At)); err != nil {
 		p.Raw = "<bad>"
 		return p
 	}
