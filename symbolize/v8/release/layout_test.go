@@ -31,7 +31,7 @@ var layouts = []field{
 	{name: "Scripts.ColumnOffset", object: script, value: "= 2000 * NN"},
 	{name: "Scripts.ID", object: script, value: "- id:"},
 	{name: "Scripts.SourceURL", object: script, value: "- source_url:"},
-	{name: "Objects.EmbedderFields", object: handle, value: `\n - embedder fields = \{\s+0, aligned pointer:`},
+	{name: "Objects.EmbedderFields", object: handle, value: `\n - embedder fields = \{\s+-?\d+, aligned pointer:`},
 	{name: "Sizes.DescriptorArray", object: "[0, {x1: 1}, {x2: 1}, {x3: 1}][NN] > - map: > - instance descriptors.*?:", value: "= 'xNN'"},
 	{name: "Sizes.FeedbackVector", object: global1 + ` > - feedback vector:`, value: `(0x[0-9a-f]+) <PropertyCell`, weak: true},
 	{name: "Wasm.Module", object: wasm, value: "= keep.compiled"},

@@ -53,6 +53,9 @@ var groups = []func(*measurement) error{
 	measurePositions,
 	measureScopes,
 	measureStrings,
+	measureGCCount,
+	measureScopePositions,
+	measureFreeSpace,
 }
 
 // measure returns what it has measured, and an error for each value that it could not.
