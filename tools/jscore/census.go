@@ -16,9 +16,6 @@ import (
 // CensusOptions say which objects to count.
 type CensusOptions = census.Options
 
-// A Group is objects with the same class and property names.
-type Group = census.Group
-
 // A Census counts objects.
 type Census struct{ *census.Census }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"ustack/symbolize/v8/census"
 	"ustack/testdata/nodetest"
 )
 
@@ -74,7 +75,7 @@ func TestHeap(t *testing.T) {
 }
 
 // mostOf returns the largest group of a census.
-func mostOf(t *testing.T, g *Graph, o CensusOptions) *Group {
+func mostOf(t *testing.T, g *Graph, o CensusOptions) *census.Group {
 	t.Helper()
 	c := g.Census(t.Context(), o)
 	if len(c.Groups) == 0 {

@@ -198,24 +198,8 @@ func (d *Dump) Taken() *core.Result { return d.taken }
 // Info returns what the core says about its process as a whole.
 func (d *Dump) Info() core.Info { return d.core.Info() }
 
-// Note returns what the core was written with, such as the event that caused it; nil if
-// there is nothing.
-func (d *Dump) Note() []byte { return d.core.Note() }
-
-// Binary returns what the process's V8 says about itself; nil if it was not found or is
-// not known.
-func (d *Dump) Binary() *v8.Binary { return d.v8.Binary }
-
-// Heap reads the process's objects; nil if Binary is.
+// Heap reads the process's objects; nil if V8 was not found or is not known.
 func (d *Dump) Heap() *v8.Heap { return d.v8.Heap }
-
-// Bias returns V8's load address relative to the addresses in its file.
-func (d *Dump) Bias() uint64 {
-	if d.v8.Module == nil {
-		return 0
-	}
-	return d.v8.Module.Bias
-}
 
 var errStripped = errors.New("V8's file was built or stripped without it")
 

@@ -218,7 +218,7 @@ func TestMissingProgramIsSaid(t *testing.T) {
 			if !said || len(d.Missing()) < 2 {
 				t.Errorf("missing = %v, want %q in it, and V8", d.Missing(), tt.why)
 			}
-			if d.Binary() != nil || d.Heap() != nil {
+			if d.v8.Binary != nil || d.Heap() != nil {
 				t.Errorf("there is a V8 without its file")
 			}
 			s := d.Stack(d.Threads()[0])
@@ -244,8 +244,8 @@ func TestMemoryComesFromFilesToo(t *testing.T) {
 		t.Fatal("no symbol")
 	}
 	var b [4]byte
-	if _, err := d.ReadAt(b[:], s.Address); err != nil || int(b[0]) != d.Binary().Version.Major {
-		t.Errorf("major version = %d, %v, want %d", b[0], err, d.Binary().Version.Major)
+	if _, err := d.ReadAt(b[:], s.Address); err != nil || int(b[0]) != d.v8.Binary.Version.Major {
+		t.Errorf("major version = %d, %v, want %d", b[0], err, d.v8.Binary.Version.Major)
 	}
 	if n, err := d.ReadAt(make([]byte, 64), 8); err == nil || n != 0 {
 		t.Errorf("read %d bytes at 8: %v, want an error", n, err)

@@ -46,7 +46,7 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 	pages := heap.FindPages(d, &d.Heap().Binary().Release.Pages)
 	for seed, distance := range []uint64{1 << 14, 1 << 10, 1 << 8, 1 << 5} {
 		m := damage(d, pages, distance, uint64(seed))
-		h, err := v8.NewHeap(m, d.Binary())
+		h, err := v8.NewHeap(m, d.v8.Binary)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,7 +108,7 @@ func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
 	d.v8.Heap, _ = v8.NewHeap(d, d.v8.Binary)
 	d.missing = nil
 	d.settle(t.Context())
-	if got := missing(d, "V8 15.0.202.34"); d.Binary() != nil || !strings.Contains(got, "not laid out as in Node.js 26") {
+	if got := missing(d, "V8 15.0.202.34"); d.v8.Binary != nil || !strings.Contains(got, "not laid out as in Node.js 26") {
 		t.Errorf("missing = %v, want that V8 is not laid out alike", d.Missing())
 	}
 }

@@ -71,7 +71,7 @@ threads:  \d+
 isolate:  [0-9a-f]+ of thread %[1]d
 heap:     [0-9.]+ MB: .*old [0-9.]+ MB.*
 stack of thread %[1]d:
-native: .*epoll_p?wait.*uv_run.*`, l.Info().PID, l.Binary().Version))
+native: .*epoll_p?wait.*uv_run.*`, l.Info().PID, l.v8.Binary.Version))
 	if got := l.WalkJSFrame(l.Threads()[0]); len(got.Values) != 0 {
 		t.Errorf("JavaScript frames = %v, want none: it is idle", got.Values)
 	}

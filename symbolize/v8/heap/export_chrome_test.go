@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/census"
 	"ustack/symbolize/v8/heap"
 	"ustack/testdata/nodetest"
 	"ustack/tools/jscore"
@@ -282,7 +283,7 @@ func near[T int | uint64](got, want T, share float64) bool {
 }
 
 // isFunction reports whether a group is of functions.
-func isFunction(t *testing.T, g *jscore.Graph, group *jscore.Group) bool {
+func isFunction(t *testing.T, g *jscore.Graph, group *census.Group) bool {
 	t.Helper()
 	o, err := reader(t, g).Object(v8.Value(group.Address))
 	return err == nil && reader(t, g).IsFunction(o)
