@@ -156,13 +156,15 @@ func (d *Dump) settle(ctx context.Context) {
 		return
 	}
 	what := fmt.Sprintf("V8 in %s", d.v8.Module.Path)
-	if err := heap.Verify(ctx, d, d.v8.Heap, heap.Check{Name: "stacks", Holds: d.checkStacks}); err != nil {
+	subject := heap.Subject{Memory: d, Binary: d.v8.Binary, File: d.v8.Module.ELF, Bias: d.v8.Module.Bias}
+	assumption, err := heap.Verify(ctx, subject, heap.Check{Name: "stacks", Holds: d.checkStacks})
+	if err != nil {
 		d.v8 = stack.V8{Module: d.v8.Module}
 		d.findThreads()
 		d.lacks(what, fmt.Errorf("%w: %w", d.assumed, err), noJS)
 		return
 	}
-	d.lacks(what, d.assumed, fmt.Sprintf("it is read as that of Node.js %s, which checks of the process confirm", d.v8.Binary.Release.Node))
+	d.lacks(what, d.assumed, assumption)
 }
 
 // checkStacks reads the JavaScript functions on the stacks.

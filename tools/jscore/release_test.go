@@ -81,8 +81,8 @@ func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
 		shift      func(*release.Release)
 	}{
 		{"types", "instance types: type", func(r *release.Release) { r.Types = map[string]uint16{"HashTable": r.Types["TransitionArray"] + 2} }},
-		{"owner of pages", "pages: of 0 pages", func(r *release.Release) { r.Pages.Owner += 8 }},
-		{"names of spaces", "pages: of", func(r *release.Release) { r.Pages.Spaces = r.Pages.Spaces[1:] }},
+		{"owner of pages", "pages: none of 0 pages", func(r *release.Release) { r.Pages.Owner += 8 }},
+		{"names of spaces", "pages: none of", func(r *release.Release) { r.Pages.Spaces = r.Pages.Spaces[1:] }},
 		{"bytecode", "objects:", func(r *release.Release) { r.Sizes.BytecodeArray += 8 }},
 		{"descriptors", "objects:", func(r *release.Release) { r.Sizes.DescriptorArray -= 8 }},
 		{"positions of scopes", "functions of Node.js:", func(r *release.Release) { r.Scopes.Positions++ }},
@@ -97,7 +97,8 @@ func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
 		if d.v8.Heap, err = v8.NewHeap(d, d.v8.Binary); err != nil {
 			t.Fatal(err)
 		}
-		err = heap.Verify(t.Context(), d, d.v8.Heap, heap.Check{Name: "stacks", Holds: d.checkStacks})
+		subject := heap.Subject{Memory: d, Binary: d.v8.Binary, File: d.v8.Module.ELF, Bias: d.v8.Module.Bias}
+		_, err = heap.Verify(t.Context(), subject, heap.Check{Name: "stacks", Holds: d.checkStacks})
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s shifted: %v, want %q", tt.name, err, tt.want)
 		}

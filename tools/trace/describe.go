@@ -18,6 +18,7 @@ import (
 	"ustack/symbolize/reader"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/release"
 	"ustack/symbolize/v8/wasm"
 )
 
@@ -27,9 +28,10 @@ type binary struct {
 	path    string
 	file    io.ReaderAt
 	elf     *elfsym.File
-	vtables []elfsym.Symbol // by address, once one was needed
-	v8      *v8.Binary      // nil where it holds no V8 whose layout is known
-	err     error           // why elf or v8 is nil, if worth reporting
+	vtables []elfsym.Symbol              // by address, once one was needed
+	v8      *v8.Binary                   // nil where it holds no V8 whose layout is known
+	assumed *release.UnknownVersionError // not nil: v8 has the newest known layout, to be verified
+	err     error                        // why elf or v8 is nil, if worth reporting
 
 	table []unwind.Row // its unwind tables, until the kernel has them
 	rows  rowRange     // in the kernel
@@ -181,7 +183,7 @@ func (b *binary) read() (err error) {
 	if b.elf, err = elfsym.Open(b.file); err != nil {
 		return fmt.Errorf("read symbols of %s: %w", b.path, err)
 	}
-	b.v8, err = v8.Inspect(b.elf)
+	b.v8, b.assumed, err = inspect(b.elf)
 	if err != nil && !errors.Is(err, v8.ErrNotV8) {
 		return fmt.Errorf("%s: %w", b.path, err)
 	}
@@ -228,7 +230,7 @@ func (t *Table) describe(p *target) error {
 		}
 	}
 	if p.binary != nil {
-		p.err = describeV8(&d, p)
+		t.describeV8(&d, p)
 	}
 	ranges := p.ranges(all)
 	if len(ranges) > len(d.Ranges) {
@@ -256,6 +258,18 @@ func (t *Table) changed() error {
 func (t *Table) serial() uint32 {
 	t.described++
 	return t.described
+}
+
+// describeV8 describes the V8 in p if its layout is known.
+func (t *Table) describeV8(d *bpf.TraceProcess, p *target) {
+	ready, err := t.verify(p)
+	if ready {
+		err = describeV8(d, p)
+	}
+	p.err = err
+	if err != nil && p.binary.assumed != nil {
+		t.trouble(p.trouble())
+	}
 }
 
 // describeV8 fills in what the kernel needs to know about the V8 in p.

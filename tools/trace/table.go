@@ -98,6 +98,9 @@ type target struct {
 	urls       []wasmURL              // of modules not found yet
 	described  time.Time              // when the mappings were last read
 	patience   time.Duration          // until they may be read again
+
+	verified      bool // its V8 is laid out as was assumed
+	verifications int
 }
 
 // NewTable returns a Table without processes. Close frees what it opens.

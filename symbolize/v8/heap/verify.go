@@ -1,23 +1,44 @@
 package heap
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"ustack/symbolize/contain"
+	"ustack/symbolize/elfsym"
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/code"
 )
 
 // Bounds on what is verified of a process.
 const (
-	maxVerifiedPages = 64 // of each space
+	maxVerifiedPages = 64      // of each space
+	maxFunctionPages = 1 << 10 // of the old space, in which functions are searched
+	maxVerifiedText  = 1 << 12 // characters of a string
 	minObjects       = 1000
-	minFunctions     = 100     // of Node.js, which has several thousand
-	maxVerifiedText  = 1 << 12 // characters of a function's text in which its name is searched
+	minFunctions     = 100 // of Node.js, which has several thousand
+	maxFunctions     = 200
+	minScripts       = 10
+	minBuiltins      = 50
 )
+
+// racePart is the part of functions that may look wrong with the right layout: those of
+// which the collector had freed a part before they were read. With a wrong layout, all
+// look wrong.
+const racePart = 20
+
+// A Subject is a process that is verified.
+type Subject struct {
+	Memory  Memory
+	Binary  *v8.Binary
+	File    *elfsym.File // that Binary was read from
+	Bias    uint64       // of addresses in memory relative to the file's
+	Running bool         // objects may change and move meanwhile
+}
 
 // A Check verifies a property of a process of any V8 that is read with the right layout.
 type Check struct {
@@ -25,32 +46,39 @@ type Check struct {
 	Holds func() error
 }
 
-// Verify checks that a process whose V8 has no known layout is laid out as its heap
-// assumes: by the instance types in its metadata, its pages and objects, strings and
-// functions that each Node.js process has, and further checks of the caller. It returns
-// an error for the first check that fails.
-func Verify(ctx context.Context, m Memory, h *v8.Heap, more ...Check) error {
-	if h == nil {
-		return errors.New("its metadata lacks what reading objects takes")
+// Verify checks that a process whose V8 has no known layout is laid out as its binary
+// assumes: by the code and the instance types in the file, by pages, objects, strings,
+// functions and scripts that each Node.js process has, and by further checks of the
+// caller. It returns an error for the first check that fails, and otherwise says what is
+// assumed, and what of that could not be verified.
+func Verify(ctx context.Context, s Subject, more ...Check) (assumption string, err error) {
+	v, err := newVerification(ctx, s)
+	if err != nil {
+		return "", err
 	}
-	v := &verification{memory: m, heap: h, strings: map[string]bool{}, values: map[string]bool{}, names: map[string]bool{}}
 	checks := []Check{
-		{"instance types", h.Binary().CheckTypes},
+		{"instance types", s.Binary.CheckTypes},
+		{"code of V8", v.checkCode},
 		{"pages", v.checkPages},
 		{"objects", v.checkObjects},
 		{"strings", v.checkStrings},
 		{"values", v.checkValues},
 		{"functions of Node.js", v.checkFunctions},
+		{"kinds of functions", v.checkForms},
+		{"scripts of Node.js", v.checkScripts},
+		{"builtins", v.checkBuiltins},
+		{"code of functions", v.checkCodes},
 	}
 	for _, c := range append(checks, more...) {
 		if err := ctx.Err(); err != nil {
-			return err
+			return "", err
 		}
 		if err := c.verify(); err != nil {
-			return fmt.Errorf("it is not laid out as in Node.js %s: %s: %w", h.Binary().Release.Node, c.Name, err)
+			return "", fmt.Errorf("it is not laid out as in Node.js %s: %s: %w", s.Binary.Release.Node, c.Name, err)
 		}
 	}
-	return nil
+	return fmt.Sprintf("it is read as that of Node.js %s, which checks of the process confirm except for %s",
+		s.Binary.Release.Node, strings.Join(v.unverified, ", ")), nil
 }
 
 func (c Check) verify() (err error) {
@@ -60,102 +88,134 @@ func (c Check) verify() (err error) {
 
 // A verification is what the checks know about a process.
 type verification struct {
-	memory  Memory
-	heap    *v8.Heap
-	objects *Objects
-	strings map[string]bool // internalized strings found in the pages
+	Subject
+	ctx        context.Context
+	memory     *steadyMemory
+	heap       *v8.Heap
+	codes      *code.Finder
+	exec       []space.Region
+	unverified []string
+
+	pages   []Page   // all
+	old     []Page   // of the old space, whose functions were not yet searched
+	walked  *Objects // the last ones
+	strings map[string]bool
 	values  map[string]bool // undefined, null and the like
-	names   map[string]bool // of Node.js's functions
-	texts   int             // functions of Node.js that have their name in their text
-	others  int             // those that do not
+
+	shared    map[v8.Value]bool // SharedFunctionInfos of functions that were examined
+	scripts   map[v8.Value]int  // numbers of scripts of Node.js
+	builtins  map[int]bool
+	forms     [v8.UnknownForm + 1]int
+	functions tally // of Node.js, with parameters and a body
+	code      tally
 }
 
-// checkPages selects the pages to verify: some of each space.
-func (v *verification) checkPages() error {
-	pages := FindPages(v.memory, &v.heap.Binary().Release.Pages)
-	spaces := map[string]int{}
-	pages = slices.DeleteFunc(pages, func(p Page) bool {
-		spaces[p.Space]++
-		return spaces[p.Space] > maxVerifiedPages
-	})
-	for _, space := range []string{"readonly", "old", "new"} {
-		if spaces[space] == 0 {
-			return fmt.Errorf("none of %d pages belongs to the %s space", len(pages), space)
+// A tally counts examined objects.
+type tally struct {
+	right, wrong, changed int
+	err                   error // of the first that is wrong
+}
+
+func newVerification(ctx context.Context, s Subject) (*verification, error) {
+	v := &verification{
+		Subject: s, ctx: ctx, memory: newSteadyMemory(s.Memory),
+		strings: map[string]bool{}, values: map[string]bool{},
+		shared: map[v8.Value]bool{}, scripts: map[v8.Value]int{}, builtins: map[int]bool{},
+	}
+	var err error
+	if v.heap, err = v8.NewHeap(v.memory, s.Binary); err != nil {
+		return nil, err
+	}
+	if v.codes, err = code.NewFinder(v.heap, s.File, s.Bias); err != nil {
+		return nil, err
+	}
+	for _, r := range s.Memory.Regions() {
+		if r.Exec {
+			v.exec = append(v.exec, r)
 		}
 	}
-	v.objects = &Objects{memory: v.memory, heap: v.heap, known: map[uint64]int32{}, mapped: pages}
+	return v, nil
+}
+
+// checkCode compares the layout with V8's own code.
+func (v *verification) checkCode() (err error) {
+	v.unverified, err = v.Binary.CheckCode(v.File)
+	return err
+}
+
+// checkPages finds the pages.
+func (v *verification) checkPages() error {
+	v.pages = FindPages(v.Memory, &v.Binary.Release.Pages)
+	spaces := map[string]int{}
+	for _, p := range v.pages {
+		spaces[p.Space]++
+		if p.Space == "old" && len(v.old) < maxFunctionPages {
+			v.old = append(v.old, p)
+		}
+	}
+	for _, space := range []string{"readonly", "old", "new"} {
+		if spaces[space] == 0 {
+			return fmt.Errorf("none of %d pages belongs to the %s space", len(v.pages), space)
+		}
+	}
 	return nil
 }
 
-// checkObjects walks the pages from object to object.
+// checkObjects walks some pages of each space from object to object. While the process
+// runs, these are the pages whose objects never change.
 func (v *verification) checkObjects() error {
-	if err := v.objects.walk(context.Background()); err != nil {
+	spaces := map[string]int{}
+	var pages []Page
+	bytes := uint64(0)
+	for _, p := range v.pages {
+		spaces[p.Space]++
+		if spaces[p.Space] <= maxVerifiedPages && (!v.Running || p.Space == "readonly") {
+			pages = append(pages, p)
+			bytes += p.End - p.Start
+		}
+	}
+	o, err := v.walk(pages)
+	if err != nil {
 		return err
 	}
-	d := &v.objects.Doubts
-	bytes := uint64(0)
-	for _, p := range v.objects.Pages() {
-		bytes += p.End - p.Start
-	}
 	const lostPart = 2000 // V8 does not clear memory that it reserves for its next objects
-	switch n := v.objects.Len(); {
+	switch n, d := o.Len(), &o.Doubts; {
 	case n < minObjects:
 		return fmt.Errorf("only %d objects are found", n)
 	case d.Lost > bytes/lostPart || d.Overlong > 0 || d.Overlapping > n/lostPart:
 		return fmt.Errorf("%d of %d bytes are of no object, %d objects are too long, %d overlap", d.Lost, bytes, d.Overlong, d.Overlapping)
 	}
-	for id := range ID(v.objects.Len()) {
-		v.see(v.objects.Object(id))
+	for id := range ID(o.Len()) {
+		v.see(o.Object(id))
 	}
 	return nil
 }
 
-// see records what the later checks need.
-func (v *verification) see(o v8.Object) {
-	h := v.heap
-	switch {
-	case o.Map.Kind == "InternalizedString":
-		if text, _, err := h.Text(o.Ref(), maxVerifiedText); err == nil {
-			v.strings[text] = true
-		}
-	case o.Map.Kind == "Oddball":
-		v.values[h.Oddball(o.Ref())] = true
-	case h.IsFunction(o):
-		v.seeFunction(o)
+// walk finds the objects in some of the pages.
+func (v *verification) walk(pages []Page) (*Objects, error) {
+	o := &Objects{memory: v.Memory, heap: v.heap, known: map[uint64]int32{}, mapped: pages}
+	if v.walked != nil {
+		o.known, o.kinds = v.walked.known, v.walked.kinds
 	}
+	v.walked = o
+	others := make([]pageObjects, len(v.pages))
+	for i, p := range v.pages {
+		others[i].Page = p
+	}
+	o.maps.fill(others)
+	return o, o.walk(v.ctx)
 }
 
-// seeFunction records a function of Node.js, and whether its name is in its text.
-func (v *verification) seeFunction(o v8.Object) {
-	h := v.heap
-	f, err := h.Function(o)
-	if err != nil {
-		v.others++
-		return
+// see records the strings and values that each process has.
+func (v *verification) see(o v8.Object) {
+	switch o.Map.Kind {
+	case "InternalizedString":
+		if text, _, err := v.heap.Text(o.Ref(), maxVerifiedText); err == nil {
+			v.strings[text] = true
+		}
+	case "Oddball":
+		v.values[v.heap.Oddball(o.Ref())] = true
 	}
-	if f.Script == 0 || f.Name == "" {
-		return
-	}
-	script, err := h.Object(v8.Ref(f.Script))
-	if err != nil {
-		v.others++
-		return
-	}
-	name, err := h.FieldOf(script, "Script", "name")
-	if err != nil {
-		v.others++
-		return
-	}
-	if file, _, err := h.Text(name, maxVerifiedText); err != nil || !strings.HasPrefix(file, "node:") {
-		return
-	}
-	text, _, err := h.SourceText(o, maxVerifiedText)
-	if err != nil || !strings.Contains(text, f.Name) {
-		v.others++
-		return
-	}
-	v.texts++
-	v.names[f.Name] = true
 }
 
 func (v *verification) checkStrings() error {
@@ -166,21 +226,150 @@ func (v *verification) checkValues() error {
 	return lacking(v.values, "undefined", "null", "true", "false")
 }
 
-// checkFunctions checks for functions that Node.js creates on startup, and for the names
-// of all its functions in their texts. Some have computed names.
-func (v *verification) checkFunctions() error {
-	if v.texts < minFunctions || v.others > v.texts {
-		return fmt.Errorf("%d have their name in their text, %d have not", v.texts, v.others)
-	}
-	return lacking(v.names, "processTicksAndRejections", "emit")
-}
-
 // lacking returns an error for the first of names that is missing.
 func lacking(there map[string]bool, names ...string) error {
 	for _, name := range names {
 		if !there[name] {
 			return fmt.Errorf("%q is not among %d", name, len(there))
 		}
+	}
+	return nil
+}
+
+// enough reports whether enough functions were examined.
+func (v *verification) enough() bool {
+	return v.functions.right+v.functions.wrong >= maxFunctions && len(v.scripts) >= minScripts && len(v.builtins) >= minBuiltins
+}
+
+// checkFunctions examines functions of Node.js in the old space, where they move rarely.
+func (v *verification) checkFunctions() error {
+	const batch = 16 // pages
+	for len(v.old) > 0 && !v.enough() {
+		n := min(len(v.old), batch)
+		o, err := v.walk(v.old[:n])
+		if err != nil {
+			return err
+		}
+		v.old = v.old[n:]
+		for id := range ID(o.Len()) {
+			if x := o.Object(id); v.heap.IsFunction(x) && (!v.enough() || v.forms[v8.Initializer] == 0) {
+				v.examine(x, o.Page(id).Heap)
+			}
+		}
+	}
+	return v.functions.judge(minFunctions)
+}
+
+// checkForms checks that functions have a kind that is known, even those few that
+// initialize the fields of classes.
+func (v *verification) checkForms() error {
+	initializers, unknown := v.forms[v8.Initializer], v.forms[v8.UnknownForm]
+	if unknown > initializers {
+		return fmt.Errorf("%d functions initialize fields of classes, %d are of no known kind", initializers, unknown)
+	}
+	if initializers == 0 {
+		v.unverified = append(v.unverified, "initializers of fields")
+	}
+	return nil
+}
+
+// examine examines a function, unless another with the same SharedFunctionInfo was. Of
+// most, it is only the form.
+func (v *verification) examine(fn v8.Object, heap uint64) {
+	shared, err := v.heap.Field(fn, int(v.Binary.Layout.FunctionShared))
+	if err != nil || v.shared[shared] {
+		return
+	}
+	v.shared[shared] = true
+	var form v8.FunctionForm
+	if steady, err := v.memory.examine(func() (err error) {
+		form, err = v.heap.FormOf(fn)
+		return err
+	}); steady && err == nil {
+		v.forms[form]++
+	}
+	if v.enough() {
+		return
+	}
+	var node v8.NodeFunction
+	ofNode := false
+	v.functions.count(v.memory, func() (bool, error) {
+		node, ofNode, err = v.heap.CheckFunction(fn)
+		return node.Name != "", err
+	})
+	if !ofNode {
+		if id, ok, err := v.heap.CheckBuiltin(fn); ok && err == nil {
+			v.builtins[id] = true
+		}
+		return
+	}
+	if node.ScriptID != 0 {
+		v.scripts[node.Script] = node.ScriptID
+	}
+	v.code.count(v.memory, func() (bool, error) { return true, v.checkFunctionCode(fn, heap) })
+}
+
+// count runs a check of an object and counts it if the check says so.
+func (t *tally) count(m *steadyMemory, check func() (counts bool, err error)) {
+	counts := false
+	steady, err := m.examine(func() (err error) {
+		counts, err = check()
+		return err
+	})
+	switch {
+	case !steady:
+		t.changed++
+	case err != nil:
+		t.wrong++
+		t.err = cmp.Or(t.err, err)
+	case counts:
+		t.right++
+	}
+}
+
+// judge returns an error unless at least so many objects are right and hardly any wrong.
+func (t *tally) judge(least int) error {
+	switch {
+	case t.wrong > t.right/racePart:
+		return fmt.Errorf("%d are right, %d are wrong: %w", t.right, t.wrong, t.err)
+	case t.right < least:
+		return fmt.Errorf("only %d are right, and %d changed meanwhile", t.right, t.changed)
+	}
+	return nil
+}
+
+// checkScripts checks the scripts of the functions that were examined.
+func (v *verification) checkScripts() error {
+	ids := map[int]bool{}
+	var t tally
+	for script, id := range v.scripts {
+		ids[id] = true
+		t.count(v.memory, func() (bool, error) { return true, v.heap.CheckScript(script) })
+	}
+	if len(ids) < len(v.scripts)-len(v.scripts)/racePart {
+		return fmt.Errorf("%d scripts have %d numbers", len(v.scripts), len(ids))
+	}
+	return t.judge(minScripts)
+}
+
+// checkBuiltins checks that V8's own functions have numbers.
+func (v *verification) checkBuiltins() error {
+	if len(v.builtins) < minBuiltins {
+		return fmt.Errorf("only %d numbers of builtins are found", len(v.builtins))
+	}
+	return nil
+}
+
+func (v *verification) checkCodes() error { return v.code.judge(minFunctions) }
+
+// checkFunctionCode checks that a function's code is executable.
+func (v *verification) checkFunctionCode(fn v8.Object, heap uint64) error {
+	c, err := v.codes.OfFunction(fn.Ref(), v.Binary.IsolateOf(heap))
+	if err != nil {
+		return err
+	}
+	if c.Size == 0 || !slices.ContainsFunc(v.exec, func(r space.Region) bool { return c.Start >= r.Start && c.Start+c.Size <= r.End }) {
+		return fmt.Errorf("the code at %#x, of %d bytes, cannot be executed", c.Start, c.Size)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type Objects struct {
 	mapped []Page // all of V8's, including those whose objects have moved away
 	pages  []pageObjects
 	at     pageTable
+	maps   pageTable // if not empty, the pages in which maps may be; otherwise those of at
 	kinds  []objectKind
 	known  map[uint64]int32 // index of kinds by the word that refers to a map; negative: it does not refer to one
 	kind   []uint32         // by ID: index of kinds

@@ -118,7 +118,7 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	if index, ok = o.known[word]; ok {
 		return index, index >= 0
 	}
-	if o.at.page(word) == nil {
+	if o.at.page(word) == nil && o.maps.page(word) == nil {
 		return 0, false
 	}
 	m, err := o.heap.MapAt(word - 1)

@@ -1,0 +1,67 @@
+package disasm
+
+import (
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"ustack/symbolize/elfsym"
+)
+
+// Accesses returns the offsets at which the function name accesses objects; ok is false
+// if f has no such function. If its first argument only holds an object's address,
+// indirect leaves out accesses relative to the argument itself.
+func Accesses(f *elfsym.File, name string, indirect bool) (offsets map[int64]bool, ok bool) {
+	s, ok := f.Symbol(name)
+	if !ok {
+		return nil, false
+	}
+	others := []x86asm.Reg{0, x86asm.RIP, x86asm.RSP, x86asm.RBP} // that do not hold an object's address
+	if indirect {
+		others = append(others, x86asm.RDI)
+	}
+	offsets = map[int64]bool{}
+	for inst := range instructions(f, s) {
+		for _, arg := range inst.Args {
+			if m, ok := arg.(x86asm.Mem); ok && !slices.Contains(others, m.Base) {
+				offsets[m.Disp] = true
+			}
+		}
+	}
+	return offsets, true
+}
+
+// Constants returns the immediate operands in the function name; ok is false if f has no
+// such function.
+func Constants(f *elfsym.File, name string) (constants map[int64]bool, ok bool) {
+	s, ok := f.Symbol(name)
+	if !ok {
+		return nil, false
+	}
+	constants = map[int64]bool{}
+	for inst := range instructions(f, s) {
+		for _, arg := range inst.Args {
+			if imm, ok := arg.(x86asm.Imm); ok {
+				constants[int64(imm)] = true
+			}
+		}
+	}
+	return constants, true
+}
+
+// Table returns the address of the table of words from which the function name loads its
+// result: "mov rax, [index*8+table]". ok is false if there is none at a fixed address.
+func Table(f *elfsym.File, name string) (address uint64, ok bool) {
+	s, ok := f.Symbol(name)
+	if !ok {
+		return 0, false
+	}
+	for inst := range instructions(f, s) {
+		const word = 8
+		m, ok := inst.Args[1].(x86asm.Mem)
+		if inst.Op == x86asm.MOV && ok && m.Base == 0 && m.Scale == word && m.Disp > 0 {
+			return uint64(m.Disp), true
+		}
+	}
+	return 0, false
+}
