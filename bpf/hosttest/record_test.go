@@ -174,7 +174,7 @@ func stepped(t *testing.T, pid int) (unix.Signal, uint64) {
 	if err := unix.PtraceGetRegs(pid, &registers); err != nil {
 		t.Fatal(err)
 	}
-	return status.StopSignal(), registers.Rbp
+	return status.StopSignal(), framePointer(&registers)
 }
 
 // liveMemory is a process's memory. It notes what is read.
