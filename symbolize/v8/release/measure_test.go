@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ustack/symbolize/v8/release"
 	"ustack/testdata/nodetest"
@@ -195,6 +196,31 @@ func TestFilesAreWhatIsMeasured(t *testing.T) {
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
 				t.Errorf("%s is not what is measured (-file +measured):\n%s", fileName(m.release.Version), diff)
+			}
+		})
+	}
+}
+
+// TestReleasesAreWhatIsMeasured compares other patch levels, which have a release
+// by its Before.
+func TestReleasesAreWhatIsMeasured(t *testing.T) {
+	for _, version := range nodetest.ReleasesOr("24.0.0") {
+		t.Run("node"+version, func(t *testing.T) {
+			m, err := measure(t, nodetest.Node(t, version))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := release.For(m.release.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for number, name := range m.binary.metadataTypes() {
+				if want.Types[className(name)] == number {
+					delete(want.Types, className(name)) // early patch levels have some in the metadata
+				}
+			}
+			if diff := cmp.Diff(want, m.release, cmpopts.IgnoreFields(release.Release{}, "Before")); diff != "" {
+				t.Errorf("V8 %v is not what is measured (-known +measured):\n%s", want.Version, diff)
 			}
 		})
 	}
