@@ -47,7 +47,7 @@ type Table struct {
 	kernel    *kallsyms.Table
 	kernelErr error
 	troubles  []error
-	told      map[string]bool // troubles reported, by text
+	reported  map[string]bool // texts of troubles
 	lines     int             // of all scripts' sources
 	dropped   dropped
 	described uint32         // how often descriptions have changed
@@ -114,7 +114,7 @@ func NewTable(maps Maps) *Table {
 		functions: make(map[uint64]function),
 		scripts:   make(map[scriptKey]script),
 		numbers:   make(map[namedFrame]uint64),
-		told:      make(map[string]bool),
+		reported:  make(map[string]bool),
 	}
 }
 
@@ -278,8 +278,8 @@ func (t *Table) Trouble(err error) {
 }
 
 func (t *Table) trouble(err error) {
-	if !t.told[err.Error()] {
-		t.told[err.Error()] = true
+	if !t.reported[err.Error()] {
+		t.reported[err.Error()] = true
 		t.troubles = append(t.troubles, err)
 	}
 }
