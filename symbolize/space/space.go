@@ -154,8 +154,19 @@ func (s *Space) addLeftOut(names []Mapping) {
 	slices.SortFunc(s.regions, func(a, b Region) int { return cmp.Compare(a.Start, b.Start) })
 }
 
+// VDSO is the path of the mapping of code that the kernel gives each process. It is the
+// same for all of them and is in no file.
+const VDSO = "[vdso]"
+
 // maxVDSO bounds the vdso's image: it takes two or three pages.
 const maxVDSO = 1 << 20
+
+// ReadVDSO reads the vdso's image, which a process has mapped from start to end.
+func ReadVDSO(mem Source, start, end uint64) ([]byte, error) {
+	image := make([]byte, min(end-start, maxVDSO))
+	_, err := mem.ReadAt(image, start)
+	return image, err
+}
 
 // addVDSO adds a module for the code that the kernel gives each process.
 func (s *Space) addVDSO() {
@@ -164,13 +175,12 @@ func (s *Space) addVDSO() {
 	if !ok || !mapped || r.File != "" {
 		return
 	}
-	image := make([]byte, min(r.End-r.Start, maxVDSO))
-	if _, err := s.source.ReadAt(image, r.Start); err != nil {
+	image, err := ReadVDSO(s.source, r.Start, r.End)
+	if err != nil {
 		return
 	}
-	const path = "[vdso]"
-	mapping := Mapping{Start: r.Start, End: r.Start + uint64(len(image)), Path: path}
-	m := &Module{Path: path, found: path, mappings: []Mapping{mapping}}
+	mapping := Mapping{Start: r.Start, End: r.Start + uint64(len(image)), Path: VDSO}
+	m := &Module{Path: VDSO, found: VDSO, mappings: []Mapping{mapping}}
 	if m.use(bytes.NewReader(image)) == nil {
 		s.modules = append(s.modules, m)
 		s.parts = append(s.parts, Part{mapping, m})

@@ -16,6 +16,7 @@ import (
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
+	"ustack/symbolize/space"
 	"ustack/symbolize/unwind"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/release"
@@ -132,7 +133,7 @@ func (t *Table) openAll(p *process.Process, all []process.Mapping) map[fileID]*b
 }
 
 // hasCode reports whether m maps code of a file, or the kernel's own.
-func hasCode(m process.Mapping) bool { return m.Perms.Exec() && (m.File() || m.Path == vdso) }
+func hasCode(m process.Mapping) bool { return m.Perms.Exec() && (m.File() || m.Path == space.VDSO) }
 
 func fileOf(m process.Mapping) fileID { return fileID{m.Dev, m.Inode} }
 
@@ -384,20 +385,13 @@ func reservation(all []process.Mapping, m process.Mapping) (start, end uint64) {
 	return all[first].Start, all[last].End
 }
 
-// vdso is the path of the mapping of code that the kernel gives each process.
-// It is the same for all of them and is in no file.
-const vdso = "[vdso]"
-
-// maxVDSO bounds the vdso's image: it takes two or three pages.
-const maxVDSO = 1 << 20
-
 // open opens the file behind m, or reads the vdso's image from memory.
 func (t *Table) open(p *process.Process, m process.Mapping) (io.ReaderAt, error) {
-	if m.Path != vdso {
+	if m.Path != space.VDSO {
 		return t.files.Mapped(p, m)
 	}
-	image := make([]byte, min(m.End-m.Start, maxVDSO))
-	if _, err := p.ReadAt(image, m.Start); err != nil {
+	image, err := space.ReadVDSO(liveMemory{p}, m.Start, m.End)
+	if err != nil {
 		return nil, err
 	}
 	return bytes.NewReader(image), nil
