@@ -34,7 +34,8 @@ type Table struct {
 	text      string   // "name\tmodule\n" for each, without tab and module for the kernel proper
 }
 
-// Open reads the running kernel's list. It returns ErrHidden or a read error.
+// Open reads the running kernel's list. It fails with ErrHidden, if the list has no
+// functions, or if it cannot be read.
 func Open() (*Table, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +45,11 @@ func Open() (*Table, error) {
 		return nil, fmt.Errorf("read kernel symbols: %w", err)
 	}
 	defer f.Close()
-	return Read(f)
+	t, err := Read(f)
+	if err == nil && len(t.addresses) == 0 {
+		return nil, errors.New("read kernel symbols: " + path + " lists no functions (is something mounted over it?)")
+	}
+	return t, err
 }
 
 // Read reads a list in the format of /proc/kallsyms: "ADDRESS TYPE NAME",

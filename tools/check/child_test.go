@@ -20,6 +20,7 @@ import (
 type job struct {
 	Proc  bool              // mount the /proc of its PID namespace
 	Empty []string          // folders that are empty for it
+	Null  []string          // files that are empty for it
 	Files map[string]string // written then
 	Tools []string          // to report on
 	PIDs  []int             // to read, to dump and to send signals to
@@ -64,6 +65,11 @@ func (j job) prepare() error {
 	for _, folder := range j.Empty {
 		if err := unix.Mount("tmpfs", folder, "tmpfs", 0, ""); err != nil {
 			return fmt.Errorf("hide %s: %w", folder, err)
+		}
+	}
+	for _, file := range j.Null {
+		if err := unix.Mount("/dev/null", file, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("hide %s: %w", file, err)
 		}
 	}
 	for name, text := range j.Files {

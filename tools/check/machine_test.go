@@ -24,6 +24,7 @@ func TestMachineDescribesItself(t *testing.T) {
 		"without BTF":       {job{Empty: []string{"/sys/kernel/btf"}}, apart(), "jsprof", "BTF", false, false, "the kernel needs CONFIG_DEBUG_INFO_BTF"},
 		"without lockdown":  {job{Empty: []string{"/sys/kernel/security"}}, apart(), "stopon", "lockdown", true, true, "not known"},
 		"without tracefs":   {job{Empty: []string{"/sys/kernel/tracing"}}, apart(), "addonlat", "tracefs", true, true, "not mounted, and not used"},
+		"without symbols":   {job{Null: []string{"/proc/kallsyms"}}, apart(), "jsprof", "kernel symbols", false, true, "/proc/kallsyms lists no functions"},
 		"of another /proc":  {job{}, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}, "jscore", "pid namespace", false, false, "mount -t proc proc /proc"},
 		"a container's PID": {job{Proc: true}, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Unshareflags: unix.CLONE_NEWNS}, "jsprof", "pid namespace", true, true, "only its own processes are seen"},
 		"a user's own":      {job{}, userNamespaceOf(0), "jsprof", "user namespace", false, false, "not of a rootless container"},
