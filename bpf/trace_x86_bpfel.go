@@ -83,6 +83,7 @@ const (
 	TraceFrameKindFRAME_GAP    TraceFrameKind = 5
 	TraceFrameKindFRAME_TEXT   TraceFrameKind = 6
 	TraceFrameKindFRAME_DATA   TraceFrameKind = 7
+	TraceFrameKindFRAME_NAMED  TraceFrameKind = 8
 	TraceFrameKindFRAME_KERNEL TraceFrameKind = 15
 )
 

@@ -240,7 +240,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 		if result.Matches == 0 {
 			messages.Release() // a command without V8 may be the reason
 		}
-		f.tellResult(messages, result)
+		f.reportResult(messages, result)
 	}
 	if err != nil {
 		return err
@@ -293,7 +293,7 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	o.Progress = func(_ *stopon.Hit, done, total uint64) {
 		messages.Progressf("core: %d of %d MB", done/1e6, total/1e6)
 	}
-	o.Acted = func(h *stopon.Hit, a *stopon.Action) { tell(messages, h, a) }
+	o.Acted = func(h *stopon.Hit, a *stopon.Action) { reportAction(messages, h, a) }
 	o.Report = func(h *stopon.Hit) error {
 		messages.Clear()
 		if f.json {

@@ -289,7 +289,7 @@ func TestWhatWasNotActedOnIsSaid(t *testing.T) {
 		cmd := &cobra.Command{Use: "stopon"}
 		cmd.SetErr(&said)
 		f := flags{stopon: stopon.Options{Nth: 5}}
-		f.tellResult(cli.NewMessages(cmd), &tt.result)
+		f.reportResult(cli.NewMessages(cmd), &tt.result)
 		if got := said.String(); got != tt.want {
 			t.Errorf("of %+v is said %q, want %q", tt.result, got, tt.want)
 		}

@@ -132,7 +132,7 @@ func TestValuesAreWhatTheProgramSays(t *testing.T) {
 				t.Skip("left to make test-matrix")
 			}
 			h, held, truths := values(t, nodetest.Node(t, version))
-			r := &teller{h, map[uint64]string{}}
+			r := &describer{h, map[uint64]string{}}
 			for name, v := range held {
 				if o, err := h.Object(v); err == nil && h.IsReceiver(o) {
 					r.names[o.Address] = name
@@ -146,14 +146,14 @@ func TestValuesAreWhatTheProgramSays(t *testing.T) {
 }
 
 // compare fails the test unless what is read from a value is true of it.
-func (r *teller) compare(t *testing.T, name string, v v8.Value, truth map[string]any) {
+func (r *describer) compare(t *testing.T, name string, v v8.Value, truth map[string]any) {
 	t.Helper()
 	o, err := r.h.Object(v)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return
 	}
-	got, err := r.tell(o, truth)
+	got, err := r.describe(o, truth)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return

@@ -104,7 +104,7 @@ func TestSignalsDuringTheStopArrive(t *testing.T) {
 	}
 }
 
-func TestPendingSignalsAreTold(t *testing.T) {
+func TestPendingSignalsAreReported(t *testing.T) {
 	p := startTracee(t, "ignore")
 	if err := unix.Kill(p.pid(), unix.SIGUSR1); err != nil {
 		t.Fatal(err)

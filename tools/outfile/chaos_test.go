@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	attacker = 65534 // user and group
-	untold   = "as it was"
+	attacker  = 65534 // user and group
+	untouched = "as it was"
 )
 
 // A field is where root and an attacker meet: folders of all sorts, and a file of
@@ -42,7 +42,7 @@ func newField(t *testing.T) *field {
 		os.Mkdir(f.sticky, 0o700), os.Chmod(f.sticky, 0o777|os.ModeSticky),
 		os.Mkdir(f.open, 0o700), os.Chmod(f.open, 0o777),
 		os.Mkdir(f.hs, 0o755), os.Chown(f.hs, attacker, attacker),
-		os.Mkdir(filepath.Dir(f.victim), 0o755), os.WriteFile(f.victim, []byte(untold), 0o600))
+		os.Mkdir(filepath.Dir(f.victim), 0o755), os.WriteFile(f.victim, []byte(untouched), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func (f *field) plant(target, link string) string {
 // unharmed fails the test if anything of root's was written.
 func (f *field) unharmed() {
 	f.t.Helper()
-	if got := contents(f.t, f.victim); got != untold {
+	if got := contents(f.t, f.victim); got != untouched {
 		f.t.Fatalf("victim = %q, want it as it was", got)
 	}
 	if got := names(f.t, filepath.Dir(f.victim)); len(got) != 1 {
@@ -107,7 +107,7 @@ func TestChaosFilesAndPipesOfOthersAreNotWritten(t *testing.T) {
 	f := newField(t)
 	for _, dir := range []string{f.sticky, f.open} {
 		file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
-		err := errors.Join(os.WriteFile(file, []byte(untold), 0o600), os.Chmod(file, 0o666), os.Chown(file, attacker, attacker),
+		err := errors.Join(os.WriteFile(file, []byte(untouched), 0o600), os.Chmod(file, 0o666), os.Chown(file, attacker, attacker),
 			unix.Mkfifo(pipe, 0o600), os.Chown(pipe, attacker, attacker))
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestChaosFilesAndPipesOfOthersAreNotWritten(t *testing.T) {
 				t.Errorf("%s: error = %v, want %v", path, err, errForeign)
 			}
 		}
-		if got := contents(t, file); got != untold {
+		if got := contents(t, file); got != untouched {
 			t.Errorf("the attacker's file = %q, want it as it was", got)
 		}
 	}

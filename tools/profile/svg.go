@@ -24,8 +24,8 @@ const (
 	svgLeast  = 0.1  // boxes narrower than this are not drawn
 )
 
-// maxTold is the maximum length, in characters, of a name in a picture.
-const maxTold = 400
+// maxShown is the maximum length, in characters, of a name in a picture.
+const maxShown = 400
 
 // writeSVG writes a flame graph, root at the bottom, widths by value. In a
 // browser it fills the window, zooms on a click, searches, and shows details;
@@ -129,7 +129,7 @@ func (d *drawing) controls() {
 func (d *drawing) box(n *node, at corner) {
 	title := n.label
 	if at.level > 0 {
-		title = cut(name(n.frame), maxTold)
+		title = cut(name(n.frame), maxShown)
 	}
 	x, width := svgMargin+float64(at.start)*d.scale(), float64(n.total)*d.scale()
 	y := svgHead + (d.levels-1-at.level)*svgRow
@@ -147,9 +147,9 @@ func (d *drawing) box(n *node, at corner) {
 
 // details describes n in one line.
 func (d *drawing) details(n *node) string {
-	text := cut(n.label, maxTold)
+	text := cut(n.label, maxShown)
 	if module := n.frame.Module; module != "" {
-		text += " in " + cut(printable.String(module), maxTold)
+		text += " in " + cut(printable.String(module), maxShown)
 	}
 	if t := n.tier(); t != symbolize.NoTier {
 		text += ", " + t.String()

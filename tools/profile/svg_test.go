@@ -164,11 +164,11 @@ func TestSVGShowsAwkwardNames(t *testing.T) {
 		has[name] = true
 	}
 	for _, s := range awkward().Stacks {
-		if want := cut(name(s.Frames[0]), maxTold); !has[want] {
+		if want := cut(name(s.Frames[0]), maxShown); !has[want] {
 			t.Errorf("no box for %.80q", want)
 		}
-		if n := utf8.RuneCountInString(cut(name(s.Frames[0]), maxTold)); n > maxTold {
-			t.Errorf("name has %d characters, want at most %d", n, maxTold)
+		if n := utf8.RuneCountInString(cut(name(s.Frames[0]), maxShown)); n > maxShown {
+			t.Errorf("name has %d characters, want at most %d", n, maxShown)
 		}
 	}
 	b.Quiet()

@@ -218,7 +218,6 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	err = errors.Join(err, s.detachAll())
-	s.Table.ReportDropped()
 	s.Diagnose()
 	result, countErr := s.result()
 	return result, errors.Join(err, countErr, s.Missing())

@@ -354,9 +354,9 @@ func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 	}
 }
 
-// TestStallIsToldOnce: a stall is seen at the end of a system call and, at any
+// TestStallIsReportedOnce: a stall is seen at the end of a system call and, at any
 // instant, even during one, by sampling; only one of them reports it.
-func TestStallIsToldOnce(t *testing.T) {
+func TestStallIsReportedOnce(t *testing.T) {
 	nodetest.Root(t)
 	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"naps"}})
 	r := watch(t, target, Options{Stall: 2 * time.Millisecond})

@@ -58,7 +58,7 @@ func (t *Table) verify(p *target) (ready bool, err error) {
 		return false, fmt.Errorf("%w: %w", assumed, err)
 	}
 	p.verified = true
-	t.trouble(ofProcess(p.process.PID(), fmt.Errorf("%w: %s", assumed, assumption)))
+	t.warn(ofProcess(p.process.PID(), fmt.Errorf("%w: %s", assumed, assumption)))
 	return true, nil
 }
 

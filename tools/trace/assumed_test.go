@@ -66,7 +66,7 @@ func TestNewerV8IsVerified(t *testing.T) {
 					}
 				}
 				const want = "it is read as that of Node.js 26"
-				if got := table.Troubles(); len(got) != 1 || !strings.Contains(got[0].Error(), want) || p.verifications != 1 {
+				if got := table.Diagnostics(); len(got) != 1 || !strings.Contains(got[0].Error(), want) || p.verifications != 1 {
 					t.Fatalf("diagnostics = %v after %d verifications, want one with %q after one", got, p.verifications, want)
 				}
 			}
@@ -79,7 +79,7 @@ func TestNewerV8IsVerifiedOnceItHasStarted(t *testing.T) {
 	p, table := startNewer(t, nodetest.Options{Script: "purecpu.js"}), NewTable(Maps{})
 	started := p.code
 	p.code = []mapping{{Mapping: file(0x1000, 0x2000, "/bin/node")}}
-	if ready, err := table.verify(p); ready || err != nil || p.verifications > 0 || len(table.Troubles()) > 0 {
+	if ready, err := table.verify(p); ready || err != nil || p.verifications > 0 || len(table.Diagnostics()) > 0 {
 		t.Errorf("before it has started: ready %v, error %v, %d verifications", ready, err, p.verifications)
 	}
 	p.code = started
@@ -155,7 +155,7 @@ func TestNewerV8IsRefusedIfAFieldIsShifted(t *testing.T) {
 		if err == nil || ready || want == "" || !strings.Contains(err.Error(), "Node.js 26: "+want+":") {
 			t.Errorf("%s shifted: ready %v, %v, want refused by %q", name, ready, err, want)
 		}
-		if got := table.Troubles(); len(got) > 0 {
+		if got := table.Diagnostics(); len(got) > 0 {
 			t.Errorf("%s shifted: diagnostics = %v, want none", name, got)
 		}
 	}
@@ -239,7 +239,7 @@ func TestNewerV8IsAddedOrRefused(t *testing.T) {
 			t.Cleanup(release.Register(made))
 			s := openSampled(t, Options{}, Tool{})
 			err := s.Table.AddV8(node.PID)
-			diagnostics := errors.Join(append(s.Table.Troubles(), err)...)
+			diagnostics := errors.Join(append(s.Table.Diagnostics(), err)...)
 			if (err == nil) != (tt.v8 == 1) || diagnostics == nil || !strings.Contains(diagnostics.Error(), tt.want) {
 				t.Errorf("add: %v, diagnostics %v, want %q", err, diagnostics, tt.want)
 			}

@@ -34,9 +34,9 @@ func (t *Table) keepScript(key scriptKey, s script) {
 	t.scripts[key] = s
 }
 
-// ReportDropped adds a trouble for each sort of data that was dropped so far. It is
-// called at the end.
-func (t *Table) ReportDropped() {
+// reportDropped adds a diagnostic for each sort of data that was dropped. It is called
+// once, at the end.
+func (t *Table) reportDropped() {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	for _, lost := range []struct {
@@ -49,10 +49,10 @@ func (t *Table) ReportDropped() {
 		{t.dropped.sources, "functions of %d scripts have no lines: no more than %d lines are kept", maxLines},
 	} {
 		if lost.count > 0 {
-			t.trouble(fmt.Errorf(lost.format, lost.count, lost.limit))
+			t.warn(fmt.Errorf(lost.format, lost.count, lost.limit))
 		}
 	}
 	if t.dropped.lines > 0 {
-		t.trouble(fmt.Errorf("%d functions have no line, because their process ended before its scripts could be read: %w", t.dropped.lines, t.dropped.linesErr))
+		t.warn(fmt.Errorf("%d functions have no line, because their process ended before its scripts could be read: %w", t.dropped.lines, t.dropped.linesErr))
 	}
 }

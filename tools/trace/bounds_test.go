@@ -46,17 +46,17 @@ func TestEndlessFunctionsAreBounded(t *testing.T) {
 	if got, limit := heapInUse()-before, uint64(200<<20); got > limit {
 		t.Errorf("heap grew by %d bytes, want %d at most", got, limit)
 	}
-	table.ReportDropped()
+	table.reportDropped()
 	want := []string{
 		fmt.Sprintf("%d functions have no names: no more than %d are kept", beyond, maxFunctions),
 		fmt.Sprintf("%d scripts have no names, and their functions no lines: no more than %d are kept", maxFunctions+beyond-maxScripts, maxScripts),
 	}
 	var got []string
-	for _, err := range table.Troubles() {
+	for _, err := range table.Diagnostics() {
 		got = append(got, err.Error())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("troubles (-want +got):\n%s", diff)
+		t.Errorf("diagnostics (-want +got):\n%s", diff)
 	}
 	runtime.KeepAlive(table)
 }
@@ -65,8 +65,8 @@ func TestFewFunctionsAreAllKept(t *testing.T) {
 	table := NewTable(Maps{})
 	table.Script(record(bpf.TraceName{Script: 1}, "/srv/a.js"))
 	table.Function(record(bpf.TraceName{Id: 1, Script: 1}, "f"))
-	table.ReportDropped()
-	if err := errors.Join(table.Troubles()...); err != nil {
-		t.Errorf("trouble = %v, want none", err)
+	table.reportDropped()
+	if err := errors.Join(table.Diagnostics()...); err != nil {
+		t.Errorf("diagnostics = %v, want none", err)
 	}
 }

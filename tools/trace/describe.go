@@ -114,7 +114,7 @@ func (t *Table) readFresh(p *target) {
 			return
 		}
 		if err := t.describe(p); err != nil && p.alive() {
-			t.trouble(err)
+			t.warn(err)
 		}
 	})
 }
@@ -161,12 +161,12 @@ func (t *Table) keep(m process.Mapping, b *binary) {
 	case len(t.binaries) >= maxBinaries:
 		b.close()
 		*b = binary{path: b.path, err: fmt.Errorf("%s: more than %d files run code, and no more are read", b.path, maxBinaries)}
-		t.trouble(b.err)
+		t.warn(b.err)
 		return
 	case errors.Is(b.err, reader.ErrUnresponsive):
-		t.trouble(b.err)
+		t.warn(b.err)
 	case b.elf != nil && b.elf.Partial() != nil:
-		t.trouble(fmt.Errorf("%s: %w (some of its functions have no names)", m.Path, b.elf.Partial()))
+		t.warn(fmt.Errorf("%s: %w (some of its functions have no names)", m.Path, b.elf.Partial()))
 	}
 	t.binaries[fileOf(m)] = b
 }
@@ -235,7 +235,7 @@ func (t *Table) describe(p *target) error {
 	}
 	ranges := p.ranges(all)
 	if len(ranges) > len(d.Ranges) {
-		t.trouble(fmt.Errorf("process %d has %d ranges of code, of which %d are known to the kernel", p.process.PID(), len(ranges), len(d.Ranges)))
+		t.warn(fmt.Errorf("process %d has %d ranges of code, of which %d are known to the kernel", p.process.PID(), len(ranges), len(d.Ranges)))
 		ranges = ranges[:len(d.Ranges)]
 	}
 	d.RangeCount = uint32(copy(d.Ranges[:], ranges))
@@ -269,7 +269,7 @@ func (t *Table) describeV8(d *bpf.TraceProcess, p *target) {
 	}
 	p.err = err
 	if err != nil && p.binary.assumed != nil {
-		t.trouble(p.trouble())
+		t.warn(p.warning())
 	}
 }
 

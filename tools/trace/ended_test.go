@@ -87,11 +87,11 @@ func TestFunctionsWithoutLineAreCounted(t *testing.T) {
 		table.Function(record(n, "f"))
 		table.Text(record(n, "() {}"))
 	}
-	table.ReportDropped()
-	err = errors.Join(table.Troubles()...)
+	table.reportDropped()
+	err = errors.Join(table.Diagnostics()...)
 	for _, want := range []string{fmt.Sprintf("%d functions have no line", functions), "evalmachine.<0> of process"} {
 		if err == nil || strings.Count(err.Error(), want) != 1 {
-			t.Errorf("troubles = %v, want %q once", err, want)
+			t.Errorf("diagnostics = %v, want %q once", err, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type events struct {
 	err      error         // why it ended, nil after Close or Flush
 }
 
-// listen starts reading. Errors in records are troubles of the table.
+// listen starts reading. Errors in records are diagnostics of the table.
 func listen(buffer *ebpf.Map, handlers map[bpf.TraceEventKind]func([]byte), wakes bool, table *Table) (*events, error) {
 	reader, err := ringbuf.NewReader(buffer)
 	if err != nil {
@@ -51,7 +51,6 @@ func (e *events) Flush() error {
 		return fmt.Errorf("flush the kernel's events: %w", err)
 	}
 	<-e.done
-	e.table.ReportDropped()
 	return e.err
 }
 
@@ -73,7 +72,7 @@ func (e *events) read() {
 			return
 		}
 		if err := e.take(record.RawSample); err != nil {
-			e.table.Trouble(err)
+			e.table.Warn(err)
 		}
 	}
 }

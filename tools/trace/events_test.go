@@ -132,7 +132,7 @@ func TestRandomStacksHaveFrames(t *testing.T) {
 		}
 		for j := range r.Frames {
 			r.Frames[j] = random.Uint64()
-			if kind := kindOf(r.Frames[j]); kind == kindNamed || kind == bpf.TraceFrameKindFRAME_DATA || kind == bpf.TraceFrameKindFRAME_KERNEL {
+			if kind := kindOf(r.Frames[j]); kind == bpf.TraceFrameKindFRAME_NAMED || kind == bpf.TraceFrameKindFRAME_DATA || kind == bpf.TraceFrameKindFRAME_KERNEL {
 				r.Frames[j] &= 1<<kindShift - 1 // the kernel sends the first never, the others not of these processes
 			}
 		}
@@ -148,8 +148,8 @@ func TestRandomStacksHaveFrames(t *testing.T) {
 	if len(got) != stacks {
 		t.Errorf("stacks = %d, want %d", len(got), stacks)
 	}
-	for _, err := range s.Table.Troubles() {
-		t.Errorf("trouble: %v", err)
+	for _, err := range s.Table.Diagnostics() {
+		t.Errorf("diagnostic: %v", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func (t *Table) settle(g *target, words []uint64, rescan bool) {
 	rescan = rescan || !g.finds(words)
 	if rescan && time.Since(g.described) > g.patience && g.alive() {
 		if err := t.describe(g); err != nil && g.alive() {
-			t.trouble(err)
+			t.warn(err)
 		}
 		g.patience = 0
 		if !g.finds(words) {
@@ -187,7 +187,7 @@ func (t *Table) jitted(g *target, at place) symbolize.Frame {
 		f, ok, err = g.perf.lookup(&t.files, g.process, at.within)
 	}
 	if err != nil && g.alive() {
-		t.trouble(err)
+		t.warn(err)
 	}
 	if !ok {
 		return symbolize.Frame{Name: symbolize.Unknown, Module: jit, Offset: at.pc}
@@ -203,7 +203,7 @@ func (t *Table) Frames(s Stack) (frames []symbolize.Frame, unknown int) {
 	defer t.mutex.Unlock()
 	frames, unknown, err := t.name(s)
 	if err != nil {
-		t.trouble(err)
+		t.warn(err)
 		return []symbolize.Frame{{Name: symbolize.Unknown}}, 1
 	}
 	return frames, unknown
@@ -261,7 +261,7 @@ func (t *Table) frame(g *target, word uint64, at place) symbolize.Frame {
 			return symbolize.Frame{Kind: symbolize.RegExp, Name: fn.name}
 		}
 		return symbolize.Frame{Name: fn.name}
-	case kindNamed:
+	case bpf.TraceFrameKindFRAME_NAMED:
 		return t.named[word&idMask].full()
 	}
 	if g == nil {
@@ -361,7 +361,7 @@ func isLibc(f symbolize.Frame) bool {
 func (t *Table) kernelFrame(at place) symbolize.Frame {
 	if t.kernel == nil && t.kernelErr == nil {
 		if t.kernel, t.kernelErr = kallsyms.Open(); t.kernelErr != nil {
-			t.trouble(t.kernelErr)
+			t.warn(t.kernelErr)
 		}
 	}
 	if t.kernel != nil {

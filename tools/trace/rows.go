@@ -27,7 +27,7 @@ func (t *Table) giveRows(b *binary) {
 		return
 	}
 	if uint64(t.rows)+uint64(len(table)) > uint64(t.maps.Rows.MaxEntries()) {
-		t.trouble(fmt.Errorf("%s: no room for its unwind tables (callers that keep no frame pointer are not seen)", b.path))
+		t.warn(fmt.Errorf("%s: no room for its unwind tables (callers that keep no frame pointer are not seen)", b.path))
 		return
 	}
 	keys, values := make([]uint32, len(table)), make([]bpf.TraceUnwindRow, len(table))
@@ -36,7 +36,7 @@ func (t *Table) giveRows(b *binary) {
 		values[i] = bpf.TraceUnwindRow{Start: r.Start, Distance: r.Distance, Fp: r.FP, Base: uint8(r.Base)}
 	}
 	if _, err := t.maps.Rows.BatchUpdate(keys, values, nil); err != nil {
-		t.trouble(fmt.Errorf("give the kernel the unwind tables of %s: %w", b.path, err))
+		t.warn(fmt.Errorf("give the kernel the unwind tables of %s: %w", b.path, err))
 		return
 	}
 	b.rows = rowRange{t.rows, uint32(len(table))}

@@ -201,7 +201,7 @@ var ErrDone = errors.New("nothing left to wait for")
 func (s *Session) Run(ctx context.Context, l Loop) error {
 	s.Table.Hurry(ctx)
 	if err := s.Add(); err != nil {
-		s.Diagnose()
+		s.warnOfNew()
 		return err
 	}
 	if l.Attach != nil {
@@ -248,7 +248,7 @@ func (s *Session) wait(ctx context.Context, l Loop) (err error) {
 		case <-interval:
 			err = l.Report()
 		case <-tick.C:
-			s.Diagnose()
+			s.warnOfNew()
 			next := time.Duration(0)
 			if l.Tick != nil {
 				next = l.Tick()
@@ -287,9 +287,16 @@ func (s *Session) Flush() error { return s.events.Flush() }
 // nil otherwise.
 func (s *Session) Missing() error { return s.targets.Missing() }
 
-// Diagnose warns of what has kept names from being found since the last call.
+// Diagnose warns of what has kept names from being found and was not reported while the
+// session ran, and of what was dropped. It is called once, when no more names are needed.
 func (s *Session) Diagnose() {
-	for _, err := range s.Table.Troubles() {
+	s.Table.reportDropped()
+	s.warnOfNew()
+}
+
+// warnOfNew warns of what has kept names from being found since the last call.
+func (s *Session) warnOfNew() {
+	for _, err := range s.Table.Diagnostics() {
 		s.Warn(err)
 	}
 }

@@ -454,13 +454,13 @@ func TestCloseUndoesInReverseOrder(t *testing.T) {
 	}
 }
 
-// TestDiagnosticsAreReportedOnce has the same trouble twice.
+// TestDiagnosticsAreReportedOnce has the same diagnostic twice.
 func TestDiagnosticsAreReportedOnce(t *testing.T) {
 	var got []string
 	s := &Session{Table: NewTable(Maps{}), o: Options{Warn: func(err error) { got = append(got, err.Error()) }}}
 	for range 2 {
-		s.Table.Trouble(errors.New("a"))
-		s.Table.Trouble(errors.New("b"))
+		s.Table.Warn(errors.New("a"))
+		s.Table.Warn(errors.New("b"))
 		s.Diagnose()
 	}
 	if want := []string{"a", "b"}; !slices.Equal(got, want) {

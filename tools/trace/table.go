@@ -33,30 +33,30 @@ type Maps struct {
 
 // A Table knows the traced processes. Its methods may be called concurrently.
 type Table struct {
-	mutex     sync.Mutex
-	files     reader.Reader
-	interrupt context.Context
-	maps      Maps
-	targets   map[int]*target    // by pid: those described now
-	owners    map[uint32]*target // by generation: all there ever were
-	binaries  map[fileID]*binary
-	functions map[uint64]function
-	scripts   map[scriptKey]script
-	named     []namedFrame
-	numbers   map[namedFrame]uint64
-	kernel    *kallsyms.Table
-	kernelErr error
-	troubles  []error
-	reported  map[string]bool // texts of troubles
-	lines     int             // of all scripts' sources
-	dropped   dropped
-	described uint32         // how often descriptions have changed
-	ended     ended          // used by the goroutine that handles events
-	roots     []*target      // ended targets whose root directories are open
-	rows      uint32         // of unwind tables in the kernel
-	fresh     []*binary      // files whose unwind tables are still to be read
-	reads     sync.WaitGroup // reads of those files
-	closed    bool
+	mutex       sync.Mutex
+	files       reader.Reader
+	interrupt   context.Context
+	maps        Maps
+	targets     map[int]*target    // by pid: those described now
+	owners      map[uint32]*target // by generation: all there ever were
+	binaries    map[fileID]*binary
+	functions   map[uint64]function
+	scripts     map[scriptKey]script
+	named       []namedFrame
+	numbers     map[namedFrame]uint64
+	kernel      *kallsyms.Table
+	kernelErr   error
+	diagnostics []error
+	reported    map[string]bool // texts of diagnostics
+	lines       int             // of all scripts' sources
+	dropped     dropped
+	described   uint32         // how often descriptions have changed
+	ended       ended          // used by the goroutine that handles events
+	roots       []*target      // ended targets whose root directories are open
+	rows        uint32         // of unwind tables in the kernel
+	fresh       []*binary      // files whose unwind tables are still to be read
+	reads       sync.WaitGroup // reads of those files
+	closed      bool
 }
 
 type function struct {
@@ -120,7 +120,7 @@ func NewTable(maps Maps) *Table {
 
 // Add starts tracing process pid. A process that was added before is described
 // again: it has a new program. What keeps its JavaScript from being named is a
-// trouble, not an error.
+// warning, not an error.
 func (t *Table) Add(pid int) error { return t.add(pid, nil) }
 
 // AddV8 is Add for a process that holds V8. For any other it returns why its
@@ -151,8 +151,8 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 			return errors.Join(err, t.maps.Processes.Delete(uint32(pid)), t.changed(), p.Close())
 		}
 	}
-	if err := g.trouble(); err != nil {
-		t.trouble(err)
+	if err := g.warning(); err != nil {
+		t.warn(err)
 	}
 	g.root, _ = p.Root() // nil: no script file is read once it has ended
 	t.owners[g.generation] = g
@@ -260,27 +260,27 @@ func (t *Table) Identities() []Identity {
 	return all
 }
 
-// Troubles returns what has kept names from being found since the last call, each
+// Diagnostics returns what has kept names from being found since the last call, each
 // with its remedy if there is one.
-func (t *Table) Troubles() []error {
+func (t *Table) Diagnostics() []error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	troubles := t.troubles
-	t.troubles = nil
-	return troubles
+	diagnostics := t.diagnostics
+	t.diagnostics = nil
+	return diagnostics
 }
 
-// Trouble adds an error to those that Troubles returns.
-func (t *Table) Trouble(err error) {
+// Warn adds an error to those that Diagnostics returns, unless it was added before.
+func (t *Table) Warn(err error) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	t.trouble(err)
+	t.warn(err)
 }
 
-func (t *Table) trouble(err error) {
+func (t *Table) warn(err error) {
 	if !t.reported[err.Error()] {
 		t.reported[err.Error()] = true
-		t.troubles = append(t.troubles, err)
+		t.diagnostics = append(t.diagnostics, err)
 	}
 }
 
@@ -290,13 +290,13 @@ func (g *target) unfit() error {
 		return process.ErrGone
 	}
 	if g.binary == nil || g.binary.err != nil || g.err != nil {
-		return g.trouble()
+		return g.warning()
 	}
 	return nil
 }
 
-// trouble returns why the target's JavaScript will have no names, nil if it will.
-func (g *target) trouble() error {
+// warning returns why the target's JavaScript will have no names, nil if it will.
+func (g *target) warning() error {
 	pid := g.process.PID()
 	if g.binary != nil {
 		if err := cmp.Or(g.binary.err, g.err); err != nil {
@@ -398,7 +398,7 @@ func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source
 	}
 	heap, err := v8.NewHeap(g.process, g.binary.v8)
 	if err != nil { // asking again would not help
-		t.trouble(ofProcess(g.process.PID(), fmt.Errorf("read the lines of functions: %w", err)))
+		t.warn(ofProcess(g.process.PID(), fmt.Errorf("read the lines of functions: %w", err)))
 		return t.scripts[key].source, false
 	}
 	if source, err := code.ReadScript(heap, address, int(key.id)); err == nil {
@@ -407,7 +407,7 @@ func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source
 	if g.alive() {
 		again := bpf.TraceScriptKey{Owner: key.owner, Script: int64(key.id)}
 		if err := t.maps.Scripts.Delete(&again); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			t.trouble(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
+			t.warn(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
 		}
 	}
 	return t.scripts[key].source, !g.hasMemory()

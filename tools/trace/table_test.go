@@ -182,8 +182,8 @@ func TestLeafIsInItsFile(t *testing.T) {
 	}
 }
 
-// TestProcessesWithoutV8AreTold apart: All rejects them, a pid warns.
-func TestProcessesWithoutV8AreToldApart(t *testing.T) {
+// TestProcessesWithoutV8AreRecognised: All rejects them, a pid warns.
+func TestProcessesWithoutV8AreRecognised(t *testing.T) {
 	nodetest.Root(t)
 	s := openSampled(t, Options{Selection: Selection{PIDs: []int{os.Getpid()}}}, Tool{})
 	if err := s.Table.AddV8(os.Getpid()); !errors.Is(err, v8.ErrNotV8) {
@@ -195,9 +195,9 @@ func TestProcessesWithoutV8AreToldApart(t *testing.T) {
 	if err := s.Table.Add(os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
-	troubles := s.Table.Troubles()
-	if len(troubles) != 1 || !errors.Is(troubles[0], v8.ErrNotV8) {
-		t.Errorf("troubles = %v, want %v", troubles, v8.ErrNotV8)
+	diagnostics := s.Table.Diagnostics()
+	if len(diagnostics) != 1 || !errors.Is(diagnostics[0], v8.ErrNotV8) {
+		t.Errorf("diagnostics = %v, want %v", diagnostics, v8.ErrNotV8)
 	}
 	if node, version := s.Table.Versions(); node != "" || version != "" {
 		t.Errorf("versions = %q, %q, want none", node, version)

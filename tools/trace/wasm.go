@@ -11,10 +11,6 @@ import (
 	"ustack/symbolize/v8/wasm"
 )
 
-// kindNamed is a kind of frame word that the kernel does not send: the frame was
-// named when its stack arrived, and the rest of the word is its number.
-const kindNamed bpf.TraceFrameKind = 8
-
 // maxNamed bounds the distinct frames that are named this way. The rest are unknown
 // WebAssembly code.
 const maxNamed = 1 << 20
@@ -49,21 +45,21 @@ func (n namedFrame) full() symbolize.Frame {
 	return n.frame
 }
 
-// number returns the word of a named frame.
+// number returns the word of a named frame: the kernel sends no frames of that kind.
 func (t *Table) number(n namedFrame) uint64 {
 	at, ok := t.numbers[n]
 	if !ok {
 		if len(t.named) >= maxNamed {
 			n = namedFrame{frame: unknownWasm}
 			if at, ok := t.numbers[n]; ok {
-				return uint64(kindNamed)<<kindShift | at
+				return uint64(bpf.TraceFrameKindFRAME_NAMED)<<kindShift | at
 			}
 		}
 		at = uint64(len(t.named))
 		t.named = append(t.named, n)
 		t.numbers[n] = at
 	}
-	return uint64(kindNamed)<<kindShift | at
+	return uint64(bpf.TraceFrameKindFRAME_NAMED)<<kindShift | at
 }
 
 // Wasm handles a kernel record about which script a WebAssembly frame belongs to.
@@ -171,13 +167,13 @@ func (g *target) mayBeWasm(word uint64) bool {
 func (t *Table) wasmFrame(g *target, pc uint64) namedFrame {
 	unknown := namedFrame{frame: unknownWasm}
 	if g.wasm == nil {
-		t.trouble(fmt.Errorf("process %d: %s is stripped of symbols, so functions of WebAssembly are not named", g.process.PID(), g.binary.path))
+		t.warn(fmt.Errorf("process %d: %s is stripped of symbols, so functions of WebAssembly are not named", g.process.PID(), g.binary.path))
 		return unknown
 	}
 	code, name, err := g.wasm.Lookup(pc)
 	if err != nil {
 		if !errors.Is(err, wasm.ErrNoCode) && g.alive() {
-			t.trouble(ofProcess(g.process.PID(), fmt.Errorf("name WebAssembly functions: %w", err)))
+			t.warn(ofProcess(g.process.PID(), fmt.Errorf("name WebAssembly functions: %w", err)))
 		}
 		return unknown
 	}

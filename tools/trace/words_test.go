@@ -159,8 +159,8 @@ func TestNamedFramesHaveOneNumberEach(t *testing.T) {
 		t.Errorf("numbers = %#x, want 3", distinct)
 	}
 	for _, n := range numbers {
-		if kindOf(n) != kindNamed {
-			t.Errorf("kind of %#x = %d, want %d", n, kindOf(n), kindNamed)
+		if kindOf(n) != bpf.TraceFrameKindFRAME_NAMED {
+			t.Errorf("kind of %#x = %d, want %d", n, kindOf(n), bpf.TraceFrameKindFRAME_NAMED)
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (c *classifier) group(id heap.ID) *Group {
 		m.known = true
 		return nil
 	}
-	own := c.tellsOwn(o)
+	own := c.groupedByOwn(o)
 	if m.own++; m.own > maxOwnShapes {
 		m.group, m.known = c.named(o, nil, true), true
 		return m.group
@@ -177,9 +177,9 @@ func (c *classifier) group(id heap.ID) *Group {
 	return group
 }
 
-// tellsOwn reports whether objects of o's map are grouped by properties that V8 stores
+// groupedByOwn reports whether objects of o's map are grouped by properties that V8 stores
 // for each object.
-func (c *classifier) tellsOwn(o v8.Object) bool {
+func (c *classifier) groupedByOwn(o v8.Object) bool {
 	return o.Map.Dictionary && !c.options.ByClass && c.graph.Heap().IsReceiver(o)
 }
 

@@ -14,8 +14,8 @@ import (
 	"ustack/tools/stopon"
 )
 
-// tell reports the outcome of an action.
-func tell(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
+// reportAction reports the outcome of an action.
+func reportAction(messages *cli.Messages, h *stopon.Hit, a *stopon.Action) {
 	switch {
 	case a.Do == stopon.Stop:
 		messages.Notef("process %d is left stopped (kill -CONT %d resumes it)", h.PID, h.PID)
@@ -66,8 +66,8 @@ func warnOfNoCore(messages *cli.Messages, o *stopon.Options) {
 	}
 }
 
-// tellResult reports what was not acted on.
-func (f *flags) tellResult(messages *cli.Messages, r *stopon.Result) {
+// reportResult reports what was not acted on.
+func (f *flags) reportResult(messages *cli.Messages, r *stopon.Result) {
 	switch {
 	case r.Acted == 0 && r.Matches == 0:
 		messages.Notef("nothing matched")

@@ -12,14 +12,14 @@ import (
 	"ustack/symbolize/v8/value"
 )
 
-// A teller describes values as the program describes them.
-type teller struct {
+// A describer describes values as the program describes them.
+type describer struct {
 	h     *v8.Heap
 	names map[uint64]string // of the held values, by address
 }
 
 // brief describes a value in one word, like the program's function of that name.
-func (r *teller) brief(v v8.Value) string {
+func (r *describer) brief(v v8.Value) string {
 	if n, ok := r.h.Number(v); ok {
 		return number(n)
 	}
@@ -65,16 +65,16 @@ func number(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-func (r *teller) briefs(values []v8.Value) []any {
-	told := []any{}
+func (r *describer) briefs(values []v8.Value) []any {
+	got := []any{}
 	for _, v := range values {
-		told = append(told, r.brief(v))
+		got = append(got, r.brief(v))
 	}
-	return told
+	return got
 }
 
-// tell returns what is read from a value, under the keys that truth has.
-func (r *teller) tell(o v8.Object, truth map[string]any) (map[string]any, error) {
+// describe returns what is read from a value, under the keys that truth has.
+func (r *describer) describe(o v8.Object, truth map[string]any) (map[string]any, error) {
 	read := map[string]func(v8.Object, map[string]any) (map[string]any, error){
 		"object": func(v8.Object, map[string]any) (map[string]any, error) { return map[string]any{}, nil },
 		"map":    r.collection, "set": r.collection, "weakmap": r.collection, "weakset": r.collection,
@@ -87,21 +87,21 @@ func (r *teller) tell(o v8.Object, truth map[string]any) (map[string]any, error)
 	if read == nil {
 		return nil, fmt.Errorf("nothing reads a %v", truth["kind"])
 	}
-	told, err := read(o, truth)
-	if told != nil {
-		told["kind"] = truth["kind"]
+	got, err := read(o, truth)
+	if got != nil {
+		got["kind"] = truth["kind"]
 	}
-	return told, err
+	return got, err
 }
 
-func (r *teller) collection(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) collection(o v8.Object, _ map[string]any) (map[string]any, error) {
 	entries := []any{}
 	err := r.h.Entries(o, func(e v8.Entry) bool {
-		told := []any{r.brief(e.Key)}
+		got := []any{r.brief(e.Key)}
 		if strings.HasSuffix(o.Map.Kind, "Map") {
-			told = append(told, r.brief(e.Value))
+			got = append(got, r.brief(e.Value))
 		}
-		entries = append(entries, told)
+		entries = append(entries, got)
 		return true
 	})
 	if strings.HasPrefix(o.Map.Kind, "JSWeak") {
@@ -110,13 +110,13 @@ func (r *teller) collection(o v8.Object, _ map[string]any) (map[string]any, erro
 	return map[string]any{"entries": entries}, err
 }
 
-func (r *teller) weakRef(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) weakRef(o v8.Object, _ map[string]any) (map[string]any, error) {
 	v, err := r.h.Target(o)
 	return map[string]any{"target": r.brief(v)}, err
 }
 
 // registry describes the active cell of a FinalizationRegistry.
-func (r *teller) registry(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) registry(o v8.Object, _ map[string]any) (map[string]any, error) {
 	cells, err := r.h.FieldOf(o, "JSFinalizationRegistry", "active_cells")
 	if err != nil {
 		return nil, err
@@ -133,71 +133,71 @@ func (r *teller) registry(o v8.Object, _ map[string]any) (map[string]any, error)
 	return map[string]any{"target": r.brief(target), "holdings": r.brief(holdings)}, err
 }
 
-func (r *teller) promise(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) promise(o v8.Object, _ map[string]any) (map[string]any, error) {
 	p, err := r.h.Promise(o)
-	told := map[string]any{"state": p.State.String(), "value": "undefined", "reactions": []any{}}
+	got := map[string]any{"state": p.State.String(), "value": "undefined", "reactions": []any{}}
 	if p.State != v8.Pending {
-		told["value"] = r.brief(p.Value)
+		got["value"] = r.brief(p.Value)
 	}
 	for _, reaction := range p.Reactions {
 		who := r.brief(reaction.Fulfill)
 		if reaction.Generator != 0 {
 			o, err := r.h.Object(reaction.Generator)
 			if err != nil {
-				return told, err
+				return got, err
 			}
 			g, err := r.h.Generator(o)
 			if err != nil {
-				return told, err
+				return got, err
 			}
 			who = "await in " + strings.TrimPrefix(r.brief(g.Function), "@")
 		}
-		told["reactions"] = append(told["reactions"].([]any), who)
+		got["reactions"] = append(got["reactions"].([]any), who)
 	}
-	return told, err
+	return got, err
 }
 
-func (r *teller) error(o v8.Object, truth map[string]any) (map[string]any, error) {
+func (r *describer) error(o v8.Object, truth map[string]any) (map[string]any, error) {
 	e, err := value.ReadError(r.h, o)
 	if err != nil {
 		return nil, err
 	}
 	class, err := r.h.Class(o)
-	told := map[string]any{"name": e.Name, "message": e.Message, "stack": e.Stack, "class": class}
+	got := map[string]any{"name": e.Name, "message": e.Message, "stack": e.Stack, "class": class}
 	if e.HasCause {
-		told["cause"] = r.brief(e.Cause)
+		got["cause"] = r.brief(e.Cause)
 	}
-	for key := range told {
+	for key := range got {
 		if _, ok := truth[key]; !ok {
-			delete(told, key)
+			delete(got, key)
 		}
 	}
-	return told, err
+	return got, err
 }
 
-func (r *teller) bigint(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) bigint(o v8.Object, _ map[string]any) (map[string]any, error) {
 	text, err := r.h.BigInt(o)
 	return map[string]any{"text": text}, err
 }
 
-func (r *teller) symbol(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) symbol(o v8.Object, _ map[string]any) (map[string]any, error) {
 	s, err := r.h.Symbol(o)
-	told := map[string]any{"description": nil}
+	got := map[string]any{"description": nil}
 	if s.Described {
-		told["description"] = s.Description
+		got["description"] = s.Description
 	}
 	if s.Registered {
-		told["shared"] = true
+		got["shared"] = true
 	}
 	if s.WellKnown {
-		told["wellKnown"] = true
+		got["wellKnown"] = true
 	}
-	return told, err
+	return got, err
 }
 
 // private describes the fields with names like #name. V8 marks an object of a
 // class with private methods with a symbol of its own.
-func (r *teller) private(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) private(o v8.Object, _ map[string]any) (map[string]any, error) {
 	properties, err := r.h.Properties(o)
 	names := map[string]any{}
 	for _, p := range properties {
@@ -214,27 +214,27 @@ func (r *teller) private(o v8.Object, _ map[string]any) (map[string]any, error) 
 	return map[string]any{"names": names}, err
 }
 
-func (r *teller) wrapper(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) wrapper(o v8.Object, _ map[string]any) (map[string]any, error) {
 	v, err := r.h.Wrapped(o)
 	return map[string]any{"value": r.brief(v)}, err
 }
 
-func (r *teller) date(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) date(o v8.Object, _ map[string]any) (map[string]any, error) {
 	ms, err := r.h.Date(o)
 	return map[string]any{"ms": number(ms)}, err
 }
 
-func (r *teller) regexp(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) regexp(o v8.Object, _ map[string]any) (map[string]any, error) {
 	e, err := r.h.RegExp(o)
 	return map[string]any{"source": e.Source, "flags": e.Flags}, err
 }
 
-func (r *teller) bound(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) bound(o v8.Object, _ map[string]any) (map[string]any, error) {
 	b, err := r.h.Bound(o)
 	return map[string]any{"target": r.brief(b.Target), "this": r.brief(b.This), "args": r.briefs(b.Args)}, err
 }
 
-func (r *teller) proxy(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) proxy(o v8.Object, _ map[string]any) (map[string]any, error) {
 	p, err := r.h.Proxy(o)
 	if p.Revoked {
 		return map[string]any{"revoked": true}, err
@@ -242,7 +242,7 @@ func (r *teller) proxy(o v8.Object, _ map[string]any) (map[string]any, error) {
 	return map[string]any{"target": r.brief(p.Target), "handler": r.brief(p.Handler)}, err
 }
 
-func (r *teller) arguments(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) arguments(o v8.Object, _ map[string]any) (map[string]any, error) {
 	var values []v8.Value
 	err := r.h.Elements(o, func(e v8.Element) bool {
 		values = append(values, e.Value)
@@ -251,7 +251,7 @@ func (r *teller) arguments(o v8.Object, _ map[string]any) (map[string]any, error
 	return map[string]any{"values": r.briefs(values)}, err
 }
 
-func (r *teller) function(o v8.Object, truth map[string]any) (map[string]any, error) {
+func (r *describer) function(o v8.Object, truth map[string]any) (map[string]any, error) {
 	c, err := r.h.Callable(o)
 	if err != nil {
 		return nil, err
@@ -263,18 +263,18 @@ func (r *teller) function(o v8.Object, truth map[string]any) (map[string]any, er
 	case c.API:
 		is = "api"
 	}
-	told := map[string]any{"is": is}
+	got := map[string]any{"is": is}
 	if _, ok := truth["source"]; ok {
 		text, _, err := r.h.SourceText(o, 1<<20)
 		if err != nil {
 			return nil, err
 		}
-		told["source"] = text
+		got["source"] = text
 	}
-	return told, nil
+	return got, nil
 }
 
-func (r *teller) generator(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) generator(o v8.Object, _ map[string]any) (map[string]any, error) {
 	g, err := r.h.Generator(o)
 	if err != nil {
 		return nil, err
@@ -296,40 +296,40 @@ func (r *teller) generator(o v8.Object, _ map[string]any) (map[string]any, error
 	return map[string]any{"function": f.Name, "state": g.State.String(), "line": float64(line)}, err
 }
 
-func (r *teller) bytes(address, n uint64) string {
+func (r *describer) bytes(address, n uint64) string {
 	b, err := r.h.Bytes(address, n, 1<<20)
 	return hex.EncodeToString(b) + failure(err)
 }
 
-func (r *teller) buffer(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) buffer(o v8.Object, _ map[string]any) (map[string]any, error) {
 	b, err := r.h.Buffer(o)
-	told := map[string]any{"bytes": r.bytes(b.Address, b.Length)}
+	got := map[string]any{"bytes": r.bytes(b.Address, b.Length)}
 	for key, is := range map[string]bool{"shared": b.Shared, "resizable": b.Resizable, "detached": b.Detached} {
 		if is {
-			told[key] = true
+			got[key] = true
 		}
 	}
 	if b.Resizable {
-		told["max"] = float64(b.Max)
+		got["max"] = float64(b.Max)
 	}
-	return told, err
+	return got, err
 }
 
-func (r *teller) view(o v8.Object, truth map[string]any) (map[string]any, error) {
+func (r *describer) view(o v8.Object, truth map[string]any) (map[string]any, error) {
 	v, err := r.h.View(o)
-	told := map[string]any{"bytes": r.bytes(v.Address, v.Bytes)}
+	got := map[string]any{"bytes": r.bytes(v.Address, v.Bytes)}
 	if v.Type != "DataView" {
-		told["type"], told["length"] = v.Type, float64(v.Length)
+		got["type"], got["length"] = v.Type, float64(v.Length)
 	}
 	if _, ok := truth["buffer"]; ok {
-		told["buffer"] = r.brief(v.Buffer)
+		got["buffer"] = r.brief(v.Buffer)
 	}
-	return told, err
+	return got, err
 }
 
-func (r *teller) closure(o v8.Object, truth map[string]any) (map[string]any, error) {
+func (r *describer) closure(o v8.Object, truth map[string]any) (map[string]any, error) {
 	scopes, err := r.h.Closure(o)
-	told := []any{}
+	got := []any{}
 	for _, c := range scopes[:min(len(scopes), len(truth["scopes"].([]any)))] {
 		variables := map[string]any{}
 		for _, v := range c.Variables {
@@ -339,12 +339,12 @@ func (r *teller) closure(o v8.Object, truth map[string]any) (map[string]any, err
 				variables[v.Name] = r.brief(v.Value)
 			}
 		}
-		told = append(told, variables)
+		got = append(got, variables)
 	}
-	return map[string]any{"scopes": told}, err
+	return map[string]any{"scopes": got}, err
 }
 
-func (r *teller) shape(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) shape(o v8.Object, _ map[string]any) (map[string]any, error) {
 	all, err := r.h.Properties(o)
 	properties, elements := map[string]any{}, map[string]any{}
 	for _, p := range all {
@@ -372,16 +372,16 @@ func (r *teller) shape(o v8.Object, _ map[string]any) (map[string]any, error) {
 	return map[string]any{"properties": properties, "elements": elements}, err
 }
 
-func (r *teller) text(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) text(o v8.Object, _ map[string]any) (map[string]any, error) {
 	text, length, err := r.h.Text(o.Ref(), -1)
 	return map[string]any{"text": text, "length": float64(length)}, err
 }
 
-func (r *teller) namespace(o v8.Object, _ map[string]any) (map[string]any, error) {
+func (r *describer) namespace(o v8.Object, _ map[string]any) (map[string]any, error) {
 	exports, err := r.h.Exports(o)
-	told := map[string]any{}
+	got := map[string]any{}
 	for _, e := range exports {
-		told[e.Name] = r.brief(e.Value)
+		got[e.Name] = r.brief(e.Value)
 	}
-	return map[string]any{"exports": told}, err
+	return map[string]any{"exports": got}, err
 }
