@@ -20,7 +20,6 @@ const (
 	opLiteral    = 0x30 // to 0x4f: 0 to 31
 	opRegister   = 0x70 // to 0x8f: a register and an offset
 	opEnd        = 0x90
-	numberOfRIP  = 16 // its register number
 	maxOperands  = 16
 	literalCount = 32
 )
@@ -85,7 +84,7 @@ func (e *expression) register(reg uint64) error {
 	}
 	e.rest = rest
 	value, known := e.at.Get(reg)
-	if reg == numberOfRIP {
+	if reg == pcNumber {
 		value, known = e.at.PC, true
 	}
 	if !known {

@@ -7,6 +7,8 @@ const (
 
 	FP = 6 // rbp
 	SP = 7
+
+	pcNumber = 16 // rip, which expressions may use: not among the RegisterCount
 )
 
 // calleeSaved are the registers that a function preserves unless its table says

@@ -7,8 +7,10 @@ const (
 
 	FP = 29 // x29
 	SP = 31
+
+	pcNumber = 32 // pc, which expressions may use: not among the RegisterCount
 )
 
 // calleeSaved are the registers that a function preserves unless its table says
-// otherwise: rbx, rbp, r12 to r15.
+// otherwise: x19 to x29.
 const calleeSaved = 1<<19 | 1<<20 | 1<<21 | 1<<22 | 1<<23 | 1<<24 | 1<<25 | 1<<26 | 1<<27 | 1<<28 | 1<<FP

@@ -50,8 +50,8 @@ const (
 )
 
 // TLSIsolate returns where threads keep their current Isolate. It returns the
-// zero TLS if that is not known, as with a C library other than glibc; r13 minus
-// 0x80 is still the isolate while V8's code runs. mem is the process, bias the
+// zero TLS if that is not known, as with a C library other than glibc; V8's root register,
+// less 0x80, is still the isolate while V8's code runs. mem is the process, bias the
 // difference between V8's loaded addresses and those in the file.
 func (b *Binary) TLSIsolate(mem Memory, bias uint64) (TLS, error) {
 	s := b.isolate
