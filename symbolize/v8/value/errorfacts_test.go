@@ -46,6 +46,8 @@ const held = Object.assign(new Held(), {
   secret: new Secret('secret'),
   caused: new Error('caused', { cause: held => held }),
   deleted, flat,
+  numbered: Object.assign(new Error('numbered'), { name: 7 }),
+  converted: Object.assign(new Error('converted'), { name: { toString() { return 'by code'; } } }),
   replaced: Object.assign(new Error('replaced'), { stack: 'mine' }),
   plain: { name: 'Error', message: 'no error' },
 });
@@ -59,15 +61,17 @@ func TestErrorsSayWhatTheyAre(t *testing.T) {
 		name, message, stack string // stack: its first line; empty: it has none
 		cause, calls         bool
 	}{
-		"usual":    {"RangeError", "of a range", "RangeError: of a range", false, true},
-		"subclass": {"TypeError", "refused", "TypeError: refused", false, true},
-		"named":    {"of the prototype", "named", "of the prototype: named", false, true},
-		"secret":   {"Error", "secret", "Error: secret", false, true}, // no getter can be called
-		"caused":   {"Error", "caused", "Error: caused", true, true},
-		"deleted":  {"Error", "", "Error", false, true},
-		"flat":     {"Error", "without calls", "", false, false},
-		"replaced": {"Error", "replaced", "mine", false, false},
-		"plain":    {"Error", "no error", "", false, false},
+		"usual":     {"RangeError", "of a range", "RangeError: of a range", false, true},
+		"subclass":  {"TypeError", "refused", "TypeError: refused", false, true},
+		"named":     {"of the prototype", "named", "of the prototype: named", false, true},
+		"secret":    {"Error", "secret", "Error: secret", false, true}, // no getter can be called
+		"numbered":  {"7", "numbered", "7: numbered", false, true},
+		"converted": {"Error", "converted", "Error: converted", false, true}, // no method can be called
+		"caused":    {"Error", "caused", "Error: caused", true, true},
+		"deleted":   {"Error", "", "Error", false, true},
+		"flat":      {"Error", "without calls", "", false, false},
+		"replaced":  {"Error", "replaced", "mine", false, false},
+		"plain":     {"Error", "no error", "", false, false},
 	} {
 		slot, err := value.Lookup(h, value.Slot{Value: held}, name)
 		if err != nil {

@@ -116,22 +116,41 @@ func (r *errorReader) stackText(e *Error) string {
 	return b.String()
 }
 
-// textProperty returns the string that o or its prototypes have under a name, or
-// missing if they have none.
+// textProperty returns the text of the property that o or its prototypes have under a
+// name, or missing if they have none, if it is undefined, or if only the program's code
+// could tell its text: a getter, an object's methods.
 func (r *errorReader) textProperty(o v8.Object, name, missing string) string {
 	p, ok := r.lookup(o, name)
 	if !ok || p.Accessor {
 		return missing
 	}
-	v, err := r.heap.Object(p.Value)
-	if err != nil || !r.heap.IsString(v) {
-		return missing
+	if text, ok := converted(r.heap, p.Value); ok {
+		return text
 	}
-	text, _, err := r.heap.Text(p.Value, maxMessage)
-	if err != nil {
-		return missing
+	return missing
+}
+
+// converted returns the text to which JavaScript's ToString converts v. ok is false for
+// undefined, a symbol, which ToString refuses, and an object, whose methods it calls.
+func converted(h *v8.Heap, v v8.Value) (text string, ok bool) {
+	if number, ok := h.Number(v); ok {
+		if number == 0 {
+			return "0", true // -0 too
+		}
+		return FormatNumber(number), true
 	}
-	return text
+	o, err := h.Object(v)
+	switch {
+	case err != nil:
+	case h.IsString(o):
+		text, _, err = h.Text(v, maxMessage)
+		return text, err == nil
+	case o.Map.Kind == "BigInt":
+		text, err = h.BigInt(o)
+		return text, err == nil
+	}
+	text = h.Oddball(v)
+	return text, text == "null" || text == "true" || text == "false"
 }
 
 // lookup finds the property of a name on o or its prototypes.

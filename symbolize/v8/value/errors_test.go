@@ -34,7 +34,7 @@ func TestStacksAreAsV8FormatsThem(t *testing.T) {
 				t.Errorf("%s: the stack was not made from recorded calls", want.Name)
 			}
 		})
-		if want := 39; n != want {
+		if want := 56; n != want {
 			t.Errorf("read %d errors, want %d", n, want)
 		}
 	})

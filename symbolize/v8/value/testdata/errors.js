@@ -31,6 +31,9 @@ String.prototype.method = function () { return new Error('string'); };
 Symbol.prototype.method = function () { return new Error('symbol'); };
 const proxy = new Proxy({}, { get(target, name) { return new Error('of ' + String(name)); } });
 
+const named = (name) => Object.assign(new Error('message'), { name });
+const saying = (message) => Object.assign(new Error('at first'), { message });
+
 const cases = {
   plain: () => new Error('plain'),
   empty: () => new Error(),
@@ -71,6 +74,23 @@ const cases = {
   url: () => eval('new Error("url")\n//# sourceURL=named.js'),
   lines: () => new Error('first\nsecond'),
   unicode: () => new Error('größer 🚀'),
+  numberName: () => named(7),
+  fractionName: () => named(-1.5),
+  zeroName: () => named(-0),
+  largeName: () => named(1e21),
+  bigName: () => named(-12n),
+  nullName: () => named(null),
+  undefinedName: () => named(undefined),
+  trueName: () => named(true),
+  emptyName: () => named(''),
+  withoutText: () => Object.assign(saying(''), { name: '' }),
+  setterName: () => Object.defineProperty(named(''), 'name', { set() {} }),
+  laterMessage: () => saying('later'),
+  numberMessage: () => saying(0.5),
+  nullMessage: () => saying(null),
+  laterThrown: () => { try { null.member; } catch (e) { e.message = 'later'; return e; } },
+  laterCaught: () => { try { throw saying('x'); } catch (e) { e.message = 'later'; return e; } },
+  undefinedMessage: () => saying(undefined),
 };
 
 const made = {};
