@@ -54,12 +54,12 @@ const ownerSpace = 16
 
 // A pageFinder reads page headers.
 type pageFinder struct {
-	memory     Memory
+	memory     v8.Memory
 	header     *release.Pages
 	head, data []byte // as read
 }
 
-func newPageFinder(m Memory, header *release.Pages) *pageFinder {
+func newPageFinder(m v8.Memory, header *release.Pages) *pageFinder {
 	return &pageFinder{m, header, make([]byte, header.Length()), make([]byte, header.Length())}
 }
 

@@ -60,11 +60,11 @@ func objectsAreFoundWithoutAWalk(t *testing.T, g *jscore.Graph, _ censusFacts) {
 	const step = 9973 // a prime, so that all kinds occur
 	for id := heap.ID(0); int(id) < g.Len(); id += step {
 		start, size := g.Address(id), g.Size(id)
-		if size > 1<<16 || !g.IsLive(id) {
+		if !g.IsLive(id) {
 			continue // words of what was there before may pass for an object's beginning
 		}
 		for _, offset := range []uint64{0, size / 2, size - 1} {
-			o, ok := heap.ObjectAround(g.Heap(), start+offset, start)
+			o, ok := heap.ObjectAround(g.Heap(), start+offset, g.Page(id).Address)
 			if !ok || o.Address != start {
 				t.Fatalf("around %#x: %#x, %v, want the %s at %#x", start+offset, o.Address, ok, g.Map(id).Kind, start)
 			}
@@ -72,6 +72,38 @@ func objectsAreFoundWithoutAWalk(t *testing.T, g *jscore.Graph, _ censusFacts) {
 		if o, ok := heap.ObjectAround(g.Heap(), start+size, start+8); ok && o.Address <= start {
 			t.Errorf("around the end of the object at %#x: %#x, want no object below the limit", start, o.Address)
 		}
+	}
+}
+
+// mapsAreFoundByWordsInThem searches for maps by their references to others, which look
+// like the beginning of an object.
+func mapsAreFoundByWordsInThem(t *testing.T, g *jscore.Graph, _ censusFacts) {
+	offset, ok := g.Heap().Offset("Map", "constructor_or_back_pointer")
+	if !ok {
+		t.Fatal("the offset of a map's back pointer is not known")
+	}
+	const enough = 100
+	n := 0
+	for id := heap.ID(0); int(id) < g.Len() && n < enough; id++ {
+		o := g.Object(id)
+		if o.Map.Kind != "Map" || !g.IsLive(id) {
+			continue
+		}
+		back, err := g.Heap().Field(o, offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Heap().MapAt(back.Address()); err != nil {
+			continue // it refers to a constructor
+		}
+		n++
+		address := o.Address + uint64(offset)
+		if got, ok := heap.ObjectAround(g.Heap(), address, g.Page(id).Address); !ok || got.Address != o.Address {
+			t.Errorf("around %#x: %#x, %v, want the Map at %#x", address, got.Address, ok, o.Address)
+		}
+	}
+	if n < enough {
+		t.Errorf("found %d maps with back pointers, want %d", n, enough)
 	}
 }
 
@@ -378,6 +410,7 @@ func TestHeap(t *testing.T) {
 			}{
 				{"every object is found by its address", everyObjectIsFoundByItsAddress},
 				{"objects are found without a walk", objectsAreFoundWithoutAWalk},
+				{"maps are found by words in them", mapsAreFoundByWordsInThem},
 				{"objects agree with V8's own reader", objectsAgreeWithV8Reader},
 				{"pages are in spaces", pagesAreInSpaces},
 				{"only live objects are live", onlyLiveObjectsAreLive},
