@@ -30,7 +30,9 @@ var noon = time.Date(2026, time.January, 2, 12, 0, 0, 5e8, time.UTC)
 func times(durations ...time.Duration) quantize.Histogram {
 	var h quantize.Histogram
 	for _, d := range durations {
-		h.Add(uint64(d))
+		one := quantize.Histogram{Count: 1, Sum: uint64(d), Min: uint64(d), Max: uint64(d)}
+		one.Buckets[quantize.Index(uint64(d))] = 1
+		h.Merge(&one)
 	}
 	return h
 }
@@ -113,8 +115,9 @@ func withLinear(t *testing.T) *addonlat.Report {
 		}
 		r.Kinds[i].Linear = l
 	}
+	linear := r.Kinds[0].Linear
 	for _, ms := range []int64{60, 61, 130} {
-		r.Kinds[0].Linear.Add(ms * int64(time.Millisecond))
+		linear.Counts[linear.Index(ms*int64(time.Millisecond))]++
 	}
 	for i := range r.Kinds[1:] {
 		r.Kinds[1+i].Linear.Counts[1] = r.Kinds[1+i].Count

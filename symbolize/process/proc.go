@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -15,12 +14,6 @@ const (
 	maxStatus = 1 << 20  // bytes; the kernel writes about one KiB
 	maxMaps   = 64 << 20 // bytes; 65,530 mappings, the usual limit, take some 6 MB
 )
-
-// A Thread is one thread of a process.
-type Thread struct {
-	TID  int
-	Name string // at most 15 bytes, of any value
-}
 
 // Comm is the process's short name: the program's, unless the process changed it.
 // At most 15 bytes, of any value.
@@ -77,36 +70,6 @@ func (p *Process) Root() (*os.File, error) {
 		return nil, p.fault("open root of", err)
 	}
 	return root, nil
-}
-
-// Threads returns the current threads of the process, by TID.
-func (p *Process) Threads() ([]Thread, error) {
-	dir, err := p.open("task", unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, p.fault("list threads of", err)
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, p.fault("list threads of", err)
-	}
-	threads := make([]Thread, 0, len(names))
-	for _, name := range names {
-		tid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		comm, err := p.read("task/"+name+"/comm", maxStatus)
-		if err != nil {
-			continue // the thread has ended
-		}
-		threads = append(threads, Thread{tid, strings.TrimSuffix(string(comm), "\n")})
-	}
-	if len(threads) == 0 {
-		return nil, p.fault("list threads of", unix.ESRCH)
-	}
-	slices.SortFunc(threads, func(a, b Thread) int { return a.TID - b.TID })
-	return threads, nil
 }
 
 // Maps returns the process's mappings, by address. The kernel writes the list

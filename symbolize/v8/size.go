@@ -2,7 +2,6 @@ package v8
 
 import (
 	"encoding/binary"
-	"fmt"
 	"maps"
 
 	"ustack/symbolize/v8/release"
@@ -86,28 +85,6 @@ func (f Form) Size(head []byte) int {
 	}
 	align := max(f.shape.align, wordSize)
 	return (f.shape.header + count*f.shape.unit + align - 1) / align * align
-}
-
-// SizeOf returns the size of o in the heap in bytes, without the objects it
-// refers to.
-func (h *Heap) SizeOf(o Object) (int, error) {
-	f, ok := h.Form(o.Map)
-	if !ok {
-		return 0, fmt.Errorf("size of object at %#x: that of %s is not known", o.Address, o.Map.Kind)
-	}
-	if o.Map.Size > 0 {
-		return o.Map.Size, nil
-	}
-	var head [FormHead]byte
-	n, err := h.mem.ReadAt(head[:], o.Address)
-	if n < 2*wordSize {
-		return 0, fmt.Errorf("size of object at %#x: %w", o.Address, err)
-	}
-	size := f.Size(head[:])
-	if size == 0 {
-		return 0, fmt.Errorf("size of object at %#x: no %s has so many parts", o.Address, o.Map.Kind)
-	}
-	return size, nil
 }
 
 // rawKinds are kinds of fixed size without references.

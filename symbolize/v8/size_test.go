@@ -103,21 +103,3 @@ func TestOnlyReferencesAreTagged(t *testing.T) {
 		t.Errorf("form of ScopeInfo = %+v, %v, want it to end where the next object begins, and all of it tagged", f, ok)
 	}
 }
-
-func TestSizeOfReadsOnlyWhatIsThere(t *testing.T) {
-	const at = fuzzBase
-	mem := space(head(2 << 32))
-	h := heapOf(t, release.Version{Major: 12, Minor: 4})
-	h.mem = mem
-	o := Object{at, &Map{Kind: "FixedArray"}}
-	if got, err := h.SizeOf(o); err != nil || got != 32 {
-		t.Errorf("size = %d, %v, want 32", got, err)
-	}
-	o.Address = 0x2000
-	if _, err := h.SizeOf(o); err == nil {
-		t.Error("size of an object that is not there has no error")
-	}
-	if _, err := h.SizeOf(Object{at, &Map{Kind: "ScopeInfo"}}); err == nil {
-		t.Error("size of a ScopeInfo has no error")
-	}
-}

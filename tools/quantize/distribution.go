@@ -33,15 +33,6 @@ const powers = 63
 // the negative powers ascending to -1, then 0, then the powers from 1.
 type Quantize [2*powers + 1]uint64
 
-// Add counts v.
-func (q *Quantize) Add(v int64) {
-	if v >= 0 {
-		q[powerIndex(uint64(v))]++
-		return
-	}
-	q[2*powers-powerIndex(-uint64(v))]++
-}
-
 // powerIndex returns the index of the greatest power of two in v. Values too
 // large for an int64 are counted with the greatest power that fits.
 func powerIndex(v uint64) int {
@@ -157,9 +148,6 @@ func (l *LQuantize) Index(v int64) int {
 	}
 	return int((v-l.Low)/l.Step) + 1
 }
-
-// Add counts v.
-func (l *LQuantize) Add(v int64) { l.Counts[l.Index(v)]++ }
 
 // value returns the least value of bucket i, which must not be the first.
 func (l *LQuantize) value(i int) int64 { return l.Low + int64(i-1)*l.Step }

@@ -42,7 +42,7 @@ func TestQuantizeDrawsItsNeighbours(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			q := new(Quantize)
 			for _, v := range test.values {
-				q.Add(v)
+				q.count(v)
 			}
 			if diff := cmp.Diff(test.want, drawing(q, Nanoseconds)); diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)
@@ -53,7 +53,7 @@ func TestQuantizeDrawsItsNeighbours(t *testing.T) {
 
 func TestQuantizeInOtherUnits(t *testing.T) {
 	q := new(Quantize)
-	q.Add(5000)
+	q.count(5000)
 	if got, want := drawing(q, Microseconds)[1], "4.096 |"+strings.Repeat("@", 40)+" 1"; got != want {
 		t.Errorf("row = %q, want %q", got, want)
 	}
@@ -85,7 +85,7 @@ func TestLQuantizeDrawsItsEnds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			l := parse(t, test.text, Nanoseconds)
 			for _, v := range test.values {
-				l.Add(v)
+				l.count(v)
 			}
 			if diff := cmp.Diff(test.want, drawing(l, Nanoseconds)); diff != "" {
 				t.Errorf("rows (-want +got):\n%s", diff)
@@ -97,7 +97,7 @@ func TestLQuantizeDrawsItsEnds(t *testing.T) {
 func TestLQuantizeCountsByItsUnit(t *testing.T) {
 	l := parse(t, "0, 100, 10", Milliseconds)
 	for _, ns := range []int64{49_999_999, 50_000_000} {
-		l.Add(ns)
+		l.count(ns)
 	}
 	want := []string{
 		"30 | 0", "40 |" + strings.Repeat("@", 20) + " 1", "50 |" + strings.Repeat("@", 20) + " 1", "60 | 0",
@@ -135,7 +135,7 @@ func FuzzLQuantize(f *testing.F) {
 		if err != nil {
 			return
 		}
-		l.Add(v)
+		l.count(v)
 		i := slices.Index(l.Counts, 1)
 		if i > 0 && v < l.value(i) {
 			t.Errorf("%d is in the bucket from %d", v, l.value(i))

@@ -13,7 +13,7 @@ import (
 func histogram(values ...uint64) *Histogram {
 	h := new(Histogram)
 	for _, v := range values {
-		h.Add(v)
+		h.count(v)
 	}
 	return h
 }
@@ -45,7 +45,7 @@ func TestPercentilesAreExactAtTheEndsAndForOneValue(t *testing.T) {
 func TestRanksAreNotRoundedUpTwice(t *testing.T) {
 	h := new(Histogram)
 	for v := range uint64(10) {
-		h.Add(v)
+		h.count(v)
 	}
 	for _, test := range []struct {
 		percent int
@@ -91,7 +91,7 @@ func TestPowersKeepEveryCount(t *testing.T) {
 		want := new(Quantize)
 		for i, v := range values {
 			values[i] = v >> 1 // an int64 must hold it
-			want.Add(int64(values[i]))
+			want.count(int64(values[i]))
 		}
 		return cmp.Equal(want, histogram(values...).Powers())
 	}

@@ -90,7 +90,7 @@ func TestSeedHistogramsByteForByte(t *testing.T) {
 func values(vs ...int64) *Quantize {
 	q := new(Quantize)
 	for _, v := range vs {
-		q.Add(v)
+		q.count(v)
 	}
 	return q
 }
@@ -122,7 +122,7 @@ func TestOrderOfLinearDistributions(t *testing.T) {
 	of := func(vs ...int64) *LQuantize {
 		l := parse(t, "0,10,5", Nanoseconds)
 		for _, v := range vs {
-			l.Add(v)
+			l.count(v)
 		}
 		return l
 	}
