@@ -146,7 +146,7 @@ static __always_inline bool send_frames(struct stack *stack, bool urgent)
 }
 
 /* Sends the match, then its stack, and raises the signal; false if there is no room for both. */
-static __always_inline bool send_hit(struct hit *hit, struct stack *stack)
+static __noinline bool send_hit(struct hit *hit, struct stack *stack)
 {
 	struct hit *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 

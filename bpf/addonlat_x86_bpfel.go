@@ -104,7 +104,6 @@ const (
 	AddonlatMapCreating       = "creating"
 	AddonlatMapEmpty          = "empty"
 	AddonlatMapEvents         = "events"
-	AddonlatMapFailures       = "failures"
 	AddonlatMapFunctions      = "functions"
 	AddonlatMapInstances      = "instances"
 	AddonlatMapJobs           = "jobs"
@@ -134,6 +133,7 @@ const (
 	AddonlatVarByUnused       = "by_unused"
 	AddonlatVarDescribed      = "described"
 	AddonlatVarExecs          = "execs"
+	AddonlatVarFailures       = "failures"
 	AddonlatVarKeyedBy        = "keyed_by"
 	AddonlatVarLinearLevels   = "linear_levels"
 	AddonlatVarLinearLow      = "linear_low"
@@ -207,7 +207,6 @@ type AddonlatMapSpecs struct {
 	Creating   *ebpf.MapSpec `ebpf:"creating"`
 	Empty      *ebpf.MapSpec `ebpf:"empty"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
-	Failures   *ebpf.MapSpec `ebpf:"failures"`
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
 	Instances  *ebpf.MapSpec `ebpf:"instances"`
 	Jobs       *ebpf.MapSpec `ebpf:"jobs"`
@@ -232,6 +231,7 @@ type AddonlatVariableSpecs struct {
 	ByUnused       *ebpf.VariableSpec `ebpf:"by_unused"`
 	Described      *ebpf.VariableSpec `ebpf:"described"`
 	Execs          *ebpf.VariableSpec `ebpf:"execs"`
+	Failures       *ebpf.VariableSpec `ebpf:"failures"`
 	KeyedBy        *ebpf.VariableSpec `ebpf:"keyed_by"`
 	LinearLevels   *ebpf.VariableSpec `ebpf:"linear_levels"`
 	LinearLow      *ebpf.VariableSpec `ebpf:"linear_low"`
@@ -266,7 +266,6 @@ type AddonlatMaps struct {
 	Creating   *ebpf.Map `ebpf:"creating"`
 	Empty      *ebpf.Map `ebpf:"empty"`
 	Events     *ebpf.Map `ebpf:"events"`
-	Failures   *ebpf.Map `ebpf:"failures"`
 	Functions  *ebpf.Map `ebpf:"functions"`
 	Instances  *ebpf.Map `ebpf:"instances"`
 	Jobs       *ebpf.Map `ebpf:"jobs"`
@@ -289,7 +288,6 @@ func (m *AddonlatMaps) Close() error {
 		m.Creating,
 		m.Empty,
 		m.Events,
-		m.Failures,
 		m.Functions,
 		m.Instances,
 		m.Jobs,
@@ -315,6 +313,7 @@ type AddonlatVariables struct {
 	ByUnused       *ebpf.Variable `ebpf:"by_unused"`
 	Described      *ebpf.Variable `ebpf:"described"`
 	Execs          *ebpf.Variable `ebpf:"execs"`
+	Failures       *ebpf.Variable `ebpf:"failures"`
 	KeyedBy        *ebpf.Variable `ebpf:"keyed_by"`
 	LinearLevels   *ebpf.Variable `ebpf:"linear_levels"`
 	LinearLow      *ebpf.Variable `ebpf:"linear_low"`

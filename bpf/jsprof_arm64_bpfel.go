@@ -25,7 +25,6 @@ type JsprofStackKey struct {
 const (
 	JsprofMapCounts       = "counts"
 	JsprofMapEvents       = "events"
-	JsprofMapFailures     = "failures"
 	JsprofMapFunctions    = "functions"
 	JsprofMapInstances    = "instances"
 	JsprofMapInterrupted  = "interrupted"
@@ -39,6 +38,7 @@ const (
 	JsprofProgOnSample    = "on_sample"
 	JsprofVarDescribed    = "described"
 	JsprofVarExecs        = "execs"
+	JsprofVarFailures     = "failures"
 	JsprofVarLost         = "lost"
 	JsprofVarLostEvents   = "lost_events"
 	JsprofVarMaxElapsed   = "max_elapsed"
@@ -101,7 +101,6 @@ type JsprofProgramSpecs struct {
 type JsprofMapSpecs struct {
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
-	Failures    *ebpf.MapSpec `ebpf:"failures"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Interrupted *ebpf.MapSpec `ebpf:"interrupted"`
@@ -119,6 +118,7 @@ type JsprofMapSpecs struct {
 type JsprofVariableSpecs struct {
 	Described    *ebpf.VariableSpec `ebpf:"described"`
 	Execs        *ebpf.VariableSpec `ebpf:"execs"`
+	Failures     *ebpf.VariableSpec `ebpf:"failures"`
 	Lost         *ebpf.VariableSpec `ebpf:"lost"`
 	LostEvents   *ebpf.VariableSpec `ebpf:"lost_events"`
 	MaxElapsed   *ebpf.VariableSpec `ebpf:"max_elapsed"`
@@ -151,7 +151,6 @@ func (o *JsprofObjects) Close() error {
 type JsprofMaps struct {
 	Counts      *ebpf.Map `ebpf:"counts"`
 	Events      *ebpf.Map `ebpf:"events"`
-	Failures    *ebpf.Map `ebpf:"failures"`
 	Functions   *ebpf.Map `ebpf:"functions"`
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Interrupted *ebpf.Map `ebpf:"interrupted"`
@@ -167,7 +166,6 @@ func (m *JsprofMaps) Close() error {
 	return _JsprofClose(
 		m.Counts,
 		m.Events,
-		m.Failures,
 		m.Functions,
 		m.Instances,
 		m.Interrupted,
@@ -186,6 +184,7 @@ func (m *JsprofMaps) Close() error {
 type JsprofVariables struct {
 	Described    *ebpf.Variable `ebpf:"described"`
 	Execs        *ebpf.Variable `ebpf:"execs"`
+	Failures     *ebpf.Variable `ebpf:"failures"`
 	Lost         *ebpf.Variable `ebpf:"lost"`
 	LostEvents   *ebpf.Variable `ebpf:"lost_events"`
 	MaxElapsed   *ebpf.Variable `ebpf:"max_elapsed"`

@@ -179,7 +179,7 @@ int on_system_call(u64 *ctx)
 }
 
 /* How long the call that ends took; 0 if its beginning was not seen. */
-static __always_inline u64 duration_of(struct call_key *key, u64 *arguments)
+static __always_inline u64 duration_of(struct call_key *key)
 {
 	struct call *call = bpf_map_lookup_elem(&calls, key);
 	u64 duration;
@@ -187,8 +187,6 @@ static __always_inline u64 duration_of(struct call_key *key, u64 *arguments)
 	if (!call)
 		return 0;
 	duration = bpf_ktime_get_ns() - call->begun;
-	if (arguments)
-		__builtin_memcpy(arguments, call->arguments, sizeof(call->arguments));
 	bpf_map_delete_elem(&calls, key);
 	return duration;
 }
@@ -220,23 +218,14 @@ int on_system_call_end(u64 *ctx)
 	struct walk *w;
 	struct hit *hit;
 
-	if (!slower && !stall && !is_wanted_error(result))
+	if (!slower && !is_wanted_error(result))
 		return 0; /* as most calls of the machine */
 	nr = syscall_number(regs);
-	if (nr >= MAX_SYSCALLS)
-		return 0;
-	if (stall) {
-		key.ids = current_ids();
-		if (syscalls[nr].polls)
-			turn(key.ids, bpf_ktime_get_ns());
-		else
-			check_stall(ctx, key.ids);
-	}
-	if (!syscalls[nr].wanted || (!slower && !is_wanted_error(result)))
+	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
 		return 0;
 	key.ids = current_ids();
 	if (slower) {
-		duration = duration_of(&key, 0);
+		duration = duration_of(&key);
 		if (duration < slower || !is_wanted_error(result))
 			return 0;
 	}
@@ -254,6 +243,24 @@ int on_system_call_end(u64 *ctx)
 	}
 	read_addresses(hit, &syscalls[nr]);
 	finish_hit(ctx, w, hit, 0);
+	return 0;
+}
+
+/* Follows event loops. It is a program of its own since older kernels have no stack for two matches
+ * in one.
+ */
+SEC("tp_btf/sys_exit")
+int on_call_in_loop(u64 *ctx)
+{
+	u64 nr = syscall_number((struct pt_regs *)ctx[0]), ids;
+
+	if (nr >= MAX_SYSCALLS)
+		return 0;
+	ids = current_ids();
+	if (syscalls[nr].polls)
+		turn(ids, bpf_ktime_get_ns());
+	else
+		check_stall(ctx, ids);
 	return 0;
 }
 
@@ -293,20 +300,24 @@ SEC("uretprobe")
 int on_return(struct pt_regs *ctx)
 {
 	struct call_key key = { current_ids(), user_sp(ctx) };
-	u64 arguments[6] = {}, duration = duration_of(&key, arguments);
-	struct walk *w;
-	struct hit *hit;
+	struct call *call = bpf_map_lookup_elem(&calls, &key);
+	u64 duration = call ? bpf_ktime_get_ns() - call->begun : 0;
+	struct hit *hit = 0;
+	struct walk *w = 0;
 
-	if (duration < slower)
-		return 0;
-	w = take_walk(key.ids >> 32);
-	hit = begin_hit(w, key.ids, TRIGGER_RETURN);
+	if (duration >= slower) {
+		w = take_walk(key.ids >> 32);
+		hit = begin_hit(w, key.ids, TRIGGER_RETURN);
+	}
+	if (hit && call)
+		__builtin_memcpy(hit->arguments, call->arguments, sizeof(hit->arguments));
+	if (call)
+		bpf_map_delete_elem(&calls, &key);
 	if (!hit)
 		return 0;
 	hit->what = bpf_get_attach_cookie(ctx);
 	hit->result = returned(ctx);
 	hit->duration = duration;
-	__builtin_memcpy(hit->arguments, arguments, sizeof(arguments));
 	if (all_hold(hit, -1))
 		finish_hit(ctx, w, hit, 0);
 	else

@@ -165,7 +165,6 @@ const (
 	StoponMapCalls            = "calls"
 	StoponMapEvents           = "events"
 	StoponMapExits            = "exits"
-	StoponMapFailures         = "failures"
 	StoponMapFunctions        = "functions"
 	StoponMapHits             = "hits"
 	StoponMapInstances        = "instances"
@@ -181,6 +180,7 @@ const (
 	StoponMapUnwindRows       = "unwind_rows"
 	StoponMapWalks            = "walks"
 	StoponProgOnCall          = "on_call"
+	StoponProgOnCallInLoop    = "on_call_in_loop"
 	StoponProgOnEntry         = "on_entry"
 	StoponProgOnExec          = "on_exec"
 	StoponProgOnExit          = "on_exit"
@@ -205,6 +205,7 @@ const (
 	StoponVarErrnos           = "errnos"
 	StoponVarExecs            = "execs"
 	StoponVarExitCode         = "exit_code"
+	StoponVarFailures         = "failures"
 	StoponVarHitLimitUnused   = "hit_limit_unused"
 	StoponVarHitUnused        = "hit_unused"
 	StoponVarInterval         = "interval"
@@ -281,6 +282,7 @@ type StoponSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponProgramSpecs struct {
 	OnCall          *ebpf.ProgramSpec `ebpf:"on_call"`
+	OnCallInLoop    *ebpf.ProgramSpec `ebpf:"on_call_in_loop"`
 	OnEntry         *ebpf.ProgramSpec `ebpf:"on_entry"`
 	OnExec          *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnExit          *ebpf.ProgramSpec `ebpf:"on_exit"`
@@ -302,7 +304,6 @@ type StoponMapSpecs struct {
 	Calls      *ebpf.MapSpec `ebpf:"calls"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Exits      *ebpf.MapSpec `ebpf:"exits"`
-	Failures   *ebpf.MapSpec `ebpf:"failures"`
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
 	Hits       *ebpf.MapSpec `ebpf:"hits"`
 	Instances  *ebpf.MapSpec `ebpf:"instances"`
@@ -335,6 +336,7 @@ type StoponVariableSpecs struct {
 	Errnos           *ebpf.VariableSpec `ebpf:"errnos"`
 	Execs            *ebpf.VariableSpec `ebpf:"execs"`
 	ExitCode         *ebpf.VariableSpec `ebpf:"exit_code"`
+	Failures         *ebpf.VariableSpec `ebpf:"failures"`
 	HitLimitUnused   *ebpf.VariableSpec `ebpf:"hit_limit_unused"`
 	HitUnused        *ebpf.VariableSpec `ebpf:"hit_unused"`
 	Interval         *ebpf.VariableSpec `ebpf:"interval"`
@@ -391,7 +393,6 @@ type StoponMaps struct {
 	Calls      *ebpf.Map `ebpf:"calls"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Exits      *ebpf.Map `ebpf:"exits"`
-	Failures   *ebpf.Map `ebpf:"failures"`
 	Functions  *ebpf.Map `ebpf:"functions"`
 	Hits       *ebpf.Map `ebpf:"hits"`
 	Instances  *ebpf.Map `ebpf:"instances"`
@@ -413,7 +414,6 @@ func (m *StoponMaps) Close() error {
 		m.Calls,
 		m.Events,
 		m.Exits,
-		m.Failures,
 		m.Functions,
 		m.Hits,
 		m.Instances,
@@ -447,6 +447,7 @@ type StoponVariables struct {
 	Errnos           *ebpf.Variable `ebpf:"errnos"`
 	Execs            *ebpf.Variable `ebpf:"execs"`
 	ExitCode         *ebpf.Variable `ebpf:"exit_code"`
+	Failures         *ebpf.Variable `ebpf:"failures"`
 	HitLimitUnused   *ebpf.Variable `ebpf:"hit_limit_unused"`
 	HitUnused        *ebpf.Variable `ebpf:"hit_unused"`
 	Interval         *ebpf.Variable `ebpf:"interval"`
@@ -485,6 +486,7 @@ type StoponVariables struct {
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponPrograms struct {
 	OnCall          *ebpf.Program `ebpf:"on_call"`
+	OnCallInLoop    *ebpf.Program `ebpf:"on_call_in_loop"`
 	OnEntry         *ebpf.Program `ebpf:"on_entry"`
 	OnExec          *ebpf.Program `ebpf:"on_exec"`
 	OnExit          *ebpf.Program `ebpf:"on_exit"`
@@ -502,6 +504,7 @@ type StoponPrograms struct {
 func (p *StoponPrograms) Close() error {
 	return _StoponClose(
 		p.OnCall,
+		p.OnCallInLoop,
 		p.OnEntry,
 		p.OnExec,
 		p.OnExit,

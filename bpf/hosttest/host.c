@@ -340,8 +340,7 @@ int main(void)
 		capture(w, 0, input.ids, 0);
 		send_stack(w, false);
 		write_u32(0);
-		for (u32 i = 0; i < FAILURES; i++)
-			write_all(bpf_map_lookup_elem(&failures, &i), sizeof(u64));
+		write_all(failures, sizeof(failures));
 		write_used();
 		free_input();
 		fflush(stdout);

@@ -22,7 +22,7 @@ import (
 
 // programs are the kernel's names of what must not stay behind.
 var programs = []string{
-	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_signal_sent", "on_throw",
+	"on_system_call", "on_system_call_end", "on_call_in_loop", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_signal_sent", "on_throw",
 	"on_uncaught", "on_owner_end",
 }
 

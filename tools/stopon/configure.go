@@ -45,7 +45,8 @@ func (o *Options) programs() map[string]bool {
 	return map[string]bool{
 		bpf.StoponProgOnExec:          true,
 		bpf.StoponProgOnSystemCall:    stall || calls && slower,
-		bpf.StoponProgOnSystemCallEnd: stall || calls,
+		bpf.StoponProgOnSystemCallEnd: calls,
+		bpf.StoponProgOnCallInLoop:    stall,
 		bpf.StoponProgOnSignal:        len(o.Signals) > 0,
 		bpf.StoponProgOnEntry:         entries,
 		bpf.StoponProgOnCall:          o.hasReturns(),

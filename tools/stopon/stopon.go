@@ -154,6 +154,7 @@ func (s *session) attachToKernel() error {
 	for name, program := range map[string]*ebpf.Program{
 		bpf.StoponProgOnSystemCall:    s.objects.OnSystemCall,
 		bpf.StoponProgOnSystemCallEnd: s.objects.OnSystemCallEnd,
+		bpf.StoponProgOnCallInLoop:    s.objects.OnCallInLoop,
 		bpf.StoponProgOnSignal:        s.objects.OnSignal,
 		bpf.StoponProgOnSignalSent:    s.objects.OnSignalSent,
 	} {

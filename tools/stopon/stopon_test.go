@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // programs are the kernel's names of ours.
 var programs = []string{
-	"on_system_call", "on_system_call_end", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_signal_sent", "on_throw",
+	"on_system_call", "on_system_call_end", "on_call_in_loop", "on_signal", "on_entry", "on_call", "on_return", "on_exit", "on_tick", "on_signal_sent", "on_throw",
 	"on_uncaught", "on_owner_end",
 }
 

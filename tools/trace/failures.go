@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
@@ -32,24 +31,16 @@ var causes = [bpf.TraceFailureFAILURES]string{
 	bpf.TraceFailureFAILURE_TOO_DEEP:       "too_deep",
 }
 
-// ReadFailures reads the kernel's counters, which are one for each CPU. It makes one
-// system call, since stopon reads them at each match.
-func ReadFailures(counters *ebpf.Map) (Failures, error) {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return nil, fmt.Errorf("read the kernel's counters of failures: %w", err)
-	}
-	keys, values := make([]uint32, len(causes)), make([]uint64, len(causes)*cpus)
-	n, err := counters.BatchLookup(new(ebpf.MapBatchCursor), keys, values, nil)
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) { // which says that these are all
+// ReadFailures reads the kernel's counters.
+func ReadFailures(counters *ebpf.Variable) (Failures, error) {
+	var counts [len(causes)]uint64
+	if err := counters.Get(&counts); err != nil {
 		return nil, fmt.Errorf("read the kernel's counters of failures: %w", err)
 	}
 	failures := Failures{}
-	for i, cause := range keys[:n] {
-		for _, count := range values[i*cpus : (i+1)*cpus] {
-			if count > 0 {
-				failures[causes[cause]] += count
-			}
+	for cause, count := range counts {
+		if count > 0 {
+			failures[causes[cause]] = count
 		}
 	}
 	return failures, nil
