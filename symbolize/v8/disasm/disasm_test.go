@@ -210,6 +210,13 @@ func TestOtherProgramsHaveNothing(t *testing.T) {
 	if HeapOffset(f) != 0 || CEntryFP(f) != 0 || GCCount(f) != 0 || hasTable || WasmState(f) != 0 || NodeVersion(f) != "" {
 		t.Error("a program without V8 has offsets of it")
 	}
+	for _, name := range []string{codeKindName, TableAddress} {
+		_, accesses := Accesses(f, name, false)
+		_, constants := Constants(f, name)
+		if _, table := Table(f, name); accesses || constants || table {
+			t.Errorf("a program without V8 has %s", name)
+		}
+	}
 	if s, w := Isolate(f), FindBlobWords(f); s != (Slot{}) || w != (BlobWords{}) {
 		t.Errorf("isolate = %+v, builtins = %+v, want neither", s, w)
 	}
@@ -241,7 +248,7 @@ func FuzzDamagedCode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		wrong := patched{file, map[int64]byte{}}
-		for _, name := range []string{addCallback, GCPrologue, CallsC, TableAddress, napiVersion, codeManager, embeddedRange, currentGetter} {
+		for _, name := range []string{addCallback, GCPrologue, CallsC, TableAddress, napiVersion, codeManager, embeddedRange, currentGetter, codeKindName} {
 			s, ok := function(whole, name)
 			offset, inFile := whole.Offset(s.Address)
 			for range 4 {
@@ -268,6 +275,9 @@ func FuzzDamagedCode(f *testing.F) {
 		if version := NodeVersion(damaged); len(version) > 3*len(".4294967295") {
 			t.Errorf("version = %q", version)
 		}
+		Accesses(damaged, codeKindName, true)
+		Constants(damaged, codeKindName)
+		Table(damaged, codeKindName)
 		FindBlobWords(damaged)
 		decodeIsolate(damaged)
 		WasmState(damaged)
