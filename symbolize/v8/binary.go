@@ -41,7 +41,6 @@ type Binary struct {
 	words                disasm.BlobWords
 	offset               func(address uint64) (offset uint64, ok bool) // in the file
 	isolate              disasm.Slot
-	heap                 uint32 // offset of the Heap in the Isolate; 0: not known
 	dispatch             disasm.Dispatch
 }
 
@@ -140,7 +139,6 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 func (b *Binary) findHeap(f *elfsym.File) {
 	l, r := &b.Layout, &b.Release.Isolate
 	heap := disasm.HeapOffset(f)
-	b.heap = heap
 	count, entry := disasm.GCCount(f), disasm.CEntryFP(f)
 	if count == 0 && heap != 0 {
 		count = heap + r.GCCount

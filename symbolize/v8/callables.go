@@ -1,6 +1,7 @@
 package v8
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -99,16 +100,11 @@ func (h *Heap) Callable(o Object) (Callable, error) {
 	if err != nil {
 		return c, err
 	}
-	flags, err := h.Uint32(shared, int(h.layout.SharedFlags))
+	_, kind, err := h.KindOf(shared)
 	if err != nil {
 		return c, err
 	}
-	if kind := int(flags & functionKindMask); kind < len(functionKinds) {
-		c.Kind = functionKinds[kind]
-	} else {
-		c.Kind = "class fields"
-	}
-	c.Kind, c.Static = strings.CutPrefix(c.Kind, "static ")
+	c.Kind, c.Static = strings.CutPrefix(cmp.Or(kind, "class fields"), "static ")
 	if c.Script != 0 {
 		return c, nil
 	}
@@ -124,6 +120,16 @@ func (h *Heap) Callable(o Object) (Callable, error) {
 	d, err := h.Object(data)
 	c.API = err == nil && d.Map.Kind == "FunctionTemplateInfo"
 	return c, nil
+}
+
+// KindOf returns the kind of a SharedFunctionInfo's function: V8's number, and a name such
+// as "async arrow" or "static getter"; "" if it initializes fields of a class.
+func (h *Heap) KindOf(shared Object) (number uint8, name string, err error) {
+	flags, err := h.Uint32(shared, int(h.layout.SharedFlags))
+	if number = uint8(flags & functionKindMask); int(number) < len(functionKinds) {
+		name = functionKinds[number]
+	}
+	return number, name, err
 }
 
 // SharedOf returns a JSFunction's SharedFunctionInfo.
@@ -166,7 +172,7 @@ func (h *Heap) SourceText(fn Object, limit int) (text string, length int, err er
 	if err != nil || !source.IsObject() {
 		return "", 0, err
 	}
-	text, err = h.textBetween(source, from, min(to, from+max(limit, 0)))
+	text, err = h.TextBetween(source, from, min(to, from+max(limit, 0)))
 	return text, to - from, err
 }
 

@@ -56,7 +56,7 @@ func (h *Heap) Text(v Value, limit int) (text string, length int, err error) {
 	if length, err = h.textLength(v); err != nil {
 		return "", 0, err
 	}
-	text, err = h.textBetween(v, 0, min(length, limit))
+	text, err = h.TextBetween(v, 0, min(length, limit))
 	return text, length, err
 }
 
@@ -69,8 +69,8 @@ func (h *Heap) textLength(v Value) (int, error) {
 	return h.length(o)
 }
 
-// textBetween returns the characters of a string in the range [from, to).
-func (h *Heap) textBetween(v Value, from, to int) (string, error) {
+// TextBetween returns the characters of a string in the range [from, to).
+func (h *Heap) TextBetween(v Value, from, to int) (string, error) {
 	var units []uint16
 	if err := h.characters(v, from, to, func(u []uint16) { units = append(units, u...) }); err != nil {
 		return "", err

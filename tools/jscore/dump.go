@@ -21,9 +21,9 @@ import (
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
-	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/release"
 	"ustack/symbolize/v8/stack"
+	"ustack/symbolize/v8/verify"
 	"ustack/tools/core"
 )
 
@@ -156,8 +156,8 @@ func (d *Dump) settle(ctx context.Context) {
 		return
 	}
 	what := fmt.Sprintf("V8 in %s", d.v8.Module.Path)
-	subject := heap.Subject{Memory: d, Binary: d.v8.Binary, File: d.v8.Module.ELF, Bias: d.v8.Module.Bias}
-	assumption, err := heap.Verify(ctx, subject, heap.Check{Name: "stacks", Holds: d.checkStacks})
+	subject := verify.Subject{Memory: d, Binary: d.v8.Binary, File: d.v8.Module.ELF, Bias: d.v8.Module.Bias}
+	assumption, err := verify.Layout(ctx, subject, verify.Check{Name: "stacks", Holds: d.checkStacks})
 	if err != nil {
 		d.v8 = stack.V8{Module: d.v8.Module}
 		d.findThreads()

@@ -8,8 +8,8 @@ import (
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
-	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/release"
+	"ustack/symbolize/v8/verify"
 	"ustack/testdata/nodetest"
 )
 
@@ -97,8 +97,8 @@ func TestNewerV8IsRefusedIfItIsLaidOutOtherwise(t *testing.T) {
 		if d.v8.Heap, err = v8.NewHeap(d, d.v8.Binary); err != nil {
 			t.Fatal(err)
 		}
-		subject := heap.Subject{Memory: d, Binary: d.v8.Binary, File: d.v8.Module.ELF, Bias: d.v8.Module.Bias}
-		_, err = heap.Verify(t.Context(), subject, heap.Check{Name: "stacks", Holds: d.checkStacks})
+		subject := verify.Subject{Memory: d, Binary: d.v8.Binary, File: d.v8.Module.ELF, Bias: d.v8.Module.Bias}
+		_, err = verify.Layout(t.Context(), subject, verify.Check{Name: "stacks", Holds: d.checkStacks})
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s shifted: %v, want %q", tt.name, err, tt.want)
 		}

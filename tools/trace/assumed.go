@@ -9,8 +9,8 @@ import (
 	"ustack/symbolize/process"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
-	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/release"
+	"ustack/symbolize/v8/verify"
 )
 
 const (
@@ -51,7 +51,7 @@ func (t *Table) verify(p *target) (ready bool, err error) {
 		return false, nil
 	}
 	p.verifications++
-	assumption, err := heap.Verify(t.interrupt, heap.Subject{
+	assumption, err := verify.Layout(t.interrupt, verify.Subject{
 		Memory: liveMemory{p.process}, Binary: p.binary.v8, File: p.binary.elf, Bias: p.bias(), Running: true,
 	})
 	if err != nil {

@@ -51,9 +51,6 @@ func (r *errorReader) call(s code.CallSite) string {
 	return text
 }
 
-// functionKindMask covers a function's kind in the flags of its SharedFunctionInfo.
-const functionKindMask = 1<<5 - 1
-
 // initializer returns the name that V8 12 and later write for a function that
 // initializes fields of a class, and "" for others.
 func initializer(h *v8.Heap, fn v8.Object) string {
@@ -62,8 +59,7 @@ func initializer(h *v8.Heap, fn v8.Object) string {
 	if err != nil || l.KindMembers == 0 {
 		return ""
 	}
-	flags, err := h.Uint32(shared, int(l.SharedFlags))
-	switch kind := uint8(flags & functionKindMask); {
+	switch kind, _, err := h.KindOf(shared); {
 	case err != nil:
 	case kind == l.KindMembers:
 		return "<instance_members_initializer>"

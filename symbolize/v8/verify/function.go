@@ -1,8 +1,10 @@
-package v8
+package verify
 
 import (
 	"fmt"
 	"strings"
+
+	"ustack/symbolize/v8"
 )
 
 // nodeScripts starts the names of the scripts that are part of Node.js.
@@ -12,61 +14,64 @@ const nodeScripts = "node:"
 // searched, in UTF-16 code units: "static async *name" or "name = function".
 const maxDeclaration = 1 << 8
 
-// scriptTypes is the number of types of scripts.
-const scriptTypes = 8
+const (
+	scriptTypes = 8        // types of scripts
+	maxPosition = 64 << 20 // of a script in its file: no source has as many characters
+)
 
-// A NodeFunction is a JSFunction that a script of Node.js defines.
-type NodeFunction struct {
-	Name     string // "" for arrow functions, classes and functions without a name
-	Script   Value
-	ScriptID int
+// A nodeFunction is a JSFunction that a script of Node.js defines.
+type nodeFunction struct {
+	name     string // "" for arrow functions, classes and functions without a name
+	script   v8.Value
+	scriptID int
 }
 
-// CheckFunction checks what is read of a JSFunction against the text of its script: its
+// checkFunction checks what is read of a JSFunction against the text of its script: its
 // parameters and its body in braces, and before them its name. Arrow functions, classes
 // and functions without a name have other forms of text. ok is false for a function that
 // no script of Node.js defines.
-func (h *Heap) CheckFunction(fn Object) (_ NodeFunction, ok bool, err error) {
-	shared, script, ok := h.nodeScript(fn)
+func checkFunction(h *v8.Heap, fn v8.Object) (_ nodeFunction, ok bool, err error) {
+	shared, script, ok := nodeScript(h, fn)
 	if !ok {
-		return NodeFunction{}, false, nil
+		return nodeFunction{}, false, nil
 	}
-	n := NodeFunction{Script: script.Ref()}
+	n := nodeFunction{script: script.Ref()}
 	f, err := h.Shared(shared)
-	if err == nil && f.Script != uint64(n.Script) {
+	if err == nil && f.Script != uint64(n.script) {
 		err = fmt.Errorf("the script at %#x is not found", script.Address)
 	}
 	if err != nil {
 		return n, true, err
 	}
-	n.ScriptID = f.ScriptID
-	form, err := h.FormOf(fn)
-	if err != nil || form != Bodied || f.Name == "" && f.Start == 0 { // or it is a whole script
+	n.scriptID = f.ScriptID
+	form, err := formOf(h, fn)
+	if err != nil || form != bodied || f.Name == "" && f.Start == 0 { // or it is a whole script
 		return n, true, err
 	}
-	if err := h.checkText(script, f); err != nil {
+	if err := checkText(h, script, f); err != nil {
 		return n, true, err
 	}
-	n.Name = f.Name
-	return n, true, h.checkData(shared)
+	n.name = f.Name
+	return n, true, checkData(h, shared)
 }
 
 // nodeScript returns the SharedFunctionInfo and the script of a function that a script of
 // Node.js defines, by metadata alone; ok is false for others, and for what a collector
 // has left of a function.
-func (h *Heap) nodeScript(fn Object) (shared, script Object, ok bool) {
+func nodeScript(h *v8.Heap, fn v8.Object) (shared, script v8.Object, ok bool) {
+	l := &h.Binary().Layout
 	shared, err := h.SharedOf(fn)
 	if err != nil {
 		return shared, script, false
 	}
-	v, err := h.Field(shared, int(h.layout.SharedScript))
+	v, err := h.Field(shared, int(l.SharedScript))
 	if err != nil {
 		return shared, script, false
 	}
-	if script, err = h.Object(v); err != nil || script.Map.Type != h.layout.Script {
+	if script, err = h.Object(v); err != nil || script.Map.Type != l.Script {
 		return shared, script, false
 	}
-	name, err := h.Field(script, int(h.layout.ScriptName))
+	name, err := h.Field(script, int(l.ScriptName))
 	if err != nil {
 		return shared, script, false
 	}
@@ -74,55 +79,54 @@ func (h *Heap) nodeScript(fn Object) (shared, script Object, ok bool) {
 	return shared, script, err == nil && strings.HasPrefix(file, nodeScripts)
 }
 
-// A FunctionForm is what a function's kind says about its text.
-type FunctionForm int
+// A functionForm is what a function's kind says about its text.
+type functionForm int
 
 // The forms of functions.
 const (
-	Bodied      FunctionForm = iota // parameters and a body in braces
-	OtherForm                       // an arrow function, a class or a module
-	Initializer                     // initializes fields of a class
-	UnknownForm
+	bodied      functionForm = iota // parameters and a body in braces
+	otherForm                       // an arrow function, a class or a module
+	initializer                     // initializes fields of a class
+	unknownForm
 )
 
-// FormOf returns the form of a JSFunction's text.
-func (h *Heap) FormOf(fn Object) (FunctionForm, error) {
+// formOf returns the form of a JSFunction's text.
+func formOf(h *v8.Heap, fn v8.Object) (functionForm, error) {
 	shared, err := h.SharedOf(fn)
 	if err != nil {
-		return UnknownForm, err
+		return unknownForm, err
 	}
-	flags, err := h.Uint32(shared, int(h.layout.SharedFlags))
-	kind := flags & functionKindMask
-	if kind < uint32(len(functionKinds)) {
-		name := functionKinds[kind]
-		if strings.Contains(name, "class") || strings.Contains(name, "arrow") || strings.Contains(name, "module") {
-			return OtherForm, err
-		}
-		return Bodied, err
+	kind, name, err := h.KindOf(shared)
+	switch {
+	case strings.Contains(name, "class"), strings.Contains(name, "arrow"), strings.Contains(name, "module"):
+		return otherForm, err
+	case name != "":
+		return bodied, err
 	}
 	const preceding = 1 // the same kind where a member precedes it
-	for _, initializer := range []uint8{h.layout.KindMembers, h.layout.KindStatic} {
-		if kind == uint32(initializer) || kind == uint32(initializer)+preceding {
-			return Initializer, err
+	l := &h.Binary().Layout
+	for _, number := range []uint8{l.KindMembers, l.KindStatic} {
+		if kind == number || kind == number+preceding {
+			return initializer, err
 		}
 	}
-	return UnknownForm, err
+	return unknownForm, err
 }
 
 // checkText checks that a function's text has its name, parameters and body.
-func (h *Heap) checkText(script Object, f Function) error {
+func checkText(h *v8.Heap, script v8.Object, f v8.Function) error {
 	if f.Start < 0 || f.End <= f.Start {
 		return fmt.Errorf("%s is at %d to %d", f.Name, f.Start, f.End)
 	}
-	source, err := h.Field(script, int(h.layout.ScriptSource))
+	source, err := h.Field(script, int(h.Binary().Layout.ScriptSource))
 	if err != nil {
 		return err
 	}
-	before, err := h.textBetween(source, max(0, f.Start-maxDeclaration), f.Start+1)
+	before, err := h.TextBetween(source, max(0, f.Start-maxDeclaration), f.Start+1)
 	if err != nil {
 		return err
 	}
-	last, err := h.textBetween(source, f.End-1, f.End)
+	last, err := h.TextBetween(source, f.End-1, f.End)
 	if err != nil {
 		return err
 	}
@@ -150,8 +154,9 @@ func declares(text, name string) bool {
 
 // checkData checks that a function's data is of a kind that there is of a function with
 // a script.
-func (h *Heap) checkData(shared Object) error {
-	v, err := h.Field(shared, int(h.layout.SharedData))
+func checkData(h *v8.Heap, shared v8.Object) error {
+	l := &h.Binary().Layout
+	v, err := h.Field(shared, int(l.SharedData))
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,7 @@ func (h *Heap) checkData(shared Object) error {
 		return err
 	}
 	switch t := data.Map.Type; {
-	case t == h.layout.BytecodeArray, t == h.layout.Code, t >= h.layout.FirstUncompiled && t <= h.layout.LastUncompiled:
+	case t == l.BytecodeArray, t == l.Code, t >= l.FirstUncompiled && t <= l.LastUncompiled:
 	case data.Map.Kind == "InterpreterData":
 	default:
 		return fmt.Errorf("a function's data is a %s", data.Map.KindName())
@@ -168,9 +173,9 @@ func (h *Heap) checkData(shared Object) error {
 	return nil
 }
 
-// CheckBuiltin returns the number of the builtin that a JSFunction without a script is;
+// builtinOf returns the number of the builtin that a JSFunction without a script is;
 // ok is false for any other function.
-func (h *Heap) CheckBuiltin(fn Object) (id int, ok bool, err error) {
+func builtinOf(h *v8.Heap, fn v8.Object) (id int, ok bool, err error) {
 	shared, err := h.SharedOf(fn)
 	if err != nil {
 		return 0, false, err
@@ -179,7 +184,7 @@ func (h *Heap) CheckBuiltin(fn Object) (id int, ok bool, err error) {
 	if err != nil || f.Script != 0 {
 		return 0, false, err
 	}
-	v, err := h.Field(shared, int(h.layout.SharedID))
+	v, err := h.Field(shared, int(h.Binary().Layout.SharedID))
 	if err != nil {
 		return 0, false, err
 	}
@@ -187,25 +192,25 @@ func (h *Heap) CheckBuiltin(fn Object) (id int, ok bool, err error) {
 		return id, true, nil
 	}
 	data, err := h.Object(v)
-	if err == nil && data.Map.Type != h.layout.FunctionTemplate {
+	if err == nil && data.Map.Type != h.Binary().Layout.FunctionTemplate {
 		err = fmt.Errorf("a function without a script has a %s for its number", data.Map.KindName())
 	}
 	return 0, false, err
 }
 
-// CheckScript checks the fields of a Script of Node.js.
-func (h *Heap) CheckScript(script Value) error {
+// checkScript checks the fields of a Script of Node.js.
+func checkScript(h *v8.Heap, script v8.Value) error {
 	o, err := h.Object(script)
 	if err != nil {
 		return err
 	}
-	l := h.layout
+	l := &h.Binary().Layout
 	for _, field := range []struct {
 		name   string
 		offset uint16
 		limit  int
 	}{
-		{"line", l.ScriptLineOffset, maxSource}, {"column", l.ScriptColumnOffset, maxSource}, {"type", l.ScriptType, scriptTypes},
+		{"line", l.ScriptLineOffset, maxPosition}, {"column", l.ScriptColumnOffset, maxPosition}, {"type", l.ScriptType, scriptTypes},
 	} {
 		n, err := h.SmiField(o, int(field.offset))
 		if err != nil {
@@ -227,13 +232,4 @@ func (h *Heap) CheckScript(script Value) error {
 		return fmt.Errorf("a script's URL is a %s", u.Map.KindName())
 	}
 	return nil
-}
-
-// IsolateOf returns the address of the isolate whose Heap is at an address; 0 if the file
-// does not say how far apart they are.
-func (b *Binary) IsolateOf(heap uint64) uint64 {
-	if b.heap == 0 || heap <= uint64(b.heap) {
-		return 0
-	}
-	return heap - uint64(b.heap)
 }

@@ -1,4 +1,4 @@
-package v8
+package verify
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ustack/symbolize/elfsym"
+	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/disasm"
 )
 
@@ -18,12 +19,12 @@ type accessor struct {
 	within   bool // its first argument is not the object itself but holds its address
 }
 
-// accessors returns the accessors whose code the layout must agree with.
-func (b *Binary) accessors() []accessor {
-	l := &b.Layout
+// accessors returns the accessors whose code a layout must agree with. The Heap is at an
+// offset in the Isolate.
+func accessors(l *v8.Layout, heap uint32) []accessor {
 	return []accessor{
 		{"_ZN2v88internal7Isolate7SetIdleEb", "the state of collections", []int64{int64(l.VMState)}, false},
-		{"_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE", "the state of collections", []int64{int64(l.GCState) - int64(b.heap)}, false},
+		{"_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE", "the state of collections", []int64{int64(l.GCState) - int64(heap)}, false},
 		{"_ZNK2v88internal16BuiltinExitFrame8functionEv", "frames of functions in C++", []int64{int64(l.BuiltinExitFunction)}, true},
 		{"_ZNK2v88internal20ApiCallbackExitFrame23GetFunctionTemplateInfoEv", "frames of functions in C++", []int64{int64(l.APIExitFunction)}, true},
 		{"_ZN2v88internal20FunctionTemplateInfo29GetOrCreateSharedFunctionInfoEPNS0_7IsolateENS0_12DirectHandleIS1_EENS0_17MaybeDirectHandleINS0_4NameEEE", "frames of functions in C++", []int64{tagged(l.TemplateShared)}, true},
@@ -42,6 +43,12 @@ func (b *Binary) accessors() []accessor {
 	}
 }
 
+const (
+	wordSize = 8
+	heapTag  = 1
+	smiShift = 32
+)
+
 // tagged returns the displacement by which code accesses a field of a tagged object.
 func tagged(offset uint16) int64 { return int64(offset) - heapTag }
 
@@ -51,17 +58,17 @@ func smiAt(offset uint16) int64 { return tagged(offset) + wordSize/2 }
 // notInCode lists what neither V8's accessors nor a process without such frames can tell.
 var notInCode = []string{"frames of regular expressions", "initializers of static fields", "tiers of WebAssembly"}
 
-// CheckCode compares the layout with the code of V8's own accessors in f, which b was
+// checkCode compares the layout of b with the code of V8's own accessors in f, which b was
 // read from. It returns an error for the first that disagrees, and lists what remains
 // unverified since f does not say where that code is.
-func (b *Binary) CheckCode(f *elfsym.File) (unverified []string, err error) {
+func checkCode(b *v8.Binary, f *elfsym.File) (unverified []string, err error) {
 	unverified = slices.Clone(notInCode)
 	omit := func(of string) {
 		if !slices.Contains(unverified, of) {
 			unverified = append(unverified, of)
 		}
 	}
-	for _, a := range b.accessors() {
+	for _, a := range accessors(&b.Layout, disasm.HeapOffset(f)) {
 		found, ok := disasm.Accesses(f, a.function, a.within)
 		if !ok {
 			omit(a.of)
@@ -78,9 +85,9 @@ func (b *Binary) CheckCode(f *elfsym.File) (unverified []string, err error) {
 	}
 	for _, c := range []struct {
 		of    string
-		check func(*elfsym.File) (ok bool, err error)
-	}{{"scopes with many variables", b.checkScopes}, {"tiers", b.checkKinds}} {
-		switch ok, err := c.check(f); {
+		check func(*v8.Binary, *elfsym.File) (ok bool, err error)
+	}{{"scopes with many variables", checkScopes}, {"tiers", checkKinds}} {
+		switch ok, err := c.check(b, f); {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", c.of, err)
 		case !ok:
@@ -91,16 +98,18 @@ func (b *Binary) CheckCode(f *elfsym.File) (unverified []string, err error) {
 	return unverified, nil
 }
 
+// moduleScope is the type of a module's scope.
+const moduleScope = "module"
+
 // checkScopes compares the form of ScopeInfos with V8's own decoder. It reports whether
 // f has that.
-func (b *Binary) checkScopes(f *elfsym.File) (ok bool, err error) {
+func checkScopes(b *v8.Binary, f *elfsym.File) (ok bool, err error) {
 	const decoder = "_ZNK2v88internal9ScopeInfo22ContextLocalInfosIndexEv"
 	found, ok := disasm.Constants(f, decoder)
 	if !ok {
 		return false, nil
 	}
 	scopes := &b.Release.Scopes
-	const smiShift = 32
 	if inlined := int64(scopes.MaxInlined); !found[inlined] && !found[inlined<<smiShift] {
 		return false, fmt.Errorf("V8's %s does not compare with %d variables", decoder, inlined)
 	}
@@ -120,7 +129,7 @@ const (
 
 // checkKinds compares the kinds of code with V8's own names for them. It reports whether
 // f has those at fixed addresses.
-func (b *Binary) checkKinds(f *elfsym.File) (ok bool, err error) {
+func checkKinds(b *v8.Binary, f *elfsym.File) (ok bool, err error) {
 	names, ok := disasm.Table(f, "_ZN2v88internal16CodeKindToStringENS0_8CodeKindE")
 	if !ok {
 		return false, nil
@@ -131,7 +140,7 @@ func (b *Binary) checkKinds(f *elfsym.File) (ok bool, err error) {
 	}{
 		{b.Layout.KindBaseline, nameBaseline}, {b.Layout.KindMaglev, nameMaglev}, {b.Layout.KindTurbofan, nameTurbofan},
 	} {
-		at, err := ReadWord(f, names+uint64(k.kind)*wordSize)
+		at, err := v8.ReadWord(f, names+uint64(k.kind)*wordSize)
 		if err != nil {
 			return false, err
 		}

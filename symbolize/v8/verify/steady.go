@@ -1,6 +1,10 @@
-package heap
+package verify
 
-import "bytes"
+import (
+	"bytes"
+
+	"ustack/symbolize/v8/heap"
+)
 
 const (
 	blockSize = 1 << 12 // bytes read at once
@@ -12,12 +16,12 @@ const (
 // A steadyMemory is the memory of a process that may run meanwhile. It reads each block
 // once, and tells whether a block still holds what was read.
 type steadyMemory struct {
-	Memory
+	heap.Memory
 	blocks map[uint64][]byte // by address; shorter than blockSize where not all can be read
 	used   map[uint64]bool   // blocks that the current examination depends on
 }
 
-func newSteadyMemory(m Memory) *steadyMemory {
+func newSteadyMemory(m heap.Memory) *steadyMemory {
 	return &steadyMemory{Memory: m, blocks: map[uint64][]byte{}, used: map[uint64]bool{}}
 }
 

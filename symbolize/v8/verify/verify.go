@@ -1,7 +1,8 @@
-package heap
+// Package verify checks that a process whose V8 is newer than all known ones is laid out as
+// its binary assumes.
+package verify
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
+	"ustack/symbolize/v8/disasm"
+	"ustack/symbolize/v8/heap"
 )
 
 // Bounds on what is verified of a process.
@@ -26,14 +29,9 @@ const (
 	minBuiltins      = 50
 )
 
-// racePart is the part of functions that may look wrong with the right layout: those of
-// which the collector had freed a part before they were read. With a wrong layout, all
-// look wrong.
-const racePart = 20
-
 // A Subject is a process that is verified.
 type Subject struct {
-	Memory  Memory
+	Memory  heap.Memory
 	Binary  *v8.Binary
 	File    *elfsym.File // that Binary was read from
 	Bias    uint64       // of addresses in memory relative to the file's
@@ -46,12 +44,12 @@ type Check struct {
 	Holds func() error
 }
 
-// Verify checks that a process whose V8 has no known layout is laid out as its binary
+// Layout checks that a process whose V8 has no known layout is laid out as its binary
 // assumes: by the code and the instance types in the file, by pages, objects, strings,
 // functions and scripts that each Node.js process has, and by further checks of the
 // caller. It returns an error for the first check that fails, and otherwise says what is
 // assumed, and what of that could not be verified.
-func Verify(ctx context.Context, s Subject, more ...Check) (assumption string, err error) {
+func Layout(ctx context.Context, s Subject, more ...Check) (assumption string, err error) {
 	v, err := newVerification(ctx, s)
 	if err != nil {
 		return "", err
@@ -94,31 +92,26 @@ type verification struct {
 	heap       *v8.Heap
 	codes      *code.Finder
 	exec       []space.Region
+	heapOffset uint64 // of the Heap in the Isolate; 0: not known
 	unverified []string
 
-	pages   []Page   // all
-	old     []Page   // of the old space, whose functions were not yet searched
-	walked  *Objects // the last ones
+	pages   []heap.Page // all
+	old     []heap.Page // of the old space, whose functions were not yet searched
+	walker  *heap.Walker
 	strings map[string]bool
 	values  map[string]bool // undefined, null and the like
 
 	shared    map[v8.Value]bool // SharedFunctionInfos of functions that were examined
 	scripts   map[v8.Value]int  // numbers of scripts of Node.js
 	builtins  map[int]bool
-	forms     [v8.UnknownForm + 1]int
+	forms     [unknownForm + 1]int
 	functions tally // of Node.js, with parameters and a body
 	code      tally
 }
 
-// A tally counts examined objects.
-type tally struct {
-	right, wrong, changed int
-	err                   error // of the first that is wrong
-}
-
 func newVerification(ctx context.Context, s Subject) (*verification, error) {
 	v := &verification{
-		Subject: s, ctx: ctx, memory: newSteadyMemory(s.Memory),
+		Subject: s, ctx: ctx, memory: newSteadyMemory(s.Memory), heapOffset: uint64(disasm.HeapOffset(s.File)),
 		strings: map[string]bool{}, values: map[string]bool{},
 		shared: map[v8.Value]bool{}, scripts: map[v8.Value]int{}, builtins: map[int]bool{},
 	}
@@ -139,13 +132,14 @@ func newVerification(ctx context.Context, s Subject) (*verification, error) {
 
 // checkCode compares the layout with V8's own code.
 func (v *verification) checkCode() (err error) {
-	v.unverified, err = v.Binary.CheckCode(v.File)
+	v.unverified, err = checkCode(v.Binary, v.File)
 	return err
 }
 
-// checkPages finds the pages.
+// checkPages finds the pages of each space.
 func (v *verification) checkPages() error {
-	v.pages = FindPages(v.Memory, &v.Binary.Release.Pages)
+	v.pages = heap.FindPages(v.Memory, &v.Binary.Release.Pages)
+	v.walker = heap.NewWalker(v.Memory, v.heap, v.pages)
 	spaces := map[string]int{}
 	for _, p := range v.pages {
 		spaces[p.Space]++
@@ -165,7 +159,7 @@ func (v *verification) checkPages() error {
 // runs, these are the pages whose objects never change.
 func (v *verification) checkObjects() error {
 	spaces := map[string]int{}
-	var pages []Page
+	var pages []heap.Page
 	bytes := uint64(0)
 	for _, p := range v.pages {
 		spaces[p.Space]++
@@ -174,7 +168,7 @@ func (v *verification) checkObjects() error {
 			bytes += p.End - p.Start
 		}
 	}
-	o, err := v.walk(pages)
+	o, err := v.walker.Walk(v.ctx, pages)
 	if err != nil {
 		return err
 	}
@@ -185,25 +179,10 @@ func (v *verification) checkObjects() error {
 	case d.Lost > bytes/lostPart || d.Overlong > 0 || d.Overlapping > n/lostPart:
 		return fmt.Errorf("%d of %d bytes are of no object, %d objects are too long, %d overlap", d.Lost, bytes, d.Overlong, d.Overlapping)
 	}
-	for id := range ID(o.Len()) {
+	for id := range heap.ID(o.Len()) {
 		v.see(o.Object(id))
 	}
 	return nil
-}
-
-// walk finds the objects in some of the pages.
-func (v *verification) walk(pages []Page) (*Objects, error) {
-	o := &Objects{memory: v.Memory, heap: v.heap, known: map[uint64]int32{}, mapped: pages}
-	if v.walked != nil {
-		o.known, o.kinds = v.walked.known, v.walked.kinds
-	}
-	v.walked = o
-	others := make([]pageObjects, len(v.pages))
-	for i, p := range v.pages {
-		others[i].Page = p
-	}
-	o.maps.fill(others)
-	return o, o.walk(v.ctx)
 }
 
 // see records the strings and values that each process has.
@@ -246,24 +225,33 @@ func (v *verification) checkFunctions() error {
 	const batch = 16 // pages
 	for len(v.old) > 0 && !v.enough() {
 		n := min(len(v.old), batch)
-		o, err := v.walk(v.old[:n])
+		o, err := v.walker.Walk(v.ctx, v.old[:n])
 		if err != nil {
 			return err
 		}
 		v.old = v.old[n:]
-		for id := range ID(o.Len()) {
-			if x := o.Object(id); v.heap.IsFunction(x) && (!v.enough() || v.forms[v8.Initializer] == 0) {
-				v.examine(x, o.Page(id).Heap)
+		for id := range heap.ID(o.Len()) {
+			if x := o.Object(id); v.heap.IsFunction(x) && (!v.enough() || v.forms[initializer] == 0) {
+				v.examine(x, v.isolateOf(o.Page(id)))
 			}
 		}
 	}
 	return v.functions.judge(minFunctions)
 }
 
+// isolateOf returns the address of the isolate that a page belongs to; 0 if the page is
+// shared, or the file does not say where the Heap is in the Isolate.
+func (v *verification) isolateOf(p heap.Page) uint64 {
+	if v.heapOffset == 0 || p.Heap <= v.heapOffset {
+		return 0
+	}
+	return p.Heap - v.heapOffset
+}
+
 // checkForms checks that functions have a kind that is known, even those few that
 // initialize the fields of classes.
 func (v *verification) checkForms() error {
-	initializers, unknown := v.forms[v8.Initializer], v.forms[v8.UnknownForm]
+	initializers, unknown := v.forms[initializer], v.forms[unknownForm]
 	if unknown > initializers {
 		return fmt.Errorf("%d functions initialize fields of classes, %d are of no known kind", initializers, unknown)
 	}
@@ -275,15 +263,15 @@ func (v *verification) checkForms() error {
 
 // examine examines a function, unless another with the same SharedFunctionInfo was. Of
 // most, it is only the form.
-func (v *verification) examine(fn v8.Object, heap uint64) {
+func (v *verification) examine(fn v8.Object, isolate uint64) {
 	shared, err := v.heap.Field(fn, int(v.Binary.Layout.FunctionShared))
 	if err != nil || v.shared[shared] {
 		return
 	}
 	v.shared[shared] = true
-	var form v8.FunctionForm
+	var form functionForm
 	if steady, err := v.memory.examine(func() (err error) {
-		form, err = v.heap.FormOf(fn)
+		form, err = formOf(v.heap, fn)
 		return err
 	}); steady && err == nil {
 		v.forms[form]++
@@ -291,51 +279,22 @@ func (v *verification) examine(fn v8.Object, heap uint64) {
 	if v.enough() {
 		return
 	}
-	var node v8.NodeFunction
+	var node nodeFunction
 	ofNode := false
 	v.functions.count(v.memory, func() (bool, error) {
-		node, ofNode, err = v.heap.CheckFunction(fn)
-		return node.Name != "", err
+		node, ofNode, err = checkFunction(v.heap, fn)
+		return node.name != "", err
 	})
 	if !ofNode {
-		if id, ok, err := v.heap.CheckBuiltin(fn); ok && err == nil {
+		if id, ok, err := builtinOf(v.heap, fn); ok && err == nil {
 			v.builtins[id] = true
 		}
 		return
 	}
-	if node.ScriptID != 0 {
-		v.scripts[node.Script] = node.ScriptID
+	if node.scriptID != 0 {
+		v.scripts[node.script] = node.scriptID
 	}
-	v.code.count(v.memory, func() (bool, error) { return true, v.checkFunctionCode(fn, heap) })
-}
-
-// count runs a check of an object and counts it if the check says so.
-func (t *tally) count(m *steadyMemory, check func() (counts bool, err error)) {
-	counts := false
-	steady, err := m.examine(func() (err error) {
-		counts, err = check()
-		return err
-	})
-	switch {
-	case !steady:
-		t.changed++
-	case err != nil:
-		t.wrong++
-		t.err = cmp.Or(t.err, err)
-	case counts:
-		t.right++
-	}
-}
-
-// judge returns an error unless at least so many objects are right and hardly any wrong.
-func (t *tally) judge(least int) error {
-	switch {
-	case t.wrong > t.right/racePart:
-		return fmt.Errorf("%d are right, %d are wrong: %w", t.right, t.wrong, t.err)
-	case t.right < least:
-		return fmt.Errorf("only %d are right, and %d changed meanwhile", t.right, t.changed)
-	}
-	return nil
+	v.code.count(v.memory, func() (bool, error) { return true, v.checkFunctionCode(fn, isolate) })
 }
 
 // checkScripts checks the scripts of the functions that were examined.
@@ -344,7 +303,7 @@ func (v *verification) checkScripts() error {
 	var t tally
 	for script, id := range v.scripts {
 		ids[id] = true
-		t.count(v.memory, func() (bool, error) { return true, v.heap.CheckScript(script) })
+		t.count(v.memory, func() (bool, error) { return true, checkScript(v.heap, script) })
 	}
 	if len(ids) < len(v.scripts)-len(v.scripts)/racePart {
 		return fmt.Errorf("%d scripts have %d numbers", len(v.scripts), len(ids))
@@ -363,8 +322,8 @@ func (v *verification) checkBuiltins() error {
 func (v *verification) checkCodes() error { return v.code.judge(minFunctions) }
 
 // checkFunctionCode checks that a function's code is executable.
-func (v *verification) checkFunctionCode(fn v8.Object, heap uint64) error {
-	c, err := v.codes.OfFunction(fn.Ref(), v.Binary.IsolateOf(heap))
+func (v *verification) checkFunctionCode(fn v8.Object, isolate uint64) error {
+	c, err := v.codes.OfFunction(fn.Ref(), isolate)
 	if err != nil {
 		return err
 	}
