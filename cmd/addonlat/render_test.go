@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,11 @@ func times(durations ...time.Duration) quantize.Histogram {
 	var h quantize.Histogram
 	for _, d := range durations {
 		one := quantize.Histogram{Count: 1, Sum: uint64(d), Min: uint64(d), Max: uint64(d)}
-		one.Buckets[quantize.Index(uint64(d))] = 1
+		bucket := sort.Search(quantize.Slots, func(i int) bool {
+			_, high := quantize.Bounds(i)
+			return high >= uint64(d)
+		})
+		one.Buckets[bucket] = 1
 		h.Merge(&one)
 	}
 	return h

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -169,10 +170,18 @@ func pool(t testing.TB, r *Report) Pool {
 	return r.Pools[0]
 }
 
+// bucketOf returns the bucket of a duration.
+func bucketOf(d time.Duration) int {
+	return sort.Search(quantize.Slots, func(i int) bool {
+		_, high := quantize.Bounds(i)
+		return high >= uint64(d)
+	})
+}
+
 // between counts the values from low up to but not including high, as precisely as the
 // buckets allow: the bounds are those of the buckets that hold them.
 func between(h *quantize.Histogram, low, high time.Duration) (n uint64) {
-	for _, count := range h.Buckets[quantize.Index(uint64(low)):quantize.Index(uint64(high))] {
+	for _, count := range h.Buckets[bucketOf(low):bucketOf(high)] {
 		n += count
 	}
 	return n

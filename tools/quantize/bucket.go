@@ -3,8 +3,6 @@
 // than it draws, so that percentiles can be computed from the same counts.
 package quantize
 
-import "math/bits"
-
 // Buckets are log-linear: each power of two is cut into 1<<fineBits equal parts,
 // and values below that many have a bucket each. What counts in the kernel does
 //
@@ -23,15 +21,6 @@ const (
 	// Slots is the number of buckets that cover every uint64.
 	Slots = fine + (64-fineBits)*fine
 )
-
-// Index returns the bucket of v: 0 to Slots-1, increasing with v.
-func Index(v uint64) int {
-	if v < fine {
-		return int(v)
-	}
-	exponent := bits.Len64(v) - 1
-	return (exponent-fineBits+1)*fine + int(v>>(exponent-fineBits)&(fine-1))
-}
 
 // Bounds returns the least and the greatest value of bucket i, which must be
 // from 0 to Slots-1.
