@@ -88,17 +88,24 @@ func (m *Module) use(r io.ReaderAt) (err error) {
 	if err != nil {
 		return err
 	}
-	m.file, m.ELF = r, file
-	if file.Type() == elf.ET_EXEC {
-		return nil
-	}
-	// V8 may map the part that holds its builtins a second time: the largest decides.
-	largest := slices.MaxFunc(m.mappings, func(a, b Mapping) int { return cmp.Compare(a.End-a.Start, b.End-b.Start) })
-	middle := (largest.End - largest.Start) / 2 // its ends may hold another segment's bytes
-	if address, ok := file.Address(largest.Offset + middle); ok {
-		m.Bias = largest.Start + middle - address
-	}
+	m.file, m.ELF, m.Bias = r, file, Bias(file, m.mappings)
 	return nil
+}
+
+// Bias returns what must be added to an address of a file to get the address in a process
+// that has these mappings of it; 0 if that is not known. The largest decides: V8 may map the
+// part that holds its builtins a second time.
+func Bias(file *elfsym.File, mappings []Mapping) uint64 {
+	if file.Type() == elf.ET_EXEC || len(mappings) == 0 {
+		return 0
+	}
+	largest := slices.MaxFunc(mappings, func(a, b Mapping) int { return cmp.Compare(a.End-a.Start, b.End-b.Start) })
+	middle := (largest.End - largest.Start) / 2 // its ends may hold another segment's bytes
+	address, ok := file.Address(largest.Offset + middle)
+	if !ok {
+		return 0
+	}
+	return largest.Start + middle - address
 }
 
 // Limits on what is read of an ELF header in the core.

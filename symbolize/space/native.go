@@ -2,24 +2,32 @@ package space
 
 import (
 	"ustack/symbolize"
+	"ustack/symbolize/elfsym"
 	"ustack/symbolize/unwind"
 )
 
 // Native names pc by the function that contains within: the address of the instruction
 // that is running or was called from.
 func (p Part) Native(pc, within uint64) symbolize.Frame {
-	f := symbolize.Frame{Module: p.Path, Offset: pc - p.Start + p.Offset}
-	if p.Module.ELF == nil {
+	return p.Mapping.Native(p.Module.ELF, pc, within)
+}
+
+// Native names pc, which is mapped, by the function of the file that contains within: the
+// address of the instruction that is running or was called from. The file is nil if it could
+// not be opened: then the frame has its offset in the file.
+func (m Mapping) Native(file *elfsym.File, pc, within uint64) symbolize.Frame {
+	f := symbolize.Frame{Module: m.Path, Offset: pc - m.Start + m.Offset}
+	if file == nil {
 		return f
 	}
-	address, ok := p.Module.ELF.Address(f.Offset)
+	address, ok := file.Address(within - m.Start + m.Offset)
 	if !ok {
 		f.Name = symbolize.Unknown
 		return f
 	}
-	f.Offset = address
-	if symbol, ok := p.Module.ELF.Lookup(address - (pc - within)); ok {
-		f.Name, f.Offset = symbol.Demangled(), address-symbol.Address
+	f.Offset = address + (pc - within)
+	if symbol, ok := file.Lookup(address); ok {
+		f.Name, f.Offset = symbol.Demangled(), f.Offset-symbol.Address
 	}
 	return f
 }

@@ -52,7 +52,7 @@ func (t *Table) verify(p *target) (ready bool, err error) {
 	}
 	p.verifications++
 	assumption, err := verify.Layout(t.interrupt, verify.Subject{
-		Memory: liveMemory{p.process}, Binary: p.binary.v8, File: p.binary.elf, Bias: p.bias(), Running: true,
+		Memory: liveMemory{p.process}, Binary: p.binary.v8, File: p.binary.elf, Bias: p.bias, Running: true,
 	})
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", assumed, err)

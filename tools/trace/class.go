@@ -24,7 +24,7 @@ func (g *target) class(address uint64) string {
 			return cmp.Compare(a.Address, b.Address)
 		})
 	}
-	address -= g.bias()
+	address -= g.bias
 	at, ok := slices.BinarySearchFunc(b.vtables, address, func(s elfsym.Symbol, a uint64) int { return cmp.Compare(s.Address, a) })
 	if !ok {
 		at--

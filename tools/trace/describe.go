@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	"cmp"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +46,11 @@ type fileID struct {
 type mapping struct {
 	process.Mapping
 	binary *binary // nil for anonymous memory
+}
+
+// ofFile returns what m maps of its file.
+func (m *mapping) ofFile() space.Mapping {
+	return space.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Path: m.Path}
 }
 
 // maxBinaries bounds the files open at one time. A busy machine runs a few
@@ -231,6 +235,7 @@ func (t *Table) describe(p *target) error {
 		}
 	}
 	if p.binary != nil {
+		p.bias = p.biasOf()
 		t.describeV8(&d, p)
 	}
 	ranges := p.ranges(all)
@@ -276,21 +281,21 @@ func (t *Table) describeV8(d *bpf.TraceProcess, p *target) {
 // describeV8 fills in what the kernel needs to know about the V8 in p.
 func describeV8(d *bpf.TraceProcess, p *target) error {
 	b := p.binary.v8
-	if err := b.CheckBuiltins(p.process, p.bias()); err != nil {
+	if err := b.CheckBuiltins(p.process, p.bias); err != nil {
 		return fmt.Errorf("find V8's builtins: %w", err)
 	}
-	tls, err := b.TLSIsolate(p.process, p.bias())
+	tls, err := b.TLSIsolate(p.process, p.bias)
 	if err != nil {
 		return fmt.Errorf("find the isolates: %w", err)
 	}
-	base, err := b.DispatchBase(p.process, p.bias())
+	base, err := b.DispatchBase(p.process, p.bias)
 	if err != nil {
 		return fmt.Errorf("find the dispatch table: %w", err)
 	}
 	d.TlsIsolate, d.TlsModule, d.DispatchBase = tls.Offset, tls.Module, base
 	d.Layout = layout(&b.Layout)
 	if p.wasm == nil {
-		p.wasm = wasm.NewReader(p.process, b, p.bias())
+		p.wasm = wasm.NewReader(p.process, b, p.bias)
 	}
 	d.HasV8 = 1
 	return nil
@@ -350,7 +355,7 @@ func (p *target) ranges(all []process.Mapping) []bpf.TraceRange {
 		}
 	}
 	if at := slices.IndexFunc(p.code, func(m mapping) bool { return m.binary != nil && m.binary == p.binary }); at >= 0 {
-		ranges = carve(ranges, p.code[at], p.bias())
+		ranges = carve(ranges, p.code[at], p.bias)
 	}
 	slices.SortFunc(ranges, func(a, b bpf.TraceRange) int { return cmp.Compare(a.Start, b.Start) })
 	return ranges
@@ -397,23 +402,13 @@ func (t *Table) open(p *process.Process, m process.Mapping) (io.ReaderAt, error)
 	return bytes.NewReader(image), nil
 }
 
-// bias is what must be added to an address in p's V8 binary to get the address in
-// p's memory. The binary's largest mapping decides: V8 may map the part that holds
-// its builtins a second time.
-func (p *target) bias() uint64 {
-	if p.binary.elf.Type() == elf.ET_EXEC {
-		return 0
-	}
-	var largest mapping
+// biasOf returns the bias of V8's addresses in p relative to those in its file.
+func (p *target) biasOf() uint64 {
+	var of []space.Mapping
 	for _, m := range p.code {
-		if m.binary == p.binary && m.End-m.Start > largest.End-largest.Start {
-			largest = m
+		if m.binary == p.binary {
+			of = append(of, m.ofFile())
 		}
 	}
-	middle := (largest.End - largest.Start) / 2 // its ends may hold another segment's bytes
-	address, ok := p.binary.elf.Address(largest.Offset + middle)
-	if !ok {
-		return 0
-	}
-	return largest.Start + middle - address
+	return space.Bias(p.binary.elf, of)
 }

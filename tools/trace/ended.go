@@ -49,7 +49,7 @@ func opened(n *bpf.TraceName, g *target) opening {
 		whole: n.Flags&uint32(bpf.TraceNameFlagNAME_TRUNCATED|bpf.TraceNameFlagNAME_PARTIAL) == 0,
 	}
 	if n.Address != 0 {
-		o.address = n.Address - g.bias()
+		o.address = n.Address - g.bias
 	}
 	if n.Flags&uint32(bpf.TraceNameFlagNAME_ONE_BYTE) != 0 {
 		o.width = 1

@@ -10,6 +10,7 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/symbolize/contain"
+	"ustack/symbolize/elfsym"
 	"ustack/symbolize/kallsyms"
 )
 
@@ -163,20 +164,11 @@ func (t *Table) resolve(g *target, at place) symbolize.Frame {
 	if m.Anonymous() {
 		return t.jitted(g, at)
 	}
-	f := symbolize.Frame{Module: m.Path, Offset: at.pc - m.Start + m.Offset}
-	if m.binary == nil || m.binary.elf == nil {
-		return f
+	var file *elfsym.File
+	if m.binary != nil {
+		file = m.binary.elf
 	}
-	within, ok := m.binary.elf.Address(at.within - m.Start + m.Offset)
-	if !ok {
-		f.Name = symbolize.Unknown
-		return f
-	}
-	f.Offset = within + (at.pc - at.within)
-	if symbol, ok := m.binary.elf.Lookup(within); ok {
-		f.Name, f.Offset = symbol.Demangled(), f.Offset-symbol.Address
-	}
-	return f
+	return m.ofFile().Native(file, at.pc, at.within)
 }
 
 // jitted names code that is in no file, from the perf map if the process writes one.

@@ -3,12 +3,12 @@ package trace
 import (
 	enc "encoding/binary"
 	"fmt"
-	"os"
 	"path"
 
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
+	"ustack/symbolize/space"
 )
 
 // A Module is a file that a process has mapped and whose code it runs.
@@ -35,31 +35,30 @@ func (t *Table) Object(pid int, object, symbol string) (*Module, error) {
 		return nil, nil
 	}
 	for _, m := range g.code {
-		file, ok := m.code()
-		if !ok {
-			continue
-		}
 		if object != "" && object != m.Path && object != path.Base(m.Path) {
 			continue
 		}
-		if _, ok := m.binary.elf.Symbol(symbol); !ok {
+		module := m.module(g.process)
+		if module == nil {
 			continue
 		}
-		// The first page may begin with the end of another segment.
-		last := uint64(os.Getpagesize()) - 1
-		address, _ := m.binary.elf.Address(m.Offset + last)
-		return &Module{file, m.binary.elf, g.process, m.Start + last - address}, nil
+		if _, ok := module.Address(symbol); ok {
+			return module, nil
+		}
 	}
 	return nil, nil
 }
 
-// code returns the file whose code m maps, false if no such file can be read.
-func (m *mapping) code() (*reader.File, bool) {
+// module returns the file whose code m maps in process p, nil if no such file can be read.
+func (m *mapping) module(p *process.Process) *Module {
 	if m.binary == nil || m.binary.elf == nil || !m.File() {
-		return nil, false
+		return nil
 	}
 	file, ok := m.binary.file.(*reader.File)
-	return file, ok
+	if !ok {
+		return nil
+	}
+	return &Module{file, m.binary.elf, p, space.Bias(m.binary.elf, []space.Mapping{m.ofFile()})}
 }
 
 // Path returns a path by which the kernel finds the file. It returns an error if the
@@ -140,13 +139,9 @@ func (t *Table) Leaf(s Stack) (m *Module, addresses []uint64) {
 	if at == nil {
 		return nil, nil
 	}
-	file, ok := at.code()
-	if !ok {
+	if m = at.module(s.owner.process); m == nil {
 		return nil, nil
 	}
-	pc := s.words[0] & pcMask
-	address, _ := at.binary.elf.Address(pc - at.Start + at.Offset)
-	m = &Module{file, at.binary.elf, s.owner.process, pc - address}
 	for _, word := range s.words {
 		if hasPC(word) {
 			addresses = append(addresses, word&pcMask-m.bias)

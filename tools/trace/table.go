@@ -90,6 +90,7 @@ type target struct {
 	exe        string    // the program's path, as the process sees it
 	code       []mapping // executable, by address
 	binary     *binary   // the one that holds V8; nil if none does
+	bias       uint64    // of V8's addresses in the process relative to those in the binary
 	err        error     // why its JavaScript has no names although binary is not nil
 	natives    map[place]symbolize.Frame
 	perf       perfNames
