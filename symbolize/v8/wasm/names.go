@@ -61,11 +61,12 @@ func (n *moduleNames) lookup(mem v8.Memory, module uint64, index int) (name stri
 			n.data, n.size, n.entries = data, size, readNames(mem, data, size)
 		}
 		i, found := slices.BinarySearchFunc(n.entries, uint32(index), func(e nameEntry, i uint32) int { return cmp.Compare(e.index, i) })
-		if !found {
+		if len(n.entries) == 0 {
 			return "", false
 		}
-		if name, ok := n.entries[i].read(mem, data); ok {
-			return name, utf8.ValidString(name)
+		nearest := n.entries[min(i, len(n.entries)-1)] // if it has not changed, no others have been added
+		if name, ok := nearest.read(mem, data); ok {
+			return name, found && utf8.ValidString(name)
 		}
 		n.data, n.size = 0, 0
 	}

@@ -332,17 +332,17 @@ func TestFirstOfTwoNamesWins(t *testing.T) {
 // TestReplacedModuleHasItsOwnNames puts another module's bytes where the first's
 // were.
 func TestReplacedModuleHasItsOwnNames(t *testing.T) {
-	m, r, _ := program(arrangements[1], named(map[int]string{1: "one", 2: "two"}))
-	if _, name, _ := r.Lookup(start(1)); name != "one" {
-		t.Fatalf("name = %q, want one", name)
-	}
-	other := named(map[int]string{2: "ONE", 3: "six"}) // as long, but of other functions
-	at := slices.Index(m.bytes, magic[3])
-	for at > 0 && !strings.HasPrefix(string(m.bytes[at-3:]), string(magic)) {
-		at += 1 + slices.Index(m.bytes[at+1:], magic[3])
-	}
-	copy(m.bytes[at-3:], other)
 	for index, want := range map[int]string{1: "wasm-function[1]", 2: "ONE", 3: "six"} {
+		m, r, _ := program(arrangements[1], named(map[int]string{1: "one", 2: "two"}))
+		if _, name, _ := r.Lookup(start(1)); name != "one" {
+			t.Fatalf("name = %q, want one", name)
+		}
+		other := named(map[int]string{2: "ONE", 3: "six"}) // as long, but of other functions
+		at := slices.Index(m.bytes, magic[3])
+		for at > 0 && !strings.HasPrefix(string(m.bytes[at-3:]), string(magic)) {
+			at += 1 + slices.Index(m.bytes[at+1:], magic[3])
+		}
+		copy(m.bytes[at-3:], other)
 		if _, name, err := r.Lookup(start(index)); name != want || err != nil {
 			t.Errorf("name of function %d = %q, %v, want %q", index, name, err, want)
 		}
