@@ -3,6 +3,7 @@ package release_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8/release"
 	"ustack/testdata/nodetest"
 )
@@ -23,12 +25,15 @@ type measurement struct {
 	t      testing.TB
 	node   string
 	binary *nodeBinary
+	file   *elfsym.File      // the binary's code
 	types  map[uint16]string // V8's name of each instance type that is no string's
 	probes map[string]*probe // by flags
 
 	release  *release.Release
 	from     string          // the Node.js whose file has what is not measured
 	measured map[string]bool // fields of a Release, as "Pages.Size"
+
+	confirmed map[string]bool // fields that are one of several possible values
 }
 
 // groups are what can be measured, in order.
@@ -57,12 +62,19 @@ var groups = []func(*measurement) error{
 	measureGCCount,
 	measureScopePositions,
 	measureFreeSpace,
+	measureIsolate,
+	measureDispatchTable,
+	measureExitFrames,
+	measureSpaces,
+	measureWasmKind,
+	confirmExternal,
+	confirmRegExp,
 }
 
 // measure returns what it has measured, and an error for each value that it could not.
 func measure(t testing.TB, node string) (*measurement, error) {
 	t.Helper()
-	m := &measurement{t: t, node: node, binary: readBinary(t, node), probes: map[string]*probe{}, measured: map[string]bool{}}
+	m := &measurement{t: t, node: node, binary: readBinary(t, node), probes: map[string]*probe{}, measured: map[string]bool{}, confirmed: map[string]bool{}, file: openBinary(t, node)}
 	version, err := m.version()
 	if err != nil {
 		return nil, err
@@ -131,6 +143,16 @@ func (m *measurement) set(name string, value any) {
 	m.measured[name] = true
 }
 
+// confirm compares what the release has with what it may have.
+func (m *measurement) confirm(name string, value int, possible ...int) error {
+	if !slices.Contains(possible, value) {
+		slices.Sort(possible)
+		return fmt.Errorf("%s is %d, but may be any of %v only", name, value, possible)
+	}
+	m.confirmed[name] = true
+	return nil
+}
+
 // measureFields sets the offsets in Fields.
 func measureFields(m *measurement) error {
 	var wrong []error
@@ -171,9 +193,9 @@ func openMemory(t testing.TB, pid int) *os.File {
 	return f
 }
 
-// notMeasured returns the names of what stays as it was.
+// notMeasured returns the names of what stays as it was, and is not confirmed.
 func (m *measurement) notMeasured() []string {
-	return slices.DeleteFunc(leaves(m.release), func(name string) bool { return m.measured[name] })
+	return slices.DeleteFunc(leaves(m.release), func(name string) bool { return m.measured[name] || m.confirmed[name] })
 }
 
 // TestFilesAreWhatIsMeasured measures the official binaries again. The files have
@@ -226,8 +248,8 @@ func TestReleasesAreWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// TestDocumentListsWhatIsNotMeasured compares docs/new-v8.md with the oldest
-// release, of which least is measured.
+// TestDocumentListsWhatIsNotMeasured compares both lists of docs/new-v8.md with the
+// oldest release, of which least is measured.
 func TestDocumentListsWhatIsNotMeasured(t *testing.T) {
 	m, err := measure(t, nodetest.Node(t, nodetest.Versions[0]))
 	if err != nil {
@@ -237,15 +259,23 @@ func TestDocumentListsWhatIsNotMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(text), "These are not measured.")
-	list, _, _ = strings.Cut(list, "The comment at the top")
-	var got []string
-	for _, found := range regexp.MustCompile("`([A-Za-z.]+)`").FindAllStringSubmatch(list, -1) {
-		got = append(got, found[1])
-	}
-	slices.Sort(got)
-	if diff := cmp.Diff(m.notMeasured(), got); diff != "" {
-		t.Errorf("docs/new-v8.md lists other fields (-not measured +listed):\n%s", diff)
+	for _, tt := range []struct {
+		list, from, to string
+		want           []string
+	}{
+		{"confirmed", "These are confirmed", "These are not measured", slices.Sorted(maps.Keys(m.confirmed))},
+		{"not measured", "These are not measured", "The comment at the top", m.notMeasured()},
+	} {
+		_, list, _ := strings.Cut(string(text), tt.from)
+		list, _, _ = strings.Cut(list, tt.to)
+		var got []string
+		for _, found := range regexp.MustCompile("`([A-Z][A-Za-z]*\\.[A-Za-z]+)`").FindAllStringSubmatch(list, -1) {
+			got = append(got, found[1])
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("docs/new-v8.md lists other fields as %s (-as measured +listed):\n%s", tt.list, diff)
+		}
 	}
 }
 
@@ -267,6 +297,7 @@ func TestMeasure(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("confirmed as for Node.js %s: %s", m.from, strings.Join(slices.Sorted(maps.Keys(m.confirmed)), " "))
 	t.Logf("not measured, but as for Node.js %s: %s", m.from, strings.Join(m.notMeasured(), " "))
 	if err != nil {
 		t.Error(err)

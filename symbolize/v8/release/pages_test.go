@@ -134,8 +134,11 @@ func (m *measurement) isSpace(address, heap uint64) bool {
 }
 
 // header reads the header of an object's page.
-func (m *measurement) header(object string, apart bool) (h header, err error) {
-	p := m.probe("")
+func (m *measurement) header(object string, apart bool) (header, error) {
+	return m.headerIn(m.probe(""), object, apart)
+}
+
+func (m *measurement) headerIn(p *probe, object string, apart bool) (h header, err error) {
 	v, _, err := p.find(object)
 	if err != nil {
 		return h, err

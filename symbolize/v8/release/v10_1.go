@@ -8,7 +8,7 @@ var _ = Register(Release{
 	Isolate: Isolate{
 		GCCount: 612,
 		GCState: 44,
-		VMState: 48,
+		VMState: 56,
 		EntryFP: Place{BeforeHeap: 33048},
 	},
 	Frames: Frames{
@@ -78,7 +78,7 @@ var _ = Register(Release{
 	Wasm: Wasm{
 		Module:   208,
 		Script:   40,
-		KindBits: 2,
+		KindBits: 3,
 	},
 
 	Types: map[string]uint16{
