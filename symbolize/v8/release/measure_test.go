@@ -67,6 +67,14 @@ var groups = []func(*measurement) error{
 	measureExitFrames,
 	measureSpaces,
 	measureWasmKind,
+	measureFrames,
+	measureInlined,
+	measureModuleVariables,
+	measureReceiverInfo,
+	measureSteps,
+	measureCodeAlign,
+	measureScriptContexts,
+	measureClosures,
 	confirmExternal,
 	confirmRegExp,
 }
@@ -263,8 +271,8 @@ func TestDocumentListsWhatIsNotMeasured(t *testing.T) {
 		list, from, to string
 		want           []string
 	}{
-		{"confirmed", "These are confirmed", "These are not measured", slices.Sorted(maps.Keys(m.confirmed))},
-		{"not measured", "These are not measured", "The comment at the top", m.notMeasured()},
+		{"confirmed", "These are confirmed", "This is not measured", slices.Sorted(maps.Keys(m.confirmed))},
+		{"not measured", "This is not measured", "The comment at the top", m.notMeasured()},
 	} {
 		_, list, _ := strings.Cut(string(text), tt.from)
 		list, _, _ = strings.Cut(list, tt.to)

@@ -4,6 +4,11 @@ package release
 var _ = Register(Release{
 	Version: Version{Major: 10, Minor: 2},
 	Node:    "18",
+	Before: []Change{
+		// Node.js 18.3 to 18.14 have V8 up to 10.2.154.23. 18.15 and 18.16 have three bits
+		// too, and the version of later ones, which have two.
+		{Version{10, 2, 154, 26}, func(r *Release) { r.Wasm.KindBits = 3 }},
+	},
 
 	Isolate: Isolate{
 		GCCount: 620,

@@ -33,7 +33,7 @@ function serve() {
 }
 
 // Modules cannot be made between lines: they are linked by the event loop.
-const sources = [0, 1, 2, 3].map((n) => `data:text/javascript,export let x = ${1000 * n}`);
+const sources = [0, 1, 2, 3].map((n) => `data:text/javascript,export let x = ${1000 * n}; let y = keep.inModule = () => y`);
 Promise.all(sources.map((source) => import(source))).then((modules) => {
 	keep.modules = modules;
 	serve();
