@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -106,7 +107,7 @@ func measurePositions(m *measurement) error {
 
 var (
 	printedRelocations = regexp.MustCompile(`RelocInfo \(size = ([0-9a-f]+)\)`)
-	printedScope       = regexp.MustCompile(`(?m)^ - scope type: (\w+)_SCOPE$`)
+	printedScope       = regexp.MustCompile(`(?s)\n - scope type: (\w+_SCOPE\n.*)`) // and what is printed after it
 )
 
 // measureScopes sets the types of scopes.
@@ -129,18 +130,30 @@ func measureScopes(m *measurement) error {
 	if err != nil {
 		return err
 	}
-	var types []string
-	known := m.release.Scopes.Types
-	for i, name := range names {
-		switch {
-		case name == "" && i < len(known): // V8 ends the process as it reads on
-			types = append(types, known[i])
-		case name != "":
-			types = append(types, strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(name, "_MODE"), "_", " ")))
+	known := m.release.Scopes
+	var types, positions []string
+	for i, text := range names {
+		name, printed, _ := strings.Cut(text, "_SCOPE\n")
+		name = strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(name, "_MODE"), "_", " "))
+		has := strings.Contains(printed, "- start position:")
+		if text == "" { // V8 ends the process as it reads on
+			if i >= len(known.Types) {
+				continue
+			}
+			name = known.Types[i]
+			has = slices.Contains(known.TypesWithPositions, name)
 		}
+		types = append(types, name)
+		if has {
+			positions = append(positions, name)
+		}
+	}
+	if m.release.Scopes.Positions != 0 {
+		positions = nil
 	}
 	m.set("Scopes.FlagsAreSmi", smi)
 	m.set("Scopes.Types", types)
+	m.set("Scopes.TypesWithPositions", positions)
 	return nil
 }
 

@@ -55,7 +55,7 @@ var _ = Register(Release{
 		FlagsAreSmi:        true,
 		MaxInlined:         75,
 		Types:              []string{"class", "eval", "function", "module", "script", "catch", "block", "with", "shadow realm"},
-		TypesWithPositions: []string{"class", "eval", "function", "module", "script", "shadow realm"},
+		TypesWithPositions: []string{"class", "eval", "function", "module", "script"},
 	},
 	Objects: Objects{
 		EmbedderFields: 24,

@@ -56,7 +56,7 @@ var _ = Register(Release{
 		MaxInlined:         75,
 		ModuleVariables:    true,
 		Types:              []string{"class", "eval", "function", "module", "script", "catch", "block", "with", "shadow realm"},
-		TypesWithPositions: []string{"class", "eval", "function", "module", "script", "shadow realm"},
+		TypesWithPositions: []string{"class", "eval", "function", "module", "script"},
 	},
 	Objects: Objects{
 		EmbedderFields: 24,

@@ -51,7 +51,7 @@ var _ = Register(Release{
 		MaxInlined:         65535,
 		ReceiverInfo:       true,
 		Types:              []string{"class", "eval", "function", "module", "script", "catch", "block", "with", "shadow realm"},
-		TypesWithPositions: []string{"class", "eval", "function", "module", "script"},
+		TypesWithPositions: []string{"eval", "function", "module", "script"},
 	},
 	Objects: Objects{
 		EmbedderFields: 24,
