@@ -150,7 +150,10 @@ static __always_inline int step_v8(struct walk *w)
 	return climb(w);
 }
 
-/* Native code that JavaScript called directly and that has no frame: the frame at fp is V8's. */
+/* Native code that JavaScript called directly and that has no frame: the frame at fp is V8's. What is
+ * on top of the stack of other native code may look like its return address, and the registers that
+ * its caller saved like a frame of V8's; but V8's functions are called by V8's code.
+ */
 static __always_inline bool is_frameless(struct walk *w)
 {
 	const struct layout *l = &w->process.layout;
@@ -160,9 +163,10 @@ static __always_inline bool is_frameless(struct walk *w)
 	if (fp & 7 || fp <= w->sp || !read_user(&pc, 8, w->sp))
 		return false;
 	code = code_at(w, pc - 1);
-	if (code != CODE_JIT && code != CODE_BUILTIN)
+	if (code < CODE_BUILTIN)
 		return false;
-	if (!see(w, fp - 48, fp + 16) || !(word(w, fp + l->fp_context) & 1))
+	if (!see(w, fp - 48, fp + 16) || !(word(w, fp + l->fp_context) & 1) ||
+	    code_at(w, word(w, fp + 8) - 1) < CODE_BUILTIN)
 		return false;
 	w->function = word(w, fp + l->fp_function);
 	if (!is_heap_object(w->function) || !name_function(w))
