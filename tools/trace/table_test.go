@@ -160,9 +160,12 @@ func TestLeafIsInItsFile(t *testing.T) {
 			}
 			if len(addresses) == 0 {
 				t.Error("a leaf in a file has no address")
-			} else if m.Name(addresses[0]) != "" {
-				leaves++
+				return
 			}
+			if m.Name(addresses[0]) == "" {
+				return
+			}
+			leaves++
 			if leaves == 3 {
 				work <- func(context.Context) error { return ErrDone }
 			}
