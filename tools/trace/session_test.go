@@ -85,6 +85,9 @@ func TestSessionNamesTheStacksOfAProcess(t *testing.T) {
 	s := openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}}, Tool{
 		Polled: true,
 		Stack: func(hash uint64, stack Stack) {
+			if _, known := stacks[hash]; known {
+				return
+			}
 			stacks[hash] = stack
 			if len(stacks) == enough {
 				work <- func(context.Context) error { return ErrDone }
