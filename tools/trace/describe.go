@@ -295,7 +295,9 @@ func describeV8(d *bpf.TraceProcess, p *target) error {
 	d.TlsIsolate, d.TlsModule, d.DispatchBase = tls.Offset, tls.Module, base
 	d.Layout = layout(&b.Layout)
 	if p.wasm == nil {
-		p.wasm = wasm.NewReader(p.process, b, p.bias)
+		if r := wasm.NewReader(p.process, b, p.bias); r != nil {
+			p.wasm = r
+		}
 	}
 	d.HasV8 = 1
 	return nil

@@ -20,7 +20,6 @@ import (
 	"ustack/symbolize/reader"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
-	"ustack/symbolize/v8/wasm"
 )
 
 // Maps are the kernel's maps that a Table writes.
@@ -94,9 +93,10 @@ type target struct {
 	err        error     // why its JavaScript has no names although binary is not nil
 	natives    map[place]symbolize.Frame
 	perf       perfNames
-	wasm       *wasm.Reader           // nil if V8's binary does not say where modules are
+	wasm       codeFinder             // nil if V8's binary does not say where modules are
 	modules    map[uint64]*wasmModule // by wasm.Code.Module
 	urls       []wasmURL              // of modules not found yet
+	retries    []wasmRetry            // frames of code not found yet
 	described  time.Time              // when the mappings were last read
 	patience   time.Duration          // until they may be read again
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ustack/bpf"
 	"ustack/symbolize"
@@ -26,6 +27,11 @@ const (
 
 // unknownWasm is code of a WebAssembly module of which nothing else is known.
 var unknownWasm = symbolize.Frame{Kind: symbolize.Wasm, Name: "wasm code"}
+
+// A codeFinder finds WebAssembly code, as a wasm.Reader does.
+type codeFinder interface {
+	Lookup(pc uint64) (code wasm.Code, name string, err error)
+}
 
 // A wasmModule is a WebAssembly module of a process.
 type wasmModule struct {
@@ -124,11 +130,16 @@ func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
 	if len(g.urls) > 0 {
 		g.placeURLs()
 	}
-	for i, word := range words {
-		pc := placeOf(words, i).within
+	t.retryWasm(g)
+	for i := 0; i < len(words); i++ {
+		word, pc := words[i], placeOf(words, i).within
 		switch {
 		case g.isWasmFrame(word):
-			words[i] = t.number(t.wasmFrame(g, pc))
+			f := t.wasmFrame(g, pc)
+			words[i] = t.number(f)
+			if f.frame == unknownWasm && g.wasm != nil && len(g.retries) < maxRetries {
+				g.retries = append(g.retries, wasmRetry{&words[i], pc, time.Now().Add(retryFor)})
+			}
 		case i == leaf && g.mayBeWasm(word):
 			f := t.wasmFrame(g, pc)
 			if f.frame == unknownWasm {
@@ -136,11 +147,43 @@ func (t *Table) nameWasm(g *target, words []uint64) []uint64 {
 			}
 			words[i] = t.number(f)
 			if kindOf(word) == bpf.TraceFrameKindFRAME_TYPED { // the caller's frame: the function has no frame yet
-				return slices.Insert(words, i+1, word&^pcMask)
+				i++
+				words = slices.Insert(words, i, word&^pcMask)
 			}
 		}
 	}
 	return words
+}
+
+// A wasmRetry is a frame whose code was not found. A stack is sent once, so a lookup
+// that failed because V8 was changing what it read would leave all its samples
+// without the name.
+type wasmRetry struct {
+	word  *uint64 // in the stack
+	pc    uint64
+	until time.Time
+}
+
+// Bounds on the frames that are looked up again. Later, other code may be in the
+// place of code that V8 has freed.
+const (
+	maxRetries = 64
+	retryFor   = time.Second
+)
+
+// retryWasm looks up frames whose code was not found at first.
+func (t *Table) retryWasm(g *target) {
+	g.retries = slices.DeleteFunc(g.retries, func(r wasmRetry) bool {
+		if time.Now().After(r.until) {
+			return true
+		}
+		f := t.wasmFrame(g, r.pc)
+		if f.frame == unknownWasm {
+			return false
+		}
+		*r.word = t.number(f)
+		return true
+	})
 }
 
 // isWasmFrame reports whether the word is for the frame of a WebAssembly function.

@@ -3,9 +3,12 @@ package trace
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"ustack/bpf"
 	"ustack/symbolize"
+	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/wasm"
 )
 
 // word returns a frame's word.
@@ -175,5 +178,65 @@ func TestModulesAreBounded(t *testing.T) {
 	}
 	if len(g.modules) > maxWasmModules {
 		t.Errorf("modules = %d, want %d at most", len(g.modules), maxWasmModules)
+	}
+}
+
+// A finder is a codeFinder that has code at some addresses only.
+type finder map[uint64]string
+
+func (f finder) Lookup(pc uint64) (wasm.Code, string, error) {
+	if name, ok := f[pc]; ok {
+		return wasm.Code{Module: 1}, name, nil
+	}
+	return wasm.Code{}, "", wasm.ErrNoCode
+}
+
+// wasmTarget returns a target that runs WebAssembly code, and the words of its frames.
+func wasmTarget(code finder) (g *target, frame func(pc uint64) uint64) {
+	const frameWasm = 10
+	g = &target{
+		wasm: code, modules: make(map[uint64]*wasmModule),
+		binary: &binary{v8: &v8.Binary{Layout: v8.Layout{FrameWasm: frameWasm}}},
+	}
+	return g, func(pc uint64) uint64 {
+		return word(bpf.TraceFrameKindFRAME_TYPED, frameWasm<<typeShift|pc)
+	}
+}
+
+func TestCodeThatWasNotFoundIsLookedUpAgain(t *testing.T) {
+	code := finder{}
+	g, frame := wasmTarget(code)
+	table := NewTable(Maps{})
+	words := table.nameWasm(g, []uint64{frame(0x1000), frame(0x2001)})
+	code[0x2000] = "half"
+	table.nameWasm(g, nil) // another stack
+	for i, want := range []string{unknownWasm.Name, "half"} {
+		if got := table.frame(g, words[i], place{}).Name; got != want {
+			t.Errorf("frame %d: %s, want %s", i, got, want)
+		}
+	}
+	if len(g.retries) != 1 {
+		t.Errorf("frames to look up again = %d, want 1", len(g.retries))
+	}
+	g.retries[0].until = time.Now()
+	code[0x1000] = "later"
+	table.nameWasm(g, nil)
+	if got := table.frame(g, words[0], place{}).Name; got != unknownWasm.Name || len(g.retries) != 0 {
+		t.Errorf("long after: %s and %d frames to look up again, want %s and none", got, len(g.retries), unknownWasm.Name)
+	}
+}
+
+func TestCallersOfCodeWithoutFrameAreNamed(t *testing.T) {
+	g, frame := wasmTarget(finder{0x1000: "leaf", 0x2000: "caller"})
+	leaf := word(bpf.TraceFrameKindFRAME_TYPED, 5<<typeShift|0x1000)
+	table := NewTable(Maps{})
+	words := table.nameWasm(g, []uint64{leaf, frame(0x2001)})
+	if len(words) != 3 || words[1] != leaf&^pcMask {
+		t.Fatalf("words = %#x, want the leaf's, its caller's type, the caller's", words)
+	}
+	for i, want := range map[int]string{0: "leaf", 2: "caller"} {
+		if got := table.frame(g, words[i], place{}).Name; got != want {
+			t.Errorf("frame %d: %s, want %s", i, got, want)
+		}
 	}
 }
