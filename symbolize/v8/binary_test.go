@@ -60,7 +60,7 @@ func TestOtherProgramsHaveNoV8(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Inspect(open(t, openFile(t, path)))
+	b, err := Inspect(nodetest.OpenELF(t, path))
 	if b != nil || !errors.Is(err, ErrNotV8) {
 		t.Errorf("Inspect() = %v, %v, want %v", b, err, ErrNotV8)
 	}
@@ -127,7 +127,7 @@ func TestStrippedFileTellsTheSame(t *testing.T) {
 func builtinsOf(t *testing.T, path string, b *Binary) (address, size uint64) {
 	t.Helper()
 	offset, size := b.Builtins()
-	address, ok := open(t, openFile(t, path)).Address(offset)
+	address, ok := nodetest.OpenELF(t, path).Address(offset)
 	if !ok {
 		t.Fatalf("%s has no builtins", path)
 	}

@@ -27,7 +27,7 @@ func forEachRelease(t *testing.T, test func(t *testing.T, path string)) {
 
 func inspect(t *testing.T, path string) *Binary {
 	t.Helper()
-	b, err := Inspect(open(t, openFile(t, path)))
+	b, err := Inspect(nodetest.OpenELF(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}

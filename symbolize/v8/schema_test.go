@@ -1,7 +1,6 @@
 package v8
 
 import (
-	"os"
 	"slices"
 	"testing"
 
@@ -9,23 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ustack/symbolize/elfsym"
 	"ustack/testdata/nodetest"
 )
 
 // binaryOf returns the Binary of a version of Node.js.
 func binaryOf(t *testing.T, version string) *Binary {
 	t.Helper()
-	file, err := os.Open(nodetest.Node(t, version))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := Inspect(f)
+	b, err := Inspect(nodetest.OpenELF(t, nodetest.Node(t, version)))
 	if err != nil {
 		t.Fatal(err)
 	}

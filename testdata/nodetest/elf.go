@@ -5,8 +5,26 @@ import (
 	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
+	"os"
 	"testing"
+
+	"ustack/symbolize/elfsym"
 )
+
+// OpenELF opens the ELF file at path until the test ends.
+func OpenELF(t testing.TB, path string) *elfsym.File {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elfsym.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
 
 // A Section is one of a small ELF file for attacks on its readers.
 type Section struct {

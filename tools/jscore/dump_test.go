@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/symbolize"
-	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8/stack"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
@@ -169,7 +168,7 @@ func moved(t *testing.T) (path, program string, c calls.Chain) {
 func TestProgramIsFoundAgain(t *testing.T) {
 	path, program, c := moved(t)
 	byID := t.TempDir()
-	id := buildID(t, program)
+	id := nodetest.OpenELF(t, program).BuildID()
 	if err := os.MkdirAll(filepath.Join(byID, ".build-id", id[:2]), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -321,21 +320,6 @@ func TestCutShortCoreIsSaid(t *testing.T) {
 	for _, thread := range d.Threads() {
 		d.Stack(thread)
 	}
-}
-
-// buildID returns a program's build ID.
-func buildID(t *testing.T, path string) string {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f.BuildID()
 }
 
 // matrix reports whether to test every combination: that is for `make test-matrix`, not

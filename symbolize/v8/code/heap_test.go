@@ -4,32 +4,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"os"
 	"testing"
 
 	"ustack/symbolize"
-	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8"
 	"ustack/testdata/nodetest"
 )
 
-func openELF(t testing.TB, path string) *elfsym.File {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
-
 func inspect(t testing.TB, path string) *v8.Binary {
 	t.Helper()
-	b, err := v8.Inspect(openELF(t, path))
+	b, err := v8.Inspect(nodetest.OpenELF(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +185,7 @@ func imageOf(t testing.TB, path string) *image {
 	t.Helper()
 	if inspected[path] == nil {
 		b := inspect(t, path)
-		inspected[path] = &image{Binary: b, layout: codeLayoutOf(openELF(t, path), b)}
+		inspected[path] = &image{Binary: b, layout: codeLayoutOf(nodetest.OpenELF(t, path), b)}
 	}
 	return newImage(inspected[path])
 }

@@ -84,8 +84,7 @@ func (c *cutFile) ReadAt(b []byte, at int64) (int, error) {
 
 // TestCutFunctionHasLess decodes functions of which only the start can be read.
 func TestCutFunctionHasLess(t *testing.T) {
-	file, _ := open(t, nodetest.Node(t, "26.10.0"))
-	cut := &cutFile{ReaderAt: file}
+	cut := &cutFile{ReaderAt: openFile(t, nodetest.Node(t, "26.10.0"))}
 	f, err := elfsym.Open(cut)
 	if err != nil {
 		t.Fatal(err)

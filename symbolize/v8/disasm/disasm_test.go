@@ -13,18 +13,15 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-func open(t testing.TB, path string) (*os.File, *elfsym.File) {
+// openFile opens a file until the test ends.
+func openFile(t testing.TB, path string) *os.File {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return file, f
+	t.Cleanup(func() { file.Close() })
+	return file
 }
 
 // measured has what was measured in processes of each version: offsets in the
@@ -47,8 +44,7 @@ var measured = map[string]struct {
 func eachNode(t *testing.T, test func(t *testing.T, version string, f *elfsym.File)) {
 	for _, version := range nodetest.Versions {
 		t.Run(version, func(t *testing.T) {
-			_, f := open(t, nodetest.Node(t, version))
-			test(t, version, f)
+			test(t, version, nodetest.OpenELF(t, nodetest.Node(t, version)))
 		})
 	}
 }
@@ -205,7 +201,7 @@ func TestOtherProgramsHaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, f := open(t, path)
+	f := nodetest.OpenELF(t, path)
 	_, hasTable := DispatchTable(f)
 	if HeapOffset(f) != 0 || CEntryFP(f) != 0 || GCCount(f) != 0 || hasTable || WasmState(f) != 0 || NodeVersion(f) != "" {
 		t.Error("a program without V8 has offsets of it")
@@ -244,7 +240,8 @@ func FuzzDamagedCode(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
 	}
-	file, whole := open(f, nodetest.Node(f, "24.21.0"))
+	path := nodetest.Node(f, "24.21.0")
+	file, whole := openFile(f, path), nodetest.OpenELF(f, path)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		wrong := patched{file, map[int64]byte{}}

@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
-	"os"
 	"slices"
 	"strings"
-	"testing"
 
 	"golang.org/x/arch/x86/x86asm"
 
-	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8/disasm"
 	"ustack/symbolize/v8/release"
 )
@@ -29,21 +26,6 @@ const (
 	checkRegExpNew = checkRegExp + "m" // with one parameter more
 	trapHandler    = "_ZN2v88internal4wasm8WasmCode23RegisterTrapHandlerDataEv"
 )
-
-// openBinary opens a binary to decode its functions.
-func openBinary(t testing.TB, path string) *elfsym.File {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
 
 // instructions returns the instructions of a function.
 func (m *measurement) instructions(name string) (all []x86asm.Inst, err error) {

@@ -82,7 +82,7 @@ var groups = []func(*measurement) error{
 // measure returns what it has measured, and an error for each value that it could not.
 func measure(t testing.TB, node string) (*measurement, error) {
 	t.Helper()
-	m := &measurement{t: t, node: node, binary: readBinary(t, node), probes: map[string]*probe{}, measured: map[string]bool{}, confirmed: map[string]bool{}, file: openBinary(t, node)}
+	m := &measurement{t: t, node: node, binary: readBinary(t, node), probes: map[string]*probe{}, measured: map[string]bool{}, confirmed: map[string]bool{}, file: nodetest.OpenELF(t, node)}
 	version, err := m.version()
 	if err != nil {
 		return nil, err

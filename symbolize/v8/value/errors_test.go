@@ -1,10 +1,8 @@
 package value_test
 
 import (
-	"os"
 	"testing"
 
-	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/value"
 	"ustack/testdata/nodetest"
@@ -43,7 +41,7 @@ func TestStacksAreAsV8FormatsThem(t *testing.T) {
 // heapOf returns the heap of the process that runs a node.
 func heapOf(t *testing.T, path string, mem v8.Memory) *v8.Heap {
 	t.Helper()
-	f := openELF(t, path)
+	f := nodetest.OpenELF(t, path)
 	b, err := v8.Inspect(f)
 	if err != nil {
 		t.Fatal(err)
@@ -53,18 +51,4 @@ func heapOf(t *testing.T, path string, mem v8.Memory) *v8.Heap {
 		t.Fatal(err)
 	}
 	return h
-}
-
-func openELF(t *testing.T, path string) *elfsym.File {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
 }

@@ -17,20 +17,6 @@ import (
 // newestNode is the Node.js of the newest release.
 const newestNode = "26.10.0"
 
-func open(t testing.TB, path string) *elfsym.File {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elfsym.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
-
 // newest returns the newest release, for a test to change.
 func newest() release.Release {
 	all := release.All()
@@ -48,7 +34,7 @@ func inspected(t testing.TB, f *elfsym.File, r release.Release) *v8.Binary {
 }
 
 func TestCodeOfV8ConfirmsItsLayout(t *testing.T) {
-	f := open(t, nodetest.Node(t, newestNode))
+	f := nodetest.OpenELF(t, nodetest.Node(t, newestNode))
 	got, err := checkCode(inspected(t, f, newest()), f)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +46,7 @@ func TestCodeOfV8ConfirmsItsLayout(t *testing.T) {
 }
 
 func TestShiftedFieldIsNotWhatTheCodeAccesses(t *testing.T) {
-	f := open(t, nodetest.Node(t, newestNode))
+	f := nodetest.OpenELF(t, nodetest.Node(t, newestNode))
 	b := inspected(t, f, newest())
 	for name, tt := range map[string]struct {
 		shift func(l *v8.Layout)
@@ -96,7 +82,7 @@ func TestShiftedFieldIsNotWhatTheCodeAccesses(t *testing.T) {
 }
 
 func TestOtherFormOfScopesIsNotWhatTheCodeDecodes(t *testing.T) {
-	f := open(t, nodetest.Node(t, newestNode))
+	f := nodetest.OpenELF(t, nodetest.Node(t, newestNode))
 	for name, change := range map[string]func(*release.Scopes){
 		"limit of names in line": func(s *release.Scopes) { s.MaxInlined++ },
 		"variables of modules":   func(s *release.Scopes) { s.ModuleVariables = !s.ModuleVariables },
@@ -115,12 +101,12 @@ func TestOtherFormOfScopesIsNotWhatTheCodeDecodes(t *testing.T) {
 
 // TestFileWithoutAccessorsConfirmsNothing: what a file lacks is not verified, and no error.
 func TestFileWithoutAccessorsConfirmsNothing(t *testing.T) {
-	b := inspected(t, open(t, nodetest.Node(t, newestNode)), newest())
+	b := inspected(t, nodetest.OpenELF(t, nodetest.Node(t, newestNode)), newest())
 	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := checkCode(b, open(t, path))
+	got, err := checkCode(b, nodetest.OpenELF(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}

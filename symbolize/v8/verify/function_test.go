@@ -48,7 +48,7 @@ func TestDeclarations(t *testing.T) {
 // says, in each release.
 func TestFunctionsHaveTheirForms(t *testing.T) {
 	nodetest.EachNode(t, func(t *testing.T, path string) {
-		f := open(t, path)
+		f := nodetest.OpenELF(t, path)
 		b, err := v8.Inspect(f)
 		if err != nil {
 			t.Fatal(err)

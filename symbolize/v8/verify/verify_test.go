@@ -47,7 +47,7 @@ func waiting(t *testing.T) Subject {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	f := open(t, node)
+	f := nodetest.OpenELF(t, node)
 	return Subject{Memory: liveMemory{p}, Binary: inspected(t, f, newest()), File: f}
 }
 
@@ -183,7 +183,7 @@ func (nowhere) Regions() []space.Region            { return nil }
 func (nowhere) ReadAt([]byte, uint64) (int, error) { return 0, errWrong }
 
 func TestNothingIsRefused(t *testing.T) {
-	f := open(t, nodetest.Node(t, newestNode))
+	f := nodetest.OpenELF(t, nodetest.Node(t, newestNode))
 	_, err := Layout(t.Context(), Subject{Memory: nowhere{}, Binary: inspected(t, f, newest()), File: f})
 	const want = "it is not laid out as in Node.js 26: pages: none of 0 pages belongs to the readonly space"
 	if err == nil || err.Error() != want {
