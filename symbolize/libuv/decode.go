@@ -92,10 +92,11 @@ const workLink = 24
 
 // FindCall finds the call of w->work(w) in worker(): the one through memory, at the
 // link minus workLink. The mutex is unlocked before it and locked after it, with the
-// link in a callee-saved register, and no jump in between.
+// link in a callee-saved register, and no jump in between. Where rbp is the frame
+// pointer, -24(%rbp) is a local variable.
 func FindCall(code []byte) (Call, bool) {
 	var c Call
-	joins := jumps(code)
+	joins, framed := jumps(code), hasFrame(code)
 	direct, found := -1, false
 	for at, inst := range instructions(code) {
 		if _, jumps := jump(at, inst); joins[at] || jumps && inst.Op != x86asm.CALL {
@@ -115,7 +116,7 @@ func FindCall(code []byte) (Call, bool) {
 				return c, true
 			}
 			direct = at
-		case to.Disp != -workLink || to.Index != 0 || direct < 0 || !slices.Contains(saved, to.Base):
+		case to.Disp != -workLink || to.Index != 0 || direct < 0 || !slices.Contains(saved, to.Base) || framed && to.Base == x86asm.RBP:
 			return c, false
 		default:
 			c.Before, c.Register, found = direct, number64(to.Base), true
@@ -143,7 +144,19 @@ func jumps(code []byte) map[int]bool {
 }
 
 // saved are the callee-saved registers.
-var saved = []x86asm.Reg{x86asm.RBX, x86asm.R12, x86asm.R13, x86asm.R14, x86asm.R15}
+var saved = []x86asm.Reg{x86asm.RBX, x86asm.RBP, x86asm.R12, x86asm.R13, x86asm.R14, x86asm.R15}
+
+// hasFrame reports whether rbp is the frame pointer in code, which refers to local
+// variables by it.
+func hasFrame(code []byte) bool {
+	for _, inst := range instructions(code) {
+		from, _ := inst.Args[1].(x86asm.Mem)
+		if inst.Args[0] == x86asm.RBP && (inst.Op == x86asm.MOV && inst.Args[1] == x86asm.RSP || inst.Op == x86asm.LEA && from.Base == x86asm.RSP) {
+			return true
+		}
+	}
+	return false
+}
 
 // number64 returns the processor's number of a register of 64 bits.
 func number64(r x86asm.Reg) int { return int(r - x86asm.RAX) }

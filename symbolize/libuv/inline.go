@@ -131,7 +131,7 @@ func (k *known) compared(inst x86asm.Inst) (field, bool) {
 // follow applies an instruction; next is the address of the one after it.
 func (k *known) follow(inst x86asm.Inst, next uint64) {
 	if inst.Op == x86asm.CALL {
-		lost := func(r x86asm.Reg) bool { return !slices.Contains(saved, r) && r != x86asm.RBP }
+		lost := func(r x86asm.Reg) bool { return !slices.Contains(saved, r) }
 		maps.DeleteFunc(k.holders, func(r x86asm.Reg, _ bool) bool { return lost(r) })
 		clear(k.loads)
 		return

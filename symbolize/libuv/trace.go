@@ -151,7 +151,7 @@ func (t *tracer) call(inst x86asm.Inst) {
 		}
 	}
 	maps.DeleteFunc(t.registers, func(r x86asm.Reg, _ [2]value) bool {
-		return !slices.Contains(saved, r) && r != x86asm.RBP
+		return !slices.Contains(saved, r)
 	})
 }
 

@@ -141,6 +141,10 @@ func TestCallOfAJobIsFound(t *testing.T) {
 	}{
 		"as usual":                {"call 0; lea -24(%rbx), %rdi; call *-24(%rbx); mov -8(%rbx), %rax; call 0", Call{0, 16, number64(x86asm.RBX)}, true},
 		"other register":          {"endbr64; call 0; call *-24(%r14); call 0", Call{4, 13, number64(x86asm.R14)}, true},
+		"without a frame pointer": {"push %rbp; call 0; call *-24(%rbp); call 0", Call{1, 9, number64(x86asm.RBP)}, true},
+		"local variable":          {"push %rbp; mov %rsp, %rbp; call 0; call *-24(%rbp); call 0", Call{}, false},
+		"local variable, by lea":  {"lea 8(%rsp), %rbp; call 0; call *-24(%rbp); call 0", Call{}, false},
+		"with a frame pointer":    {"push %rbp; mov %rsp, %rbp; call 0; call *-24(%rbx); call 0", Call{4, 12, number64(x86asm.RBX)}, true},
 		"without a linkage table": {"call *9(%rip); call *-24(%r12); call *9(%rip)", Call{0, 11, number64(x86asm.R12)}, true},
 		"other field":             {"call 0; call *-16(%rbx); call 0", Call{}, false},
 		"register not kept":       {"call 0; call *-24(%rdi); call 0", Call{}, false},
