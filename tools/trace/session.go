@@ -317,7 +317,8 @@ func (s *Session) Count(counter *ebpf.Variable) uint64 {
 	return n
 }
 
-// Close detaches and frees everything, in reverse order. A command is left to itself.
+// Close detaches and frees everything, in reverse order. A command is left to itself; if
+// Run failed before the command ran, it is killed.
 func (s *Session) Close() error {
 	err := errors.Join(s.Detach(), undo(s.closers))
 	s.closers = nil

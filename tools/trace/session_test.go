@@ -314,6 +314,38 @@ func TestCommandStartsWhenEverythingIsAttached(t *testing.T) {
 	}
 }
 
+// TestCommandThatIsNotTracedNeverRuns has a Run that cannot attach its programs.
+func TestCommandThatIsNotTracedNeverRuns(t *testing.T) {
+	out, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	s := openSampled(t, Options{
+		Selection: Selection{
+			Command: []string{nodetest.Node(t, anyVersion), "-e", "console.log('started')"}, Stdout: out,
+			Exited: func(n int) { t.Errorf("status = %d, want none", n) },
+		},
+	}, Tool{})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	want := errors.New("attach")
+	if err := s.Run(t.Context(), Loop{Attach: func() error { return want }}); !errors.Is(err, want) {
+		t.Fatalf("Run() = %v, want %v", err, want)
+	}
+	pid := s.targets.command.pid()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, 0); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("the command exists: %v, want %v", err, unix.ESRCH)
+	}
+	if text, err := os.ReadFile(out.Name()); len(text) > 0 || err != nil {
+		t.Errorf("the command printed %q, %v, want nothing", text, err)
+	}
+}
+
 func TestCommandThatDoesNotExistIsAnError(t *testing.T) {
 	s := openSampled(t, Options{Selection: Selection{Command: []string{"/nonexistent/program"}}}, Tool{})
 	if err := s.Listen(); err != nil {

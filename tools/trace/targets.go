@@ -203,7 +203,7 @@ func (t *targets) Exec(raw []byte) {
 	t.Warn(err)
 }
 
-// Close stops watching and leaves a command to itself.
+// Close stops watching and leaves a command to itself, or kills it if it never ran.
 func (t *targets) Close() error {
 	t.mutex.Lock()
 	t.closed = true
@@ -272,7 +272,7 @@ func (c *command) isOwnStart(pid int) bool {
 
 func (c *command) pid() int { return c.cmd.Process.Pid }
 
-// resume lets the command run, unless it has been resumed before.
+// resume lets the command run, unless it has been resumed or killed before.
 func (c *command) resume() (err error) {
 	c.once.Do(func() {
 		close(c.release)
@@ -283,20 +283,37 @@ func (c *command) resume() (err error) {
 	return err
 }
 
-// close leaves the command to itself: running, or reaped if it has exited. It
-// returns the command's status as a shell reports it, -1 if it is still running.
+// kill ends the command unless it has been resumed: it executes no instruction.
+func (c *command) kill() (killed bool, err error) {
+	c.once.Do(func() {
+		killed = true
+		err = c.cmd.Process.Kill()
+		close(c.release)
+		<-c.resumed // an error if it ended first
+		if _, waitErr := unix.Wait4(c.pid(), nil, 0, nil); waitErr != nil {
+			err = errors.Join(err, fmt.Errorf("reap %s: %w", c.cmd.Path, waitErr))
+		}
+	})
+	return killed, err
+}
+
+// close leaves the command to itself: running, or reaped if it has exited. It kills a
+// command that was never resumed. It returns the command's status as a shell reports
+// it, -1 if it is still running or was never resumed.
 func (c *command) close() (status int, err error) {
-	err = c.resume()
-	var ws unix.WaitStatus
-	pid, waitErr := unix.Wait4(c.pid(), &ws, unix.WNOHANG, nil)
-	switch {
-	case waitErr != nil:
-		return -1, errors.Join(err, fmt.Errorf("reap %s: %w", c.cmd.Path, waitErr))
-	case pid == 0:
+	if killed, err := c.kill(); killed {
 		return -1, err
+	}
+	var ws unix.WaitStatus
+	pid, err := unix.Wait4(c.pid(), &ws, unix.WNOHANG, nil)
+	switch {
+	case err != nil:
+		return -1, fmt.Errorf("reap %s: %w", c.cmd.Path, err)
+	case pid == 0:
+		return -1, nil
 	case ws.Signaled():
 		const bySignal = 128
-		return bySignal + int(ws.Signal()), err
+		return bySignal + int(ws.Signal()), nil
 	}
-	return ws.ExitStatus(), err
+	return ws.ExitStatus(), nil
 }
