@@ -66,25 +66,13 @@ __noinline u64 constructor_of(struct walk *w, u64 map)
  */
 __noinline u64 own_property(struct walk *w, u32 length, u64 characters)
 {
-	const struct layout *l;
-	u64 count, flags;
 	u64 key[3]; /* a string: map, hash and length, characters */
+	int count;
 
 	if (!w)
 		return 0;
-	l = &w->process.layout;
-	if (!read_user(w->map, MAP_BYTES, w->object[0] - 1))
-		return 0;
-	flags = *(u32 *)((u8 *)w->map + (l->map_bit_field3 & 60));
-	count = flags >> l->descriptor_shift & 1023;
-	if (flags >> l->dictionary_bit & 1)
-		return 0;
-	if (count > MAX_DESCRIPTORS)
-		count = MAX_DESCRIPTORS;
-	if (!read_user(w->descriptors, count * sizeof(w->descriptors[0]),
-	        field(w->map, l->map_descriptors & 56) - 1 + l->descriptors_header))
-		return 0;
-	for (u32 i = 0; i < MAX_DESCRIPTORS; i++) {
+	count = read_descriptors(w);
+	for (int i = 0; i < MAX_DESCRIPTORS; i++) {
 		u64 details, mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
 
 		if (i >= count)

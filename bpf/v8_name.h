@@ -164,12 +164,29 @@ static __always_inline bool read_scope(struct walk *w, u64 object, struct scope 
 	return true;
 }
 
-/* The function's own property "name", where it is a value and not the accessor that functions are
- * born with: a computed key, or a name that the program set. Tagged, or 0. Looked for among the
- * first properties only; not in a dictionary.
+/* Reads the map and the first descriptors of the object whose first words are in w->object. Their
+ * number: 0 where properties are in a dictionary, -1 if they cannot be read.
  */
-#define NAME_CHARACTERS 0x656d616e /* "name" */
+static __always_inline int read_descriptors(struct walk *w)
+{
+	const struct layout *l = &w->process.layout;
+	u64 count, flags;
 
+	if (!read_user(w->map, MAP_BYTES, w->object[0] - 1))
+		return -1;
+	flags = *(u32 *)((u8 *)w->map + (l->map_bit_field3 & 60));
+	if (flags >> l->dictionary_bit & 1)
+		return 0;
+	count = flags >> l->descriptor_shift & 1023;
+	if (count > MAX_DESCRIPTORS)
+		count = MAX_DESCRIPTORS;
+	if (!read_user(w->descriptors, count * sizeof(w->descriptors[0]),
+	        field(w->map, l->map_descriptors & 56) - 1 + l->descriptors_header))
+		return -1;
+	return count;
+}
+
+/* The value of a property of the object at w->function, by its descriptor; 0 if it cannot be read. */
 static __always_inline u64 property_value(struct walk *w, u64 details, u64 value)
 {
 	const struct layout *l = &w->process.layout;
@@ -187,30 +204,27 @@ static __always_inline u64 property_value(struct walk *w, u64 details, u64 value
 	return read_user(&value, 8, at) ? value : 0;
 }
 
+#define NAME_CHARACTERS 0x656d616e /* "name" */
+
+/* The function's own property "name", where it is a value and not the accessor that functions are
+ * created with: a computed key, or a name that the program set. Tagged, or 0. Looked for among the
+ * first properties only; not in a dictionary.
+ */
 __noinline u64 own_name(struct walk *w)
 {
-	const struct layout *l;
-	u64 count, flags, name, details, *place, plain = TYPE_PLAIN;
+	u64 name, details, *place, plain = TYPE_PLAIN;
 	u32 key[5]; /* a string: map, hash, length, four characters */
+	int count;
 
 	if (!w)
 		return 0;
-	l = &w->process.layout;
 	place = type_place(w, w->object[0]);
 	if (*place >> 16 == w->object[0] && *place & TYPE_PLAIN)
 		return 0;
-	if (!read_user(w->map, MAP_BYTES, w->object[0] - 1))
+	count = read_descriptors(w);
+	if (count < 0)
 		return 0;
-	flags = *(u32 *)((u8 *)w->map + (l->map_bit_field3 & 60));
-	count = flags >> l->descriptor_shift & 1023;
-	if (flags >> l->dictionary_bit & 1)
-		count = 0;
-	if (count > MAX_DESCRIPTORS)
-		count = MAX_DESCRIPTORS;
-	if (!read_user(w->descriptors, count * sizeof(w->descriptors[0]),
-	        field(w->map, l->map_descriptors & 56) - 1 + l->descriptors_header))
-		return 0;
-	for (u32 i = 0; i < MAX_DESCRIPTORS; i++) {
+	for (int i = 0; i < MAX_DESCRIPTORS; i++) {
 		if (i >= count)
 			break;
 		details = (u32)smi_value(w->descriptors[i].details);
