@@ -197,18 +197,8 @@ func isSignal(entry *frame.FrameDescriptionEntry) bool {
 	return slices.Contains([]byte(entry.CIE.Augmentation), 'S')
 }
 
-// What the kernel pushes for a signal handler: a ucontext with the registers of
-// the interrupted code (include/uapi/asm/ucontext.h).
-const (
-	contextRegisters = 40
-	contextPC        = 16
-)
-
-// contextWords are the positions of registers in a ucontext, in DWARF's order.
-var contextWords = [RegisterCount]uint64{13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7}
-
 // signalCaller returns the cursor in the code that a signal interrupted. The
-// stack pointer points to the ucontext.
+// stack pointer points to what the kernel has pushed for the signal's handler.
 func signalCaller(c Cursor, read func(uint64) (uint64, error)) (Cursor, error) {
 	next := Cursor{Known: 1<<RegisterCount - 1, Leaf: true}
 	var err error
