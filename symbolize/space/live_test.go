@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
 	"ustack/symbolize/unwind"
@@ -306,5 +308,26 @@ func TestFilesAreFoundInFolders(t *testing.T) {
 				t.Errorf("module = %+v, want an error with %q", m, tt.want)
 			}
 		})
+	}
+}
+
+// TestLiveMemoryIsBounded maps more memory than is searched.
+func TestLiveMemoryIsBounded(t *testing.T) {
+	huge, err := unix.Mmap(-1, 0, maxLive+os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(huge) })
+	p, err := process.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	all := uint64(0)
+	for _, r := range (Live{p}).Regions() {
+		all += r.End - r.Start
+	}
+	if all == 0 || all > maxLive {
+		t.Errorf("regions have %d bytes, want some, and at most %d", all, uint64(maxLive))
 	}
 }

@@ -276,7 +276,7 @@ func TestWritableWordsAreThoseThatCanBeRead(t *testing.T) {
 	}
 	for address := range s.WritableWords(ctx) {
 		if address != 0x1000 {
-			t.Errorf("after the first, %#x, want no more", address)
+			t.Errorf("first word at %#x, want 0x1000", address)
 		}
 		break
 	}

@@ -397,7 +397,7 @@ func (t *Table) open(p *process.Process, m process.Mapping) (io.ReaderAt, error)
 	if m.Path != space.VDSO {
 		return t.files.Mapped(p, m)
 	}
-	image, err := space.ReadVDSO(liveMemory{p}, m.Start, m.End)
+	image, err := space.ReadVDSO(space.Live{Process: p}, m.Start, m.End)
 	if err != nil {
 		return nil, err
 	}

@@ -14,27 +14,6 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// A liveMemory is the memory of a process that runs or waits.
-type liveMemory struct{ *process.Process }
-
-func (m liveMemory) Regions() []space.Region {
-	maps, _ := m.Maps() // none of a process that has ended
-	var regions []space.Region
-	for _, r := range maps {
-		if !r.Perms.Read() {
-			continue
-		}
-		region := space.Region{Start: r.Start, End: r.End, Write: r.Perms.Write(), Exec: r.Perms.Exec()}
-		if r.File() {
-			region.File = r.Path
-		}
-		regions = append(regions, region)
-	}
-	return regions
-}
-
-func (liveMemory) NextData(address uint64) (uint64, bool) { return address, true }
-
 // waiting starts the newest Node.js, which then waits, and returns it with the layout of
 // its own release.
 func waiting(t *testing.T) Subject {
@@ -48,7 +27,7 @@ func waiting(t *testing.T) Subject {
 	}
 	t.Cleanup(func() { p.Close() })
 	f := nodetest.OpenELF(t, node)
-	return Subject{Memory: liveMemory{p}, Binary: inspected(t, f, newest()), File: f}
+	return Subject{Memory: space.Live{Process: p}, Binary: inspected(t, f, newest()), File: f}
 }
 
 func TestOwnLayoutIsVerified(t *testing.T) {
@@ -147,13 +126,13 @@ func TestVerificationEndsWithItsContext(t *testing.T) {
 
 // A damagedMemory is one in which random bytes are replaced.
 type damagedMemory struct {
-	liveMemory
+	space.Live
 	random *rand.Rand
 	each   int // bytes for each damaged one
 }
 
 func (m damagedMemory) ReadAt(p []byte, address uint64) (int, error) {
-	n, err := m.liveMemory.ReadAt(p, address)
+	n, err := m.Live.ReadAt(p, address)
 	for range n / m.each {
 		p[m.random.IntN(n)] = byte(m.random.Uint32())
 	}
@@ -164,7 +143,7 @@ func (m damagedMemory) ReadAt(p []byte, address uint64) (int, error) {
 // damage is noticed.
 func TestDamagedMemoryIsRefused(t *testing.T) {
 	s := waiting(t)
-	live := s.Memory.(liveMemory)
+	live := s.Memory.(space.Live)
 	for seed, each := range []int{40, 400, 4000, 40_000} {
 		for _, s.Running = range []bool{false, true} {
 			s.Memory = damagedMemory{live, rand.New(rand.NewPCG(uint64(seed), 0)), each}
@@ -177,7 +156,7 @@ func TestDamagedMemoryIsRefused(t *testing.T) {
 }
 
 // nowhere is memory without anything that can be read.
-type nowhere struct{ liveMemory }
+type nowhere struct{ space.Live }
 
 func (nowhere) Regions() []space.Region            { return nil }
 func (nowhere) ReadAt([]byte, uint64) (int, error) { return 0, errWrong }
