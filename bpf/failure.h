@@ -7,8 +7,8 @@
 
 #include "types.h"
 
-/* By enum failure; of all CPUs together: counters of each CPU take a function call, for which older
- * kernels have no stack left (Linux 6.1: 512 bytes for a program and all functions on its way).
+/* By enum failure, for all CPUs: a map of counters for each CPU takes a function call, for which older
+ * kernels have no stack left (Linux 6.1: 512 bytes for a program and the functions it calls).
  */
 u64 failures[FAILURES];
 

@@ -8,7 +8,7 @@
 #include "walk.h"
 
 #define MAX_JOBS 131072 /* in flight */
-#define MAX_SEATS 4096  /* of jobs that need no lookup; a power of two */
+#define MAX_SEATS 4096  /* for jobs, by a hash of their address; a power of two */
 
 struct job_key {
 	u64 generation; /* of the process */
@@ -29,7 +29,9 @@ struct {
 	__type(value, struct job);
 } jobs SEC(".maps");
 
-/* Where a job is, by its address: most find theirs free, and need no lookup among all. */
+/* A place for a job, by a hash of its address. Most find theirs free; the others are in the map of all
+ * jobs, whose lookup costs more.
+ */
 struct seat {
 	struct job_key key; /* zero: free */
 	struct job job;

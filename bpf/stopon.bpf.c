@@ -87,9 +87,9 @@ static __always_inline void turn(u64 ids, u64 since)
 	}
 }
 
-/* The loop of a main thread whose polls were not seen runs since now, unless the program is starting.
- * User space records a start, then deletes the loop: whatever this program has read before that, one
- * of the two deletes the loop.
+/* Starts to time the loop of a main thread whose polls were not seen, unless the program is starting.
+ * User space records a start, then deletes the loop; if this program looked before the start was
+ * recorded, one of the two still deletes the loop.
  */
 static __always_inline void begin_loop(u64 ids, u64 now)
 {

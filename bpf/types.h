@@ -107,7 +107,7 @@ enum frame_kind {
 	FRAME_GAP,    /* frames are missing here */
 	FRAME_TEXT,   /* no code but a name: function id of 56 bits */
 	FRAME_DATA,   /* no code but an object's vtable: its address */
-	FRAME_NAMED,  /* user space's own, never sent: what it has named already, by number */
+	FRAME_NAMED,  /* a frame that user space has named, by number; never sent */
 	FRAME_KERNEL = 15, /* pc: kernel addresses begin with ones */
 };
 

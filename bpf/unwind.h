@@ -2,8 +2,8 @@
  *
  * Native frames: from a function to its caller.
  *
- * V8's frames and node's are chained by frame pointers. For other native code user space makes rows
- * of the unwind tables of its files; they know only the registers of x86-64.
+ * Frame pointers chain the frames of V8 and node. For other native code, user space turns the unwind
+ * tables of its files into rows, which describe the registers of x86-64 only.
  */
 #ifndef USTACK_UNWIND_H
 #define USTACK_UNWIND_H
@@ -160,7 +160,7 @@ static __always_inline int climb(struct walk *w)
 	if (!w->pc)
 		return leap(w);
 	return_to(w, w->pc);
-	if (has_rows(w)) { /* the pointer may be scratch there, and is as it was */
+	if (has_rows(w)) { /* the code may keep other data in the frame pointer */
 		if (next == w->exit_fp)
 			w->exit_fp = 0;
 		w->reached = fp;
@@ -170,7 +170,7 @@ static __always_inline int climb(struct walk *w)
 	if (next <= fp || next - fp > MAX_FRAME_BYTES) {
 		if (next)
 			count_failure(FAILURE_FRAME_POINTER);
-		/* the outermost frame, or the pointer was scratch below it */
+		/* the outermost frame, or the frame pointer held other data */
 		if (w->exit_fp > w->reached)
 			return leap(w);
 		if (w->code == CODE_NATIVE)
@@ -181,7 +181,7 @@ static __always_inline int climb(struct walk *w)
 		return DONE;
 	}
 	if (w->exit_fp && next > w->exit_fp && fp < w->exit_fp)
-		return leap(w); /* JavaScript frames were passed over: the pointer was scratch */
+		return leap(w); /* JavaScript frames were skipped */
 	if (next == w->exit_fp)
 		w->exit_fp = 0;
 	w->reached = fp;
@@ -189,7 +189,7 @@ static __always_inline int climb(struct walk *w)
 	return CONTINUE;
 }
 
-/* Continues with the caller of the frame at fp: there is no rule to find it by. */
+/* Continues with the caller of the frame at fp, which no unwind rule describes. */
 static __always_inline int climb_without_rule(struct walk *w)
 {
 	count_failure(FAILURE_UNWIND_RULE);
@@ -201,7 +201,7 @@ static __always_inline int leave_native(struct walk *w)
 {
 	u64 sp = w->sp;
 
-	w->code = code_at(w, w->pc - w->returned); /* others may have been asked for since */
+	w->code = code_at(w, w->pc - w->returned); /* the last lookup may have been of another pc */
 	if (!sp || !has_rows(w))
 		return climb(w);
 	if (!find_row(w))
@@ -220,7 +220,7 @@ static __always_inline int leave_native(struct walk *w)
 	if (w->exit_fp && w->fp == w->exit_fp)
 		w->exit_fp = 0;
 	if (w->exit_fp && w->sp > w->exit_fp && sp < w->exit_fp)
-		return leap(w); /* JavaScript frames were passed over */
+		return leap(w); /* JavaScript frames were skipped */
 	return CONTINUE;
 }
 

@@ -2,9 +2,9 @@
  *
  * What is known of functions and threads from one stack to the next.
  *
- * What was read of a function is kept by its address for as long as no collection has moved
- * anything (the epoch): then a frame costs one lookup. Also the thread's isolate, and whether a
- * collection is under way.
+ * What was read about a function is cached by its address until a collection moves objects (the
+ * epoch), so that its next frame costs one lookup. The thread's isolate is cached, too, and whether
+ * a collection is in progress.
  */
 #ifndef USTACK_V8_CACHE_H
 #define USTACK_V8_CACHE_H

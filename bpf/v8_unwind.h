@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * The ustack helper: a frame of V8's -> JSFunction -> SharedFunctionInfo -> name, script, position;
+ * The ustack helper: a frame of V8 -> JSFunction -> SharedFunctionInfo -> name, script, position;
  * and from the frame to its caller.
  *
  * All offsets come from struct layout; no version of V8 is known here. A name is read by V8's own
@@ -13,7 +13,7 @@
 #include "unwind.h"
 #include "v8_cache.h"
 
-#define MAX_RUN 16  /* frames at a time; the verifier accepts no more */
+#define MAX_RUN 16  /* frames that run passes at a time; the verifier rejects more */
 #define MAX_SLOT 48 /* bytes below the frame pointer that are read */
 
 /* A frame of V8's glue: the marker says its type. A C++ builtin's exit frame holds its function. */
@@ -72,7 +72,7 @@ static __always_inline void find_return(struct walk *w)
 	}
 }
 
-/* The frame is not V8's after all. The innermost pc is still a fact, another one may be junk. */
+/* The frame is not V8's after all. The innermost pc is valid still, any other may not be. */
 static __always_inline int give_up(struct walk *w)
 {
 	if (!w->leaf)
@@ -81,8 +81,8 @@ static __always_inline int give_up(struct walk *w)
 	return climb(w);
 }
 
-/* Whether a function whose frame is there runs bytecode: it does if it has no code of its own. Code
- * that was made for it since it was called does not tell.
+/* Whether a function that has a frame runs bytecode: it does if it has no code of its own. Code that
+ * was compiled after the call says nothing.
  */
 #define is_interpreted(w) ((w)->code_size && (w)->tier == TIER_NONE)
 
@@ -100,14 +100,14 @@ static __always_inline int step_v8(struct walk *w)
 		return give_up(w);
 	}
 	if (leaf && w->code != CODE_UNKNOWN &&
-	    w->sp > fp + l->fp_function) { /* the slots below sp are not its own yet */
+	    w->sp > fp + l->fp_function) { /* the slots below sp are not written yet */
 		if (!push_callee(w))
 			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
 		return climb(w);
 	}
 	marker = word(w, fp + l->fp_context);
 	if (!(marker & 1)) {
-		/* builtins that V8 has just mapped again are not described yet: their mark is enough */
+		/* builtins that V8 has just mapped again are not described yet: the marker is enough */
 		if (w->code == CODE_UNKNOWN &&
 		    (leaf || w->exit_fp || !marker || marker >> 1 >= 256))
 			return give_up(w);
@@ -132,7 +132,7 @@ static __always_inline int step_v8(struct walk *w)
 	}
 	w->met_v8 = 1;
 	if (leaf && w->code == CODE_JIT && !runs_at(w, w->pc)) {
-		if (push_callee(w)) /* the frame at fp is the caller's still */
+		if (push_callee(w)) /* the frame at fp is still the caller's */
 			find_return(w);
 		w->function = word(w, fp + l->fp_function);
 		if (!name_function(w))
@@ -150,9 +150,9 @@ static __always_inline int step_v8(struct walk *w)
 	return climb(w);
 }
 
-/* Native code that JavaScript called directly and that has no frame: the frame at fp is V8's. What is
- * on top of the stack of other native code may look like its return address, and the registers that
- * its caller saved like a frame of V8's; but V8's functions are called by V8's code.
+/* Native code that JavaScript called directly and that has no frame: the frame at fp is V8's. In other
+ * native code the top of the stack may look like a return address, and registers that the caller
+ * saved like a frame of V8; but only V8's code calls V8's functions.
  */
 static __always_inline bool is_frameless(struct walk *w)
 {
@@ -177,8 +177,8 @@ static __always_inline bool is_frameless(struct walk *w)
 	return true;
 }
 
-/* Passes cached functions, one after another, while nothing is in doubt. This is where most
- * samples spend their time: what changes is in registers.
+/* Unwinds frames of cached functions for as long as nothing is unusual. Most samples spend most of
+ * their time here, so what changes is kept in registers.
  */
 __noinline int run(struct walk *w)
 {
