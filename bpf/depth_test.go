@@ -8,14 +8,14 @@ import (
 )
 
 // What older kernels allow, as of Linux 6.1 (kernel/bpf/verifier.c): the frames of a
-// program and of the functions that call each other, each rounded up.
+// program and of the functions it calls, each rounded up.
 const (
 	maxStack  = 512
 	frameUnit = 32
 )
 
-// TestStacksFitOlderKernels adds up the frames on each way through the programs: newer
-// kernels allow more, so that loading them there does not show it.
+// TestStacksFitOlderKernels adds up the frames on each call path of the programs. Newer
+// kernels allow more, so they would load programs that older ones reject.
 func TestStacksFitOlderKernels(t *testing.T) {
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
 		"jsprof": LoadJsprof, "addonlat": LoadAddonlat, "stopon": LoadStopon,

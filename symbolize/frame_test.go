@@ -7,24 +7,24 @@ import (
 	"ustack/symbolize"
 )
 
-// TestEveryKindAndTierHasAWord keeps the words of reports apart: each constant has
-// one of its own, and what is none of them is unknown.
+// TestEveryKindAndTierHasAWord checks that each kind and each tier is written as a word of
+// its own, and any other value as "unknown".
 func TestEveryKindAndTierHasAWord(t *testing.T) {
 	words := map[string]bool{"": true} // NoTier has none
 	for kind := symbolize.Native; kind <= symbolize.RegExp; kind++ {
 		if words[kind.String()] {
-			t.Errorf("kind %d = %q, which another one is, too", kind, kind)
+			t.Errorf("kind %d = %q, as another kind", kind, kind)
 		}
 		words[kind.String()] = true
 	}
 	for tier := symbolize.Interpreted; tier <= symbolize.Liftoff; tier++ {
 		if words[tier.String()] {
-			t.Errorf("tier %d = %q, which another one is, too", tier, tier)
+			t.Errorf("tier %d = %q, as another tier", tier, tier)
 		}
 		words[tier.String()] = true
 	}
 	if kind, tier := symbolize.Kind(200), symbolize.Tier(200); kind.String() != "unknown" || tier.String() != "unknown" || words["unknown"] {
-		t.Errorf("words of no kind and of no tier = %q and %q, want unknown", kind, tier)
+		t.Errorf("kind and tier 200 = %q and %q, want unknown, which no other is", kind, tier)
 	}
 }
 

@@ -68,7 +68,7 @@ func (f *flags) command() *cobra.Command {
 	flags.BoolVar(&f.noPager, "no-pager", false, "do not pipe long output into $PAGER")
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
-	flags.Lookup("verbose").Usage = "print where an internal error happened" // it unwinds no stacks in the kernel
+	flags.Lookup("verbose").Usage = "print where an internal error happened" // jscore has no counters of the kernel to print
 	cli.Choices(cmd, "color", choices)
 	return cmd
 }

@@ -71,7 +71,7 @@ func TestExamplesCanBeRun(t *testing.T) {
 	all, examples := commands(), 0
 	for _, c := range all {
 		for _, line := range strings.Split(c.example, "\n") {
-			if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "jscore ") { // that is for a shell
+			if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "jscore ") { // for a shell
 				continue
 			}
 			examples++
@@ -91,12 +91,12 @@ func TestExamplesCanBeRun(t *testing.T) {
 				}
 			}
 			if !own {
-				t.Errorf("%s: the example %q is of other commands", c.name, line)
+				t.Errorf("%s: the example %q does not use the command", c.name, line)
 			}
 		}
 	}
 	if examples < 10 {
-		t.Errorf("examples = %d, want more", examples)
+		t.Errorf("examples = %d, want 10 or more", examples)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A small libuv: what the exported functions do is what Functions goes by.
+// library is a small libuv, whose exported functions identify the internal ones.
 const library = `
 #define NOIPA __attribute__((noipa))
 typedef void (*fn)(void *, int);
@@ -58,8 +58,8 @@ func build(t *testing.T, defines map[string]string) (*Image, func(string) (uint6
 	return openFile(t, path)
 }
 
-// TestFunctionsMustAgree: two sorts of work lead to what submits, with the kinds that
-// they have in every libuv, or nothing is found.
+// TestFunctionsMustAgree: nothing is found unless two sorts of work lead to the same
+// function, with the kinds that they have in every libuv.
 func TestFunctionsMustAgree(t *testing.T) {
 	for name, test := range map[string]struct {
 		defines map[string]string

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzFile searches files of which some bytes are others: whatever they hold, what is
-// found is code of the file.
+// FuzzFile searches damaged files: whatever they hold, the functions found are code of the
+// file.
 func FuzzFile(f *testing.F) {
 	f.Add(uint32(0), uint32(0x7f), uint32(64))
 	f.Add(uint32(64), uint32(1<<31), uint32(3))
@@ -22,7 +22,7 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A damaged word in each step of some hundred bytes, from a place on.
+		// From seed on, replace a word in each step of 128 bytes or more.
 		for at := uint64(seed) % uint64(len(text)); at+4 <= uint64(len(text)); at += 128 + uint64(step)%4096 {
 			enc.LittleEndian.PutUint32(text[at:], word)
 			word = word*1664525 + 1013904223

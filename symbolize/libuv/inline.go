@@ -25,8 +25,8 @@ const workDone = 8
 // where a probe is cheap.
 const maxAhead = 16
 
-// FindCompletion finds where the function whose code is at address start does itself
-// what the one at done would. There, as for a call, the job's status is in the register
+// FindCompletion finds where the function at address start contains the code of the one at
+// done instead of a call. There, as for a call, the job's status is in the register
 // of the second argument. It also reports whether the function refers to done at all.
 func FindCompletion(code []byte, start, done uint64) (c Completion, found, mentioned bool) {
 	joins := jumps(code)

@@ -18,9 +18,9 @@ type Listeners struct {
 	Count   int         `json:"count"`
 }
 
-// EventListeners returns the events of live EventEmitters that have least listeners or
-// more, those with most first. An emitter keeps them in an object, _events: an array for
-// each event that has more than one. Once ctx is done it returns at once.
+// EventListeners returns the events of live EventEmitters with least or more listeners,
+// those with most first. An emitter keeps them in an object, _events: an array for each
+// event that has more than one. Once ctx is done it returns at once.
 func EventListeners(ctx context.Context, g *heap.Graph, h *v8.Heap, least int) []Listeners {
 	var found []Listeners
 	for id := range census.Select(ctx, g, census.Options{Property: "_events", Live: true}) {

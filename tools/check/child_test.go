@@ -19,9 +19,9 @@ import (
 // namespaces than the test's.
 type job struct {
 	Proc  bool              // mount the /proc of its PID namespace
-	Empty []string          // folders that are empty for it
-	Null  []string          // files that are empty for it
-	Files map[string]string // written then
+	Empty []string          // folders that appear empty
+	Null  []string          // files that appear empty
+	Files map[string]string // to write, by name, after that
 	Tools []string          // to report on
 	PIDs  []int             // to read, to dump and to send signals to
 }
@@ -127,7 +127,7 @@ func run(t *testing.T, j job, attributes *syscall.SysProcAttr) answer {
 	return a
 }
 
-// nobody is a user with no more than these capabilities.
+// nobody is for a child of an unprivileged user with only these capabilities.
 func nobody(capabilities ...Capability) *syscall.SysProcAttr {
 	const id = 65534
 	a := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
@@ -137,7 +137,7 @@ func nobody(capabilities ...Capability) *syscall.SysProcAttr {
 	return a
 }
 
-// apart is root with mounts of its own.
+// apart is for a child of root in a mount namespace of its own.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} }
 
 // result returns a tool's check of that name.

@@ -47,7 +47,7 @@ func kernel() (string, error) {
 // container says in which kind of container this process runs, if any.
 func container() (string, error) { return containerOf("/"), nil }
 
-// containerOf says it of the one whose files are below root.
+// containerOf says in which kind of container processes with this root directory run.
 func containerOf(root string) string {
 	for _, kind := range []struct{ name, file string }{{"Docker", ".dockerenv"}, {"Podman", "run/.containerenv"}} {
 		if _, err := os.Stat(filepath.Join(root, kind.file)); err == nil {

@@ -31,7 +31,7 @@ func startTracee(t *testing.T, mode string) *traceeProgram {
 	return startTraceeBy(t, mode, func(program string) string { return program })
 }
 
-// startTraceeBy starts it by the program that by returns, which becomes it.
+// startTraceeBy starts another program, which executes the tracee: by returns its path.
 func startTraceeBy(t *testing.T, mode string, by func(program string) string) *traceeProgram {
 	t.Helper()
 	nodetest.Root(t)

@@ -2,7 +2,7 @@
 
 const byId = (id) => document.getElementById(id);
 
-// fit cuts a label to so many characters; East Asian ones and emoji count
+// fit cuts a label to a number of characters; East Asian ones and emoji count
 // twice. Fewer than three are not worth showing.
 function fit(label, room) {
   let used = 0, end = 0; // end: of what fits with an ellipsis after it

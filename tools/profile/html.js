@@ -105,7 +105,7 @@
 
   const order = (a, b) => (a < b ? -1 : Number(a > b));
 
-  // place gives all that start calls its place.
+  // place sorts the callees of each node from start on, and sets where each starts.
   function place(start) {
     const open = [start];
     while (open.length > 0) {

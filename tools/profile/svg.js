@@ -53,7 +53,7 @@
     if (selected) selected.g.classList.add("selected");
   }
 
-  const alone = window.top === window && svg.localName === "svg"; // no part of a page
+  const alone = window.top === window && svg.localName === "svg"; // not part of a page
 
   const graph = flameGraph({
     draw, point, keys: {}, inverted: () => false,

@@ -48,8 +48,8 @@ func TestEndlessFunctionsAreBounded(t *testing.T) {
 	}
 	table.reportDropped()
 	want := []string{
-		fmt.Sprintf("%d functions have no names: no more than %d are kept", beyond, maxFunctions),
-		fmt.Sprintf("%d scripts have no names, and their functions no lines: no more than %d are kept", maxFunctions+beyond-maxScripts, maxScripts),
+		fmt.Sprintf("%d functions have no names: at most %d are kept", beyond, maxFunctions),
+		fmt.Sprintf("%d scripts have no names, and their functions no lines: at most %d are kept", maxFunctions+beyond-maxScripts, maxScripts),
 	}
 	var got []string
 	for _, err := range table.Diagnostics() {

@@ -16,8 +16,8 @@ type CallSite struct {
 	Construct bool     // called by new
 }
 
-// maxSites bounds the calls of an error's stack that are read: a program that raises V8's
-// limit of 10 pays for it.
+// maxSites bounds the calls of an error's stack that are read. V8 records 10 unless the
+// program raises that limit.
 const maxSites = 1 << 10
 
 // A call's flags.

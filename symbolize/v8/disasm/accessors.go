@@ -8,9 +8,9 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
-// Accesses returns the offsets at which the function name accesses objects; ok is false
-// if f has no such function. If its first argument only holds an object's address,
-// indirect leaves out accesses relative to the argument itself.
+// Accesses returns the offsets at which the function called name accesses objects; ok is
+// false if f has no such function. indirect leaves out accesses relative to the first
+// argument, for a function whose argument points to the object's address.
 func Accesses(f *elfsym.File, name string, indirect bool) (offsets map[int64]bool, ok bool) {
 	s, ok := f.Symbol(name)
 	if !ok {
@@ -31,8 +31,8 @@ func Accesses(f *elfsym.File, name string, indirect bool) (offsets map[int64]boo
 	return offsets, true
 }
 
-// Constants returns the immediate operands in the function name; ok is false if f has no
-// such function.
+// Constants returns the immediate operands in the function called name; ok is false if f
+// has no such function.
 func Constants(f *elfsym.File, name string) (constants map[int64]bool, ok bool) {
 	s, ok := f.Symbol(name)
 	if !ok {
@@ -49,8 +49,9 @@ func Constants(f *elfsym.File, name string) (constants map[int64]bool, ok bool) 
 	return constants, true
 }
 
-// Table returns the address of the table of words from which the function name loads its
-// result: "mov rax, [index*8+table]". ok is false if there is none at a fixed address.
+// Table returns the address of the table from which the function called name loads its
+// result, a word at an index: "mov rax, [index*8+table]". ok is false if f has no such
+// function, or if no table is at a fixed address.
 func Table(f *elfsym.File, name string) (address uint64, ok bool) {
 	s, ok := f.Symbol(name)
 	if !ok {

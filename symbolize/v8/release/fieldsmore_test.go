@@ -54,7 +54,7 @@ func words(data []byte) map[int]uint64 {
 }
 
 // measureBuffers sets how an ArrayBuffer leads to its bytes: by its extension and
-// that's backing store, which begins with their address.
+// the extension's backing store, which begins with their address.
 func measureBuffers(m *measurement) error {
 	type path struct{ extension, backing, length int }
 	p := m.probe("")

@@ -45,7 +45,7 @@ func measureGCCount(m *measurement) error {
 	if len(candidates) == 0 {
 		return fmt.Errorf("no count of collections in the Heap")
 	}
-	// A later one is the count of the last statistics.
+	// The Heap has the count at its last statistics, too, at a higher offset.
 	m.set("Isolate.GCCount", slices.Min(slices.Collect(maps.Keys(candidates))))
 	return nil
 }

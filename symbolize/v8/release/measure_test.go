@@ -26,7 +26,7 @@ type measurement struct {
 	node   string
 	binary *nodeBinary
 	file   *elfsym.File      // the binary's code
-	types  map[uint16]string // V8's name of each instance type that is no string's
+	types  map[uint16]string // V8's name of each instance type except those of strings
 	probes map[string]*probe // by flags
 
 	release  *release.Release
@@ -201,7 +201,7 @@ func openMemory(t testing.TB, pid int) *os.File {
 	return f
 }
 
-// notMeasured returns the names of what stays as it was, and is not confirmed.
+// notMeasured returns the names of the fields that are neither measured nor confirmed.
 func (m *measurement) notMeasured() []string {
 	return slices.DeleteFunc(leaves(m.release), func(name string) bool { return m.measured[name] || m.confirmed[name] })
 }

@@ -128,7 +128,7 @@ func (p *probe) word(address uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(data), nil
 }
 
-// A binary has what a Node.js binary says about itself.
+// A nodeBinary has what a Node.js binary says about itself.
 type nodeBinary struct {
 	symbols  map[string]uint64 // addresses
 	metadata map[string]int64  // values of v8dbg_*, without that prefix

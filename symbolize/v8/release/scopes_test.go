@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// scopeWords is how many words of a ScopeInfo precede the names of its variables, or more.
+// scopeWords bounds the words of a ScopeInfo before the names of its variables.
 const scopeWords = 8
 
 // nameAt returns the word of a ScopeInfo in which the first variable's name is.

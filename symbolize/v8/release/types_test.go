@@ -14,21 +14,20 @@ import (
 // beyondKnown is how many numbers are tried after the last type in the metadata.
 const beyondKnown = 64
 
-// specialAPIObject is the first type of objects of embedders, which V8's headers
-// have as kJSSpecialApiObjectType.
+// specialAPIObject is the first instance type of embedders' objects:
+// kJSSpecialApiObjectType in V8's headers.
 const specialAPIObject = 0x410
 
-// apiObject is what V8 prints for the other type of objects of embedders, which
-// others may follow.
+// apiObject is how V8 prints the other type of embedders' objects, JS_API_OBJECT_TYPE.
+// The types that embedders add to it have higher numbers.
 const apiObject = "[api object] 0"
 
 var printedType = regexp.MustCompile(`- type: (.*)\n`)
 
 // instanceTypes returns V8's names of all instance types that are not strings, by
-// number, and sets p.types. V8 prints the name of a map's type: the type of a map
-// without objects is changed, number by number. Some releases end the process at
-// a number without a type, so that it goes on in another, from the next type that
-// the metadata has.
+// number. V8 prints the name of a map's type: the type of a map without objects is
+// changed, number by number. Some releases end the process at a number without a
+// type; another process then continues from the next type in the metadata.
 func (m *measurement) instanceTypes() (map[uint16]string, error) {
 	first, ok := m.binary.lookup("FirstNonstringType")
 	if !ok {

@@ -55,7 +55,7 @@ func tagged(offset uint16) int64 { return int64(offset) - heapTag }
 // smiAt is tagged for the value of a small integer, which is in the upper half of its word.
 func smiAt(offset uint16) int64 { return tagged(offset) + wordSize/2 }
 
-// notInCode lists what neither V8's accessors nor a process without such frames can tell.
+// notInCode lists what V8's accessors do not show, nor a process without such frames.
 var notInCode = []string{"frames of regular expressions", "initializers of static fields", "tiers of WebAssembly"}
 
 // checkCode compares the layout of b with the code of V8's own accessors in f, which b was

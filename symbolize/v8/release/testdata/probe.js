@@ -1,6 +1,5 @@
 // Evaluates each line of its input, or prints the object at an address, and then
-// prints "ready". What is in keep stays
-// alive.
+// prints "ready". What is in keep stays alive.
 'use strict';
 const fs = require('fs');
 
