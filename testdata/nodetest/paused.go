@@ -42,11 +42,10 @@ func (l LiveMemory) ReadAt(p []byte, addr uint64) (int, error) {
 	return l.file.ReadAt(p, int64(addr))
 }
 
-// Pause runs the program with a node and reads what it prints until "ready".
-func Pause(t *testing.T, node string, args ...string) *Paused {
+// StartPiped starts a command that ends once its input is closed: at the end of the test.
+// It returns the command's input and output.
+func StartPiped(t testing.TB, cmd *exec.Cmd) (io.Writer, io.Reader) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), node, args...)
-	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +61,15 @@ func Pause(t *testing.T, node string, args ...string) *Paused {
 		input.Close()
 		cmd.Wait() // a program whose input is closed may exit with an error
 	})
+	return input, output
+}
+
+// Pause runs the program with a node and reads what it prints until "ready".
+func Pause(t *testing.T, node string, args ...string) *Paused {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), node, args...)
+	cmd.Stderr = os.Stderr
+	input, output := StartPiped(t, cmd)
 	mem, err := os.Open(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "mem"))
 	if err != nil {
 		t.Fatal(err)

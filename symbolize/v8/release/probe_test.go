@@ -12,16 +12,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ustack/testdata/nodetest"
 )
 
 // A probe is a Node.js process that evaluates JavaScript with natives syntax. It
 // does nothing between evaluations, so that its memory can be read.
 type probe struct {
 	pid    int
-	input  io.WriteCloser
+	input  io.Writer
 	output *bufio.Scanner
 	memory *os.File
-	wait   func() error
 	kind   func(*probe, tagged) string // of a value
 }
 
@@ -33,23 +34,9 @@ func startProbe(t testing.TB, node string, flags ...string) *probe {
 	t.Helper()
 	flags = append(flags, "--allow-natives-syntax", "--expose-gc", "--min-semi-space-size=64", "testdata/probe.js")
 	cmd := exec.CommandContext(t.Context(), node, flags...)
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &probe{pid: cmd.Process.Pid, input: input, output: bufio.NewScanner(output), wait: cmd.Wait}
+	input, output := nodetest.StartPiped(t, cmd)
+	p := &probe{pid: cmd.Process.Pid, input: input, output: bufio.NewScanner(output)}
 	p.output.Buffer(nil, maxPrinted)
-	t.Cleanup(func() {
-		p.input.Close()
-		p.wait() // a process that V8 ended has an error
-	})
 	p.memory = openMemory(t, p.pid)
 	return p
 }
