@@ -101,6 +101,7 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	AddonlatMapCodes          = "codes"
 	AddonlatMapCreating       = "creating"
 	AddonlatMapEmpty          = "empty"
 	AddonlatMapEvents         = "events"
@@ -204,6 +205,7 @@ type AddonlatProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type AddonlatMapSpecs struct {
+	Codes      *ebpf.MapSpec `ebpf:"codes"`
 	Creating   *ebpf.MapSpec `ebpf:"creating"`
 	Empty      *ebpf.MapSpec `ebpf:"empty"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
@@ -263,6 +265,7 @@ func (o *AddonlatObjects) Close() error {
 //
 // It can be passed to LoadAddonlatObjects or ebpf.CollectionSpec.LoadAndAssign.
 type AddonlatMaps struct {
+	Codes      *ebpf.Map `ebpf:"codes"`
 	Creating   *ebpf.Map `ebpf:"creating"`
 	Empty      *ebpf.Map `ebpf:"empty"`
 	Events     *ebpf.Map `ebpf:"events"`
@@ -285,6 +288,7 @@ type AddonlatMaps struct {
 
 func (m *AddonlatMaps) Close() error {
 	return _AddonlatClose(
+		m.Codes,
 		m.Creating,
 		m.Empty,
 		m.Events,

@@ -23,6 +23,7 @@ type JsprofStackKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	JsprofMapCodes        = "codes"
 	JsprofMapCounts       = "counts"
 	JsprofMapEvents       = "events"
 	JsprofMapFunctions    = "functions"
@@ -99,6 +100,7 @@ type JsprofProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofMapSpecs struct {
+	Codes       *ebpf.MapSpec `ebpf:"codes"`
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
@@ -149,6 +151,7 @@ func (o *JsprofObjects) Close() error {
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofMaps struct {
+	Codes       *ebpf.Map `ebpf:"codes"`
 	Counts      *ebpf.Map `ebpf:"counts"`
 	Events      *ebpf.Map `ebpf:"events"`
 	Functions   *ebpf.Map `ebpf:"functions"`
@@ -164,6 +167,7 @@ type JsprofMaps struct {
 
 func (m *JsprofMaps) Close() error {
 	return _JsprofClose(
+		m.Codes,
 		m.Counts,
 		m.Events,
 		m.Functions,

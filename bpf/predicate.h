@@ -107,7 +107,7 @@ static __always_inline bool runs_javascript(struct walk *w)
 		if (i >= w->stack.count)
 			return false;
 		mask_index(at, MAX_FRAMES - 1);
-		if (is_looked_for(w->stack.frames[at]))
+		if (is_looked_for(w->stack.frames[at].word))
 			return true;
 	}
 	return false;

@@ -33,6 +33,7 @@ __noinline int read_regexp(struct walk *w)
 		return false;
 	w->name.flags = NAME_REGEXP;
 	w->name.script = 0;
+	w->name.address = 0;
 	w->name.start = smi_value(field(w->object, l->regexp_source + 8)); /* its flags */
 	w->head_of = 0;
 	read_text(w, field(w->object, l->regexp_source), 0, REGEXP_SOURCE_BYTES);

@@ -53,7 +53,7 @@ __noinline int step(struct walk *w)
 
 static __always_inline void push_kernel(struct walk *w, void *ctx)
 {
-	u64 *frames = w->stack.frames;
+	u64 *frames = (u64 *)w->raw;
 	long bytes = bpf_get_stack(ctx, frames, MAX_KERNEL_FRAMES * 8, 0);
 	u32 frames_count = bytes > 0 ? (u32)bytes / 8 : 0;
 
@@ -158,7 +158,8 @@ static __always_inline void capture(struct walk *w, void *ctx, u64 ids, u32 with
 
 static __always_inline bool send_stack(struct walk *w, bool urgent)
 {
-	u64 bytes = __builtin_offsetof(struct stack, frames) + 8 * (u64)w->stack.count;
+	u64 bytes = __builtin_offsetof(struct stack, frames) +
+	    sizeof(w->stack.frames[0]) * (u64)w->stack.count;
 
 	if (bytes > sizeof(w->stack))
 		return false; /* cannot happen; tells the verifier so */

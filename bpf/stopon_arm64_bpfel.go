@@ -163,6 +163,7 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	StoponMapCalls            = "calls"
+	StoponMapCodes            = "codes"
 	StoponMapEvents           = "events"
 	StoponMapExits            = "exits"
 	StoponMapFunctions        = "functions"
@@ -302,6 +303,7 @@ type StoponProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponMapSpecs struct {
 	Calls      *ebpf.MapSpec `ebpf:"calls"`
+	Codes      *ebpf.MapSpec `ebpf:"codes"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Exits      *ebpf.MapSpec `ebpf:"exits"`
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
@@ -391,6 +393,7 @@ func (o *StoponObjects) Close() error {
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponMaps struct {
 	Calls      *ebpf.Map `ebpf:"calls"`
+	Codes      *ebpf.Map `ebpf:"codes"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Exits      *ebpf.Map `ebpf:"exits"`
 	Functions  *ebpf.Map `ebpf:"functions"`
@@ -412,6 +415,7 @@ type StoponMaps struct {
 func (m *StoponMaps) Close() error {
 	return _StoponClose(
 		m.Calls,
+		m.Codes,
 		m.Events,
 		m.Exits,
 		m.Functions,

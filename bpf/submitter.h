@@ -109,7 +109,7 @@ __noinline int keep_caller(struct walk *w, u32 index)
 	if (!w || w->stack.count >= MAX_CALLERS)
 		return DONE;
 	mask_index(at, MAX_FRAMES - 1);
-	frame = w->stack.frames[at];
+	frame = w->stack.frames[at].word;
 	if (frame >> 60 == FRAME_JS && frame >> 56 & 15)
 		push(w, frame_of(FRAME_JS, frame & ID_MASK));
 	return CONTINUE;

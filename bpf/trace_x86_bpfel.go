@@ -22,6 +22,25 @@ const (
 	TraceCodeCODE_JIT     TraceCode = 3
 )
 
+type TraceCodeKey struct {
+	_     structs.HostLayout
+	Owner uint64
+	Id    uint64
+	Check uint64
+}
+
+type TraceCodeObject struct {
+	_       structs.HostLayout
+	Event   uint32
+	Check   uint32
+	Owner   uint64
+	Id      uint64
+	Address uint64
+	Start   uint64
+	Size    uint32
+	Tier    uint32
+}
+
 type TraceEventKind uint32
 
 const (
@@ -31,6 +50,7 @@ const (
 	TraceEventKindEVENT_EXEC     TraceEventKind = 3
 	TraceEventKindEVENT_WASM     TraceEventKind = 4
 	TraceEventKindEVENT_TEXT     TraceEventKind = 5
+	TraceEventKindEVENT_CODE     TraceEventKind = 6
 	TraceEventKindEVENT_TOOL     TraceEventKind = 16
 )
 
@@ -63,6 +83,12 @@ const (
 	TraceFailureFAILURE_TOO_DEEP       TraceFailure = 14
 	TraceFailureFAILURES               TraceFailure = 15
 )
+
+type TraceFrame struct {
+	_        structs.HostLayout
+	Word     uint64
+	Position uint64
+}
 
 type TraceFrameBits uint32
 
@@ -204,6 +230,23 @@ const (
 	TraceNameFlagNAME_ONE_BYTE  TraceNameFlag = 128
 )
 
+type TracePositionBits uint32
+
+const (
+	TracePositionBitsPOSITION_OFFSET_BITS TracePositionBits = 32
+	TracePositionBitsPOSITION_CHECK_BITS  TracePositionBits = 30
+	TracePositionBitsPOSITION_FORM_SHIFT  TracePositionBits = 62
+)
+
+type TracePositionForm uint32
+
+const (
+	TracePositionFormPOSITION_NONE     TracePositionForm = 0
+	TracePositionFormPOSITION_BYTECODE TracePositionForm = 1
+	TracePositionFormPOSITION_CODE     TracePositionForm = 2
+	TracePositionFormPOSITION_PC       TracePositionForm = 3
+)
+
 type TraceProcess struct {
 	_            structs.HostLayout
 	DispatchBase uint64
@@ -250,7 +293,7 @@ type TraceStack struct {
 	Count       uint32
 	KernelCount uint32
 	Comm        [16]uint8
-	Frames      [256]uint64
+	Frames      [256]TraceFrame
 }
 
 type TraceStackFlag uint32
@@ -303,24 +346,29 @@ type TraceWasm struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TraceVarCodeType       = "code_type"
-	TraceVarEventKindType  = "event_kind_type"
-	TraceVarExecType       = "exec_type"
-	TraceVarFailureType    = "failure_type"
-	TraceVarFrameBitsType  = "frame_bits_type"
-	TraceVarFrameKindType  = "frame_kind_type"
-	TraceVarLimitType      = "limit_type"
-	TraceVarNameFlagType   = "name_flag_type"
-	TraceVarNameType       = "name_type"
-	TraceVarProcessType    = "process_type"
-	TraceVarRangeBitType   = "range_bit_type"
-	TraceVarScriptKeyType  = "script_key_type"
-	TraceVarStackFlagType  = "stack_flag_type"
-	TraceVarStackType      = "stack_type"
-	TraceVarTierType       = "tier_type"
-	TraceVarUnwindBaseType = "unwind_base_type"
-	TraceVarUnwindRowType  = "unwind_row_type"
-	TraceVarWasmType       = "wasm_type"
+	TraceVarCodeKeyType      = "code_key_type"
+	TraceVarCodeObjectType   = "code_object_type"
+	TraceVarCodeType         = "code_type"
+	TraceVarEventKindType    = "event_kind_type"
+	TraceVarExecType         = "exec_type"
+	TraceVarFailureType      = "failure_type"
+	TraceVarFrameBitsType    = "frame_bits_type"
+	TraceVarFrameKindType    = "frame_kind_type"
+	TraceVarFrameType        = "frame_type"
+	TraceVarLimitType        = "limit_type"
+	TraceVarNameFlagType     = "name_flag_type"
+	TraceVarNameType         = "name_type"
+	TraceVarPositionBitsType = "position_bits_type"
+	TraceVarPositionFormType = "position_form_type"
+	TraceVarProcessType      = "process_type"
+	TraceVarRangeBitType     = "range_bit_type"
+	TraceVarScriptKeyType    = "script_key_type"
+	TraceVarStackFlagType    = "stack_flag_type"
+	TraceVarStackType        = "stack_type"
+	TraceVarTierType         = "tier_type"
+	TraceVarUnwindBaseType   = "unwind_base_type"
+	TraceVarUnwindRowType    = "unwind_row_type"
+	TraceVarWasmType         = "wasm_type"
 )
 
 // LoadTrace returns the embedded CollectionSpec for Trace.
@@ -377,24 +425,29 @@ type TraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TraceVariableSpecs struct {
-	CodeType       *ebpf.VariableSpec `ebpf:"code_type"`
-	EventKindType  *ebpf.VariableSpec `ebpf:"event_kind_type"`
-	ExecType       *ebpf.VariableSpec `ebpf:"exec_type"`
-	FailureType    *ebpf.VariableSpec `ebpf:"failure_type"`
-	FrameBitsType  *ebpf.VariableSpec `ebpf:"frame_bits_type"`
-	FrameKindType  *ebpf.VariableSpec `ebpf:"frame_kind_type"`
-	LimitType      *ebpf.VariableSpec `ebpf:"limit_type"`
-	NameFlagType   *ebpf.VariableSpec `ebpf:"name_flag_type"`
-	NameType       *ebpf.VariableSpec `ebpf:"name_type"`
-	ProcessType    *ebpf.VariableSpec `ebpf:"process_type"`
-	RangeBitType   *ebpf.VariableSpec `ebpf:"range_bit_type"`
-	ScriptKeyType  *ebpf.VariableSpec `ebpf:"script_key_type"`
-	StackFlagType  *ebpf.VariableSpec `ebpf:"stack_flag_type"`
-	StackType      *ebpf.VariableSpec `ebpf:"stack_type"`
-	TierType       *ebpf.VariableSpec `ebpf:"tier_type"`
-	UnwindBaseType *ebpf.VariableSpec `ebpf:"unwind_base_type"`
-	UnwindRowType  *ebpf.VariableSpec `ebpf:"unwind_row_type"`
-	WasmType       *ebpf.VariableSpec `ebpf:"wasm_type"`
+	CodeKeyType      *ebpf.VariableSpec `ebpf:"code_key_type"`
+	CodeObjectType   *ebpf.VariableSpec `ebpf:"code_object_type"`
+	CodeType         *ebpf.VariableSpec `ebpf:"code_type"`
+	EventKindType    *ebpf.VariableSpec `ebpf:"event_kind_type"`
+	ExecType         *ebpf.VariableSpec `ebpf:"exec_type"`
+	FailureType      *ebpf.VariableSpec `ebpf:"failure_type"`
+	FrameBitsType    *ebpf.VariableSpec `ebpf:"frame_bits_type"`
+	FrameKindType    *ebpf.VariableSpec `ebpf:"frame_kind_type"`
+	FrameType        *ebpf.VariableSpec `ebpf:"frame_type"`
+	LimitType        *ebpf.VariableSpec `ebpf:"limit_type"`
+	NameFlagType     *ebpf.VariableSpec `ebpf:"name_flag_type"`
+	NameType         *ebpf.VariableSpec `ebpf:"name_type"`
+	PositionBitsType *ebpf.VariableSpec `ebpf:"position_bits_type"`
+	PositionFormType *ebpf.VariableSpec `ebpf:"position_form_type"`
+	ProcessType      *ebpf.VariableSpec `ebpf:"process_type"`
+	RangeBitType     *ebpf.VariableSpec `ebpf:"range_bit_type"`
+	ScriptKeyType    *ebpf.VariableSpec `ebpf:"script_key_type"`
+	StackFlagType    *ebpf.VariableSpec `ebpf:"stack_flag_type"`
+	StackType        *ebpf.VariableSpec `ebpf:"stack_type"`
+	TierType         *ebpf.VariableSpec `ebpf:"tier_type"`
+	UnwindBaseType   *ebpf.VariableSpec `ebpf:"unwind_base_type"`
+	UnwindRowType    *ebpf.VariableSpec `ebpf:"unwind_row_type"`
+	WasmType         *ebpf.VariableSpec `ebpf:"wasm_type"`
 }
 
 // TraceObjects contains all objects after they have been loaded into the kernel.
@@ -427,24 +480,29 @@ func (m *TraceMaps) Close() error {
 //
 // It can be passed to LoadTraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TraceVariables struct {
-	CodeType       *ebpf.Variable `ebpf:"code_type"`
-	EventKindType  *ebpf.Variable `ebpf:"event_kind_type"`
-	ExecType       *ebpf.Variable `ebpf:"exec_type"`
-	FailureType    *ebpf.Variable `ebpf:"failure_type"`
-	FrameBitsType  *ebpf.Variable `ebpf:"frame_bits_type"`
-	FrameKindType  *ebpf.Variable `ebpf:"frame_kind_type"`
-	LimitType      *ebpf.Variable `ebpf:"limit_type"`
-	NameFlagType   *ebpf.Variable `ebpf:"name_flag_type"`
-	NameType       *ebpf.Variable `ebpf:"name_type"`
-	ProcessType    *ebpf.Variable `ebpf:"process_type"`
-	RangeBitType   *ebpf.Variable `ebpf:"range_bit_type"`
-	ScriptKeyType  *ebpf.Variable `ebpf:"script_key_type"`
-	StackFlagType  *ebpf.Variable `ebpf:"stack_flag_type"`
-	StackType      *ebpf.Variable `ebpf:"stack_type"`
-	TierType       *ebpf.Variable `ebpf:"tier_type"`
-	UnwindBaseType *ebpf.Variable `ebpf:"unwind_base_type"`
-	UnwindRowType  *ebpf.Variable `ebpf:"unwind_row_type"`
-	WasmType       *ebpf.Variable `ebpf:"wasm_type"`
+	CodeKeyType      *ebpf.Variable `ebpf:"code_key_type"`
+	CodeObjectType   *ebpf.Variable `ebpf:"code_object_type"`
+	CodeType         *ebpf.Variable `ebpf:"code_type"`
+	EventKindType    *ebpf.Variable `ebpf:"event_kind_type"`
+	ExecType         *ebpf.Variable `ebpf:"exec_type"`
+	FailureType      *ebpf.Variable `ebpf:"failure_type"`
+	FrameBitsType    *ebpf.Variable `ebpf:"frame_bits_type"`
+	FrameKindType    *ebpf.Variable `ebpf:"frame_kind_type"`
+	FrameType        *ebpf.Variable `ebpf:"frame_type"`
+	LimitType        *ebpf.Variable `ebpf:"limit_type"`
+	NameFlagType     *ebpf.Variable `ebpf:"name_flag_type"`
+	NameType         *ebpf.Variable `ebpf:"name_type"`
+	PositionBitsType *ebpf.Variable `ebpf:"position_bits_type"`
+	PositionFormType *ebpf.Variable `ebpf:"position_form_type"`
+	ProcessType      *ebpf.Variable `ebpf:"process_type"`
+	RangeBitType     *ebpf.Variable `ebpf:"range_bit_type"`
+	ScriptKeyType    *ebpf.Variable `ebpf:"script_key_type"`
+	StackFlagType    *ebpf.Variable `ebpf:"stack_flag_type"`
+	StackType        *ebpf.Variable `ebpf:"stack_type"`
+	TierType         *ebpf.Variable `ebpf:"tier_type"`
+	UnwindBaseType   *ebpf.Variable `ebpf:"unwind_base_type"`
+	UnwindRowType    *ebpf.Variable `ebpf:"unwind_row_type"`
+	WasmType         *ebpf.Variable `ebpf:"wasm_type"`
 }
 
 // TracePrograms contains all programs after they have been loaded into the kernel.

@@ -111,6 +111,23 @@ enum frame_kind {
 	FRAME_KERNEL = 15, /* pc: kernel addresses begin with ones */
 };
 
+/* Where in its code a JavaScript frame is, as frame.position. The top two bits are the form. A return
+ * address counts as the last byte of the call.
+ */
+enum position_form {
+	POSITION_NONE,     /* not known */
+	POSITION_BYTECODE, /* 32 bits: offset of the bytecode, as V8 stores it in the frame */
+	POSITION_CODE, /* 32 bits: offset in the machine code that was sent with the 30 bits above */
+	POSITION_PC, /* 62 bits: the address, in machine code that the function does not refer to */
+};
+
+/* Where the parts of a position begin. */
+enum position_bits {
+	POSITION_OFFSET_BITS = 32, /* an offset ends here: code.check follows */
+	POSITION_CHECK_BITS = 30,
+	POSITION_FORM_SHIFT = 62, /* enum position_form */
+};
+
 /* Where the parts of a frame's word begin. */
 enum frame_bits {
 	FRAME_PC_BITS = 52,    /* pc ends here: RETURN_ADDRESS or V8's frame type follows */
@@ -134,6 +151,7 @@ enum event_kind {
 	EVENT_EXEC,
 	EVENT_WASM,
 	EVENT_TEXT,
+	EVENT_CODE,
 	EVENT_TOOL = 16, /* and above: of one tool */
 };
 
@@ -142,6 +160,11 @@ enum stack_flag {
 	STACK_BROKEN = 2,    /* the chain of frame pointers ended where no thread begins */
 	STACK_NEW_CODE = 4,  /* has code that user space has not described */
 	STACK_ADDON = 8,     /* has an add-on's code, or code that may be an add-on's */
+};
+
+struct frame {
+	u64 word;     /* what runs: enum frame_kind */
+	u64 position; /* where in it: enum position_form */
 };
 
 /* One stack, leaf first: kernel frames, then user frames. */
@@ -154,7 +177,7 @@ struct stack {
 	u32 count;
 	u32 kernel_count;
 	u8 comm[COMM_BYTES];
-	u64 frames[MAX_FRAMES];
+	struct frame frames[MAX_FRAMES];
 };
 
 enum name_flag {
@@ -173,19 +196,40 @@ enum name_flag {
 struct name {
 	u32 event; /* EVENT_FUNCTION, EVENT_SCRIPT or EVENT_TEXT: how a function's source begins */
 	u32 flags;
-	u64 owner;   /* process generation, tid: an isolate is of one thread */
-	u64 id;      /* function, text: its identity in frames; script: the address of its object */
-	s32 script;  /* V8's number of the script, unique in its isolate; 0: a builtin's */
-	s32 start;   /* function, text: UTF-16 units from the script's start; -1: not known */
-	u32 length;  /* of text */
-	u32 units;   /* text: of the script's source, in UTF-16 units */
-	u64 address; /* text: of the script's source, where V8 does not own it; 0: not known */
+	u64 owner;  /* process generation, tid: an isolate is of one thread */
+	u64 id;     /* function, text: its identity in frames; script: the address of its object */
+	s32 script; /* V8's number of the script, unique in its isolate; 0: a builtin's */
+	s32 start;  /* function, text: UTF-16 units from the script's start; -1: not known */
+	u32 length; /* of text */
+	u32 units;  /* text: of the script's source, in UTF-16 units */
+	u64 address; /* function: of its SharedFunctionInfo, tagged; text: of the script's source, where
+	                V8 does not own it; 0: not known */
 	u8 text[2 * TEXT_BYTES]; /* UTF-8; the second half is room for the verifier's doubts */
 };
 
 struct script_key {
 	u64 owner;
 	s64 script;
+};
+
+struct code_key {
+	u64 owner;
+	u64 id; /* of the function */
+	u64 check;
+};
+
+/* Machine code that V8 made for a function: sent once, so that its tables of source positions can be
+ * read before V8 replaces it.
+ */
+struct code_object {
+	u32 event;   /* EVENT_CODE */
+	u32 check;   /* 30 bits: a hash of what its header says of the instructions */
+	u64 owner;   /* process generation, tid */
+	u64 id;      /* of the function */
+	u64 address; /* of the Code object, tagged */
+	u64 start;   /* of the instructions */
+	u32 size;    /* of them, in bytes */
+	u32 tier;    /* enum tier */
 };
 
 /* A process has a new program: what was known about it no longer holds. */

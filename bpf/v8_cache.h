@@ -14,9 +14,11 @@
 
 #define MAX_FUNCTIONS 4096 /* cached by address; a power of two */
 #define MAX_THREADS 8192
+#define MAX_CODES 16384          /* code objects sent; one that is forgotten is sent again */
 #define MAX_PROLOGUE 64          /* bytes of code that build a frame */
 #define MAX_NEAR_BYTES (1 << 20) /* of native frames, on a stack that is not known */
-#define ROOT_BIAS 0x80           /* kRootRegisterBias: the root register less the isolate */
+#define POSITION_CHECK_MASK ((1u << POSITION_CHECK_BITS) - 1)
+#define ROOT_BIAS 0x80 /* kRootRegisterBias: the root register less the isolate */
 
 /* What is cached about a function. */
 struct known {
@@ -26,6 +28,8 @@ struct known {
 	u64 code_start;
 	u32 code_size;
 	u32 stray; /* chunk_of() a pc that it ran at outside its code; 0: none */
+	u32 check; /* of its code: code_object.check */
+	u32 pad;
 };
 
 #define KNOWN_BUILTIN (1ull << 60)
@@ -47,6 +51,34 @@ struct {
 	__type(key, u64);
 	__type(value, struct thread);
 } threads SEC(".maps");
+
+/* Code objects that have been sent to user space; it deletes one to have it sent again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_CODES);
+	__type(key, struct code_key);
+	__type(value, u8);
+} codes SEC(".maps");
+
+/* Sends the code that was just read of a function, unless it was sent already. */
+static __always_inline void send_code(struct walk *w, u64 address)
+{
+	struct code_key key = { .owner = w->owner, .id = w->id, .check = w->check };
+	struct code_object code = { .event = EVENT_CODE };
+	u8 sent = 1;
+
+	if (bpf_map_lookup_elem(&codes, &key))
+		return;
+	code.check = w->check;
+	code.owner = w->owner;
+	code.id = w->id;
+	code.address = address;
+	code.start = w->code_start;
+	code.size = w->code_size;
+	code.tier = w->tier;
+	if (send(&code, sizeof(code), false))
+		bpf_map_update_elem(&codes, &key, &sent, BPF_ANY);
+}
 
 /* The machine code that the function runs when it is called: where it is and which tier's. */
 __noinline int read_code(struct walk *w)
@@ -86,6 +118,9 @@ __noinline int read_code(struct walk *w)
 	    kind == l->kind_baseline                 ? TIER_BASELINE :
 	    l->kind_maglev && kind == l->kind_maglev ? TIER_MAGLEV :
 	                                               TIER_NONE;
+	w->check = finish(mix(mix(w->code_start, w->code_size), kind)) & POSITION_CHECK_MASK;
+	if (w->tier != TIER_NONE && !w->is_builtin)
+		send_code(w, code);
 	return 0;
 }
 
@@ -119,6 +154,7 @@ static __always_inline void remember(struct walk *w)
 	known->code_start = w->code_start;
 	known->code_size = w->code_size;
 	known->stray = w->stray;
+	known->check = w->check;
 }
 
 /* The cache entry in that place, of any epoch, or null. */
@@ -155,6 +191,7 @@ __noinline int name_function(struct walk *w)
 		w->code_start = known->code_start;
 		w->code_size = known->code_size;
 		w->stray = known->stray;
+		w->check = known->check;
 		w->complete = 1;
 		return true;
 	}
@@ -178,6 +215,12 @@ static __always_inline u32 builtin_tier(struct walk *w, u64 fp)
 	    TIER_BASELINE :
 	    TIER_INTERPRETED;
 }
+
+#define code_position(check, offset) \
+	position_of(POSITION_CODE, (u64)(check) << POSITION_OFFSET_BITS | (u32)(offset))
+#define bytecode_position(w, fp)       \
+	position_of(POSITION_BYTECODE, \
+	    (u32)smi_value(word(w, (fp) + (w)->process.layout.fp_bytecode_offset)))
 
 #define chunk_of(pc) ((u32)((pc) >> 8) | 1u << 31) /* 256 bytes; never 0 */
 
@@ -214,7 +257,24 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 	return TIER_OPTIMIZED;
 }
 
-#define push_function(w, tier) push(w, frame_of(FRAME_JS, (u64)(tier) << FRAME_ID_BITS | (w)->id))
+/* Where in its code the function is whose frame is at fp: pc is in code. */
+static __always_inline u64 position_at(struct walk *w, u32 tier)
+{
+	u64 offset = w->pc - w->returned - w->code_start;
+
+	if (w->is_builtin)
+		return 0;
+	if (tier == TIER_INTERPRETED)
+		return bytecode_position(w, w->fp);
+	if (w->code == CODE_BUILTIN) /* on behalf of Sparkplug's code */
+		return 0;
+	if (w->tier != TIER_NONE && offset < w->code_size)
+		return code_position(w->check, offset);
+	return position_of(POSITION_PC, w->pc - w->returned);
+}
+
+#define push_function(w, tier, position) \
+	push_at(w, frame_of(FRAME_JS, (u64)(tier) << FRAME_ID_BITS | (w)->id), position)
 
 /* Reads the thread's isolate as its thread-local variable has it. A library's variables are in a
  * block of their own, which the thread's vector has the address of (glibc: two words for each

@@ -440,6 +440,7 @@ __noinline int read_function(struct walk *w)
 	w->complete = !(w->name.flags & NAME_PARTIAL);
 	if (!w->complete)
 		count_failure(FAILURE_NAME);
+	w->name.address = shared;
 	w->id = identity(w);
 	is_new = send_function(w);
 	if (script && w->last_script != last)

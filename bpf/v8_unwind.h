@@ -32,7 +32,7 @@ static __always_inline void push_typed(struct walk *w, u64 type)
 	if (type != l->frame_builtin_exit || !l->builtin_exit_function)
 		return;
 	if (read_user(&w->function, 8, w->fp + l->builtin_exit_function) && name_function(w))
-		push_function(w, TIER_NONE);
+		push_function(w, TIER_NONE, 0);
 }
 
 /* The innermost function while its code is still building its frame: the callee register has it. */
@@ -45,7 +45,10 @@ static __always_inline bool push_callee(struct walk *w)
 	push_function(w,
 	    w->is_builtin               ? TIER_NONE :
 	        w->code == CODE_BUILTIN ? TIER_INTERPRETED :
-	                                  w->tier);
+	                                  w->tier,
+	    w->is_builtin || w->code == CODE_BUILTIN ?
+	        0 :
+	        code_position(w->check, w->pc - w->code_start));
 	return true;
 }
 
@@ -141,12 +144,13 @@ static __always_inline int step_v8(struct walk *w)
 		push(w, frame_of(FRAME_CODE, w->pc & PC_MASK)); /* a handler, or a stub it calls */
 		find_return(w);
 		if (w->code == CODE_BUILTIN) {
-			push_function(w, is_interpreted(w) ? TIER_INTERPRETED : TIER_NONE);
+			tier = is_interpreted(w) ? TIER_INTERPRETED : TIER_NONE;
+			push_function(w, tier, position_at(w, tier));
 			return climb(w);
 		}
 	}
 	tier = tier_at(w, w->pc, w->code);
-	push_function(w, tier);
+	push_function(w, tier, position_at(w, tier));
 	return climb(w);
 }
 
@@ -184,7 +188,7 @@ __noinline int run(struct walk *w)
 {
 	const struct layout *l;
 	u64 fp, pc, hash, count;
-	u32 code, passed = 0;
+	u32 code, returned, passed = 0;
 
 	if (!w)
 		return 0;
@@ -194,10 +198,11 @@ __noinline int run(struct walk *w)
 	code = w->code;
 	hash = w->stack.hash;
 	count = w->stack.count;
+	returned = w->returned;
 	if (w->leaf && (code != CODE_JIT || w->sp > fp + l->fp_function))
 		return 0; /* its frame is not built yet */
 	for (; passed < MAX_RUN && count < MAX_FRAMES; passed++) {
-		u64 next, caller, frame, function;
+		u64 next, caller, frame, function, offset, position = 0;
 		struct known *known;
 
 		if (code < CODE_BUILTIN || fp & 7 || !see(w, fp - MAX_SLOT, fp + 16) ||
@@ -211,20 +216,29 @@ __noinline int run(struct walk *w)
 		    next - fp > MAX_FRAME_BYTES)
 			break;
 		frame = known->named;
-		if (code == CODE_JIT && pc - known->code_start >= known->code_size)
+		offset = pc - returned - known->code_start;
+		if (code == CODE_JIT && offset >= known->code_size)
 			break;
-		if (frame & KNOWN_BUILTIN)
+		if (frame & KNOWN_BUILTIN) {
 			frame &= ID_MASK;
-		else if (code == CODE_BUILTIN)
-			frame = (frame & ID_MASK) | (u64)builtin_tier(w, fp) << FRAME_ID_BITS;
+		} else if (code != CODE_BUILTIN) {
+			position = code_position(known->check, offset);
+		} else if (builtin_tier(w, fp) == TIER_INTERPRETED) {
+			frame = (frame & ID_MASK) | (u64)TIER_INTERPRETED << FRAME_ID_BITS;
+			position = bytecode_position(w, fp);
+		} else {
+			frame = (frame & ID_MASK) | (u64)TIER_BASELINE << FRAME_ID_BITS;
+		}
 		frame |= (u64)FRAME_JS << FRAME_KIND_SHIFT;
 		mask_index(count, MAX_FRAMES - 1);
-		w->stack.frames[count++] = frame;
-		hash = mix(hash, frame);
+		w->stack.frames[count].word = frame;
+		w->stack.frames[count++].position = position;
+		hash = mix(mix(hash, frame), position);
 		w->reached = fp;
 		fp = next;
 		pc = caller;
 		code = code_at(w, pc - 1);
+		returned = 1;
 	}
 	if (!passed)
 		return 0;

@@ -63,6 +63,7 @@ struct walk {
 	u64 code_start;
 	u64 code_word; /* the function's Code, or its handle in the dispatch table */
 	u32 code_size;
+	u32 check; /* of that code: code_object.check */
 	u32 tier;  /* of that code */
 	u32 stray; /* chunk_of() a pc that it ran at outside that code; 0: none */
 	u32 is_builtin;
@@ -116,7 +117,7 @@ static __always_inline u64 finish(u64 hash)
 	return hash ^ hash >> 33;
 }
 
-static __always_inline bool push(struct walk *w, u64 frame)
+static __always_inline bool push_at(struct walk *w, u64 frame, u64 position)
 {
 	u64 at = w->stack.count;
 
@@ -126,12 +127,19 @@ static __always_inline bool push(struct walk *w, u64 frame)
 		return false;
 	}
 	mask_index(at, MAX_FRAMES - 1);
-	w->stack.frames[at] = frame;
+	w->stack.frames[at].word = frame;
+	w->stack.frames[at].position = position;
 	w->stack.count = at + 1;
-	w->stack.hash = mix(w->stack.hash, frame);
+	w->stack.hash = mix(mix(w->stack.hash, frame), position);
 	return true;
 }
 
+static __always_inline bool push(struct walk *w, u64 frame)
+{
+	return push_at(w, frame, 0);
+}
+
+#define position_of(form, rest) ((u64)(form) << POSITION_FORM_SHIFT | (rest))
 #define frame_of(kind, rest) ((u64)(kind) << FRAME_KIND_SHIFT | (rest))
 #define PC_MASK ((1ull << FRAME_PC_BITS) - 1)
 #define RETURN_ADDRESS \

@@ -71,6 +71,14 @@ type Frame struct {
 	Line   int    `json:"line,omitempty"`   // JS: where the function is defined, from 1; 0 where unknown
 	Column int    `json:"column,omitempty"` // JS: likewise
 	Tier   Tier   `json:"tier,omitempty"`
+
+	// JS: the line and column that execute, from 1; 0 where unknown.
+	ExecutingLine   int `json:"executing_line,omitempty"`
+	ExecutingColumn int `json:"executing_column,omitempty"`
+	// JS: a compiler has replaced the call by the function's body, in the function of the
+	// next frame that is not inlined.
+	Inlined bool `json:"inlined,omitempty"`
+
 	Module string `json:"module,omitempty"` // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …
 	Offset uint64 `json:"offset,omitempty"` // native: offset from the symbol's start, or the address in Module if it has no symbol
 }

@@ -352,7 +352,8 @@ var tiers = map[bpf.TraceTier]string{
 // sent with the module's first frame alone: others have only their type.
 func (u *unwound) text() []string {
 	var lines []string
-	for _, frame := range u.stack.Frames[:u.stack.Count] {
+	for _, sent := range u.stack.Frames[:u.stack.Count] {
+		frame := sent.Word
 		name := u.names[frame&idMask]
 		switch bpf.TraceFrameKind(frame >> bpf.TraceFrameBitsFRAME_KIND_SHIFT) {
 		case bpf.TraceFrameKindFRAME_NATIVE:
@@ -392,7 +393,8 @@ func (u *unwound) text() []string {
 // calls returns the names of the JavaScript functions and builtins, leaf first.
 func (u *unwound) calls() []string {
 	var names []string
-	for _, frame := range u.stack.Frames[:u.stack.Count] {
+	for _, sent := range u.stack.Frames[:u.stack.Count] {
+		frame := sent.Word
 		if bpf.TraceFrameKind(frame>>bpf.TraceFrameBitsFRAME_KIND_SHIFT) != bpf.TraceFrameKindFRAME_JS {
 			continue
 		}

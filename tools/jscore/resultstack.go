@@ -42,7 +42,10 @@ type FrameText struct {
 	PC        Address `json:"pc,omitempty"`
 	Function  Address `json:"function,omitempty"` // JSFunction
 	Executing bool    `json:"executing,omitempty"`
-	Inlined   bool    `json:"inlined,omitempty"`
+	// Where the function is defined, if Executing.
+	DefinedLine   int `json:"defined_line,omitempty"`
+	DefinedColumn int `json:"defined_column,omitempty"`
+
 	Construct bool    `json:"construct,omitempty"` // called by new or super
 	This      *Brief  `json:"this,omitempty"`
 	Arguments []Brief `json:"arguments,omitempty"`
@@ -138,9 +141,10 @@ func (d *Dump) WalkJSFrame(t stack.Thread) *Values {
 func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 	t := &FrameText{
 		Frame: f.Frame, FP: Address(f.FP), PC: Address(f.PC), Function: Address(f.Call.Function),
-		Inlined: f.Inlined, Construct: f.Construct,
+		Construct: f.Construct,
 	}
 	if f.ExecutingLine > 0 {
+		t.DefinedLine, t.DefinedColumn = t.Line, t.Column
 		t.Line, t.Column, t.Executing = f.ExecutingLine, f.ExecutingColumn, true
 	}
 	if f.Trouble != nil {

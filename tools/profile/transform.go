@@ -66,7 +66,18 @@ func compareThreads(a, b Stack) int {
 func compareFrames(a, b symbolize.Frame) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
-		cmp.Compare(a.Module, b.Module), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Tier, b.Tier))
+		cmp.Compare(a.Module, b.Module), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Tier, b.Tier),
+		cmp.Compare(a.ExecutingLine, b.ExecutingLine), cmp.Compare(a.ExecutingColumn, b.ExecutingColumn), compareBools(a.Inlined, b.Inlined))
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // WithoutTyped returns p without V8's typed frames (entry, exit, construct …).

@@ -58,7 +58,7 @@ func TestRecordsGoToTheirHandlers(t *testing.T) {
 		Flags: uint32(bpf.TraceStackFlagSTACK_TRUNCATED | bpf.TraceStackFlagSTACK_ADDON),
 	}
 	copy(sent.Comm[:], "worker")
-	sent.Frames[0] = uint64(bpf.TraceFrameKindFRAME_JS)<<kindShift | uint64(symbolize.Maglev)<<tierShift | 9
+	sent.Frames[0].Word = uint64(bpf.TraceFrameKindFRAME_JS)<<kindShift | uint64(symbolize.Maglev)<<tierShift | 9
 	take(raw(&sent))
 	if hash != 99 || stack.PID != 4242 || stack.TID != 4243 || stack.Thread != "worker" || !stack.Truncated || !stack.Addon || stack.NewCode || stack.owner != g {
 		t.Errorf("hash = %d, stack = %+v, want what was sent", hash, stack)
@@ -131,9 +131,10 @@ func TestRandomStacksHaveFrames(t *testing.T) {
 			Event: uint32(bpf.TraceEventKindEVENT_STACK), Owner: uint64(i&1) << 32, Flags: random.Uint32(), Count: uint32(1 + random.IntN(40)),
 		}
 		for j := range r.Frames {
-			r.Frames[j] = random.Uint64()
-			if kind := kindOf(r.Frames[j]); kind == bpf.TraceFrameKindFRAME_NAMED || kind == bpf.TraceFrameKindFRAME_DATA || kind == bpf.TraceFrameKindFRAME_KERNEL {
-				r.Frames[j] &= 1<<kindShift - 1 // the kernel sends the first never, the others not of these processes
+			word := &r.Frames[j].Word
+			*word, r.Frames[j].Position = random.Uint64(), random.Uint64()
+			if kind := kindOf(*word); kind == bpf.TraceFrameKindFRAME_NAMED || kind == bpf.TraceFrameKindFRAME_DATA || kind == bpf.TraceFrameKindFRAME_KERNEL {
+				*word &= 1<<kindShift - 1 // the kernel sends the first never, the others not of these processes
 			}
 		}
 		if err := s.events.take(raw(&r)); err != nil {

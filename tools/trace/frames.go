@@ -41,6 +41,7 @@ type Stack struct {
 	broken    bool
 	owner     *target
 	words     []uint64
+	positions []uint64 // of the frames, by their distance from the root: words may have more at the leaf
 }
 
 // Stack handles a kernel record about a stack. It names the native frames at once:
@@ -57,9 +58,13 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 		NewCode:   r.Flags&uint32(bpf.TraceStackFlagSTACK_NEW_CODE) != 0,
 		broken:    r.Flags&uint32(bpf.TraceStackFlagSTACK_BROKEN) != 0,
 		owner:     t.owners[uint32(r.Owner>>32)],
-		words:     slices.Clone(r.Frames[:min(int(r.Count), len(r.Frames))]),
+	}
+	for _, f := range r.Frames[:min(int(r.Count), len(r.Frames))] {
+		s.words = append(s.words, f.Word)
+		s.positions = append(s.positions, f.Position)
 	}
 	if s.owner != nil {
+		t.readPositions(s.owner, r)
 		s.words = t.nameWasm(s.owner, s.words)
 		t.settle(s.owner, s.words, r.Flags&uint32(bpf.TraceStackFlagSTACK_NEW_CODE) != 0)
 	}
@@ -188,6 +193,14 @@ func (t *Table) jitted(g *target, at place) symbolize.Frame {
 	return f
 }
 
+// position returns the position of the i-th of the stack's words.
+func (s *Stack) position(i int) uint64 {
+	if i -= len(s.words) - len(s.positions); i < 0 {
+		return 0
+	}
+	return s.positions[i]
+}
+
 // Frames returns the stack with names, leaf first, and how many of its frames could
 // not be explained.
 func (t *Table) Frames(s Stack) (frames []symbolize.Frame, unknown int) {
@@ -215,6 +228,10 @@ func (t *Table) name(s Stack) (frames []symbolize.Frame, unknown int, err error)
 		}
 		if f.Name == symbolize.Unknown || f == unknownWasm {
 			unknown++
+		}
+		if f.Kind == symbolize.JS {
+			frames = append(frames, t.execute(s.owner, word, s.position(i), &f)...)
+			last = len(frames) - 1
 		}
 		if last >= 0 && isWrapper(f) && frames[last] == f {
 			continue // the wrapper's code, and the function it is called for

@@ -126,6 +126,7 @@ func (s *Session) handlers() map[bpf.TraceEventKind]func([]byte) {
 		bpf.TraceEventKindEVENT_SCRIPT:   s.Table.Script,
 		bpf.TraceEventKindEVENT_TEXT:     s.Table.Text,
 		bpf.TraceEventKindEVENT_WASM:     s.Table.Wasm,
+		bpf.TraceEventKindEVENT_CODE:     s.Table.Code,
 		bpf.TraceEventKindEVENT_EXEC:     s.targets.Exec,
 		bpf.TraceEventKindEVENT_STACK:    func(record []byte) { s.tool.Stack(s.Table.Stack(record)) },
 	}

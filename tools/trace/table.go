@@ -27,6 +27,7 @@ type Maps struct {
 	Processes *ebpf.Map      `ebpf:"processes"`   // descriptions, by pid
 	Scripts   *ebpf.Map      `ebpf:"scripts"`     // scripts the kernel has announced; deleting one makes it announce that script again
 	Rows      *ebpf.Map      `ebpf:"unwind_rows"` // unwind tables of all files
+	Codes     *ebpf.Map      `ebpf:"codes"`       // code objects the kernel has announced; likewise
 	Described *ebpf.Variable `ebpf:"described"`   // changes with Processes
 }
 
@@ -41,6 +42,7 @@ type Table struct {
 	binaries    map[fileID]*binary
 	functions   map[uint64]function
 	scripts     map[scriptKey]script
+	positions   positions
 	named       []namedFrame
 	numbers     map[namedFrame]uint64
 	kernel      *kallsyms.Table
@@ -62,7 +64,8 @@ type function struct {
 	name   string
 	script scriptKey
 	start  int
-	regexp bool // it is a regular expression: it has only a name
+	shared v8.Value // where its SharedFunctionInfo was
+	regexp bool     // it is a regular expression: it has only a name
 	// In its file, from 1; 0 if the script's source gives them, or nothing does.
 	line, column int
 }
@@ -114,6 +117,7 @@ func NewTable(maps Maps) *Table {
 		binaries:  make(map[fileID]*binary),
 		functions: make(map[uint64]function),
 		scripts:   make(map[scriptKey]script),
+		positions: newPositions(),
 		numbers:   make(map[namedFrame]uint64),
 		reported:  make(map[string]bool),
 	}
@@ -368,6 +372,7 @@ func (t *Table) Function(raw []byte) {
 		name:   text(n),
 		script: scriptKey{n.Owner, n.Script},
 		start:  int(n.Start),
+		shared: v8.Value(n.Address),
 	}
 	if n.Flags&uint32(bpf.TraceNameFlagNAME_REGEXP) != 0 {
 		f = function{name: regExpName(f.name, f.start), regexp: true}

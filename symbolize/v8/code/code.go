@@ -63,7 +63,7 @@ func (f *Finder) OfFunction(function v8.Value, isolate uint64) (Code, error) {
 		if err != nil {
 			return Code{}, err
 		}
-		return f.read(code)
+		return f.Code(code)
 	}
 	handle, err := f.heap.Uint32(o, int(l.FunctionCode))
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *Finder) OfFunction(function v8.Value, isolate uint64) (Code, error) {
 	if err != nil {
 		return Code{}, err
 	}
-	return f.read(code)
+	return f.Code(code)
 }
 
 // An entry of the dispatch table has the address of the instructions, then the
@@ -105,8 +105,8 @@ func (f *Finder) dispatched(handle uint32, isolate uint64) (v8.Value, error) {
 	return v8.Ref(w >> entryShift), nil
 }
 
-// read reads a Code object.
-func (f *Finder) read(v v8.Value) (Code, error) {
+// Code reads a Code object.
+func (f *Finder) Code(v v8.Value) (Code, error) {
 	o, err := f.heap.Object(v)
 	if err != nil {
 		return Code{}, err
@@ -211,5 +211,5 @@ func (f *Finder) around(address uint64) (Code, error) {
 		}
 		code = v8.Value(w)
 	}
-	return f.read(code)
+	return f.Code(code)
 }

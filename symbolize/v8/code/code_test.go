@@ -164,7 +164,7 @@ func TestInliningThatCannotBeIsRefused(t *testing.T) {
 			"a function inlined in itself":  {inlinedAt{function: 0}, position(1, 1), position(2, 1), "", maxInlined + 1},
 		} {
 			at, start := m.optimized(functions, []inlinedAt{tt.in}, []sourcePosition{tt.call}, []entry{{0, tt.entry, true}})
-			code, err := f.read(v8.Ref(at))
+			code, err := f.Code(v8.Ref(at))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestCodeWithoutPositionsIsOfItsFunction(t *testing.T) {
 		functions := m.sharedFunctions(1)
 		at, start := m.optimized(functions, nil, nil, nil)
 		m.put(at+uint64(m.Release.Code.Positions), m.array())
-		code, err := f.read(v8.Ref(at))
+		code, err := f.Code(v8.Ref(at))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestBaselineFrameHasItsPosition(t *testing.T) {
 		f.code.sizes = slices.Repeat([]byte{1}, 3*256)
 		array := m.bytecode(slices.Repeat([]byte{200}, 4), []entry{{0, position(10, 0), true}, {2, position(12, 0), true}, {3, position(13, 0), true}})
 		at, start := m.code(m.Layout.KindBaseline, 60, 0, m.table([]byte{20, 10, 10, 10, 10}))
-		code, err := f.read(v8.Ref(at))
+		code, err := f.Code(v8.Ref(at))
 		if err != nil {
 			t.Fatal(err)
 		}

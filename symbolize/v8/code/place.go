@@ -1,7 +1,7 @@
 package code
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -63,29 +63,16 @@ func (f *Finder) Baseline(code Code, fp, pc uint64) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if len(f.code.sizes) == 0 {
-		return -1, fmt.Errorf("read baseline code: no symbol %s", bytecodeSizesOf)
-	}
-	table, err := tableOf(f.heap, code.positions)
-	if err != nil {
+	var t Table
+	t.start, t.unsigned = -1, f.code.UnsignedSteps
+	if err := f.addBaseline(&t, code, array); err != nil {
 		return -1, err
 	}
-	length, err := f.heap.SmiField(array, bytecodeLength)
-	if err != nil {
-		return -1, err
+	places, err := t.At(int(pc-code.Start) - 1)
+	if err != nil || len(places) == 0 {
+		return -1, cmp.Or(err, errNotTable)
 	}
-	if length < 0 || length > maxBytecodes {
-		return -1, fmt.Errorf("read bytecodes at %#x: %d bytes", array.Address, length)
-	}
-	bytecodes := make([]byte, length)
-	if _, err := f.heap.ReadAt(bytecodes, array.Address+f.code.bytecodes); err != nil {
-		return -1, fmt.Errorf("read bytecodes at %#x: %w", array.Address, err)
-	}
-	at, err := bytecodeAt(table, pc-code.Start, func(at int) int { return f.code.sizes.next(bytecodes, at) })
-	if err != nil {
-		return -1, err
-	}
-	return bytecodePosition(f.heap, array, at)
+	return places[0].Offset, nil
 }
 
 // bytecodes returns the BytecodeArray of the frame at fp.
@@ -109,38 +96,15 @@ func (f *Finder) bytecodes(fp uint64) (v8.Object, error) {
 // the address of the call, not its return address. If V8 keeps no positions with
 // the code, offsets are -1 and functions inlined there are not found.
 func (f *Finder) Optimized(code Code, pc uint64) ([]Place, error) {
-	d, err := f.deoptimization(code)
-	if err != nil {
+	t, err := f.optimizedTable(code)
+	if t.Shared == 0 {
 		return nil, err
 	}
-	outermost := Place{Shared: d.shared, Offset: -1}
-	table, err := tableOf(f.heap, code.positions)
-	if errors.Is(err, errNotTable) {
-		return []Place{outermost}, nil
+	places, atErr := t.At(int(pc - code.Start))
+	if len(places) == 0 {
+		places = []Place{{t.Shared, -1}}
 	}
-	if err != nil {
-		return []Place{outermost}, err
-	}
-	p, ok, err := positionAt(table, int(pc-code.Start), f.code.UnsignedSteps)
-	if err != nil || len(table) == 0 {
-		return []Place{outermost}, err
-	}
-	if !ok { // the frame's prologue
-		fn, err := f.heap.FunctionOf(d.shared)
-		outermost.Offset = fn.Start
-		return []Place{outermost}, err
-	}
-	var places []Place
-	for p.inlining() != 0 && len(places) < maxInlined {
-		place, call, err := f.inlined(d, p)
-		if err != nil {
-			return append(places, outermost), err
-		}
-		places = append(places, place)
-		p = call
-	}
-	outermost.Offset = p.offset()
-	return append(places, outermost), nil
+	return places, cmp.Or(err, atErr)
 }
 
 // A deoptimization is the data that V8 keeps to return from optimized code to the
@@ -200,29 +164,4 @@ func (f *Finder) deoptimization(code Code) (deoptimization, error) {
 	}
 	d.inliningsN, err = f.heap.SmiField(d.inlinings, arrayLength)
 	return d, err
-}
-
-// inlined returns the place p in an inlined function, and the position of its
-// call.
-func (f *Finder) inlined(d deoptimization, p sourcePosition) (Place, sourcePosition, error) {
-	at := p.inlining() - 1
-	if (at+1)*inliningSize > d.inliningsN {
-		return Place{}, 0, fmt.Errorf("read inlining %d of %d", at, d.inliningsN/inliningSize)
-	}
-	var entry [inliningSize]byte
-	if _, err := f.heap.ReadAt(entry[:], d.inlinings.Address+arrayFirst+uint64(at)*inliningSize); err != nil {
-		return Place{}, 0, fmt.Errorf("read inlining %d: %w", at, err)
-	}
-	call := sourcePosition(binary.LittleEndian.Uint64(entry[:]))
-	index := int(int32(binary.LittleEndian.Uint32(entry[inliningIndex:])))
-	place := Place{Shared: d.shared, Offset: p.offset()}
-	if index < 0 {
-		return place, call, nil
-	}
-	if index >= d.inlined {
-		return Place{}, 0, fmt.Errorf("read inlining %d: function %d of %d", at, index, d.inlined)
-	}
-	shared, err := f.heap.Field(d.literals, arrayFirst+index*wordSize)
-	place.Shared = shared.Strong()
-	return place, call, err
 }

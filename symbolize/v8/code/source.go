@@ -46,6 +46,25 @@ func (s *Source) Lines() int {
 	return len(s.starts) + 1
 }
 
+// maxScriptName bounds the characters of a script's name.
+const maxScriptName = 4 << 10
+
+// ScriptName returns the name of the script whose Script object is at addr (tagged or
+// not), or its source URL if it has none; empty if it has neither.
+func ScriptName(h *v8.Heap, addr uint64) string {
+	l := &h.Binary().Layout
+	for _, field := range []uint16{l.ScriptName, l.ScriptSourceURL} {
+		v, err := h.Field(v8.Object{Address: v8.Ref(addr).Address()}, int(field))
+		if err != nil {
+			continue
+		}
+		if name, _, _ := h.Text(v, maxScriptName); name != "" { // an error: it is not a string
+			return name
+		}
+	}
+	return ""
+}
+
 // ReadScript reads the lines of the script with that id whose Script object is at
 // addr (tagged or not). If addr no longer holds it, ReadScript returns
 // ErrNotScript.

@@ -9,9 +9,6 @@ import (
 	"ustack/symbolize/v8/code"
 )
 
-// maxScriptName bounds the characters of a script's name.
-const maxScriptName = 4 << 10
-
 // maxFunctions bounds the functions that are cached: recursive functions are on a stack
 // many times.
 const maxFunctions = 1 << 14
@@ -67,12 +64,7 @@ func (u *Unwinder) Script(f v8.Function) Script {
 	if h == nil {
 		return s
 	}
-	l := &u.v8.Binary.Layout
-	for _, field := range []uint16{l.ScriptName, l.ScriptSourceURL} {
-		if name, err := u.space.Word(key.address.Address() + uint64(field)); err == nil && s.Name == "" {
-			s.Name, _, _ = h.Text(v8.Value(name), maxScriptName) // not a string: no name
-		}
-	}
+	s.Name = code.ScriptName(h, f.Script)
 	if source, err := code.ReadScript(h, f.Script, f.ScriptID); err == nil {
 		s.Source = &source
 	}

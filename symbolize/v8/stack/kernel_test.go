@@ -44,13 +44,11 @@ func seen(p *profile.Profile, pid int) []symbolize.Frame {
 	return most
 }
 
-// physical returns a core's frames as the kernel sees them: without inlining.
-func physical(s stack.Stack) []symbolize.Frame {
+// framesOf returns a core's frames as a profile has them.
+func framesOf(s stack.Stack) []symbolize.Frame {
 	var frames []symbolize.Frame
 	for _, f := range s.Frames {
-		if !f.Inlined {
-			frames = append(frames, f.Frame)
-		}
+		frames = append(frames, f.Frame)
 	}
 	return frames
 }
@@ -116,7 +114,7 @@ func compare(t *testing.T, pid int, want []symbolize.Frame) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	got := below(physical(d.Stack(d.Threads()[0])))
+	got := below(framesOf(d.Stack(d.Threads()[0])))
 	if len(want) < 10 {
 		t.Fatalf("the kernel has seen %d frames, want 10 or more", len(want))
 	}

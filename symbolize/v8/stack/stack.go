@@ -23,25 +23,22 @@ type Stack struct {
 	Broken    bool    // it ended where no thread begins
 }
 
-// A Frame is a call on a stack: the function, and where in it the thread is.
+// A Frame is a call on a stack.
 type Frame struct {
-	symbolize.Frame // the function, and where it is defined
+	symbolize.Frame // the function, where it is defined, and where the thread is in it
 
 	PC uint64 // the next instruction, or the one a call returns to; 0 if it was lost
 	FP uint64 // of the frame; 0 for an inlined function, which has none
 
 	// The rest is for JavaScript frames.
-	ExecutingLine   int // in File, from 1; 0 if not known
-	ExecutingColumn int
-	Inlined         bool // by a compiler, into the function of the next frame that is not inlined
-	Construct       bool // called by new or super; not known for inlined functions, and for non-classes called by Maglev code
-	HasCall         bool // Call was read: its arguments may be fewer than their count
-	Call            code.Call
-	Shared          v8.Value // SharedFunctionInfo
-	Script          v8.Value // 0 for a builtin
-	Offset          int      // executing, in UTF-16 code units from the script's start; -1 if not known
-	Generator       v8.Value // of a function that waits, and is on no stack; 0 for others
-	Trouble         error    // what could not be read
+	Construct bool // called by new or super; not known for inlined functions, and for non-classes called by Maglev code
+	HasCall   bool // Call was read: its arguments may be fewer than their count
+	Call      code.Call
+	Shared    v8.Value // SharedFunctionInfo
+	Script    v8.Value // 0 for a builtin
+	Offset    int      // executing, in UTF-16 code units from the script's start; -1 if not known
+	Generator v8.Value // of a function that waits, and is on no stack; 0 for others
+	Trouble   error    // what could not be read
 }
 
 // Stack returns the calls on a thread's stack.
