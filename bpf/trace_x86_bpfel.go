@@ -32,13 +32,11 @@ type TraceCodeKey struct {
 type TraceCodeObject struct {
 	_       structs.HostLayout
 	Event   uint32
-	Check   uint32
-	Owner   uint64
-	Id      uint64
+	Tier    uint32
+	Key     TraceCodeKey
 	Address uint64
 	Start   uint64
-	Size    uint32
-	Tier    uint32
+	Size    uint64
 }
 
 type TraceEventKind uint32

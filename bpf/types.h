@@ -117,13 +117,13 @@ enum frame_kind {
 enum position_form {
 	POSITION_NONE,     /* not known */
 	POSITION_BYTECODE, /* 32 bits: offset of the bytecode, as V8 stores it in the frame */
-	POSITION_CODE, /* 32 bits: offset in the machine code that was sent with the 30 bits above */
+	POSITION_CODE, /* 32 bits: offset in the machine code whose code_key has the 30 bits above as check */
 	POSITION_PC, /* 62 bits: the address, in machine code that the function does not refer to */
 };
 
 /* Where the parts of a position begin. */
 enum position_bits {
-	POSITION_OFFSET_BITS = 32, /* an offset ends here: code.check follows */
+	POSITION_OFFSET_BITS = 32, /* an offset ends here: code_key.check follows */
 	POSITION_CHECK_BITS = 30,
 	POSITION_FORM_SHIFT = 62, /* enum position_form */
 };
@@ -213,23 +213,21 @@ struct script_key {
 };
 
 struct code_key {
-	u64 owner;
-	u64 id; /* of the function */
-	u64 check;
+	u64 owner; /* process generation, tid */
+	u64 id;    /* of the function */
+	u64 check; /* 30 bits: a hash of what its header says of the instructions */
 };
 
 /* Machine code that V8 made for a function: sent once, so that its tables of source positions can be
  * read before V8 replaces it.
  */
 struct code_object {
-	u32 event;   /* EVENT_CODE */
-	u32 check;   /* 30 bits: a hash of what its header says of the instructions */
-	u64 owner;   /* process generation, tid */
-	u64 id;      /* of the function */
+	u32 event; /* EVENT_CODE */
+	u32 tier;  /* enum tier */
+	struct code_key key;
 	u64 address; /* of the Code object, tagged */
 	u64 start;   /* of the instructions */
-	u32 size;    /* of them, in bytes */
-	u32 tier;    /* enum tier */
+	u64 size;    /* of them, in bytes */
 };
 
 /* A process has a new program: what was known about it no longer holds. */

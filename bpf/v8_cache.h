@@ -28,7 +28,7 @@ struct known {
 	u64 code_start;
 	u32 code_size;
 	u32 stray; /* chunk_of() a pc that it ran at outside its code; 0: none */
-	u32 check; /* of its code: code_object.check */
+	u32 check; /* of its code: code_key.check */
 	u32 pad;
 };
 
@@ -63,21 +63,21 @@ struct {
 /* Sends the code that was just read of a function, unless it was sent already. */
 static __always_inline void send_code(struct walk *w, u64 address)
 {
-	struct code_key key = { .owner = w->owner, .id = w->id, .check = w->check };
-	struct code_object code = { .event = EVENT_CODE };
+	struct code_object *code = &w->code_object;
 	u8 sent = 1;
 
-	if (bpf_map_lookup_elem(&codes, &key))
+	code->event = EVENT_CODE;
+	code->tier = w->tier;
+	code->key.owner = w->owner;
+	code->key.id = w->id;
+	code->key.check = w->check;
+	if (bpf_map_lookup_elem(&codes, &code->key))
 		return;
-	code.check = w->check;
-	code.owner = w->owner;
-	code.id = w->id;
-	code.address = address;
-	code.start = w->code_start;
-	code.size = w->code_size;
-	code.tier = w->tier;
-	if (send(&code, sizeof(code), false))
-		bpf_map_update_elem(&codes, &key, &sent, BPF_ANY);
+	code->address = address;
+	code->start = w->code_start;
+	code->size = w->code_size;
+	if (send(code, sizeof(*code), false))
+		bpf_map_update_elem(&codes, &code->key, &sent, BPF_ANY);
 }
 
 /* The machine code that the function runs when it is called: where it is and which tier's. */

@@ -394,7 +394,7 @@ none:
 __noinline int read_function(struct walk *w)
 {
 	struct scope scope = { .start = -1 };
-	u64 shared, script, last, name;
+	u64 script, last, name;
 	const struct layout *l;
 	u32 initializer;
 	int type;
@@ -409,9 +409,9 @@ __noinline int read_function(struct walk *w)
 	w->failure = type < 0 ? FAILURE_FUNCTION : FAILURE_UNKNOWN_LAYOUT;
 	if (type < l->first_js_function || type > l->last_js_function)
 		return 0;
-	shared = field(w->object, l->function_shared);
+	w->name.address = field(w->object, l->function_shared);
 	w->code_word = *(u64 *)((u8 *)w->object + (l->function_code & 60));
-	type = read_object(w, &shared, w->part, (l->shared_flags & 60) + 4);
+	type = read_object(w, &w->name.address, w->part, (l->shared_flags & 60) + 4);
 	w->failure = type < 0 ? FAILURE_FUNCTION_DATA : FAILURE_UNKNOWN_LAYOUT;
 	if (type != l->shared_function_info)
 		return 0;
@@ -440,7 +440,6 @@ __noinline int read_function(struct walk *w)
 	w->complete = !(w->name.flags & NAME_PARTIAL);
 	if (!w->complete)
 		count_failure(FAILURE_NAME);
-	w->name.address = shared;
 	w->id = identity(w);
 	is_new = send_function(w);
 	if (script && w->last_script != last)

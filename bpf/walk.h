@@ -63,7 +63,7 @@ struct walk {
 	u64 code_start;
 	u64 code_word; /* the function's Code, or its handle in the dispatch table */
 	u32 code_size;
-	u32 check; /* of that code: code_object.check */
+	u32 check; /* of that code: code_key.check */
 	u32 tier;  /* of that code */
 	u32 stray; /* chunk_of() a pc that it ran at outside that code; 0: none */
 	u32 is_builtin;
@@ -96,6 +96,7 @@ struct walk {
 	u32 high;  /* a high surrogate whose low surrogate is still to come */
 	struct piece pieces[MAX_PIECES];
 	u16 raw[TEXT_BYTES];
+	struct code_object code_object;
 	struct name name;
 };
 

@@ -74,17 +74,16 @@ func (t *Table) Code(raw []byte) {
 	r := Decode[bpf.TraceCodeObject](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	g, fn := t.owners[uint32(r.Owner>>32)], t.functions[r.Id]
-	key := bpf.TraceCodeKey{Owner: r.Owner, Id: r.Id, Check: uint64(r.Check)}
+	g, fn, key := t.owners[uint32(r.Key.Owner>>32)], t.functions[r.Key.Id], r.Key
 	if g == nil || fn.shared == 0 || t.positions.codes[key] != nil {
 		return
 	}
-	table, err := t.readTable(g, r.Owner, fn, func(f *code.Finder) (code.Table, error) {
+	table, err := t.readTable(g, key.Owner, fn, func(f *code.Finder) (code.Table, error) {
 		c, err := f.Code(v8.Value(r.Address))
 		if err != nil {
 			return code.Table{}, err
 		}
-		if c.Start != r.Start || c.Size != uint64(r.Size) {
+		if c.Start != r.Start || c.Size != r.Size {
 			return code.Table{}, errReplaced
 		}
 		return f.Table(c, fn.shared)
