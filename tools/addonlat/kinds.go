@@ -15,7 +15,6 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/tools/quantize"
-	"ustack/tools/trace"
 )
 
 // report takes from the kernel what it has counted since the last report, until now.
@@ -24,7 +23,7 @@ func (s *session) report(now time.Time) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	failures, err := trace.ReadFailures(s.objects.Failures)
+	failures, err := s.Failures(s.objects.Failures)
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (c *collector) profile() (*profile.Profile, error) {
 		return nil, err
 	}
 	objects := &c.session.objects
-	failures, err := trace.ReadFailures(objects.Failures)
+	failures, err := c.session.Failures(objects.Failures)
 	if err != nil {
 		return nil, err
 	}

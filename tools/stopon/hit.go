@@ -100,7 +100,7 @@ func (s *session) takeStallEnd(r *bpf.StoponHit) {
 
 func (s *session) countFailures(h *Hit) {
 	var err error
-	if h.Failures, err = trace.ReadFailures(s.objects.Failures); err != nil {
+	if h.Failures, err = s.Failures(s.objects.Failures); err != nil {
 		s.warn(err)
 	}
 }

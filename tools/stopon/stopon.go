@@ -302,7 +302,7 @@ func (s *session) result() (*Result, error) {
 	}
 	r.Unreported -= min(r.Unreported, r.Acted)
 	var err error
-	r.Failures, err = trace.ReadFailures(s.objects.Failures)
+	r.Failures, err = s.Failures(s.objects.Failures)
 	errs = append(errs, err, s.checkUnseen())
 	return r, errors.Join(errs...)
 }

@@ -44,9 +44,10 @@ func (t *Table) reportDropped() {
 		format string
 		limit  int
 	}{
-		{t.dropped.functions, "%d functions have no names: at most %d are kept", maxFunctions},
-		{t.dropped.scripts, "%d scripts have no names, and their functions no lines: at most %d are kept", maxScripts},
-		{t.dropped.sources, "functions of %d scripts have no lines: at most %d lines are kept", maxLines},
+		{t.dropped.functions, "%d functions have no names: no more than %d are kept", maxFunctions},
+		{t.dropped.scripts, "%d scripts have no names, and their functions no lines: no more than %d are kept", maxScripts},
+		{t.positions.full, "%d pieces of code have no executing lines: no more than %d are kept", maxTables},
+		{t.dropped.sources, "functions of %d scripts have no lines: no more than %d lines are kept", maxLines},
 	} {
 		if lost.count > 0 {
 			t.warn(fmt.Errorf(lost.format, lost.count, lost.limit))

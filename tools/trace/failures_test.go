@@ -37,7 +37,7 @@ func TestFailuresAreThoseThatHaveOccurred(t *testing.T) {
 	if err := counters.Set(set); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadFailures(counters)
+	got, err := readFailures(counters)
 	if err != nil {
 		t.Fatal(err)
 	}

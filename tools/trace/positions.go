@@ -9,6 +9,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/symbolize"
+	"ustack/symbolize/process"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
 )
@@ -36,9 +37,10 @@ type positions struct {
 	bytecodes map[uint64]*codeTable // by function
 	strays    map[strayKey]stray    // code that its function does not refer to
 	searches  map[*target]int
-	bytes     int // of all tables
-	unread    int // tables that could not be read
-	full      int // tables that there was no room for
+	asked     map[bpf.TraceCodeKey]bool // the kernel was asked to send it again
+	bytes     int                       // of all tables
+	unread    uint64                    // tables that could not be read
+	full      uint64                    // tables that there was no room for
 }
 
 func newPositions() positions {
@@ -47,6 +49,7 @@ func newPositions() positions {
 		bytecodes: make(map[uint64]*codeTable),
 		strays:    make(map[strayKey]stray),
 		searches:  make(map[*target]int),
+		asked:     make(map[bpf.TraceCodeKey]bool),
 	}
 }
 
@@ -88,7 +91,8 @@ func (t *Table) Code(raw []byte) {
 		}
 		return f.Table(c, fn.shared)
 	})
-	if err != nil && g.alive() { // it has moved: the kernel is to say where
+	if err != nil && !t.positions.asked[key] && g.hasMemory() { // it has moved: the kernel is to say where
+		t.positions.asked[key] = true
 		if err := t.maps.Codes.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			t.warn(fmt.Errorf("ask the kernel again for code: %w", err))
 		}
@@ -159,39 +163,44 @@ func (t *Table) readTable(g *target, owner uint64, fn function, read func(*code.
 		p.full++
 		return empty, nil
 	}
-	heap, finder, err := g.finder()
-	if err != nil {
-		p.unread++
-		return empty, nil //nolint:nilerr // asking again would not help
-	}
+	var err error
 	for range codeReads {
-		var table, again code.Table
-		var own v8.Function
-		if table, err = read(finder); err != nil {
-			continue
-		}
-		if again, err = read(finder); err != nil {
-			continue
-		}
-		if own, err = heap.FunctionOf(table.Shared); err != nil {
-			continue
-		}
-		if !reflect.DeepEqual(table, again) || own.ScriptID != int(fn.script.id) || own.Start != fn.start {
-			err = errReplaced
-			continue
-		}
-		result := &codeTable{Table: table, inlined: map[v8.Value]function{table.Shared: fn}}
-		if err = t.readInlined(g, heap, owner, result); err == nil {
+		var table *codeTable
+		if table, err = t.tryTable(g, owner, fn, read); err == nil {
 			p.bytes += table.Bytes()
-			return result, nil
+			return table, nil
 		}
+		g.heap, g.codes = nil, nil // it may have cached what was no map
 	}
 	p.unread++
 	return empty, err
 }
 
+func (t *Table) tryTable(g *target, owner uint64, fn function, read func(*code.Finder) (code.Table, error)) (*codeTable, error) {
+	if err := g.openCode(); err != nil {
+		return nil, err
+	}
+	table, err := read(g.codes)
+	if err != nil {
+		return nil, err
+	}
+	again, err := read(g.codes)
+	if err != nil {
+		return nil, err
+	}
+	own, err := g.heap.FunctionOf(table.Shared)
+	if err != nil {
+		return nil, err
+	}
+	if !reflect.DeepEqual(table, again) || own.ScriptID != int(fn.script.id) || own.Start != fn.start {
+		return nil, errReplaced
+	}
+	result := &codeTable{Table: table, inlined: map[v8.Value]function{table.Shared: fn}}
+	return result, t.readInlined(g.heap, owner, result)
+}
+
 // readInlined reads the functions that are inlined in a piece of code.
-func (t *Table) readInlined(g *target, heap *v8.Heap, owner uint64, table *codeTable) error {
+func (t *Table) readInlined(heap *v8.Heap, owner uint64, table *codeTable) error {
 	for _, shared := range table.Inlined {
 		f, err := heap.FunctionOf(shared)
 		if err != nil {
@@ -211,18 +220,19 @@ func (t *Table) readInlined(g *target, heap *v8.Heap, owner uint64, table *codeT
 	return nil
 }
 
-// finder returns what reads the target's code. Its heap caches the maps of V8's own
-// objects only, which do not move.
-func (g *target) finder() (*v8.Heap, *code.Finder, error) {
+// openCode opens what reads the target's code. Its heap caches maps: those of V8's own
+// objects, which are all that is read, do not move.
+func (g *target) openCode() (err error) {
+	if g.heap != nil {
+		return nil
+	}
 	if g.closed || g.binary == nil || g.binary.v8 == nil || g.binary.elf == nil {
-		return nil, nil, errors.New("its memory is gone")
+		return process.ErrGone
 	}
-	heap, err := v8.NewHeap(g.process, g.binary.v8)
-	if err != nil {
-		return nil, nil, err
+	if g.heap, err = v8.NewHeap(g.process, g.binary.v8); err == nil {
+		g.codes, _ = code.NewFinder(g.heap, g.binary.elf, g.bias) // the kernel says where code is
 	}
-	finder, _ := code.NewFinder(heap, g.binary.elf, g.bias) // the kernel says where code is
-	return heap, finder, nil
+	return err
 }
 
 // execute gives the frame of a JavaScript function its executing position, and returns

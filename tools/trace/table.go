@@ -98,10 +98,12 @@ type target struct {
 	perf       perfNames
 	wasm       codeFinder             // nil if V8's binary does not say where modules are
 	modules    map[uint64]*wasmModule // by wasm.Code.Module
-	urls       []wasmURL              // of modules not found yet
-	retries    []wasmRetry            // frames of code not found yet
-	described  time.Time              // when the mappings were last read
-	patience   time.Duration          // until they may be read again
+	heap       *v8.Heap               // what codes reads; nil until code is read, and once that has failed
+	codes      *code.Finder
+	urls       []wasmURL     // of modules not found yet
+	retries    []wasmRetry   // frames of code not found yet
+	described  time.Time     // when the mappings were last read
+	patience   time.Duration // until they may be read again
 
 	verified      bool // its V8 is laid out as was assumed
 	verifications int
