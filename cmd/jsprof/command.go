@@ -36,6 +36,7 @@ func command() *cobra.Command {
 		Short: "Profile running Node.js processes: JavaScript and native code in one stack",
 		Example: strings.Join([]string{
 			"  jsprof -p 4242 -d 10s                 where the time goes, by function",
+			"  jsprof -p 4242 -d 10s --native        the same, with all native functions",
 			"  jsprof -p 4242 -d 10s -o out.svg      a flame graph",
 			"  jsprof --comm node --http :8080       pprof's web pages, when stopped by Ctrl-C",
 			"  jsprof -o out.html -- node app.js     from its first instruction",
@@ -54,6 +55,7 @@ func command() *cobra.Command {
 	flags.StringVar(&f.http, "http", "", "serve pprof's web pages at `ADDR` when done (:8080 is on loopback)")
 	flags.BoolVar(&f.jsprof.Kernel, "kernel", false, "include the kernel's frames")
 	flags.BoolVar(&f.present.internal, "internal", false, "show V8's typed frames and builtin internals")
+	flags.BoolVar(&f.present.native, "native", false, "list native functions too, not only the program's own")
 	flags.BoolVar(&f.present.jsOnly, "js-only", false, "show only functions of JavaScript and WebAssembly")
 	flags.StringVar(&f.present.thread, "thread", "", "show only threads whose name or number matches `GLOB`")
 	flags.StringVar(&f.present.filter, "filter", "", "show only stacks with a frame that matches `REGEXP`")
@@ -83,6 +85,8 @@ func (f *flags) check() (profile.Format, error) {
 		return none, cli.Usagef("frequency must be above 0, not %d", f.jsprof.Hz)
 	case f.present.percent < 0 || f.present.percent > 100:
 		return none, cli.Usagef("--min %v is no percentage", f.present.percent)
+	case f.present.native && f.present.jsOnly:
+		return none, cli.Usagef("give only one of --native and --js-only")
 	case f.json && f.format != "" && f.format != jsonFormat:
 		return none, cli.Usagef("give only one of --json and --format %s", f.format)
 	case f.http != "" && (f.output != "" || f.format != "" || f.json):
@@ -194,10 +198,11 @@ func (f *flags) announce(messages *cli.Messages, hz int) {
 }
 
 func (f *flags) print(stdout io.Writer, format profile.Format, p *profile.Profile) error {
-	return format.Write(stdout, p, profile.Options{MinPercent: f.present.percent, Color: cli.Color(stdout)})
+	o := f.present.options()
+	o.Color = cli.Color(stdout)
+	return format.Write(stdout, p, o)
 }
 
 func (f *flags) save(file *outfile.File, format profile.Format, p *profile.Profile) error {
-	o := profile.Options{MinPercent: f.present.percent}
-	return file.Write(func(w io.Writer) error { return format.Write(w, p, o) })
+	return file.Write(func(w io.Writer) error { return format.Write(w, p, f.present.options()) })
 }

@@ -16,10 +16,16 @@ import (
 // A presentation says which part of a profile is shown.
 type presentation struct {
 	internal bool
+	native   bool
 	jsOnly   bool
 	thread   string
 	filter   string
 	percent  float64
+}
+
+// options are those of every format.
+func (s presentation) options() profile.Options {
+	return profile.Options{Native: s.native, MinPercent: s.percent}
 }
 
 // checkThread checks before sampling that there are threads to show. A number

@@ -46,28 +46,55 @@ var (
 		`sem_(timed|clock)?wait|uv_(cond|sem)_(timed)?wait|__futex_abstimed_wait\w*|do_epoll_wait|ep_poll|futex_wait\w*|do_nanosleep)$`)
 )
 
-// categoryOf returns the category of a stack. It is decided by what native code
+// A meaning is what a native function's name says.
+type meaning struct {
+	collects, compiles, waits bool
+	passes                    bool // it says nothing about the work
+	foreign                   bool // it is of neither V8 nor Node.js
+	work                      work // zero if it is not known
+	place                     int  // in places
+}
+
+// A classifier says what stacks spend their time on. It remembers the meaning
+// of each name: regular expressions are slow.
+type classifier map[string]meaning
+
+func (c classifier) meaning(name string) meaning {
+	m, ok := c[name]
+	if !ok {
+		m = meaning{
+			collects: collects.MatchString(name), compiles: compiles.MatchString(name), waits: waits.MatchString(name),
+			passes: passes.MatchString(name), foreign: !engine.MatchString(name),
+			work: workOf(name), place: placeOf(name),
+		}
+		c[name] = m
+	}
+	return m
+}
+
+// category returns the category of a stack. It is decided by what native code
 // does below the nearest JavaScript or WebAssembly function; a collection
 // started by such code is still a collection.
-func categoryOf(frames []symbolize.Frame) category {
+func (c classifier) category(frames []symbolize.Frame) category {
 	var compiling bool
 	for _, f := range frames {
 		if scripted(f) {
 			break
 		}
-		if collects.MatchString(f.Name) {
+		m := c.meaning(f.Name)
+		if m.collects {
 			return catGC
 		}
-		compiling = compiling || compiles.MatchString(f.Name)
+		compiling = compiling || m.compiles
 	}
 	if compiling {
 		return catCompile
 	}
 	for _, f := range frames {
-		if waits.MatchString(f.Name) {
+		if c.meaning(f.Name).waits {
 			return catIdle
 		}
-		if f.Kind != symbolize.Kernel {
+		if f.Kind != symbolize.Kernel && f.Name != "" {
 			break
 		}
 	}
@@ -78,8 +105,9 @@ func categoryOf(frames []symbolize.Frame) category {
 // categories.
 func byCategory(p *Profile) string {
 	var counts [categories]uint64
+	c := classifier{}
 	for _, s := range p.Stacks {
-		counts[categoryOf(s.frames())] += s.Value
+		counts[c.category(s.frames())] += s.Value
 	}
 	var parts []string
 	for c, count := range counts {

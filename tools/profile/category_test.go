@@ -33,7 +33,7 @@ func TestCategories(t *testing.T) {
 		"work below the loop":      {frames{native("uv__read", 0), native("uv__io_poll", 0)}, catNative},
 		"mark":                     {frames{{Name: symbolize.Broken}}, catNative},
 	} {
-		if got := categoryOf(tt.frames); got != tt.want {
+		if got := (classifier{}).category(tt.frames); got != tt.want {
 			t.Errorf("%s: category = %s, want %s", name, categoryNames[got], categoryNames[tt.want])
 		}
 	}
@@ -57,7 +57,7 @@ func TestTopTellsFilesOfOneNameApart(t *testing.T) {
 		on(2, frame("/srv/a/lib/index.js")), on(1, frame("/srv/b/lib/index.js")),
 		on(1, frame("/srv/"+strings.Repeat("deep/", 40)+"very/long/name/of.js")),
 		on(1, []symbolize.Frame{native("v8::internal::"+strings.Repeat("Some", 20)+"::TheFunction", 0)}))
-	got := write(t, "top", p, Options{})
+	got := write(t, "top", p, Options{Native: true}) + write(t, "top", p, Options{})
 	for _, want := range []string{
 		"  router/index.js:12:3\n", "  express/index.js:12:3\n", "  a/lib/index.js:12:3\n", "  b/lib/index.js:12:3\n",
 		"  of.js:12:3\n", "Some::TheFunction  node\n",

@@ -15,6 +15,7 @@ type Options struct {
 	Title      string  // svg, html, speedscope: the heading; the type of values, as in "CPU profile", and the version of Node.js if empty
 	Color      bool    // top: colour for a terminal
 	Width      int     // svg: pixels, 1200 if zero; top: columns, 80 if zero
+	Native     bool    // top, html: all functions at first, not only the program's own
 	Rows       int     // top: functions shown, 30 if zero; all if negative
 	MinPercent float64 // top, svg, html: functions and boxes with a smaller share are not shown; all are if zero
 }

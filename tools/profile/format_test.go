@@ -55,6 +55,8 @@ func TestGolden(t *testing.T) {
 	for _, format := range []string{"top", "collapsed", "dtrace"} {
 		golden(t, "awkward."+format, write(t, format, awkward(), Options{Rows: -1}))
 	}
+	golden(t, "server.native.top", write(t, "top", fixtures()["server"], Options{Native: true}))
+	golden(t, "awkward.native.top", write(t, "top", awkward(), Options{Native: true, Rows: -1}))
 	golden(t, "server.pprof", server().WithoutTyped().pprof().String())
 	golden(t, "server.color", write(t, "top", fixtures()["server"], Options{Color: true, MinPercent: 10}))
 }

@@ -60,7 +60,7 @@ func TestGraphsBehaveAlike(t *testing.T) {
 	const c = 0.75 * 100 / 117 // where c is
 	for format, p := range graphPages {
 		t.Run(format, func(t *testing.T) {
-			p.browser = open(t, "graph."+format, write(t, format, simple(), Options{}))
+			p.browser = open(t, "graph."+format, write(t, format, simple(), Options{Native: true}))
 			p.Hover(p.at(c, 2))
 			p.describes("pointer on c", "c: 50 · 42.74%")
 			p.zoomed("at first", false)

@@ -14,7 +14,7 @@ import (
 //go:embed html.tmpl
 var htmlPage string
 
-// What html.js reads: the call tree of each thread, in numbers.
+// What html.js reads: the call trees of each thread, in numbers.
 type (
 	htmlData struct {
 		Kinds   []htmlKind    `json:"kinds"`
@@ -22,9 +22,11 @@ type (
 		Tiers   []string      `json:"tiers"`
 		Files   []string      `json:"files"`
 		Modules []string      `json:"modules"`
-		Names   []string      `json:"names"`   // by function
+		Names   []string      `json:"names"`   // by function, as shortName returns them
+		Full    []string      `json:"full"`    // likewise, in full; empty if that is the same
 		Frames  []int         `json:"frames"`  // five per function: kind, file, line, column, module; file and module are numbered from 1, 0 for none
 		Threads []htmlThread  `json:"threads"` // ordered by process and thread
+		Native  bool          `json:"native"`  // all functions are shown at first
 		Value   string        `json:"value"`   // the type of values, as "samples"
 		Unit    string        `json:"unit"`    // their unit
 		Min     float64       `json:"min"`     // percent of the total that a box needs in order to be drawn
@@ -37,6 +39,12 @@ type (
 		PID  int    `json:"pid"`
 		TID  int    `json:"tid"`
 		Name string `json:"name"`
+		// All has all functions, Program the program's own, with the native work
+		// for each as one node; it is missing if there is no choice.
+		All     *htmlTree `json:"all"`
+		Program *htmlTree `json:"program,omitempty"`
+	}
+	htmlTree struct {
 		// Nodes has three numbers for each node, callers first: the function,
 		// the level from 0 for a stack's root, and the self samples.
 		Nodes []uint64 `json:"nodes"`
@@ -71,7 +79,7 @@ func writeHTML(w io.Writer, p *Profile, o Options) error {
 
 func newHTMLData(p *Profile, o Options) htmlData {
 	d := htmlBuilder{
-		htmlData: htmlData{Files: []string{}, Modules: []string{}, Names: []string{}, Frames: []int{}, Threads: []htmlThread{}, Min: o.MinPercent},
+		htmlData: htmlData{Files: []string{}, Modules: []string{}, Names: []string{}, Full: []string{}, Frames: []int{}, Threads: []htmlThread{}, Min: o.MinPercent},
 		frames:   map[symbolize.Frame]uint64{}, files: map[string]int{}, modules: map[string]int{},
 	}
 	values := p.ValueType.orSamples()
@@ -83,11 +91,15 @@ func newHTMLData(p *Profile, o Options) htmlData {
 		d.Tiers = append(d.Tiers, t.String())
 	}
 	for _, t := range p.rooted().threads() {
-		thread := htmlThread{PID: t.PID, TID: t.TID, Name: t.Name, Nodes: []uint64{}, Tiers: []uint64{}}
-		for _, c := range newTree(t.Stacks).children {
-			d.add(&thread, c, 0)
-		}
-		d.Threads = append(d.Threads, thread)
+		d.Threads = append(d.Threads, htmlThread{PID: t.PID, TID: t.TID, Name: t.Name, All: d.tree(t.Stacks)})
+	}
+	if p.jsOnly || !p.hasProgram() {
+		d.Native = true
+		return d.htmlData
+	}
+	d.Native = o.Native
+	for i, t := range p.folded().rooted().threads() { // the same threads
+		d.Threads[i].Program = d.tree(t.Stacks)
 	}
 	return d.htmlData
 }
@@ -99,8 +111,17 @@ type htmlBuilder struct {
 	files, modules map[string]int
 }
 
-// add appends n and everything it calls to a thread.
-func (b *htmlBuilder) add(t *htmlThread, n *node, level uint64) {
+// tree returns stacks as a tree.
+func (b *htmlBuilder) tree(stacks []Stack) *htmlTree {
+	t := &htmlTree{Nodes: []uint64{}, Tiers: []uint64{}}
+	for _, c := range newTree(stacks).children {
+		b.add(t, c, 0)
+	}
+	return t
+}
+
+// add appends n and everything it calls to a tree.
+func (b *htmlBuilder) add(t *htmlTree, n *node, level uint64) {
 	id := uint64(len(t.Nodes) / 3)
 	t.Nodes = append(t.Nodes, b.frame(n.frame), level, n.self)
 	for tier := symbolize.Interpreted; tier <= symbolize.Liftoff; tier++ {
@@ -118,7 +139,11 @@ func (b *htmlBuilder) frame(f symbolize.Frame) uint64 {
 	if !ok {
 		id = uint64(len(b.frames))
 		b.frames[f] = id
-		b.Names = append(b.Names, name(f))
+		short, full := shortName(f), name(f)
+		if full == short {
+			full = ""
+		}
+		b.Names, b.Full = append(b.Names, short), append(b.Full, full)
 		b.Frames = append(b.Frames, int(f.Kind),
 			number(b.files, &b.Files, f.File), f.Line, f.Column, number(b.modules, &b.Modules, f.Module))
 	}

@@ -1,24 +1,25 @@
-// A canvas as the surface of a flame graph, and the trees that are drawn on it.
+// A canvas as the surface of a flame graph, and the trees that are drawn on it:
+// of the program's functions with the native work for each in one box, or of all.
 (function () {
   const data = JSON.parse(byId("data").textContent);
   const stage = byId("stage"), canvas = byId("canvas"), extent = byId("extent");
   const context = canvas.getContext("2d");
   const rowHeight = 18, pad = 4;
-  const hints = "Click or Enter zooms, Esc goes back. Arrows move. / or Ctrl-F searches. i turns the graph over, r merges stacks from the leaf.";
+  const hints = "Click or Enter zooms, Esc goes back. Arrows move. / or Ctrl-F searches. j switches between JavaScript and everything, i turns the graph over, r merges stacks from the leaf.";
 
   const functions = data.names.map((name, i) => {
     const [kind, file, line, column, module] = data.frames.slice(5 * i, 5 * i + 5);
     const f = {
-      name, kind: data.kinds[kind].name, hue: data.kinds[kind].hue, module: module ? data.modules[module - 1] : "",
+      name, full: data.full[i] || name, kind: data.kinds[kind].name, hue: data.kinds[kind].hue, module: module ? data.modules[module - 1] : "",
       file: file ? data.files[file - 1] : "", mark: kind === 0 && !module && name.startsWith("["),
     };
     f.place = f.file ? f.file + (line > 0 ? ":" + line + (column > 0 ? ":" + column : "") : "") : f.module;
-    f.texts = [name + " " + f.place, f.module];
+    f.texts = [f.full + " " + f.place, name, f.module];
     f.group = group(f);
-    f.hash = hash(name);
+    f.hash = hash(f.full);
     return f;
   });
-  const all = { name: "all", kind: "", module: "", file: "", place: "", texts: [], group: "", mark: true, hash: 0 };
+  const all = { name: "all", full: "all", kind: "", module: "", file: "", place: "", texts: [], group: "", mark: true, hash: 0 };
 
   // group names the module, or the package of JavaScript, that a function is of.
   function group(f) {
@@ -55,12 +56,12 @@
     node.tiers[tier] += count;
   }
 
-  // addThread counts a thread's nodes into the tree as they are: callers below
+  // addTree counts a thread's nodes into the tree as they are: callers below
   // their callees.
-  function addThread(root, thread) {
+  function addTree(root, tree) {
     const path = [root], nodes = [];
-    for (let i = 0; i < thread.nodes.length; i += 3) {
-      const [id, level, self] = thread.nodes.slice(i, i + 3);
+    for (let i = 0; i < tree.nodes.length; i += 3) {
+      const [id, level, self] = tree.nodes.slice(i, i + 3);
       const node = child(path[level], id);
       path.length = level + 1;
       path.push(node);
@@ -68,20 +69,20 @@
       for (const on of path) on.total += self;
       nodes.push(node);
     }
-    for (let i = 0; i < thread.tiers.length; i += 3) {
-      addTier(nodes[thread.tiers[i]], thread.tiers[i + 1], thread.tiers[i + 2]);
+    for (let i = 0; i < tree.tiers.length; i += 3) {
+      addTier(nodes[tree.tiers[i]], tree.tiers[i + 1], tree.tiers[i + 2]);
     }
   }
 
   // addReversed counts a thread's stacks into the tree from their leaves.
-  function addReversed(root, thread) {
+  function addReversed(root, tree) {
     const path = [], tiers = new Map();
-    for (let i = 0; i < thread.tiers.length; i += 3) {
-      const known = tiers.get(thread.tiers[i]);
-      if (!known || known.count < thread.tiers[i + 2]) tiers.set(thread.tiers[i], { tier: thread.tiers[i + 1], count: thread.tiers[i + 2] });
+    for (let i = 0; i < tree.tiers.length; i += 3) {
+      const known = tiers.get(tree.tiers[i]);
+      if (!known || known.count < tree.tiers[i + 2]) tiers.set(tree.tiers[i], { tier: tree.tiers[i + 1], count: tree.tiers[i + 2] });
     }
-    for (let i = 0; i < thread.nodes.length; i += 3) {
-      const [id, level, self] = thread.nodes.slice(i, i + 3);
+    for (let i = 0; i < tree.nodes.length; i += 3) {
+      const [id, level, self] = tree.nodes.slice(i, i + 3);
       path.length = level;
       path.push({ id, tier: tiers.get(i / 3) });
       if (!self) continue;
@@ -98,7 +99,7 @@
 
   function build() {
     const root = newNode(all, null);
-    for (const thread of chosen()) (state.reversed ? addReversed : addThread)(root, thread);
+    for (const thread of chosen()) (state.reversed ? addReversed : addTree)(root, state.everything ? thread.all : thread.program);
     place(root);
     graph.load(root);
   }
@@ -120,7 +121,8 @@
     }
   }
 
-  const state = { icicle: false, reversed: false, color: "kind" };
+  const state = { everything: data.native, icicle: false, reversed: false, color: "kind" };
+  const choice = data.threads.some((t) => t.program); // between the program's functions and everything
 
   function chosen() {
     const [what, number] = byId("thread").value.split(" ");
@@ -130,7 +132,7 @@
 
   function offerThreads() {
     const select = byId("thread");
-    const count = (threads) => threads.reduce((sum, t) => sum + t.nodes.reduce((s, n, i) => s + (i % 3 === 2 ? n : 0), 0), 0);
+    const count = (threads) => threads.reduce((sum, t) => sum + t.all.nodes.reduce((s, n, i) => s + (i % 3 === 2 ? n : 0), 0), 0);
     const offer = (value, label, threads) => select.add(new Option(label + " – " + count(threads), value));
     const pids = [...new Set(data.threads.map((t) => t.pid))];
     offer("all", pids.length > 1 ? "All processes" : "All threads", data.threads);
@@ -158,9 +160,9 @@
   (function () {
     const samples = new Map(functions.map((f) => [f.group, 0]));
     for (const t of data.threads) {
-      for (let i = 0; i < t.nodes.length; i += 3) {
-        const f = functions[t.nodes[i]];
-        samples.set(f.group, samples.get(f.group) + t.nodes[i + 2]);
+      for (let i = 0; i < t.all.nodes.length; i += 3) {
+        const f = functions[t.all.nodes[i]];
+        samples.set(f.group, samples.get(f.group) + t.all.nodes[i + 2]);
       }
     }
     const ranked = [...samples].sort((a, b) => b[1] - a[1] || order(a[0], b[0]));
@@ -281,6 +283,8 @@
   function show() {
     resize();
     stage.scrollTop = state.icicle ? 0 : stage.scrollHeight;
+    byId("program").setAttribute("aria-pressed", !state.everything);
+    byId("everything").setAttribute("aria-pressed", state.everything);
     byId("invert").setAttribute("aria-pressed", state.icicle);
     byId("reverse").setAttribute("aria-pressed", state.reversed);
     drawLegend();
@@ -318,7 +322,7 @@
   function showDetails(node) {
     const root = graph.root;
     const heading = document.createElement("h2"), where = document.createElement("p"), keys = document.createElement("p");
-    heading.textContent = node === root ? "all " + data.value : node.f.name;
+    heading.textContent = node === root ? "all " + data.value : node.f.full;
     where.textContent = [node.f.place, node.f.kind !== "js" ? node.f.kind : ""].filter(Boolean).join(" · ");
     keys.textContent = hints;
     keys.className = "keys";
@@ -368,7 +372,7 @@
 
   function toggle(what) {
     state[what] = !state[what];
-    if (what === "reversed") build();
+    if (what !== "icicle") build();
     show();
   }
 
@@ -381,7 +385,7 @@
     draw, point, reveal, details: showDetails,
     focus: () => stage.focus(),
     inverted: () => state.icicle,
-    keys: { i: () => toggle("icicle"), r: () => toggle("reversed") },
+    keys: { i: () => toggle("icicle"), r: () => toggle("reversed"), j: () => choice && toggle("everything") },
   });
 
   canvas.addEventListener("mousemove", (e) => graph.hover(nodeAt(e)));
@@ -391,6 +395,10 @@
     if (node) graph.zoom(node);
   });
   stage.addEventListener("scroll", draw);
+  byId("functions").hidden = !choice;
+  for (const id of ["program", "everything"]) {
+    byId(id).addEventListener("click", () => { if (state.everything !== (id === "everything")) toggle("everything"); });
+  }
   byId("invert").addEventListener("click", () => toggle("icicle"));
   byId("reverse").addEventListener("click", () => toggle("reversed"));
   byId("thread").addEventListener("change", () => { build(); show(); });

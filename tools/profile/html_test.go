@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ustack/symbolize"
 	"ustack/testdata/nodetest/webdriver"
 )
@@ -49,11 +51,11 @@ func simple() *Profile {
 }
 
 func TestHTMLZooms(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", fixtures()["server"], Options{}))
+	b := open(t, "graph.html", write(t, "html", fixtures()["server"], Options{Native: true}))
 	b.Screenshot("html")
 	b.Quiet()
 
-	b = open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b = open(t, "graph.html", write(t, "html", simple(), Options{Native: true}))
 	b.Hover(b.at(0.75*100/117, 2))
 	if got, want := b.detail("samples"), "c: 50 · 42.74%"; got != want {
 		t.Fatalf("under the pointer: %q, want %q", got, want)
@@ -79,7 +81,7 @@ func TestHTMLZooms(t *testing.T) {
 }
 
 func TestHTMLSearches(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b := open(t, "graph.html", write(t, "html", simple(), Options{Native: true}))
 	b.Keys("f", webdriver.CtrlKey)
 	b.Keys("^[cd] ?", "")
 	if got, want := b.text("matched"), "57.3% matched"; got != want { // c with d in it, and the pool's d
@@ -98,7 +100,7 @@ func TestHTMLSearches(t *testing.T) {
 }
 
 func TestHTMLTurnsOver(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b := open(t, "graph.html", write(t, "html", simple(), Options{Native: true}))
 	top := func() webdriver.Point {
 		return eval[webdriver.Point](b, `(r => ({X: r.left + 5, Y: r.top + 9}))(document.getElementById("canvas").getBoundingClientRect())`)
 	}
@@ -117,7 +119,7 @@ func TestHTMLTurnsOver(t *testing.T) {
 }
 
 func TestHTMLMergesFromTheLeaf(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b := open(t, "graph.html", write(t, "html", simple(), Options{Native: true}))
 	b.Click(b.element("reverse"))
 	b.Screenshot("html-reversed")
 	// Leaves by name: a (20), b (30), c (10), d (57).
@@ -133,7 +135,7 @@ func TestHTMLMergesFromTheLeaf(t *testing.T) {
 }
 
 func TestHTMLShowsOneThread(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b := open(t, "graph.html", write(t, "html", simple(), Options{Native: true}))
 	b.choose("thread", "thread 1")
 	if got, want := b.detail("samples"), "all samples: 17 · 100.00%"; got != want {
 		t.Errorf("the pool's thread: %q, want %q", got, want)
@@ -147,7 +149,7 @@ func TestHTMLShowsOneThread(t *testing.T) {
 }
 
 func TestHTMLObeysTheKeyboard(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b := open(t, "graph.html", write(t, "html", simple(), Options{Native: true}))
 	b.Keys(webdriver.UpKey+webdriver.UpKey, "") // main, its widest callee
 	if got, want := b.detail("samples"), "c: 50 · 42.74%"; got != want {
 		t.Fatalf("up, up: %q, want %q", got, want)
@@ -176,7 +178,7 @@ func (b *browser) pixel(p webdriver.Point) []float64 {
 }
 
 func TestHTMLColors(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", fixtures()["server"], Options{}))
+	b := open(t, "graph.html", write(t, "html", fixtures()["server"], Options{Native: true}))
 	seen := map[string]string{}
 	for _, mode := range []string{"kind", "depth", "share", "module", "tier"} {
 		b.choose("color", mode)
@@ -201,7 +203,7 @@ func TestHTMLIsSafeFromNames(t *testing.T) {
 	b.Screenshot("html-awkward")
 	want := map[string]bool{}
 	for _, s := range awkward().Stacks {
-		want[name(s.Frames[0])] = true
+		want[shortName(s.Frames[0])] = true
 	}
 	for _, n := range eval[[]string](b, `JSON.parse(document.getElementById("data").textContent).names`) {
 		delete(want, n)
@@ -259,21 +261,26 @@ func TestHTMLCopesWith50000Functions(t *testing.T) {
 	b.Quiet()
 }
 
+func (t *htmlTree) total() (sum uint64) {
+	for i := 2; i < len(t.Nodes); i += 3 {
+		sum += t.Nodes[i]
+	}
+	return sum
+}
+
 func TestHTMLDataAddsUp(t *testing.T) {
 	d := newHTMLData(server(), Options{})
-	var total uint64
+	var all, program uint64
 	for _, thread := range d.Threads {
-		for i := 2; i < len(thread.Nodes); i += 3 {
-			total += thread.Nodes[i]
-		}
+		all, program = all+thread.All.total(), program+thread.Program.total()
 	}
-	if want := server().Total; total != want || math.Mod(float64(len(d.Frames)), 5) != 0 {
-		t.Errorf("nodes hold %d samples and %d numbers of frames, want %d and a multiple of 5", total, len(d.Frames), want)
+	if want := server().Total; all != want || program != want || math.Mod(float64(len(d.Frames)), 5) != 0 {
+		t.Errorf("nodes hold %d samples, %d of the program, and %d numbers of frames, want %d twice and a multiple of 5", all, program, len(d.Frames), want)
 	}
 }
 
 func TestHTMLSearchDimsWhatDoesNotMatch(t *testing.T) {
-	b := open(t, "graph.html", write(t, "html", simple(), Options{}))
+	b := open(t, "graph.html", write(t, "html", simple(), Options{Native: true}))
 	alpha := func(fraction float64) float64 { // of c, which matches, or of b, which does not
 		p := b.at(fraction, 2)
 		p.Y -= 7 // above the label
@@ -292,4 +299,113 @@ func TestHTMLSearchDimsWhatDoesNotMatch(t *testing.T) {
 		t.Errorf("without a search, alpha = %v, want 255", got)
 	}
 	b.Screenshot("html-dark")
+}
+
+// blocks returns what the boxes of a row of the graph say, from left to right.
+func (b *browser) blocks(level, width int) (labels []string) {
+	b.t.Helper()
+	for x := range width {
+		b.Hover(b.at((float64(x)+0.5)/float64(width), level))
+		if label := b.detail("samples"); len(labels) == 0 || labels[len(labels)-1] != label {
+			labels = append(labels, label)
+		}
+	}
+	return labels
+}
+
+func TestHTMLSwitchesToEverything(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", nested(), Options{}))
+	b.Screenshot("html-program")
+	pressed := func() string {
+		return eval[string](b, `["program", "everything"].map(id => document.getElementById(id).getAttribute("aria-pressed")).join()`)
+	}
+	total := func() string { // of the root
+		b.Hover(webdriver.Point{X: 1, Y: 1})
+		return b.detail("samples")
+	}
+	const all = "all samples: 129 · 100.00%"
+	is := func(after, state string, rows ...[]string) {
+		t.Helper()
+		if got := pressed(); got != state {
+			t.Errorf("%s: JavaScript, Everything are pressed: %s, want %s", after, got, state)
+		}
+		if got := total(); got != all {
+			t.Errorf("%s: %q, want %q", after, got, all)
+		}
+		for i, want := range rows {
+			if diff := cmp.Diff(want, b.blocks(i+1, 129)); diff != "" {
+				t.Errorf("%s: boxes of level %d differ (-want +got):\n%s", after, i+1, diff)
+			}
+		}
+	}
+	program := [][]string{ // where there is no box, the root is described
+		{"[truncated]: 29 · 22.48%", "f: 28 · 21.71%", "g: 30 · 23.26%", "idle: 19 · 14.73%", "libuv's thread pool: 23 · 17.83%"},
+		{"g: 29 · 22.48%", "JSON.parse: 26 · 20.16%", all, "mul: 17 · 13.18%", "replace: 13 · 10.08%", all},
+	}
+	everything := [][]string{
+		{"[truncated]: 29 · 22.48%", "main: 77 · 59.69%", "worker: 23 · 17.83%"},
+		{"g: 29 · 22.48%", "uv_run: 77 · 59.69%", "uv__fs_work: 23 · 17.83%"},
+	}
+	is("at first", "true,false", program...)
+	b.Click(b.element("everything"))
+	b.Screenshot("html-everything")
+	is("click on Everything", "false,true", everything...)
+	b.Click(b.element("everything"))
+	is("click on it again", "false,true")
+	b.Keys("j", "")
+	is("j", "true,false", program...)
+	b.Keys("r", "")
+	is("by callee", "true,false", []string{
+		"GC: 11 · 8.53%", "JSON.parse: 8 · 6.20%", "RegExp: /a+/: 13 · 10.08%", "f: 2 · 1.55%", "g: 36 · 27.91%",
+		"idle: 19 · 14.73%", "libuv's thread pool: 23 · 17.83%", "malloc: 17 · 13.18%",
+	})
+	b.Keys("rj", "")
+	is("r, j", "false,true", everything...)
+	eval[any](b, `document.getElementById("program").focus()`)
+	b.Keys(webdriver.EnterKey, "")
+	is("Enter on JavaScript", "true,false", program...)
+	b.Quiet()
+}
+
+func TestHTMLOpensWithEverything(t *testing.T) {
+	native := profileOf(on(3, []symbolize.Frame{native("main", 0), native("compute", 0)}))
+	for name, tt := range map[string]struct {
+		p      *Profile
+		o      Options
+		want   string // what is at level 1
+		choice bool
+	}{
+		"on request":         {nested(), Options{Native: true}, "main: 77 · 59.69%", true},
+		"without JavaScript": {native, Options{}, "main: 3 · 100.00%", false},
+		"of JavaScript only": {nested().JSOnly(), Options{}, "g: 59 · 45.74%", false},
+	} {
+		b := open(t, "graph.html", write(t, "html", tt.p, tt.o))
+		b.Hover(b.at(0.6, 1))
+		if got := b.detail("samples"); got != tt.want {
+			t.Errorf("%s: level 1 has %q, want %q", name, got, tt.want)
+		}
+		if got := eval[bool](b, `!document.getElementById("functions").hidden`); got != tt.choice {
+			t.Errorf("%s: the choice is shown: %t, want %t", name, got, tt.choice)
+		}
+		b.Keys("j", "")
+		b.Quiet()
+	}
+}
+
+func TestHTMLTellsFullNames(t *testing.T) {
+	const full = "v8::internal::JsonParser<unsigned char>::ParseJsonValue<false>"
+	b := open(t, "graph.html", write(t, "html", profileOf(on(5, []symbolize.Frame{native(full, 0)})), Options{}))
+	b.Hover(b.at(0.5, 1))
+	if got, want := b.detail("samples"), full+": 5 · 100.00%"; got != want {
+		t.Errorf("details = %q, want %q", got, want)
+	}
+	for _, term := range []string{"^v8::internal::Json", "^JsonParser<…>"} {
+		b.Keys("/", "")
+		b.Keys(term, "")
+		if got, want := b.text("matched"), "100.0% matched"; got != want {
+			t.Errorf("%s: matched = %q, want %q", term, got, want)
+		}
+		b.Keys(webdriver.EscapeKey, "")
+	}
+	b.Quiet()
 }

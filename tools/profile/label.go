@@ -40,6 +40,10 @@ func Qualified(f symbolize.Frame) string {
 // module, which its File names.
 func scripted(f symbolize.Frame) bool { return f.Kind == symbolize.JS || f.Kind == symbolize.Wasm }
 
+// ofProgram reports whether f is a function of the program's own: JavaScript,
+// WebAssembly or a regular expression.
+func ofProgram(f symbolize.Frame) bool { return scripted(f) || f.Kind == symbolize.RegExp }
+
 // anonymous is the name of a JavaScript function that has none.
 const anonymous = "(anonymous)"
 
@@ -56,6 +60,91 @@ func name(f symbolize.Frame) string {
 		return fmt.Sprintf("%#x", f.Offset)
 	}
 	return symbolize.Unknown
+}
+
+// shortName is name as people read it: of a C++ function without V8's inner
+// namespaces, long template arguments and long parameter lists.
+func shortName(f symbolize.Frame) string {
+	if ofProgram(f) || f.Kind == symbolize.Kernel {
+		return name(f)
+	}
+	return shorten(name(f))
+}
+
+var innerNamespaces = strings.NewReplacer("v8::internal::", "", "(anonymous namespace)::", "")
+
+// maxArguments is the length of template arguments and parameter lists, in
+// bytes, that shorten keeps.
+const maxArguments = 12
+
+// shorten returns a C++ name without V8's inner namespaces, and with an ellipsis
+// in place of what is long in angle brackets and parentheses. What follows a
+// bracket that is not closed is kept.
+func shorten(name string) string {
+	name = innerNamespaces.Replace(name)
+	var b strings.Builder
+	for i := 0; i < len(name); {
+		if n := operator(name[i:]); n > 0 {
+			b.WriteString(name[i : i+n])
+			i += n
+			continue
+		}
+		if name[i] == '<' || name[i] == '(' {
+			end := i + closing(name[i:])
+			if end == i {
+				return b.String() + name[i:]
+			}
+			if end-i > maxArguments {
+				b.WriteString(name[i:i+1] + "…")
+				i = end
+			}
+		}
+		b.WriteByte(name[i])
+		i++
+	}
+	return b.String()
+}
+
+// closing returns the position of the bracket that closes the one at the start of
+// s; 0 if there is none.
+func closing(s string) int {
+	var open []byte
+	for i := 0; i < len(s); i++ {
+		if n := operator(s[i:]); n > 0 {
+			i += n - 1
+			continue
+		}
+		switch s[i] {
+		case '<':
+			open = append(open, '>')
+		case '(':
+			open = append(open, ')')
+		case '>', ')':
+			if open[len(open)-1] != s[i] {
+				return 0
+			}
+			if open = open[:len(open)-1]; len(open) == 0 {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+// operator returns the length of a symbol at the start of s that looks like a
+// bracket but is none, as in operator<, operator() and ->; 0 without one.
+func operator(s string) int {
+	if strings.HasPrefix(s, "->") {
+		return len("->")
+	}
+	symbol, ok := strings.CutPrefix(s, "operator")
+	switch {
+	case !ok:
+		return 0
+	case strings.HasPrefix(symbol, "()"):
+		return len("operator()")
+	}
+	return len(s) - len(strings.TrimLeft(symbol, "<>=-"))
 }
 
 // place returns where a function is: file:line:column for JavaScript, the

@@ -29,7 +29,7 @@ func TestProcessesAreKeptApart(t *testing.T) {
 		"top": {
 			"2 processes, 40 samples at 99 Hz", "75.0%  process 2\n",
 			"25.0%  node 1 a;b.js, Node.js v18.20.8, V8 10.2\n",
-			"      10 100.0%        10 100.0%  work", "      30 100.0%        30 100.0%  work",
+			" 100.0%        10 100.0%  100.0%  work", " 100.0%        30 100.0%  100.0%  work",
 		},
 		"collapsed":  {"node 1 a:b.js, Node.js v18.20.8, V8 10.2;work /srv/a.js:3:5 10\n", "process 2;work /srv/a.js:3:5 30\n"},
 		"svg":        {`data-name="process 2"`, `data-name="node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},

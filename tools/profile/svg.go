@@ -129,7 +129,7 @@ func (d *drawing) controls() {
 func (d *drawing) box(n *node, at corner) {
 	title := n.label
 	if at.level > 0 {
-		title = cut(name(n.frame), maxShown)
+		title = cut(shortName(n.frame), maxShown)
 	}
 	x, width := svgMargin+float64(at.start)*d.scale(), float64(n.total)*d.scale()
 	y := svgHead + (d.levels-1-at.level)*svgRow

@@ -16,7 +16,7 @@
     const y = Number(rect.getAttribute("y"));
     const level = path.length > 0 ? (path[0].y - y) / rowHeight : 0;
     const node = {
-      f: { name: g.dataset.name, texts: [details.slice(0, details.lastIndexOf(": "))] },
+      f: { name: g.dataset.name, texts: [details.slice(0, details.lastIndexOf(": ")), g.dataset.name] },
       parent: level > 0 ? path[level - 1] : null, kids: [], level,
       x: Number(g.dataset.x), total: Number(g.dataset.w),
       g, rect, text: g.querySelector("text"), y, details,

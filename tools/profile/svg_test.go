@@ -164,7 +164,7 @@ func TestSVGShowsAwkwardNames(t *testing.T) {
 		has[name] = true
 	}
 	for _, s := range awkward().Stacks {
-		if want := cut(name(s.Frames[0]), maxShown); !has[want] {
+		if want := cut(shortName(s.Frames[0]), maxShown); !has[want] {
 			t.Errorf("no box for %.80q", want)
 		}
 		if n := utf8.RuneCountInString(cut(name(s.Frames[0]), maxShown)); n > maxShown {

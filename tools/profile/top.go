@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,15 +20,22 @@ const (
 	topColumns = 80
 	topNumbers = 34 // columns before a function's name
 	topName    = 16 // columns reserved for a name beside a long place
+	topWorks   = 8  // kinds of native work listed
 )
 
-// A row is one function, regardless of its callers and tiers.
+// A row is one function, regardless of its callers and tiers, or a group of
+// stacks without any of the program's functions.
 type row struct {
-	frame       symbolize.Frame
-	self, total uint64 // total counts a stack once, however often the function is on it
+	frame  symbolize.Frame
+	group  bool
+	self   uint64 // the value of stacks whose leaf it is
+	native uint64 // of stacks with only native frames, if any, from it to the leaf
+	total  uint64 // of stacks that it is on, each counted once
 }
 
-// writeTop writes a table of functions, the one with the most self samples
+// writeTop writes a table of the program's functions with the native work that
+// each causes, the one with the most of both first; or of all functions, if the
+// options say so or the program has none, the one with the most self samples
 // first. With several processes, each has its own table.
 func writeTop(w io.Writer, p *Profile, o Options) error {
 	parts := p.processes()
@@ -56,34 +64,107 @@ func writeTop(w io.Writer, p *Profile, o Options) error {
 	})
 }
 
+// A counter counts rows.
+type counter struct {
+	rows  []row
+	last  []int // by row: the stack, from 1, that was last counted in its total
+	index map[symbolize.Frame]int
+}
+
+// row returns the row of f. The pointer is valid until the next call.
+func (c *counter) row(f symbolize.Frame) *row {
+	n, ok := c.index[f]
+	if !ok {
+		n = len(c.rows)
+		c.index[f] = n
+		c.rows, c.last = append(c.rows, row{frame: f}), append(c.last, 0)
+	}
+	return &c.rows[n]
+}
+
+// count adds the i-th stack to the totals of the functions on it.
+func (c *counter) count(i int, value uint64, f symbolize.Frame) {
+	r := c.row(f)
+	if n := c.index[f]; c.last[n] != i+1 {
+		r.total += value
+		c.last[n] = i + 1
+	}
+}
+
 // functions counts the functions of stacks, most self samples first.
 func functions(stacks []Stack) []row {
-	index := map[symbolize.Frame]int{}
-	var rows []row
-	var last []int // by row: the stack, from 1, that was last counted in its total
+	c := counter{index: map[symbolize.Frame]int{}}
 	for i, s := range stacks {
-		for depth, f := range s.frames() {
-			f = function(f)
-			n, ok := index[f]
-			if !ok {
-				n = len(rows)
-				index[f] = n
-				rows, last = append(rows, row{frame: f}), append(last, 0)
-			}
-			if depth == 0 {
-				rows[n].self += s.Value
-			}
-			if last[n] != i+1 {
-				rows[n].total += s.Value
-				last[n] = i + 1
-			}
+		frames := s.frames()
+		for _, f := range frames {
+			c.count(i, s.Value, function(f))
 		}
+		c.row(function(frames[0])).self += s.Value
 	}
-	slices.SortFunc(rows, func(a, b row) int {
+	slices.SortFunc(c.rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(b.self, a.self), cmp.Compare(b.total, a.total), compareFrames(a.frame, b.frame))
 	})
-	return rows
+	return c.rows
 }
+
+// programs counts the program's functions of stacks, and groups of stacks
+// without any: each stack is in the native value of exactly one row. Those with
+// the most come first.
+func programs(stacks []Stack) []row {
+	c, known := counter{index: map[symbolize.Frame]int{}}, classifier{}
+	for i, s := range stacks {
+		frames := s.frames()
+		n := nativeRun(frames)
+		if n == len(frames) {
+			r := c.row(known.group(frames))
+			r.group = true
+			r.native, r.total = r.native+s.Value, r.total+s.Value
+			continue
+		}
+		for _, f := range frames {
+			if ofProgram(f) {
+				c.count(i, s.Value, function(f))
+			}
+		}
+		r := c.row(function(frames[n]))
+		r.native += s.Value
+		if n == 0 {
+			r.self += s.Value
+		}
+	}
+	slices.SortFunc(c.rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(b.native, a.native), cmp.Compare(b.total, a.total), compareFrames(a.frame, b.frame))
+	})
+	return c.rows
+}
+
+// works returns a line with the most common kinds of work that native code does
+// for the program's functions; it is empty if there is none.
+func (t table) works(stacks []Stack) string {
+	values, known := map[string]uint64{}, classifier{}
+	for _, s := range stacks {
+		if n := nativeRun(s.Frames); n > 0 && n < len(s.Frames) {
+			values[shortName(known.work(s.Frames[:n]))] += s.Value
+		}
+	}
+	labels := slices.SortedFunc(maps.Keys(values), func(a, b string) int {
+		return cmp.Or(cmp.Compare(values[b], values[a]), cmp.Compare(a, b))
+	})
+	var line strings.Builder
+	for _, label := range labels[:min(len(labels), topWorks)] {
+		next := fmt.Sprintf("  %s %.1f%%", label, percent(values[label], t.total))
+		if utf8.RuneCountInString(line.String()+next) > t.columns()-len(worksHeading) {
+			break
+		}
+		line.WriteString(next)
+	}
+	if line.Len() == 0 {
+		return ""
+	}
+	return worksHeading + line.String()
+}
+
+const worksHeading = "Native:"
 
 // shortFiles returns the shortest end of each file's path that distinguishes it
 // from all others. The name index.js alone would say nothing.
@@ -124,6 +205,7 @@ func lastParts(path string, parts int) string {
 type table struct {
 	*bufio.Writer
 	o     Options
+	all   bool // functions; only the program's otherwise
 	rows  []row
 	total uint64
 	value ValueType
@@ -131,20 +213,31 @@ type table struct {
 }
 
 func newTable(b *bufio.Writer, p *Profile, o Options) table {
-	rows := functions(p.Stacks)
-	return table{b, o, rows, p.Total, p.ValueType, shortFiles(rows)}
+	all, count := o.Native || p.jsOnly || !p.hasProgram(), programs
+	if all {
+		count = functions
+	}
+	rows := count(p.Stacks)
+	return table{b, o, all, rows, p.Total, p.ValueType, shortFiles(rows)}
 }
+
+func (t table) columns() int { return cmp.Or(t.o.Width, topColumns) }
 
 // functions draws the rows of p's functions.
 func (t table) functions(p *Profile) {
-	shown := slices.DeleteFunc(slices.Clone(t.rows), func(r row) bool {
-		return percent(r.total, t.total) < t.o.MinPercent
-	})
-	if limit := cmp.Or(t.o.Rows, topRows); limit > 0 && len(shown) > limit {
-		shown = shown[:limit]
+	room := cmp.Or(t.o.Rows, topRows)
+	if room < 0 {
+		room = len(t.rows)
 	}
+	shown := slices.DeleteFunc(slices.Clone(t.rows), func(r row) bool {
+		if r.group || percent(r.total, t.total) < t.o.MinPercent {
+			return !r.group
+		}
+		room--
+		return room < 0
+	})
 	fmt.Fprintln(t)
-	fmt.Fprintln(t, t.paint(dim, fmt.Sprintf("%8s %6s %9s %6s  %s", "SELF", "", "TOTAL", "", "FUNCTION")))
+	fmt.Fprintln(t, t.paint(dim, t.header()))
 	for _, r := range shown {
 		t.row(r)
 	}
@@ -156,13 +249,35 @@ func (t table) heading(p *Profile) {
 	if !p.jsOnly {
 		fmt.Fprintln(t, byCategory(p))
 	}
+	if works := t.works(p.Stacks); !t.all && works != "" {
+		fmt.Fprintln(t, works)
+	}
+}
+
+func (t table) header() string {
+	if t.all {
+		return fmt.Sprintf("%8s %6s %9s %6s  %s", "SELF", "", "TOTAL", "", "FUNCTION")
+	}
+	return fmt.Sprintf("%7s %16s %7s  %s", "SELF", "SELF+NATIVE", "TOTAL", "FUNCTION")
+}
+
+// numbers returns what is left of a row's name, topNumbers columns.
+func (t table) numbers(r row) string {
+	if t.all {
+		return fmt.Sprintf("%8s %5.1f%% %9s %5.1f%%  ",
+			t.value.short(r.self), percent(r.self, t.total), t.value.short(r.total), percent(r.total, t.total))
+	}
+	self := ""
+	if !r.group {
+		self = fmt.Sprintf("%.1f%%", percent(r.self, t.total))
+	}
+	return fmt.Sprintf("%7s %9s %5.1f%% %6.1f%%  ", self, t.value.short(r.native), percent(r.native, t.total), percent(r.total, t.total))
 }
 
 func (t table) row(r row) {
-	fmt.Fprintf(t, "%8s %5.1f%% %9s %5.1f%%  ",
-		t.value.short(r.self), percent(r.self, t.total), t.value.short(r.total), percent(r.total, t.total))
-	width := max(topName, cmp.Or(t.o.Width, topColumns)-topNumbers)
-	name, place := name(r.frame), t.place(r.frame)
+	fmt.Fprint(t, t.numbers(r))
+	width := max(topName, t.columns()-topNumbers)
+	name, place := shortName(r.frame), t.place(r.frame)
 	if room := width - 2 - min(utf8.RuneCountInString(name), topName); place != "" && room > 0 {
 		place = cutFront(place, room)
 		name = cutFront(name, width-2-utf8.RuneCountInString(place))
@@ -185,18 +300,30 @@ func (t table) place(f symbolize.Frame) string {
 	return shortPlace(f)
 }
 
+// share returns the value of which all rows together have the profile's total.
+func (t table) share(r row) uint64 {
+	if t.all {
+		return r.self
+	}
+	return r.native
+}
+
 func (t table) footing(p *Profile, rows, shown []row) {
-	var self uint64
+	var sum uint64
 	for _, r := range shown {
-		self += r.self
+		sum += t.share(r)
+	}
+	inside := "in themselves"
+	if !t.all {
+		inside += " and native code"
 	}
 	hidden, losses := len(rows)-len(shown), p.losses()
 	if hidden > 0 || losses != "" {
 		fmt.Fprintln(t)
 	}
 	if hidden > 0 {
-		fmt.Fprintf(t, "%s not shown, with %.1f%% of the %s in themselves\n",
-			plural(uint64(hidden), "function"), percent(t.total-self, t.total), t.value.noun())
+		fmt.Fprintf(t, "%s not shown, with %.1f%% of the %s %s\n",
+			plural(uint64(hidden), "function"), percent(t.total-sum, t.total), t.value.noun(), inside)
 	}
 	if losses != "" {
 		fmt.Fprintln(t, t.paint(warn, losses))

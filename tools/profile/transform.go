@@ -97,7 +97,7 @@ func (p *Profile) WithoutTyped() *Profile {
 // function's self count then includes the native code that it called.
 func (p *Profile) JSOnly() *Profile {
 	only := p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
-		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return !scripted(f) && f.Kind != symbolize.RegExp })
+		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return !ofProgram(f) })
 		if len(kept) == 0 {
 			return []symbolize.Frame{{Name: NoJavaScript}}
 		}
@@ -105,6 +105,53 @@ func (p *Profile) JSOnly() *Profile {
 	})
 	only.jsOnly = true
 	return only
+}
+
+// folded returns p with one labelled frame in place of the native frames between
+// two of the program's functions, or on top of the last. Native frames below the
+// first are left out; a stack of nothing else is one frame. The total is p's.
+func (p *Profile) folded() *Profile {
+	c := classifier{}
+	return p.edit(c.fold)
+}
+
+// fold returns a stack's frames, leaf first, as folded has them.
+func (c classifier) fold(frames []symbolize.Frame) []symbolize.Frame {
+	var folded []symbolize.Frame
+	for rest := frames; len(rest) > 0; {
+		n := nativeRun(rest)
+		if n == len(rest) {
+			break
+		}
+		if n > 0 {
+			folded = append(folded, c.work(rest[:n]))
+		}
+		folded = append(folded, rest[n])
+		rest = rest[n+1:]
+	}
+	switch {
+	case len(frames) == 0:
+		return frames
+	case folded == nil:
+		return []symbolize.Frame{c.group(frames)}
+	case frames[len(frames)-1].Name == symbolize.Truncated:
+		return append(folded, frames[len(frames)-1])
+	}
+	return folded
+}
+
+// nativeRun returns how many frames there are before the first one of the
+// program's own functions.
+func nativeRun(frames []symbolize.Frame) int {
+	if n := slices.IndexFunc(frames, ofProgram); n >= 0 {
+		return n
+	}
+	return len(frames)
+}
+
+// hasProgram reports whether one of the program's own functions is in p.
+func (p *Profile) hasProgram() bool {
+	return slices.ContainsFunc(p.Stacks, func(s Stack) bool { return slices.ContainsFunc(s.Frames, ofProgram) })
 }
 
 // Filter returns p with only the stacks that have a frame whose Label or module

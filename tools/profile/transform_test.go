@@ -101,7 +101,7 @@ func TestThreadByNameOrNumber(t *testing.T) {
 func TestRecursionCountsAStackOnce(t *testing.T) {
 	a, b := js("a", "/x.js", 1, 1), js("b", "/x.js", 2, 1)
 	rows := functions([]Stack{on(5, []symbolize.Frame{a, b, a, b, a}), on(3, []symbolize.Frame{b})})
-	want := []row{{function(a), 5, 5}, {function(b), 3, 8}}
+	want := []row{{frame: function(a), self: 5, total: 5}, {frame: function(b), self: 3, total: 8}}
 	if diff := cmp.Diff(want, rows, cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("rows differ (-want +got):\n%s", diff)
 	}
