@@ -37,6 +37,7 @@ func command() *cobra.Command {
 		Example: strings.Join([]string{
 			"  jsprof -p 4242 -d 10s                 where the time goes, by function",
 			"  jsprof -p 4242 -d 10s --native        the same, with all native functions",
+			"  jsprof -p 4242 -d 10s --lines         where in each function",
 			"  jsprof -p 4242 -d 10s -o out.svg      a flame graph",
 			"  jsprof --comm node --http :8080       pprof's web pages, when stopped by Ctrl-C",
 			"  jsprof -o out.html -- node app.js     from its first instruction",
@@ -56,6 +57,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.jsprof.Kernel, "kernel", false, "include the kernel's frames")
 	flags.BoolVar(&f.present.internal, "internal", false, "show V8's typed frames and builtin internals")
 	flags.BoolVar(&f.present.native, "native", false, "list native functions too, not only the program's own")
+	flags.BoolVar(&f.present.lines, "lines", false, "separate the lines of a function that execute")
 	flags.BoolVar(&f.present.jsOnly, "js-only", false, "show only functions of JavaScript and WebAssembly")
 	flags.StringVar(&f.present.thread, "thread", "", "show only threads whose name or number matches `GLOB`")
 	flags.StringVar(&f.present.filter, "filter", "", "show only stacks with a frame that matches `REGEXP`")

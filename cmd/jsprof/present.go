@@ -17,6 +17,7 @@ import (
 type presentation struct {
 	internal bool
 	native   bool
+	lines    bool
 	jsOnly   bool
 	thread   string
 	filter   string
@@ -25,7 +26,7 @@ type presentation struct {
 
 // options are those of every format.
 func (s presentation) options() profile.Options {
-	return profile.Options{Native: s.native, MinPercent: s.percent}
+	return profile.Options{Native: s.native, Lines: s.lines, MinPercent: s.percent}
 }
 
 // checkThread checks before sampling that there are threads to show. A number

@@ -3,8 +3,10 @@ package profile
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 
 	"ustack/symbolize"
@@ -30,6 +32,12 @@ type (
 		CallFrame cpuFrame `json:"callFrame"`
 		HitCount  uint64   `json:"hitCount"`
 		Children  []int    `json:"children,omitempty"`
+
+		PositionTicks []cpuTicks `json:"positionTicks,omitempty"` // by line
+	}
+	cpuTicks struct {
+		Line  int    `json:"line"` // that executes, from 1
+		Ticks uint64 `json:"ticks"`
 	}
 	cpuFrame struct {
 		FunctionName string `json:"functionName"`
@@ -94,7 +102,7 @@ type cpuBuilder struct {
 // add appends n and everything below it, and returns n's id.
 func (b *cpuBuilder) add(n *node) int {
 	id := len(b.out.Nodes) + 1
-	b.out.Nodes = append(b.out.Nodes, cpuNode{ID: id, CallFrame: b.callFrame(n.frame)})
+	b.out.Nodes = append(b.out.Nodes, cpuNode{ID: id, CallFrame: b.callFrame(n.frame), PositionTicks: b.ticks(n)})
 	if b.timed {
 		b.out.Nodes[id-1].HitCount = n.self / 1000
 		b.listTimed(id, int64(n.self/1000))
@@ -108,6 +116,19 @@ func (b *cpuBuilder) add(n *node) int {
 	}
 	b.out.Nodes[id-1].Children = children
 	return id
+}
+
+// ticks returns the values of a node by executing line, in hitCount's unit.
+func (b *cpuBuilder) ticks(n *node) []cpuTicks {
+	var all []cpuTicks
+	for _, line := range slices.Sorted(maps.Keys(n.lines)) {
+		t := cpuTicks{line, n.lines[line]}
+		if b.timed {
+			t.Ticks /= 1000
+		}
+		all = append(all, t)
+	}
+	return all
 }
 
 // listTimed lists a node that ran for so many microseconds: readers assume that

@@ -16,6 +16,7 @@ type Options struct {
 	Color      bool    // top: colour for a terminal
 	Width      int     // svg: pixels, 1200 if zero; top: columns, 80 if zero
 	Native     bool    // top, html: all functions at first, not only the program's own
+	Lines      bool    // functions are separated by executing line; formats with positions have them anyway
 	Rows       int     // top: functions shown, 30 if zero; all if negative
 	MinPercent float64 // top, svg, html: functions and boxes with a smaller share are not shown; all are if zero
 }
@@ -26,6 +27,7 @@ type Format struct {
 	Name       string
 	Extensions []string // of files, with the dot
 	write      func(io.Writer, *Profile, Options) error
+	positions  bool // it has both lines of a frame: where its function is defined, and what executes
 }
 
 // Write writes p, if it is valid.
@@ -33,21 +35,24 @@ func (f Format) Write(w io.Writer, p *Profile, o Options) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
+	if o.Lines && !f.positions {
+		p = p.byLine()
+	}
 	return f.write(w, p, o)
 }
 
 // Formats lists every format, the default first.
 var Formats = []Format{
-	{"top", []string{".txt", ".top"}, writeTop},
-	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed},
-	{"stackvis", []string{".stackvis"}, writeStackvis},
-	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace},
-	{"svg", []string{".svg"}, writeSVG},
-	{"html", []string{".html", ".htm"}, writeHTML},
-	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof},
-	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope},
-	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile},
-	{"json", []string{".json"}, writeJSON},
+	{"top", []string{".txt", ".top"}, writeTop, false},
+	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed, false},
+	{"stackvis", []string{".stackvis"}, writeStackvis, false},
+	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace, false},
+	{"svg", []string{".svg"}, writeSVG, false},
+	{"html", []string{".html", ".htm"}, writeHTML, false},
+	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof, true},
+	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, false},
+	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true},
+	{"json", []string{".json"}, writeJSON, true},
 }
 
 // Lookup returns the format of that name.

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"encoding/binary"
 	"io"
 	"maps"
 	"slices"
@@ -18,8 +19,9 @@ func writePprof(w io.Writer, p *Profile, _ Options) error {
 	return p.pprof().Write(w)
 }
 
-// Pprof returns p as a pprof profile, if it is valid. A function's line is the
-// one that defines it. A function without a name has its place in its name,
+// Pprof returns p as a pprof profile, if it is valid. A location's line is the
+// executing one, or the one that defines the function if that is not known. A location
+// holds the functions that are inlined there, too. A function without a name has its place in its name,
 // since pprof's reports merge functions with equal names.
 func (p *Profile) Pprof() (*pprof.Profile, error) {
 	if err := p.Check(); err != nil {
@@ -36,7 +38,9 @@ func (p *Profile) pprof() *pprof.Profile {
 			DefaultSampleType: values.Type,
 			DurationNanos:     p.Duration.Nanoseconds(),
 		},
-		locations: map[symbolize.Frame]*pprof.Location{},
+		functions: map[symbolize.Frame]*pprof.Function{},
+		locations: map[string]*pprof.Location{},
+		ids:       map[symbolize.Frame]uint64{},
 		mappings:  map[string]*pprof.Mapping{},
 	}
 	if !p.Start.IsZero() {
@@ -92,7 +96,9 @@ func program(stacks []Stack) string {
 
 type pprofBuilder struct {
 	out       *pprof.Profile
-	locations map[symbolize.Frame]*pprof.Location
+	functions map[symbolize.Frame]*pprof.Function
+	locations map[string]*pprof.Location // by the ids of their frames
+	ids       map[symbolize.Frame]uint64
 	mappings  map[string]*pprof.Mapping
 }
 
@@ -107,15 +113,53 @@ func (b *pprofBuilder) sample(s Stack) {
 	if s.Thread != "" {
 		sample.Label = map[string][]string{"thread": {printable.String(s.Thread)}}
 	}
-	for _, f := range s.frames() {
-		sample.Location = append(sample.Location, b.location(function(f)))
+	for frames := s.frames(); len(frames) > 0; {
+		n := 1 // inlined functions, and the one that they are inlined in
+		for n < len(frames) && frames[n-1].Inlined {
+			n++
+		}
+		sample.Location = append(sample.Location, b.location(frames[:n]))
+		frames = frames[n:]
 	}
 	b.out.Sample = append(b.out.Sample, sample)
 }
 
-func (b *pprofBuilder) location(f symbolize.Frame) *pprof.Location {
-	if l, ok := b.locations[f]; ok {
+// location returns the location of frames, the last of which is not inlined.
+func (b *pprofBuilder) location(frames []symbolize.Frame) *pprof.Location {
+	var key []byte
+	for _, f := range frames {
+		place := function(f)
+		place.ExecutingLine, place.ExecutingColumn, place.Inlined = f.ExecutingLine, f.ExecutingColumn, f.Inlined
+		id, ok := b.ids[place]
+		if !ok {
+			id = uint64(len(b.ids))
+			b.ids[place] = id
+		}
+		key = binary.AppendUvarint(key, id)
+	}
+	if l, ok := b.locations[string(key)]; ok {
 		return l
+	}
+	l := &pprof.Location{
+		ID:      uint64(len(b.out.Location) + 1),
+		Mapping: b.mapping(frames[len(frames)-1]),
+	}
+	for _, f := range frames {
+		line := pprof.Line{Function: b.function(f), Line: int64(f.Line), Column: int64(f.Column)}
+		if f.ExecutingLine > 0 {
+			line.Line, line.Column = int64(f.ExecutingLine), int64(f.ExecutingColumn)
+		}
+		l.Line = append(l.Line, line)
+	}
+	b.out.Location = append(b.out.Location, l)
+	b.locations[string(key)] = l
+	return l
+}
+
+func (b *pprofBuilder) function(f symbolize.Frame) *pprof.Function {
+	f = function(f)
+	if fn, ok := b.functions[f]; ok {
+		return fn
 	}
 	fn := &pprof.Function{
 		ID:        uint64(len(b.out.Function) + 1),
@@ -128,14 +172,8 @@ func (b *pprofBuilder) location(f symbolize.Frame) *pprof.Location {
 	}
 	fn.SystemName = fn.Name
 	b.out.Function = append(b.out.Function, fn)
-	l := &pprof.Location{
-		ID:      uint64(len(b.out.Location) + 1),
-		Mapping: b.mapping(f),
-		Line:    []pprof.Line{{Function: fn, Line: int64(f.Line), Column: int64(f.Column)}},
-	}
-	b.out.Location = append(b.out.Location, l)
-	b.locations[f] = l
-	return l
+	b.functions[f] = fn
+	return fn
 }
 
 // mapping returns f's module as a mapping whose names are all marked as known,

@@ -92,6 +92,20 @@ func (p *Profile) WithoutTyped() *Profile {
 	})
 }
 
+// byLine returns p with the executing line in place of a function's, where it is known:
+// each line is a function of its own.
+func (p *Profile) byLine() *Profile {
+	return p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
+		lines := slices.Clone(frames)
+		for i, f := range lines {
+			if f.ExecutingLine > 0 {
+				lines[i].Line, lines[i].Column = f.ExecutingLine, 0
+			}
+		}
+		return lines
+	})
+}
+
 // JSOnly returns p with only JavaScript and WebAssembly functions and regular
 // expressions on the stacks, and NoJavaScript on those that have none: a
 // function's self count then includes the native code that it called.

@@ -17,6 +17,7 @@ type node struct {
 	children []*node         // by label
 
 	tiers map[symbolize.Tier]uint64 // samples by tier of a JavaScript function
+	lines map[int]uint64            // of self, by executing line
 	index map[symbolize.Frame]*node // the children, by function
 }
 
@@ -35,6 +36,9 @@ func newTree(stacks []Stack) *node {
 			}
 		}
 		at.self += s.Value
+		if line := s.frames()[0].ExecutingLine; line > 0 {
+			at.countLine(line, s.Value)
+		}
 	}
 	root.sort()
 	return root
@@ -58,6 +62,13 @@ func (n *node) countTier(t symbolize.Tier, count uint64) {
 		n.tiers = map[symbolize.Tier]uint64{}
 	}
 	n.tiers[t] += count
+}
+
+func (n *node) countLine(line int, count uint64) {
+	if n.lines == nil {
+		n.lines = map[int]uint64{}
+	}
+	n.lines[line] += count
 }
 
 // tier returns the tier in which most of n's samples ran.
