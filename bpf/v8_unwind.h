@@ -233,7 +233,7 @@ __noinline int run(struct walk *w)
 		mask_index(count, MAX_FRAMES - 1);
 		w->stack.frames[count].word = frame;
 		w->stack.frames[count++].position = position;
-		hash = mix(mix(hash, frame), position);
+		hash = mix_frame(hash, frame, position);
 		w->reached = fp;
 		fp = next;
 		pc = caller;

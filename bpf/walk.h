@@ -118,6 +118,9 @@ static __always_inline u64 finish(u64 hash)
 	return hash ^ hash >> 33;
 }
 
+/* Adds a frame to a stack's hash. A word is random where a position has its bits. */
+#define mix_frame(hash, word, position) mix(hash, (word) ^ (position))
+
 static __always_inline bool push_at(struct walk *w, u64 frame, u64 position)
 {
 	u64 at = w->stack.count;
@@ -131,7 +134,7 @@ static __always_inline bool push_at(struct walk *w, u64 frame, u64 position)
 	w->stack.frames[at].word = frame;
 	w->stack.frames[at].position = position;
 	w->stack.count = at + 1;
-	w->stack.hash = mix(mix(w->stack.hash, frame), position);
+	w->stack.hash = mix_frame(w->stack.hash, frame, position);
 	return true;
 }
 
