@@ -42,10 +42,10 @@ func Node(t testing.TB, version string) string {
 	return filepath.Join(dir, "node_modules", pack, "bin", "node")
 }
 
-// npmInstall installs a package, with its version, below the folder dir.
-func npmInstall(ctx context.Context, dir, pkg string) error {
-	return run(exec.CommandContext(ctx, "npm", "install", "--no-save", "--ignore-scripts",
-		"--no-audit", "--no-fund", "--prefix", dir, pkg))
+// npmInstall installs packages, each with its version, below the folder dir.
+func npmInstall(ctx context.Context, dir string, packages ...string) error {
+	args := []string{"install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", dir}
+	return run(exec.CommandContext(ctx, "npm", append(args, packages...)...))
 }
 
 // run returns what a command has printed as part of its error.
