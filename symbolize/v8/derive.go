@@ -42,7 +42,7 @@ func measured(r *release.Release) Layout {
 		KindMembers: function.MemberInitializerKind, KindStatic: function.StaticInitializerKind,
 
 		ScriptSource: script.Source, ScriptLineOffset: script.LineOffset, ScriptColumnOffset: script.ColumnOffset,
-		ScriptID: script.ID, ScriptSourceURL: script.SourceURL, ScriptType: script.Type,
+		ScriptID: script.ID, ScriptSourceURL: script.SourceURL, ScriptSourceMapURL: script.SourceMapURL, ScriptType: script.Type,
 		ExternalData: r.Strings.External,
 
 		ScopeFlagsSmi: bit(scope.FlagsAreSmi), ScopeMaxInlined: scope.MaxInlined,

@@ -87,6 +87,7 @@ type Layout struct {
 	ScriptColumnOffset uint16 // Smi
 	ScriptID           uint16 // Smi
 	ScriptSourceURL    uint16 // String or undefined
+	ScriptSourceMapURL uint16 // String or undefined
 	ScriptType         uint16 // Smi: 3 for a WebAssembly module's
 
 	// External strings.

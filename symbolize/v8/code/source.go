@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"ustack/symbolize/v8"
 )
@@ -86,6 +88,52 @@ func ReadScript(h *v8.Heap, addr uint64, id int) (Source, error) {
 		return Source{}, fmt.Errorf("read script %d: %w", id, err)
 	}
 	return s, nil
+}
+
+// ReadMapURL reads the URL that the script with that id, whose Script object is at addr,
+// gives for its source map, of at most limit bytes; it is empty if the script gives none.
+// If addr no longer holds the script, ReadMapURL returns ErrNotScript.
+func ReadMapURL(h *v8.Heap, addr uint64, id, limit int) (string, error) {
+	url, err := readMapURL(h, addr, id, limit)
+	if err != nil {
+		return "", fmt.Errorf("read the source map's URL of script %d: %w", id, err)
+	}
+	return url, nil
+}
+
+func readMapURL(h *v8.Heap, addr uint64, id, limit int) (string, error) {
+	o, err := h.Object(v8.Ref(addr))
+	if err != nil {
+		return "", err
+	}
+	text, err := h.Field(o, int(h.Binary().Layout.ScriptSourceMapURL))
+	if err != nil {
+		return "", err
+	}
+	url, err := h.Object(text)
+	if err != nil {
+		return "", err
+	}
+	if !h.IsString(url) {
+		return "", checkScript(h, o, id) // undefined
+	}
+	_, length, err := h.Text(text, 0)
+	if err != nil {
+		return "", err
+	}
+	if length > limit {
+		return "", fmt.Errorf("it has %d characters (no more than %d are read)", length, limit)
+	}
+	bytes := make([]byte, 0, length)
+	err = h.Characters(text, func(units []uint16) {
+		for _, r := range utf16.Decode(units) {
+			bytes = utf8.AppendRune(bytes, r)
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return string(bytes), checkScript(h, o, id)
 }
 
 // checkScript returns ErrNotScript unless o is the script with that id.

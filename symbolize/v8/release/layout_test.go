@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	script  = `new (require('vm').Script)('(function () { return NN })\n//# sourceURL=urlNN', {lineOffset: 1000 * NN, columnOffset: 2000 * NN}).runInThisContext() > - shared_info: > - script:`
+	script  = `new (require('vm').Script)('(function () { return NN })\n//# sourceURL=urlNN\n//# sourceMappingURL=mapNN', {lineOffset: 1000 * NN, columnOffset: 2000 * NN}).runInThisContext() > - shared_info: > - script:`
 	shared  = `(f => (f(), f))(eval('(function () { return NN })')) > - shared_info:`
 	builtin = `[0, Math.max, Math.min, Array.prototype.map][NN] > - shared_info:`
 	stopped = `((s, f) => (s.connect(), s.post('Debugger.enable'), globalThis.stopped = f, f(), s.post('Runtime.evaluate', {expression: 'stopped'}, (_, r) => s.post('Debugger.setBreakpointOnFunctionCall', {objectId: r.result.objectId})), f))(new (require('inspector').Session), eval('(function () { return NN })')) > - shared_info: > ~DEBUG_INFO_TYPE`
@@ -31,6 +31,7 @@ var layouts = []field{
 	{name: "Scripts.ColumnOffset", object: script, value: "= 2000 * NN"},
 	{name: "Scripts.ID", object: script, value: "- id:"},
 	{name: "Scripts.SourceURL", object: script, value: "- source_url:"},
+	{name: "Scripts.SourceMapURL", object: script, value: "= 'mapNN'"},
 	{name: "Objects.EmbedderFields", object: handle, value: `\n - embedder fields = \{\s+-?\d+, aligned pointer:`},
 	{name: "Sizes.DescriptorArray", object: "[0, {x1: 1}, {x2: 1}, {x3: 1}][NN] > - map: > - instance descriptors.*?:", value: "= 'xNN'"},
 	{name: "Sizes.FeedbackVector", object: global1 + ` > - feedback vector:`, value: `(0x[0-9a-f]+) <PropertyCell`, weak: true},

@@ -135,6 +135,7 @@ type Scripts struct {
 	ColumnOffset uint16 // Smi
 	ID           uint16 // Smi
 	SourceURL    uint16 // String or undefined
+	SourceMapURL uint16 // String or undefined
 	Type         uint16 // Smi
 }
 

@@ -154,7 +154,7 @@ func TestReleasesAreComplete(t *testing.T) {
 			"isolate":                    r.Isolate.GCCount > 0 && r.Isolate.GCState > 0 && r.Isolate.VMState > 0,
 			"dispatch table":             r.Functions.DispatchHandle == (r.Isolate.DispatchTable != Place{}),
 			"frames":                     r.Frames.ExitReceiver > 0 && r.Frames.BuiltinExitFunction > 0 && r.Frames.RegExpArgument > 0,
-			"scripts":                    r.Scripts.ID > 0 && r.Scripts.SourceURL > 0,
+			"scripts":                    r.Scripts.ID > 0 && r.Scripts.SourceURL > 0 && r.Scripts.SourceMapURL > 0,
 			"positions":                  r.Code.Deopt > 0 && r.Code.Positions > 0 && r.Code.DeoptInlinings > 0,
 			"bytecodes":                  r.Fields["BytecodeArray.data"] == uint16(r.Sizes.BytecodeArray),
 			"WebAssembly":                r.Wasm.Module > 0 && r.Wasm.Script > 0 && r.Wasm.KindBits > 0,

@@ -44,6 +44,7 @@ var _ = Register(Release{
 		ColumnOffset: 32,
 		ID:           64,
 		SourceURL:    104,
+		SourceMapURL: 112,
 	},
 	Scopes: Scopes{
 		FlagsAreSmi:        true,

@@ -50,6 +50,7 @@ var _ = Register(Release{
 		ColumnOffset: 32,
 		ID:           64,
 		SourceURL:    112,
+		SourceMapURL: 120,
 	},
 	Scopes: Scopes{
 		FlagsAreSmi:        true,

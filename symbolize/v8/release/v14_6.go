@@ -54,6 +54,7 @@ var _ = Register(Release{
 		ColumnOffset: 32,
 		ID:           64,
 		SourceURL:    112,
+		SourceMapURL: 120,
 		Type:         48,
 	},
 	Scopes: Scopes{

@@ -30,6 +30,7 @@ func accessors(l *v8.Layout, heap uint32) []accessor {
 		{"_ZN2v88internal20FunctionTemplateInfo29GetOrCreateSharedFunctionInfoEPNS0_7IsolateENS0_12DirectHandleIS1_EENS0_17MaybeDirectHandleINS0_4NameEEE", "frames of functions in C++", []int64{tagged(l.TemplateShared)}, true},
 		{"_ZN2v86String29ExternalOneByteStringResource15UpdateDataCacheEv", "texts of an embedder", []int64{int64(l.ExternalData)}, false},
 		{"_ZN2v813UnboundScript12GetSourceURLEv", "names of evaluated scripts", []int64{tagged(l.ScriptSourceURL)}, true},
+		{"_ZN2v813UnboundScript19GetSourceMappingURLEv", "source maps", []int64{tagged(l.ScriptSourceMapURL)}, true},
 		{
 			"_ZNK2v88internal6Script15GetPositionInfoEiPNS1_12PositionInfoENS1_10OffsetFlagE", "lines of scripts that are part of a file",
 			[]int64{smiAt(l.ScriptType), smiAt(l.ScriptLineOffset), smiAt(l.ScriptColumnOffset)},

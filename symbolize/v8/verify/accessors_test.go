@@ -59,6 +59,7 @@ func TestShiftedFieldIsNotWhatTheCodeAccesses(t *testing.T) {
 		"TemplateShared":      {func(l *v8.Layout) { l.TemplateShared += 8 }, "frames of functions in C++"},
 		"ExternalData":        {func(l *v8.Layout) { l.ExternalData += 8 }, "texts of an embedder"},
 		"ScriptSourceURL":     {func(l *v8.Layout) { l.ScriptSourceURL += 8 }, "names of evaluated scripts"},
+		"ScriptSourceMapURL":  {func(l *v8.Layout) { l.ScriptSourceMapURL += 8 }, "source maps"},
 		"ScriptType":          {func(l *v8.Layout) { l.ScriptType += 0x80 }, "lines of scripts"},
 		"ScriptLineOffset":    {func(l *v8.Layout) { l.ScriptLineOffset += 0x80 }, "lines of scripts"},
 		"ScriptColumnOffset":  {func(l *v8.Layout) { l.ScriptColumnOffset += 0x80 }, "lines of scripts"},
