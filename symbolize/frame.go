@@ -79,6 +79,14 @@ type Frame struct {
 	// next frame that is not inlined.
 	Inlined bool `json:"inlined,omitempty"`
 
+	// JS: if File, Line and Column are of the source that the script was generated from,
+	// by a source map, its own. Executing positions in another source are only here.
+	GeneratedFile            string `json:"generated_file,omitempty"`
+	GeneratedLine            int    `json:"generated_line,omitempty"`
+	GeneratedColumn          int    `json:"generated_column,omitempty"`
+	GeneratedExecutingLine   int    `json:"generated_executing_line,omitempty"`
+	GeneratedExecutingColumn int    `json:"generated_executing_column,omitempty"`
+
 	Module string `json:"module,omitempty"` // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …
 	Offset uint64 `json:"offset,omitempty"` // native: offset from the symbol's start, or the address in Module if it has no symbol
 }

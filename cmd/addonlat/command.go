@@ -22,6 +22,7 @@ import (
 type flags struct {
 	addonlat addonlat.Options
 	targets  cli.Targets
+	maps     cli.SourceMaps
 	duration cli.Duration
 	interval cli.Duration
 	linear   string
@@ -57,6 +58,7 @@ func command() *cobra.Command {
 	flags.Var((*unit)(&f.view.unit), "unit", "print times in ns, us or ms")
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`")
+	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "by", addonlat.Bys)
@@ -154,6 +156,7 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 		stdout = os.Stderr // stdout is for the reports
 	}
 	o.Selection = f.targets.Selected(stdout)
+	o.Maps = f.maps.Options
 	o.Warn = messages.Warn
 	o.Started = func() { messages.Started(f.duration, "Measuring %v.", &f.targets) }
 	o.Progress = func(p addonlat.Pool) {

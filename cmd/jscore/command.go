@@ -22,6 +22,7 @@ import (
 type flags struct {
 	pid     cli.PIDs
 	core    string
+	maps    cli.SourceMaps
 	open    jscore.Options
 	lines   []string
 	json    bool
@@ -66,6 +67,7 @@ func (f *flags) command() *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print JSON, one document for each command")
 	flags.Var(&f.color, "color", "color what goes to a terminal: auto, always or never")
 	flags.BoolVar(&f.noPager, "no-pager", false, "do not pipe long output into $PAGER")
+	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	flags.Lookup("verbose").Usage = "print where an internal error happened" // jscore has no counters of the kernel to print
@@ -160,6 +162,7 @@ func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 
 // load opens the core or takes the snapshot.
 func (f *flags) load(ctx context.Context) (*jscore.Dump, error) {
+	f.open.Maps = f.maps.Options
 	if len(f.pid) > 0 {
 		o := f.open
 		o.MaxStop = time.Duration(f.maxStop)

@@ -80,6 +80,9 @@ func (s *session) line(ctx context.Context, line string) {
 		if err := s.statement(ctx, statement); err != nil {
 			s.complain(err)
 		}
+		for _, err := range s.dump.Warnings() {
+			s.messages.Warn(err)
+		}
 		if ctx.Err() != nil || s.over {
 			return
 		}

@@ -21,6 +21,7 @@ import (
 type flags struct {
 	jsprof   jsprof.Options
 	targets  cli.Targets
+	maps     cli.SourceMaps
 	duration cli.Duration
 	output   string
 	format   string
@@ -62,6 +63,7 @@ func command() *cobra.Command {
 	flags.StringVar(&f.present.thread, "thread", "", "show only threads whose name or number matches `GLOB`")
 	flags.StringVar(&f.present.filter, "filter", "", "show only stacks with a frame that matches `REGEXP`")
 	flags.Float64Var(&f.present.percent, "min", 0, "leave out functions with less than this `PERCENT`")
+	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "format", formats())
@@ -171,6 +173,7 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.P
 		stdout = os.Stderr // stdout is for the profile
 	}
 	o.Selection = f.targets.Selected(stdout)
+	o.Maps = f.maps.Options
 	o.Warn = messages.Warn
 	o.Started = func(hz int) { f.announce(messages, hz) }
 	o.Sampled = func(count uint64) { messages.Progressf("%d samples", count) }

@@ -26,6 +26,7 @@ import (
 type flags struct {
 	stopon   stopon.Options
 	targets  cli.Targets
+	maps     cli.SourceMaps
 	triggers triggers
 	core     coreFlags
 	timeout  cli.Duration
@@ -77,6 +78,7 @@ func command() *cobra.Command {
 	f.registerTriggers(cmd)
 	f.registerActions(cmd)
 	f.registerLimits(cmd)
+	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "syscall", stopon.Syscalls())
@@ -191,6 +193,7 @@ func (f *flags) apply() {
 		}
 	}
 	o.Selection = f.targets.Selected(os.Stderr) // stdout is for hits
+	o.Maps = f.maps.Options
 	o.Duration, o.MaxStop = time.Duration(f.timeout), time.Duration(f.maxStop)
 }
 
@@ -316,7 +319,7 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 // profile has jsprof profile a process, and prints where its time goes: on
 // standard output, or on standard error if standard output has JSON.
 func (f *flags) profile(ctx context.Context, h *stopon.Hit, d time.Duration) error {
-	p, err := jsprof.Run(ctx, jsprof.Options{Selection: trace.Selection{PIDs: []int{h.PID}}, Duration: d})
+	p, err := jsprof.Run(ctx, jsprof.Options{Selection: trace.Selection{PIDs: []int{h.PID}}, Maps: f.maps.Options, Duration: d})
 	if err != nil {
 		return fmt.Errorf("profile process %d: %w", h.PID, err)
 	}

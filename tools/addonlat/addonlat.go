@@ -13,12 +13,14 @@ import (
 
 	"ustack/bpf"
 	"ustack/tools/quantize"
+	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
 )
 
 // Options say which processes to measure and how.
 type Options struct {
 	trace.Selection
+	Maps sourcemaps.Options
 
 	By       By
 	Builtin  bool                // node's own work too
@@ -67,7 +69,7 @@ func open(o Options) (s *session, err error) {
 		o: o, kinds: make(map[uint64]submitter),
 		targeted: make(map[int]*target), all: make(map[uint64]*target),
 	}
-	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(),
 		Stack: s.take, Added: s.attach, Ended: s.detach,
 	})

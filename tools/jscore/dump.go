@@ -11,6 +11,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"ustack/symbolize/contain"
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
+	"ustack/symbolize/sourcemap"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
@@ -25,14 +27,16 @@ import (
 	"ustack/symbolize/v8/stack"
 	"ustack/symbolize/v8/verify"
 	"ustack/tools/core"
+	"ustack/tools/sourcemaps"
 )
 
 // Options say how to open a core. The zero value is useful.
 type Options struct {
-	Exe     string        // the program that the process ran; if empty, found by its path in the core, or in Folders
-	Folders []string      // where to search for programs and libraries, by build ID, then by name
-	Thread  int           // Attach: TID of the thread to list first; the main thread if 0
-	MaxStop time.Duration // Attach: the process is never stopped for longer; core.DefaultMaxStop if 0
+	Exe     string             // the program that the process ran; if empty, found by its path in the core, or in Folders
+	Folders []string           // where to search for programs and libraries, by build ID, then by name
+	Thread  int                // Attach: TID of the thread to list first; the main thread if 0
+	Maps    sourcemaps.Options // those that are files are read from its folder only, unless Attach opened the process
+	MaxStop time.Duration      // Attach: the process is never stopped for longer; core.DefaultMaxStop if 0
 }
 
 // A Dump is an open core with the files that its process had mapped. It is not safe
@@ -48,6 +52,9 @@ type Dump struct {
 	assumed *release.UnknownVersionError // why another version's V8 layout is used; nil if the layout is known
 	taken   *core.Result                 // nil if an existing core was opened
 	classes []v8.Class                   // V8's; nil until needed
+	maps    *sourcemaps.Finder
+	root    *os.File // the live process's root directory; nil for a core
+	warned  []error  // about source maps
 }
 
 // Missing is something that the core needs and that was not found.
@@ -63,7 +70,12 @@ func (m Missing) String() string { return fmt.Sprintf("%s: %v: %s", m.What, m.Er
 // found, or an unknown version of V8, is not an error: see Missing. Once ctx is done,
 // Open gives up files whose file systems do not answer. Close closes the dump.
 func Open(ctx context.Context, path string, o Options) (*Dump, error) {
-	return open(ctx, path, space.Finder{Exe: o.Exe, Folders: o.Folders})
+	d, err := open(ctx, path, space.Finder{Exe: o.Exe, Folders: o.Folders})
+	if err != nil {
+		return nil, err
+	}
+	d.useMaps(o.Maps)
+	return d, nil
 }
 
 // Attach takes a snapshot of the process pid, which keeps running, and opens it: see
@@ -84,6 +96,8 @@ func Attach(ctx context.Context, pid int, o Options) (*Dump, error) {
 		return nil, err
 	}
 	d.taken = result
+	d.root, _ = p.Root() // nil: no source map that is a file is read
+	d.useMaps(o.Maps)
 	return d, nil
 }
 
@@ -188,7 +202,33 @@ func contained(what string, find func()) (err error) {
 
 // Close closes the core and the files.
 func (d *Dump) Close() error {
-	return errors.Join(d.Space.Close(), d.files.Close(), d.core.Close())
+	var errs []error
+	if d.root != nil {
+		errs = append(errs, d.root.Close())
+	}
+	if d.maps != nil {
+		errs = append(errs, d.maps.Close())
+	}
+	return errors.Join(append(errs, d.Space.Close(), d.files.Close(), d.core.Close())...)
+}
+
+// useMaps has frames named by source maps.
+func (d *Dump) useMaps(o sourcemaps.Options) {
+	d.maps = sourcemaps.New(o, &d.files)
+	d.UseMaps(func(name, url string) *sourcemap.Map {
+		m, err := d.maps.Find(sourcemaps.Script{Name: name, URL: url, Root: d.root})
+		if err != nil && d.maps.Reports(err) {
+			d.warned = append(d.warned, err)
+		}
+		return m
+	})
+}
+
+// Warnings returns what has kept source maps from being used since the last call.
+func (d *Dump) Warnings() []error {
+	warned := d.warned
+	d.warned = nil
+	return warned
 }
 
 // Missing returns what was not found, and what does not work as a result.

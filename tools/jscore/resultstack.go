@@ -158,9 +158,14 @@ func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 		}
 	}
 	if o.Verbose {
-		t.Source = d.sourceAround(f, t.Line, o.Lines)
+		t.Source = d.sourceAround(f, t.scriptLine(), o.Lines)
 	}
 	return t
+}
+
+// scriptLine returns the frame's line in the script itself; 0 if not known.
+func (f *FrameText) scriptLine() int {
+	return cmp.Or(f.GeneratedExecutingLine, f.GeneratedLine, f.Line)
 }
 
 // sourceAround returns the lines around a line of the frame's script.
@@ -286,6 +291,9 @@ func (f *FrameText) writeDetails(b *strings.Builder) {
 			what = "defined"
 		}
 		fmt.Fprintf(b, "%sfile: %s\n%s%s: line %d column %d\n", margin, f.File, margin, what, f.Line, f.Column)
+		if f.GeneratedFile != "" {
+			fmt.Fprintf(b, "%sscript: %s line %d column %d\n", margin, f.GeneratedFile, f.scriptLine(), cmp.Or(f.GeneratedExecutingColumn, f.GeneratedColumn))
+		}
 	}
 	if f.This != nil {
 		fmt.Fprintf(b, "%sthis: %s (%v)\n", margin, f.This.Address, *f.This)
@@ -301,7 +309,7 @@ func (f *FrameText) writeDetails(b *strings.Builder) {
 	}
 	for _, l := range f.Source {
 		mark := " "
-		if l.Number == f.Line {
+		if l.Number == f.scriptLine() {
 			mark = ">"
 		}
 		b.WriteString(strings.TrimRight(fmt.Sprintf("%s%s%5d %s", margin, mark, l.Number, l.Text), " ") + "\n")

@@ -11,12 +11,14 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/tools/profile"
+	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
 )
 
 // Options say what to profile and how.
 type Options struct {
 	trace.Selection
+	Maps sourcemaps.Options
 
 	Hz       int           // samples a second on each CPU; 99 if zero
 	Cycles   bool          // count CPU cycles instead of time
@@ -68,7 +70,7 @@ func open(o Options) (*session, error) {
 	}
 	s := &session{o: o}
 	s.collector = newCollector(s)
-	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects,
 		Variables: map[string]any{
 			bpf.JsprofVarMaxElapsed: uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz)) + longestTick),

@@ -183,10 +183,12 @@ func mark(f symbolize.Frame) bool {
 }
 
 // function returns the part of f that is the same in all frames of a function:
-// without the tier and what executes, and without the offset if the function has a name.
+// without the tier, what executes and where a script has it, and without the offset if the function has a name.
 func function(f symbolize.Frame) symbolize.Frame {
 	f.Tier, f.Inlined = symbolize.NoTier, false
 	f.ExecutingLine, f.ExecutingColumn = 0, 0
+	f.GeneratedFile, f.GeneratedLine, f.GeneratedColumn = "", 0, 0
+	f.GeneratedExecutingLine, f.GeneratedExecutingColumn = 0, 0
 	if f.Name != "" {
 		f.Offset = 0
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
+	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
 )
 
@@ -22,6 +23,7 @@ import (
 // trigger is needed.
 type Options struct {
 	trace.Selection
+	Maps sourcemaps.Options
 
 	// Triggers: any of them.
 	Syscalls  []string // by name

@@ -104,7 +104,7 @@ func openIn(functions []string, o Options) (*session, error) {
 		runInFunctions(spec, functions, s.needed)
 	}
 	prune(spec, s.needed)
-	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(),
 		Stack:  s.takeStack,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.takeHit},

@@ -1,14 +1,20 @@
 package trace
 
-import "fmt"
+import (
+	"fmt"
+
+	"ustack/tools/sourcemaps"
+)
 
 // Limits on what is kept for programs that create functions without end. Large
 // programs run some 10,000.
 const (
 	maxFunctions = 1 << 17
 	maxScripts   = 1 << 15
-	maxLines     = 1 << 24 // of all scripts; each takes four bytes
-	maxNatives   = 1 << 17 // places in machine code, of one process
+	maxLines     = 1 << 24   // of all scripts; each takes four bytes
+	maxNatives   = 1 << 17   // places in machine code, of one process
+	maxMapURL    = 64 << 20  // characters of a source map's URL, which may be the map itself
+	maxMapURLs   = 256 << 20 // bytes of all such URLs
 )
 
 // dropped counts what was discarded for lack of room, and what came too late.
@@ -31,6 +37,7 @@ func (t *Table) keepScript(key scriptKey, s script) {
 		s.source = nil
 	}
 	t.lines += s.source.Lines()
+	t.originals.keep(&s, old)
 	t.scripts[key] = s
 }
 
@@ -44,10 +51,12 @@ func (t *Table) reportDropped() {
 		format string
 		limit  int
 	}{
-		{t.dropped.functions, "%d functions have no names: no more than %d are kept", maxFunctions},
-		{t.dropped.scripts, "%d scripts have no names, and their functions no lines: no more than %d are kept", maxScripts},
-		{t.positions.full, "%d pieces of code have no executing lines: no more than %d are kept", maxTables},
-		{t.dropped.sources, "functions of %d scripts have no lines: no more than %d lines are kept", maxLines},
+		{t.positions.full, "%d pieces of code have no executing lines: at most %d are kept", maxTables},
+		{t.dropped.functions, "%d functions have no names: at most %d are kept", maxFunctions},
+		{t.dropped.scripts, "%d scripts have no names, and their functions no lines: at most %d are kept", maxScripts},
+		{uint64(t.originals.finder.Unreported()), "source maps of %d more scripts cannot be used: at most %d are reported", sourcemaps.MaxWarnings},
+		{uint64(t.originals.dropped), "source maps in %d scripts are not used: at most %d bytes are kept", maxMapURLs},
+		{t.dropped.sources, "functions of %d scripts have no lines: at most %d lines are kept", maxLines},
 	} {
 		if lost.count > 0 {
 			t.warn(fmt.Errorf(lost.format, lost.count, lost.limit))

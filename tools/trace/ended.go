@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf16"
 
 	"ustack/bpf"
+	"ustack/symbolize/sourcemap"
 	"ustack/symbolize/v8/code"
 )
 
@@ -76,7 +75,8 @@ func (o opening) matches(source []uint16) bool {
 type ended struct {
 	key    scriptKey
 	source []uint16
-	err    error // why it could not be read
+	mapURL string // of its source map, as the file says
+	err    error  // why it could not be read
 }
 
 // Text handles a kernel record about how a function's source begins. If the script
@@ -105,6 +105,10 @@ func (t *Table) Text(raw []byte) {
 	}
 	fn.line, fn.column = line, column
 	t.functions[n.Id] = fn
+	if s = t.scripts[key]; t.ended.key == key && s.mapURL == "" {
+		s.mapURL = t.ended.mapURL
+		t.keepScript(key, s)
+	}
 }
 
 // errOtherText reports that a text is not the script's.
@@ -117,9 +121,10 @@ func (e *ended) find(t *Table, g *target, key scriptKey, name string, o opening)
 	if e.key != key {
 		e.key = key
 		if strings.HasPrefix(name, "node:") { // V8 has it from a snapshot
+			e.mapURL = ""
 			e.source, e.err = searchSource(g.binary.file, o)
 		} else {
-			e.source, e.err = t.readScriptFile(g, name)
+			e.source, e.mapURL, e.err = t.readScriptFile(g, name)
 		}
 	}
 	if e.err != nil {
@@ -146,39 +151,25 @@ func position(text []uint16) (line, column int, err error) {
 }
 
 // readScriptFile reads a script's file, in UTF-16 units, below the root directory of
-// the process that ran it.
-func (t *Table) readScriptFile(g *target, name string) ([]uint16, error) {
-	file, ok := filePath(name)
+// the process that ran it. It returns the URL of the source map that the script names.
+func (t *Table) readScriptFile(g *target, name string) (source []uint16, mapURL string, err error) {
+	file, ok := sourcemap.Path(name)
 	if !ok || g.root == nil {
-		return nil, errors.New("it is not a file")
+		return nil, "", errors.New("it is not a file")
 	}
 	f, err := t.files.Below(g.root, file)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxScriptFile+1))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if len(text) > maxScriptFile {
-		return nil, fmt.Errorf("it has more than %d bytes", maxScriptFile)
+		return nil, "", fmt.Errorf("it has more than %d bytes", maxScriptFile)
 	}
-	return utf16.Encode([]rune(string(text))), nil
-}
-
-// filePath returns the path of a script's file: V8 names modules by URL.
-func filePath(name string) (string, bool) {
-	if after, ok := strings.CutPrefix(name, "file://"); ok {
-		after, _, _ = strings.Cut(after, "?") // the query distinguishes two imports of one file
-		after, _, _ = strings.Cut(after, "#")
-		unescaped, err := url.PathUnescape(after)
-		if err != nil {
-			return "", false
-		}
-		name = unescaped
-	}
-	return name, path.IsAbs(name) && !strings.ContainsRune(name, 0)
+	return utf16.Encode([]rune(string(text))), strings.Clone(sourcemap.URL(string(text))), nil
 }
 
 // inBinary returns the line and column of a function whose source is in the binary

@@ -340,7 +340,7 @@ func (t *Table) jsFrame(g *target, word uint64) symbolize.Frame {
 	} else {
 		f.Line, f.Column = fn.line, fn.column
 	}
-	return f
+	return t.original(g, fn.script, f)
 }
 
 // Anonymous is the name of a function that has none.

@@ -213,7 +213,7 @@ func (t *Table) readInlined(heap *v8.Heap, owner uint64, table *codeTable) error
 		}
 		s := script{name: code.ScriptName(heap, f.Script)}
 		if source, err := code.ReadScript(heap, f.Script, f.ScriptID); err == nil {
-			s.source = &source
+			s.source, s.mapURL = &source, t.readMapURL(heap, f.Script, fn.script)
 		}
 		t.keepScript(fn.script, s)
 	}
@@ -261,20 +261,21 @@ func (t *Table) execute(g *target, word, position uint64, f *symbolize.Frame) []
 	last := len(places) - 1
 	var inlined []symbolize.Frame
 	for _, p := range places[:last] {
-		inlined = append(inlined, t.inlinedFrame(table, p, f.Tier))
+		inlined = append(inlined, t.inlinedFrame(g, table, p, f.Tier))
 	}
 	t.place(f, t.functions[id].script, places[last].Offset)
 	return inlined
 }
 
 // inlinedFrame returns the frame of a function that has none of its own.
-func (t *Table) inlinedFrame(table *codeTable, p code.Place, tier symbolize.Tier) symbolize.Frame {
+func (t *Table) inlinedFrame(g *target, table *codeTable, p code.Place, tier symbolize.Tier) symbolize.Frame {
 	fn := table.inlined[p.Shared]
 	s := t.scripts[fn.script]
 	f := symbolize.Frame{Kind: symbolize.JS, Name: fn.name, File: s.name, Tier: tier, Inlined: true}
 	if s.source != nil && fn.start >= 0 {
 		f.Line, f.Column = s.source.Position(fn.start)
 	}
+	f = t.original(g, fn.script, f)
 	t.place(&f, fn.script, p.Offset)
 	return f
 }
@@ -282,6 +283,7 @@ func (t *Table) inlinedFrame(table *codeTable, p code.Place, tier symbolize.Tier
 // place sets a frame's executing position.
 func (t *Table) place(f *symbolize.Frame, key scriptKey, offset int) {
 	if s := t.scripts[key]; s.source != nil && offset >= 0 {
-		f.ExecutingLine, f.ExecutingColumn = s.source.Position(offset)
+		line, column := s.source.Position(offset)
+		*f = t.originals.maps[key].Executing(*f, line, column)
 	}
 }

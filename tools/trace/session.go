@@ -18,11 +18,13 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/tools/sourcemaps"
 )
 
 // Options say what a Session traces.
 type Options struct {
 	Selection
+	Maps     sourcemaps.Options
 	Duration time.Duration // until the context or the targets end if zero
 	Warn     func(error)   // called with what keeps something from being seen; may be nil
 }
@@ -68,6 +70,7 @@ func Open(o Options, tool Tool) (*Session, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.Table = NewTable(s.kernel.Maps)
+	s.Table.originals = newOriginals(o.Maps, &s.Table.files)
 	s.targets = newTargets(s.Table, o.Selection)
 	s.targets.Added, s.targets.Ended, s.targets.Warn = tool.Added, tool.Ended, s.Warn
 	return s, nil

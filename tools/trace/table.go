@@ -20,6 +20,7 @@ import (
 	"ustack/symbolize/reader"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
+	"ustack/tools/sourcemaps"
 )
 
 // Maps are the kernel's maps that a Table writes.
@@ -53,6 +54,7 @@ type Table struct {
 	dropped     dropped
 	described   uint32         // how often descriptions have changed
 	ended       ended          // used by the goroutine that handles events
+	originals   *originals     // positions in the sources that scripts were made from
 	roots       []*target      // ended targets whose root directories are open
 	rows        uint32         // of unwind tables in the kernel
 	fresh       []*binary      // files whose unwind tables are still to be read
@@ -79,6 +81,7 @@ type script struct {
 	name   string
 	wasm   bool         // a WebAssembly module's: its functions in JavaScript are wrappers
 	source *code.Source // nil if it could not be read
+	mapURL string       // of its source map; empty if it names none
 	gone   bool         // the process ended before its source could be read
 }
 
@@ -111,7 +114,7 @@ type target struct {
 
 // NewTable returns a Table without processes. Close frees what it opens.
 func NewTable(maps Maps) *Table {
-	return &Table{
+	t := &Table{
 		interrupt: context.Background(),
 		maps:      maps,
 		targets:   make(map[int]*target),
@@ -123,6 +126,8 @@ func NewTable(maps Maps) *Table {
 		numbers:   make(map[namedFrame]uint64),
 		reported:  make(map[string]bool),
 	}
+	t.originals = newOriginals(sourcemaps.Options{}, &t.files)
+	return t
 }
 
 // Add starts tracing process pid. A process that was added before is described
@@ -351,7 +356,7 @@ func (t *Table) Close() error {
 	for _, b := range t.binaries {
 		b.close()
 	}
-	return errors.Join(append(errs, t.files.Close())...)
+	return errors.Join(append(errs, t.originals.finder.Close(), t.files.Close())...)
 }
 
 // Hurry makes reads of files that do not answer give up soon after ctx ends. Call it
@@ -391,26 +396,27 @@ func (t *Table) Script(raw []byte) {
 	key := scriptKey{n.Owner, n.Script}
 	s := script{name: text(n), wasm: n.Flags&uint32(bpf.TraceNameFlagNAME_WASM) != 0}
 	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil && !s.wasm {
-		s.source, s.gone = t.source(g, key, n.Id)
+		s.source, s.mapURL, s.gone = t.source(g, key, n.Id)
 	}
 	t.keepScript(key, s)
 }
 
 // source reads the lines of the script whose object was at address when the kernel
-// saw it. If the object is no longer there, the collector has moved it, and the
-// kernel is asked to announce its address again.
+// saw it, and the URL of its source map. If the object is no longer there, the collector
+// has moved it, and the kernel is asked to announce its address again.
 // It reports whether the process's memory is gone.
-func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source, gone bool) {
+func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source, mapURL string, gone bool) {
+	known := t.scripts[key]
 	if g.closed {
-		return t.scripts[key].source, true
+		return known.source, known.mapURL, true
 	}
 	heap, err := v8.NewHeap(g.process, g.binary.v8)
 	if err != nil { // asking again would not help
 		t.warn(ofProcess(g.process.PID(), fmt.Errorf("read the lines of functions: %w", err)))
-		return t.scripts[key].source, false
+		return known.source, known.mapURL, false
 	}
 	if source, err := code.ReadScript(heap, address, int(key.id)); err == nil {
-		return &source, false
+		return &source, t.readMapURL(heap, address, key), false
 	}
 	if g.alive() {
 		again := bpf.TraceScriptKey{Owner: key.owner, Script: int64(key.id)}
@@ -418,7 +424,7 @@ func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source
 			t.warn(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
 		}
 	}
-	return t.scripts[key].source, !g.hasMemory()
+	return known.source, known.mapURL, !g.hasMemory()
 }
 
 // hasMemory reports whether the target's memory can still be read: a process loses it

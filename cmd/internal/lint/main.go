@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 var below = map[string][]string{
 	"symbolize/libuv":      {"symbolize/elfsym"},
 	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/census", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
+	"symbolize/sourcemap":  {"symbolize", "symbolize/contain"},
 	"symbolize/space":      {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
 	"symbolize/unwind":     {"symbolize/elfsym"},
 	"symbolize/v8/census":  {"symbolize", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/value"},
@@ -45,7 +46,7 @@ var below = map[string][]string{
 	"symbolize/v8/heap":    {"symbolize/space", "symbolize/v8", "symbolize/v8/release"},
 	"symbolize/v8/value":   {"symbolize/v8", "symbolize/v8/code"},
 	"symbolize/v8/verify":  {"symbolize/contain", "symbolize/elfsym", "symbolize/space", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/disasm", "symbolize/v8/heap"},
-	"symbolize/v8/stack":   {"symbolize", "symbolize/space", "symbolize/unwind", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/heap"},
+	"symbolize/v8/stack":   {"symbolize", "symbolize/sourcemap", "symbolize/space", "symbolize/unwind", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/heap"},
 }
 
 // tools are the packages in the directory tools that are tools, not libraries.

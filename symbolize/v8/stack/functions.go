@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"ustack/symbolize"
+	"ustack/symbolize/sourcemap"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
 )
@@ -81,10 +82,29 @@ func (u *Unwinder) Named(f v8.Function) symbolize.Frame {
 	}
 	s := u.Script(f)
 	frame.File = s.Name
-	if s.Source != nil && f.Start >= 0 {
-		frame.Line, frame.Column = s.Source.Position(f.Start)
+	if s.Source == nil || f.Start < 0 {
+		return frame
 	}
-	return frame
+	frame.Line, frame.Column = s.Source.Position(f.Start)
+	return u.sourceMap(f, s).Defined(frame)
+}
+
+// maxMapURL bounds the characters of a source map's URL, which may be the map itself.
+const maxMapURL = 64 << 20
+
+// sourceMap returns the source map of a function's script, nil if it has none.
+func (u *Unwinder) sourceMap(f v8.Function, s Script) *sourcemap.Map {
+	if u.findMap == nil || u.v8.Heap == nil {
+		return nil
+	}
+	key := scriptKey{v8.Value(f.Script), f.ScriptID}
+	if m, ok := u.maps[key]; ok {
+		return m
+	}
+	url, _ := code.ReadMapURL(u.v8.Heap, f.Script, f.ScriptID, maxMapURL) // it says nothing if it cannot be read
+	m := u.findMap(s.Name, url)
+	u.maps[key] = m
+	return m
 }
 
 // DefinedAt returns where a function is defined, in readable form.
@@ -144,7 +164,8 @@ func (u *Unwinder) execute(frame *Frame, f v8.Function, offset int) {
 		return
 	}
 	if s := u.Script(f); s.Source != nil {
-		frame.ExecutingLine, frame.ExecutingColumn = s.Source.Position(offset)
+		line, column := s.Source.Position(offset)
+		frame.Frame = u.sourceMap(f, s).Executing(frame.Frame, line, column)
 	}
 }
 

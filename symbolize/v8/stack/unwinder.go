@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"ustack/symbolize/sourcemap"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
@@ -21,11 +22,20 @@ type Unwinder struct {
 	threads   []Thread
 	functions map[v8.Value]v8.Function
 	scripts   map[scriptKey]Script
+	findMap   func(name, url string) *sourcemap.Map // of a script; nil: there are none
+	maps      map[scriptKey]*sourcemap.Map
 }
 
 // New returns an Unwinder of the process with that address space, and no threads.
 func New(s *space.Space, v V8) *Unwinder {
 	return &Unwinder{space: s, v8: v, functions: make(map[v8.Value]v8.Function), scripts: make(map[scriptKey]Script)}
+}
+
+// UseMaps has frames named by source maps, which find returns for scripts by their name
+// and the URL that they give for the map; nil for those that have none. It is called once
+// for each script.
+func (u *Unwinder) UseMaps(find func(name, url string) *sourcemap.Map) {
+	u.findMap, u.maps = find, make(map[scriptKey]*sourcemap.Map)
 }
 
 // V8 returns what is known of the process's V8.
