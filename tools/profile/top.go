@@ -138,9 +138,9 @@ func programs(stacks []Stack) []row {
 	return c.rows
 }
 
-// works returns a line with the most common kinds of work that native code does
+// nativeWork returns a line with the most common kinds of work that native code does
 // for the program's functions; it is empty if there is none.
-func (t table) works(stacks []Stack) string {
+func (t table) nativeWork(stacks []Stack) string {
 	values, known := map[string]uint64{}, classifier{}
 	for _, s := range stacks {
 		if n := nativeRun(s.Frames); n > 0 && n < len(s.Frames) {
@@ -249,8 +249,8 @@ func (t table) heading(p *Profile) {
 	if !p.jsOnly {
 		fmt.Fprintln(t, byCategory(p))
 	}
-	if works := t.works(p.Stacks); !t.all && works != "" {
-		fmt.Fprintln(t, works)
+	if line := t.nativeWork(p.Stacks); !t.all && line != "" {
+		fmt.Fprintln(t, line)
 	}
 }
 
