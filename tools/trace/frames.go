@@ -64,9 +64,9 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 		s.positions = append(s.positions, f.Position)
 	}
 	if s.owner != nil {
-		t.readPositions(s.owner, r)
 		s.words = t.nameWasm(s.owner, s.words)
 		t.settle(s.owner, s.words, r.Flags&uint32(bpf.TraceStackFlagSTACK_NEW_CODE) != 0)
+		t.readPositions(s.owner, r) // in mappings as they are now
 	}
 	return r.Hash, s
 }

@@ -69,7 +69,20 @@ type stray struct {
 	offset int
 }
 
-var errReplaced = errors.New("V8 has replaced the code")
+var (
+	errReplaced = errors.New("V8 has replaced the code")
+	errFull     = errors.New("too many tables")
+)
+
+// count counts a table that could not be read because of err, if that is not nil.
+func (p *positions) count(err error) {
+	switch {
+	case errors.Is(err, errFull):
+		p.full++
+	case err != nil:
+		p.unread++
+	}
+}
 
 // Code handles a kernel record about machine code: it reads the code's table while it
 // is there.
@@ -91,14 +104,18 @@ func (t *Table) Code(raw []byte) {
 		}
 		return f.Table(c, fn.shared)
 	})
-	if err != nil && !t.positions.asked[key] && g.hasMemory() { // it has moved: the kernel is to say where
+	again := err != nil && !errors.Is(err, errFull) && !t.positions.asked[key]
+	if again && len(t.positions.asked) < maxTables && g.hasMemory() { // it has moved: the kernel is to say where
 		t.positions.asked[key] = true
 		if err := t.maps.Codes.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			t.warn(fmt.Errorf("ask the kernel again for code: %w", err))
 		}
 		return
 	}
-	t.positions.codes[key] = table
+	t.positions.count(err)
+	if !errors.Is(err, errFull) { // the process may compile without end
+		t.positions.codes[key] = table
+	}
 }
 
 // readPositions reads the tables that a stack needs and that do not come with a record
@@ -126,7 +143,8 @@ func (t *Table) readBytecodes(g *target, owner, id uint64) {
 	if !ok {
 		return
 	}
-	table, _ := t.readTable(g, owner, fn, func(f *code.Finder) (code.Table, error) { return f.BytecodeTable(fn.shared) })
+	table, err := t.readTable(g, owner, fn, func(f *code.Finder) (code.Table, error) { return f.BytecodeTable(fn.shared) })
+	t.positions.count(err)
 	t.positions.bytecodes[id] = table
 }
 
@@ -137,12 +155,16 @@ func (t *Table) findStray(g *target, owner uint64, key strayKey) {
 	}
 	fn, ok := t.functions[key.function]
 	mapping := g.find(key.pc)
-	if !ok || mapping == nil || t.positions.searches[g] >= maxSearches {
+	if !ok || mapping == nil {
+		return
+	}
+	if t.positions.searches[g] >= maxSearches {
+		t.positions.unread++
 		return
 	}
 	t.positions.searches[g]++
 	offset := 0
-	table, _ := t.readTable(g, owner, fn, func(f *code.Finder) (code.Table, error) {
+	table, err := t.readTable(g, owner, fn, func(f *code.Finder) (code.Table, error) {
 		c, err := f.At(key.pc, mapping.Start)
 		if err != nil {
 			return code.Table{}, err
@@ -150,6 +172,7 @@ func (t *Table) findStray(g *target, owner uint64, key strayKey) {
 		offset = int(key.pc - c.Start)
 		return f.Table(c, fn.shared)
 	})
+	t.positions.count(err)
 	t.positions.strays[key] = stray{table, offset}
 }
 
@@ -160,8 +183,7 @@ func (t *Table) readTable(g *target, owner uint64, fn function, read func(*code.
 	empty := &codeTable{}
 	p := &t.positions
 	if len(p.codes)+len(p.bytecodes)+len(p.strays) >= maxTables || p.bytes >= maxTableBytes {
-		p.full++
-		return empty, nil
+		return empty, errFull
 	}
 	var err error
 	for range codeReads {
@@ -172,7 +194,6 @@ func (t *Table) readTable(g *target, owner uint64, fn function, read func(*code.
 		}
 		g.heap, g.codes = nil, nil // it may have cached what was no map
 	}
-	p.unread++
 	return empty, err
 }
 
