@@ -69,6 +69,8 @@ func Inline(mapURL string) ([]byte, error) {
 // ErrRemote means that a map is where it is not read from, such as a web server.
 var ErrRemote = errors.New("only files and data URLs are read")
 
+const maxPath = 4 << 10 // bytes of a path; the kernel takes no longer ones
+
 // File returns the absolute path of the map that a script names by a URL. The script's
 // name is a path or a file URL.
 func File(script, mapURL string) (string, error) {
@@ -86,7 +88,7 @@ func File(script, mapURL string) (string, error) {
 		mapURL = "file://" + mapURL
 	}
 	file, ok := Path(mapURL)
-	if !ok {
+	if !ok || len(file) > maxPath {
 		return "", errors.New("its name is no path")
 	}
 	return path.Clean(file), nil

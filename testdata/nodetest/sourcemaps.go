@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -46,4 +48,18 @@ func SourceMaps(t testing.TB) string {
 		t.Fatalf("make scripts with source maps: %v (is npm's registry reachable?)", err)
 	}
 	return dir
+}
+
+// LineOf returns the line, from 1, of a file that begins with start.
+func LineOf(t testing.TB, file, start string) int {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(strings.Split(string(text), "\n"), func(line string) bool { return strings.HasPrefix(line, start) })
+	if at < 0 {
+		t.Fatalf("no line of %s begins with %q", file, start)
+	}
+	return at + 1
 }

@@ -26,20 +26,6 @@ var written = map[string]string{
 	"turn":           "  const turn = ",
 }
 
-// lineOf returns the line of a file that begins so.
-func lineOf(t *testing.T, file, start string) int {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := slices.IndexFunc(strings.Split(string(text), "\n"), func(line string) bool { return strings.HasPrefix(line, start) })
-	if at < 0 {
-		t.Fatalf("no line of %s begins with %q", file, start)
-	}
-	return at + 1
-}
-
 // busyProfile profiles a script made of busy.ts, until there are some samples.
 func busyProfile(t *testing.T, version, script string, o Options) *profile.Profile {
 	t.Helper()
@@ -75,8 +61,9 @@ func TestFunctionsAreShownAsTheyWereWritten(t *testing.T) {
 // source.
 func checkWritten(t *testing.T, p *profile.Profile, name, script, source, start string) {
 	t.Helper()
-	want := lineOf(t, source, start)
-	var samples uint64
+	want := nodetest.LineOf(t, source, start)
+	const longest = 6 // lines of a function
+	var samples, executing uint64
 	for _, s := range p.Stacks {
 		at := slices.IndexFunc(s.Frames, func(f symbolize.Frame) bool { return strings.TrimPrefix(f.Name, "Worker.") == name })
 		if at < 0 {
@@ -87,12 +74,42 @@ func checkWritten(t *testing.T, p *profile.Profile, name, script, source, start 
 		if file := strings.TrimPrefix(f.File, "file://"); file != source || f.Line != want {
 			t.Errorf("%s is at %s:%d, want %s:%d", name, f.File, f.Line, source, want)
 		}
+		if f.ExecutingLine > 0 {
+			executing += s.Value
+			if f.ExecutingLine < want || f.ExecutingLine > want+longest || f.GeneratedExecutingLine == 0 {
+				t.Errorf("%s executes line %d, want one from %d to %d", name, f.ExecutingLine, want, want+longest)
+			}
+		}
 		if file := strings.TrimPrefix(f.GeneratedFile, "file://"); file != script || f.GeneratedLine == 0 || f.GeneratedColumn == 0 {
 			t.Errorf("%s was generated at %s:%d:%d, want in %s", name, f.GeneratedFile, f.GeneratedLine, f.GeneratedColumn, script)
 		}
 	}
-	if samples == 0 {
-		t.Errorf("%s has no samples", name)
+	if samples == 0 || executing < samples/2 {
+		t.Errorf("%s has %d samples, %d with executing lines", name, samples, executing)
+	}
+}
+
+// TestInlinedFunctionsAreShownAsTheyWereWritten profiles minified code that V8 has inlined.
+func TestInlinedFunctionsAreShownAsTheyWereWritten(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	folder := nodetest.SourceMaps(t)
+	script := filepath.Join(folder, "esbuild", "busy.js")
+	target := nodetest.Start(t, nodetest.Node(t, "24.21.0"), nodetest.Options{Script: script})
+	p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 499, Duration: time.Minute}, 1000)
+	var inlined uint64
+	for _, s := range p.Stacks {
+		for _, f := range s.Frames {
+			if f.File == script {
+				t.Errorf("%s is at %s:%d:%d, want its place in the source", f.Name, f.File, f.Line, f.Column)
+			}
+			if f.Inlined && written[f.Name] != "" {
+				inlined += s.Value
+			}
+		}
+	}
+	if inlined < p.Total/4 {
+		t.Errorf("%d of %d samples are in inlined functions", inlined, p.Total)
 	}
 }
 

@@ -133,7 +133,7 @@ func (f *Finder) find(s Script) (*sourcemap.Map, error) {
 	}
 	data, err := f.read(s.Root, file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
 	if strings.HasPrefix(s.Name, fileScheme) {
 		file = fileScheme + file // sources are named as the script is
@@ -167,7 +167,7 @@ func (f *Finder) inFolder(s Script) (*sourcemap.Map, error) {
 		case errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("%s in %s: %w", name, f.o.Folder, err)
+			return nil, fmt.Errorf("in %s: %w", f.o.Folder, err)
 		}
 		return f.parse(data, s.Name)
 	}
@@ -191,9 +191,17 @@ const mapSuffix = ".map"
 
 // read reads a file below a directory.
 func (f *Finder) read(root *os.File, name string) ([]byte, error) {
+	data, err := f.readAll(root, name)
+	if err != nil && !strings.Contains(err.Error(), name) {
+		err = fmt.Errorf("read %s: %w", name, err)
+	}
+	return data, err
+}
+
+func (f *Finder) readAll(root *os.File, name string) ([]byte, error) {
 	file, err := f.files.Below(root, name)
 	if err != nil {
-		return nil, reason(err)
+		return nil, err
 	}
 	defer file.Close()
 	size, err := file.Size()
@@ -204,19 +212,8 @@ func (f *Finder) read(root *os.File, name string) ([]byte, error) {
 		return nil, fmt.Errorf("it has %d bytes (no more than %d are read)", size, sourcemap.MaxBytes)
 	}
 	data := make([]byte, size)
-	if _, err := io.ReadFull(io.NewSectionReader(file, 0, size), data); err != nil {
-		return nil, err
-	}
-	return data, nil
-}
-
-// reason returns an error without the path, which is known.
-func reason(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
+	_, err = io.ReadFull(io.NewSectionReader(file, 0, size), data)
+	return data, err
 }
 
 // parse reads a map whose sources are relative to base, unless that was done before.
