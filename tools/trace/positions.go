@@ -19,6 +19,7 @@ const (
 	maxTables     = 1 << 16
 	maxTableBytes = 64 << 20 // of all tables
 	maxSearches   = 1 << 12  // of one process, for code that its function does not refer to
+	maxStrays     = 1 << 6   // pieces of such code that are remembered, of one process
 	codeReads     = 3        // of one piece of code, while the process changes it
 )
 
@@ -34,9 +35,8 @@ const (
 // positions are the tables of the code that was met on stacks.
 type positions struct {
 	codes     map[bpf.TraceCodeKey]*codeTable
-	bytecodes map[uint64]*codeTable // by function
-	strays    map[strayKey]stray    // code that its function does not refer to
-	searches  map[*target]int
+	bytecodes map[uint64]*codeTable     // by function
+	strays    map[strayKey]stray        // code that its function does not refer to
 	asked     map[bpf.TraceCodeKey]bool // the kernel was asked to send it again
 	bytes     int                       // of all tables
 	unread    uint64                    // tables that could not be read
@@ -48,7 +48,6 @@ func newPositions() positions {
 		codes:     make(map[bpf.TraceCodeKey]*codeTable),
 		bytecodes: make(map[uint64]*codeTable),
 		strays:    make(map[strayKey]stray),
-		searches:  make(map[*target]int),
 		asked:     make(map[bpf.TraceCodeKey]bool),
 	}
 }
@@ -72,6 +71,7 @@ type stray struct {
 var (
 	errReplaced = errors.New("V8 has replaced the code")
 	errFull     = errors.New("too many tables")
+	errSearched = errors.New("too many searches for code")
 )
 
 // count counts a table that could not be read because of err, if that is not nil.
@@ -158,14 +158,9 @@ func (t *Table) findStray(g *target, owner uint64, key strayKey) {
 	if !ok || mapping == nil {
 		return
 	}
-	if t.positions.searches[g] >= maxSearches {
-		t.positions.unread++
-		return
-	}
-	t.positions.searches[g]++
 	offset := 0
 	table, err := t.readTable(g, owner, fn, func(f *code.Finder) (code.Table, error) {
-		c, err := f.At(key.pc, mapping.Start)
+		c, err := g.codeAt(f, key.pc, mapping.Start)
 		if err != nil {
 			return code.Table{}, err
 		}
@@ -173,7 +168,30 @@ func (t *Table) findStray(g *target, owner uint64, key strayKey) {
 		return f.Table(c, fn.shared)
 	})
 	t.positions.count(err)
-	t.positions.strays[key] = stray{table, offset}
+	if !errors.Is(err, errFull) && !errors.Is(err, errSearched) {
+		t.positions.strays[key] = stray{table, offset}
+	}
+}
+
+// codeAt returns the code that holds a pc, in memory that starts at low.
+func (g *target) codeAt(f *code.Finder, pc, low uint64) (code.Code, error) {
+	for _, found := range g.strays {
+		if !found.Holds(pc) {
+			continue
+		}
+		if now, err := f.Code(v8.Ref(found.Address)); err == nil && now == found {
+			return now, nil
+		}
+	}
+	if g.searches >= maxSearches {
+		return code.Code{}, errSearched
+	}
+	g.searches++
+	c, err := f.At(pc, low)
+	if err == nil {
+		g.strays = append(g.strays[max(0, len(g.strays)-maxStrays+1):], c)
+	}
+	return c, err
 }
 
 // readTable reads a table of the function fn, of the thread owner. The process may be

@@ -208,7 +208,7 @@ func TestTablesAreBounded(t *testing.T) {
 			beyond, len(p.codes), len(p.asked), p.full, p.unread, maxTables, beyond)
 	}
 	clear(p.codes)
-	p.searches[r.g] = maxSearches
+	r.g.searches = maxSearches
 	r.table.findStray(r.g, r.owner, strayKey{r.id, r.g.code[0].Start})
 	if len(p.strays) != 0 || p.unread != 1 {
 		t.Errorf("a search too many: strays = %d, unread = %d, want 0 and 1", len(p.strays), p.unread)

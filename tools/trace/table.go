@@ -103,6 +103,8 @@ type target struct {
 	modules    map[uint64]*wasmModule // by wasm.Code.Module
 	heap       *v8.Heap               // what codes reads; nil until code is read, and once that has failed
 	codes      *code.Finder
+	strays     []code.Code // found by searching, the newest last
+	searches   int
 	urls       []wasmURL     // of modules not found yet
 	retries    []wasmRetry   // frames of code not found yet
 	described  time.Time     // when the mappings were last read

@@ -31,6 +31,7 @@ const (
 	wrappedShared   = 8
 	maxInlined      = 64      // functions inlined into one another at one place; V8 stops far below
 	maxBytecodes    = 8 << 20 // bytes of one function's; the largest in Node.js have 100 KiB
+	maxFunctions    = 1 << 10 // inlined in one piece of code; V8's budget of bytecodes allows some 100
 	maxInlinings    = 1 << 16 // entries: a position has 16 bits for the number
 	maxCode         = 64 << 20
 	bytecodeSizesOf = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"

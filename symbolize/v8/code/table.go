@@ -212,7 +212,7 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 
 // inliningsOf reads the calls that were replaced by their callees' bodies.
 func (f *Finder) inliningsOf(d deoptimization) ([]inlining, error) {
-	if d.inliningsN < 0 || d.inliningsN > maxInlinings*inliningSize || d.inlined < 0 || d.inlined > maxInlinings {
+	if d.inliningsN < 0 || d.inliningsN > maxInlinings*inliningSize || d.inlined < 0 || d.inlined > maxFunctions {
 		return nil, fmt.Errorf("read inlinings: %d bytes, %d functions", d.inliningsN, d.inlined)
 	}
 	b, err := f.heap.Bytes(d.inlinings.Address+arrayFirst, uint64(d.inliningsN), maxInlinings*inliningSize)
