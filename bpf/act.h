@@ -137,7 +137,7 @@ static __always_inline void raise(struct hit *hit)
 
 static __always_inline bool send_frames(struct stack *stack, bool urgent)
 {
-	u64 bytes = __builtin_offsetof(struct stack, frames) + 8 * (u64)stack->count;
+	u64 bytes = stack_bytes(stack);
 
 	if (bytes > sizeof(*stack))
 		return false; /* cannot happen; tells the verifier so */

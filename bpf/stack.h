@@ -156,10 +156,16 @@ static __always_inline void capture(struct walk *w, void *ctx, u64 ids, u32 with
 	w->stack.hash = finish(w->stack.hash ^ (w->stack.flags & STACK_TRUNCATED));
 }
 
+/* The bytes of a stack that are in use. */
+static __always_inline u64 stack_bytes(const struct stack *stack)
+{
+	return __builtin_offsetof(struct stack, frames) +
+	    sizeof(stack->frames[0]) * (u64)stack->count;
+}
+
 static __always_inline bool send_stack(struct walk *w, bool urgent)
 {
-	u64 bytes = __builtin_offsetof(struct stack, frames) +
-	    sizeof(w->stack.frames[0]) * (u64)w->stack.count;
+	u64 bytes = stack_bytes(&w->stack);
 
 	if (bytes > sizeof(w->stack))
 		return false; /* cannot happen; tells the verifier so */
