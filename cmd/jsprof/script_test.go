@@ -76,6 +76,16 @@ type (
 		Tier   string  `json:"tier"`
 		Module string  `json:"module"`
 		Offset uint64  `json:"offset"`
+
+		ExecutingLine   int  `json:"executing_line"`
+		ExecutingColumn int  `json:"executing_column"`
+		Inlined         bool `json:"inlined"`
+
+		GeneratedFile            string `json:"generated_file"`
+		GeneratedLine            int    `json:"generated_line"`
+		GeneratedColumn          int    `json:"generated_column"`
+		GeneratedExecutingLine   int    `json:"generated_executing_line"`
+		GeneratedExecutingColumn int    `json:"generated_executing_column"`
 	}
 )
 
