@@ -31,10 +31,11 @@ type Script struct {
 	Root *os.File // the directory that its paths are below; nil in a core, which is not trusted to name files
 }
 
-// Bounds on the maps that are kept.
+// Bounds on all maps. One has at most sourcemap.MaxBytes.
 const (
 	maxMaps  = 1 << 12
 	maxBytes = 512 << 20 // in memory
+	maxRead  = 1 << 30   // bytes that are read, for each script again: half a second for each 64 MB
 )
 
 // A Finder finds source maps. It is not safe for concurrent use.
@@ -45,6 +46,7 @@ type Finder struct {
 	seed   maphash.Seed
 	maps   map[key]*sourcemap.Map
 	bytes  int // that maps take
+	read   int // bytes that were read
 
 	warned     int // errors that were for the user
 	unreported int
@@ -118,6 +120,9 @@ func (f *Finder) find(s Script) (*sourcemap.Map, error) {
 	case s.URL == "":
 		return nil, nil
 	case sourcemap.IsInline(s.URL):
+		if err := f.take(len(s.URL)); err != nil {
+			return nil, err
+		}
 		data, err := sourcemap.Inline(s.URL)
 		if err != nil {
 			return nil, err
@@ -131,7 +136,7 @@ func (f *Finder) find(s Script) (*sourcemap.Map, error) {
 	if s.Root == nil {
 		return nil, fmt.Errorf("%s: %w", file, ErrNotRead)
 	}
-	data, err := f.read(s.Root, file)
+	data, err := f.load(s.Root, file)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +167,7 @@ func (f *Finder) inFolder(s Script) (*sourcemap.Map, error) {
 		f.folder = folder
 	}
 	for _, name := range candidates(s) {
-		data, err := f.read(f.folder, name)
+		data, err := f.load(f.folder, name)
 		switch {
 		case errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG):
 			continue
@@ -189,8 +194,17 @@ func candidates(s Script) []string {
 
 const mapSuffix = ".map"
 
-// read reads a file below a directory.
-func (f *Finder) read(root *os.File, name string) ([]byte, error) {
+// take counts bytes that are to be read.
+func (f *Finder) take(size int) error {
+	if f.read+size > maxRead {
+		return fmt.Errorf("source maps have more than %d MB (no more are read)", maxRead>>20)
+	}
+	f.read += size
+	return nil
+}
+
+// load reads a file below a directory.
+func (f *Finder) load(root *os.File, name string) ([]byte, error) {
 	data, err := f.readAll(root, name)
 	if err != nil && !strings.Contains(err.Error(), name) {
 		err = fmt.Errorf("read %s: %w", name, err)
@@ -210,6 +224,9 @@ func (f *Finder) readAll(root *os.File, name string) ([]byte, error) {
 	}
 	if size > sourcemap.MaxBytes {
 		return nil, fmt.Errorf("it has %d bytes (no more than %d are read)", size, sourcemap.MaxBytes)
+	}
+	if err := f.take(int(size)); err != nil {
+		return nil, err
 	}
 	data := make([]byte, size)
 	_, err = io.ReadFull(io.NewSectionReader(file, 0, size), data)

@@ -197,6 +197,14 @@ func TestMapsAreBounded(t *testing.T) {
 	if _, err := f.parse([]byte(mapOf("x.ts")), "/x.js"); err == nil || !strings.Contains(err.Error(), "more than 512 MB") {
 		t.Errorf("a map beyond the bound: %v", err)
 	}
+	_, root := place(t, map[string]string{"x.map": mapOf("x.ts")})
+	f = finder(t, Options{})
+	f.read = maxRead - 10
+	for _, url := range []string{"x.map", inline} {
+		if _, err := f.Find(Script{Name: "/x.js", URL: url, Root: root}); err == nil || !strings.Contains(err.Error(), "more than 1024 MB") {
+			t.Errorf("a map %s beyond what is read: %v", url, err)
+		}
+	}
 }
 
 func TestFewErrorsAreReported(t *testing.T) {
