@@ -117,6 +117,16 @@ type (
 		Module string  `json:"module"`
 		Offset uint64  `json:"offset"`
 		Tier   string  `json:"tier"`
+
+		ExecutingLine   int  `json:"executing_line"`
+		ExecutingColumn int  `json:"executing_column"`
+		Inlined         bool `json:"inlined"`
+
+		GeneratedFile            string `json:"generated_file"`
+		GeneratedLine            int    `json:"generated_line"`
+		GeneratedColumn          int    `json:"generated_column"`
+		GeneratedExecutingLine   int    `json:"generated_executing_line"`
+		GeneratedExecutingColumn int    `json:"generated_executing_column"`
 	}
 )
 
