@@ -60,24 +60,25 @@ struct {
 	__type(value, u8);
 } codes SEC(".maps");
 
-/* Sends the code that was just read of a function, unless it was sent already. */
+/* Sends the code that was just read of a function, unless it was sent already. Up to Linux 6.1 a
+ * key must be on the stack.
+ */
 static __always_inline void send_code(struct walk *w, u64 address)
 {
+	struct code_key key = { .owner = w->owner, .id = w->id, .check = w->check };
 	struct code_object *code = &w->code_object;
 	u8 sent = 1;
 
+	if (bpf_map_lookup_elem(&codes, &key))
+		return;
 	code->event = EVENT_CODE;
 	code->tier = w->tier;
-	code->key.owner = w->owner;
-	code->key.id = w->id;
-	code->key.check = w->check;
-	if (bpf_map_lookup_elem(&codes, &code->key))
-		return;
+	code->key = key;
 	code->address = address;
 	code->start = w->code_start;
 	code->size = w->code_size;
 	if (send(code, sizeof(*code), false))
-		bpf_map_update_elem(&codes, &code->key, &sent, BPF_ANY);
+		bpf_map_update_elem(&codes, &key, &sent, BPF_ANY);
 }
 
 /* The machine code that the function runs when it is called: where it is and which tier's. */
