@@ -224,8 +224,12 @@ func (d *Dump) useMaps(o sourcemaps.Options) {
 	})
 }
 
-// Warnings returns what has kept source maps from being used since the last call.
+// Warnings returns what has kept source maps from being used since the last call. A nil
+// Dump has none.
 func (d *Dump) Warnings() []error {
+	if d == nil {
+		return nil
+	}
 	warned := d.warned
 	d.warned = nil
 	return warned
