@@ -234,19 +234,24 @@ func (t *Table) tryTable(g *target, owner uint64, fn function, read func(*code.F
 	if !reflect.DeepEqual(table, again) || own.ScriptID != int(fn.script.id) || own.Start != fn.start {
 		return nil, errReplaced
 	}
+	ends := map[v8.Value]int{table.Shared: own.End}
 	result := &codeTable{Table: table, inlined: map[v8.Value]function{table.Shared: fn}}
-	return result, t.readInlined(g.heap, owner, result)
+	if err := t.readInlined(g.heap, owner, result, ends); err != nil {
+		return nil, err
+	}
+	return result, table.Check(func(shared v8.Value) (start, end int) { return result.inlined[shared].start, ends[shared] })
 }
 
-// readInlined reads the functions that are inlined in a piece of code.
-func (t *Table) readInlined(heap *v8.Heap, owner uint64, table *codeTable) error {
+// readInlined reads the functions that are inlined in a piece of code, and adds where
+// their texts end to ends.
+func (t *Table) readInlined(heap *v8.Heap, owner uint64, table *codeTable, ends map[v8.Value]int) error {
 	for _, shared := range table.Inlined {
 		f, err := heap.FunctionOf(shared)
 		if err != nil {
 			return err
 		}
 		fn := function{name: f.String(), script: scriptKey{owner, int32(f.ScriptID)}, start: f.Start}
-		table.inlined[shared] = fn
+		table.inlined[shared], ends[shared] = fn, f.End
 		if _, ok := t.scripts[fn.script]; ok || f.ScriptID == 0 {
 			continue
 		}

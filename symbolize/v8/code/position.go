@@ -60,11 +60,10 @@ func (v *varints) signed() int64 {
 	return int64(n>>1) ^ -int64(n&1)
 }
 
-// positionAt returns the position of the last entry of a table at or before
-// offset in the code. ok is false if the table begins later, or is empty.
-func positionAt(table []byte, offset int, unsigned bool) (position sourcePosition, ok bool, err error) {
+// eachPosition calls visit with the entries of a table until it returns false.
+func eachPosition(table []byte, unsigned bool, visit func(code int64, p sourcePosition) bool) error {
 	code, source := int64(-1), int64(0)
-	for v := (varints{rest: table}); len(v.rest) > 0; ok = true {
+	for v := (varints{rest: table}); len(v.rest) > 0; {
 		if unsigned {
 			code += int64(v.unsigned() >> stepFlags)
 		} else if step := v.signed(); step >= 0 {
@@ -72,17 +71,28 @@ func positionAt(table []byte, offset int, unsigned bool) (position sourcePositio
 		} else {
 			code += ^step
 		}
-		step := v.signed()
+		source += v.signed()
 		if v.cut {
-			return position, ok, errTableCut
+			return errTableCut
 		}
-		if code > int64(offset) {
-			break
+		if !visit(code, sourcePosition(source)) {
+			return nil
 		}
-		source += step
-		position = sourcePosition(source)
 	}
-	return position, ok, nil
+	return nil
+}
+
+// positionAt returns the position of the last entry of a table at or before
+// offset in the code. ok is false if the table begins later, or is empty.
+func positionAt(table []byte, offset int, unsigned bool) (position sourcePosition, ok bool, err error) {
+	err = eachPosition(table, unsigned, func(code int64, p sourcePosition) bool {
+		if code > int64(offset) {
+			return false
+		}
+		position, ok = p, true
+		return true
+	})
+	return position, ok, err
 }
 
 // bytecodeAt returns the offset of the bytecode that the baseline code at offset

@@ -1,6 +1,7 @@
 package code
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -62,22 +63,56 @@ func (t *Table) At(offset int) ([]Place, error) {
 	}
 	var places []Place
 	for p.inlining() != 0 && len(places) < maxInlined {
-		at := p.inlining() - 1
-		if at >= len(t.inlinings) {
-			return nil, fmt.Errorf("read inlining %d of %d", at, len(t.inlinings))
-		}
-		callee := t.inlinings[at]
-		shared := t.Shared
-		if callee.function >= len(t.Inlined) {
-			return nil, fmt.Errorf("read inlining %d: function %d of %d", at, callee.function, len(t.Inlined))
-		}
-		if callee.function >= 0 {
-			shared = t.Inlined[callee.function]
+		shared, err := t.functionAt(p)
+		if err != nil {
+			return nil, err
 		}
 		places = append(places, Place{shared, p.offset()})
-		p = callee.call
+		p = t.inlinings[p.inlining()-1].call
 	}
 	return append(places, Place{t.Shared, p.offset()}), nil
+}
+
+// functionAt returns the SharedFunctionInfo of the function that a position is in.
+func (t *Table) functionAt(p sourcePosition) (v8.Value, error) {
+	at := p.inlining() - 1
+	if at < 0 {
+		return t.Shared, nil
+	}
+	if at >= len(t.inlinings) {
+		return 0, fmt.Errorf("read inlining %d of %d", at, len(t.inlinings))
+	}
+	function := t.inlinings[at].function
+	if function >= len(t.Inlined) {
+		return 0, fmt.Errorf("read inlining %d: function %d of %d", at, function, len(t.Inlined))
+	}
+	if function < 0 {
+		return t.Shared, nil
+	}
+	return t.Inlined[function], nil
+}
+
+// Check returns an error if a position is outside of the text of its function, which
+// bounds returns: the table was read while V8 was moving or replacing parts of it.
+func (t *Table) Check(bounds func(shared v8.Value) (start, end int)) error {
+	var err error
+	check := func(_ int64, p sourcePosition) bool {
+		var shared v8.Value
+		if shared, err = t.functionAt(p); err != nil {
+			return false
+		}
+		offset := p.offset()
+		if start, end := bounds(shared); offset >= 0 && (offset < start || offset > end) {
+			err = fmt.Errorf("read source positions: %d is not within %d and %d", offset, start, end)
+		}
+		return err == nil
+	}
+	for _, i := range t.inlinings {
+		if !check(0, i.call) {
+			return err
+		}
+	}
+	return cmp.Or(eachPosition(t.positions, t.unsigned, check), err)
 }
 
 // Table reads the table of a piece of code; shared is its function's

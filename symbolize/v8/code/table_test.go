@@ -163,6 +163,27 @@ func TestInliningsInACircleEnd(t *testing.T) {
 	}
 }
 
+// TestPositionsAreWithinTheirFunctions: parts of two tables may be read as one.
+func TestPositionsAreWithinTheirFunctions(t *testing.T) {
+	type bounds map[v8.Value][2]int
+	for name, tt := range map[string]struct {
+		bounds bounds
+		right  bool
+	}{
+		"all within":           {bounds{own: {1, 40}, 0x2001: {11, 41}, 0x3001: {21, 30}}, true},
+		"one before its own":   {bounds{own: {2, 40}, 0x2001: {11, 41}, 0x3001: {21, 30}}, false},
+		"one after an inlined": {bounds{own: {1, 40}, 0x2001: {11, 40}, 0x3001: {21, 30}}, false},
+		"a call after it":      {bounds{own: {1, 40}, 0x2001: {11, 41}, 0x3001: {21, 29}}, false},
+		"a call in the caller": {bounds{own: {1, 39}, 0x2001: {11, 41}, 0x3001: {21, 30}}, false},
+	} {
+		table := nestedTable()
+		err := table.Check(func(shared v8.Value) (start, end int) { return tt.bounds[shared][0], tt.bounds[shared][1] })
+		if (err == nil) != tt.right {
+			t.Errorf("%s: error = %v, want none = %v", name, err, tt.right)
+		}
+	}
+}
+
 func TestCutPositionsAreAnError(t *testing.T) {
 	whole := nestedTable()
 	for n := range whole.positions {
@@ -329,13 +350,14 @@ func FuzzTable(f *testing.F) {
 				table.inlinings[i] = inlining{position(i, int(bytecodes[i]%8)), int(int8(bytecodes[i])) % 4}
 			}
 		}
+		checked := table.Check(func(v8.Value) (start, end int) { return 0, 1 << 30 })
 		got, err := table.At(offset)
 		if len(got) > maxInlined+1 || err != nil && got != nil {
 			t.Errorf("%d places, %v", len(got), err)
 		}
 		for _, p := range got {
 			if p.Offset < -1 || p.Shared == 0 {
-				t.Errorf("place %+v", p)
+				t.Errorf("place %+v, %v", p, checked)
 			}
 		}
 	})
