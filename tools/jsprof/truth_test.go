@@ -195,10 +195,39 @@ func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, 
 			if len(got) == 0 {
 				return
 			}
+			checkExecuting(t, truth.Physical(), stack.Frames)
 			if leaf := stack.Frames[slices.IndexFunc(stack.Frames, isJS)]; leaf.Tier != tier {
 				t.Errorf("tier of %s = %v, want %v", leaf.Name, leaf.Tier, tier)
 			}
 		})
+	}
+}
+
+// checkExecuting compares the executing lines of a stack with those of the calls that
+// the program recorded. The leaf has gone on since, within its function.
+func checkExecuting(t *testing.T, calls []nodetest.Call, frames []symbolize.Frame) {
+	t.Helper()
+	at := 0
+	for _, c := range calls {
+		if c.Builtin || c.Definition == nil {
+			continue
+		}
+		for at < len(frames) && frames[at].Kind != symbolize.JS {
+			at++
+		}
+		if at == len(frames) {
+			return
+		}
+		f := frames[at]
+		if c.Function == "leaf" {
+			const lines = 12
+			if f.ExecutingLine < c.Definition.Line || f.ExecutingLine > c.Definition.Line+lines {
+				t.Errorf("leaf runs line %d, want one of the %d from %d", f.ExecutingLine, lines, c.Definition.Line)
+			}
+		} else if f.ExecutingLine != c.Line || f.ExecutingColumn != c.Column {
+			t.Errorf("%s of %s runs %d:%d, want %d:%d", f.Name, f.File, f.ExecutingLine, f.ExecutingColumn, c.Line, c.Column)
+		}
+		at++
 	}
 }
 

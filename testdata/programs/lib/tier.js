@@ -37,20 +37,24 @@ function bits() {
   };
 }
 
+// word returns the tier of a function's code.
+function word(f) {
+  const status = native('%GetOptimizationStatus(f)');
+  return Object.entries(bits()).filter(([, bit]) => status(f) & (1 << bit)).map(([name]) => name).join('+');
+}
+
 // words returns a Map from "line:column" (from 1) of each of the functions that
 // are defined in file to the tier of its code; it is empty without natives.
 function words(functions, file) {
   const words = new Map();
   if (!process.execArgv.includes('--allow-natives-syntax')) return words;
-  const status = native('%GetOptimizationStatus(f)');
   const position = native('%FunctionGetScriptSourcePosition(f)');
   const source = fs.readFileSync(file, 'utf8');
   for (const f of functions) {
     const before = source.slice(0, position(f)).split('\n');
-    const known = Object.entries(bits()).filter(([, bit]) => status(f) & (1 << bit));
-    words.set(`${before.length}:${before[before.length - 1].length + 1}`, known.map(([word]) => word).join('+'));
+    words.set(`${before.length}:${before[before.length - 1].length + 1}`, word(f));
   }
   return words;
 }
 
-module.exports = { asked, force, words };
+module.exports = { asked, force, word, words };
