@@ -125,3 +125,14 @@ func TestLinesAreSeparatedOnRequest(t *testing.T) {
 		t.Errorf("JSON = %s, want both lines in any case", &with)
 	}
 }
+
+func TestSVGHasExecutingLines(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeSVG(&out, inlining(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "add /srv/a.js:1:1, turbofan, line 2: 8: 10 samples, 83.33%; 10 in itself"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("SVG lacks %q", want)
+	}
+}

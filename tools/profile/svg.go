@@ -154,6 +154,12 @@ func (d *drawing) details(n *node) string {
 	if t := n.tier(); t != symbolize.NoTier {
 		text += ", " + t.String()
 	}
+	if n.inlined > n.total/2 {
+		text += ", inlined"
+	}
+	if line, count := n.busiestLine(); line > 0 {
+		text += fmt.Sprintf(", line %d: %s", line, d.value.short(count))
+	}
 	return fmt.Sprintf("%s: %s, %.2f%%; %s in itself", text, d.value.amount(n.total), percent(n.total, d.total), d.value.short(n.self))
 }
 

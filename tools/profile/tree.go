@@ -18,6 +18,9 @@ type node struct {
 
 	tiers map[symbolize.Tier]uint64 // samples by tier of a JavaScript function
 	lines map[int]uint64            // of self, by executing line
+
+	inlined uint64 // the part of total that ran inlined in its caller
+
 	index map[symbolize.Frame]*node // the children, by function
 }
 
@@ -31,6 +34,9 @@ func newTree(stacks []Stack) *node {
 		for _, f := range slices.Backward(s.frames()) {
 			at = at.child(function(f))
 			at.total += s.Value
+			if f.Inlined {
+				at.inlined += s.Value
+			}
 			if f.Tier != symbolize.NoTier {
 				at.countTier(f.Tier, s.Value)
 			}
@@ -69,6 +75,16 @@ func (n *node) countLine(line int, count uint64) {
 		n.lines = map[int]uint64{}
 	}
 	n.lines[line] += count
+}
+
+// busiestLine returns the line that most of self ran at; 0 if no line is known.
+func (n *node) busiestLine() (line int, count uint64) {
+	for _, l := range slices.Sorted(maps.Keys(n.lines)) {
+		if n.lines[l] > count {
+			line, count = l, n.lines[l]
+		}
+	}
+	return line, count
 }
 
 // tier returns the tier in which most of n's samples ran.
