@@ -73,6 +73,10 @@ func TestStacksAreKinds(t *testing.T) {
 			}
 			if submitter == 0 || caller <= submitter || caller+1 >= len(k.Stack) {
 				t.Errorf("stack = %+v, want libuv's, the add-on's and JavaScript's frames", k.Stack)
+				continue
+			}
+			if f := k.Stack[caller]; f.ExecutingLine < f.Line || f.ExecutingColumn == 0 {
+				t.Errorf("%s runs %d:%d, want a line from %d", f.Name, f.ExecutingLine, f.ExecutingColumn, f.Line)
 			}
 		}
 		want := map[string]uint64{
