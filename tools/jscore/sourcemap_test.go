@@ -49,7 +49,7 @@ func TestStacksAreThoseOfTheSource(t *testing.T) {
 func checkSource(t *testing.T, s *StackText, source, script string) {
 	t.Helper()
 	for name, lines := range map[string][2]string{
-		"standStill":  {"function standStill", "  Atomics.wait"},
+		"standStill":  {"function standStill", "  console.log('ready'), Atomics.wait"},
 		"waitForever": {"function waitForever", "  standStill("},
 	} {
 		at := slices.IndexFunc(s.Frames, func(f *FrameText) bool { return f.Name == name })

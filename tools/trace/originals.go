@@ -84,7 +84,11 @@ func (t *Table) sourceMap(g *target, key scriptKey) *sourcemap.Map {
 	if !ok {
 		return nil
 	}
-	m, err := o.finder.Find(sourcemaps.Script{Name: s.name, URL: s.mapURL, Root: g.root})
+	url := s.mapURL
+	if g.root == nil && !sourcemap.IsInline(url) { // the process ended before its root could be opened
+		url = ""
+	}
+	m, err := o.finder.Find(sourcemaps.Script{Name: s.name, URL: url, Root: g.root})
 	if err != nil {
 		t.warnOfMap(ofProcess(g.process.PID(), err))
 	}
