@@ -226,9 +226,8 @@ func checkExecuting(t *testing.T, tier symbolize.Tier, calls []nodetest.Call, fr
 			if f.ExecutingLine < c.Definition.Line || f.ExecutingLine > c.Definition.Line+lines {
 				t.Errorf("leaf runs line %d, want one of the %d from %d", f.ExecutingLine, lines, c.Definition.Line)
 			}
-		} else if tier == symbolize.Maglev && (f.ExecutingLine == 0 || f.ExecutingLine == c.Line) {
-			// as far as Maglev says
-		} else if f.ExecutingLine != c.Line || f.ExecutingColumn != c.Column {
+		} else if vague := tier == symbolize.Maglev && (f.ExecutingLine == 0 || f.ExecutingLine == c.Line); !vague &&
+			(f.ExecutingLine != c.Line || f.ExecutingColumn != c.Column) {
 			t.Errorf("%s of %s runs %d:%d, want %d:%d", f.Name, f.File, f.ExecutingLine, f.ExecutingColumn, c.Line, c.Column)
 		}
 		at++
