@@ -71,7 +71,7 @@ func (r *recording) unwindAsCore(t *testing.T, memory space.Source) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes, _ := code.NewFinder(heap, node.ELF, node.Bias)
+	codes, _ := code.NewFinder(heap, node.Bias)
 	u := stack.New(s, stack.V8{Module: node, Binary: b, Heap: heap, Codes: codes})
 	thread := stack.Thread{TID: tgid, Registers: stack.Registers{
 		PC: r.Registers.IP, SP: r.Registers.SP, FP: r.Registers.BP, ThreadPointer: r.ThreadPointer,

@@ -406,3 +406,32 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// TestSearch looks for bytes of a node binary: also for those where one step of the search
+// ends, and for those that programs can write.
+func TestSearch(t *testing.T) {
+	f := open(t, nodetest.Node(t, "24.21.0"))
+	const pattern = 24
+	for name, symbol := range map[string]string{
+		"constant": "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE",
+		"code":     "_ZN2v87Isolate10GetCurrentEv",
+	} {
+		s, ok := f.Symbol(symbol)
+		if !ok {
+			t.Fatalf("no symbol %s", symbol)
+		}
+		for _, address := range []uint64{s.Address, s.Address&^(1<<20-1) + 1<<20 - 5} {
+			b := make([]byte, pattern)
+			if _, err := f.ReadAt(b, address); err != nil {
+				t.Fatal(err)
+			}
+			found, err := f.Search(b)
+			if err != nil || len(found) < 64 && !slices.Contains(found, address) {
+				t.Errorf("%s: found at %#x, %v, want %#x among them", name, found, err, address)
+			}
+		}
+	}
+	if found, err := f.Search([]byte("these bytes are in no version of node")); len(found) != 0 || err != nil {
+		t.Errorf("found at %#x, %v, want nowhere", found, err)
+	}
+}

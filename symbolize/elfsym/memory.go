@@ -1,6 +1,7 @@
 package elfsym
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -81,6 +82,40 @@ func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 func (f *File) Constant(address, size uint64) bool {
 	s, ok := f.segment(address)
 	return ok && s.Flags&elf.PF_W == 0 && address-s.Vaddr < s.Filesz && size <= s.Filesz-(address-s.Vaddr)
+}
+
+// Bounds on a search.
+const (
+	searchStep  = 1 << 20
+	maxSearched = 512 << 20 // bytes of a segment; the largest of Node.js have 90 MB
+	maxFound    = 64
+)
+
+// Search returns the addresses at which the file holds pattern where a loaded program
+// cannot write, the first maxFound of them.
+func (f *File) Search(pattern []byte) (addresses []uint64, err error) {
+	buffer := make([]byte, searchStep+len(pattern)-1)
+	for _, p := range f.loads {
+		if p.Flags&elf.PF_W != 0 {
+			continue
+		}
+		size := min(p.Filesz, maxSearched)
+		for from := uint64(0); from < size; from += searchStep {
+			part := buffer[:min(uint64(len(buffer)), size-from)]
+			if _, err := f.r.ReadAt(part, int64(p.Off+from)); err != nil {
+				return addresses, fmt.Errorf("search %d bytes at %#x: %w", len(part), p.Vaddr+from, err)
+			}
+			for at := 0; len(addresses) < maxFound; at++ {
+				next := bytes.Index(part[at:], pattern)
+				if next < 0 {
+					break
+				}
+				at += next
+				addresses = append(addresses, p.Vaddr+from+uint64(at))
+			}
+		}
+	}
+	return addresses, nil
 }
 
 // segment returns the segment that loads address.

@@ -27,7 +27,10 @@ type Binary struct {
 	NodeVersion string // as "v22.23.3"; empty if V8 has another embedder
 	Layout      Layout
 	FrameTypes  map[uint8]string // labels of typed frames: "entry", "construct", "builtin exit" …
-	WasmState   uint64           // address in the file of the pointer to the state of WebAssembly; 0: not found
+	// BytecodeSizes has the size of each bytecode in bytes, with operands of one byte, then
+	// of two, then of four; nil if it was not found.
+	BytecodeSizes []byte
+	WasmState     uint64 // address in the file of the pointer to the state of WebAssembly; 0: not found
 
 	// Missing lists the symbols that the file lacks, and what each absence rules
 	// out.
@@ -88,6 +91,7 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	b.isolate = disasm.Isolate(f)
 	b.findHeap(f)
 	b.WasmState = disasm.WasmState(f)
+	b.BytecodeSizes = bytecodeSizes(f)
 	return b, nil
 }
 

@@ -284,7 +284,7 @@ func (d *Dump) findV8() {
 		d.lacks("V8's heap", err, "no object is understood")
 		return
 	}
-	if d.v8.Codes, err = code.NewFinder(d.v8.Heap, d.v8.Module.ELF, d.v8.Module.Bias); err != nil {
+	if d.v8.Codes, err = code.NewFinder(d.v8.Heap, d.v8.Module.Bias); err != nil {
 		d.lacks("dispatch table", err, "compiled functions have no executing line")
 	}
 }

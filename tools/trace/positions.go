@@ -274,7 +274,7 @@ func (g *target) openCode() (err error) {
 		return process.ErrGone
 	}
 	if g.heap, err = v8.NewHeap(g.process, g.binary.v8); err == nil {
-		g.codes, _ = code.NewFinder(g.heap, g.binary.elf, g.bias) // the kernel says where code is
+		g.codes, _ = code.NewFinder(g.heap, g.bias) // the kernel says where code is
 	}
 	return err
 }

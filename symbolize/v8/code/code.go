@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"ustack/symbolize"
-	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8"
 )
 
@@ -22,14 +21,14 @@ type Finder struct {
 	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or V8 has none
 }
 
-// NewFinder returns the Finder of the process that h reads. f is the file of its V8,
-// bias the difference between loaded addresses and those in the file.
-func NewFinder(h *v8.Heap, f *elfsym.File, bias uint64) (*Finder, error) {
+// NewFinder returns the Finder of the process that h reads. Bias is the difference
+// between loaded addresses of V8's and those in its file.
+func NewFinder(h *v8.Heap, bias uint64) (*Finder, error) {
 	base, err := h.Binary().DispatchBase(h, bias)
 	if err != nil {
 		err = fmt.Errorf("%w (only functions entered in the middle of a loop have their line)", err)
 	}
-	return &Finder{h, &h.Binary().Layout, codeLayoutOf(f, h.Binary()), base}, err
+	return &Finder{h, &h.Binary().Layout, codeLayoutOf(h.Binary()), base}, err
 }
 
 // A Code is a piece of machine code that V8 made for a function, or one of its

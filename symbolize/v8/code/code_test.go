@@ -310,7 +310,7 @@ func TestBaselineFrameHasItsPosition(t *testing.T) {
 			t.Errorf("more bytecodes than V8 allows: error = %v", err)
 		}
 		f.code.sizes = nil
-		if _, err := f.Baseline(code, fp, start); !contains(err, bytecodeSizesOf) {
+		if _, err := f.Baseline(code, fp, start); !errors.Is(err, errNoSizes) {
 			t.Errorf("without the sizes of bytecodes: error = %v", err)
 		}
 	})

@@ -185,7 +185,7 @@ func imageOf(t testing.TB, path string) *image {
 	t.Helper()
 	if inspected[path] == nil {
 		b := inspect(t, path)
-		inspected[path] = &image{Binary: b, layout: codeLayoutOf(nodetest.OpenELF(t, path), b)}
+		inspected[path] = &image{Binary: b, layout: codeLayoutOf(b)}
 	}
 	return newImage(inspected[path])
 }

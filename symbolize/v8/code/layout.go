@@ -1,7 +1,6 @@
 package code
 
 import (
-	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/release"
 )
@@ -19,30 +18,30 @@ type codeLayout struct {
 
 // The same in every supported version of V8.
 const (
-	tag             = 1 // of a reference to an object
-	tagMask         = 3
-	wordSize        = 8
-	arrayLength     = 8 // FixedArray and others: a Smi
-	arrayFirst      = 16
-	bytecodeLength  = 8 // Smi
-	inliningSize    = 16
-	inliningIndex   = 8 // i32 after the u64 position of the call
-	streamCode      = 8
-	wrappedShared   = 8
-	maxInlined      = 64      // functions inlined into one another at one place; V8 stops far below
-	maxBytecodes    = 8 << 20 // bytes of one function's; the largest in Node.js have 100 KiB
-	maxFunctions    = 1 << 10 // inlined in one piece of code; V8's budget of bytecodes allows some 100
-	maxInlinings    = 1 << 16 // entries: a position has 16 bits for the number
-	maxCode         = 64 << 20
-	bytecodeSizesOf = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"
+	tag            = 1 // of a reference to an object
+	tagMask        = 3
+	wordSize       = 8
+	arrayLength    = 8 // FixedArray and others: a Smi
+	arrayFirst     = 16
+	bytecodeLength = 8 // Smi
+	inliningSize   = 16
+	inliningIndex  = 8 // i32 after the u64 position of the call
+	streamCode     = 8
+	wrappedShared  = 8
+	maxInlined     = 64      // functions inlined into one another at one place; V8 stops far below
+	maxBytecodes   = 8 << 20 // bytes of one function's; the largest in Node.js have 100 KiB
+	maxFunctions   = 1 << 10 // inlined in one piece of code; V8's budget of bytecodes allows some 100
+	maxInlinings   = 1 << 16 // entries: a position has 16 bits for the number
+	maxCode        = 64 << 20
 )
 
-// codeLayoutOf returns the layout of code in b, the V8 in f.
-func codeLayoutOf(f *elfsym.File, b *v8.Binary) codeLayout {
+// codeLayoutOf returns the layout of code in b.
+func codeLayoutOf(b *v8.Binary) codeLayout {
 	l := codeLayout{
 		Code: b.Release.Code, frames: b.Release.Frames,
 		bytecodes:       uint64(b.Release.Fields["BytecodeArray.data"]),
 		kindInterpreted: uint32(b.Release.Code.Interpreted),
+		sizes:           b.BytecodeSizes,
 		instructions:    "Code",
 	}
 	if n, ok := b.Constant("class_BytecodeArray__data__uintptr_t"); ok {
@@ -53,13 +52,6 @@ func codeLayoutOf(f *elfsym.File, b *v8.Binary) codeLayout {
 	}
 	if l.Streams {
 		l.instructions = "InstructionStream"
-	}
-	const maxSizes = widths << 8
-	if s, ok := f.Symbol(bytecodeSizesOf); ok && s.Size <= maxSizes {
-		sizes := make([]byte, s.Size)
-		if _, err := f.ReadAt(sizes, s.Address); err == nil {
-			l.sizes = sizes
-		}
 	}
 	return l
 }

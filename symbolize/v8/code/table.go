@@ -33,6 +33,8 @@ type inlining struct {
 	function int // index in the literals; below 0: the function itself
 }
 
+var errNoSizes = errors.New("read baseline code: the binary's table of bytecodes' sizes was not found")
+
 // Bytes returns about how much memory the table takes.
 func (t *Table) Bytes() int {
 	return len(t.positions) + len(t.lengths) + len(t.bytecodes) + len(t.inlinings)*inliningSize + len(t.Inlined)*wordSize
@@ -181,7 +183,7 @@ func (f *Finder) baselineTable(code Code, shared v8.Value) (Table, error) {
 // the bytecodes in array.
 func (f *Finder) addBaseline(t *Table, code Code, array v8.Object) (err error) {
 	if len(f.code.sizes) == 0 {
-		return fmt.Errorf("read baseline code: no symbol %s", bytecodeSizesOf)
+		return errNoSizes
 	}
 	t.sizes = f.code.sizes
 	if t.lengths, err = tableOf(f.heap, code.positions); err != nil {

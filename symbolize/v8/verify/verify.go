@@ -119,7 +119,7 @@ func newVerification(ctx context.Context, s Subject) (*verification, error) {
 	if v.heap, err = v8.NewHeap(v.memory, s.Binary); err != nil {
 		return nil, err
 	}
-	if v.codes, err = code.NewFinder(v.heap, s.File, s.Bias); err != nil {
+	if v.codes, err = code.NewFinder(v.heap, s.Bias); err != nil {
 		return nil, err
 	}
 	for _, r := range s.Memory.Regions() {
