@@ -34,6 +34,12 @@ func TestFrameIsTheJSONThatIsDocumented(t *testing.T) {
 		`{"kind":"js","name":"f","file":"/a.js","line":3,"column":7,"tier":"turbofan"}`: {
 			Kind: symbolize.JS, Name: "f", File: "/a.js", Line: 3, Column: 7, Tier: symbolize.Turbofan,
 		},
+		`{"kind":"js","name":"g","line":3,"column":7,"executing_line":5,"executing_column":9,"inlined":true}`: {
+			Kind: symbolize.JS, Name: "g", Line: 3, Column: 7, ExecutingLine: 5, ExecutingColumn: 9, Inlined: true,
+		},
+		`{"kind":"js","name":"h","file":"/a.ts","line":1,"generated_file":"/a.js","generated_line":2}`: {
+			Kind: symbolize.JS, Name: "h", File: "/a.ts", Line: 1, GeneratedFile: "/a.js", GeneratedLine: 2,
+		},
 		`{"kind":"native","name":"main","module":"/bin/x","offset":12}`: {Name: "main", Module: "/bin/x", Offset: 12},
 		`{"kind":"native","name":"[gap]"}`:                              {Name: symbolize.Broken},
 	} {

@@ -22,15 +22,13 @@ var ErrNotV8 = errors.New("no v8dbg_ symbols: no V8 here, or one built or stripp
 
 // A Binary describes the V8 in a file, as far as the file says.
 type Binary struct {
-	Version     release.Version
-	Release     *release.Release
-	NodeVersion string // as "v22.23.3"; empty if V8 has another embedder
-	Layout      Layout
-	FrameTypes  map[uint8]string // labels of typed frames: "entry", "construct", "builtin exit" …
-	// BytecodeSizes has the size of each bytecode in bytes, with operands of one byte, then
-	// of two, then of four; nil if it was not found.
-	BytecodeSizes []byte
-	WasmState     uint64 // address in the file of the pointer to the state of WebAssembly; 0: not found
+	Version       release.Version
+	Release       *release.Release
+	NodeVersion   string // as "v22.23.3"; empty if V8 has another embedder
+	Layout        Layout
+	FrameTypes    map[uint8]string // labels of typed frames: "entry", "construct", "builtin exit" …
+	BytecodeSizes []byte           // by width of operands, see disasm.BytecodeSizes; nil: not found
+	WasmState     uint64           // address in the file of the pointer to the state of WebAssembly; 0: not found
 
 	// Missing lists the symbols that the file lacks, and what each absence rules
 	// out.
@@ -91,7 +89,7 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	b.isolate = disasm.Isolate(f)
 	b.findHeap(f)
 	b.WasmState = disasm.WasmState(f)
-	b.BytecodeSizes = bytecodeSizes(f)
+	b.BytecodeSizes = disasm.BytecodeSizes(f)
 	return b, nil
 }
 

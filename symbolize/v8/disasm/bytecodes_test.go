@@ -1,11 +1,10 @@
-package v8_test
+package disasm
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
-	"ustack/symbolize/v8"
 	"ustack/testdata/nodetest"
 )
 
@@ -18,16 +17,10 @@ func TestBytecodeSizesAreFoundWithoutSymbols(t *testing.T) {
 		}
 		t.Run(build.Name, func(t *testing.T) {
 			stripped, version := build.Node(t)
-			got, err := v8.Inspect(nodetest.OpenELF(t, stripped))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := v8.Inspect(nodetest.OpenELF(t, nodetest.Node(t, version)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(got.BytecodeSizes) == 0 || !bytes.Equal(got.BytecodeSizes, want.BytecodeSizes) {
-				t.Errorf("sizes = %v, want %v", got.BytecodeSizes, want.BytecodeSizes)
+			got := BytecodeSizes(nodetest.OpenELF(t, stripped))
+			want := BytecodeSizes(nodetest.OpenELF(t, nodetest.Node(t, version)))
+			if len(got) == 0 || !bytes.Equal(got, want) {
+				t.Errorf("sizes = %v, want %v", got, want)
 			}
 		})
 	}

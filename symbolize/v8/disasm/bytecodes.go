@@ -1,4 +1,4 @@
-package v8
+package disasm
 
 import (
 	"bytes"
@@ -24,9 +24,10 @@ var firstSizes = [3][]byte{
 	{1, 1, 1, 1, 1, 5, 9, 13, 17, 11, 15, 5, 1, 5},
 }
 
-// bytecodeSizes returns the table of bytecodes' sizes: by its symbol, or the only one in
-// the file that begins as it does.
-func bytecodeSizes(f *elfsym.File) []byte {
+// BytecodeSizes returns the table of bytecodes' sizes: by its symbol, or the only one in
+// the file that begins as it does. It has the size of each bytecode in bytes, with operands
+// of one byte, then of two, then of four. It returns nil if there is none.
+func BytecodeSizes(f *elfsym.File) []byte {
 	if s, ok := f.Symbol(bytecodeSizesOf); ok && s.Size <= uint64(len(firstSizes)*maxBytecodes) {
 		sizes := make([]byte, s.Size)
 		if _, err := f.ReadAt(sizes, s.Address); err == nil {
