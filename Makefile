@@ -89,13 +89,24 @@ clang:
 nodes: ## fetch every Node.js version that is tested, from npm into the cache
 	go test -count=1 -run '^TestVersionsAreFetched$$' ./testdata/nodetest
 
+# What loads BPF programs is tested one package after another: the tests check that none
+# is left in the kernel. All other packages are tested before, two at a time.
 .PHONY: test
 test: nodes ## test everything (as root; USTACK_MUST_RUN=1 lets nothing be skipped)
-	go test -count=1 -timeout 40m -p 1 $(PACKAGES)
+	@alone=$$(go list -test -f '{{.ImportPath}}: {{join .Deps " "}}' $(PACKAGES) | sed -nE 's/^([^ ]*)\.test: (.* )?ustack\/(bpf|loader)( .*)?$$/\1/p'); \
+	others=$$(go list $(PACKAGES) | grep -vxF "$$alone"); \
+	status=0; \
+	go test -count=1 -timeout 40m -p 2 $$others || status=$$?; \
+	go test -count=1 -timeout 40m -p 1 $$alone || status=$$?; \
+	exit $$status
 
 .PHONY: test-matrix
 test-matrix: nodes ## test every truth on every Node.js version and tier (an hour or two)
 	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon ./tools/jscore ./symbolize/elfsym ./symbolize/v8/... ./symbolize/nodejs ./cmd/jscore
+
+.PHONY: test-cpuprof
+test-cpuprof: nodes ## compare jsprof with node --cpu-prof on ten npm programs (half an hour)
+	USTACK_CPUPROF=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 90m -v -run 'CPUProf' ./tools/jsprof
 
 .PHONY: test-releases
 test-releases: ## test first, middle and newest release of each Node.js line (half an hour)

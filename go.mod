@@ -3,6 +3,7 @@ module ustack
 go 1.26.0
 
 require (
+	github.com/agnivade/levenshtein v1.2.2
 	github.com/cilium/ebpf v0.22.0
 	github.com/ergochat/readline v0.1.3
 	github.com/go-delve/delve v1.27.2

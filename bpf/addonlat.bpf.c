@@ -413,7 +413,6 @@ int on_create(struct pt_regs *ctx)
 	begin_walk(w, user_regs((struct task_struct *)bpf_get_current_task_btf()), ids);
 	forget_types(w);
 	w->head_of = 0;
-	w->sent = 0;
 	w->name.flags = 0;
 	w->name.script = 0;
 	w->name.start = -1;

@@ -27,7 +27,7 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
-enum { BPF_F_USER_STACK = 1 << 8 };
+enum { BPF_F_USER_STACK = 1 << 8, BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 
 #include <bpf/bpf_helpers.h>
@@ -68,6 +68,17 @@ struct thread_struct {
 };
 #endif
 
+/* A call of which a probe awaits the return: stack is where its return address was. */
+struct return_instance {
+	unsigned long stack;
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -75,6 +86,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct thread_struct thread;
+	struct uprobe_task *utask;
 	void *mm;
 };
 

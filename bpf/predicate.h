@@ -75,20 +75,29 @@ struct {
 	__type(value, u8);
 } sought SEC(".maps");
 
-/* Records a function with the requested name, once its name has been read. */
-static __always_inline void note_name(struct walk *w)
+/* Records a function whose name has been read if it is the requested one. */
+__noinline int seek_name(struct walk *w)
 {
-	struct match *m = (struct match *)w->raw; /* free once the text is there */
-	u64 id = w->id;
+	struct match *m;
+	u64 id;
 	u8 found = 1;
 
-	if (!javascript.length)
-		return;
+	if (!w)
+		return 0;
+	m = (struct match *)w->raw; /* free once the text is there */
+	id = w->id;
 	m->length = w->name.length < MATCH_BYTES ? w->name.length : MATCH_BYTES;
 	for (u32 i = 0; i < MATCH_BYTES / 8; i++)
 		((u64 *)m->text)[i] = ((u64 *)w->name.text)[i];
 	if (is_like(m, &javascript))
 		bpf_map_update_elem(&sought, &id, &found, BPF_ANY);
+	return 0;
+}
+
+static __always_inline void note_name(struct walk *w)
+{
+	if (javascript.length)
+		seek_name(w);
 }
 
 static __always_inline bool is_looked_for(u64 frame)

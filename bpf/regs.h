@@ -20,6 +20,9 @@ struct pt_regs {
 #define user_fp(regs) ((regs)->bp)
 #define v8_root(regs) ((regs)->r13)    /* kRootRegister: Isolate + 0x80 while in V8's code */
 #define v8_function(regs) ((regs)->di) /* kJSFunctionRegister: the callee at a function's entry */
+#define v8_bytecode_offset(regs) ((regs)->r9) /* kInterpreterBytecodeOffsetRegister, in a handler */
+#define v8_bytecodes(regs) ((regs)->r12)      /* kInterpreterBytecodeArrayRegister */
+#define v8_handlers(regs) ((regs)->r15)       /* kInterpreterDispatchTableRegister */
 
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {
@@ -70,6 +73,11 @@ static __always_inline void syscall_arguments(struct pt_regs *regs, u64 *to)
 	to[3] = regs->r10;
 }
 
+/* Where struct pt_regs has the register of that DWARF number, in words; four bits for each number. */
+#define REGISTER_PLACES 0x0123678904ed5bcaull
+#define RESTORED_REGISTERS 0xf0c8 /* by DWARF numbers: rbx, rbp, rsp, r12 to r15 */
+#define REGISTER_R9 9
+
 /* A register by its number in instructions. */
 static __always_inline u64 register_of(struct pt_regs *regs, u64 number)
 {
@@ -96,6 +104,9 @@ struct pt_regs {
 #define user_fp(r) ((r)->regs[29])
 #define v8_root(r) ((r)->regs[26])
 #define v8_function(r) ((r)->regs[1])
+#define v8_bytecode_offset(r) ((r)->regs[19])
+#define v8_bytecodes(r) ((r)->regs[20])
+#define v8_handlers(r) ((r)->regs[21])
 
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {
@@ -123,6 +134,9 @@ static __always_inline void syscall_arguments(struct pt_regs *r, u64 *to)
 	call_arguments(r, to);
 	to[0] = r->orig_x0; /* the result has its place */
 }
+#define REGISTER_PLACES 0xfedcba9876543210ull
+#define RESTORED_REGISTERS 0
+#define REGISTER_R9 9
 #define register_of(r, number) ((r)->regs[19]) /* no instruction is decoded: none is asked for */
 
 #else

@@ -42,7 +42,7 @@ __noinline int step(struct walk *w)
 
 		note_addon(w);
 		push_native(w);
-		if (leaf && w->process.has_v8 && is_frameless(w))
+		if (leaf && w->process.has_v8 && !has_rows(w) && is_frameless(w))
 			return CONTINUE;
 		return leave_native(w);
 	}
@@ -110,14 +110,20 @@ static __always_inline void begin_walk(struct walk *w, struct pt_regs *regs, u64
 	w->fp = user_fp(regs);
 	w->root = v8_root(regs);
 	w->callee = v8_function(regs);
+	w->handler_pc = 0;
+	w->bytecodes = v8_bytecodes(regs);
+	w->bytecode_offset = v8_bytecode_offset(regs);
+	w->handlers = v8_handlers(regs);
 	w->epoch = 0;
 	w->settled = 0;
+	w->fresh = 0;
 	w->met_v8 = 0;
 	w->last_script = 0;
 	w->exit_fp = 0;
 	w->reached = w->sp;
 	w->leaf = 1;
 	w->returned = 0;
+	w->interrupted = 0;
 	w->window_bytes = 0;
 }
 
@@ -125,8 +131,7 @@ static __always_inline void begin_walk(struct walk *w, struct pt_regs *regs, u64
 static __always_inline void leave_entry(struct walk *w, struct pt_regs *regs)
 {
 	push_native(w);
-	w->pc = return_address(regs);
-	w->returned = 1;
+	return_to(w, return_address(regs), w->sp);
 	w->sp = entry_sp(regs);
 }
 
@@ -163,6 +168,7 @@ static __always_inline u64 stack_bytes(const struct stack *stack)
 	    sizeof(stack->frames[0]) * (u64)stack->count;
 }
 
+/* Sends the stack. User space is woken if it is urgent, or to read what the stack's frames refer to. */
 static __always_inline bool send_stack(struct walk *w, bool urgent)
 {
 	u64 bytes = stack_bytes(&w->stack);
@@ -170,7 +176,7 @@ static __always_inline bool send_stack(struct walk *w, bool urgent)
 	if (bytes > sizeof(w->stack))
 		return false; /* cannot happen; tells the verifier so */
 	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
-	return send(&w->stack, bytes, urgent);
+	return send(&w->stack, bytes, urgent || w->fresh);
 }
 
 #endif

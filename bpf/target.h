@@ -18,8 +18,9 @@ struct {
 	__type(value, struct process);
 } processes SEC(".maps");
 
-/* Change counters of processes: user space bumps described, the kernel bumps execs. There are two
- * because neither side can increment the other's.
+/* Change counters of processes, and of what was sent about them: user space bumps described, when it
+ * describes a process or deletes what it wants to have sent again; the kernel bumps execs. There are
+ * two because neither side can increment the other's.
  */
 volatile u32 described = 1, execs = 0;
 

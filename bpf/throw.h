@@ -168,7 +168,6 @@ static __always_inline u64 read_exception(struct walk *w, struct hit *hit, u64 e
 
 	w->owner = (u64)w->process.generation << 32 | (u32)hit->ids;
 	w->settled = 0;
-	w->sent = 0;
 	w->last_script = 0;
 	w->head_of = 0;
 	forget_types(w);

@@ -35,6 +35,7 @@ type TraceCodeObject struct {
 	Tier    uint32
 	Key     TraceCodeKey
 	Address uint64
+	Shared  uint64
 	Start   uint64
 	Size    uint64
 }
@@ -76,10 +77,11 @@ const (
 	TraceFailureFAILURE_SCRIPT         TraceFailure = 9
 	TraceFailureFAILURE_SCRIPT_ID      TraceFailure = 10
 	TraceFailureFAILURE_CODE           TraceFailure = 11
-	TraceFailureFAILURE_REGEXP         TraceFailure = 12
-	TraceFailureFAILURE_WASM           TraceFailure = 13
-	TraceFailureFAILURE_TOO_DEEP       TraceFailure = 14
-	TraceFailureFAILURES               TraceFailure = 15
+	TraceFailureFAILURE_POSITION       TraceFailure = 12
+	TraceFailureFAILURE_REGEXP         TraceFailure = 13
+	TraceFailureFAILURE_WASM           TraceFailure = 14
+	TraceFailureFAILURE_TOO_DEEP       TraceFailure = 15
+	TraceFailureFAILURES               TraceFailure = 16
 )
 
 type TraceFrame struct {
@@ -118,6 +120,8 @@ type TraceLayout struct {
 	VmState             uint32
 	C_entryFp           uint32
 	DispatchTable       uint32
+	Handlers            uint32
+	Builder             uint32
 	FirstJsFunction     uint16
 	LastJsFunction      uint16
 	SharedFunctionInfo  uint16
@@ -164,6 +168,8 @@ type TraceLayout struct {
 	WasmModuleObject    uint16
 	Regexp              uint16
 	RegexpSource        uint16
+	BuilderSavesFp      uint16
+	BuilderReturnsTo    uint16
 	FpContext           int16
 	FpFunction          int16
 	FpBytecodeArray     int16
@@ -233,6 +239,8 @@ type TracePositionBits uint32
 const (
 	TracePositionBitsPOSITION_OFFSET_BITS TracePositionBits = 32
 	TracePositionBitsPOSITION_CHECK_BITS  TracePositionBits = 30
+	TracePositionBitsPOSITION_PC_BITS     TracePositionBits = 48
+	TracePositionBitsPOSITION_CODE_BYTES  TracePositionBits = 16
 	TracePositionBitsPOSITION_FORM_SHIFT  TracePositionBits = 62
 )
 
@@ -255,6 +263,7 @@ type TraceProcess struct {
 	RangeCount   uint32
 	Serial       uint32
 	Layout       TraceLayout
+	_            [4]byte
 	Ranges       [256]TraceRange
 }
 
@@ -270,9 +279,16 @@ type TraceRange struct {
 type TraceRangeBit uint32
 
 const (
-	TraceRangeBitRANGE_CODE  TraceRangeBit = 3
-	TraceRangeBitRANGE_ADDON TraceRangeBit = 4
-	TraceRangeBitRANGE_BITS  TraceRangeBit = 7
+	TraceRangeBitRANGE_CODE   TraceRangeBit = 3
+	TraceRangeBitRANGE_ADDON  TraceRangeBit = 4
+	TraceRangeBitRANGE_FRAMED TraceRangeBit = 8
+	TraceRangeBitRANGE_BITS   TraceRangeBit = 15
+)
+
+type TraceSavedBits uint32
+
+const (
+	TraceSavedBitsSAVED_SLOT_BITS TraceSavedBits = 12
 )
 
 type TraceScriptKey struct {
@@ -317,11 +333,24 @@ const (
 type TraceUnwindBase uint32
 
 const (
-	TraceUnwindBaseUNWIND_UNKNOWN TraceUnwindBase = 0
-	TraceUnwindBaseUNWIND_SP      TraceUnwindBase = 1
-	TraceUnwindBaseUNWIND_FP      TraceUnwindBase = 2
-	TraceUnwindBaseUNWIND_SIGNAL  TraceUnwindBase = 3
-	TraceUnwindBaseUNWIND_END     TraceUnwindBase = 4
+	TraceUnwindBaseUNWIND_UNKNOWN     TraceUnwindBase = 0
+	TraceUnwindBaseUNWIND_SP          TraceUnwindBase = 1
+	TraceUnwindBaseUNWIND_FP          TraceUnwindBase = 2
+	TraceUnwindBaseUNWIND_SIGNAL      TraceUnwindBase = 3
+	TraceUnwindBaseUNWIND_END         TraceUnwindBase = 4
+	TraceUnwindBaseUNWIND_PROLOGUE    TraceUnwindBase = 5
+	TraceUnwindBaseUNWIND_STUB        TraceUnwindBase = 6
+	TraceUnwindBaseUNWIND_SAVED_AT_SP TraceUnwindBase = 7
+	TraceUnwindBaseUNWIND_SAVED_AT_FP TraceUnwindBase = 8
+	TraceUnwindBaseUNWIND_SAVED_AT_R9 TraceUnwindBase = 9
+	TraceUnwindBaseUNWIND_REGISTER    TraceUnwindBase = 16
+)
+
+type TraceUnwindFp uint32
+
+const (
+	TraceUnwindFpUNWIND_FP_KEPT TraceUnwindFp = 0
+	TraceUnwindFpUNWIND_FP_HERE TraceUnwindFp = 255
 )
 
 type TraceUnwindRow struct {
@@ -360,11 +389,13 @@ const (
 	TraceVarPositionFormType = "position_form_type"
 	TraceVarProcessType      = "process_type"
 	TraceVarRangeBitType     = "range_bit_type"
+	TraceVarSavedBitsType    = "saved_bits_type"
 	TraceVarScriptKeyType    = "script_key_type"
 	TraceVarStackFlagType    = "stack_flag_type"
 	TraceVarStackType        = "stack_type"
 	TraceVarTierType         = "tier_type"
 	TraceVarUnwindBaseType   = "unwind_base_type"
+	TraceVarUnwindFpType     = "unwind_fp_type"
 	TraceVarUnwindRowType    = "unwind_row_type"
 	TraceVarWasmType         = "wasm_type"
 )
@@ -439,11 +470,13 @@ type TraceVariableSpecs struct {
 	PositionFormType *ebpf.VariableSpec `ebpf:"position_form_type"`
 	ProcessType      *ebpf.VariableSpec `ebpf:"process_type"`
 	RangeBitType     *ebpf.VariableSpec `ebpf:"range_bit_type"`
+	SavedBitsType    *ebpf.VariableSpec `ebpf:"saved_bits_type"`
 	ScriptKeyType    *ebpf.VariableSpec `ebpf:"script_key_type"`
 	StackFlagType    *ebpf.VariableSpec `ebpf:"stack_flag_type"`
 	StackType        *ebpf.VariableSpec `ebpf:"stack_type"`
 	TierType         *ebpf.VariableSpec `ebpf:"tier_type"`
 	UnwindBaseType   *ebpf.VariableSpec `ebpf:"unwind_base_type"`
+	UnwindFpType     *ebpf.VariableSpec `ebpf:"unwind_fp_type"`
 	UnwindRowType    *ebpf.VariableSpec `ebpf:"unwind_row_type"`
 	WasmType         *ebpf.VariableSpec `ebpf:"wasm_type"`
 }
@@ -494,11 +527,13 @@ type TraceVariables struct {
 	PositionFormType *ebpf.Variable `ebpf:"position_form_type"`
 	ProcessType      *ebpf.Variable `ebpf:"process_type"`
 	RangeBitType     *ebpf.Variable `ebpf:"range_bit_type"`
+	SavedBitsType    *ebpf.Variable `ebpf:"saved_bits_type"`
 	ScriptKeyType    *ebpf.Variable `ebpf:"script_key_type"`
 	StackFlagType    *ebpf.Variable `ebpf:"stack_flag_type"`
 	StackType        *ebpf.Variable `ebpf:"stack_type"`
 	TierType         *ebpf.Variable `ebpf:"tier_type"`
 	UnwindBaseType   *ebpf.Variable `ebpf:"unwind_base_type"`
+	UnwindFpType     *ebpf.Variable `ebpf:"unwind_fp_type"`
 	UnwindRowType    *ebpf.Variable `ebpf:"unwind_row_type"`
 	WasmType         *ebpf.Variable `ebpf:"wasm_type"`
 }

@@ -25,16 +25,17 @@ enum code {
 
 /* The low bits of a range's end. */
 enum range_bit {
-	RANGE_CODE = 3,  /* mask of enum code */
-	RANGE_ADDON = 4, /* native code of an add-on */
-	RANGE_BITS = 7,  /* mask of both */
+	RANGE_CODE = 3,   /* mask of enum code */
+	RANGE_ADDON = 4,  /* native code of an add-on */
+	RANGE_FRAMED = 8, /* functions have a frame pointer when they call others */
+	RANGE_BITS = 15,  /* mask of all */
 };
 
 struct range {
 	u64 start;
 	u64 end;             /* exclusive; the low bits are not part of it: enum range_bit */
 	u64 bias;            /* address in memory minus address in the file */
-	u32 rows, row_count; /* of unwind_rows: how to unwind functions without frame pointers */
+	u32 rows, row_count; /* of unwind_rows: how to unwind code without a frame pointer */
 };
 
 /* V8's layout, in bytes unless noted; symbolize/v8.Layout explains each field. 0 means "not
@@ -42,6 +43,7 @@ struct range {
  */
 struct layout {
 	u32 gc_count, gc_state, vm_state, c_entry_fp, dispatch_table;
+	u32 handlers, builder;
 	u16 first_js_function, last_js_function, shared_function_info, scope_info, script, code;
 	u16 bytecode_array, first_nonstring, debug_info, debug_info_script;
 	u16 map_instance_type, map_instance_size, map_inobject, map_bit_field3;
@@ -55,6 +57,7 @@ struct layout {
 	u16 code_start, code_size, code_flags;
 	u16 wasm_instance, wasm_module, wasm_script, wasm_module_object;
 	u16 regexp, regexp_source;
+	u16 builder_saves_fp, builder_returns_to;
 	s16 fp_context, fp_function, fp_bytecode_array, fp_bytecode_offset;
 	s16 builtin_exit_function, regexp_argument;
 	u8 dictionary_bit, descriptor_shift, details_location, details_index;
@@ -83,18 +86,36 @@ struct process {
 /* How to unwind code from this address up to the next row's (unwind.h). */
 struct unwind_row {
 	u32 start;    /* address in the file */
-	u16 distance; /* words from the register to where the caller's frame begins */
-	u8 fp; /* words below that: where the caller's frame pointer is saved; 0: in the register */
+	u16 distance; /* words from the base to where the caller's frame begins; or enum saved_bits */
+	u8 fp; /* words below that: where the caller's frame pointer is saved; or enum unwind_fp */
 	u8 base; /* enum unwind_base */
 };
 
-/* Where the caller's frame begins: so far from a register. */
+/* Where the caller's frame begins: so far from a register, or from a stack pointer in memory. */
 enum unwind_base {
 	UNWIND_UNKNOWN, /* by a rule that rows cannot express */
 	UNWIND_SP,
 	UNWIND_FP,
-	UNWIND_SIGNAL, /* a signal's handler returns here: the kernel has saved the registers */
-	UNWIND_END,    /* a thread's first function, which has no caller */
+	UNWIND_SIGNAL,   /* a signal's handler returns here: the kernel has saved the registers */
+	UNWIND_END,      /* a thread's first function, which has no caller */
+	UNWIND_PROLOGUE, /* the function begins with push %rbp; mov %rsp,%rbp */
+	UNWIND_STUB,     /* from sp; a word more from the eleventh byte of a linker's stub on */
+	UNWIND_SAVED_AT_SP,
+	UNWIND_SAVED_AT_FP,
+	UNWIND_SAVED_AT_R9,   /* at sp and as many words beyond it as r9 says */
+	UNWIND_REGISTER = 16, /* and above: by its DWARF number, where no call has changed it */
+};
+
+enum unwind_fp {
+	UNWIND_FP_KEPT,       /* is in the register */
+	UNWIND_FP_HERE = 255, /* is saved where the frame pointer points */
+};
+
+/* The parts of a distance by which a stack pointer is saved: signed words to it; then the words
+ * from what it says to where the caller's frame begins.
+ */
+enum saved_bits {
+	SAVED_SLOT_BITS = 12,
 };
 
 /* A frame is one word: its kind in the top four bits, then what identifies it. */
@@ -118,13 +139,15 @@ enum position_form {
 	POSITION_NONE,     /* not known */
 	POSITION_BYTECODE, /* 32 bits: offset of the bytecode, as V8 stores it in the frame */
 	POSITION_CODE, /* 32 bits: offset in the machine code whose code_key has the 30 bits above as check */
-	POSITION_PC, /* 62 bits: the address, in machine code that the function does not refer to */
+	POSITION_PC, /* 48 bits: the address, in machine code that the function does not refer to; 14 bits: a hash of the code around it */
 };
 
 /* Where the parts of a position begin. */
 enum position_bits {
 	POSITION_OFFSET_BITS = 32, /* an offset ends here: code_key.check follows */
 	POSITION_CHECK_BITS = 30,
+	POSITION_PC_BITS = 48,    /* an address ends here: a hash of the code around it follows */
+	POSITION_CODE_BYTES = 16, /* of code that are hashed, half of them before the address */
 	POSITION_FORM_SHIFT = 62, /* enum position_form */
 };
 
@@ -202,8 +225,8 @@ struct name {
 	s32 start;  /* function, text: UTF-16 units from the script's start; -1: not known */
 	u32 length; /* of text */
 	u32 units;  /* text: of the script's source, in UTF-16 units */
-	u64 address; /* function: of its SharedFunctionInfo, tagged; text: of the script's source, where
-	                V8 does not own it; 0: not known */
+	u64 address; /* function: of its SharedFunctionInfo, tagged; script: of its isolate; text: of the
+	                script's source, where V8 does not own it; 0: not known */
 	u8 text[2 * TEXT_BYTES]; /* UTF-8; the second half is room for the verifier's doubts */
 };
 
@@ -226,6 +249,7 @@ struct code_object {
 	u32 tier;  /* enum tier */
 	struct code_key key;
 	u64 address; /* of the Code object, tagged */
+	u64 shared;  /* of the function's SharedFunctionInfo, tagged; 0: not known */
 	u64 start;   /* of the instructions */
 	u64 size;    /* of them, in bytes */
 };
@@ -261,6 +285,7 @@ enum failure {
 	FAILURE_SCRIPT,         /* a function's script cannot be read */
 	FAILURE_SCRIPT_ID,      /* a script's number is not above 0 */
 	FAILURE_CODE,           /* a function's code cannot be read */
+	FAILURE_POSITION,       /* where in its code a function is cannot be found */
 	FAILURE_REGEXP,         /* the regular expression of a frame cannot be read */
 	FAILURE_WASM,           /* the script of a WebAssembly frame cannot be read */
 	FAILURE_TOO_DEEP,       /* the stack has more than MAX_FRAMES frames */

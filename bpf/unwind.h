@@ -2,8 +2,9 @@
  *
  * Native frames: from a function to its caller.
  *
- * Frame pointers chain the frames of V8 and node. For other native code, user space turns the unwind
- * tables of its files into rows, which describe the registers of x86-64 only.
+ * Frame pointers chain the frames of V8 and node. For other native code, and for code in node that
+ * has not built its frame yet or builds none, user space turns the unwind tables of its files into
+ * rows, which describe the registers of x86-64 only.
  */
 #ifndef USTACK_UNWIND_H
 #define USTACK_UNWIND_H
@@ -12,17 +13,43 @@
 
 enum { DONE = 1, CONTINUE = 0 };
 
-#define MAX_ROWS (1 << 19) /* of all files: Debian's nodejs and its 25 libraries have half of it */
+#define MAX_ROWS (1 << 22) /* of all files: ten releases of node have it, 26 a tenth */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_ROWS);
+	__uint(map_flags, BPF_F_MMAPABLE); /* user space fills it faster than by system calls */
 	__type(key, u32);
 	__type(value, struct unwind_row);
 } unwind_rows SEC(".maps");
 
 /* Whether the current code is of a file with rows. */
 #define has_rows(w) ((w)->code == CODE_NATIVE && (w)->recent[CODE_NATIVE].row_count)
+
+/* Whether rows are needed to unwind the current code. */
+static __always_inline bool needs_rows(struct walk *w)
+{
+	return has_rows(w) && (!w->returned || !(w->recent[CODE_NATIVE].end & RANGE_FRAMED));
+}
+
+#define PUSHED 1 /* bytes of a prologue: push %rbp */
+#define BUILT 4  /* and mov %rsp,%rbp */
+
+/* Replaces a row that says several things by the one that it says of its code at offset. */
+static __always_inline void choose_row(struct unwind_row *row, u64 address)
+{
+	u64 offset = address - row->start;
+
+	if (row->base == UNWIND_STUB) {
+		row->base = UNWIND_SP;
+		row->distance += (address & 15) >= 11;
+	}
+	if (row->base != UNWIND_PROLOGUE)
+		return;
+	row->base = offset < BUILT ? UNWIND_SP : UNWIND_FP;
+	row->distance = offset < PUSHED ? 1 : 2;
+	row->fp = offset < PUSHED ? UNWIND_FP_KEPT : 2;
+}
 
 /* Finds the row of the native code at pc: false if its file has none for it. */
 __noinline int find_row(struct walk *w)
@@ -49,7 +76,64 @@ __noinline int find_row(struct walk *w)
 	if (!row || row->start > address)
 		return false;
 	w->row = *row;
+	choose_row(&w->row, address);
 	return true;
+}
+
+/* The thread's register of that DWARF number. Functions that were called have their own values in
+ * registers that they restore; what a row says of another, none of them has changed.
+ */
+static __always_inline bool read_register(struct walk *w, u64 number, u64 *value)
+{
+	void *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+	u64 *all = (u64 *)w->raw, at;
+
+	if (w->interrupted || (w->returned && (RESTORED_REGISTERS >> number & 1)) ||
+	    bpf_probe_read_kernel(all, sizeof(struct pt_regs), regs))
+		return false;
+	at = REGISTER_PLACES >> (4 * (number & 15));
+	mask_index(at, 15);
+	*value = all[at];
+	return true;
+}
+
+/* Where the row's code has saved a stack pointer: 0 if that is not known. */
+static __always_inline u64 saved_at(struct walk *w)
+{
+	u64 slot = (s64)((u64)w->row.distance << (64 - SAVED_SLOT_BITS)) >> (64 - SAVED_SLOT_BITS);
+	u64 words;
+
+	switch (w->row.base) {
+	case UNWIND_SAVED_AT_SP:
+		return w->sp + 8 * slot;
+	case UNWIND_SAVED_AT_FP:
+		return w->fp + 8 * slot;
+	}
+	return read_register(w, REGISTER_R9, &words) ? w->sp + 8 * (slot + words) : 0;
+}
+
+/* Where the caller's frame begins by the row that was found: 0 if that is not known. */
+__noinline u64 frame_by_row(struct walk *w)
+{
+	u64 from;
+
+	if (!w)
+		return 0;
+	switch (w->row.base) {
+	case UNWIND_SP:
+		return w->sp + 8 * (u64)w->row.distance;
+	case UNWIND_FP:
+		return w->fp + 8 * (u64)w->row.distance;
+	}
+	if (w->row.base >= UNWIND_REGISTER) {
+		if (!read_register(w, w->row.base - UNWIND_REGISTER, &from))
+			return 0;
+		return from + 8 * (u64)w->row.distance;
+	}
+	from = saved_at(w);
+	if (!from || !read_user(&w->object, 8, from))
+		return 0;
+	return w->object[0] + 8 * (u64)(w->row.distance >> SAVED_SLOT_BITS);
 }
 
 #define CONTEXT_REGISTERS 40 /* include/uapi/asm/ucontext.h: of x86-64's gregs in a ucontext */
@@ -70,29 +154,71 @@ static __always_inline bool leave_signal(struct walk *w)
 	w->sp = at.sp;
 	w->pc = at.pc;
 	w->returned = 0;
+	w->interrupted = 1;
 	w->code = code_at(w, at.pc);
 	return true;
+}
+
+#define MAX_AWAITED 64 /* returns of a thread, as of Linux 6.18 (MAX_URETPROBE_DEPTH) */
+
+/* Where the call really returns to whose return address is at slot, if a probe awaits its return: the
+ * kernel has written the address of its own code there. 0 if no probe does.
+ */
+__noinline u64 awaited_return(u64 slot)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct return_instance *awaited;
+	struct uprobe_task *probes;
+
+	if (!bpf_core_field_exists(task->utask))
+		return 0;
+	probes = BPF_CORE_READ(task, utask);
+	if (!probes)
+		return 0;
+	awaited = BPF_CORE_READ(probes, return_instances);
+	for (u32 i = 0; i < MAX_AWAITED && awaited; i++) {
+		if (BPF_CORE_READ(awaited, stack) == slot)
+			return BPF_CORE_READ(awaited, orig_ret_vaddr);
+		awaited = BPF_CORE_READ(awaited, next);
+	}
+	return 0;
+}
+
+/* Moves to where a call returns to, as the word at slot says. The call may be the last of the code it
+ * is in.
+ */
+static __always_inline void return_to(struct walk *w, u64 pc, u64 slot)
+{
+	w->returned = 1;
+	w->pc = pc;
+	w->code = code_at(w, pc - 1);
+	if (w->code != CODE_UNKNOWN)
+		return;
+	pc = awaited_return(slot);
+	if (!pc)
+		return;
+	w->pc = pc;
+	w->code = code_at(w, pc - 1);
 }
 
 /* Moves to the caller by the row that was found. */
 static __always_inline bool leave_by_row(struct walk *w)
 {
-	u64 frame, pc, fp = w->fp;
+	u64 frame = frame_by_row(w), pc, fp = w->fp, saved = frame - 8 * (u64)w->row.fp;
 
-	frame = (w->row.base == UNWIND_FP ? fp : w->sp) + 8 * (u64)w->row.distance;
 	if (frame & 7 || frame <= w->sp || frame - w->sp > MAX_FRAME_BYTES)
 		return false;
 	if (!read_user(&pc, sizeof(pc), frame - 8) || !pc)
 		return false;
-	if (w->row.fp && !read_user(&fp, sizeof(fp), frame - 8 * (u64)w->row.fp))
+	if (w->row.fp == UNWIND_FP_HERE)
+		saved = fp;
+	if (w->row.fp != UNWIND_FP_KEPT && !read_user(&fp, sizeof(fp), saved))
 		return false;
-	if (code_at(w, pc - 1) == CODE_UNKNOWN)
+	return_to(w, pc, frame - 8);
+	if (w->code == CODE_UNKNOWN)
 		return false;
 	w->fp = fp;
 	w->sp = frame;
-	w->pc = pc;
-	w->returned = 1;
-	w->code = code_at(w, pc - 1);
 	return true;
 }
 
@@ -112,14 +238,6 @@ static __always_inline bool note_addon(struct walk *w)
 static __always_inline void push_native(struct walk *w)
 {
 	push(w, frame_of(FRAME_NATIVE, (w->pc & PC_MASK) | (w->returned ? RETURN_ADDRESS : 0)));
-}
-
-/* Moves to where a call returns to. The call may be the last of the code it is in. */
-static __always_inline void return_to(struct walk *w, u64 pc)
-{
-	w->pc = pc;
-	w->returned = 1;
-	w->code = code_at(w, pc - 1);
 }
 
 /* Continues from V8's newest exit frame, or ends the walk. */
@@ -159,8 +277,8 @@ static __always_inline int climb(struct walk *w)
 	w->sp = fp + 16;
 	if (!w->pc)
 		return leap(w);
-	return_to(w, w->pc);
-	if (has_rows(w)) { /* the code may keep other data in the frame pointer */
+	return_to(w, w->pc, fp + 8);
+	if (needs_rows(w)) { /* the code may keep other data in the frame pointer */
 		if (next == w->exit_fp)
 			w->exit_fp = 0;
 		w->reached = fp;
@@ -197,12 +315,15 @@ static __always_inline int climb_without_rule(struct walk *w)
 }
 
 /* Continues with the caller of native code. */
-static __always_inline int leave_native(struct walk *w)
+__noinline int leave_native(struct walk *w)
 {
-	u64 sp = w->sp;
+	u64 sp;
 
+	if (!w)
+		return DONE;
+	sp = w->sp;
 	w->code = code_at(w, w->pc - w->returned); /* the last lookup may have been of another pc */
-	if (!sp || !has_rows(w))
+	if (!sp || !needs_rows(w))
 		return climb(w);
 	if (!find_row(w))
 		return climb_without_rule(w);
@@ -213,6 +334,9 @@ static __always_inline int leave_native(struct walk *w)
 		return leave_signal(w) ? CONTINUE : climb_without_rule(w);
 	case UNWIND_UNKNOWN:
 		return climb_without_rule(w);
+	case UNWIND_FP:
+		if (w->row.distance == 2 && w->row.fp == 2)
+			return climb(w);
 	}
 	if (!leave_by_row(w))
 		return climb_without_rule(w);

@@ -77,6 +77,9 @@ static __always_inline void send_code(struct walk *w, u64 address)
 	code->address = address;
 	code->start = w->code_start;
 	code->size = w->code_size;
+	if (!read_user(&code->shared, 8, w->function - 1 + w->process.layout.function_shared))
+		code->shared = 0;
+	w->fresh = 1;
 	if (send(code, sizeof(*code), false))
 		bpf_map_update_elem(&codes, &key, &sent, BPF_ANY);
 }
@@ -196,7 +199,6 @@ __noinline int name_function(struct walk *w)
 		w->complete = 1;
 		return true;
 	}
-	w->sent = known ? known->named & ID_MASK : 0;
 	read_function(w);
 	if (!w->id)
 		return false;
@@ -258,6 +260,26 @@ static __always_inline u32 tier_at(struct walk *w, u64 pc, u32 code)
 	return TIER_OPTIMIZED;
 }
 
+/* The position of a pc in code that the function does not refer to, so that nothing identifies it but
+ * the code around pc: V8 may have other code there by the time that user space looks; 0 if it cannot
+ * be read.
+ */
+static __always_inline u64 stray_position(struct walk *w, u64 pc)
+{
+	u64 *code = w->part;
+	u64 hash;
+
+	if (pc >> POSITION_PC_BITS ||
+	    !read_user(code, POSITION_CODE_BYTES, pc - POSITION_CODE_BYTES / 2)) {
+		count_failure(FAILURE_POSITION);
+		return 0;
+	}
+	w->fresh = 1;
+	hash = (code[0] * 0x9e3779b97f4a7c15ull ^ code[1]) * 0x9e3779b97f4a7c15ull;
+	return position_of(POSITION_PC,
+	    hash >> (64 - POSITION_FORM_SHIFT + POSITION_PC_BITS) << POSITION_PC_BITS | pc);
+}
+
 /* Where in its code the function is whose frame is at fp: pc is in code. */
 static __always_inline u64 position_at(struct walk *w, u32 tier)
 {
@@ -271,7 +293,7 @@ static __always_inline u64 position_at(struct walk *w, u32 tier)
 		return 0;
 	if (w->tier != TIER_NONE && offset < w->code_size)
 		return code_position(w->check, offset);
-	return position_of(POSITION_PC, w->pc - w->returned);
+	return stray_position(w, w->pc - w->returned);
 }
 
 #define push_function(w, tier, position) \
@@ -307,10 +329,10 @@ static __always_inline u64 find_isolate(struct walk *w, struct task_struct *task
 	return by_root ? by_root : w->thread.isolate;
 }
 
-/* The epoch: a number for the thread, its isolate, and how many collections there were. 0 if
- * something may be moved now. gc_count_ is within 64 bytes after gc_state_ (0x1c to 0x34 of them in
- * 9.4 to 14.6). V8 counts a collection some time before gc_state_ says that it is under way;
- * meanwhile the isolate's state does, unless it runs JavaScript.
+/* The epoch: a number for the thread, its isolate, how many collections there were, and what user
+ * space has changed. 0 if something may be moved now. gc_count_ is within 64 bytes after gc_state_
+ * (0x1c to 0x34 of them in 9.4 to 14.6). V8 counts a collection some time before gc_state_ says
+ * that it is under way; meanwhile the isolate's state does, unless it runs JavaScript.
  */
 #define VM_STATE_GC 1 /* src/common/globals.h: enum StateTag */
 
@@ -318,6 +340,7 @@ static __always_inline u64 read_epoch(struct walk *w)
 {
 	const struct layout *l = &w->process.layout;
 	u32 heap[16];
+	u64 collections;
 	u8 state;
 
 	if (!l->gc_count || !read_user(heap, sizeof(heap), w->isolate + l->gc_state) || heap[0])
@@ -325,7 +348,8 @@ static __always_inline u64 read_epoch(struct walk *w)
 	if (w->code == CODE_NATIVE &&
 	    (!read_user(&state, sizeof(state), w->isolate + l->vm_state) || state == VM_STATE_GC))
 		return 0;
-	return finish(mix(w->owner, w->isolate) ^ heap[(l->gc_count - l->gc_state) >> 2 & 15]) | 1;
+	collections = heap[(l->gc_count - l->gc_state) >> 2 & 15];
+	return finish(mix(w->owner, w->isolate) ^ (collections | (u64)described << 32)) | 1;
 }
 
 /* Keeps what is now known of the thread, for this CPU and for others. */

@@ -179,27 +179,37 @@ static __always_inline bool take_ascii(struct walk *w, u64 units)
 	return true;
 }
 
-/* Adds the units of a flat string at address to the text. */
-static __always_inline void append_flat(struct walk *w, u64 address, u64 units, bool one_byte)
+/* Adds the units, of width bytes, of a flat string at address to the text. The verifier follows
+ * each round of the loop: so this is apart from its callers, and has no branch for the width.
+ */
+__noinline int append_flat(struct walk *w, u64 address, u64 units, u32 width)
 {
-	u64 bytes;
+	u32 high = width == 2 ? 0xff00 : 0; /* bits of a unit that the text has */
+	const u8 *text;
+	u64 bytes, at;
 
+	if (!w)
+		return 0;
 	if (units > MAX_UNITS) {
 		units = MAX_UNITS;
 		w->name.flags |= NAME_TRUNCATED;
 	}
-	bytes = one_byte ? units : 2 * units;
+	bytes = units * width;
 	mask_index(bytes, sizeof(w->raw) - 1);
 	if (!read_user(w->raw, bytes, address)) {
 		w->name.flags |= NAME_PARTIAL;
-		return;
+		return 0;
 	}
 	for (u32 i = 0; i < MAX_UNITS; i++) {
 		if (i >= units)
 			break;
-		if (append_unit(w, one_byte ? ((u8 *)w->raw)[i] : w->raw[i]))
+		at = i * width;
+		mask_index(at, 2 * MAX_UNITS - 1);
+		text = (const u8 *)w->raw + at;
+		if (append_unit(w, text[0] | (text[1] << 8 & high)))
 			break;
 	}
+	return 0;
 }
 
 static __always_inline void push_piece(struct walk *w, u64 string, u64 offset, u64 length)
@@ -249,7 +259,7 @@ static __always_inline u64 external_data(struct walk *w, int type)
 __noinline int append_piece(struct walk *w)
 {
 	u64 at, string, offset, length, first, second;
-	u32 units;
+	u32 units, width;
 	int type;
 
 	if (!w)
@@ -268,6 +278,7 @@ __noinline int append_piece(struct walk *w)
 		return 0;
 	}
 	at = w->head_of - 1 + STRING_BYTES;
+	width = type & STRING_ONE_BYTE ? 1 : 2;
 	units = string_length(w);
 	if (offset > units)
 		offset = units;
@@ -278,8 +289,7 @@ __noinline int append_piece(struct walk *w)
 	if ((type & STRING_SHAPE_MASK) == STRING_SEQUENTIAL) {
 		if (!offset && type & STRING_ONE_BYTE && take_ascii(w, length))
 			return 0;
-		append_flat(w, at + (type & STRING_ONE_BYTE ? offset : 2 * offset), length,
-		    type & STRING_ONE_BYTE);
+		append_flat(w, at + width * offset, length, width);
 		return 0;
 	}
 	if (w->head_bytes < HEAD_BYTES &&
@@ -303,8 +313,7 @@ __noinline int append_piece(struct walk *w)
 	case STRING_EXTERNAL:
 		first = external_data(w, type);
 		if (first)
-			append_flat(w, first + (type & STRING_ONE_BYTE ? offset : 2 * offset),
-			    length, type & STRING_ONE_BYTE);
+			append_flat(w, first + width * offset, length, width);
 		else
 			w->name.flags |= NAME_PARTIAL;
 		break;

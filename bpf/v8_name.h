@@ -13,7 +13,7 @@
 #define EVENT_BYTES (8 << 20)
 #define DEBUG_INFO_BYTES 40
 
-/* Function ids that have been sent to user space. */
+/* Function ids that have been sent to user space; it deletes one to have the function sent again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_NAMES);
@@ -265,6 +265,7 @@ static __always_inline void send_script(struct walk *w, u64 script)
 	if (field(w->script, l->script_type) == SCRIPT_WASM)
 		w->name.flags |= NAME_WASM;
 	w->name.id = script;
+	w->name.address = w->isolate;
 	w->name.start = 0;
 	if (!send_name(w, EVENT_SCRIPT))
 		return;
@@ -280,7 +281,7 @@ static __always_inline bool send_function(struct walk *w)
 	u64 id = w->id;
 	u8 sent = 1;
 
-	if (id == w->sent || bpf_map_lookup_elem(&names, &id))
+	if (bpf_map_lookup_elem(&names, &id))
 		return false;
 	w->name.id = id;
 	note_name(w);
@@ -288,6 +289,7 @@ static __always_inline bool send_function(struct walk *w)
 		w->complete = 0; /* not to be remembered: it is sent again next time */
 		return false;
 	}
+	w->fresh = 1;
 	bpf_map_update_elem(&names, &id, &sent, BPF_ANY);
 	return true;
 }

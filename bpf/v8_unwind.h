@@ -13,8 +13,12 @@
 #include "unwind.h"
 #include "v8_cache.h"
 
-#define MAX_RUN 16  /* frames that run passes at a time; the verifier rejects more */
-#define MAX_SLOT 48 /* bytes below the frame pointer that are read */
+#define MAX_RUN 16              /* frames that run passes at a time; the verifier rejects more */
+#define MAX_SLOT 48             /* bytes below the frame pointer that are read */
+#define MAX_HANDLER (4 << 10)   /* bytes of one of the interpreter's handlers */
+#define MAX_BYTECODES (8 << 20) /* bytes of one function's */
+#define MAX_BYTECODES_HEAD 64   /* of a BytecodeArray, before the bytecodes */
+#define BYTECODES_LENGTH 8      /* in a BytecodeArray: Smi */
 
 /* A frame of V8's glue: the marker says its type. A C++ builtin's exit frame holds its function. */
 static __always_inline void push_typed(struct walk *w, u64 type)
@@ -50,6 +54,54 @@ static __always_inline bool push_callee(struct walk *w)
 	        0 :
 	        code_position(w->check, w->pc - w->code_start));
 	return true;
+}
+
+/* Whether the innermost pc is in the builtin that builds the frame of Sparkplug's code, before the
+ * function's return address is on top of that frame again.
+ */
+static __always_inline bool is_building(struct walk *w)
+{
+	const struct range *builtins = &w->recent[CODE_BUILTIN];
+	const struct layout *l = &w->process.layout;
+
+	return w->leaf && w->code == CODE_BUILTIN && l->builder && is_within(builtins, w->pc) &&
+	    w->pc - builtins->start - l->builder <= l->builder_returns_to;
+}
+
+/* Moves to the caller of the function whose frame the builtin at pc builds. The callee register has
+ * the function: its slot in the frame may not be written yet. Until the frame pointer is set, the
+ * return address is on top of the stack, under one word more before and after push %rbp.
+ */
+static __always_inline int leave_building(struct walk *w)
+{
+	const struct layout *l = &w->process.layout;
+	s64 built = w->pc - w->recent[CODE_BUILTIN].start - l->builder - l->builder_saves_fp;
+	u64 slot = built ? w->sp + 8 : w->sp;
+	u64 frame = frame_of(FRAME_LOST, w->pc & PC_MASK), position = 0, pc;
+
+	push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
+	w->function = w->callee;
+	if (is_heap_object(w->function) && name_function(w)) {
+		frame = frame_of(FRAME_JS, (u64)TIER_BASELINE << FRAME_ID_BITS | w->id);
+		if (w->tier == TIER_BASELINE)
+			position = code_position(w->check, 0);
+	} else {
+		count_failure(FAILURE_FUNCTION);
+	}
+	push_at(w, frame, position);
+	if (built >= BUILT) {
+		slot = w->fp + 8;
+		w->reached = w->fp;
+		w->fp = word(w, w->fp);
+	}
+	if (!read_user(&pc, sizeof(pc), slot)) {
+		count_failure(FAILURE_STACK);
+		w->stack.flags |= STACK_BROKEN;
+		return DONE;
+	}
+	w->sp = slot + 8;
+	return_to(w, pc, slot);
+	return CONTINUE;
 }
 
 /* Where the innermost code, which has no frame of its own, returns to: on top of the stack, or
@@ -89,6 +141,60 @@ static __always_inline int give_up(struct walk *w)
  */
 #define is_interpreted(w) ((w)->code_size && (w)->tier == TIER_NONE)
 
+/* Whether the innermost pc is in a handler of the interpreter's. */
+static __always_inline bool is_in_handler(struct walk *w)
+{
+	const struct range *builtins = &w->recent[CODE_BUILTIN];
+	u32 handlers = w->process.layout.handlers;
+
+	return handlers && w->code == CODE_BUILTIN && is_within(builtins, w->pc) &&
+	    w->pc - builtins->start >= handlers;
+}
+
+/* Whether handler_pc is in the handler of the bytecode at an offset in array. A prefix before it, 0 or 1,
+ * widens its operands: then it has another handler.
+ */
+static __always_inline bool handles(struct walk *w, u64 array, u64 offset)
+{
+	u8 bytes[2];
+	u64 handler;
+
+	if (offset >= MAX_BYTECODES || !read_user(bytes, sizeof(bytes), array + offset - 1))
+		return false;
+	if (read_user(&handler, 8, w->handlers + 8 * (u64)bytes[1]) &&
+	    w->handler_pc - handler < MAX_HANDLER)
+		return true;
+	return bytes[0] < 2 &&
+	    read_user(&handler, 8, w->handlers + 8 * (256 * (bytes[0] + 1ull) + bytes[1])) &&
+	    w->handler_pc - handler < MAX_HANDLER;
+}
+
+/* Where the interpreted function is that the frame at fp is of, while its bytecode's handler runs.
+ * The frame has the bytecode that last called a function; the current one is in a register, until
+ * the handler needs that for something else, or has put the next bytecode there at its end.
+ */
+__noinline u64 handler_position(struct walk *w)
+{
+	const struct layout *l;
+	u64 array, length, slot, offset;
+
+	if (!w)
+		return 0;
+	l = &w->process.layout;
+	array = word(w, w->fp + l->fp_bytecode_array);
+	slot = (u32)smi_value(word(w, w->fp + l->fp_bytecode_offset));
+	offset = w->bytecode_offset;
+	if (handles(w, array, offset))
+		return position_of(POSITION_BYTECODE, offset);
+	if (w->bytecodes == array && read_user(&length, 8, array - 1 + BYTECODES_LENGTH) &&
+	    offset < (u32)smi_value(length) + MAX_BYTECODES_HEAD)
+		return position_of(POSITION_BYTECODE, offset);
+	if (handles(w, array, slot))
+		return position_of(POSITION_BYTECODE, slot);
+	count_failure(FAILURE_POSITION);
+	return 0;
+}
+
 /* A frame whose code is V8's or may be, at fp. */
 static __always_inline int step_v8(struct walk *w)
 {
@@ -102,6 +208,10 @@ static __always_inline int step_v8(struct walk *w)
 		count_failure(FAILURE_STACK);
 		return give_up(w);
 	}
+	if (is_building(w))
+		return leave_building(w);
+	if (leaf && is_in_handler(w))
+		w->handler_pc = w->pc;
 	if (leaf && w->code != CODE_UNKNOWN &&
 	    w->sp > fp + l->fp_function) { /* the slots below sp are not written yet */
 		if (!push_callee(w))
@@ -134,6 +244,13 @@ static __always_inline int step_v8(struct walk *w)
 		return climb(w);
 	}
 	w->met_v8 = 1;
+	if (w->handler_pc && !w->is_builtin) {
+		if (leaf)
+			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
+		push_function(w, TIER_INTERPRETED, handler_position(w));
+		w->handler_pc = 0;
+		return climb(w);
+	}
 	if (leaf && w->code == CODE_JIT && !runs_at(w, w->pc)) {
 		if (push_callee(w)) /* the frame at fp is still the caller's */
 			find_return(w);
@@ -199,8 +316,8 @@ __noinline int run(struct walk *w)
 	hash = w->stack.hash;
 	count = w->stack.count;
 	returned = w->returned;
-	if (w->leaf && (code != CODE_JIT || w->sp > fp + l->fp_function))
-		return 0; /* its frame is not built yet */
+	if (w->handler_pc || (w->leaf && (code != CODE_JIT || w->sp > fp + l->fp_function)))
+		return 0; /* its frame is not built yet, or not up to date */
 	for (; passed < MAX_RUN && count < MAX_FRAMES; passed++) {
 		u64 next, caller, frame, function, offset, position = 0;
 		struct known *known;

@@ -50,7 +50,9 @@ struct walk {
 	u64 version;   /* of processes, when process was copied; 0: never */
 	u64 owner;     /* process generation, tid */
 	u64 pc, sp, fp;
-	u64 root, callee; /* registers that mean something in V8's code */
+	u64 handler_pc; /* of the innermost code, until its function is met; 0: not a bytecode's handler */
+	u64 root, callee;                         /* registers that mean something in V8's code */
+	u64 bytecodes, bytecode_offset, handlers; /* likewise, in the interpreter's handlers */
 	u64 isolate;
 	u64 epoch;        /* of the thread, its own; another after each collection; 0: not known */
 	u64 thread_owner; /* whose the next is */
@@ -59,7 +61,6 @@ struct walk {
 	u64 exit_fp;  /* V8's newest exit frame, until unwinding reaches it; 0: none */
 	u64 function; /* of the current frame, as are the next */
 	u64 id;
-	u64 sent; /* its id when it was last read here; 0: none */
 	u64 code_start;
 	u64 code_word; /* the function's Code, or its handle in the dispatch table */
 	u32 code_size;
@@ -73,8 +74,10 @@ struct walk {
 	u32 leaf;              /* nothing is pushed yet */
 	u32 returned;          /* pc is where a call returns to, not the next instruction */
 	u32 met_v8;            /* a frame of V8's, on this stack */
+	u32 interrupted;       /* by a signal: the thread's registers are its handler's */
 	struct unwind_row row; /* of the current code */
 	u32 settled;           /* nothing moves any longer in this epoch */
+	u32 fresh;             /* user space is to read V8's objects before they move */
 	u64 last_script;       /* of this sample, as its function refers to it; 0: none */
 	u64 window_base;
 	u64 window_bytes;

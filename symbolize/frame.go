@@ -13,10 +13,14 @@ const (
 	Kernel              // the kernel's own code
 	Wasm                // a WebAssembly function, or a wrapper between one and JavaScript
 	RegExp              // a regular expression's own machine code
+	Runtime             // not a function: what V8 was doing, such as "[GC scavenge]", in place of its frames
 )
 
+// RegExpPrefix begins the name of a frame of kind RegExp whose source is known.
+const RegExpPrefix = "RegExp: "
+
 // String returns the kind's word in reports: "native", "js", "builtin", "typed",
-// "kernel", "wasm" or "regexp".
+// "kernel", "wasm", "regexp" or "runtime".
 func (k Kind) String() string {
 	if int(k) < len(kinds) {
 		return kinds[k]
@@ -25,7 +29,7 @@ func (k Kind) String() string {
 }
 
 var kinds = [...]string{
-	Native: "native", JS: "js", Builtin: "builtin", Typed: "typed", Kernel: "kernel", Wasm: "wasm", RegExp: "regexp",
+	Native: "native", JS: "js", Builtin: "builtin", Typed: "typed", Kernel: "kernel", Wasm: "wasm", RegExp: "regexp", Runtime: "runtime",
 }
 
 // MarshalText returns the kind's word, for JSON.

@@ -11,7 +11,7 @@ import (
 // its own, and any other value as "unknown".
 func TestEveryKindAndTierHasAWord(t *testing.T) {
 	words := map[string]bool{"": true} // NoTier has none
-	for kind := symbolize.Native; kind <= symbolize.RegExp; kind++ {
+	for kind := symbolize.Native; kind <= symbolize.Runtime; kind++ {
 		if words[kind.String()] {
 			t.Errorf("kind %d = %q, as another kind", kind, kind)
 		}
@@ -41,6 +41,8 @@ func TestFrameIsTheJSONThatIsDocumented(t *testing.T) {
 			Kind: symbolize.JS, Name: "h", File: "/a.ts", Line: 1, GeneratedFile: "/a.js", GeneratedLine: 2,
 		},
 		`{"kind":"native","name":"main","module":"/bin/x","offset":12}`: {Name: "main", Module: "/bin/x", Offset: 12},
+		`{"kind":"wasm","name":"add","tier":"liftoff"}`:                 {Kind: symbolize.Wasm, Name: "add", Tier: symbolize.Liftoff},
+		`{"kind":"runtime","name":"[GC scavenge]"}`:                     {Kind: symbolize.Runtime, Name: "[GC scavenge]"},
 		`{"kind":"native","name":"[gap]"}`:                              {Name: symbolize.Broken},
 	} {
 		if got, err := json.Marshal(frame); string(got) != want || err != nil {

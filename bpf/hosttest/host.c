@@ -194,6 +194,12 @@ static bool copy_memory(void *to, u64 bytes, u64 from)
 	return true;
 }
 
+long host_copy(void *to, u64 bytes, const void *from)
+{
+	memcpy(to, from, bytes);
+	return 0;
+}
+
 long host_read(void *to, u64 bytes, u64 from)
 {
 	if (live >= 0) {

@@ -51,6 +51,7 @@ func command() *cobra.Command {
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.Var((*by)(&f.addonlat.By), "by", "group jobs by "+strings.Join(addonlat.Bys, ", "))
 	flags.BoolVar(&f.addonlat.Builtin, "builtin", false, "show node's own work too: fs, dns, crypto, zlib")
+	flags.BoolVar(&f.view.tiers, "tier", false, "with --by stack, show the tier of each frame, such as turbofan")
 	flags.BoolVar(&f.view.split, "split", false, "draw waiting, running and delivery too")
 	flags.BoolVar(&f.view.table, "table", false, "print rows of numbers instead of drawing")
 	flags.VarP(&f.interval, "interval", "i", "print this often, and reset the counts")
@@ -105,6 +106,8 @@ func (f *flags) check() error {
 		return cli.Usagef("give only one of --table and --split (a table's rows are split)")
 	case f.view.table && f.linear != "":
 		return cli.Usagef("--lquantize is for drawing (leave out --table)")
+	case f.view.tiers && f.addonlat.By != addonlat.Stack:
+		return cli.Usagef("--tier is for stacks (add --by stack)")
 	case f.linear == "":
 		return nil
 	}
@@ -150,6 +153,7 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	messages := f.targets.Messages(cmd)
 	f.view.timed = f.interval > 0
 	o := f.addonlat
+	o.Tiers = f.view.tiers
 	o.Duration, o.Interval = time.Duration(f.duration), time.Duration(f.interval)
 	var stdout *os.File
 	if f.output == "" {

@@ -24,6 +24,7 @@ type view struct {
 	split bool
 	table bool
 	json  bool
+	tiers bool // after the names of functions, in stacks
 	timed bool // print the time, because several reports follow
 }
 
@@ -60,10 +61,10 @@ func (v view) render(out *bytes.Buffer, r *addonlat.Report, at time.Time) error 
 	}
 	if v.table {
 		var rest bytes.Buffer
-		writeRest(&rest, r)
+		v.writeRest(&rest, r)
 		wrap(out, rest.String())
 	} else {
-		writeRest(out, r)
+		v.writeRest(out, r)
 	}
 	if v.timed {
 		out.WriteByte('\n')
@@ -73,14 +74,14 @@ func (v view) render(out *bytes.Buffer, r *addonlat.Report, at time.Time) error 
 
 // writeRest writes what follows the distributions: a line for each pool, and
 // one for each problem.
-func writeRest(out *bytes.Buffer, r *addonlat.Report) {
+func (v view) writeRest(out *bytes.Buffer, r *addonlat.Report) {
 	for _, p := range r.Pools {
 		fmt.Fprintln(out, poolLine(p))
 	}
 	withPID := several(r)
 	for i := range r.Kinds {
 		if k := &r.Kinds[i]; k.Cancelled > 0 || k.Failed > 0 {
-			fmt.Fprintf(out, "of %d jobs, cancelled %d, failed %d: %s\n", k.Count, k.Cancelled, k.Failed, name(k, withPID))
+			fmt.Fprintf(out, "of %d jobs, cancelled %d, failed %d: %s\n", k.Count, k.Cancelled, k.Failed, v.name(k, withPID))
 		}
 	}
 	if r.Lost > 0 {
@@ -117,7 +118,7 @@ func (v view) draw(out *bytes.Buffer, r *addonlat.Report) error {
 	entries := make([]quantize.Entry, 0, len(r.Kinds))
 	for i := range r.Kinds {
 		k := &r.Kinds[i]
-		entry := quantize.Entry{Key: key(k), Stack: stack(k.Stack), Distribution: k.Total.Powers()}
+		entry := quantize.Entry{Key: key(k), Stack: v.stack(k.Stack), Distribution: k.Total.Powers()}
 		if withPID { // DTrace's form of a key with two parts: a number, then a string
 			entry.Key = fmt.Sprintf("%7d  %-50s", k.PID, entry.Key)
 		}
@@ -152,7 +153,7 @@ func (v view) tabulate(out *bytes.Buffer, r *addonlat.Report) error {
 	slices.SortStableFunc(kinds, func(a, b *addonlat.Kind) int { return cmp.Compare(a.Total.Sum, b.Total.Sum) })
 	table := quantize.Table{Unit: v.unit, Parts: parts}
 	for _, k := range kinds {
-		row := quantize.TableRow{Key: name(k, false), Histograms: []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery}}
+		row := quantize.TableRow{Key: v.name(k, false), Histograms: []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery}}
 		if withPID {
 			row.Prefix = fmt.Sprintf("%d  ", k.PID)
 		}
@@ -174,8 +175,8 @@ func key(k *addonlat.Kind) string {
 }
 
 // name is a kind's key or stack on one line.
-func name(k *addonlat.Kind, withPID bool) string {
-	text := key(k) + strings.Join(stack(k.Stack), ";")
+func (v view) name(k *addonlat.Kind, withPID bool) string {
+	text := key(k) + strings.Join(v.stack(k.Stack), ";")
 	if withPID {
 		return fmt.Sprintf("%d  %s", k.PID, text)
 	}
@@ -196,11 +197,14 @@ func several(r *addonlat.Report) bool {
 
 // stack returns the frames as lines of text, leaf first: native ones as in
 // DTrace, module`function.
-func stack(frames []symbolize.Frame) []string {
+func (v view) stack(frames []symbolize.Frame) []string {
 	lines := make([]string, len(frames))
 	for i, f := range frames {
 		if f.Kind == symbolize.Native && f.Name != "" && f.Module != "" {
 			f.Name = path.Base(f.Module) + "`" + f.Name
+		}
+		if v.tiers {
+			f = profile.WithTier(f)
 		}
 		lines[i] = profile.Label(f)
 	}

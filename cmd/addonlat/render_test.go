@@ -157,6 +157,7 @@ func TestViewsAreAsInTheGoldenFiles(t *testing.T) {
 		{"processes.json", view{json: true, timed: true}, twoProcesses()},
 		{"stacks", view{split: true}, withStacks()},
 		{"stacks.table", view{table: true}, withStacks()},
+		{"stacks.tiers", view{tiers: true}, withStacks()},
 		{"stacks.json", view{json: true}, withStacks()},
 		{"linear", view{split: true, unit: quantize.Milliseconds}, withLinear(t)},
 		{"linear.json", view{json: true}, withLinear(t)},

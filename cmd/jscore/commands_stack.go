@@ -63,7 +63,7 @@ func stackCommands() registry {
 
 func jsstack() *command {
 	return &command{
-		name: "jsstack", usage: "[-av] [-n LINES] [-f NAME] [-t TID | -A]",
+		name: "jsstack", usage: "[-av] [--tier] [-n LINES] [-f NAME] [-t TID | -A]",
 		short: "print a thread's stack: JavaScript and native frames",
 		long: `The line of a JavaScript frame is the executing one. A pipeline continues with
 the functions.`,
@@ -72,6 +72,7 @@ the functions.`,
 			var o jscore.StackOptions
 			flags.BoolVarP(&o.All, "all", "a", false, "print V8's own frames too, and frame pointers and addresses")
 			verboseFlags(flags, &o)
+			flags.BoolVar(&o.Tiers, "tier", false, "print the tier of each JavaScript function, such as turbofan")
 			flags.StringVarP(&o.Function, "function", "f", "", "print only JavaScript functions with `NAME` in their names")
 			tid := flags.IntP("thread", "t", 0, "print the stack of the thread `TID`")
 			everyone := flags.BoolP("all-threads", "A", false, "print the stacks of all threads")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/pflag"
 
 	"ustack/cmd/internal/cli"
@@ -161,9 +162,13 @@ func (r registry) names() []string {
 // nearest returns the name most similar to the given one; empty if none is
 // similar.
 func (r registry) nearest(name string) string {
+	const longest = 64 // bytes; no command's name is longer
+	if len(name) > longest {
+		return ""
+	}
 	nearest, least := "", min(max(2, len(name)/3)+1, len(name))
 	for _, candidate := range r.names() {
-		d := distance(name, candidate)
+		d := levenshtein.ComputeDistance(name, candidate)
 		if len(name) > 2 && strings.HasPrefix(candidate, name) {
 			d = 1
 		}
@@ -172,32 +177,6 @@ func (r registry) nearest(name string) string {
 		}
 	}
 	return nearest
-}
-
-// distance returns the edit distance: the least number of letters to insert,
-// delete or replace to turn a into b.
-func distance(a, b string) int {
-	const longest = 64 // longer than any command's name
-	if len(a) > longest || len(b) > longest {
-		return max(len(a), len(b))
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // A stage is a command of a pipeline with its parsed arguments.

@@ -45,27 +45,6 @@ func TestObjectsMayBeGivenUntagged(t *testing.T) {
 	}
 }
 
-func TestDistanceIsTheNumberOfEdits(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"abc", "abc", 0},
-		{"abc", "", 3},
-		{"abc", "abd", 1},
-		{"abc", "abcd", 1},
-		{"abc", "ac", 1},
-		{"ab", "ba", 2},
-		{"kitten", "sitting", 3},
-		{strings.Repeat("x", 100), "x", 100},
-	} {
-		if got, back := distance(tt.a, tt.b), distance(tt.b, tt.a); got != tt.want || back != tt.want {
-			t.Errorf("from %.20q to %q = %d, and back %d, want %d", tt.a, tt.b, got, back, tt.want)
-		}
-	}
-}
-
 // TestExamplesCanBeRun prepares the commands of every example, as the prompt would.
 func TestExamplesCanBeRun(t *testing.T) {
 	all, examples := commands(), 0

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // coreOf returns a core of a program, taken once it is ready.
 func coreOf(t *testing.T, version, program string, args ...string) string {
 	t.Helper()
-	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: program, Args: args})
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Flags: nodetest.CalmFlags(version), Script: program, Args: args})
 	path := filepath.Join(t.TempDir(), "core")
 	if _, err := core.Write(t.Context(), target.PID, path, core.Options{}); err != nil {
 		t.Fatal(err)

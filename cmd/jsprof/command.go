@@ -28,6 +28,7 @@ type flags struct {
 	json     bool
 	http     string
 	present  presentation
+	annotate annotation
 }
 
 func command() *cobra.Command {
@@ -39,6 +40,9 @@ func command() *cobra.Command {
 			"  jsprof -p 4242 -d 10s                 where the time goes, by function",
 			"  jsprof -p 4242 -d 10s --native        the same, with all native functions",
 			"  jsprof -p 4242 -d 10s --lines         where in each function",
+			"  jsprof -p 4242 -d 10s --runtime       for which functions V8 collects and compiles",
+			"  jsprof -p 4242 -d 10s --tier          which functions are optimized",
+			"  jsprof -p 4242 --annotate render      the source of a function, with samples by line",
 			"  jsprof -p 4242 -d 10s -o out.svg      a flame graph",
 			"  jsprof --comm node --http :8080       pprof's web pages, when stopped by Ctrl-C",
 			"  jsprof -o out.html -- node app.js     from its first instruction",
@@ -59,6 +63,10 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.present.internal, "internal", false, "show V8's typed frames and builtin internals")
 	flags.BoolVar(&f.present.native, "native", false, "list native functions too, not only the program's own")
 	flags.BoolVar(&f.present.lines, "lines", false, "separate the lines of a function that execute")
+	flags.BoolVar(&f.present.runtime, "runtime", false, "show what V8 does as one frame: GC, parse, compile …")
+	flags.BoolVar(&f.present.tiers, "tier", false, "show the tier of each frame, such as turbofan")
+	flags.StringVar(&f.annotate.functions, "annotate", "", "show the source of matching `FUNCTION`s with samples by line (also FILE:FUNCTION, FILE:LINE)")
+	flags.IntVar(&f.annotate.context, "context", defaultContext, "with --annotate, show `LINES` around those with samples (-1: the whole function)")
 	flags.BoolVar(&f.present.jsOnly, "js-only", false, "show only functions of JavaScript and WebAssembly")
 	flags.StringVar(&f.present.thread, "thread", "", "show only threads whose name or number matches `GLOB`")
 	flags.StringVar(&f.present.filter, "filter", "", "show only stacks with a frame that matches `REGEXP`")
@@ -96,13 +104,42 @@ func (f *flags) check() (profile.Format, error) {
 	case f.http != "" && (f.output != "" || f.format != "" || f.json):
 		return none, cli.Usagef("--http shows the profile itself (leave out -o and --format)")
 	}
+	if err := f.checkAnnotate(); err != nil {
+		return none, err
+	}
 	if _, err := regexp.Compile(f.present.filter); err != nil {
 		return none, cli.Usagef("--filter: %v", err)
 	}
 	if _, err := new(profile.Profile).Thread(f.present.thread); err != nil {
 		return none, cli.Usagef("--thread: %v", err)
 	}
-	return f.chosen()
+	format, err := f.chosen()
+	if err != nil {
+		return none, err
+	}
+	return f.annotate.check(format)
+}
+
+// checkAnnotate reports flags that say how a profile is shown, if source is shown in place of it.
+func (f *flags) checkAnnotate() error {
+	if f.annotate.functions == "" {
+		return nil
+	}
+	for _, other := range []struct {
+		given bool
+		flag  string
+	}{
+		{f.http != "", "--http"},
+		{f.present.native, "--native"},
+		{f.present.lines, "--lines"},
+		{f.present.tiers, "--tier"},
+		{f.present.percent > 0, "--min"},
+	} {
+		if other.given {
+			return cli.Usagef("give only one of --annotate and %s", other.flag)
+		}
+	}
+	return nil
 }
 
 // chosen returns the format to write.
@@ -142,7 +179,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 			return err
 		}
 		defer listener.Close()
-		show = func(p *profile.Profile) error { return serve(cmd.Context(), listener, f.http, p) }
+		show = func(p *profile.Profile) error { return serve(cmd.Context(), listener, f.http, f.present.served(p)) }
 	}
 	if err := f.targets.Permitted(cmd); err != nil {
 		return err
@@ -174,6 +211,7 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.P
 	}
 	o.Selection = f.targets.Selected(stdout)
 	o.Maps = f.maps.Options
+	o.Sources = f.annotate.wanted()
 	o.Warn = messages.Warn
 	o.Started = func(hz int) { f.announce(messages, hz) }
 	o.Sampled = func(count uint64) { messages.Progressf("%d samples", count) }
@@ -203,11 +241,18 @@ func (f *flags) announce(messages *cli.Messages, hz int) {
 }
 
 func (f *flags) print(stdout io.Writer, format profile.Format, p *profile.Profile) error {
-	o := f.present.options()
+	o := f.options()
 	o.Color = cli.Color(stdout)
 	return format.Write(stdout, p, o)
 }
 
 func (f *flags) save(file *outfile.File, format profile.Format, p *profile.Profile) error {
-	return file.Write(func(w io.Writer) error { return format.Write(w, p, f.present.options()) })
+	return file.Write(func(w io.Writer) error { return format.Write(w, p, f.options()) })
+}
+
+// options are those of every format.
+func (f *flags) options() profile.Options {
+	o := f.present.options()
+	o.Context = f.annotate.context
+	return o
 }

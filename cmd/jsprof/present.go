@@ -18,6 +18,8 @@ type presentation struct {
 	internal bool
 	native   bool
 	lines    bool
+	tiers    bool
+	runtime  bool
 	jsOnly   bool
 	thread   string
 	filter   string
@@ -26,7 +28,15 @@ type presentation struct {
 
 // options are those of every format.
 func (s presentation) options() profile.Options {
-	return profile.Options{Native: s.native, Lines: s.lines, MinPercent: s.percent}
+	return profile.Options{Native: s.native, Lines: s.lines, Tiers: s.tiers, MinPercent: s.percent}
+}
+
+// served returns p as pprof's pages show it.
+func (s presentation) served(p *profile.Profile) *profile.Profile {
+	if s.tiers {
+		return p.ByTier()
+	}
+	return p
 }
 
 // checkThread checks before sampling that there are threads to show. A number
@@ -86,6 +96,9 @@ func names(threads []thread) string {
 
 // apply returns the part of p to show. It is an error if nothing matches.
 func (s presentation) apply(p *profile.Profile) (*profile.Profile, error) {
+	if s.runtime {
+		p = p.Runtime()
+	}
 	if !s.internal {
 		p = p.WithoutTyped()
 	}

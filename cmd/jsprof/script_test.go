@@ -22,13 +22,14 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/*.txtar. Their commands beyond those of every command:
 //
 //	contract FILE               FILE is JSON as the manual page has it
+//	annotated FILE NAME LINE    FILE is a function's source in JSON; most of it runs in LINE
 //	[!] kind FILE KIND          a frame in FILE, JSON, is of this kind
 //	[!] above FILE NAME OTHER   a stack in FILE, JSON, has OTHER further from the leaf than NAME
 func TestScripts(t *testing.T) {
 	clitest.Scripts{
 		Programs: programs,
 		Commands: map[string]func(*testscript.TestScript, bool, []string){
-			"contract": contract, "kind": kind, "above": above,
+			"contract": contract, "annotated": annotated, "kind": kind, "above": above,
 		},
 	}.Run(t)
 }
@@ -61,31 +62,11 @@ type (
 		Stacks []stack `json:"stacks"`
 	}
 	stack struct {
-		Count  uint64  `json:"count"`
-		PID    int     `json:"pid"`
-		TID    int     `json:"tid"`
-		Thread *string `json:"thread"`
-		Frames []frame `json:"frames"`
-	}
-	frame struct {
-		Kind   string  `json:"kind"`
-		Name   *string `json:"name"`
-		File   string  `json:"file"`
-		Line   int     `json:"line"`
-		Column int     `json:"column"`
-		Tier   string  `json:"tier"`
-		Module string  `json:"module"`
-		Offset uint64  `json:"offset"`
-
-		ExecutingLine   int  `json:"executing_line"`
-		ExecutingColumn int  `json:"executing_column"`
-		Inlined         bool `json:"inlined"`
-
-		GeneratedFile            string `json:"generated_file"`
-		GeneratedLine            int    `json:"generated_line"`
-		GeneratedColumn          int    `json:"generated_column"`
-		GeneratedExecutingLine   int    `json:"generated_executing_line"`
-		GeneratedExecutingColumn int    `json:"generated_executing_column"`
+		Count  uint64          `json:"count"`
+		PID    int             `json:"pid"`
+		TID    int             `json:"tid"`
+		Thread *string         `json:"thread"`
+		Frames []clitest.Frame `json:"frames"`
 	}
 )
 
@@ -123,29 +104,34 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 			lineless += s.Count
 		}
 	}
-	if lineless > maxLineless {
-		ts.Fatalf("samples with a line missing = %d, want %d at most", lineless, maxLineless)
+	if most := max(maxLineless, samples/100); lineless > most {
+		ts.Fatalf("samples with a line missing = %d, want %d at most", lineless, most)
 	}
 	if samples != *r.Samples {
 		ts.Fatalf("sum of counts = %d, want %d", samples, *r.Samples)
 	}
 }
 
-// maxLineless is how many samples may lack a line, as those do that are taken
-// when a program ends in a script of Node.js's that was not met before.
+// maxLineless is how many samples may lack a line, as those do that are taken when a
+// program ends in a script of Node.js's that was not met before; or one percent, where V8
+// collects most of the time.
 const maxLineless = 2
 
-func isLineless(f frame) bool {
+func isLineless(f clitest.Frame) bool {
 	return f.Kind == "js" && f.Line == 0 && f.Column == 0 && strings.HasPrefix(f.File, "node:")
 }
 
-func checkFrame(ts *testscript.TestScript, f frame) {
+func checkFrame(ts *testscript.TestScript, f clitest.Frame) {
 	switch f.Kind {
 	case "js": // code made by eval and Function has no file; a stub's caller may be of any tier
 		if f.Name == nil || *f.Name == "" || !isLineless(f) && (f.Line == 0 || f.Column == 0) {
 			ts.Fatalf("JavaScript frame with a field missing: %+v", f)
 		}
-	case "builtin", "typed", "native", "kernel":
+	case "runtime":
+		if f.Name == nil || !strings.HasPrefix(*f.Name, "[") {
+			ts.Fatalf("frame for what V8 does without a name in brackets: %+v", f)
+		}
+	case "regexp", "builtin", "typed", "native", "kernel":
 		if f.Name == nil || *f.Name == "" && f.Module == "" {
 			ts.Fatalf("frame without a name and module: %+v", f)
 		}
@@ -159,7 +145,7 @@ func kind(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: [!] kind FILE KIND")
 	}
 	found := slices.ContainsFunc(decode(ts, args[0]).Stacks, func(s stack) bool {
-		return slices.ContainsFunc(s.Frames, func(f frame) bool { return f.Kind == args[1] })
+		return slices.ContainsFunc(s.Frames, func(f clitest.Frame) bool { return f.Kind == args[1] })
 	})
 	if found == neg {
 		ts.Fatalf("frames of kind %s: %v, want %v", args[1], found, !neg)
@@ -171,7 +157,7 @@ func above(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: [!] above FILE NAME OTHER")
 	}
 	at := func(s stack, name string) int {
-		return slices.IndexFunc(s.Frames, func(f frame) bool { return *f.Name == name })
+		return slices.IndexFunc(s.Frames, func(f clitest.Frame) bool { return *f.Name == name })
 	}
 	found := slices.ContainsFunc(decode(ts, args[0]).Stacks, func(s stack) bool {
 		name := at(s, args[1])

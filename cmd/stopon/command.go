@@ -149,6 +149,7 @@ func (f *flags) registerLimits(cmd *cobra.Command) {
 	flags.Var(&f.timeout, "timeout", "end after this long")
 	flags.BoolVar(&f.stopon.Kernel, "kernel-stack", false, "show the kernel's frames too")
 	flags.BoolVar(&f.view.internal, "internal", false, "show V8's internal frames too")
+	flags.BoolVar(&f.view.tiers, "tier", false, "show the tier of each frame, such as turbofan")
 	flags.BoolVar(&f.json, "json", false, "print JSON, one object per line for each match")
 }
 

@@ -16,6 +16,7 @@ import (
 // A view says how to show hits.
 type view struct {
 	internal bool
+	tiers    bool // after the names of functions
 	color    bool
 	written  string // what --write-match searches for; may be empty
 }
@@ -26,6 +27,14 @@ const (
 	plain    = "\x1b[0m"
 )
 
+// function returns a frame's function on one line.
+func (v view) function(f symbolize.Frame) string {
+	if v.tiers {
+		f = profile.WithTier(f)
+	}
+	return profile.Qualified(f)
+}
+
 // write writes a hit for people: when and where, what, and the stack, leaf first.
 func (v view) write(w io.Writer, h *stopon.Hit) error {
 	var b strings.Builder
@@ -34,7 +43,7 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 		fmt.Fprintf(&b, "  thread %d (%s)", h.TID, printable.String(h.Thread))
 	}
 	if f := h.UserFrame(); f != nil {
-		fmt.Fprintf(&b, "  %s", profile.Qualified(*f))
+		fmt.Fprintf(&b, "  %s", v.function(*f))
 	}
 	event := printable.String(h.Event)
 	if v.color {
@@ -51,7 +60,7 @@ func (v view) write(w io.Writer, h *stopon.Hit) error {
 		if f.Kind == symbolize.Typed && !v.internal {
 			continue
 		}
-		fmt.Fprintf(&b, "    %s\n", profile.Qualified(f))
+		fmt.Fprintf(&b, "    %s\n", v.function(f))
 	}
 	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())

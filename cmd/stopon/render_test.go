@@ -99,6 +99,7 @@ func TestReportsAreAsInTheGoldenFiles(t *testing.T) {
 	for _, tt := range []struct{ file, got string }{
 		{"report", render(t, view{}, sample())},
 		{"internal", render(t, view{internal: true}, sample())},
+		{"tiers", render(t, view{tiers: true}, sample())},
 		{"color", render(t, view{color: true}, sample())},
 		{"written", render(t, view{written: "out of memory"}, acted())},
 		{"hostile", render(t, view{}, hostile())},

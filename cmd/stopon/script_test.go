@@ -63,34 +63,34 @@ func TestScripts(t *testing.T) {
 // on purpose: a field that is renamed breaks other people's programs.
 type (
 	hit struct {
-		Time      string   `json:"time"`
-		Number    uint64   `json:"number"`
-		PID       int      `json:"pid"`
-		TID       int      `json:"tid"`
-		Comm      string   `json:"comm"`
-		Thread    string   `json:"thread"`
-		Trigger   string   `json:"trigger"`
-		Event     string   `json:"event"`
-		Syscall   string   `json:"syscall"`
-		Function  string   `json:"function"`
-		Signal    string   `json:"signal"`
-		Result    *int64   `json:"result"`
-		Errno     string   `json:"errno"`
-		Duration  int64    `json:"duration_ns"`
-		Path      string   `json:"path"`
-		Written   string   `json:"written"`
-		Command   []string `json:"command"`
-		Directory string   `json:"directory"`
-		Address   string   `json:"address"`
-		Local     string   `json:"local"`
-		Peer      string   `json:"peer"`
-		User      *frame   `json:"user_frame"`
-		Class     string   `json:"class"`
-		Message   string   `json:"message"`
-		Rejection bool     `json:"rejection"`
-		Thrower   bool     `json:"thrower"`
-		Raised    string   `json:"raised"`
-		Stack     []frame  `json:"stack"`
+		Time      string          `json:"time"`
+		Number    uint64          `json:"number"`
+		PID       int             `json:"pid"`
+		TID       int             `json:"tid"`
+		Comm      string          `json:"comm"`
+		Thread    string          `json:"thread"`
+		Trigger   string          `json:"trigger"`
+		Event     string          `json:"event"`
+		Syscall   string          `json:"syscall"`
+		Function  string          `json:"function"`
+		Signal    string          `json:"signal"`
+		Result    *int64          `json:"result"`
+		Errno     string          `json:"errno"`
+		Duration  int64           `json:"duration_ns"`
+		Path      string          `json:"path"`
+		Written   string          `json:"written"`
+		Command   []string        `json:"command"`
+		Directory string          `json:"directory"`
+		Address   string          `json:"address"`
+		Local     string          `json:"local"`
+		Peer      string          `json:"peer"`
+		User      *clitest.Frame  `json:"user_frame"`
+		Class     string          `json:"class"`
+		Message   string          `json:"message"`
+		Rejection bool            `json:"rejection"`
+		Thrower   bool            `json:"thrower"`
+		Raised    string          `json:"raised"`
+		Stack     []clitest.Frame `json:"stack"`
 		Arguments []struct {
 			Name  string `json:"name"`
 			Value uint64 `json:"value"`
@@ -107,26 +107,6 @@ type (
 		} `json:"core"`
 		Errors   []string          `json:"errors"`
 		Failures map[string]uint64 `json:"failures"`
-	}
-	frame struct {
-		Kind   string  `json:"kind"`
-		Name   *string `json:"name"`
-		File   string  `json:"file"`
-		Line   int     `json:"line"`
-		Column int     `json:"column"`
-		Module string  `json:"module"`
-		Offset uint64  `json:"offset"`
-		Tier   string  `json:"tier"`
-
-		ExecutingLine   int  `json:"executing_line"`
-		ExecutingColumn int  `json:"executing_column"`
-		Inlined         bool `json:"inlined"`
-
-		GeneratedFile            string `json:"generated_file"`
-		GeneratedLine            int    `json:"generated_line"`
-		GeneratedColumn          int    `json:"generated_column"`
-		GeneratedExecutingLine   int    `json:"generated_executing_line"`
-		GeneratedExecutingColumn int    `json:"generated_executing_column"`
 	}
 )
 
@@ -155,7 +135,7 @@ func checkEvent(ts *testscript.TestScript, h hit) {
 	if h.Trigger == "syscall" && (h.Syscall != "close" || h.Errno != "EBADF" || *h.Result != -9 || h.Arguments[0].Value != 9999) {
 		ts.Fatalf("system call = %+v, want close(9999) = -9", h)
 	}
-	named := slices.ContainsFunc(h.Stack, func(f frame) bool {
+	named := slices.ContainsFunc(h.Stack, func(f clitest.Frame) bool {
 		return f.Kind == "js" && f.Name != nil && *f.Name == "guilty" && f.File != ""
 	})
 	if !named && h.Trigger == "syscall" {

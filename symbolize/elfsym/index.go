@@ -85,16 +85,15 @@ func (f *File) Symbol(name string) (Symbol, bool) {
 	return local, found
 }
 
-// Symbols yields each symbol whose raw name starts with prefix, in the order of
-// the file's strings. A symbol that is in several tables is yielded once. Symbols
+// Symbols yields each symbol whose raw name starts with one of the prefixes, in the order
+// of the file's strings. A symbol that is in several tables is yielded once. Symbols
 // reads the strings of the whole file: some 50 ms for node.
-func (f *File) Symbols(prefix string) iter.Seq[Symbol] {
+func (f *File) Symbols(prefixes ...string) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) {
-		start := []byte(prefix)
 		for i, t := range f.tables {
 			var matches []uint32
 			_ = t.names(func(index uint32, name []byte) { // Partial reports damage
-				if bytes.HasPrefix(name, start) && len(matches) < maxMatches {
+				if len(matches) < maxMatches && startsWith(name, prefixes) {
 					matches = append(matches, index)
 				}
 			})
@@ -106,6 +105,16 @@ func (f *File) Symbols(prefix string) iter.Seq[Symbol] {
 			}
 		}
 	}
+}
+
+// startsWith reports whether name starts with one of the prefixes.
+func startsWith(name []byte, prefixes []string) bool {
+	for _, p := range prefixes {
+		if len(name) >= len(p) && string(name[:len(p)]) == p {
+			return true
+		}
+	}
+	return false
 }
 
 // inEarlier reports whether a table before the given one has s too.
@@ -142,8 +151,8 @@ func (f *File) symbol(ref reference) (Symbol, bool) {
 func (f *File) indexFunctions() {
 	all := f.allFunctions()
 	slices.SortFunc(all, compare)
-	spans := make([]interval.Span, 0, len(all))
-	var covered uint64 // the end of the functions with a size so far
+	spans := make([]interval.Span, 0, len(all)*3/4) // node has at least a quarter twice
+	var covered uint64                              // the end of the functions with a size so far
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && all[n].start == all[0].start {
@@ -154,14 +163,16 @@ func (f *File) indexFunctions() {
 		for _, fn := range group {
 			covered = max(covered, fn.end)
 		}
-		for _, fn := range group {
+		for i, fn := range group {
 			if fn.end == 0 && fn.start >= covered {
 				fn.end = f.codeEnd(fn.start)
 				if len(rest) > 0 {
 					fn.end = min(fn.end, rest[0].start)
 				}
 			}
-			spans = append(spans, interval.Span{Start: fn.start, End: fn.end, Ref: uint32(fn.ref)})
+			if i == n-1 || fn.end > group[n-1].end { // else the best name hides it
+				spans = append(spans, interval.Span{Start: fn.start, End: fn.end, Ref: uint32(fn.ref)})
+			}
 		}
 		all = rest
 	}
@@ -170,12 +181,7 @@ func (f *File) indexFunctions() {
 
 // allFunctions reads the functions of all tables.
 func (f *File) allFunctions() []function {
-	const usual = 1 << 18 // enough for node; a larger file makes the slice grow
-	symbols := 0
-	for _, t := range f.tables {
-		symbols += int(t.count)
-	}
-	all := make([]function, 0, min(symbols, usual))
+	all := make([]function, 0, f.usualCount())
 	for i, t := range f.tables {
 		beyond := 0
 		err := t.entries(func(index uint32, e entry) {
@@ -197,6 +203,15 @@ func (f *File) allFunctions() []function {
 		}
 	}
 	return all
+}
+
+// usualCount returns the number of the file's symbols, as far as it is usual.
+func (f *File) usualCount() int {
+	symbols := uint32(0)
+	for _, t := range f.tables {
+		symbols = min(symbols+t.count, usualSymbols)
+	}
+	return int(symbols)
 }
 
 // function returns e as a function, false if it is not one.
@@ -276,7 +291,7 @@ type nameIndex struct {
 }
 
 func (f *File) indexNames() nameIndex {
-	x := nameIndex{seed: maphash.MakeSeed()}
+	x := nameIndex{seed: maphash.MakeSeed(), keys: make([]uint64, 0, f.usualCount())}
 	for i, t := range f.tables {
 		_ = t.names(func(index uint32, name []byte) { // Partial reports damage
 			x.keys = append(x.keys, maphash.Bytes(x.seed, name)>>32<<32|uint64(refer(i, index)))

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	maxSymbols = 1 << 22 // of one table; a browser's has about one million
-	maxName    = 8 << 10 // bytes; node 26's longest has 975
+	maxSymbols   = 1 << 22 // of one table; a browser's has about one million
+	usualSymbols = 1 << 18 // enough for node; what holds more of them grows
+	maxName      = 8 << 10 // bytes; node 26's longest has 975
 
 	entrySize = 24       // of an Elf64_Sym
 	chunk     = 64 << 10 // bytes read at once when reading a whole table
@@ -117,7 +118,7 @@ func (t *table) name(offset uint32) (string, error) {
 // strings, so that the file is read once from start to end. Names that cannot be
 // read are skipped. The bytes are only valid during the call.
 func (t *table) names(visit func(index uint32, name []byte)) error {
-	var keys []uint64 // offset of the name, index
+	keys := make([]uint64, 0, min(t.count, usualSymbols)) // offset of the name, index
 	err := t.entries(func(index uint32, e entry) {
 		if e.defined() {
 			keys = append(keys, uint64(e.name)<<32|uint64(index))

@@ -23,6 +23,8 @@ type File struct {
 	name   string
 	id     int // its descriptor in the helper; that of direct if direct is set
 	device uint64
+	owner  int // a user's number
+	mode   os.FileMode
 	direct *os.File // the file itself, if it is local
 
 	mutex  sync.Mutex
@@ -153,6 +155,16 @@ func (f *File) Size() (int64, error) {
 		return 0, err
 	}
 	return size.Bytes, size.error()
+}
+
+// ReadableBy reports whether a user, by number, may read the file, so far as its owner and
+// its mode say when it is opened: as the owner, or as anybody.
+func (f *File) ReadableBy(user int) bool {
+	const byOwner, byAll = 0o400, 0o004
+	if f.owner == user {
+		return f.mode&byOwner != 0
+	}
+	return f.mode&byAll != 0
 }
 
 // Alive returns an error if the file's server does not answer now, even if the

@@ -188,7 +188,7 @@ func (r *Reader) open(name string, request Request, device uint64) (*File, error
 	if err := opened.error(); err != nil {
 		return nil, err
 	}
-	f := &File{reader: r, name: name, id: opened.ID, device: device}
+	f := &File{reader: r, name: name, id: opened.ID, device: device, owner: opened.Owner, mode: opened.Mode}
 	if opened.Local {
 		f.openDirect()
 	}

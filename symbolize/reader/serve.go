@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -41,6 +42,8 @@ type (
 		Outcome
 		ID    int  // its descriptor in the helper
 		Local bool // reading it needs no server
+		Owner int  // a user's number
+		Mode  os.FileMode
 	}
 	Range struct { // to read
 		ID     int
@@ -125,9 +128,25 @@ func (f *Files) Open(r Request, reply *Opened) error {
 	defer f.mutex.Unlock()
 	reply.ID = int(file.Fd())
 	reply.Local = isLocal(reply.ID)
+	reply.Owner, reply.Mode = owner(file)
 	f.open[reply.ID] = file
 	return nil
 }
+
+// owner returns the owner and the mode of a file; nobody's and 0 if they are not known.
+func owner(file *os.File) (user int, mode os.FileMode) {
+	info, err := file.Stat()
+	if err != nil {
+		return nobody, 0
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nobody, 0
+	}
+	return int(stat.Uid), info.Mode()
+}
+
+const nobody = -1 // no user's number
 
 // localTypes are the file systems (statfs f_type) that depend only on a block
 // device or memory. Overlay file systems are not included: their layers may be

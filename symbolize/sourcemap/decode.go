@@ -102,17 +102,22 @@ func decode(data []byte) (*document, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("the source map has more than %d bytes", MaxBytes)
 	}
-	if bytes.HasPrefix(data, []byte(")]}")) {
-		_, data, _ = bytes.Cut(data, []byte{'\n'})
-	}
 	d := new(document)
-	if err := json.Unmarshal(data, d); err != nil {
+	if err := json.Unmarshal(withoutGuard(data), d); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotMap, err)
 	}
 	if d.Version != 3 {
 		return nil, fmt.Errorf("the source map has version %d (only 3 is known)", d.Version)
 	}
 	return d, nil
+}
+
+// withoutGuard returns a map without a line against cross-site inclusion.
+func withoutGuard(data []byte) []byte {
+	if bytes.HasPrefix(data, []byte(")]}")) {
+		_, data, _ = bytes.Cut(data, []byte{'\n'})
+	}
+	return data
 }
 
 // add adds what the document maps.

@@ -22,12 +22,14 @@ import (
 const MaxBytes = 64 << 20
 
 // A Map maps positions in a generated script to the sources that it was generated from.
-// Its methods may be called concurrently.
+// Its methods may be called concurrently, but for AddContent and DropContent.
 type Map struct {
 	sources []string // resolved
 	names   []string
 	packed  []byte  // the segments, sorted: see packer
 	points  []point // one for each pointStep segments
+
+	content map[string]string // the texts of sources, by name; nil without AddContent
 }
 
 // A Position is a place in an original source.
@@ -58,8 +60,14 @@ func (m *Map) Size() int {
 			size += header + len(text)
 		}
 	}
+	for _, text := range m.content { // the names are those of sources
+		size += 2*header + len(text)
+	}
 	return size
 }
+
+// DropContent forgets what AddContent has added.
+func (m *Map) DropContent() { m.content = nil }
 
 // Original returns where the position at line and column of the generated script comes
 // from; line and column are from 1. It is that of the last segment on the line which does

@@ -11,7 +11,11 @@ import (
 )
 
 // exercise uses everything that depends on the file's contents.
-func exercise(image []byte) {
+func exercise(t testing.TB, image []byte) {
+	t.Helper()
+	if rules, err := unwind.ReadRules(bytes.NewReader(image)); err == nil {
+		checkOrder(t, rules)
+	}
 	table, err := unwind.New(bytes.NewReader(image))
 	if err != nil {
 		return
@@ -22,9 +26,24 @@ func exercise(image []byte) {
 	}
 }
 
+// checkOrder checks that rows and spans can be searched.
+func checkOrder(t testing.TB, rules *unwind.Rules) {
+	t.Helper()
+	for i := 1; i < len(rules.Rows); i++ {
+		if rules.Rows[i-1].Start >= rules.Rows[i].Start {
+			t.Errorf("row %+v follows %+v", rules.Rows[i], rules.Rows[i-1])
+		}
+	}
+	for i := 1; i < len(rules.Frameless); i++ {
+		if rules.Frameless[i-1].End >= rules.Frameless[i].Start {
+			t.Errorf("span %#x follows %#x", rules.Frameless[i], rules.Frameless[i-1])
+		}
+	}
+}
+
 func TestHostileTables(t *testing.T) {
 	for name, image := range nodetest.HostileELFs(t) {
-		t.Run(name, func(*testing.T) { exercise(image) })
+		t.Run(name, func(t *testing.T) { exercise(t, image) })
 	}
 }
 
@@ -44,5 +63,5 @@ func FuzzNew(f *testing.F) {
 	} else if !os.IsNotExist(err) {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(_ *testing.T, image []byte) { exercise(image) })
+	f.Fuzz(func(t *testing.T, image []byte) { exercise(t, image) })
 }

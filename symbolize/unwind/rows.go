@@ -1,15 +1,18 @@
 package unwind
 
 import (
-	"encoding/binary"
+	"cmp"
+	"debug/elf"
 	"errors"
+	"fmt"
+	"io"
 	"math"
 	"slices"
 
-	"github.com/go-delve/delve/pkg/dwarf/frame"
+	"ustack/symbolize/elfsym"
 )
 
-// A Base is the register or rule from which a Row's Distance counts.
+// A Base is the rule from which a Row's Distance counts.
 type Base uint8
 
 const (
@@ -18,280 +21,237 @@ const (
 	FromFP                // the frame pointer
 	Signal                // a signal handler returns here
 	Outermost             // the function has no caller
+	Prologue              // the function begins here with push %rbp; mov %rsp,%rbp
+	Stub                  // the stack pointer; one word more from the eleventh byte of a linker's stub on
+	SavedAtSP             // a stack pointer that is saved at a distance from the stack pointer
+	SavedAtFP             // the same, from the frame pointer
+	SavedAtR9             // the same, from the stack pointer by the words that r9 says, and one more
+
+	Register Base = 16 // and above: a register by its DWARF number, where no call has changed it
 )
 
 // A Row says how to unwind the code from an address in the file up to the next
 // row's.
 type Row struct {
 	Start    uint32
-	Distance uint16 // words from the base to where the caller's frame begins
-	FP       uint8  // words below that: where the caller's frame pointer is saved; 0: in the register
+	Distance uint16 // words from the base to where the caller's frame begins; where a stack pointer is saved: see savedAt
+	FP       uint8  // words below that: where the caller's frame pointer is saved; 0: in the register; FPHere: at it
 	Base     Base
 }
 
-// maxSaved bounds the states that a function's instructions may have saved at one
-// time; compilers save one.
-const maxSaved = 16
+// FPHere is the FP of a Row whose code has saved the caller's frame pointer where the
+// frame pointer points.
+const FPHere = math.MaxUint8
 
-// Rows returns the table as rows, by address. It omits functions that end beyond
-// 4 GiB; functions whose rules are not understood have Unknown.
-func (u *Table) Rows() []Row {
-	var rows []Row
-	for _, entry := range u.entries {
-		if entry.End() > math.MaxUint32 {
-			continue
-		}
-		rows = append(rows, rowsOf(entry)...)
-		rows = append(rows, Row{Start: uint32(entry.End())})
-	}
-	// The next function begins where one ends: its row comes later, and wins.
-	slices.SortStableFunc(rows, func(a, b Row) int { return int(int64(a.Start) - int64(b.Start)) })
-	kept := rows[:0]
-	for _, r := range rows {
-		if last := len(kept) - 1; last >= 0 && kept[last].Start == r.Start {
-			kept = kept[:last]
-		}
-		if last := len(kept) - 1; last < 0 || kept[last].Base != r.Base || kept[last].Distance != r.Distance || kept[last].FP != r.FP {
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}
-
-// rowsOf runs the instructions of a function (DWARF 5, section 6.4.2).
-func rowsOf(entry *frame.FrameDescriptionEntry) []Row {
-	start := uint32(entry.Begin())
-	if isSignal(entry) {
-		return []Row{{Start: start, Base: Signal}}
-	}
-	m := machine{at: entry.Begin(), common: entry.CIE, returns: entry.CIE.ReturnAddressRegister}
-	if m.run(entry.CIE.InitialInstructions) != nil {
-		return []Row{{Start: start}}
-	}
-	m.initial = m.rules
-	m.rows = []Row{m.row(start)}
-	if m.run(entry.Instructions) != nil {
-		return []Row{{Start: start}}
-	}
-	return m.rows
-}
-
-// rules are the unwind rules from which rows are made.
-type rules struct {
-	base      Base
-	distance  int64 // bytes
-	fp        int64 // bytes from the caller's frame; 0: in the register
-	fpUnknown bool
-	outermost bool
-}
-
-// A machine runs the instructions of one function.
-type machine struct {
-	rules
-	at      uint64
-	common  *frame.CommonInformationEntry
-	returns uint64
-	initial rules
-	saved   []rules
-	rows    []Row
-	rest    []byte
-}
-
-var errInstruction = errors.New("the unwind table's instruction is not understood")
-
-// row returns the rules as a Row.
-func (m *machine) row(start uint32) Row {
-	r := Row{Start: start, Base: m.base}
-	if m.outermost {
-		r.Base = Outermost
-		return r
-	}
-	if m.distance < 0 || m.distance%8 != 0 || m.distance/8 > math.MaxUint16 ||
-		m.fp > 0 || m.fp%8 != 0 || -m.fp/8 > math.MaxUint8 || m.fpUnknown {
-		return Row{Start: start}
-	}
-	r.Distance, r.FP = uint16(m.distance/8), uint8(-m.fp/8)
-	return r
-}
-
-// advance emits a row for the current rules and moves to the next address.
-func (m *machine) advance(delta uint64) {
-	row := m.row(uint32(m.at))
-	if last := len(m.rows) - 1; last >= 0 && m.rows[last].Start == row.Start {
-		m.rows[last] = row
-	} else {
-		m.rows = append(m.rows, row)
-	}
-	m.at += delta * m.common.CodeAlignmentFactor
-}
-
-func (m *machine) run(instructions []byte) error {
-	m.rest = instructions
-	for len(m.rest) > 0 {
-		op := m.rest[0]
-		m.rest = m.rest[1:]
-		if err := m.do(op); err != nil {
-			return err
-		}
-	}
-	if m.rows != nil {
-		m.advance(0)
-	}
-	return nil
-}
-
-// Instructions, by their upper two bits or by all eight.
+// What a Distance holds if a stack pointer is saved: in its low bits the words to where,
+// signed, and above them the words from that stack pointer to where the caller's frame
+// begins.
 const (
-	cfaAdvance, cfaOffset, cfaRestore = 1, 2, 3
-
-	cfaNop            = 0x00
-	cfaAdvance1       = 0x02
-	cfaAdvance2       = 0x03
-	cfaAdvance4       = 0x04
-	cfaOffsetExtended = 0x05
-	cfaUndefined      = 0x07
-	cfaSame           = 0x08
-	cfaRemember       = 0x0a
-	cfaRestoreState   = 0x0b
-	cfaDef            = 0x0c
-	cfaDefRegister    = 0x0d
-	cfaDefOffset      = 0x0e
-	cfaDefExpression  = 0x0f
-	cfaExpression     = 0x10
-	cfaOffsetSigned   = 0x11
-	cfaValExpression  = 0x16
-	cfaArgsSize       = 0x2e
+	slotBits  = 12
+	maxSlot   = 1<<(slotBits-1) - 1
+	maxBeyond = 1<<(16-slotBits) - 1
 )
 
-func (m *machine) do(op byte) error {
-	const low = 0x3f
-	switch op >> 6 {
-	case cfaAdvance:
-		m.advance(uint64(op & low))
-		return nil
-	case cfaOffset:
-		return m.offset(uint64(op & low))
-	case cfaRestore:
-		if op&low == FP {
-			m.fp, m.fpUnknown = m.initial.fp, m.initial.fpUnknown
-		}
-		return nil
-	}
-	switch op {
-	case cfaNop:
-		return nil
-	case cfaAdvance1, cfaAdvance2, cfaAdvance4:
-		return m.advanceFar(1 << (op - cfaAdvance1))
-	case cfaRemember:
-		if len(m.saved) == maxSaved {
-			return errInstruction
-		}
-		m.saved = append(m.saved, m.rules)
-		return nil
-	case cfaRestoreState:
-		if len(m.saved) == 0 {
-			return errInstruction
-		}
-		m.rules = m.saved[len(m.saved)-1]
-		m.saved = m.saved[:len(m.saved)-1]
-		return nil
-	}
-	return m.define(op)
+func savedAt(slot, beyond int64) uint16 {
+	return uint16(slot)&(1<<slotBits-1) | uint16(beyond)<<slotBits
 }
 
-func (m *machine) advanceFar(size int) error {
-	if len(m.rest) < size {
-		return errInstruction
-	}
-	var delta [8]byte
-	copy(delta[:], m.rest[:size])
-	m.rest = m.rest[size:]
-	m.advance(binary.LittleEndian.Uint64(delta[:]))
-	return nil
+// A Span is a range of addresses in the file.
+type Span struct{ Start, End uint32 }
+
+// Rules say how to unwind the code of one file.
+type Rules struct {
+	Rows []Row // by address
+	// Frameless holds all functions that may call others without a frame pointer, by
+	// address, and a few functions between them. Those outside build a frame first.
+	Frameless []Span
 }
 
-// offset records where a register is saved.
-func (m *machine) offset(register uint64) error {
-	n, err := m.unsigned()
-	if register == FP {
-		m.fp, m.fpUnknown = int64(n)*m.common.DataAlignmentFactor, false
-	}
-	return err
-}
+const (
+	maxFrameless = 64
+	nearby       = 16 << 10 // bytes between frameless functions in one Span
+	padding      = 16       // bytes between functions that no code runs in, at most
 
-// define executes an instruction whose first operand is a register or the frame's
-// offset.
-func (m *machine) define(op byte) error {
-	if op == cfaDefExpression {
-		m.base = Unknown
-		return m.skipBlock()
-	}
-	operand, err := m.unsigned()
+	// What a function and a row take of node's table, at least; libraries have more rows.
+	functionBytes = 36
+	rowBytes      = 11
+)
+
+// ReadRules reads the section .eh_frame of an ELF file, up to where it is damaged. It
+// omits functions that end beyond 4 GiB; functions whose rules are not understood have
+// Unknown. What the section does not describe of an x86-64 file's code has rows derived from
+// its instructions, except what is to be skipped.
+func ReadRules(file io.ReaderAt, skip ...Span) (*Rules, error) {
+	f, err := elfsym.Parse(file)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
-	switch op {
-	case cfaDef:
-		m.setBase(operand)
-		operand, err = m.unsigned()
-		m.distance = int64(operand)
-		return err
-	case cfaDefRegister:
-		m.setBase(operand)
-	case cfaDefOffset:
-		m.distance = int64(operand)
-	case cfaArgsSize:
-	case cfaOffsetExtended:
-		return m.offset(operand)
-	case cfaUndefined, cfaSame:
-		m.outermost = m.outermost || op == cfaUndefined && operand == m.returns
-		if operand == FP {
-			m.fp, m.fpUnknown = 0, op == cfaUndefined
-		}
-	case cfaExpression, cfaValExpression:
-		m.fpUnknown = m.fpUnknown || operand == FP
-		return m.skipBlock()
-	case cfaOffsetSigned:
-		n, rest, ok := signedLEB(m.rest)
-		if !ok {
-			return errInstruction
-		}
-		m.rest = rest
-		if operand == FP {
-			m.fp, m.fpUnknown = n*m.common.DataAlignmentFactor, false
-		}
-	default:
-		return errInstruction
+	data, address, err := section(f)
+	if err != nil && !errors.Is(err, errNoTable) {
+		return nil, err
 	}
-	return nil
+	rules, gaps := rulesOf(data, address)
+	if f.Machine == elf.EM_X86_64 {
+		rules.merge(derive(f, without(gaps, skip), maxRows-len(rules.Rows)))
+	}
+	return rules, nil
 }
 
-func (m *machine) setBase(register uint64) {
-	switch register {
-	case SP:
-		m.base = FromSP
-	case FP:
-		m.base = FromFP
-	default:
-		m.base = Unknown
+// rulesOf returns the rules of a table that is loaded at address, and what is between the
+// functions that it describes.
+func rulesOf(data []byte, address uint64) (rules *Rules, gaps []Span) {
+	s := scanner{
+		data: data, address: address, commons: make(map[int]*common),
+		functions: make([]function, 0, len(data)/functionBytes), rows: make([]Row, 0, len(data)/rowBytes),
+	}
+	s.scan()
+	s.data = nil // may be collected before the rows are copied
+	// Where functions overlap, those that begin later win.
+	slices.SortStableFunc(s.functions, func(a, b function) int { return cmp.Compare(a.start, b.start) })
+	rules = &Rules{Rows: make([]Row, 0, len(s.rows))}
+	end := uint32(0) // of the functions so far
+	for _, f := range s.functions {
+		if f.start > end && f.start-end > padding {
+			gaps = append(gaps, Span{end, f.start})
+			if end > 0 {
+				rules.add(Row{Start: end})
+			}
+		}
+		for _, row := range s.rows[f.rows.Start:f.rows.End] {
+			rules.add(row)
+		}
+		if f.frameless {
+			rules.Frameless = append(rules.Frameless, Span{f.start, f.end})
+		}
+		if end = f.end; len(rules.Frameless) > maxFrameless*maxFrameless {
+			rules.Frameless = join(rules.Frameless, nearby)
+		}
+	}
+	if len(s.functions) > 0 {
+		rules.add(Row{Start: end})
+	}
+	rules.joinFrameless()
+	return rules, append(gaps, Span{end, math.MaxUint32})
+}
+
+// joinFrameless leaves maxFrameless spans or fewer.
+func (u *Rules) joinFrameless() {
+	u.Frameless = join(u.Frameless, nearby)
+	for gap := uint32(2 * nearby); len(u.Frameless) > maxFrameless; gap *= 2 {
+		u.Frameless = join(u.Frameless, gap)
 	}
 }
 
-func (m *machine) unsigned() (uint64, error) {
-	n, size := binary.Uvarint(m.rest)
-	if size <= 0 {
-		return 0, errInstruction
+// without returns what spans, sorted by their start, do not share with others.
+func without(spans, others []Span) []Span {
+	for _, o := range others {
+		var rest []Span
+		for _, s := range spans {
+			for _, part := range []Span{{s.Start, min(s.End, o.Start)}, {max(s.Start, o.End), s.End}} {
+				if part.Start < part.End {
+					rest = append(rest, part)
+				}
+			}
+		}
+		spans = rest
 	}
-	m.rest = m.rest[size:]
-	return n, nil
+	return spans
 }
 
-// skipBlock skips an expression.
-func (m *machine) skipBlock() error {
-	n, err := m.unsigned()
-	if err != nil || n > uint64(len(m.rest)) {
-		return errInstruction
+// merge adds rows for code for which there was none, or an Unknown one.
+func (u *Rules) merge(rows []Row) {
+	if len(rows) == 0 {
+		return
 	}
-	m.rest = m.rest[n:]
-	return nil
+	for i, r := range rows[:len(rows)-1] {
+		if r.framed() || r.Base == Unknown {
+			continue
+		}
+		if last := len(u.Frameless) - 1; i > 0 && last >= 0 && u.Frameless[last].End == r.Start {
+			u.Frameless[last].End = rows[i+1].Start
+		} else {
+			u.Frameless = append(u.Frameless, Span{r.Start, rows[i+1].Start})
+		}
+	}
+	slices.SortFunc(u.Frameless, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	u.joinFrameless()
+	old := u.Rows
+	u.Rows = make([]Row, 0, len(old)+len(rows))
+	for len(old)+len(rows) > 0 {
+		from := &old
+		if len(old) == 0 || len(rows) > 0 && after(old[0], rows[0]) {
+			from = &rows
+		}
+		u.add((*from)[0])
+		*from = (*from)[1:]
+	}
+}
+
+// after reports whether a row is to be added after another one. Of two for the same
+// address, that is the one that is known.
+func after(r, other Row) bool {
+	return r.Start > other.Start || r.Start == other.Start && r.Base != Unknown
+}
+
+// add appends a row, instead of the last one if both are for the same address, and
+// unless it says the same.
+func (u *Rules) add(r Row) {
+	if last := len(u.Rows) - 1; last >= 0 && u.Rows[last].Start >= r.Start {
+		u.Rows = u.Rows[:last]
+	}
+	if last := len(u.Rows) - 1; last < 0 || !u.Rows[last].says(r) {
+		u.Rows = append(u.Rows, r)
+	}
+}
+
+// says reports whether r continues with the rule of next.
+func (r Row) says(next Row) bool {
+	return r.Base == next.Base && r.Distance == next.Distance && r.FP == next.FP && r.Base != Prologue
+}
+
+// join joins spans, sorted by their start, that are up to gap bytes apart.
+func join(spans []Span, gap uint32) []Span {
+	joined := spans[:0]
+	for _, s := range spans {
+		if last := len(joined) - 1; last >= 0 && uint64(s.Start) <= uint64(joined[last].End)+uint64(gap) {
+			joined[last].End = max(joined[last].End, s.End)
+			continue
+		}
+		joined = append(joined, s)
+	}
+	return joined
+}
+
+// framed reports whether the row is one of those of functions that call others only
+// with a frame pointer: before they have pushed it, after that, with it, and after
+// they have restored it.
+func (r Row) framed() bool {
+	switch r.Base {
+	case Prologue:
+		return true
+	case FromSP:
+		return r.Distance == 1 && (r.FP == 0 || r.FP == 2) || r.Distance == 2 && r.FP == 2
+	case FromFP:
+		return r.Distance == 2 && r.FP == 2
+	}
+	return false
+}
+
+// The rows of a function that begins with push %rbp; mov %rsp,%rbp, from its start.
+var prologue = [...]Row{{0, 1, 0, FromSP}, {1, 2, 2, FromSP}, {4, 2, 2, FromFP}}
+
+// foldPrologue replaces the first rows of a function by one if they are those of the
+// usual prologue.
+func foldPrologue(rows []Row) []Row {
+	if len(rows) < len(prologue) {
+		return rows
+	}
+	for i, want := range prologue {
+		want.Start += rows[0].Start
+		if rows[i] != want {
+			return rows
+		}
+	}
+	rows[0] = Row{Start: rows[0].Start, Base: Prologue}
+	return slices.Delete(rows, 1, len(prologue))
 }

@@ -34,18 +34,28 @@ func New(file io.ReaderAt) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
+	data, address, err := section(f)
+	if err != nil {
+		return nil, err
+	}
+	return parse(data, address)
+}
+
+var errNoTable = errors.New("read unwind tables: there are none")
+
+// section returns the section .eh_frame of an ELF file, and its address.
+func section(f *elf.File) (data []byte, address uint64, err error) {
 	section := f.Section(".eh_frame")
 	if section == nil || section.Type == elf.SHT_NOBITS || section.Addr == 0 {
-		return nil, errors.New("read unwind tables: there are none")
+		return nil, 0, errNoTable
 	}
 	if section.Size > maxFrameTable || section.Flags&elf.SHF_COMPRESSED != 0 {
-		return nil, fmt.Errorf("read unwind tables: they have %d bytes, or are compressed", section.Size)
+		return nil, 0, fmt.Errorf("read unwind tables: they have %d bytes, or are compressed", section.Size)
 	}
-	data, err := section.Data()
-	if err != nil {
-		return nil, fmt.Errorf("read unwind tables: %w", err)
+	if data, err = section.Data(); err != nil {
+		return nil, 0, fmt.Errorf("read unwind tables: %w", err)
 	}
-	return parse(data, section.Addr)
+	return data, section.Addr, nil
 }
 
 // parse reads a table that is loaded at address.

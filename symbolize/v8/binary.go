@@ -51,6 +51,9 @@ const (
 	blobData      = "v8_Default_embedded_blob_code_data_" // up to V8 10
 	blobCode      = "v8_Default_embedded_blob_code_"      // from V8 11 on; a pointer before
 	blobSize      = "v8_Default_embedded_blob_code_size_"
+
+	firstHandler = "Builtins_WideHandler" // of the interpreter: its bytecode is number 0
+	frameBuilder = "Builtins_BaselineOutOfLinePrologue"
 )
 
 // Inspect reads what f says about the V8 in it. It returns ErrNotV8 if f has
@@ -132,6 +135,14 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 		return
 	}
 	b.blobOffset, b.blobSize = offset, size
+	if s, ok := f.Symbol(firstHandler); ok && s.Address > address && s.Address < address+size {
+		b.Layout.Handlers = uint32(s.Address - address)
+	}
+	builder := disasm.FindFrameBuilder(disasm.Builtins(f, b.blobOffset, b.blobSize))
+	if builder.Start == 0 {
+		b.lacks(frameBuilder, "a function whose frame is being built is missing from the stack")
+	}
+	b.Layout.Builder, b.Layout.BuilderSavesFP, b.Layout.BuilderReturnsTo = builder.Start, builder.SavesFP, builder.ReturnsTo
 }
 
 // findHeap finds the fields of the Isolate and the dispatch table: in the code of
@@ -140,8 +151,9 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 // too.
 func (b *Binary) findHeap(f *elfsym.File) {
 	l, r := &b.Layout, &b.Release.Isolate
-	heap := disasm.HeapOffset(f)
-	count, entry := disasm.GCCount(f), disasm.CEntryFP(f)
+	functions := disasm.FindFunctions(f)
+	heap := functions.HeapOffset()
+	count, entry := functions.GCCount(), functions.CEntryFP()
 	if count == 0 && heap != 0 {
 		count = heap + r.GCCount
 	}
@@ -162,7 +174,7 @@ func (b *Binary) findHeap(f *elfsym.File) {
 	if l.DispatchHandle == 0 {
 		return
 	}
-	d, ok := disasm.DispatchTable(f)
+	d, ok := functions.DispatchTable()
 	if !ok {
 		d.Isolate = r.DispatchTable.In(heap)
 	}
@@ -176,15 +188,7 @@ func (b *Binary) findHeap(f *elfsym.File) {
 // storesFP reports whether V8's builtins store the frame pointer at an offset in
 // the Isolate.
 func (b *Binary) storesFP(f *elfsym.File, offset uint32) bool {
-	address, ok := f.Address(b.blobOffset)
-	if !ok || b.blobSize == 0 || b.blobSize > disasm.MaxBuiltins {
-		return false
-	}
-	code := make([]byte, b.blobSize)
-	if _, err := f.ReadAt(code, address); err != nil {
-		return false
-	}
-	return disasm.StoresFP(code, offset)
+	return disasm.StoresFP(disasm.Builtins(f, b.blobOffset, b.blobSize), offset)
 }
 
 // DispatchBase returns the address of the dispatch table's first entry if one
@@ -230,6 +234,9 @@ func (b *Binary) CheckBuiltins(mem Memory, bias uint64) error {
 	offset, ok := b.offset(start - bias)
 	if !ok || size == 0 || size > disasm.MaxBuiltins || offset < b.blobOffset || offset+size > b.blobOffset+b.blobSize {
 		return fmt.Errorf("V8's builtins are at %#x (%d bytes), which is not the part of the file without unwind tables", start, size)
+	}
+	if b.Layout.Builder != 0 {
+		b.Layout.Builder -= uint32(offset - b.blobOffset)
 	}
 	b.blobOffset, b.blobSize, b.guessed = offset, size, false
 	return nil

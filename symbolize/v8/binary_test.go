@@ -113,6 +113,11 @@ func TestStrippedFileTellsTheSame(t *testing.T) {
 			if whole.dispatch.Group != 0 { // its accessor is gone: each isolate points to the table
 				want.DispatchTable = got.Layout.DispatchTable
 			}
+			if want.Handlers == 0 {
+				t.Error("the bytecode handlers have symbols, but no place")
+			}
+			want.Handlers = 0                            // only symbols tell
+			want.Builder += uint32(address - gotAddress) // from where the builtins are taken to begin
 			if diff := cmp.Diff(want, got.Layout); diff != "" {
 				t.Errorf("layout (-whole +stripped):\n%s", diff)
 			}

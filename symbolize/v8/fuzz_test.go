@@ -137,10 +137,10 @@ func TestMovedObjectsAreFollowedOnce(t *testing.T) {
 	h, put, meta := stringsHeap(s)
 	const typ = (sequential | oneByte) << 32 // in the map's second word
 	put(0, meta, typ)
-	put(64, fuzzBase+128) // a forwarding address
-	put(128, fuzzBase+heapTag, 4<<32)
-	copy(s[144:], "name")
-	put(256, fuzzBase+64) // forwards to an object that is itself forwarded
+	put(64, fuzzBase+128, 4<<32) // a forwarding address
+	copy(s[80:], "name")
+	put(128, fuzzBase+heapTag) // the copy has only its map so far
+	put(256, fuzzBase+64)      // forwards to an object that is itself forwarded
 	if got, _, err := h.Text(Value(fuzzBase+64+heapTag), maxName); got != "name" || err != nil {
 		t.Errorf("moved string = %q, %v, want %q", got, err, "name")
 	}

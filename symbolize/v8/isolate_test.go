@@ -273,6 +273,9 @@ func TestStrippedProcessTellsTheSame(t *testing.T) {
 			if gotAddress, gotSize := builtinsOf(t, path, b); gotAddress != address || gotSize != size {
 				t.Errorf("builtins = %#x, %d bytes, want %#x, %d bytes", gotAddress, gotSize, address, size)
 			}
+			if got, want := b.Layout.Builder, whole.Layout.Builder; got != want {
+				t.Errorf("the builtin that builds frames is at %#x of them, want %#x", got, want)
+			}
 			got, err := b.TLSIsolate(p.Memory, 0)
 			if err != nil {
 				t.Fatal(err)

@@ -24,6 +24,12 @@ type Layout struct {
 	CEntryFP      uint32 // frame pointer of the thread's newest exit frame; holds 0 when no JavaScript frame is on the stack
 	DispatchTable uint32 // pointer to the dispatch table's first entry; 0: process-wide (Binary.DispatchBase) or none
 
+	Handlers uint32 // offset in the builtins' code of the bytecode handlers, the last of all; 0: not known
+
+	// The builtin that builds the frames of the baseline compiler's code: see disasm.FrameBuilder.
+	Builder                          uint32 // offset in the builtins' code; 0: not known
+	BuilderSavesFP, BuilderReturnsTo uint16
+
 	// Instance types, as a map stores them.
 	FirstJSFunction    uint16
 	LastJSFunction     uint16

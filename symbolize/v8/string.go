@@ -60,9 +60,19 @@ func (h *Heap) Text(v Value, limit int) (text string, length int, err error) {
 	return text, length, err
 }
 
+// stringAt is Object for a string, of which it returns the original if the collector
+// has moved it: V8 may say where to before it has copied more than the map.
+func (h *Heap) stringAt(v Value) (Object, error) {
+	o, err := h.Object(v)
+	if err == nil {
+		o.Address = v.Address()
+	}
+	return o, err
+}
+
 // textLength returns the number of UTF-16 code units in the string v.
 func (h *Heap) textLength(v Value) (int, error) {
-	o, err := h.Object(v)
+	o, err := h.stringAt(v)
 	if err != nil {
 		return 0, err
 	}
@@ -86,6 +96,17 @@ func (h *Heap) Characters(v Value, visit func(units []uint16)) error {
 		return err
 	}
 	return h.characters(v, 0, n, visit)
+}
+
+// IsFlat reports whether the characters of the string v are in one place that v itself
+// refers to, not in other strings.
+func (h *Heap) IsFlat(v Value) bool {
+	o, err := h.Object(v)
+	if err != nil || !h.IsString(o) {
+		return false
+	}
+	shape := o.Map.Type & representation
+	return shape == sequential || shape == external
 }
 
 // characters visits the characters of a string in the range [from, to).
@@ -143,7 +164,7 @@ func (r *stringReader) read(whole piece) error {
 
 // part visits p's characters, or pushes p's parts before the rest.
 func (r *stringReader) part(p piece) error {
-	o, err := r.Object(p.string)
+	o, err := r.stringAt(p.string)
 	if err != nil {
 		return err
 	}
@@ -200,7 +221,7 @@ func (r *stringReader) cons(o Object, p piece) error {
 	if err != nil {
 		return err
 	}
-	left, err := r.Object(first)
+	left, err := r.stringAt(first)
 	if err != nil {
 		return err
 	}

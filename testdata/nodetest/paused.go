@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,9 @@ type Paused struct {
 
 // LiveMemory is the memory of a process of the same user.
 type LiveMemory struct{ file *os.File }
+
+// LiveMemoryOf returns the memory that a file in /proc has.
+func LiveMemoryOf(file *os.File) LiveMemory { return LiveMemory{file} }
 
 // ReadAt reads memory at an address.
 func (l LiveMemory) ReadAt(p []byte, addr uint64) (int, error) {
@@ -100,16 +104,31 @@ func (p *Paused) Wait(t *testing.T) []string {
 func (p *Paused) waitUntilReading(t *testing.T) {
 	t.Helper()
 	const read = "0 0x0 " // system call number and first argument
+	waitForCall(t, p.PID, read)
+}
+
+// WaitUntilIdle returns once a program's main thread waits for events: one that has just
+// said that it is ready may still be saying it.
+func WaitUntilIdle(t *testing.T, pid int) {
+	t.Helper()
+	const wait, pwait = "232 ", "281 " // epoll_wait, epoll_pwait
+	waitForCall(t, pid, wait, pwait)
+}
+
+// waitForCall returns once a process's main thread is in a system call that begins as one
+// of calls does in /proc: with its number, and its arguments.
+func waitForCall(t *testing.T, pid int, calls ...string) {
+	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
-		now, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "syscall"))
+		now, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "syscall"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(string(now), read) {
+		if slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(string(now), call) }) {
 			return
 		}
 	}
-	t.Fatal("the program never waited for its input")
+	t.Fatalf("the program never waited in a system call %q", calls)
 }
 
 // Continue makes the program continue.

@@ -74,3 +74,13 @@ func NoInlining(version string) []string {
 	}
 	return flags
 }
+
+// CalmFlags returns node's flags that keep V8 from collecting garbage in a process that
+// waits.
+func CalmFlags(version string) []string {
+	flags := []string{"--single-threaded-gc", "--no-memory-reducer"}
+	if Major(version) < 20 {
+		return append(flags, "--no-scavenge-task")
+	}
+	return append(flags, "--no-minor-gc-task")
+}

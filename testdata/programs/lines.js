@@ -6,6 +6,7 @@
 //   inlined  functions that call one another N deep, which TIER inlines in spin
 //   osr      a loop that is compiled while it runs
 //   huge     functions on and after a first line of a megabyte
+//   hot      a function that TIER runs, of which one line does nearly all the work
 // --list prints the forms. Run it with --allow-natives-syntax.
 'use strict';
 
@@ -83,6 +84,24 @@ const forms = {
       state.record = null;
     };
     entered(1);
+  },
+  hot() {
+    const lines = [
+      '(function (edge) {', 'return function hot(n) {', '  let x = edge(n);', '  x += edge(n);',
+      '  for (let i = 0; i < 20000; i++) { x ^= x << 13; x ^= x >>> 17; x ^= x << 5; }',
+      '  return edge(x) + edge(n);', '};', '})',
+    ];
+    const edge = (n) => n | 0;
+    new Function('f', '%NeverOptimizeFunction(f)')(edge);
+    const hot = new vm.Script(lines.join('\n'), { filename: '/lines/hot.js' }).runInThisContext()(edge);
+    const { before, after } = tier.force(tier.asked());
+    before(hot);
+    hot(1);
+    hot(2);
+    after(hot);
+    hot(3);
+    ready({ pid: process.pid, line: 5, tier: tier.word(hot) });
+    for (let i = 0; ; i++) hot(i);
   },
   huge() {
     const far = `/*${'x'.repeat(1 << 20)}*/`;

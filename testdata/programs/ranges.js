@@ -1,5 +1,5 @@
 // ranges.js [GENERATIONS]: runs functions whose lines are known by their names, and
-// makes them anew, for ever or for a number of generations.
+// replaces them with new ones, forever or for a number of generations.
 //
 // In the script /ranges/g<g>.js the function f<g>_<i> has the ten lines from 10*i+1,
 // and calls f<g>_<i+1> on line 10*i+6. Some generations live long enough for V8 to

@@ -24,6 +24,7 @@ type Options struct {
 
 	By       By
 	Builtin  bool                // node's own work too
+	Tiers    bool                // by Stack: stacks that differ in tiers are of several kinds
 	Linear   *quantize.LQuantize // also count totals in these equal steps; nil: do not
 	Duration time.Duration       // until the context or the targets end if zero
 	Interval time.Duration       // report this often and restart the counts; never if zero
@@ -38,7 +39,7 @@ type Options struct {
 // and returns what was measured since the start or the last interval. It is not an
 // error if ctx is done.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	s, err := open(o)
+	s, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ type session struct {
 	all      map[uint64]*target   // by generation
 }
 
-func open(o Options) (s *session, err error) {
+func open(ctx context.Context, o Options) (s *session, err error) {
 	spec, err := bpf.LoadAddonlat()
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func open(o Options) (s *session, err error) {
 		o: o, kinds: make(map[uint64]submitter),
 		targeted: make(map[int]*target), all: make(map[uint64]*target),
 	}
-	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(),
 		Stack: s.take, Added: s.attach, Ended: s.detach,
 	})

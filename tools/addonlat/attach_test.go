@@ -21,7 +21,7 @@ func TestEndedProcessLeavesNoJobs(t *testing.T) {
 	plan.Steps[0].Micros = 60e6
 	plan.Steps[0].InFlight = many
 	jobs := startJobs(t, node, plan)
-	s, err := open(Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}, Warn: func(err error) { t.Errorf("warning = %v, want none", err) }})
+	s, err := open(t.Context(), Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}, Warn: func(err error) { t.Errorf("warning = %v, want none", err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 		}
 	case s.o.By == Stack:
 		k.Stack = frames
-		k.Key = text(frames)
+		k.Key = s.o.text(frames)
 	case k.Builtin && s.o.By <= Resource:
 		k.Key = nodesOwn(frames)
 	default:
@@ -269,10 +269,14 @@ func caller(frames []symbolize.Frame) symbolize.Frame {
 }
 
 // text returns a string that distinguishes stacks.
-func text(frames []symbolize.Frame) string {
+func (o Options) text(frames []symbolize.Frame) string {
 	var lines []string
 	for _, f := range frames {
-		lines = append(lines, fmt.Sprintf("%d %s %s %s:%d:%d", f.Kind, f.Name, f.Module, f.File, f.Line, f.Column))
+		tier := symbolize.NoTier
+		if o.Tiers {
+			tier = f.Tier
+		}
+		lines = append(lines, fmt.Sprintf("%d %s %s %s:%d:%d %s", f.Kind, f.Name, f.Module, f.File, f.Line, f.Column, tier))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -209,3 +209,15 @@ func TestBcryptsWorkersAreKinds(t *testing.T) {
 		}
 	})
 }
+
+func TestTiersDistinguishStacksOnRequest(t *testing.T) {
+	hash := symbolize.Frame{Kind: symbolize.JS, Tier: symbolize.Maglev, Name: "hash", File: "/app/login.js", Line: 12, Column: 3}
+	interpreted := hash
+	interpreted.Tier = symbolize.Interpreted
+	for _, tiers := range []bool{false, true} {
+		o := Options{Tiers: tiers}
+		if differ := o.text([]symbolize.Frame{hash}) != o.text([]symbolize.Frame{interpreted}); differ != tiers {
+			t.Errorf("with tiers %v, stacks of two tiers differ: %v", tiers, differ)
+		}
+	}
+}

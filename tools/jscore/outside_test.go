@@ -30,7 +30,9 @@ console.log('ready');`
 	}
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			g := graphOf(t, calls.StartSource(t, version, source).PID)
+			target := calls.StartSource(t, version, source)
+			nodetest.WaitUntilIdle(t, target.PID)
+			g := graphOf(t, target.PID)
 			d := dominated(t, g)
 			owners := d.Retainers(t.Context(), CensusOptions{Class: "Owner"}, 10).Objects
 			if len(owners) < 2 {

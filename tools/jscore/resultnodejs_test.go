@@ -40,8 +40,8 @@ func testNode(t *testing.T, l leaky) {
 	}
 	like(t, textOf(t, info, nil), fmt.Sprintf("process: +%d\nnode: +%s\nV8: .*\nplatform: +linux x64\n.*\nenvironment: .*",
 		l.Info().PID, info.Node))
-	if got := l.NodeInfo(nil, false); got.Process != 0 || got.Environment != nil || len(got.CommandLine) != 2 {
-		t.Errorf("info without a heap = %+v, want no process object and no environment", got)
+	if got := l.NodeInfo(nil, false); got.Process != 0 || got.Environment != nil || len(got.CommandLine) < 2 {
+		t.Errorf("info without a heap = %+v, want a command line, no process object and no environment", got)
 	}
 }
 

@@ -20,6 +20,7 @@ type StackOptions struct {
 	All      bool   // V8's own frames too, and every frame with its address
 	Verbose  bool   // each JavaScript function's arguments and source
 	Lines    int    // of source before and after the executing line, if Verbose
+	Tiers    bool   // the tier of each JavaScript function's code
 	Function string // only JavaScript functions whose names contain this; empty: everything
 }
 
@@ -174,8 +175,10 @@ func (d *Dump) sourceAround(f stack.Frame, line, around int) []Line {
 		return nil
 	}
 	function, err := d.Function(f.Call.Function)
-	if err != nil || function.Script != uint64(f.Script) { // an inlined one: only the script matters
-		function = v8.Function{Script: uint64(f.Script)}
+	if err != nil || function.Script != uint64(f.Script) { // an inlined one has no function on the stack
+		if function, err = d.Heap().FunctionOf(f.Shared); err != nil {
+			return nil
+		}
 	}
 	lines, err := d.scriptLines(function)
 	script := d.Script(function)
@@ -234,9 +237,9 @@ func (s *StackText) WriteText(w io.Writer) error {
 // write writes the frame's line, after what it is, and the requested details.
 func (f *FrameText) write(b *strings.Builder, what string, o StackOptions) {
 	const width = 80
-	line := fmt.Sprintf("%-7s %s", what+":", f.title())
+	line := fmt.Sprintf("%-7s %s", what+":", f.title(o))
 	if o.All {
-		line = fmt.Sprintf("%12s %12s %s", f.FP, f.PC, f.title())
+		line = fmt.Sprintf("%12s %12s %s", f.FP, f.PC, f.title(o))
 		if f.Function != 0 {
 			line += fmt.Sprintf(" (%s)", f.Function)
 		}
@@ -253,7 +256,7 @@ func (f *FrameText) write(b *strings.Builder, what string, o StackOptions) {
 }
 
 // title names the frame.
-func (f *FrameText) title() string {
+func (f *FrameText) title(o StackOptions) string {
 	name := f.Name
 	if f.Construct {
 		name = "new " + name
@@ -261,6 +264,9 @@ func (f *FrameText) title() string {
 	var notes []string
 	if f.Inlined {
 		notes = append(notes, "inlined")
+	}
+	if o.Tiers && f.Tier != symbolize.NoTier {
+		notes = append(notes, f.Tier.String())
 	}
 	switch f.Kind {
 	case symbolize.JS:
@@ -291,6 +297,9 @@ func (f *FrameText) writeDetails(b *strings.Builder) {
 			what = "defined"
 		}
 		fmt.Fprintf(b, "%sfile: %s\n%s%s: line %d column %d\n", margin, f.File, margin, what, f.Line, f.Column)
+		if f.Executing && f.DefinedLine > 0 {
+			fmt.Fprintf(b, "%sdefined: line %d column %d\n", margin, f.DefinedLine, f.DefinedColumn)
+		}
 		if f.GeneratedFile != "" {
 			fmt.Fprintf(b, "%sscript: %s line %d column %d\n", margin, f.GeneratedFile, f.scriptLine(), cmp.Or(f.GeneratedExecutingColumn, f.GeneratedColumn))
 		}

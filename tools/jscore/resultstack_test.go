@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ustack/testdata/nodetest"
 	"ustack/testdata/nodetest/calls"
 
 	"ustack/symbolize/v8/stack"
@@ -33,10 +34,13 @@ js:     wait \(builtin\)
 	if strings.Contains(all, "elided") {
 		t.Error("with all frames, some are elided")
 	}
+	like(t, textOf(t, d.JSStack(thread, StackOptions{Tiers: true}), nil), `.*js:     new Derived at .*postmortem_stack.js line \d+ \((inlined, )?(interpreted|baseline|maglev|turbofan)\)
+.*`)
 	verbose := d.JSStack(thread, StackOptions{Verbose: true, Lines: 1, Function: "scale"})
 	like(t, textOf(t, verbose, nil), `js:     scale at .*postmortem_stack.js line (\d+)
           file: .*postmortem_stack.js
           posn: line \d+ column \d+
+          defined: line \d+ column \d+
           this: [0-9a-f]+ \(JSObject: Shape\)
           arg1: [0-9a-f]+ \(SMI: value = 3\)
 
@@ -46,6 +50,40 @@ js:     wait \(builtin\)
 
 `)
 	checkFrames(t, d, thread)
+}
+
+// TestInlinedFunctionsHaveTheirSource takes a core of a program most of whose time is in
+// functions that V8 has inlined: each has its place, its definition and its text.
+func TestInlinedFunctionsHaveTheirSource(t *testing.T) {
+	target := nodetest.Start(t, nodetest.Node(t, "24.21.0"), nodetest.Options{
+		Flags:  []string{"--allow-natives-syntax", "--no-use-osr", "--no-concurrent-recompilation", "--no-sparkplug", "--no-maglev"},
+		Script: "lines.js", Args: []string{"inlined", "--tier=turbofan", "--depth=2"},
+	})
+	const tries = 5
+	for range tries {
+		d := dumped(t, target.PID, Options{})
+		stack := d.JSStack(d.Threads()[0], StackOptions{Verbose: true, Lines: 1})
+		at := slices.IndexFunc(stack.Frames, func(f *FrameText) bool { return f.Inlined })
+		if at < 0 {
+			continue
+		}
+		f := stack.Frames[at]
+		if !f.Executing || f.Line == 0 || f.DefinedLine == 0 || f.ExecutingLine != f.Line || len(f.Source) != 3 || f.Source[1].Number != f.Line {
+			t.Errorf("inlined frame = %+v, want one with its place and source", f)
+		}
+		like(t, textOf(t, stack, nil), `.*js:     `+f.Name+` at /lines/.* line \d+ \(inlined\)
+          file: /lines/.*
+          posn: line \d+ column \d+
+          defined: line \d+ column \d+
+
+            +\d+.*
+          > +\d+ .*
+            +\d+.*
+
+.*`)
+		return
+	}
+	t.Errorf("no core of %d has an inlined frame", tries)
 }
 
 // checkFrames looks up each frame that walk jsframe lists by its pointer.

@@ -42,9 +42,9 @@ func (s *Suspended) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%16s %8s %s\n", "OBJECT", "#WAITING", "AT")
 	for _, p := range s.Places {
-		fmt.Fprintf(&b, "%16s %8d %s\n", p.Addresses[0], p.Count, p.At.title())
+		fmt.Fprintf(&b, "%16s %8d %s\n", p.Addresses[0], p.Count, p.At.title(StackOptions{}))
 		for _, f := range p.Awaiting {
-			fmt.Fprintf(&b, "%16s %8s     awaited by %s\n", "", "", f.title())
+			fmt.Fprintf(&b, "%16s %8s     awaited by %s\n", "", "", f.title(StackOptions{}))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -38,6 +38,7 @@ func TestStacksAreThoseOfTheSource(t *testing.T) {
 				like(t, textOf(t, stack, nil), `.*js:     standStill at .*src/busy.ts line \d+
           file: .*src/busy.ts
           posn: line \d+ column \d+
+          defined: line \d+ column \d+
           script: .*busy.m?js line \d+ column \d+
 .*`)
 			})

@@ -31,7 +31,8 @@ type leaky struct {
 func TestLeakyProgramIsUnderstood(t *testing.T) {
 	for _, version := range leakyVersions() {
 		t.Run(version, func(t *testing.T) {
-			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "leaky.js"})
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Flags: nodetest.CalmFlags(version), Script: "leaky.js"})
+			nodetest.WaitUntilIdle(t, target.PID)
 			d := dumped(t, target.PID, Options{})
 			graph, err := d.Graph(t.Context())
 			if err != nil {

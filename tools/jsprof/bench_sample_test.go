@@ -101,7 +101,7 @@ func javascriptFrames(p *profile.Profile) float64 {
 // µs, for each read but the first, during which the kernel's name cache is still empty.
 func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([]float64, *profile.Profile) {
 	b.Helper()
-	s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: defaultHz})
+	s, err := open(b.Context(), Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: defaultHz})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func benchmarkDense(b *testing.B, node string, e effort, t *table) {
 		Flags: []string{"--single-threaded"}, Script: "work.js", Args: []string{workRounds},
 	})
 	w := newWork(b, target)
-	s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}})
+	s, err := open(b.Context(), Options{Selection: trace.Selection{PIDs: []int{target.PID}}})
 	if err != nil {
 		b.Fatal(err)
 	}

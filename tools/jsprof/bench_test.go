@@ -121,7 +121,7 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
 	for b.Loop() {
 		for range e.attaches {
 			begin := time.Now()
-			s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: defaultHz, Duration: time.Second})
+			s, err := open(b.Context(), Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: defaultHz, Duration: time.Second})
 			if err != nil {
 				b.Fatal(err)
 			}

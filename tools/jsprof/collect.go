@@ -24,7 +24,7 @@ type collector struct {
 	fresh  int    // stacks announced since the counts were last drained
 }
 
-// maxStacks bounds the distinct stacks that are kept, of up to 1 kB each: a program
+// maxStacks bounds the distinct stacks that are kept, of up to 4 kB each: a program
 // that creates functions without end has as many stacks as samples.
 const maxStacks = 1 << 16
 

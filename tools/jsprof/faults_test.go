@@ -202,7 +202,7 @@ func TestWorkersAreNamedApart(t *testing.T) {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			nodetest.NothingLeft(t, programs...)
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "workers.js", Args: []string{"3"}})
-			p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, 300)
+			p := profileUntil(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 499, Duration: time.Minute}, 300)
 			threads := make(map[string]map[int]bool)
 			for _, s := range p.Stacks {
 				for _, f := range s.Frames {
@@ -247,7 +247,7 @@ func TestEverySampleIsCounted(t *testing.T) {
 	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := open(Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 997, Sampled: func(count uint64) {
+	s, err := open(t.Context(), Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 997, Sampled: func(count uint64) {
 		if count > 500 {
 			cancel()
 		}

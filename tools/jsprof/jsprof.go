@@ -10,6 +10,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/symbolize"
 	"ustack/tools/profile"
 	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
@@ -25,6 +26,8 @@ type Options struct {
 	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
 
+	Sources func(symbolize.Frame) bool // of which frames' functions the profile has the sources; of none if nil
+
 	Started func(hz int)       // called once sampling runs; may be nil
 	Sampled func(count uint64) // called from time to time with the samples so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
@@ -35,7 +38,7 @@ const defaultHz = 99 // out of step with work that repeats every 10 ms
 // Run samples until the duration is over, ctx is done or the last target has ended,
 // and returns the profile. It is not an error if ctx is done.
 func Run(ctx context.Context, o Options) (*profile.Profile, error) {
-	s, err := open(o)
+	s, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +58,7 @@ type session struct {
 // the kernel's HZ is at least 100.
 const longestTick = 10 * time.Millisecond
 
-func open(o Options) (*session, error) {
+func open(ctx context.Context, o Options) (*session, error) {
 	if o.Hz == 0 {
 		o.Hz = defaultHz
 	}
@@ -70,7 +73,7 @@ func open(o Options) (*session, error) {
 	}
 	s := &session{o: o}
 	s.collector = newCollector(s)
-	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Texts: o.Sources != nil, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects,
 		Variables: map[string]any{
 			bpf.JsprofVarMaxElapsed: uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz)) + longestTick),
@@ -117,6 +120,9 @@ func (s *session) run(ctx context.Context) (*profile.Profile, error) {
 	profile, err := s.collector.profile()
 	if err != nil {
 		return nil, err
+	}
+	if s.o.Sources != nil {
+		s.readSources(profile)
 	}
 	s.Diagnose()
 	profile.Node, profile.V8 = s.Table.Versions()

@@ -29,7 +29,7 @@ func TestTopCountsNativeWorkForItsFunction(t *testing.T) {
 				Flags: append(nodetest.NoInlining(version), "--single-threaded"), Script: "mixed.js", Args: []string{"--shares"},
 			})
 			p := profileUntil(t, Options{
-				Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 997, Duration: time.Minute,
+				Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 2999, Duration: time.Minute,
 				Started: func(int) {
 					target.Signal(syscall.SIGUSR2)
 					target.Line() // what was spent before

@@ -30,7 +30,7 @@ var written = map[string]string{
 func busyProfile(t *testing.T, version, script string, o Options) *profile.Profile {
 	t.Helper()
 	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Flags: nodetest.NoInlining(version), Script: script})
-	o.Selection, o.Hz, o.Duration = trace.Selection{PIDs: []int{target.PID}}, 499, time.Minute
+	o.Selection, o.Hz, o.Duration = trace.Selection{PIDs: []int{target.PID}}, 1997, time.Minute
 	return profileUntil(t, o, 400)
 }
 

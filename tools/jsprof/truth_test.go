@@ -195,7 +195,7 @@ func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, 
 			if len(got) == 0 {
 				return
 			}
-			checkExecuting(t, tier, truth.Physical(), stack.Frames)
+			checkExecuting(t, truth.Physical(), stack.Frames)
 			if leaf := stack.Frames[slices.IndexFunc(stack.Frames, isJS)]; leaf.Tier != tier {
 				t.Errorf("tier of %s = %v, want %v", leaf.Name, leaf.Tier, tier)
 			}
@@ -204,10 +204,8 @@ func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, 
 }
 
 // checkExecuting compares the executing lines of a stack with those of the calls that
-// the program recorded. The leaf has gone on since, within its function. In Maglev's
-// code, the column of a loop's call to an iterator may be the loop's, and generators
-// may have no line.
-func checkExecuting(t *testing.T, tier symbolize.Tier, calls []nodetest.Call, frames []symbolize.Frame) {
+// the program recorded. The leaf has gone on since, within its function.
+func checkExecuting(t *testing.T, calls []nodetest.Call, frames []symbolize.Frame) {
 	t.Helper()
 	at := 0
 	for _, c := range calls {
@@ -226,8 +224,7 @@ func checkExecuting(t *testing.T, tier symbolize.Tier, calls []nodetest.Call, fr
 			if f.ExecutingLine < c.Definition.Line || f.ExecutingLine > c.Definition.Line+lines {
 				t.Errorf("leaf runs line %d, want one of the %d from %d", f.ExecutingLine, lines, c.Definition.Line)
 			}
-		} else if vague := tier == symbolize.Maglev && (f.ExecutingLine == 0 || f.ExecutingLine == c.Line); !vague &&
-			(f.ExecutingLine != c.Line || f.ExecutingColumn != c.Column) {
+		} else if f.ExecutingLine != c.Line || f.ExecutingColumn != c.Column {
 			t.Errorf("%s of %s runs %d:%d, want %d:%d", f.Name, f.File, f.ExecutingLine, f.ExecutingColumn, c.Line, c.Column)
 		}
 		at++

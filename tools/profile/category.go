@@ -8,8 +8,7 @@ import (
 	"ustack/symbolize"
 )
 
-// A category is what a sample's time was spent on. Only this file decides
-// which.
+// A category is what a sample's time was spent on.
 type category int
 
 const (
@@ -27,32 +26,21 @@ var categoryNames = [categories]string{"JavaScript", "WebAssembly", "GC", "compi
 
 var kindCategories = map[symbolize.Kind]category{
 	symbolize.JS: catJavaScript, symbolize.Builtin: catJavaScript, symbolize.Typed: catJavaScript,
-	symbolize.Native: catNative, symbolize.Kernel: catKernel, symbolize.Wasm: catWasm, symbolize.RegExp: catJavaScript,
+	symbolize.Native: catNative, symbolize.Kernel: catKernel, symbolize.Wasm: catWasm,
 }
 
-// The names of functions that assign everything they call to one category: in
-// V8 9.4 to 14.6 (Node.js 16 to 26), libuv, glibc and Linux.
-var (
-	collects = regexp.MustCompile(`^(non-virtual thunk to )?(v8::internal::(\(anonymous namespace\)::)?` +
-		`(Heap::(CollectGarbage|CollectAllGarbage|PerformGarbageCollection|Scavenge|MarkCompact)|Scaveng|Young[A-Z]\w*Mark|` +
-		`(Minor|Major)?Mark(Compact|Sweep|ing)|ConcurrentMarking|IncrementalMarking|MainMarkingVisitor|Sweeper|Evacuat|` +
-		`ArrayBufferSweeper|GCTracer|GlobalHandles::(Iterate|Process)|RootScavengeVisitor|PointersUpdating|ItemParallelJob)|` +
-		`cppgc::internal::|heap::base::)`)
-	compiles = regexp.MustCompile(`^(non-virtual thunk to )?v8::(ScriptCompiler::|internal::(\(anonymous namespace\)::)?` +
-		`(Compiler::|compiler::|maglev::|baseline::|parsing::|Parser|PreParser|interpreter::(Bytecode|Interpreter::)|` +
-		`(Optimizing|Lazy)CompileDispatcher|\w*CompilationJob|BackgroundCompileTask|Baseline(BatchCompiler|Compiler)|` +
-		`wasm::(\w*Compil|ExecuteCompilation|Liftoff)|RegExp(Impl::Compile|Compiler|::Compile)|turboshaft::))`)
-	waits = regexp.MustCompile(`^(uv__io_poll|epoll_p?wait2?|p?poll|p?select|(clock_)?nanosleep|pthread_cond_(timed|clock)?wait|` +
-		`sem_(timed|clock)?wait|uv_(cond|sem)_(timed)?wait|__futex_abstimed_wait\w*|do_epoll_wait|ep_poll|futex_wait\w*|do_nanosleep)$`)
-)
+// waits matches functions in which a thread sleeps, in libuv, glibc and Linux.
+var waits = regexp.MustCompile(`^(uv__io_poll|epoll_p?wait2?|p?poll|p?select|(clock_)?nanosleep|pthread_cond_(timed|clock)?wait|` +
+	`sem_(timed|clock)?wait|uv_(cond|sem)_(timed)?wait|__futex_abstimed_wait\w*|do_epoll_wait|ep_poll|futex_wait\w*|do_nanosleep)$`)
 
 // A meaning is what a native function's name says.
 type meaning struct {
-	collects, compiles, waits bool
-	passes                    bool // it says nothing about the work
-	foreign                   bool // it is of neither V8 nor Node.js
-	work                      work // zero if it is not known
-	place                     int  // in places
+	activity *activity // nil if it is not known, or something else
+	waits    bool
+	passes   bool // it says nothing about the work
+	foreign  bool // it is of neither V8 nor Node.js
+	work     work // zero if it is not known
+	place    int  // in places
 }
 
 // A classifier says what stacks spend their time on. It remembers the meaning
@@ -63,7 +51,7 @@ func (c classifier) meaning(name string) meaning {
 	m, ok := c[name]
 	if !ok {
 		m = meaning{
-			collects: collects.MatchString(name), compiles: compiles.MatchString(name), waits: waits.MatchString(name),
+			activity: activityOf(name), waits: waits.MatchString(name),
 			passes: passes.MatchString(name), foreign: !engine.MatchString(name),
 			work: workOf(name), place: placeOf(name),
 		}
@@ -72,23 +60,11 @@ func (c classifier) meaning(name string) meaning {
 	return m
 }
 
-// category returns the category of a stack. It is decided by what native code
-// does below the nearest JavaScript or WebAssembly function; a collection
-// started by such code is still a collection.
+// category returns the category of a stack. It is decided by what V8 does below the
+// nearest JavaScript or WebAssembly function, if that is known.
 func (c classifier) category(frames []symbolize.Frame) category {
-	var compiling bool
-	for _, f := range frames {
-		if scripted(f) {
-			break
-		}
-		m := c.meaning(f.Name)
-		if m.collects {
-			return catGC
-		}
-		compiling = compiling || m.compiles
-	}
-	if compiling {
-		return catCompile
+	if doing, _ := c.activity(frames); doing != nil {
+		return doing.category
 	}
 	for _, f := range frames {
 		if c.meaning(f.Name).waits {

@@ -25,6 +25,7 @@ var kindHues = map[symbolize.Kind]hue{
 	symbolize.Typed:   {60, 10, 0.14},
 	symbolize.Wasm:    {318, 22, 0.52},
 	symbolize.RegExp:  {2, 12, 0.6},
+	symbolize.Runtime: {236, 18, 0.5},
 }
 
 // A legendEntry says what a colour means.

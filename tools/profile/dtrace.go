@@ -31,8 +31,8 @@ const dtraceIndent = 14
 //	typed          << entry >>
 //
 // Readers such as stackvis skip the three lines of the heading, cut a frame at
-// "+", and at "(" or "<" behind its second character. So that a JavaScript
-// frame stays whole, "+" in it becomes "_", and those brackets "[" and "]".
+// "+", and at "(" or "<" behind its second character. So that a JavaScript frame
+// and a regular expression stay whole, "+" in it becomes "_", and those brackets "[" and "]".
 func writeDTrace(w io.Writer, p *Profile, _ Options) error {
 	counts := map[string]uint64{}
 	for _, s := range p.Stacks {
@@ -64,6 +64,8 @@ func dtraceFrame(f symbolize.Frame) string {
 		return uncut(name(f) + " at " + dtracePlace(f))
 	case f.Kind == symbolize.Typed:
 		return "<< " + strings.Trim(name(f), "<> ") + " >>"
+	case f.Kind == symbolize.RegExp, f.Kind == symbolize.Runtime:
+		return uncut(name(f))
 	case f.Module == "":
 		return name(f)
 	case f.Name == "":

@@ -17,7 +17,9 @@ type Options struct {
 	Width      int     // svg: pixels, 1200 if zero; top: columns, 80 if zero
 	Native     bool    // top, html: all functions at first, not only the program's own
 	Lines      bool    // functions are separated by executing line; formats with positions have them anyway
-	Rows       int     // top: functions shown, 30 if zero; all if negative
+	Tiers      bool    // functions are separated by tier, which follows their name; json has it anyway
+	Rows       int     // functions shown, all if negative; top: 30 if zero; annotated: 10 if zero
+	Context    int     // annotated: lines shown around those with samples; the whole function if negative
 	MinPercent float64 // top, svg, html: functions and boxes with a smaller share are not shown; all are if zero
 }
 
@@ -28,6 +30,7 @@ type Format struct {
 	Extensions []string // of files, with the dot
 	write      func(io.Writer, *Profile, Options) error
 	positions  bool // it has both lines of a frame: where its function is defined, and what executes
+	tiers      bool // likewise a frame's tier, apart from its name
 }
 
 // Write writes p, if it is valid.
@@ -38,21 +41,24 @@ func (f Format) Write(w io.Writer, p *Profile, o Options) error {
 	if o.Lines && !f.positions {
 		p = p.byLine()
 	}
+	if o.Tiers && !f.tiers {
+		p = p.ByTier()
+	}
 	return f.write(w, p, o)
 }
 
 // Formats lists every format, the default first.
 var Formats = []Format{
-	{"top", []string{".txt", ".top"}, writeTop, false},
-	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed, false},
-	{"stackvis", []string{".stackvis"}, writeStackvis, false},
-	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace, false},
-	{"svg", []string{".svg"}, writeSVG, false},
-	{"html", []string{".html", ".htm"}, writeHTML, false},
-	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof, true},
-	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, false},
-	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true},
-	{"json", []string{".json"}, writeJSON, true},
+	{"top", []string{".txt", ".top"}, writeTop, false, false},
+	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed, false, false},
+	{"stackvis", []string{".stackvis"}, writeStackvis, false, false},
+	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace, false, false},
+	{"svg", []string{".svg"}, writeSVG, false, false},
+	{"html", []string{".html", ".htm"}, writeHTML, false, false},
+	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof, true, false},
+	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, true, false},
+	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true, false},
+	{"json", []string{".json"}, writeJSON, true, true},
 }
 
 // Lookup returns the format of that name.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"html/template"
 	"io"
+	"maps"
+	"slices"
 
 	"ustack/symbolize"
 	"ustack/tools/printable"
@@ -51,6 +53,12 @@ type (
 		// Tiers has three numbers for each tier of a node: the node, the tier and
 		// the samples.
 		Tiers []uint64 `json:"tiers"`
+		// Lines has three numbers for each executing line of a node: the node, the
+		// line and the samples.
+		Lines []uint64 `json:"lines,omitempty"`
+		// Inlined has two numbers for each node that ran inlined in its caller: the
+		// node and how many of its samples did.
+		Inlined []uint64 `json:"inlined,omitempty"`
 	}
 )
 
@@ -84,7 +92,7 @@ func newHTMLData(p *Profile, o Options) htmlData {
 	}
 	values := p.ValueType.orSamples()
 	d.Legend, d.Value, d.Unit = legend(), p.ValueType.noun(), values.Unit
-	for k := symbolize.Native; k <= symbolize.RegExp; k++ {
+	for k := symbolize.Native; k <= symbolize.Runtime; k++ {
 		d.Kinds = append(d.Kinds, htmlKind{k.String(), kindHues[k]})
 	}
 	for t := symbolize.NoTier; t <= symbolize.Liftoff; t++ {
@@ -128,6 +136,12 @@ func (b *htmlBuilder) add(t *htmlTree, n *node, level uint64) {
 		if count := n.tiers[tier]; count > 0 {
 			t.Tiers = append(t.Tiers, id, uint64(tier), count)
 		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(n.calls)) {
+		t.Lines = append(t.Lines, id, uint64(line), n.calls[line])
+	}
+	if n.inlined > 0 {
+		t.Inlined = append(t.Inlined, id, n.inlined)
 	}
 	for _, c := range n.children {
 		b.add(t, c, level+1)

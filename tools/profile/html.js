@@ -5,6 +5,7 @@
   const stage = byId("stage"), canvas = byId("canvas"), extent = byId("extent");
   const context = canvas.getContext("2d");
   const rowHeight = 18, pad = 4;
+  const shownLines = 6; // in the details
   const hints = "Click or Enter zooms, Esc goes back. Arrows move. / or Ctrl-F searches. j switches between JavaScript and everything, i turns the graph over, r merges stacks from the leaf.";
 
   const functions = data.names.map((name, i) => {
@@ -39,7 +40,7 @@
   const turn = (h) => (Math.floor(h / 251) % 241) / 240;
 
   function newNode(f, parent) {
-    return { f, parent, self: 0, total: 0, tiers: null, kids: new Map(), x: 0, level: parent ? parent.level + 1 : 0, hit: false };
+    return { f, parent, self: 0, total: 0, tiers: null, lines: new Map(), inlined: 0, kids: new Map(), x: 0, level: parent ? parent.level + 1 : 0, hit: false };
   }
 
   function child(node, id) {
@@ -72,9 +73,16 @@
     for (let i = 0; i < tree.tiers.length; i += 3) {
       addTier(nodes[tree.tiers[i]], tree.tiers[i + 1], tree.tiers[i + 2]);
     }
+    const lines = tree.lines || [], inlined = tree.inlined || [];
+    for (let i = 0; i < lines.length; i += 3) {
+      const known = nodes[lines[i]].lines;
+      known.set(lines[i + 1], (known.get(lines[i + 1]) || 0) + lines[i + 2]);
+    }
+    for (let i = 0; i < inlined.length; i += 2) nodes[inlined[i]].inlined += inlined[i + 1];
   }
 
-  // addReversed counts a thread's stacks into the tree from their leaves.
+  // addReversed counts a thread's stacks into the tree from their leaves. It is not
+  // known which of them are in which line.
   function addReversed(root, tree) {
     const path = [], tiers = new Map();
     for (let i = 0; i < tree.tiers.length; i += 3) {
@@ -341,6 +349,7 @@
     line(data.value, share(node.total, root.total));
     line(state.reversed ? "of them, stacks that begin here" : "of them, in itself", share(node.self, root.total));
     if (node !== root) line(state.reversed ? "share of its callee" : "share of its caller", ((100 * node.total) / node.parent.total).toFixed(2) + "%");
+    if (node.inlined) line("of them, inlined in its caller", share(node.inlined, node.total));
     if (node !== root && !state.reversed) {
       const sum = everywhere(node.f);
       line("Everywhere");
@@ -350,6 +359,12 @@
     if (node.tiers) {
       line("Tiers");
       node.tiers.forEach((n, tier) => n && line(data.tiers[tier], share(n, node.total)));
+    }
+    if (node.lines.size) {
+      line(node.kids.length ? "Lines that run or call" : "Lines that run");
+      const busiest = [...node.lines].sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+      for (const [number, n] of busiest.slice(0, shownLines)) line("line " + number, share(n, node.total));
+      if (busiest.length > shownLines) line("other lines", share(busiest.slice(shownLines).reduce((sum, [, n]) => sum + n, 0), node.total));
     }
     byId("details").replaceChildren(heading, where, table, keys);
   }

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -25,6 +26,14 @@ func Label(f symbolize.Frame) string {
 		}
 	}
 	return name(f)
+}
+
+// WithTier returns f with its tier after its name, as in "parse [turbofan]", if it has one.
+func WithTier(f symbolize.Frame) symbolize.Frame {
+	if f.Tier != symbolize.NoTier {
+		f.Name = cmp.Or(f.Name, anonymous) + " [" + f.Tier.String() + "]"
+	}
+	return f
 }
 
 // Qualified is how DTrace and mdb write a function of a mapped file, file`name
@@ -132,7 +141,7 @@ func closing(s string) int {
 }
 
 // operator returns the length of a symbol at the start of s that looks like a
-// bracket but is none, as in operator<, operator() and ->; 0 without one.
+// bracket but is not one, as in operator<, operator() and ->; 0 without one.
 func operator(s string) int {
 	if strings.HasPrefix(s, "->") {
 		return len("->")

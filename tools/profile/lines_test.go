@@ -136,3 +136,51 @@ func TestSVGHasExecutingLines(t *testing.T) {
 		t.Errorf("SVG lacks %q", want)
 	}
 }
+
+func TestSpeedscopeHasLines(t *testing.T) {
+	for lines, want := range map[bool][]speedscopeFrame{
+		false: {{"main", "/srv/a.js", 10, 1}, {"add", "/srv/a.js", 1, 1}, {"memcpy", nodeBinary, 0, 0}},
+		true: {
+			{"main", "/srv/a.js", 12, 0},
+			{"add (inlined)", "/srv/a.js", 2, 0},
+			{"main", "/srv/a.js", 13, 0},
+			{"add", "/srv/a.js", 2, 0},
+			{"add", "/srv/a.js", 3, 0},
+			{"main", "/srv/a.js", 14, 0},
+			{"memcpy", nodeBinary, 0, 0},
+		},
+	} {
+		var got speedscopeFile
+		if err := json.Unmarshal([]byte(write(t, "speedscope", inlining(), Options{Lines: lines})), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.Shared.Frames); diff != "" {
+			t.Errorf("lines separated: %t: frames (-want +got):\n%s", lines, diff)
+		}
+	}
+}
+
+// TestHTMLHasExecutingLines shows in the details of a function which of its lines run or
+// call, and how much of it was inlined.
+func TestHTMLHasExecutingLines(t *testing.T) {
+	b := open(t, "graph.html", write(t, "html", inlining(), Options{}))
+	b.Hover(b.at(0.1, 1)) // main
+	for label, want := range map[string]string{"line 12": "main: 5 · 41.67%", "line 13": "main: 5 · 41.67%", "line 14": "main: 2 · 16.67%", "of them, inlined": "main: "} {
+		if got := b.detail(label); got != want {
+			t.Errorf("%s of the caller = %q, want %q", label, got, want)
+		}
+	}
+	b.Hover(b.at(0.1, 2)) // add
+	for label, want := range map[string]string{"line 2": "add: 8 · 80.00%", "line 3": "add: 2 · 20.00%", "of them, inlined": "add: 5 · 50.00%"} {
+		if got := b.detail(label); got != want {
+			t.Errorf("%s of the callee = %q, want %q", label, got, want)
+		}
+	}
+	b.Quiet()
+	b.Keys("r", "")
+	b.Hover(b.at(0.1, 1))
+	if got, want := b.detail("line "), "add: "; got != want {
+		t.Errorf("lines by callee = %q, want none", got)
+	}
+	b.Quiet()
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	pprof "github.com/google/pprof/profile"
 
@@ -167,7 +168,7 @@ func (b *pprofBuilder) function(f symbolize.Frame) *pprof.Function {
 		Filename:  printable.String(f.File),
 		StartLine: int64(f.Line),
 	}
-	if fn.Name == anonymous && f.File != "" {
+	if strings.HasPrefix(fn.Name, anonymous) && f.File != "" {
 		fn.Name += " " + shortPlace(f)
 	}
 	fn.SystemName = fn.Name

@@ -30,6 +30,7 @@ type Profile struct {
 
 	Processes []Process // in the profile; what is not known about them is missing
 	Stacks    []Stack
+	Sources   Sources // of the functions that were asked for
 
 	jsOnly bool // other frames were removed
 }

@@ -227,6 +227,7 @@ func TestSpeedscopeSchema(t *testing.T) {
 	for _, p := range fixtures() {
 		run(t, write(t, "speedscope", p, Options{}), "node", "-e", validate, schema)
 	}
+	run(t, write(t, "speedscope", inlining(), Options{Lines: true}), "node", "-e", validate, schema)
 	wrong := exec.CommandContext(t.Context(), need(t, "node"), "-e", validate, schema)
 	wrong.Stdin = strings.NewReader(strings.Replace(write(t, "speedscope", one(), Options{}), `"unit"`, `"units"`, 1))
 	if err := wrong.Run(); err == nil {

@@ -44,6 +44,9 @@ type (
 // writeSpeedscope writes a sampled profile for each thread, named by the thread
 // and the versions of what it runs. Weights are the values, and CPU time
 // instead of samples if the rate is known; the order of samples in time is not kept.
+// The format has one line for a frame, and nothing that marks it as inlined: it is where
+// the function is defined. If the options separate lines, it is the one that executes, and
+// the name of an inlined function says so.
 func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 	out := speedscopeFile{
 		Schema: speedscopeSchema, Name: o.title(p), Exporter: "ustack",
@@ -52,7 +55,7 @@ func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 	}
 	unit, weight := p.speedscopeUnit()
 	busiest := uint64(0)
-	index := map[symbolize.Frame]int{}
+	index := frameIndex{frames: map[symbolize.Frame]int{}, lines: o.Lines}
 	for i, t := range p.Merge().threads() {
 		title := strings.Join(append([]string{t.String()}, p.versionsOf(t.PID)...), ", ")
 		profile := speedscopeProfile{Type: "sampled", Name: title, Unit: unit, Samples: [][]int{}, Weights: []int64{}}
@@ -83,19 +86,38 @@ func (p *Profile) speedscopeUnit() (unit string, weight int64) {
 	return "none", 1
 }
 
-// indices returns a stack's frames, root first, as indices of shared frames;
-// index has the indices assigned so far.
-func (s *speedscopeShared) indices(stack Stack, index map[symbolize.Frame]int) []int {
+// A frameIndex has the indices of shared frames.
+type frameIndex struct {
+	frames map[symbolize.Frame]int
+	lines  bool // of a function, those with other executing lines are others
+}
+
+// indices returns a stack's frames, root first, as indices of shared frames.
+func (s *speedscopeShared) indices(stack Stack, index frameIndex) []int {
 	var indices []int
-	for _, f := range slices.Backward(stack.frames()) {
-		f = function(f)
-		i, ok := index[f]
+	for _, full := range slices.Backward(stack.frames()) {
+		f := function(full)
+		if index.lines {
+			f.Inlined = full.Inlined
+			if full.ExecutingLine > 0 {
+				f.Line, f.Column = full.ExecutingLine, 0
+			}
+		}
+		i, ok := index.frames[f]
 		if !ok {
 			i = len(s.Frames)
-			index[f] = i
-			s.Frames = append(s.Frames, speedscopeFrame{name(f), printable.String(f.File + f.Module), f.Line, f.Column})
+			index.frames[f] = i
+			s.Frames = append(s.Frames, speedscopeFrameOf(f))
 		}
 		indices = append(indices, i)
 	}
 	return indices
+}
+
+func speedscopeFrameOf(f symbolize.Frame) speedscopeFrame {
+	frame := speedscopeFrame{name(f), printable.String(f.File + f.Module), f.Line, f.Column}
+	if f.Inlined {
+		frame.Name += " (inlined)"
+	}
+	return frame
 }

@@ -21,6 +21,7 @@ const (
 	topNumbers = 34 // columns before a function's name
 	topName    = 16 // columns reserved for a name beside a long place
 	topWorks   = 8  // kinds of native work listed
+	topRuntime = 5  // rows for what V8 does below a function
 )
 
 // A row is one function, regardless of its callers and tiers, or a group of
@@ -31,6 +32,18 @@ type row struct {
 	self   uint64 // the value of stacks whose leaf it is
 	native uint64 // of stacks with only native frames, if any, from it to the leaf
 	total  uint64 // of stacks that it is on, each counted once
+
+	runtime map[symbolize.Frame]uint64 // of native: what V8 does, if Runtime has put that in
+}
+
+// does adds what V8 does in a stack that is in r's native value.
+func (r *row) does(s Stack) {
+	if f := s.frames()[0]; f.Kind == symbolize.Runtime {
+		if r.runtime == nil {
+			r.runtime = map[symbolize.Frame]uint64{}
+		}
+		r.runtime[f] += s.Value
+	}
 }
 
 // writeTop writes a table of the program's functions with the native work that
@@ -119,6 +132,7 @@ func programs(stacks []Stack) []row {
 			r := c.row(known.group(frames))
 			r.group = true
 			r.native, r.total = r.native+s.Value, r.total+s.Value
+			r.does(s)
 			continue
 		}
 		for _, f := range frames {
@@ -128,6 +142,7 @@ func programs(stacks []Stack) []row {
 		}
 		r := c.row(function(frames[n]))
 		r.native += s.Value
+		r.does(s)
 		if n == 0 {
 			r.self += s.Value
 		}
@@ -240,6 +255,7 @@ func (t table) functions(p *Profile) {
 	fmt.Fprintln(t, t.paint(dim, t.header()))
 	for _, r := range shown {
 		t.row(r)
+		t.runtime(r)
 	}
 	t.footing(p, t.rows, shown)
 }
@@ -285,6 +301,21 @@ func (t table) row(r row) {
 		return
 	}
 	fmt.Fprintln(t, t.paint(kindColors[r.frame.Kind], cutFront(name, width)))
+}
+
+// runtime draws a row for each thing that V8 does for r, with its part of SELF+NATIVE.
+func (t table) runtime(r row) {
+	frames := slices.SortedFunc(maps.Keys(r.runtime), func(a, b symbolize.Frame) int {
+		return cmp.Or(cmp.Compare(r.runtime[b], r.runtime[a]), compareFrames(a, b))
+	})
+	for _, f := range frames[:min(len(frames), topRuntime)] {
+		value := r.runtime[f]
+		if percent(value, t.total) < t.o.MinPercent {
+			return
+		}
+		fmt.Fprintf(t, "%7s %9s %5.1f%% %7s    %s\n", "", t.value.short(value), percent(value, t.total), "",
+			t.paint(kindColors[f.Kind], cut(name(f), t.columns()-topNumbers)))
+	}
 }
 
 // place says where a function is, as briefly as possible without ambiguity.
@@ -339,7 +370,7 @@ const (
 
 var kindColors = map[symbolize.Kind]string{
 	symbolize.JS: "36", symbolize.Builtin: "32", symbolize.Typed: "2", symbolize.Kernel: "35",
-	symbolize.Wasm: "95", symbolize.RegExp: "31",
+	symbolize.Wasm: "95", symbolize.RegExp: "31", symbolize.Runtime: "34",
 }
 
 func (t table) paint(attribute, text string) string {

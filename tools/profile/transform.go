@@ -108,12 +108,24 @@ func (p *Profile) byLine() *Profile {
 	})
 }
 
-// JSOnly returns p with only JavaScript and WebAssembly functions and regular
-// expressions on the stacks, and NoJavaScript on those that have none: a
-// function's self count then includes the native code that it called.
+// ByTier returns p with the tier of each frame, where it has one, after its name: a
+// function is several, by tier.
+func (p *Profile) ByTier() *Profile {
+	return p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
+		tiers := slices.Clone(frames)
+		for i, f := range tiers {
+			tiers[i] = WithTier(f)
+		}
+		return tiers
+	})
+}
+
+// JSOnly returns p with only JavaScript and WebAssembly functions, regular
+// expressions and what Runtime has put in on the stacks, and NoJavaScript on those that
+// have none: a function's self count then includes the native code that it called.
 func (p *Profile) JSOnly() *Profile {
 	only := p.edit(func(frames []symbolize.Frame) []symbolize.Frame {
-		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return !ofProgram(f) })
+		kept := slices.DeleteFunc(slices.Clone(frames), func(f symbolize.Frame) bool { return !ofProgram(f) && f.Kind != symbolize.Runtime })
 		if len(kept) == 0 {
 			return []symbolize.Frame{{Name: NoJavaScript}}
 		}

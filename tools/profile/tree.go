@@ -18,6 +18,7 @@ type node struct {
 
 	tiers map[symbolize.Tier]uint64 // samples by tier of a JavaScript function
 	lines map[int]uint64            // of self, by executing line
+	calls map[int]uint64            // of total, likewise: for a caller, by the line of the call
 
 	inlined uint64 // the part of total that ran inlined in its caller
 
@@ -38,12 +39,15 @@ func newTree(stacks []Stack) *node {
 				at.inlined += s.Value
 			}
 			if f.Tier != symbolize.NoTier {
-				at.countTier(f.Tier, s.Value)
+				tally(&at.tiers, f.Tier, s.Value)
+			}
+			if f.ExecutingLine > 0 {
+				tally(&at.calls, f.ExecutingLine, s.Value)
 			}
 		}
 		at.self += s.Value
 		if line := s.frames()[0].ExecutingLine; line > 0 {
-			at.countLine(line, s.Value)
+			tally(&at.lines, line, s.Value)
 		}
 	}
 	root.sort()
@@ -63,18 +67,12 @@ func (n *node) child(f symbolize.Frame) *node {
 	return c
 }
 
-func (n *node) countTier(t symbolize.Tier, count uint64) {
-	if n.tiers == nil {
-		n.tiers = map[symbolize.Tier]uint64{}
+// tally adds a value to that of a key.
+func tally[K comparable](values *map[K]uint64, key K, value uint64) {
+	if *values == nil {
+		*values = make(map[K]uint64)
 	}
-	n.tiers[t] += count
-}
-
-func (n *node) countLine(line int, count uint64) {
-	if n.lines == nil {
-		n.lines = map[int]uint64{}
-	}
-	n.lines[line] += count
+	(*values)[key] += value
 }
 
 // busiestLine returns the line that most of self ran at; 0 if no line is known.

@@ -111,7 +111,7 @@ func (p *Profile) Check() error {
 		total, over = bits.Add64(total, p.Stacks[i].Value, 0)
 		carry |= over
 		for _, f := range p.Stacks[i].Frames {
-			if f.Kind > symbolize.RegExp || f.Tier > symbolize.Liftoff || f.Line < 0 || f.Column < 0 {
+			if f.Kind > symbolize.Runtime || f.Tier > symbolize.Liftoff || f.Line < 0 || f.Column < 0 {
 				return fmt.Errorf("check profile: invalid frame %+v", f)
 			}
 		}

@@ -10,16 +10,10 @@ import (
 )
 
 // A work is what V8 and native code do for a JavaScript function. Only this
-// file decides what it is called.
+// file decides what it is called, but for V8's own activities.
 type work struct {
 	kind  symbolize.Kind // Builtin if the language defines it, else Native
 	label string
-}
-
-// The work that categories tell.
-var workOfCategory = map[category]work{
-	catGC:      {symbolize.Native, "GC"},
-	catCompile: {symbolize.Native, "compile"},
 }
 
 // works labels functions and everything they call, in V8 9.4 to 14.6 and
@@ -27,12 +21,10 @@ var workOfCategory = map[category]work{
 var works = []namedWork{
 	language("JSON.parse", `^v8::internal::(Builtin_)?JsonPars`),
 	language("JSON.stringify", `^v8::internal::(Builtin_)?(Fast)?JsonStringif`),
-	language("regexp", `^v8::internal::(IrregexpInterpreter|ExperimentalRegExp)`),
 	language("Error.stack", `^v8::internal::(Isolate::Capture\w*Stack|ErrorUtils::)`),
 	language("Intl", `^(v8::internal::(Intl|JS(Collator|DateTimeFormat|NumberFormat|PluralRules|Segmenter))|icu_\d+::)`),
 	language("BigInt", `^v8::(internal::(Mutable)?BigInt|bigint::)`),
 
-	library("deoptimize", `^v8::internal::(Deoptimizer|Runtime_NotifyDeoptimized)`),
 	library("inline cache", `^v8::internal::Runtime_\w*IC_(Miss|Slow)`),
 	library("serialize", `^(v8::(internal::)?Value|node::serdes::)Serializer`),
 	library("deserialize", `^(v8::(internal::)?Value|node::serdes::)Deserializer`),
@@ -131,12 +123,15 @@ const (
 	noJavaScript = "no JavaScript"      // a whole stack
 )
 
-// work returns the one frame that stands for native frames, leaf first: the
-// label of the outermost one that has any, else the outermost one that says
-// something about the work.
+// work returns the one frame that stands for native frames, leaf first: V8's own
+// activity, else the label of the outermost one that has any, else the outermost one that
+// says something about the work.
 func (c classifier) work(native []symbolize.Frame) symbolize.Frame {
-	if known, ok := workOfCategory[c.category(native)]; ok {
-		return known.frame()
+	switch doing, _ := c.activity(native); {
+	case native[0].Kind == symbolize.Runtime:
+		return native[0]
+	case doing != nil:
+		return doing.work.frame()
 	}
 	for _, f := range slices.Backward(native) {
 		m := c.meaning(f.Name)

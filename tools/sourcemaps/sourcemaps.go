@@ -22,6 +22,8 @@ import (
 type Options struct {
 	Off    bool   // nowhere
 	Folder string // here first, by the name of the map or the script's with ".map"; nowhere if empty
+
+	Content bool // maps keep the texts of sources that they have
 }
 
 // A Script is a script that may have a source map.
@@ -197,7 +199,7 @@ const mapSuffix = ".map"
 // take counts bytes that are to be read.
 func (f *Finder) take(size int) error {
 	if f.read+size > maxRead {
-		return fmt.Errorf("source maps have more than %d MB (no more are read)", maxRead>>20)
+		return fmt.Errorf("the source maps have more than %d MB together: the rest are not read", maxRead>>20)
 	}
 	f.read += size
 	return nil
@@ -218,12 +220,16 @@ func (f *Finder) readAll(root *os.File, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	return f.readFile(file)
+}
+
+func (f *Finder) readFile(file *reader.File) ([]byte, error) {
 	size, err := file.Size()
 	if err != nil {
 		return nil, err
 	}
 	if size > sourcemap.MaxBytes {
-		return nil, fmt.Errorf("it has %d bytes (no more than %d are read)", size, sourcemap.MaxBytes)
+		return nil, fmt.Errorf("it has %d bytes (at most %d are read)", size, sourcemap.MaxBytes)
 	}
 	if err := f.take(int(size)); err != nil {
 		return nil, err
@@ -240,11 +246,16 @@ func (f *Finder) parse(data []byte, base string) (*sourcemap.Map, error) {
 		return m, nil
 	}
 	if len(f.maps) >= maxMaps {
-		return nil, fmt.Errorf("%d others are in use (no more are read)", maxMaps)
+		return nil, fmt.Errorf("%d other maps are in use, which is the limit", maxMaps)
 	}
 	m, err := sourcemap.Parse(data, base)
 	if err != nil {
 		return nil, err
+	}
+	if f.o.Content {
+		if err := m.AddContent(data); err != nil || f.bytes+m.Size() > maxBytes {
+			m.DropContent() // positions are more important
+		}
 	}
 	if f.bytes+m.Size() > maxBytes {
 		return nil, fmt.Errorf("it and those in use take more than %d MB", maxBytes>>20)

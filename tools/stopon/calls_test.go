@@ -97,7 +97,7 @@ func TestCallsAreSeenInOneWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := open(o)
+			s, err := open(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}

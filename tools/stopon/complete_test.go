@@ -51,3 +51,58 @@ func TestHitHasTheCoresStack(t *testing.T) {
 		})
 	}
 }
+
+// checkWhole reports an error if a hit's stack has a gap, does not end where the program
+// begins, or has not those functions one above the other, with others between them.
+func checkWhole(t *testing.T, h *Hit, want ...string) {
+	t.Helper()
+	rest := want
+	for _, f := range h.Frames {
+		if f.Name == symbolize.Broken {
+			t.Errorf("%s: a gap in %q", h.Event, names(h))
+			return
+		}
+		if len(rest) > 0 && f.Name == rest[0] {
+			rest = rest[1:]
+		}
+	}
+	if last := names(h)[len(h.Frames)-1]; len(rest) > 0 || last != "_start" {
+		t.Errorf("%s: stack = %q, want %q in it and _start at its end", h.Event, names(h), want)
+	}
+}
+
+// TestOpenHasAllItsFrames catches files as they are opened, which the C library does in a
+// function without a frame.
+func TestOpenHasAllItsFrames(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range nodetest.Versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, programs...)
+			target := startTrouble(t, version, "paths")
+			r := watch(t, target, Options{Syscalls: []string{"openat", "open"}, Path: "*/*secret-?.txt"})
+			for _, h := range r.end(perform(t, target).Events) {
+				checkWhole(t, h, "uv_fs_open", "openSync", "open", "guilty", "paths", "uv_run", "node::Start")
+			}
+		})
+	}
+}
+
+// TestStacksAreWholeWhileReturnsAreAwaited makes a system call in a function whose return
+// another session awaits: the kernel has replaced its return address.
+func TestStacksAreWholeWhileReturnsAreAwaited(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range []string{"18.20.8", "26.10.0"} {
+		t.Run(version, func(t *testing.T) {
+			target := startTrouble(t, version, "functions")
+			awaiting := watch(t, target, Options{Functions: []Function{{Symbol: "uv_chdir", Return: true}}})
+			r := watch(t, target, Options{Syscalls: []string{"chdir"}, JS: "guilty"})
+			hits := r.end(perform(t, target).Events)
+			for _, h := range hits {
+				checkWhole(t, h, "uv_chdir", "node::Chdir", "guilty", "functions", "uv_run", "node::Start")
+			}
+			if returns := awaiting.end(len(hits)); len(hits) == 0 || len(returns) < len(hits) {
+				t.Errorf("calls = %d, returns = %d, want some of both", len(hits), len(returns))
+			}
+		})
+	}
+}

@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(o)
+	s, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -80,18 +80,18 @@ const maxWaiting = 64
 // open prepares a run. Where the kernel does not allow programs in its
 // functions, or they would miss some calls there, system calls are seen at the
 // tracepoints.
-func open(o Options) (*session, error) {
+func open(ctx context.Context, o Options) (*session, error) {
 	if functions := o.kernelFunctions(); len(functions) > 0 && !loader.Preempts() {
-		if s, err := openIn(functions, o); err == nil {
+		if s, err := openIn(ctx, functions, o); err == nil {
 			return s, nil
 		}
 	}
-	return openIn(nil, o) // if the cause was another one, this returns it
+	return openIn(ctx, nil, o) // if the cause was another one, this returns it
 }
 
 // openIn is open, but sees system calls in these functions of the kernel, or at
 // the tracepoints if functions is empty.
-func openIn(functions []string, o Options) (*session, error) {
+func openIn(ctx context.Context, functions []string, o Options) (*session, error) {
 	spec, err := bpf.LoadStopon()
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func openIn(functions []string, o Options) (*session, error) {
 		runInFunctions(spec, functions, s.needed)
 	}
 	prune(spec, s.needed)
-	s.Session, err = trace.Open(trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(),
 		Stack:  s.takeStack,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.takeHit},

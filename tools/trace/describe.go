@@ -33,8 +33,8 @@ type binary struct {
 	assumed *release.UnknownVersionError // not nil: v8 has the newest known layout, to be verified
 	err     error                        // why elf or v8 is nil, if worth reporting
 
-	table []unwind.Row // its unwind tables, until the kernel has them
-	rows  rowRange     // in the kernel
+	rules *unwind.Rules // how to unwind its code; without rows once the kernel has them
+	rows  rowRange      // in the kernel
 }
 
 // fileID identifies a file, whatever its path.
@@ -74,11 +74,23 @@ func (t *Table) preload(p *process.Process) {
 		if !known {
 			b := t.openBinary(p, m)
 			b.parse()
-			b.table = b.unwindRows()
+			b.rules = b.unwindRules()
 			t.mutex.Lock()
 			t.keep(m, b)
 			t.mutex.Unlock()
 		}
+	}
+}
+
+// readAhead reads the files whose code these processes run.
+func (t *Table) readAhead(pids []int) {
+	for _, pid := range pids {
+		p, err := process.Open(pid)
+		if err != nil {
+			continue // Add will report it
+		}
+		t.preload(p)
+		_ = p.Close() // nothing was written
 	}
 }
 
@@ -107,9 +119,9 @@ func (t *Table) readFresh(p *target) {
 	}
 	t.reads.Go(func() {
 		for _, b := range fresh {
-			rows := b.unwindRows()
+			rules := b.unwindRules()
 			t.mutex.Lock()
-			b.table = rows
+			b.rules = rules
 			t.mutex.Unlock()
 		}
 		t.mutex.Lock()
@@ -309,6 +321,10 @@ const (
 	rangeBits  = uint64(bpf.TraceRangeBitRANGE_BITS)
 )
 
+// probesReturn is the mapping of the kernel's own code that functions return to while a
+// probe awaits their return.
+const probesReturn = "[uprobes]"
+
 // addon is the extension of add-ons' files.
 const addon = ".node"
 
@@ -337,27 +353,31 @@ func (p *target) ranges(all []process.Mapping) []bpf.TraceRange {
 			return
 		}
 		ranges = append(ranges, bpf.TraceRange{Start: m.Start, End: m.End | uint64(code)})
-		setRows(&ranges[len(ranges)-1], m, bias)
+		m.binary.setRows(&ranges[len(ranges)-1], bias)
+	}
+	addFramed := func(m mapping, start, end uint64) {
+		if start < end {
+			whole := bpf.TraceRange{Start: start, End: end | uint64(bpf.TraceCodeCODE_NATIVE)}
+			ranges = append(ranges, m.binary.framed(whole, p.bias)...)
+		}
 	}
 	for _, m := range p.code {
 		switch {
+		case m.Path == probesReturn: // the kernel half finds out where to
 		case m.Anonymous():
 			if start, end := reservation(all, m.Mapping); len(ranges) == 0 || end > ranges[len(ranges)-1].End {
 				add(start, end, bpf.TraceCodeCODE_JIT)
 			}
 		case m.binary != nil && m.binary == p.binary:
 			start, end := builtins(m)
-			add(m.Start, start, bpf.TraceCodeCODE_NATIVE)
+			addFramed(m, m.Start, start)
 			add(start, end, bpf.TraceCodeCODE_BUILTIN)
-			add(end, m.End, bpf.TraceCodeCODE_NATIVE)
+			addFramed(m, end, m.End)
 		case path.Ext(m.Path) == addon:
 			addWithRows(m, bpf.TraceCodeCODE_NATIVE|rangeAddon)
 		default:
 			addWithRows(m, bpf.TraceCodeCODE_NATIVE)
 		}
-	}
-	if at := slices.IndexFunc(p.code, func(m mapping) bool { return m.binary != nil && m.binary == p.binary }); at >= 0 {
-		ranges = carve(ranges, p.code[at], p.bias)
 	}
 	slices.SortFunc(ranges, func(a, b bpf.TraceRange) int { return cmp.Compare(a.Start, b.Start) })
 	return ranges

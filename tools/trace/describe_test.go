@@ -115,3 +115,18 @@ func TestAddressesAreFoundInTheirMapping(t *testing.T) {
 		t.Errorf("found %v without mappings", m)
 	}
 }
+
+// TestFilesAreReadWhileProgramsLoad: nothing of a process's files is left to read once it is added.
+func TestFilesAreReadWhileProgramsLoad(t *testing.T) {
+	target := busy(t)
+	s := openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID, 1 << 30}}}, Tool{}) // the second is no process
+	var v8 *binary
+	for _, b := range s.Table.binaries {
+		if b.v8 != nil {
+			v8 = b
+		}
+	}
+	if v8 == nil || v8.rules == nil {
+		t.Errorf("%d files are read, that of V8 = %v, want it with its unwind tables", len(s.Table.binaries), v8)
+	}
+}

@@ -162,14 +162,15 @@ func (t *Table) readScriptFile(g *target, name string) (source []uint16, mapURL 
 		return nil, "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxScriptFile+1))
+	content, err := io.ReadAll(io.NewSectionReader(f, 0, maxScriptFile+1))
 	if err != nil {
 		return nil, "", err
 	}
-	if len(text) > maxScriptFile {
+	if len(content) > maxScriptFile {
 		return nil, "", fmt.Errorf("it has more than %d bytes", maxScriptFile)
 	}
-	return utf16.Encode([]rune(string(text))), strings.Clone(sourcemap.URL(string(text))), nil
+	text := string(content)
+	return utf16.Encode([]rune(text)), strings.Clone(sourcemap.URL(text)), nil
 }
 
 // inBinary returns the line and column of a function whose source is in the binary

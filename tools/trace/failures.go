@@ -26,14 +26,19 @@ var causes = [bpf.TraceFailureFAILURES]string{
 	bpf.TraceFailureFAILURE_SCRIPT:         "script",
 	bpf.TraceFailureFAILURE_SCRIPT_ID:      "script_id",
 	bpf.TraceFailureFAILURE_CODE:           "code",
+	bpf.TraceFailureFAILURE_POSITION:       "code_position",
 	bpf.TraceFailureFAILURE_REGEXP:         "regexp",
 	bpf.TraceFailureFAILURE_WASM:           "wasm",
 	bpf.TraceFailureFAILURE_TOO_DEEP:       "too_deep",
 }
 
-// positionsCause is the cause of code of which V8's positions could not be read, so
-// that its frames have no executing line and functions inlined in it are not shown.
-const positionsCause = "positions"
+// Causes that user space finds.
+const (
+	positionsCause         = "positions"          // code of which V8's positions could not be read
+	noPositionsCause       = "no_positions"       // code with which V8 keeps no positions
+	doubtfulPositionsCause = "doubtful_positions" // code of which V8's positions are contradictory
+	sourceCause            = "source"             // scripts whose source could not be read
+)
 
 // Failures returns what could not be read so far: what counters, the kernel's, say and
 // what the table could not read.
@@ -44,10 +49,25 @@ func (s *Session) Failures(counters *ebpf.Variable) (Failures, error) {
 	}
 	s.Table.mutex.Lock()
 	defer s.Table.mutex.Unlock()
-	if n := s.Table.positions.unread; n > 0 {
-		failures[positionsCause] = uint64(n)
+	t := s.Table
+	for cause, n := range map[string]uint64{
+		positionsCause: t.positions.unanswered(), noPositionsCause: t.positions.none,
+		doubtfulPositionsCause: t.positions.doubtful, sourceCause: t.unreadSources(),
+	} {
+		if n > 0 {
+			failures[cause] = n
+		}
 	}
 	return failures, nil
+}
+
+func (t *Table) unreadSources() (n uint64) {
+	for _, s := range t.scripts {
+		if s.source == nil && !s.wasm {
+			n++
+		}
+	}
+	return n
 }
 
 func readFailures(counters *ebpf.Variable) (Failures, error) {

@@ -65,7 +65,7 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 	}
 	if s.owner != nil {
 		s.words = t.nameWasm(s.owner, s.words)
-		t.settle(s.owner, s.words, r.Flags&uint32(bpf.TraceStackFlagSTACK_NEW_CODE) != 0)
+		t.settle(s.owner, s.words, r.Flags&uint32(bpf.TraceStackFlagSTACK_NEW_CODE) != 0 || !s.owner.findsStrays(s.positions))
 		t.readPositions(s.owner, r) // in mappings as they are now
 	}
 	return r.Hash, s

@@ -1,14 +1,13 @@
 package trace
 
 import (
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/bpf"
 	"ustack/symbolize"
-	"ustack/symbolize/elfsym"
+	"ustack/symbolize/unwind"
 )
 
 func TestCodeOfRegularExpressionsIsNamed(t *testing.T) {
@@ -83,39 +82,29 @@ func TestJumpsAreRelativeToTheNextInstruction(t *testing.T) {
 	}
 }
 
-// TestProgramsStartIsARangeOfItsOwn carves _start out of the code of this test.
-func TestProgramsStartIsARangeOfItsOwn(t *testing.T) {
-	file, err := elfsym.Open(self(t))
-	if err != nil {
-		t.Fatal(err)
+// TestFramelessCodeIsARangeOfItsOwn splits the code of a file that holds V8.
+func TestFramelessCodeIsARangeOfItsOwn(t *testing.T) {
+	const bias, native, framed = 0x10000, uint64(bpf.TraceCodeCODE_NATIVE), uint64(bpf.TraceRangeBitRANGE_FRAMED)
+	whole := bpf.TraceRange{Start: bias + 0x1000, End: bias + 0x4000 | native}
+	b := &binary{
+		rows:  rowRange{first: 7, count: 2},
+		rules: &unwind.Rules{Frameless: []unwind.Span{{Start: 0x800, End: 0x1001}, {Start: 0x2008, End: 0x2fff}, {Start: 0x5000, End: 0x6000}}},
 	}
-	entry := file.Entry()
-	native := uint64(bpf.TraceCodeCODE_NATIVE)
-	whole := bpf.TraceRange{Start: entry - 0x1000, End: (entry+0x1000)&^rangeBits | native}
-	m := mapping{binary: &binary{elf: file, rows: rowRange{first: 7, count: 2}}}
-	got := carve([]bpf.TraceRange{whole}, m, 0)
-	start, end := entry&^rangeBits, (entry+startBytes)&^rangeBits
+	got := b.framed(whole, bias)
 	want := []bpf.TraceRange{
-		{Start: whole.Start, End: start | native},
-		{Start: start, End: end | native, Rows: 7, RowCount: 2},
-		{Start: end, End: whole.End},
+		{Start: bias + 0x1000, End: bias + 0x1010 | native},
+		{Start: bias + 0x1010, End: bias + 0x2000 | native | framed},
+		{Start: bias + 0x2000, End: bias + 0x3000 | native},
+		{Start: bias + 0x3000, End: bias + 0x4000 | native | framed},
+	}
+	for i := range want {
+		want[i].Bias, want[i].Rows, want[i].RowCount = bias, 7, 2
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(bpf.TraceRange{})); diff != "" {
 		t.Errorf("ranges (-want +got):\n%s", diff)
 	}
-	m.binary.rows.count = 0
-	if got := carve([]bpf.TraceRange{whole}, m, 0); len(got) != 1 {
-		t.Errorf("ranges without rows = %d, want 1", len(got))
+	b.rows.count = 0
+	if got := b.framed(whole, bias); len(got) != 1 || got[0] != whole {
+		t.Errorf("ranges without rows = %v, want %v", got, whole)
 	}
-}
-
-// self is the file of this test.
-func self(t *testing.T) *os.File {
-	t.Helper()
-	f, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
 }

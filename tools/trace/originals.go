@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"errors"
+
 	"ustack/symbolize"
 	"ustack/symbolize/reader"
 	"ustack/symbolize/sourcemap"
@@ -32,14 +34,15 @@ func newOriginals(o sourcemaps.Options, files *reader.Reader) *originals {
 	}
 }
 
-// readMapURL reads the URL of the source map of the script at address.
-func (t *Table) readMapURL(heap *v8.Heap, address uint64, key scriptKey) string {
+// readMapURL reads the URL of the source map of the script at address. It reports whether
+// the script and the URL were there: the collector may move them meanwhile.
+func (t *Table) readMapURL(heap *v8.Heap, address uint64, key scriptKey) (url string, ok bool) {
 	url, err := code.ReadMapURL(heap, address, int(key.id), maxMapURL)
-	if err != nil {
+	if errors.Is(err, code.ErrTooLong) {
 		t.warnOfMap(err)
-		return ""
+		return "", true
 	}
-	return url
+	return url, err == nil
 }
 
 // keep drops the URL of a script's source map if there is no room to keep it until the map

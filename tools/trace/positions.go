@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/symbolize/process"
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
 )
@@ -19,8 +21,11 @@ const (
 	maxTables     = 1 << 16
 	maxTableBytes = 64 << 20 // of all tables
 	maxSearches   = 1 << 12  // of one process, for code that its function does not refer to
+	maxAwaiting   = 1 << 6   // places in code of a function, while the kernel sends it again
 	maxStrays     = 1 << 6   // pieces of such code that are remembered, of one process
+	maxCodePages  = 1 << 8   // of one process's memory
 	codeReads     = 3        // of one piece of code, while the process changes it
+	maxTries      = 8        // to read one table or script, each once V8 may have moved its parts
 )
 
 // The parts of a frame's position.
@@ -29,26 +34,31 @@ const (
 	checkShift = bpf.TracePositionBitsPOSITION_OFFSET_BITS
 	checkMask  = 1<<bpf.TracePositionBitsPOSITION_CHECK_BITS - 1
 	offsetMask = 1<<checkShift - 1
-	addrMask   = 1<<formShift - 1
+	pcEnd      = bpf.TracePositionBitsPOSITION_PC_BITS
+	codeBytes  = uint64(bpf.TracePositionBitsPOSITION_CODE_BYTES)
 )
 
 // positions are the tables of the code that was met on stacks.
 type positions struct {
 	codes     map[bpf.TraceCodeKey]*codeTable
-	bytecodes map[uint64]*codeTable     // by function
-	strays    map[strayKey]stray        // code that its function does not refer to
-	asked     map[bpf.TraceCodeKey]bool // the kernel was asked to send it again
-	bytes     int                       // of all tables
-	unread    uint64                    // tables that could not be read
-	full      uint64                    // tables that there was no room for
+	bytecodes map[uint64]*codeTable // by function
+	moved     map[uint64]*awaiting  // what waits for the kernel to send a function again
+	strays    map[strayKey]stray    // code that its function does not refer to
+	tries     map[any]int           // that have failed, by the key of one of the above
+	bytes     int                   // of all tables
+	unread    uint64                // tables that could not be read
+	none      uint64                // tables without positions: V8 keeps none
+	doubtful  uint64                // tables that contradict themselves where stacks are
+	full      uint64                // tables that there was no room for
 }
 
 func newPositions() positions {
 	return positions{
 		codes:     make(map[bpf.TraceCodeKey]*codeTable),
 		bytecodes: make(map[uint64]*codeTable),
+		moved:     make(map[uint64]*awaiting),
 		strays:    make(map[strayKey]stray),
-		asked:     make(map[bpf.TraceCodeKey]bool),
+		tries:     make(map[any]int),
 	}
 }
 
@@ -57,31 +67,68 @@ func newPositions() positions {
 type codeTable struct {
 	code.Table
 	inlined map[v8.Value]function // by SharedFunctionInfo
+	failed  bool                  // to say where its code is, which is counted
+}
+
+// awaiting is what to read of a function once the kernel has sent where it is.
+type awaiting struct {
+	bytecodes bool
+	strays    []strayKey // at most maxAwaiting
 }
 
 // A strayKey is a place in code that its function does not refer to: V8 entered it in
 // the middle of a loop, or has compiled the function again since it was called.
-type strayKey struct{ function, pc uint64 }
+type strayKey struct {
+	function, pc uint64
+	check        uint64 // hash of the code around pc
+}
+
+func formOf(position uint64) bpf.TracePositionForm {
+	return bpf.TracePositionForm(position >> formShift)
+}
+
+func newStrayKey(function, position uint64) strayKey {
+	return strayKey{function, position & (1<<pcEnd - 1), position & (1<<formShift - 1) >> pcEnd}
+}
 
 type stray struct {
 	table  *codeTable
 	offset int
+	tier   symbolize.Tier // of the code
 }
 
 var (
 	errReplaced = errors.New("V8 has replaced the code")
+	errGone     = errors.New("V8 has moved the code")
 	errFull     = errors.New("too many tables")
 	errSearched = errors.New("too many searches for code")
 )
 
-// count counts a table that could not be read because of err, if that is not nil.
-func (p *positions) count(err error) {
+// settle counts the outcome of an attempt to read the table of a key, and reports
+// whether it is final: else the table may be read once its parts are found again.
+func (p *positions) settle(key any, table *codeTable, err error) bool {
+	failed := p.tries[key]
 	switch {
-	case errors.Is(err, errFull):
+	case errors.Is(err, errFull): // not kept: the process may compile without end
 		p.full++
-	case err != nil:
+		return false
+	case err == nil:
+		if failed > 0 {
+			p.unread--
+			delete(p.tries, key)
+		}
+		if !table.HasPositions() {
+			p.none++
+		}
+		return true
+	case failed == 0:
 		p.unread++
 	}
+	if failed == 0 && len(p.tries) >= maxTables {
+		return true
+	}
+	p.tries[key] = failed + 1
+	return failed+1 >= maxTries
 }
 
 // Code handles a kernel record about machine code: it reads the code's table while it
@@ -90,31 +137,38 @@ func (t *Table) Code(raw []byte) {
 	r := Decode[bpf.TraceCodeObject](raw)
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	g, fn, key := t.owners[uint32(r.Key.Owner>>32)], t.functions[r.Key.Id], r.Key
-	if g == nil || fn.shared == 0 || t.positions.codes[key] != nil {
+	g, key := t.owners[uint32(r.Key.Owner>>32)], r.Key
+	if g == nil || t.positions.codes[key] != nil {
 		return
 	}
+	fn := t.functions[key.Id] // none if its record was lost: then the table is another function's
 	table, err := t.readTable(g, key.Owner, fn, func(f *code.Finder) (code.Table, error) {
 		c, err := f.Code(v8.Value(r.Address))
 		if err != nil {
 			return code.Table{}, err
 		}
-		if c.Start != r.Start || c.Size != r.Size {
+		if c.Start != r.Start || c.Size != r.Size || c.Tier != symbolize.Tier(r.Tier) {
 			return code.Table{}, errReplaced
 		}
-		return f.Table(c, fn.shared)
+		return f.Table(c, v8.Value(r.Shared))
 	})
-	again := err != nil && !errors.Is(err, errFull) && !t.positions.asked[key]
-	if again && len(t.positions.asked) < maxTables && g.hasMemory() { // it has moved: the kernel is to say where
-		t.positions.asked[key] = true
-		if err := t.maps.Codes.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			t.warn(fmt.Errorf("ask the kernel again for code: %w", err))
-		}
-		return
-	}
-	t.positions.count(err)
-	if !errors.Is(err, errFull) { // the process may compile without end
+	switch {
+	case t.positions.settle(key, table, err) || err != nil && !g.hasMemory():
 		t.positions.codes[key] = table
+	case !errors.Is(err, errFull): // it has moved
+		t.sendAgain(t.maps.Codes, &key)
+	}
+}
+
+// sendAgain asks the kernel to send again what it has sent of a key, by which it says
+// where V8 has moved it.
+func (t *Table) sendAgain(sent *ebpf.Map, key any) {
+	err := sent.Delete(key)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, t.changed()); err != nil {
+		t.warn(fmt.Errorf("ask the kernel again for what V8 has moved: %w", err))
 	}
 }
 
@@ -126,26 +180,94 @@ func (t *Table) readPositions(g *target, r *bpf.TraceStack) {
 			continue
 		}
 		id := f.Word & idMask
-		switch bpf.TracePositionForm(f.Position >> formShift) {
+		switch formOf(f.Position) {
 		case bpf.TracePositionFormPOSITION_BYTECODE:
 			t.readBytecodes(g, r.Owner, id)
 		case bpf.TracePositionFormPOSITION_PC:
-			t.findStray(g, r.Owner, strayKey{id, f.Position & addrMask})
+			t.findStray(g, r.Owner, newStrayKey(id, f.Position))
 		}
 	}
 }
 
+// readBytecodes reads the table of a function's bytecodes, if it is where the kernel
+// last said.
 func (t *Table) readBytecodes(g *target, owner, id uint64) {
-	if t.positions.bytecodes[id] != nil {
+	fn, ok := t.functions[id]
+	if !ok || t.positions.bytecodes[id] != nil {
 		return
 	}
-	fn, ok := t.functions[id]
-	if !ok {
+	if waits := t.positions.moved[id]; waits != nil {
+		waits.bytecodes = true
 		return
 	}
 	table, err := t.readTable(g, owner, fn, func(f *code.Finder) (code.Table, error) { return f.BytecodeTable(fn.shared) })
-	t.positions.count(err)
-	t.positions.bytecodes[id] = table
+	switch {
+	case t.positions.settle(id, table, err) || err != nil && !g.hasMemory():
+		t.positions.bytecodes[id] = table
+	case !errors.Is(err, errFull):
+		t.askForFunction(id).bytecodes = true
+	}
+}
+
+// askForFunction asks the kernel where a function's SharedFunctionInfo is now. It returns
+// what waits for the answer, which is nothing yet.
+func (t *Table) askForFunction(id uint64) *awaiting {
+	waits := new(awaiting)
+	t.positions.moved[id] = waits
+	t.sendAgain(t.maps.Names, &id)
+	return waits
+}
+
+// found reads what has waited for a function.
+func (t *Table) found(id uint64) {
+	waits, owner := t.positions.moved[id], t.functions[id].script.owner
+	g := t.owners[uint32(owner>>32)]
+	if waits == nil || g == nil {
+		return
+	}
+	delete(t.positions.moved, id)
+	if waits.bytecodes {
+		t.readBytecodes(g, owner, id)
+	}
+	for _, key := range waits.strays {
+		t.findStray(g, owner, key)
+	}
+}
+
+// await keeps a place in code until the kernel has sent its function again.
+func (p *positions) await(waits *awaiting, key strayKey) {
+	switch {
+	case slices.Contains(waits.strays, key):
+	case len(waits.strays) >= maxAwaiting:
+		p.full++
+	default:
+		waits.strays = append(waits.strays, key)
+	}
+}
+
+// unanswered returns how many tables could not be read, including those that were not tried
+// because the kernel has not sent their function again.
+func (p *positions) unanswered() uint64 {
+	n := p.unread
+	for id, waits := range p.moved {
+		if waits.bytecodes && p.tries[id] == 0 {
+			n++
+		}
+		for _, key := range waits.strays {
+			if p.tries[key] == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// findsStrays reports whether all code that its function does not refer to is in
+// mappings that are known.
+func (g *target) findsStrays(positions []uint64) bool {
+	return !slices.ContainsFunc(positions, func(p uint64) bool {
+		return formOf(p) == bpf.TracePositionFormPOSITION_PC && g.find(newStrayKey(0, p).pc) == nil
+	})
 }
 
 // findStray finds the code at a pc of a function that does not refer to it.
@@ -153,24 +275,51 @@ func (t *Table) findStray(g *target, owner uint64, key strayKey) {
 	if _, ok := t.positions.strays[key]; ok {
 		return
 	}
+	if waits := t.positions.moved[key.function]; waits != nil {
+		t.positions.await(waits, key)
+		return
+	}
 	fn, ok := t.functions[key.function]
 	mapping := g.find(key.pc)
 	if !ok || mapping == nil {
 		return
 	}
-	offset := 0
+	offset, tier := 0, symbolize.NoTier
 	table, err := t.readTable(g, owner, fn, func(f *code.Finder) (code.Table, error) {
+		if check, err := checkAt(g.process, key.pc); err != nil || check != key.check {
+			return code.Table{}, errGone
+		}
 		c, err := g.codeAt(f, key.pc, mapping.Start)
 		if err != nil {
 			return code.Table{}, err
 		}
-		offset = int(key.pc - c.Start)
+		offset, tier = int(key.pc-c.Start), c.Tier
+		if c.Tier != symbolize.Baseline { // it says itself whose it is
+			return f.Table(c, 0)
+		}
 		return f.Table(c, fn.shared)
 	})
-	t.positions.count(err)
-	if !errors.Is(err, errFull) && !errors.Is(err, errSearched) {
-		t.positions.strays[key] = stray{table, offset}
+	switch {
+	case t.positions.settle(key, table, err) || errors.Is(err, errGone) || err != nil && !g.hasMemory():
+		t.positions.strays[key] = stray{table, offset, tier}
+	case !errors.Is(err, errFull):
+		t.positions.await(t.askForFunction(key.function), key)
 	}
+}
+
+// checkAt hashes the code around pc as the kernel does.
+func checkAt(p *process.Process, pc uint64) (uint64, error) {
+	const golden = 0x9e3779b97f4a7c15 // 2^64 / golden ratio
+	before, err := v8.ReadWord(p, pc-codeBytes/2)
+	if err != nil {
+		return 0, err
+	}
+	after, err := v8.ReadWord(p, pc)
+	if err != nil {
+		return 0, err
+	}
+	hash := (before*golden ^ after) * golden
+	return hash >> (64 - formShift + pcEnd), nil
 }
 
 // codeAt returns the code that holds a pc, in memory that starts at low.
@@ -219,10 +368,12 @@ func (t *Table) tryTable(g *target, owner uint64, fn function, read func(*code.F
 	if err := g.openCode(); err != nil {
 		return nil, err
 	}
+	g.pages.Forget()
 	table, err := read(g.codes)
 	if err != nil {
 		return nil, err
 	}
+	g.pages.Forget()
 	again, err := read(g.codes)
 	if err != nil {
 		return nil, err
@@ -236,17 +387,21 @@ func (t *Table) tryTable(g *target, owner uint64, fn function, read func(*code.F
 	}
 	ends := map[v8.Value]int{table.Shared: own.End}
 	result := &codeTable{Table: table, inlined: map[v8.Value]function{table.Shared: fn}}
-	if err := t.readInlined(g.heap, owner, result, ends); err != nil {
+	if err := t.readInlined(g, owner, result, ends); err != nil {
 		return nil, err
 	}
-	return result, table.Check(func(shared v8.Value) (start, end int) { return result.inlined[shared].start, ends[shared] })
+	err = table.Check(func(shared v8.Value) (start, end int) { return result.inlined[shared].start, ends[shared] })
+	if err == nil {
+		t.keepEnds(result, ends)
+	}
+	return result, err
 }
 
 // readInlined reads the functions that are inlined in a piece of code, and adds where
 // their texts end to ends.
-func (t *Table) readInlined(heap *v8.Heap, owner uint64, table *codeTable, ends map[v8.Value]int) error {
+func (t *Table) readInlined(g *target, owner uint64, table *codeTable, ends map[v8.Value]int) error {
 	for _, shared := range table.Inlined {
-		f, err := heap.FunctionOf(shared)
+		f, err := g.heap.FunctionOf(shared)
 		if err != nil {
 			return err
 		}
@@ -255,10 +410,13 @@ func (t *Table) readInlined(heap *v8.Heap, owner uint64, table *codeTable, ends 
 		if _, ok := t.scripts[fn.script]; ok || f.ScriptID == 0 {
 			continue
 		}
-		s := script{name: code.ScriptName(heap, f.Script)}
-		if source, err := code.ReadScript(heap, f.Script, f.ScriptID); err == nil {
-			s.source, s.mapURL = &source, t.readMapURL(heap, f.Script, fn.script)
+		s := script{name: code.ScriptName(g.heap, f.Script)}
+		// Some scripts are only seen here: the kernel, which sees no inlined function, would
+		// not send them again.
+		if s.source, s.mapURL, err = t.readScript(g, fn.script, f.Script); errors.Is(err, errMoving) {
+			return err
 		}
+		s.gone = !g.hasMemory()
 		t.keepScript(fn.script, s)
 	}
 	return nil
@@ -273,7 +431,8 @@ func (g *target) openCode() (err error) {
 	if g.closed || g.binary == nil || g.binary.v8 == nil || g.binary.elf == nil {
 		return process.ErrGone
 	}
-	if g.heap, err = v8.NewHeap(g.process, g.binary.v8); err == nil {
+	g.pages = space.NewPages(g.process, maxCodePages)
+	if g.heap, err = v8.NewHeap(g.pages, g.binary.v8); err == nil {
 		g.codes, _ = code.NewFinder(g.heap, g.bias) // the kernel says where code is
 	}
 	return err
@@ -285,23 +444,26 @@ func (t *Table) execute(g *target, word, position uint64, f *symbolize.Frame) []
 	id := word & idMask
 	var table *codeTable
 	var offset int
-	switch bpf.TracePositionForm(position >> formShift) {
+	tier := f.Tier
+	switch formOf(position) {
 	case bpf.TracePositionFormPOSITION_BYTECODE:
 		table, offset = t.positions.bytecodes[id], int(position&offsetMask)
 	case bpf.TracePositionFormPOSITION_CODE:
 		key := bpf.TraceCodeKey{Owner: t.functions[id].script.owner, Id: id, Check: position >> checkShift & checkMask}
 		table, offset = t.positions.codes[key], int(position&offsetMask)
 	case bpf.TracePositionFormPOSITION_PC:
-		s := t.positions.strays[strayKey{id, position & addrMask}]
-		table, offset = s.table, s.offset
+		s := t.positions.strays[newStrayKey(id, position)]
+		table, offset, tier = s.table, s.offset, s.tier
 	}
 	if table == nil {
 		return nil
 	}
 	places, err := table.At(offset)
-	if err != nil || len(places) == 0 {
+	t.positions.count(table, err)
+	if len(places) == 0 {
 		return nil
 	}
+	f.Tier = tier // the kernel takes code for baseline code if it was entered from that in a loop
 	last := len(places) - 1
 	var inlined []symbolize.Frame
 	for _, p := range places[:last] {
@@ -309,6 +471,19 @@ func (t *Table) execute(g *target, word, position uint64, f *symbolize.Frame) []
 	}
 	t.place(f, t.functions[id].script, places[last].Offset)
 	return inlined
+}
+
+// count counts a table that could not say where its code is.
+func (p *positions) count(table *codeTable, err error) {
+	switch {
+	case err == nil || table.failed:
+		return
+	case errors.Is(err, code.ErrDoubtful):
+		p.doubtful++
+	default:
+		p.unread++
+	}
+	table.failed = true
 }
 
 // inlinedFrame returns the frame of a function that has none of its own.

@@ -3,14 +3,20 @@ package trace
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
+	"ustack/testdata/nodetest"
 )
 
 // A reading is a traced process that runs, and a function of it with a
@@ -35,7 +41,8 @@ func startReading(t *testing.T) *reading {
 		Stack: func(_ uint64, s Stack) {
 			for _, word := range s.words {
 				fn := r.table.functions[word&idMask]
-				if kindOf(word) == bpf.TraceFrameKindFRAME_JS && fn.shared != 0 && fn.script.id != 0 && r.id == 0 {
+				known := fn.shared != 0 && fn.script.id != 0 && r.table.scripts[fn.script].source != nil
+				if kindOf(word) == bpf.TraceFrameKindFRAME_JS && known && r.id == 0 {
 					r.g, r.owner, r.id, r.fn = s.owner, fn.script.owner, word&idMask, fn
 					work <- func(context.Context) error { return ErrDone }
 				}
@@ -51,6 +58,9 @@ func startReading(t *testing.T) *reading {
 	}
 	if r.id == 0 {
 		t.Fatal("no function of the program was sampled")
+	}
+	if err := r.Flush(); err != nil { // from now on only the test uses the table
+		t.Fatal(err)
 	}
 	r.table.positions = newPositions()
 	return r
@@ -150,8 +160,8 @@ func (r *reading) codeRecord(check uint64) []byte {
 	})
 }
 
-// TestKernelIsAskedOnceAgainForCode: code may move between the stack and the read.
-func TestKernelIsAskedOnceAgainForCode(t *testing.T) {
+// TestKernelIsAskedAgainForCode: code may move between the stack and the read.
+func TestKernelIsAskedAgainForCode(t *testing.T) {
 	r := startReading(t)
 	key := bpf.TraceCodeKey{Owner: r.owner, Id: r.id, Check: 77}
 	sent := func() bool {
@@ -162,16 +172,13 @@ func TestKernelIsAskedOnceAgainForCode(t *testing.T) {
 		}
 		return err == nil
 	}
-	for i, want := range []struct {
-		sent   bool
-		unread uint64
-	}{{false, 0}, {true, 1}, {true, 1}} {
+	for i := range maxTries + 2 {
 		if err := r.table.maps.Codes.Put(&key, uint8(1)); err != nil {
 			t.Fatal(err)
 		}
 		r.table.Code(r.codeRecord(key.Check))
-		if got := r.table.positions.unread; sent() != want.sent || got != want.unread {
-			t.Errorf("record %d: the kernel keeps it = %v, unread = %d, want %v and %d", i, sent(), got, want.sent, want.unread)
+		if got, want := sent(), i >= maxTries-1; got != want || r.table.positions.unread != 1 {
+			t.Errorf("record %d: the kernel keeps it = %v, unread = %d, want %v and 1", i, got, r.table.positions.unread, want)
 		}
 	}
 	if table := r.table.positions.codes[key]; table == nil || table.Shared != 0 {
@@ -203,13 +210,19 @@ func TestTablesAreBounded(t *testing.T) {
 	for i := range uint64(beyond) {
 		r.table.Code(r.codeRecord(maxTables + i))
 	}
-	if len(p.codes) != maxTables || len(p.asked) != 0 || p.full != beyond || p.unread != 0 {
-		t.Errorf("%d records too many: tables = %d, asked for = %d, full = %d, unread = %d, want %d, 0, %d, 0",
-			beyond, len(p.codes), len(p.asked), p.full, p.unread, maxTables, beyond)
+	if len(p.codes) != maxTables || len(p.tries) != 0 || p.full != beyond || p.unread != 0 {
+		t.Errorf("%d records too many: tables = %d, failed = %d, full = %d, unread = %d, want %d, 0, %d, 0",
+			beyond, len(p.codes), len(p.tries), p.full, p.unread, maxTables, beyond)
 	}
 	clear(p.codes)
 	r.g.searches = maxSearches
-	r.table.findStray(r.g, r.owner, strayKey{r.id, r.g.code[0].Start})
+	stray := strayKey{function: r.id, pc: r.g.code[0].Start + codeBytes}
+	check, err := checkAt(r.g.process, stray.pc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray.check = check
+	r.table.findStray(r.g, r.owner, stray)
 	if len(p.strays) != 0 || p.unread != 1 {
 		t.Errorf("a search too many: strays = %d, unread = %d, want 0 and 1", len(p.strays), p.unread)
 	}
@@ -256,5 +269,211 @@ func TestPositionsOfUnknownCodeAreNone(t *testing.T) {
 				t.Errorf("form %d of function %d: %+v and %d inlined, want no position", form, id, f, len(inlined))
 			}
 		}
+	}
+}
+
+// TestStrayCodeIsChecked: V8 may put other code where a function's code was.
+func TestStrayCodeIsChecked(t *testing.T) {
+	r := startReading(t)
+	stray := strayKey{function: r.id, pc: r.g.code[0].Start + codeBytes}
+	check, err := checkAt(r.g.process, stray.pc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray.check = check ^ 1
+	r.table.findStray(r.g, r.owner, stray)
+	if s, ok := r.table.positions.strays[stray]; !ok || s.table.Shared != 0 || r.g.searches != 0 || r.table.positions.unread != 1 {
+		t.Errorf("other code: table = %+v, searches = %d, unread = %d, want an empty one, 0, 1", s.table, r.g.searches, r.table.positions.unread)
+	}
+}
+
+// TestFunctionThatMovedIsReadOnceTheKernelSendsItAgain.
+func TestFunctionThatMovedIsReadOnceTheKernelSendsItAgain(t *testing.T) {
+	r := startReading(t)
+	p := &r.table.positions
+	var b uint8
+	if err := r.table.maps.Names.Put(&r.id, uint8(1)); err != nil {
+		t.Fatal(err)
+	}
+	moved := r.fn
+	moved.shared -= 8
+	r.table.functions[r.id] = moved
+	for range 3 {
+		r.table.readBytecodes(r.g, r.owner, r.id)
+	}
+	if err := r.table.maps.Names.Lookup(&r.id, &b); !errors.Is(err, ebpf.ErrKeyNotExist) || p.unread != 1 || p.tries[r.id] != 1 {
+		t.Errorf("the kernel keeps the function: %v, unread = %d, tries = %d, want no key, 1, 1", err, p.unread, p.tries[r.id])
+	}
+	r.table.functions[r.id] = r.fn
+	r.table.found(r.id)
+	if table := p.bytecodes[r.id]; table == nil || table.Shared == 0 || p.unread != 0 || len(p.tries) != 0 {
+		t.Errorf("table = %+v, unread = %d, tries = %v, want a table, 0, none", table, p.unread, p.tries)
+	}
+}
+
+// TestFunctionIsSentAgainWithoutACollection asks for a function of a program that allocates
+// nothing, for which everything is cached in the kernel until it is asked again.
+func TestFunctionIsSentAgainWithoutACollection(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "still.js")
+	const text = "require('fs').writeSync(1, 'ready {}\\n'); (function still() { for (let i = 0; ; i = (i + 1) & 255); })();\n"
+	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: script, MayFail: true})
+	var one unix.CPUSet // each CPU has a cache of its own
+	one.Set(0)
+	if err := unix.SchedSetaffinity(target.PID, &one); err != nil {
+		t.Fatal(err)
+	}
+	var s *sampled
+	var id uint64
+	s = openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, Tool{
+		Polled: true,
+		Stack: func(_ uint64, stack Stack) {
+			s.Table.mutex.Lock()
+			defer s.Table.mutex.Unlock()
+			for _, word := range stack.words {
+				if kindOf(word) == bpf.TraceFrameKindFRAME_JS && s.Table.functions[word&idMask].name == "still" {
+					id = word & idMask
+				}
+			}
+		},
+	})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	work := make(chan func(context.Context) error, 1)
+	asked, sent := false, false
+	tick := func() time.Duration {
+		const cached = 100 // samples, after which the function is
+		s.Table.mutex.Lock()
+		defer s.Table.mutex.Unlock()
+		switch {
+		case id == 0 || s.Count(s.objects.Samples) < cached || sent:
+		case !asked:
+			s.Table.askForFunction(id)
+			asked = true
+		case s.Table.positions.moved[id] == nil:
+			sent = true
+			work <- func(context.Context) error { return ErrDone }
+		}
+		return 10 * time.Millisecond
+	}
+	if err := s.Run(t.Context(), Loop{Attach: s.sample, Tick: tick, Work: work}); err != nil {
+		t.Fatal(err)
+	}
+	if !sent {
+		t.Error("the kernel has not sent the function again")
+	}
+}
+
+// TestPlacesWaitForTheirFunction: what a stack needs of a function that is being sent again is
+// read once that has come.
+func TestPlacesWaitForTheirFunction(t *testing.T) {
+	r := startReading(t)
+	p := &r.table.positions
+	waits := r.table.askForFunction(r.id)
+	r.table.readBytecodes(r.g, r.owner, r.id)
+	for i := range uint64(4 * maxAwaiting) {
+		key := strayKey{function: r.id, pc: r.g.code[0].Start + codeBytes + i/2}
+		r.table.findStray(r.g, r.owner, key)
+	}
+	if len(p.bytecodes) != 0 || len(p.strays) != 0 || !waits.bytecodes || len(waits.strays) != maxAwaiting {
+		t.Errorf("tables = %d and %d, waiting = %v and %d, want 0 and 0, true and %d", len(p.bytecodes), len(p.strays), waits.bytecodes, len(waits.strays), maxAwaiting)
+	}
+	if got := p.unanswered(); got != maxAwaiting+1 || p.full == 0 {
+		t.Errorf("unread = %d, left out = %d, want all that waits (%d) and some", got, p.full, maxAwaiting+1)
+	}
+	r.table.found(r.id)
+	if p.bytecodes[r.id] == nil || len(p.strays) == 0 || len(p.strays) > maxAwaiting {
+		t.Errorf("tables = %v and %d, want one and at most %d", p.bytecodes[r.id], len(p.strays), maxAwaiting)
+	}
+}
+
+// TestScriptsAreNotReadWhileObjectsMove: neither one that the kernel sends nor one that is
+// only known by a function inlined elsewhere, unless its text is where nothing moves.
+func TestScriptsAreNotReadWhileObjectsMove(t *testing.T) {
+	r := startReading(t)
+	key := r.fn.script
+	if err := r.g.openCode(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := r.g.heap.FunctionOf(r.fn.shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	isolate := r.g.isolates[key.owner]
+	r.g.isolates[key.owner] = 8 // where no state can be read
+	known := r.table.scripts[key]
+	if known.source == nil || known.source.Fixed() {
+		t.Fatalf("the script's source = %+v, want one that V8 may move", known.source)
+	}
+	source, _, err := r.table.readScript(r.g, key, f.Script)
+	if !errors.Is(err, errMoving) || source != known.source {
+		t.Errorf("script: %v with another source = %v, want %v and the known one", err, source != known.source, errMoving)
+	}
+	for range maxTries + 2 {
+		s := script{name: known.name}
+		r.table.readSent(&s, r.g, key, f.Script)
+		r.table.scripts[key] = s
+	}
+	if got := r.table.scripts[key]; got.asked != maxTries || got.source != known.source || got.gone {
+		t.Errorf("the kernel was asked %d times, gone = %v, want %d and a source that stays", got.asked, got.gone, maxTries)
+	}
+	delete(r.table.scripts, key)
+	table := &codeTable{Table: code.Table{Inlined: []v8.Value{r.fn.shared}}, inlined: make(map[v8.Value]function)}
+	if err := r.table.readInlined(r.g, r.owner, table, make(map[v8.Value]int)); !errors.Is(err, errMoving) {
+		t.Errorf("inlined: %v, want %v", err, errMoving)
+	}
+	r.g.isolates[key.owner] = isolate
+	if err := r.table.readInlined(r.g, r.owner, table, make(map[v8.Value]int)); err != nil || r.table.scripts[key].source == nil {
+		t.Errorf("inlined, once objects rest: %v, source = %v, want one", err, r.table.scripts[key].source)
+	}
+}
+
+// TestLongScriptsAreReadWhileObjectsMove: V8 collects more often than 16 MB can be read.
+func TestLongScriptsAreReadWhileObjectsMove(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "long.js")
+	text := "/*" + strings.Repeat("x", 16<<20) + "*/\nrequire('fs').writeSync(1, 'ready {}\\n');\nfor (let kept; ; kept = { kept: [kept === null] });\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: file, Flags: []string{"--max-semi-space-size=1"}, MayFail: true})
+	s := openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, Tool{Polled: true})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	work := make(chan func(context.Context) error, 1)
+	found := false
+	tick := func() time.Duration {
+		s.Table.mutex.Lock()
+		defer s.Table.mutex.Unlock()
+		for _, script := range s.Table.scripts {
+			if script.name == file && script.source.Fixed() && !found {
+				found = true
+				work <- func(context.Context) error { return ErrDone }
+			}
+		}
+		return 10 * time.Millisecond
+	}
+	if err := s.Run(t.Context(), Loop{Attach: s.sample, Tick: tick, Work: work}); err != nil {
+		t.Fatal(err)
+	}
+	if !found {
+		t.Error("the script was not read")
+	}
+}
+
+// TestCodeThatCannotSayWhereItIsCountsOnce by its cause.
+func TestCodeThatCannotSayWhereItIsCountsOnce(t *testing.T) {
+	p := newPositions()
+	doubtful, damaged, right := &codeTable{}, &codeTable{}, &codeTable{}
+	for range 3 {
+		p.count(doubtful, code.ErrDoubtful)
+		p.count(damaged, errReplaced)
+		p.count(right, nil)
+	}
+	if p.doubtful != 1 || p.unread != 1 || p.none != 0 {
+		t.Errorf("doubtful = %d, unread = %d, without positions = %d, want 1, 1, 0", p.doubtful, p.unread, p.none)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // regExpName names the machine code of the regular expression with that source and
 // those flags.
 func regExpName(source string, flags int) string {
-	return "RegExp: " + v8.RegExp{Source: source, Flags: v8.RegExpFlags(flags)}.String()
+	return symbolize.RegExpPrefix + v8.RegExp{Source: source, Flags: v8.RegExpFlags(flags)}.String()
 }
 
 // executesRegExp is the V8 function that calls a regular expression's code.

@@ -4,94 +4,137 @@ import (
 	"debug/elf"
 	"fmt"
 	"math"
+	"os"
 	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 	"ustack/symbolize/contain"
 	"ustack/symbolize/unwind"
 )
 
-// startBytes is the size of _start, where a program begins: 38 bytes with glibc.
-// _start has no caller.
-const startBytes = 64
+// So many processes, each with all of its libraries, have at most so many rows. Room for
+// more takes memory of the kernel: 8 bytes a row.
+const (
+	fewProcesses = 2
+	rowsOfFew    = 1 << 20
+)
 
 // A rowRange is the part of the kernel's rows that belongs to a file: how to unwind
-// its functions, which keep no frame pointers.
+// its code where it has no frame pointer.
 type rowRange struct{ first, count uint32 }
 
 // giveRows gives the kernel the unwind tables of b's file.
 func (t *Table) giveRows(b *binary) {
-	table := b.table
-	b.table = nil
-	if len(table) == 0 || t.maps.Rows == nil {
+	if b.rules == nil || t.maps.Rows == nil {
+		return
+	}
+	table := b.rules.Rows
+	b.rules.Rows = nil
+	if len(table) == 0 {
 		return
 	}
 	if uint64(t.rows)+uint64(len(table)) > uint64(t.maps.Rows.MaxEntries()) {
 		t.warn(fmt.Errorf("%s: no room for its unwind tables (callers that keep no frame pointer are not seen)", b.path))
 		return
 	}
-	keys, values := make([]uint32, len(table)), make([]bpf.TraceUnwindRow, len(table))
-	for i, r := range table {
-		keys[i] = t.rows + uint32(i)
-		values[i] = bpf.TraceUnwindRow{Start: r.Start, Distance: r.Distance, Fp: r.FP, Base: uint8(r.Base)}
-	}
-	if _, err := t.maps.Rows.BatchUpdate(keys, values, nil); err != nil {
+	if err := t.writeRows(table); err != nil {
 		t.warn(fmt.Errorf("give the kernel the unwind tables of %s: %w", b.path, err))
 		return
 	}
 	b.rows = rowRange{t.rows, uint32(len(table))}
-	t.rows += uint32(len(table))
+	t.rows += b.rows.count
 }
 
-// unwindRows returns the rows of the binary's file; none where frame pointers are
-// used instead, which they are in the file that holds V8, but for the program's entry.
-func (b *binary) unwindRows() []unwind.Row {
+// writeRows writes rows to the kernel's memory after those that are there. What is mapped of
+// that memory counts as ours, so only a part is mapped at a time.
+func (t *Table) writeRows(rows []unwind.Row) error {
+	page := os.Getpagesize()
+	at := int(t.rows) * rowBytes
+	for part := range slices.Chunk(rows, rowsAtOnce) {
+		within := at % page
+		memory, err := unix.Mmap(t.maps.Rows.FD(), int64(at-within), within+len(part)*rowBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			return err
+		}
+		values := unsafe.Slice((*bpf.TraceUnwindRow)(unsafe.Pointer(&memory[within])), len(part))
+		for i, r := range part {
+			values[i] = bpf.TraceUnwindRow{Start: r.Start, Distance: r.Distance, Fp: r.FP, Base: uint8(r.Base)}
+		}
+		if err := unix.Munmap(memory); err != nil {
+			return err
+		}
+		at += len(part) * rowBytes
+	}
+	return nil
+}
+
+const (
+	rowBytes   = int(unsafe.Sizeof(bpf.TraceUnwindRow{}))
+	rowsAtOnce = 1 << 16 // that are mapped at one time
+)
+
+// unwindRules returns how to unwind the code of the binary's file; nil if that is not
+// known.
+func (b *binary) unwindRules() *unwind.Rules {
 	if b.elf == nil || b.elf.Machine() != elf.EM_X86_64 {
 		return nil
 	}
-	if b.v8 != nil {
-		entry := b.elf.Entry()
-		if entry == 0 || entry+startBytes > math.MaxUint32 {
-			return nil
-		}
-		return []unwind.Row{{Start: uint32(entry), Base: unwind.Outermost}, {Start: uint32(entry + startBytes)}}
-	}
-	rows, err := readRows(b)
+	rules, err := readRules(b)
 	if err != nil {
 		return nil
 	}
-	return rows
+	return rules
 }
 
-func readRows(b *binary) (rows []unwind.Row, err error) {
+func readRules(b *binary) (rules *unwind.Rules, err error) {
 	defer contain.Panic(&err, "read the unwind tables of %s", b.path)
-	table, err := unwind.New(b.file)
-	if err != nil {
-		return nil, err
-	}
-	return table.Rows(), nil
+	return unwind.ReadRules(b.file, b.embedded())
 }
 
-// setRows has the kernel unwind the code in r, of m, by its file's rows.
-func setRows(r *bpf.TraceRange, m mapping, bias uint64) {
-	r.Bias, r.Rows, r.RowCount = bias, m.binary.rows.first, m.binary.rows.count
+// embedded returns the addresses of V8's embedded builtins, whose frames are V8's.
+func (b *binary) embedded() unwind.Span {
+	if b.v8 == nil {
+		return unwind.Span{}
+	}
+	offset, size := b.v8.Builtins()
+	start, ok := b.elf.Address(offset)
+	if !ok || size > math.MaxUint32 || start > math.MaxUint32-size {
+		return unwind.Span{}
+	}
+	return unwind.Span{Start: uint32(start), End: uint32(start + size)}
 }
 
-// carve splits off a range for the place where the program in m begins.
-func carve(ranges []bpf.TraceRange, m mapping, bias uint64) []bpf.TraceRange {
-	start := m.binary.elf.Entry() + bias
-	at := slices.IndexFunc(ranges, func(r bpf.TraceRange) bool {
-		return start >= r.Start && start < r.End&^rangeBits && r.End&rangeBits == uint64(bpf.TraceCodeCODE_NATIVE)
-	})
-	if at < 0 || m.binary.rows.count == 0 {
-		return ranges
+// setRows has the kernel unwind the code in r, of b, by its file's rows.
+func (b *binary) setRows(r *bpf.TraceRange, bias uint64) {
+	r.Bias, r.Rows, r.RowCount = bias, b.rows.first, b.rows.count
+}
+
+// framed splits a range of the code of b, which holds V8, into parts: where functions
+// call others only with a frame pointer, rows are needed for the innermost code only.
+func (b *binary) framed(whole bpf.TraceRange, bias uint64) []bpf.TraceRange {
+	if b.rows.count == 0 {
+		return []bpf.TraceRange{whole}
 	}
-	whole := ranges[at]
-	first, last := whole, whole
-	end := min((start+startBytes)&^rangeBits, whole.End&^rangeBits)
-	first.End = start&^rangeBits | whole.End&rangeBits
-	middle := bpf.TraceRange{Start: start &^ rangeBits, End: end | whole.End&rangeBits}
-	setRows(&middle, m, bias)
-	last.Start = end
-	return slices.Replace(ranges, at, at+1, first, middle, last)
+	kind, limit := whole.End&rangeBits, whole.End&^rangeBits
+	var parts []bpf.TraceRange
+	add := func(start, end, kind uint64) {
+		if start < end {
+			r := bpf.TraceRange{Start: start, End: end | kind}
+			b.setRows(&r, bias)
+			parts = append(parts, r)
+		}
+	}
+	at := whole.Start
+	for _, s := range b.rules.Frameless {
+		start := min(max(at, (uint64(s.Start)+bias)&^rangeBits), limit)
+		end := min(max(at, (uint64(s.End)+bias+rangeBits)&^rangeBits), limit)
+		add(at, start, kind|uint64(bpf.TraceRangeBitRANGE_FRAMED))
+		add(start, end, kind)
+		at = end
+	}
+	add(at, limit, kind|uint64(bpf.TraceRangeBitRANGE_FRAMED))
+	return parts
 }

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -25,6 +27,7 @@ import (
 type Options struct {
 	Selection
 	Maps     sourcemaps.Options
+	Texts    bool          // the Table keeps the texts of scripts: see Table.Source
 	Duration time.Duration // until the context or the targets end if zero
 	Warn     func(error)   // called with what keeps something from being seen; may be nil
 }
@@ -63,14 +66,29 @@ type Session struct {
 	attached []func() error // called before those, in reverse order
 }
 
-// Open loads the tool's programs. Nothing runs before Listen.
-func Open(o Options, tool Tool) (*Session, error) {
-	s := &Session{o: o, tool: tool}
-	if err := s.load(); err != nil {
+// gcWhileReading is how much the heap may grow between collections, in percent, while Open
+// reads files: little of what that allocates is kept, and collecting it soon costs less CPU
+// time than its memory is worth.
+const gcWhileReading = 50
+
+// Open loads the tool's programs, and meanwhile reads the files of the processes that are
+// selected by number. Nothing runs before Listen. Once ctx ends, files that do not answer
+// are given up soon.
+func Open(ctx context.Context, o Options, tool Tool) (*Session, error) {
+	s := &Session{o: o, tool: tool, Table: NewTable(Maps{})}
+	o.Maps.Content = o.Texts
+	s.Table.originals, s.Table.texts = newOriginals(o.Maps, &s.Table.files), newTexts(o.Texts)
+	s.Table.hurry(ctx)
+	defer debug.SetGCPercent(debug.SetGCPercent(gcWhileReading))
+	var reading sync.WaitGroup
+	reading.Go(func() { s.Table.readAhead(o.PIDs) })
+	err := s.load()
+	reading.Wait()
+	s.Defer(s.Table.Close)
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.Table = NewTable(s.kernel.Maps)
-	s.Table.originals = newOriginals(o.Maps, &s.Table.files)
+	s.Table.maps = s.kernel.Maps
 	s.targets = newTargets(s.Table, o.Selection)
 	s.targets.Added, s.targets.Ended, s.targets.Warn = tool.Added, tool.Ended, s.Warn
 	return s, nil
@@ -89,6 +107,9 @@ func (s *Session) load() error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("configure BPF programs: %w", err)
+	}
+	if n := len(s.o.PIDs); n > 0 && n <= fewProcesses {
+		spec.Maps["unwind_rows"].MaxEntries = rowsOfFew
 	}
 	loader.PrepareProbes(spec)
 	if s.Others, err = loader.Load(spec, s.tool.Objects); err != nil {
@@ -112,7 +133,6 @@ func set(spec *ebpf.CollectionSpec, name string, value any) error {
 // Listen handles what the kernel sends from now on, until Flush or Close. What is
 // deferred before it is undone after that has ended.
 func (s *Session) Listen() error {
-	s.Defer(s.Table.Close)
 	s.Defer(s.targets.Close)
 	var err error
 	if s.events, err = listen(s.kernel.Events, s.handlers(), !s.tool.Polled, s.Table); err != nil {
@@ -203,7 +223,6 @@ var ErrDone = errors.New("nothing left to wait for")
 // Run traces until ctx is done, the duration is over or the last target has ended,
 // then detaches. It is not an error if ctx is done.
 func (s *Session) Run(ctx context.Context, l Loop) error {
-	s.Table.Hurry(ctx)
 	if err := s.Add(); err != nil {
 		s.warnOfNew()
 		return err

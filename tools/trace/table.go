@@ -18,6 +18,7 @@ import (
 	"ustack/symbolize/kallsyms"
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
 	"ustack/tools/sourcemaps"
@@ -29,7 +30,8 @@ type Maps struct {
 	Scripts   *ebpf.Map      `ebpf:"scripts"`     // scripts the kernel has announced; deleting one makes it announce that script again
 	Rows      *ebpf.Map      `ebpf:"unwind_rows"` // unwind tables of all files
 	Codes     *ebpf.Map      `ebpf:"codes"`       // code objects the kernel has announced; likewise
-	Described *ebpf.Variable `ebpf:"described"`   // changes with Processes
+	Names     *ebpf.Map      `ebpf:"names"`       // functions the kernel has announced; likewise
+	Described *ebpf.Variable `ebpf:"described"`   // changes with Processes, and when something is deleted
 }
 
 // A Table knows the traced processes. Its methods may be called concurrently.
@@ -44,6 +46,7 @@ type Table struct {
 	functions   map[uint64]function
 	scripts     map[scriptKey]script
 	positions   positions
+	texts       texts
 	named       []namedFrame
 	numbers     map[namedFrame]uint64
 	kernel      *kallsyms.Table
@@ -72,23 +75,11 @@ type function struct {
 	line, column int
 }
 
-type scriptKey struct {
-	owner uint64 // generation, thread
-	id    int32
-}
-
-type script struct {
-	name   string
-	wasm   bool         // a WebAssembly module's: its functions in JavaScript are wrappers
-	source *code.Source // nil if it could not be read
-	mapURL string       // of its source map; empty if it names none
-	gone   bool         // the process ended before its source could be read
-}
-
 // A target is one program in one process, from exec to exec or exit.
 type target struct {
 	process    *process.Process
 	root       *os.File // its root directory; nil if it could not be opened
+	user       int      // who runs it, by number; noUser if that is not known
 	title      string   // for display
 	closed     bool     // process is closed and can no longer be read
 	generation uint32
@@ -101,14 +92,17 @@ type target struct {
 	perf       perfNames
 	wasm       codeFinder             // nil if V8's binary does not say where modules are
 	modules    map[uint64]*wasmModule // by wasm.Code.Module
+	pages      *space.Pages           // what heap reads
 	heap       *v8.Heap               // what codes reads; nil until code is read, and once that has failed
 	codes      *code.Finder
 	strays     []code.Code // found by searching, the newest last
 	searches   int
-	urls       []wasmURL     // of modules not found yet
-	retries    []wasmRetry   // frames of code not found yet
-	described  time.Time     // when the mappings were last read
-	patience   time.Duration // until they may be read again
+	urls       []wasmURL         // of modules not found yet
+	retries    []wasmRetry       // frames of code not found yet
+	retried    time.Time         // when they were last looked up
+	isolates   map[uint64]uint64 // addresses, by owner
+	described  time.Time         // when the mappings were last read
+	patience   time.Duration     // until they may be read again
 
 	verified      bool // its V8 is laid out as was assumed
 	verifications int
@@ -125,6 +119,7 @@ func NewTable(maps Maps) *Table {
 		functions: make(map[uint64]function),
 		scripts:   make(map[scriptKey]script),
 		positions: newPositions(),
+		texts:     newTexts(false),
 		numbers:   make(map[namedFrame]uint64),
 		reported:  make(map[string]bool),
 	}
@@ -156,6 +151,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 		generation: uint32(len(t.owners) + 1),
 		natives:    make(map[place]symbolize.Frame),
 		modules:    make(map[uint64]*wasmModule),
+		user:       noUser,
 	}
 	if err := t.describe(g); err != nil {
 		return errors.Join(err, p.Close())
@@ -169,6 +165,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 		t.warn(err)
 	}
 	g.root, _ = p.Root() // nil: no script file is read once it has ended
+	g.user = g.currentUser()
 	t.owners[g.generation] = g
 	if old := t.targets[pid]; old != nil {
 		err = t.retire(old)
@@ -361,9 +358,9 @@ func (t *Table) Close() error {
 	return errors.Join(append(errs, t.originals.finder.Close(), t.files.Close())...)
 }
 
-// Hurry makes reads of files that do not answer give up soon after ctx ends. Call it
-// before the first process is added.
-func (t *Table) Hurry(ctx context.Context) {
+// hurry makes reads of files that do not answer give up soon after ctx ends. Call it
+// before any is read.
+func (t *Table) hurry(ctx context.Context) {
 	t.interrupt = ctx
 	t.files.Hurry(ctx)
 }
@@ -387,56 +384,7 @@ func (t *Table) Function(raw []byte) {
 		f = function{name: regExpName(f.name, f.start), regexp: true}
 	}
 	t.functions[n.Id] = f
-}
-
-// Script handles a kernel record about a script, and reads the lines of its source
-// while it is there.
-func (t *Table) Script(raw []byte) {
-	n := Decode[bpf.TraceName](raw)
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	key := scriptKey{n.Owner, n.Script}
-	s := script{name: text(n), wasm: n.Flags&uint32(bpf.TraceNameFlagNAME_WASM) != 0}
-	if g := t.owners[uint32(n.Owner>>32)]; g != nil && g.binary != nil && !s.wasm {
-		s.source, s.mapURL, s.gone = t.source(g, key, n.Id)
-	}
-	t.keepScript(key, s)
-}
-
-// source reads the lines of the script whose object was at address when the kernel
-// saw it, and the URL of its source map. If the object is no longer there, the collector
-// has moved it, and the kernel is asked to announce its address again.
-// It reports whether the process's memory is gone.
-func (t *Table) source(g *target, key scriptKey, address uint64) (_ *code.Source, mapURL string, gone bool) {
-	known := t.scripts[key]
-	if g.closed {
-		return known.source, known.mapURL, true
-	}
-	heap, err := v8.NewHeap(g.process, g.binary.v8)
-	if err != nil { // asking again would not help
-		t.warn(ofProcess(g.process.PID(), fmt.Errorf("read the lines of functions: %w", err)))
-		return known.source, known.mapURL, false
-	}
-	if source, err := code.ReadScript(heap, address, int(key.id)); err == nil {
-		return &source, t.readMapURL(heap, address, key), false
-	}
-	if g.alive() {
-		again := bpf.TraceScriptKey{Owner: key.owner, Script: int64(key.id)}
-		if err := t.maps.Scripts.Delete(&again); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			t.warn(fmt.Errorf("ask the kernel again for script %d: %w", key.id, err))
-		}
-	}
-	return known.source, known.mapURL, !g.hasMemory()
-}
-
-// hasMemory reports whether the target's memory can still be read: a process loses it
-// shortly before it has ended.
-func (g *target) hasMemory() bool {
-	if g.closed || len(g.code) == 0 {
-		return false
-	}
-	_, err := g.process.ReadAt(make([]byte, 1), g.code[0].Start)
-	return err == nil
+	t.found(n.Id)
 }
 
 // text returns the name in n, which the kernel has converted to UTF-8 and cut at a bound.

@@ -208,7 +208,4 @@ func TestProcessesWithoutV8AreRecognised(t *testing.T) {
 	if err := s.Table.Add(1 << 22); !errors.Is(err, process.ErrGone) {
 		t.Errorf("err = %v, want %v", err, process.ErrGone)
 	}
-	if err := s.Table.Close(); err != nil {
-		t.Error(err)
-	}
 }

@@ -169,10 +169,15 @@ type wasmRetry struct {
 const (
 	maxRetries = 64
 	retryFor   = time.Second
+	retryEvery = 10 * time.Millisecond
 )
 
 // retryWasm looks up frames whose code was not found at first.
 func (t *Table) retryWasm(g *target) {
+	if time.Since(g.retried) < retryEvery {
+		return
+	}
+	g.retried = time.Now()
 	g.retries = slices.DeleteFunc(g.retries, func(r wasmRetry) bool {
 		if time.Now().After(r.until) {
 			return true

@@ -1,8 +1,12 @@
 package clitest
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"ustack/testdata/nodetest"
@@ -90,5 +94,52 @@ func TestUnprivileged(t *testing.T) {
 				t.Errorf("complaints = %d, want %d", got.errors, tt.want)
 			}
 		})
+	}
+}
+
+func TestCopyForAll(t *testing.T) {
+	var path string
+	t.Run("test", func(t *testing.T) {
+		path = copyForAll(t, "sleep")
+		for _, name := range []string{path, filepath.Dir(path)} {
+			if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o755 {
+				t.Errorf("%s: %v, %v, want what every user can use", name, info, err)
+			}
+		}
+		source, err := exec.LookPath("sleep")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("copy of %d bytes, %v, want the %d of %s", len(got), err, len(want), source)
+		}
+	})
+	if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+		t.Errorf("directory of the copy after the test: %v, want none", err)
+	}
+	if got := fatal(t, func(t testing.TB) { copyForAll(t, "no-such-command") }); !strings.Contains(got, "executable file not found") {
+		t.Errorf("copy of no command: %q, want that it is not found", got)
+	}
+}
+
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	if got := names(t, dir); len(got) != 0 {
+		t.Errorf("names in an empty directory = %q", got)
+	}
+	for _, name := range []string{"b", "a", ".c"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := names(t, dir), []string{".c", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("names = %q, want %q", got, want)
+	}
+	if got := fatal(t, func(t testing.TB) { names(t, filepath.Join(dir, "none")) }); !strings.Contains(got, "no such file") {
+		t.Errorf("names in no directory: %q, want none", got)
 	}
 }

@@ -83,7 +83,7 @@ func CheckDeadFileServer(t *testing.T, s Sitting, programs ...string) {
 
 // interrupt interrupts the command, checks its exit status, and returns how long it
 // takes to end.
-func interrupt(t *testing.T, p *Process, want int) time.Duration {
+func interrupt(t testing.TB, p *Process, want int) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	ended := make(chan syscall.WaitStatus, 1)

@@ -64,6 +64,10 @@ func TestManPage(t *testing.T) {
 		{"flag listed twice", ".El\n", ".It Fl -js-only\n.El\n", 1},
 		{"another command", ".Nm small", ".Nm large", 1},
 		{"section missing", ".Sh OVERHEAD\n", "", 1},
+		{"sections in another order", ".Sh EXAMPLES\n.Sh OVERHEAD\n", ".Sh OVERHEAD\n.Sh EXAMPLES\n", 1},
+		{"section twice", ".Sh CAVEATS\n", ".Sh CAVEATS\n.Sh CAVEATS\n", 1},
+		{"another section", ".Sh CAVEATS\n", ".Sh HISTORY\n.Sh CAVEATS\n", 0},
+		{"a flag that is hidden", ".El\n", ".It Fl -secret\n.El\n", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "small.1")
@@ -83,5 +87,37 @@ func TestFlagsOfACommand(t *testing.T) {
 	want := []string{"--completion", "--js-only", "--version", "-h --help", "-p --pid", "-v --verbose"}
 	if diff := cmp.Diff(want, flagsOf(small())); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
+	}
+}
+
+func TestManPageOfAnotherName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large.1")
+	if got := fatal(t, func(t testing.TB) { CheckManPage(t, small(), path) }); !strings.Contains(got, "no such file") {
+		t.Errorf("no page: %q, want none", got)
+	}
+	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := &complaints{TB: t}
+	if CheckManPage(got, small(), path); got.errors != 1 {
+		t.Errorf("complaints = %d, want 1 about the file's name", got.errors)
+	}
+}
+
+func TestListedFlags(t *testing.T) {
+	for line, want := range map[string][]string{
+		".It Fl p , Fl -pid Ar PID":   {"-p --pid"},
+		".It Fl -min Ar N Ns Cm %":    {"--min"},
+		".It Fl b\n.It Fl a Ar X":     {"-a", "-b"},
+		".It Ar PROGRAM":              nil,
+		".It":                         nil,
+		".It Fl":                      nil,
+		"Fl -pid in a sentence":       nil,
+		".It Cm list":                 nil,
+		".It Fl -all Pq default : no": {"--all"},
+	} {
+		if diff := cmp.Diff(want, listed(line)); diff != "" {
+			t.Errorf("flags of %q (-want +got):\n%s", line, diff)
+		}
 	}
 }

@@ -34,8 +34,8 @@ func Node(t testing.TB, programs ...string) string {
 // In a script NODE is the path of Node.js, VERSION is NodeVersion, and there are
 // these commands beside testscript's own:
 //
-//	start PID PROGRAM [ARG...]  start a program of testdata/programs, or a file
-//	exits STATUS COMMAND...     run a command that ends with just that status
+//	start PID [FLAG...] PROGRAM [ARG...]  start a program of testdata/programs, or a file
+//	exits STATUS COMMAND...               run a command that ends with just that status
 type Scripts struct {
 	Programs []string          // names of BPF programs that must not be left behind
 	Env      map[string]string // further variables
@@ -67,11 +67,15 @@ func (s Scripts) Run(t *testing.T) {
 }
 
 func start(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: start PID PROGRAM [ARG...]")
+	at := 1 // the program
+	for at < len(args) && strings.HasPrefix(args[at], "-") {
+		at++
+	}
+	if neg || at >= len(args) {
+		ts.Fatalf("usage: start PID [FLAG...] PROGRAM [ARG...]")
 	}
 	t := ts.Value(testing.TB(nil)).(testing.TB)
-	target := nodetest.Start(t, ts.Getenv("NODE"), nodetest.Options{Script: args[1], Args: args[2:]})
+	target := nodetest.Start(t, ts.Getenv("NODE"), nodetest.Options{Flags: args[1:at], Script: args[at], Args: args[at+1:]})
 	ts.Setenv(args[0], strconv.Itoa(target.PID))
 }
 

@@ -94,74 +94,18 @@ func (f *Finder) bytecodes(fp uint64) (v8.Object, error) {
 // Optimized returns the places that the instruction at pc stands for: first that
 // of the innermost inlined function, last that of the code's own function. pc is
 // the address of the call, not its return address. If V8 keeps no positions with
-// the code, offsets are -1 and functions inlined there are not found.
+// the code, or they are doubtful, offsets are -1 and functions inlined there are not found.
 func (f *Finder) Optimized(code Code, pc uint64) ([]Place, error) {
 	t, err := f.optimizedTable(code)
 	if t.Shared == 0 {
 		return nil, err
 	}
 	places, atErr := t.At(int(pc - code.Start))
+	if errors.Is(atErr, ErrDoubtful) { // the offset says so
+		atErr = nil
+	}
 	if len(places) == 0 {
 		places = []Place{{t.Shared, -1}}
 	}
 	return places, cmp.Or(err, atErr)
-}
-
-// A deoptimization is the data that V8 keeps to return from optimized code to the
-// functions it was compiled from.
-type deoptimization struct {
-	shared     v8.Value
-	inlined    int
-	literals   v8.Object // the inlined functions, then others
-	inlinings  v8.Object
-	inliningsN int // bytes
-}
-
-func (f *Finder) deoptimization(code Code) (deoptimization, error) {
-	var d deoptimization
-	data, err := f.heap.Object(code.deopt)
-	if err != nil {
-		return d, err
-	}
-	element := func(i int) (v8.Value, error) { return f.heap.Field(data, arrayFirst+i*wordSize) }
-	n, err := f.heap.SmiField(data, arrayLength)
-	if err != nil {
-		return d, err
-	}
-	if n <= f.code.DeoptInlinings {
-		return d, fmt.Errorf("read code at %#x: it has no deoptimization data", code.Address)
-	}
-	shared, err := element(f.code.DeoptShared)
-	if err != nil {
-		return d, err
-	}
-	if f.code.SharedWrapped {
-		wrapper, err := f.heap.Object(shared)
-		if err != nil {
-			return d, err
-		}
-		if shared, err = f.heap.Field(wrapper, wrappedShared); err != nil {
-			return d, err
-		}
-	}
-	d.shared = shared
-	inlined, err := element(f.code.DeoptInlined)
-	if err != nil {
-		return d, err
-	}
-	d.inlined, _ = inlined.Smi()
-	for _, part := range []struct {
-		index int
-		to    *v8.Object
-	}{{f.code.DeoptLiterals, &d.literals}, {f.code.DeoptInlinings, &d.inlinings}} {
-		tagged, err := element(part.index)
-		if err != nil {
-			return d, err
-		}
-		if *part.to, err = f.heap.Object(tagged); err != nil {
-			return d, err
-		}
-	}
-	d.inliningsN, err = f.heap.SmiField(d.inlinings, arrayLength)
-	return d, err
 }

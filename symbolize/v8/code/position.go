@@ -1,6 +1,9 @@
 package code
 
-import "errors"
+import (
+	"errors"
+	"math"
+)
 
 // A table of source positions is a list of pairs of variable-length numbers: the
 // steps in the code and in the source. The first pair starts from code offset -1.
@@ -60,6 +63,33 @@ func (v *varints) signed() int64 {
 	return int64(n>>1) ^ -int64(n&1)
 }
 
+// signedMagnitude decodes a number whose lowest bit is its sign: 0, -0, 1, -1 …
+func (v *varints) signedMagnitude() int {
+	n := v.unsigned()
+	if n&1 != 0 {
+		return -int(n >> 1)
+	}
+	return int(n >> 1)
+}
+
+// byte returns the next byte.
+func (v *varints) byte() int {
+	if len(v.rest) == 0 {
+		v.cut = true
+		return 0
+	}
+	b := v.rest[0]
+	v.rest = v.rest[1:]
+	return int(b)
+}
+
+// skip skips numbers.
+func (v *varints) skip(count int) {
+	for range count {
+		v.unsigned()
+	}
+}
+
 // eachPosition calls visit with the entries of a table until it returns false.
 func eachPosition(table []byte, unsigned bool, visit func(code int64, p sourcePosition) bool) error {
 	code, source := int64(-1), int64(0)
@@ -85,14 +115,29 @@ func eachPosition(table []byte, unsigned bool, visit func(code int64, p sourcePo
 // positionAt returns the position of the last entry of a table at or before
 // offset in the code. ok is false if the table begins later, or is empty.
 func positionAt(table []byte, offset int, unsigned bool) (position sourcePosition, ok bool, err error) {
+	r, ok, err := rangeAt(table, offset, unsigned)
+	return r.position, ok, err
+}
+
+// A positionRange is a range of code that has one position.
+type positionRange struct {
+	position   sourcePosition
+	start, end int64 // end is not in it
+}
+
+// rangeAt returns the range of code that an offset is in. ok is false if the table begins
+// later, or is empty.
+func rangeAt(table []byte, offset int, unsigned bool) (r positionRange, ok bool, err error) {
+	r.end = math.MaxInt64
 	err = eachPosition(table, unsigned, func(code int64, p sourcePosition) bool {
 		if code > int64(offset) {
+			r.end = code
 			return false
 		}
-		position, ok = p, true
+		r.position, r.start, ok = p, code, true
 		return true
 	})
-	return position, ok, err
+	return r, ok, err
 }
 
 // bytecodeAt returns the offset of the bytecode that the baseline code at offset

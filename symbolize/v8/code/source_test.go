@@ -2,6 +2,7 @@ package code
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,9 @@ func TestPositionsAreLinesAndColumns(t *testing.T) {
 	for offset := range want {
 		line, column := s.Position(offset)
 		got[offset] = place{line, column}
+		if back, ok := s.Offset(line, column); ok != (line > 0) || ok && back != offset {
+			t.Errorf("offset of %d:%d = %d, %t, want %d", line, column, back, ok, offset)
+		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("places differ (-want +got):\n%s", diff)
@@ -92,6 +96,14 @@ func TestOffsetsOfTheFirstLineAreAdded(t *testing.T) {
 		line, column := s.Position(offset)
 		if got := (place{line, column}); got != want {
 			t.Errorf("offset %d = %v, want %v", offset, got, want)
+		}
+		if back, ok := s.Offset(want.Line, want.Column); !ok || back != offset {
+			t.Errorf("offset of %v = %d, %t, want %d", want, back, ok, offset)
+		}
+	}
+	for _, outside := range []place{{10, 6}, {11, 5}, {11, 10}, {12, 0}, {12, 6}, {13, 1}, {0, 0}} {
+		if back, ok := s.Offset(outside.Line, outside.Column); ok {
+			t.Errorf("offset of %v = %d, want none", outside, back)
 		}
 	}
 }
@@ -156,12 +168,27 @@ func TestFilesHaveTheLinesOfTheirScripts(t *testing.T) {
 					if diff := cmp.Diff(want, got, cmp.AllowUnexported(Source{})); diff != "" {
 						t.Errorf("sources differ (-file +memory):\n%s", diff)
 					}
+					checkText(t, h, f, text)
 				})
 				if n != 1 {
 					t.Errorf("read %d functions, want 1", n)
 				}
 			})
 		})
+	}
+}
+
+// checkText checks that a function's script has that text, and what is not read.
+func checkText(t *testing.T, h *v8.Heap, f v8.Function, want string) {
+	t.Helper()
+	if got, err := ReadText(h, f.Script, f.ScriptID, len(want)); err != nil || got != want {
+		t.Errorf("text = %q, error %v, want %q", got, err, want)
+	}
+	if got, err := ReadText(h, f.Script, f.ScriptID, 10); err == nil {
+		t.Errorf("text with a limit of 10 = %q, want an error", got)
+	}
+	if _, err := ReadText(h, f.Script, f.ScriptID+1, len(want)); !errors.Is(err, ErrNotScript) {
+		t.Errorf("error for another script = %v, want %v", err, ErrNotScript)
 	}
 }
 
@@ -181,11 +208,75 @@ func TestMovedScriptIsNotRead(t *testing.T) {
 				if _, err := ReadScript(h, addr, f.ScriptID); err == nil {
 					t.Errorf("read script %d at %#x, where it is not", f.ScriptID, addr)
 				}
+				if _, err := ReadText(h, addr, f.ScriptID, 1<<20); err == nil {
+					t.Errorf("read text of script %d at %#x, where it is not", f.ScriptID, addr)
+				}
 			}
 			if _, err := ReadScript(h, f.Script, f.ScriptID+1); !errors.Is(err, ErrNotScript) {
 				t.Errorf("error for another script = %v, want %v", err, ErrNotScript)
 			}
 		})
+	})
+}
+
+// A fadingMemory is that of a process that ends after some reads.
+type fadingMemory struct {
+	v8.Memory
+	left    int  // reads
+	refused bool // a read came after those
+}
+
+func (m *fadingMemory) ReadAt(p []byte, addr uint64) (int, error) {
+	if m.left--; m.left < 0 {
+		m.refused = true
+		return 0, io.ErrUnexpectedEOF
+	}
+	return m.Memory.ReadAt(p, addr)
+}
+
+// TestProcessMayEndAtAnyRead: what cannot be read to its end is an error.
+func TestProcessMayEndAtAnyRead(t *testing.T) {
+	const most = 10_000 // reads of one thing
+	nodetest.EachNode(t, func(t *testing.T, path string) {
+		b := inspect(t, path)
+		p := nodetest.Pause(t, path, "--allow-natives-syntax", "--expose-gc", "../testdata/functions.js")
+		var f v8.Function
+		var function uint64
+		nodetest.Described(t, p, func(_ struct{}, addr uint64) {
+			if read, err := functionAt(heapAt(t, p.Memory, b), addr); err == nil && read.Script != 0 {
+				f, function = read, addr
+			}
+		})
+		for name, read := range map[string]func(*v8.Heap) error{
+			"script": func(h *v8.Heap) error { _, err := ReadScript(h, f.Script, f.ScriptID); return err },
+			"text":   func(h *v8.Heap) error { _, err := ReadText(h, f.Script, f.ScriptID, 1<<20); return err },
+			"map":    func(h *v8.Heap) error { _, err := ReadMapURL(h, f.Script, f.ScriptID, 1<<10); return err },
+			"name":   func(h *v8.Heap) error { ScriptName(h, f.Script); return nil },
+			"bytecodes": func(h *v8.Heap) error {
+				fn, err := h.Object(v8.Ref(function))
+				if err != nil {
+					return err
+				}
+				shared, err := h.FieldOf(fn, "JSFunction", "shared_function_info")
+				if err != nil {
+					return err
+				}
+				_, err = (&Finder{h, &b.Layout, codeLayoutOf(b), 0}).BytecodeTable(shared)
+				return err
+			},
+		} {
+			left, refused := 0, true
+			for ; refused && left < most; left++ {
+				m := &fadingMemory{Memory: p.Memory, left: left}
+				err := read(heapAt(t, m, b))
+				if refused = m.refused; refused && err == nil && name != "name" {
+					t.Fatalf("the %s was read although read %d was refused", name, left)
+				}
+			}
+			if refused || left < 2 {
+				t.Errorf("reading the %s took %d reads, want between 2 and %d", name, left, most)
+			}
+		}
 	})
 }
 

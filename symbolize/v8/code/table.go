@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
@@ -20,6 +21,8 @@ type Table struct {
 	positions []byte // of the code, or of the function's bytecodes
 	unsigned  bool   // how steps in positions are coded
 	inlinings []inlining
+	tier      symbolize.Tier // of the code
+	returns   returns        // of optimized code
 
 	first     int    // of bytecodes: the offset of the first, as it is in frames
 	lengths   []byte // of baseline code: of each bytecode's instructions
@@ -33,18 +36,31 @@ type inlining struct {
 	function int // index in the literals; below 0: the function itself
 }
 
-var errNoSizes = errors.New("read baseline code: the binary's table of bytecodes' sizes was not found")
+var (
+	errNoSizes   = errors.New("read baseline code: the binary's table of bytecodes' sizes was not found")
+	errOtherCode = errors.New("read baseline code: it is another function's")
+
+	// ErrDoubtful means that calls contradict the positions that V8 keeps with code.
+	ErrDoubtful = errors.New("the code's calls are not where its positions are")
+)
 
 // Bytes returns about how much memory the table takes.
 func (t *Table) Bytes() int {
-	return len(t.positions) + len(t.lengths) + len(t.bytecodes) + len(t.inlinings)*inliningSize + len(t.Inlined)*wordSize
+	return len(t.positions) + len(t.lengths) + len(t.bytecodes) + len(t.inlinings)*inliningSize + len(t.Inlined)*wordSize + t.returns.size()
 }
+
+// HasPositions reports whether V8 keeps positions with the code.
+func (t *Table) HasPositions() bool { return len(t.positions) > 0 }
 
 // At returns the places that the code at an offset stands for: first that of the
 // innermost inlined function, last that of the code's own function. The offset is that
 // of an instruction, or of the last byte of a call; in bytecodes, as V8 stores it in
-// frames. It returns nil if V8 keeps no positions with the code.
+// frames. It returns nil if V8 keeps no positions with the code, and ErrDoubtful with the
+// code's own function if what V8 keeps is contradictory.
 func (t *Table) At(offset int) ([]Place, error) {
+	if places, ok, err := t.inCall(offset + 1); ok || err != nil {
+		return places, err
+	}
 	if len(t.positions) == 0 {
 		return nil, nil
 	}
@@ -56,23 +72,40 @@ func (t *Table) At(offset int) ([]Place, error) {
 			return nil, err
 		}
 	}
-	p, ok, err := positionAt(t.positions, offset, t.unsigned)
+	r, ok, err := rangeAt(t.positions, offset, t.unsigned)
 	if err != nil {
 		return nil, err
 	}
 	if !ok { // before the first, the function has not begun
 		return []Place{{t.Shared, t.start}}, nil
 	}
-	var places []Place
+	places, err := t.placesOf(r.position)
+	if err == nil && t.isDoubtful(offset, r, places) {
+		return []Place{{t.Shared, -1}}, ErrDoubtful
+	}
+	return places, err
+}
+
+// placesOf returns the places of a position, and of the calls that it is inlined in.
+func (t *Table) placesOf(p sourcePosition) (places []Place, err error) {
 	for p.inlining() != 0 && len(places) < maxInlined {
 		shared, err := t.functionAt(p)
 		if err != nil {
 			return nil, err
 		}
-		places = append(places, Place{shared, p.offset()})
+		places = append(places, Place{shared, t.offsetOf(shared, p)})
 		p = t.inlinings[p.inlining()-1].call
 	}
-	return append(places, Place{t.Shared, p.offset()}), nil
+	return append(places, Place{t.Shared, t.offsetOf(t.Shared, p)}), nil
+}
+
+// offsetOf returns where in its script a position in a function is, -1 if that is not
+// known: then Maglev (V8 14) says 0, where only a whole script's code can be.
+func (t *Table) offsetOf(shared v8.Value, p sourcePosition) int {
+	if offset := p.offset(); offset > 0 || shared == t.Shared && t.start == 0 {
+		return offset
+	}
+	return -1
 }
 
 // functionAt returns the SharedFunctionInfo of the function that a position is in.
@@ -97,24 +130,47 @@ func (t *Table) functionAt(p sourcePosition) (v8.Value, error) {
 // Check returns an error if a position is outside of the text of its function, which
 // bounds returns: the table was read while V8 was moving or replacing parts of it.
 func (t *Table) Check(bounds func(shared v8.Value) (start, end int)) error {
-	var err error
-	check := func(_ int64, p sourcePosition) bool {
-		var shared v8.Value
-		if shared, err = t.functionAt(p); err != nil {
-			return false
-		}
+	check := func(shared v8.Value, p sourcePosition) error {
 		offset := p.offset()
-		if start, end := bounds(shared); offset >= 0 && (offset < start || offset > end) {
-			err = fmt.Errorf("read source positions: %d is not within %d and %d", offset, start, end)
+		if start, end := bounds(shared); offset > 0 && (offset < start || offset > end) {
+			return fmt.Errorf("read source positions: %d is not within %d and %d", offset, start, end)
 		}
-		return err == nil
+		return nil
+	}
+	checkInlined := func(p sourcePosition) error {
+		shared, err := t.functionAt(p)
+		if err != nil {
+			return err
+		}
+		return check(shared, p)
 	}
 	for _, i := range t.inlinings {
-		if !check(0, i.call) {
+		if err := checkInlined(i.call); err != nil {
 			return err
 		}
 	}
-	return cmp.Or(eachPosition(t.positions, t.unsigned, check), err)
+	if err := t.checkEach(t.positions, checkInlined); err != nil {
+		return err
+	}
+	for i, shared := range append(slices.Clone(t.Inlined), t.Shared) {
+		if i >= len(t.returns.bytecodes) {
+			break
+		}
+		err := t.checkEach(t.returns.bytecodes[i], func(p sourcePosition) error { return check(shared, p) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEach returns the first error of check for the positions of a table.
+func (t *Table) checkEach(positions []byte, check func(sourcePosition) error) error {
+	var err error
+	return cmp.Or(eachPosition(positions, t.unsigned, func(_ int64, p sourcePosition) bool {
+		err = check(p)
+		return err == nil
+	}), err)
 }
 
 // Table reads the table of a piece of code; shared is its function's
@@ -126,7 +182,26 @@ func (f *Finder) Table(code Code, shared v8.Value) (Table, error) {
 	if code.Tier == symbolize.Baseline {
 		return f.baselineTable(code, shared)
 	}
-	return f.optimizedTable(code)
+	t, err := f.optimizedTable(code)
+	if errors.Is(err, errNoDeoptimization) && shared != 0 {
+		return f.plainTable(code, shared)
+	}
+	return t, err
+}
+
+// plainTable reads the table of optimized code that V8 never leaves for other code.
+// Functions that are inlined in it cannot be found: positions in them are errors.
+func (f *Finder) plainTable(code Code, shared v8.Value) (Table, error) {
+	fn, err := f.heap.FunctionOf(shared)
+	if err != nil {
+		return Table{}, err
+	}
+	t := Table{Shared: shared, start: fn.Start, unsigned: f.code.UnsignedSteps}
+	t.positions, err = tableOf(f.heap, code.positions)
+	if errors.Is(err, errNotTable) {
+		return t, nil
+	}
+	return t, err
 }
 
 // BytecodeTable reads the table of a function's bytecodes.
@@ -175,6 +250,9 @@ func (f *Finder) baselineTable(code Code, shared v8.Value) (Table, error) {
 	if err != nil {
 		return Table{}, err
 	}
+	if own, ok, err := bytecodesBehind(f.heap, code.deopt); err != nil || ok && own.Address != array.Address {
+		return Table{}, cmp.Or(err, errOtherCode)
+	}
 	err = f.addBaseline(&t, code, array)
 	return t, err
 }
@@ -219,7 +297,18 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 	if err != nil {
 		return Table{}, err
 	}
-	t := Table{Shared: d.shared, start: -1, unsigned: f.code.UnsignedSteps}
+	t := Table{Shared: d.shared, start: -1, unsigned: f.code.UnsignedSteps, tier: code.Tier}
+	fn, err := f.heap.FunctionOf(d.shared)
+	if err != nil {
+		return t, err
+	}
+	t.start = fn.Start
+	if t.Inlined, err = f.inlinedIn(d); err != nil {
+		return t, err
+	}
+	if t.returns, err = f.returnsOf(code, d, t.Inlined); err != nil {
+		return t, err
+	}
 	positions, err := tableOf(f.heap, code.positions)
 	if errors.Is(err, errNotTable) {
 		return t, nil
@@ -227,30 +316,33 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 	if err != nil {
 		return t, err
 	}
-	fn, err := f.heap.FunctionOf(d.shared)
-	if err != nil {
-		return t, err
-	}
 	if t.inlinings, err = f.inliningsOf(d); err != nil {
 		return t, err
 	}
-	for _, i := range t.inlinings {
-		for i.function >= len(t.Inlined) {
-			shared, err := f.heap.Field(d.literals, arrayFirst+len(t.Inlined)*wordSize)
-			if err != nil {
-				return t, err
-			}
-			t.Inlined = append(t.Inlined, shared.Strong())
-		}
-	}
-	t.start, t.positions = fn.Start, positions
+	t.positions = positions
 	return t, nil
+}
+
+// inlinedIn returns the SharedFunctionInfos of the functions that are inlined in code.
+func (f *Finder) inlinedIn(d deoptimization) ([]v8.Value, error) {
+	if d.inlined < 0 || d.inlined > maxFunctions {
+		return nil, fmt.Errorf("read inlined functions: %d", d.inlined)
+	}
+	var all []v8.Value
+	for i := range d.inlined {
+		shared, err := f.heap.Field(d.literals, arrayFirst+i*wordSize)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, shared.Strong())
+	}
+	return all, nil
 }
 
 // inliningsOf reads the calls that were replaced by their callees' bodies.
 func (f *Finder) inliningsOf(d deoptimization) ([]inlining, error) {
-	if d.inliningsN < 0 || d.inliningsN > maxInlinings*inliningSize || d.inlined < 0 || d.inlined > maxFunctions {
-		return nil, fmt.Errorf("read inlinings: %d bytes, %d functions", d.inliningsN, d.inlined)
+	if d.inliningsN < 0 || d.inliningsN > maxInlinings*inliningSize {
+		return nil, fmt.Errorf("read inlinings: %d bytes", d.inliningsN)
 	}
 	b, err := f.heap.Bytes(d.inlinings.Address+arrayFirst, uint64(d.inliningsN), maxInlinings*inliningSize)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 func TestAccessesAreThoseOfTheCode(t *testing.T) {
 	eachNode(t, func(t *testing.T, version string, f *elfsym.File) {
 		want := measured[version]
-		s, ok := function(f, TableAddress)
+		s, ok := FindFunctions(f).byPrefix[TableAddress]
 		if has := want.inGroup != 0 || want.inIsolate != 0; ok != has {
 			t.Fatalf("accessor of the dispatch table: %v, want %v", ok, has)
 		}
@@ -39,7 +39,7 @@ func TestAccessesAreThoseOfTheCode(t *testing.T) {
 
 func TestConstantsAreThoseOfTheCode(t *testing.T) {
 	eachNode(t, func(t *testing.T, version string, f *elfsym.File) {
-		s, ok := function(f, addCallback)
+		s, ok := FindFunctions(f).byPrefix[addCallback]
 		if !ok {
 			t.Fatalf("no %s", addCallback)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"golang.org/x/arch/x86/x86asm"
 
@@ -181,4 +182,98 @@ func endOfEntry(f *elfsym.File, start, entry uint64) (uint64, bool) {
 // c_entry_fp_.
 func StoresFP(builtins []byte, offset uint32) bool {
 	return bytes.Contains(builtins, binary.LittleEndian.AppendUint32([]byte{0x49, 0x89, 0xad}, offset-rootBias))
+}
+
+// Builtins returns the builtins' code, at an offset in the file; nil if it cannot be read.
+func Builtins(f *elfsym.File, offset, size uint64) []byte {
+	address, ok := f.Address(offset)
+	if !ok || size == 0 || size > MaxBuiltins {
+		return nil
+	}
+	code := make([]byte, size)
+	if _, err := f.ReadAt(code, address); err != nil {
+		return nil
+	}
+	return code
+}
+
+// A FrameBuilder is where in the builtins' code the one is that builds the frame of a
+// function for code of the baseline compiler. That code calls it first of all.
+type FrameBuilder struct {
+	Start     uint32 // offset of the builtin; 0: not found
+	SavesFP   uint16 // offset in it of push rbp; mov rbp, rsp: the return address to the code is off the stack by then
+	ReturnsTo uint16 // offset of the instruction that pushes that address again, above a complete frame
+}
+
+// maxBuilder bounds the bytes of the builtin up to ReturnsTo; it has 62 to 80.
+const maxBuilder = 127
+
+// buildsFrame is push rbp; mov rbp, rsp; push rsi. Code that has its return address in a
+// register by then is in no other builtin.
+var buildsFrame = []byte{0x55, 0x48, 0x89, 0xe5, 0x56}
+
+// loadsFeedback begins the builtin: mov r8, [rdi+n].
+var loadsFeedback = []byte{0x4c, 0x8b, 0x47}
+
+// FindFrameBuilder finds the builtin in the builtins' code.
+func FindFrameBuilder(builtins []byte) FrameBuilder {
+	var found FrameBuilder
+	for from := 0; ; {
+		next := bytes.Index(builtins[from:], buildsFrame)
+		if next < 0 {
+			return found
+		}
+		at := from + next
+		from = at + 1
+		b, ok := frameBuilderBefore(builtins, at)
+		if ok && found.Start != 0 {
+			return FrameBuilder{}
+		}
+		if ok {
+			found = b
+		}
+	}
+}
+
+// frameBuilderBefore returns the builtin that begins to build a frame at an offset.
+func frameBuilderBefore(builtins []byte, at int) (FrameBuilder, bool) {
+	for start := max(at-maxBuilder, 1); start < at; start++ {
+		if !bytes.HasPrefix(builtins[start:], loadsFeedback) {
+			continue
+		}
+		if b, ok := frameBuilderAt(builtins, start); ok && start+int(b.SavesFP) == at {
+			return b, true
+		}
+	}
+	return FrameBuilder{}, false
+}
+
+// endsRun are the instructions after which another does not follow, or not at once.
+var endsRun = []x86asm.Op{x86asm.RET, x86asm.CALL, x86asm.JMP, x86asm.INT}
+
+// frameBuilderAt decodes the builtin that starts at start: it takes its return address
+// into a register, builds the frame and pushes the address again.
+func frameBuilderAt(builtins []byte, start int) (b FrameBuilder, ok bool) {
+	var address x86asm.Arg
+	var pushed []x86asm.Arg
+	code := builtins[start:min(start+maxBuilder, len(builtins))]
+	for at := 0; at < len(code); {
+		inst, err := x86asm.Decode(code[at:], 64)
+		switch {
+		case err != nil || slices.Contains(endsRun, inst.Op):
+			return b, false
+		case address == nil && inst.Op == x86asm.POP:
+			address = inst.Args[0]
+			b = FrameBuilder{Start: uint32(start), SavesFP: uint16(at + inst.Len)}
+		case inst.Op == x86asm.POP || address == nil && inst.Op == x86asm.PUSH:
+			return b, false
+		case inst.Op == x86asm.PUSH && inst.Args[0] == address:
+			b.ReturnsTo = uint16(at)
+			return b, slices.Contains(pushed, x86asm.Arg(x86asm.RDI))
+		case inst.Op == x86asm.PUSH:
+			pushed = append(pushed, inst.Args[0])
+		}
+		at += inst.Len
+	}
+	return b, false
 }

@@ -26,7 +26,7 @@ var firstSizes = [3][]byte{
 
 // BytecodeSizes returns the table of bytecodes' sizes: by its symbol, or the only one in
 // the file that begins as it does. It has the size of each bytecode in bytes, with operands
-// of one byte, then of two, then of four. It returns nil if there is none.
+// of one byte, then of two, then of four. It returns nil if it finds no table.
 func BytecodeSizes(f *elfsym.File) []byte {
 	if s, ok := f.Symbol(bytecodeSizesOf); ok && s.Size <= uint64(len(firstSizes)*maxBytecodes) {
 		sizes := make([]byte, s.Size)

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"strings"
 
 	"golang.org/x/arch/x86/x86asm"
 
@@ -54,27 +55,37 @@ func instructions(f *elfsym.File, s elfsym.Symbol) iter.Seq2[x86asm.Inst, uint64
 	}
 }
 
-// function returns the function whose name starts with prefix; parameters follow
-// it.
-func function(f *elfsym.File, prefix string) (elfsym.Symbol, bool) {
-	for s := range f.Symbols(prefix) {
-		if s.Type == elf.STT_FUNC || s.Type == elf.STT_NOTYPE {
-			return s, true
+// Functions are those of V8 in a file that are decoded.
+type Functions struct {
+	file     *elfsym.File
+	byPrefix map[string]elfsym.Symbol
+}
+
+// FindFunctions finds V8's functions in f, which it reads once for all of them.
+func FindFunctions(f *elfsym.File) Functions {
+	prefixes := []string{addCallback, GCPrologue, CallsC, TableAddress} // parameters follow
+	found := make(map[string]elfsym.Symbol)
+	for s := range f.Symbols(prefixes...) {
+		for _, prefix := range prefixes {
+			_, known := found[prefix]
+			if !known && strings.HasPrefix(s.Name, prefix) && (s.Type == elf.STT_FUNC || s.Type == elf.STT_NOTYPE) {
+				found[prefix] = s
+			}
 		}
 	}
-	return elfsym.Symbol{}, false
+	return Functions{f, found}
 }
 
 // GCCount returns the offset of Heap::gc_count_ in the Isolate: the only counter
 // that the collector's prologue increments by one, plus the offset of the Heap.
-func GCCount(f *elfsym.File) uint32 {
-	s, ok := function(f, GCPrologue)
-	heap := HeapOffset(f)
+func (f Functions) GCCount() uint32 {
+	s, ok := f.byPrefix[GCPrologue]
+	heap := f.HeapOffset()
 	if !ok || heap == 0 {
 		return 0
 	}
 	var found int64
-	for inst := range instructions(f, s) {
+	for inst := range instructions(f.file, s) {
 		disp, ok := increment(inst)
 		if !ok {
 			continue
@@ -102,12 +113,12 @@ func increment(inst x86asm.Inst) (int64, bool) {
 }
 
 // HeapOffset returns the offset of the Heap in the Isolate: "add rdi, imm".
-func HeapOffset(f *elfsym.File) uint32 {
-	s, ok := function(f, addCallback)
+func (f Functions) HeapOffset() uint32 {
+	s, ok := f.byPrefix[addCallback]
 	if !ok {
 		return 0
 	}
-	for inst := range instructions(f, s) {
+	for inst := range instructions(f.file, s) {
 		if inst.Op == x86asm.JMP || inst.Op == x86asm.CALL {
 			break
 		}
@@ -121,12 +132,12 @@ func HeapOffset(f *elfsym.File) uint32 {
 
 // CEntryFP returns the offset of the Isolate's c_entry_fp_: the first field to
 // which the builtin that calls C++ stores rbp.
-func CEntryFP(f *elfsym.File) uint32 {
-	s, ok := function(f, CallsC)
+func (f Functions) CEntryFP() uint32 {
+	s, ok := f.byPrefix[CallsC]
 	if !ok {
 		return 0
 	}
-	for inst := range instructions(f, s) {
+	for inst := range instructions(f.file, s) {
 		m, ok := inst.Args[0].(x86asm.Mem)
 		if !ok || inst.Op != x86asm.MOV || inst.Args[1] != x86asm.RBP || m.Base != x86asm.R13 {
 			continue
@@ -149,13 +160,13 @@ type Dispatch struct {
 
 // DispatchTable decodes V8's own accessor: "mov rax, [rip+group]" and
 // "mov rax, [rax+offset]", or "mov rax, [rdi+isolate]".
-func DispatchTable(f *elfsym.File) (Dispatch, bool) {
-	s, ok := function(f, TableAddress)
+func (f Functions) DispatchTable() (Dispatch, bool) {
+	s, ok := f.byPrefix[TableAddress]
 	if !ok {
 		return Dispatch{}, false
 	}
 	var d Dispatch
-	for inst, next := range instructions(f, s) {
+	for inst, next := range instructions(f.file, s) {
 		m, ok := inst.Args[1].(x86asm.Mem)
 		if inst.Op != x86asm.MOV || !ok || inst.Args[0] != x86asm.RAX {
 			continue

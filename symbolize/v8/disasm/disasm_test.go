@@ -2,6 +2,7 @@ package disasm
 
 import (
 	"bufio"
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"io"
@@ -52,13 +53,13 @@ func eachNode(t *testing.T, test func(t *testing.T, version string, f *elfsym.Fi
 func TestOffsetsAreThoseOfProcesses(t *testing.T) {
 	eachNode(t, func(t *testing.T, version string, f *elfsym.File) {
 		want := measured[version]
-		if got := HeapOffset(f); got != want.heap {
+		if got := FindFunctions(f).HeapOffset(); got != want.heap {
 			t.Errorf("heap is at %#x of the isolate, want %#x", got, want.heap)
 		}
-		if got := CEntryFP(f); got != want.entryFP {
+		if got := FindFunctions(f).CEntryFP(); got != want.entryFP {
 			t.Errorf("c_entry_fp is at %#x of the isolate, want %#x", got, want.entryFP)
 		}
-		if got := GCCount(f); got <= want.heap || got > want.heap+1<<14 {
+		if got := FindFunctions(f).GCCount(); got <= want.heap || got > want.heap+1<<14 {
 			t.Errorf("the count of collections is at %#x of the isolate, want it in the heap, at %#x", got, want.heap)
 		}
 		if got := NodeVersion(f); got != "v"+version {
@@ -70,7 +71,7 @@ func TestOffsetsAreThoseOfProcesses(t *testing.T) {
 func TestDispatchTableIsInAGroupOrTheIsolate(t *testing.T) {
 	eachNode(t, func(t *testing.T, version string, f *elfsym.File) {
 		want := measured[version]
-		got, ok := DispatchTable(f)
+		got, ok := FindFunctions(f).DispatchTable()
 		if has := want.inGroup != 0 || want.inIsolate != 0; ok != has {
 			t.Fatalf("dispatch table = %+v, %t, want %t", got, ok, has)
 		}
@@ -159,7 +160,7 @@ func TestBuiltinsAreTheCodeThatNothingCovers(t *testing.T) {
 		if _, err := f.ReadAt(builtins, code.Address); err != nil {
 			t.Fatal(err)
 		}
-		if at := CEntryFP(f); !StoresFP(builtins, at) || StoresFP(builtins, at+3) {
+		if at := FindFunctions(f).CEntryFP(); !StoresFP(builtins, at) || StoresFP(builtins, at+3) {
 			t.Errorf("builtins store the frame pointer at %#x: %t, at %#x: %t, want only the former",
 				at, StoresFP(builtins, at), at+3, StoresFP(builtins, at+3))
 		}
@@ -168,6 +169,38 @@ func TestBuiltinsAreTheCodeThatNothingCovers(t *testing.T) {
 
 // TestAccessorsLeadToTheVariables: the two accessors of the builtins, where they are
 // exported, return the variables that GetEmbeddedCodeRange stores.
+func TestFrameBuilderIsWhereTheSymbolSays(t *testing.T) {
+	eachNode(t, func(t *testing.T, version string, f *elfsym.File) {
+		s, ok := f.Symbol("Builtins_BaselineOutOfLinePrologue")
+		if !ok {
+			t.Fatal("the builtin has no symbol")
+		}
+		address, size := Uncovered(f)
+		code := make([]byte, size)
+		if _, err := f.ReadAt(code, address); err != nil {
+			t.Fatal(err)
+		}
+		got := FindFrameBuilder(code)
+		if address+uint64(got.Start) != s.Address {
+			t.Fatalf("builtin = %#x, want %#x", address+uint64(got.Start), s.Address)
+		}
+		builtin := code[got.Start:]
+		for at, want := range map[uint16][]byte{
+			got.SavesFP - 2: {0x41}, got.SavesFP: buildsFrame, got.ReturnsTo: {0x41}, // pop and push of r11 or r15
+		} {
+			if !bytes.HasPrefix(builtin[at:], want) {
+				t.Errorf("code at %#x = %x, want %x", at, builtin[at:at+5], want)
+			}
+		}
+		if push, pop := builtin[got.ReturnsTo+1], builtin[got.SavesFP-1]; push != pop-8 {
+			t.Errorf("pops into register %#x, pushes %#x", pop-0x58, push-0x50)
+		}
+		if twice := FindFrameBuilder(append(code, code...)); twice != (FrameBuilder{}) {
+			t.Errorf("builtin = %+v where there are two", twice)
+		}
+	})
+}
+
 func TestAccessorsLeadToTheVariables(t *testing.T) {
 	eachNode(t, func(t *testing.T, version string, f *elfsym.File) {
 		words := FindBlobWords(f)
@@ -202,8 +235,9 @@ func TestOtherProgramsHaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := nodetest.OpenELF(t, path)
-	_, hasTable := DispatchTable(f)
-	if HeapOffset(f) != 0 || CEntryFP(f) != 0 || GCCount(f) != 0 || hasTable || WasmState(f) != 0 || NodeVersion(f) != "" {
+	functions := FindFunctions(f)
+	_, hasTable := functions.DispatchTable()
+	if functions.HeapOffset() != 0 || functions.CEntryFP() != 0 || functions.GCCount() != 0 || hasTable || WasmState(f) != 0 || NodeVersion(f) != "" {
 		t.Error("a program without V8 has offsets of it")
 	}
 	for _, name := range []string{codeKindName, TableAddress} {
@@ -246,11 +280,11 @@ func FuzzDamagedCode(f *testing.F) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		wrong := patched{file, map[int64]byte{}}
 		for _, name := range []string{addCallback, GCPrologue, CallsC, TableAddress, napiVersion, codeManager, embeddedRange, currentGetter, codeKindName} {
-			s, ok := function(whole, name)
-			offset, inFile := whole.Offset(s.Address)
-			for range 4 {
-				if ok && inFile {
-					wrong.bytes[int64(offset)+int64(random.IntN(64))] = byte(random.Uint32())
+			for s := range whole.Symbols(name) {
+				if offset, ok := whole.Offset(s.Address); ok {
+					for range 4 {
+						wrong.bytes[int64(offset)+int64(random.IntN(64))] = byte(random.Uint32())
+					}
 				}
 			}
 		}
@@ -258,15 +292,16 @@ func FuzzDamagedCode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, offset := range map[string]uint32{"heap": HeapOffset(damaged), "c_entry_fp": CEntryFP(damaged)} {
+		functions := FindFunctions(damaged)
+		for name, offset := range map[string]uint32{"heap": functions.HeapOffset(), "c_entry_fp": functions.CEntryFP()} {
 			if offset > maxIsolate+rootBias {
 				t.Errorf("%s is at %#x of the isolate, of %#x bytes", name, offset, maxIsolate)
 			}
 		}
-		if at := GCCount(damaged); at > 2*maxIsolate {
+		if at := functions.GCCount(); at > 2*maxIsolate {
 			t.Errorf("count of collections is at %#x of the isolate", at)
 		}
-		if d, ok := DispatchTable(damaged); ok && d.Isolate >= maxIsolate {
+		if d, ok := functions.DispatchTable(); ok && d.Isolate >= maxIsolate {
 			t.Errorf("dispatch table is at %#x of the isolate", d.Isolate)
 		}
 		if version := NodeVersion(damaged); len(version) > 3*len(".4294967295") {

@@ -258,9 +258,10 @@ func checkHeld(t *testing.T, version, mode string) {
 	if dead["Hash"] < hashes || live["Hash"] > prototypes {
 		t.Errorf("dead and live objects of Hash = %d and %d, want %d at least, and %d at most", dead["Hash"], live["Hash"], hashes, prototypes)
 	}
-	// V8 has just kept everything that exists, apart from a little created since.
-	if share := float64(g.Live) / float64(g.Len()); share < 0.95 {
-		t.Errorf("live objects = %.4f of all, want 0.95 at least", share)
+	// V8 has just kept everything that exists. Since then some 600 objects were created,
+	// and a few others with each; and some by each isolate.
+	if dead := g.Len() - g.Live; dead > 12_000 {
+		t.Errorf("dead objects = %d of %d, want 12000 at most", dead, g.Len())
 	}
 }
 

@@ -91,7 +91,7 @@ func only(offsets map[int]bool, name string) (int, error) {
 
 // measureIsolate sets where an isolate has its state, by the code that stores it.
 func measureIsolate(m *measurement) error {
-	heap, entry := disasm.HeapOffset(m.file), disasm.CEntryFP(m.file)
+	heap, entry := disasm.FindFunctions(m.file).HeapOffset(), disasm.FindFunctions(m.file).CEntryFP()
 	if heap == 0 || entry == 0 {
 		return fmt.Errorf("the Heap is at %d in the Isolate, c_entry_fp_ at %d", heap, entry)
 	}
@@ -122,8 +122,8 @@ func measureDispatchTable(m *measurement) error {
 		m.set("Isolate.DispatchTable", release.Place{})
 		return nil
 	}
-	d, ok := disasm.DispatchTable(m.file)
-	heap := disasm.HeapOffset(m.file)
+	d, ok := disasm.FindFunctions(m.file).DispatchTable()
+	heap := disasm.FindFunctions(m.file).HeapOffset()
 	isolate, err := m.isolate(m.probe(""))
 	if !ok || err != nil {
 		return fmt.Errorf("no accessor of the dispatch table, or no isolate: %w", err)
@@ -169,7 +169,7 @@ func (m *measurement) isolate(p *probe) (uint64, error) {
 		return 0, err
 	}
 	heap := binary.LittleEndian.Uint64(h.fields[m.release.Pages.Heap:])
-	return heap - uint64(disasm.HeapOffset(m.file)), nil
+	return heap - uint64(disasm.FindFunctions(m.file).HeapOffset()), nil
 }
 
 // measureExitFrames sets the slots of the frame of a call to a C++ builtin.

@@ -35,7 +35,7 @@ func (m *measurement) block() (*blocked, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry := isolate + uint64(m.release.Isolate.EntryFP.In(disasm.HeapOffset(m.file)))
+	entry := isolate + uint64(m.release.Isolate.EntryFP.In(disasm.FindFunctions(m.file).HeapOffset()))
 	const attempts, depth = 1 << 20, 8
 	for range attempts { // it writes first that it is ready
 		exit, err := p.word(entry)

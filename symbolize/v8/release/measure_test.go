@@ -77,6 +77,7 @@ var groups = []func(*measurement) error{
 	measureClosures,
 	confirmExternal,
 	confirmRegExp,
+	confirmCalls,
 }
 
 // measure returns what it has measured, and an error for each value that it could not.

@@ -119,7 +119,36 @@ type Code struct {
 	DeoptInlinings int  // the position of each inlining
 	SharedWrapped  bool // DeoptShared is an object whose second word is the SharedFunctionInfo
 
+	Safepoints   Safepoints
+	Translations Translations
+
 	UnsignedSteps bool // steps in the code are unsigned in tables of positions
+}
+
+// Safepoints are the form of a table of safepoints, which follows the instructions of
+// optimized code.
+type Safepoints struct {
+	FixedEntries bool  // of three u32: return address, deoptimization, trampoline
+	Length       uint8 // where the number of entries is; what an entry has follows
+}
+
+// Translations are the form of the instructions by which V8 makes functions' frames from
+// the frame of the code that they were compiled into.
+type Translations struct {
+	Operands      string  // a digit for each instruction: how many operands it has
+	Begin         Opcodes // begin a translation
+	Function      Opcodes // begin a function's frame: bytecode offset, index of the function in the literals
+	Continuation  Opcodes // begin a frame in which one of V8's builtins continues
+	Match         uint8   // repeats instructions of an earlier translation; 0: none does
+	SignedOpcodes bool    // instructions are signed numbers, as operands are
+}
+
+// Opcodes are consecutive instructions.
+type Opcodes struct{ First, Count uint8 }
+
+// Has reports whether o has an instruction.
+func (o Opcodes) Has(opcode int) bool {
+	return opcode >= int(o.First) && opcode < int(o.First)+int(o.Count)
 }
 
 // Strings are the forms of strings.

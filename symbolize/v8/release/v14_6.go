@@ -43,6 +43,8 @@ var _ = Register(Release{
 		DeoptShared:    7,
 		DeoptInlinings: 8,
 		SharedWrapped:  true,
+		Safepoints:     Safepoints{Length: 4},
+		Translations:   Translations{Operands: "643321343331003311101111111111111111101111121", Begin: Opcodes{First: 14, Count: 2}, Function: Opcodes{Count: 2}, Continuation: Opcodes{First: 2, Count: 2}, Match: 44},
 		UnsignedSteps:  true,
 	},
 	Strings: Strings{

@@ -69,7 +69,7 @@ func checkCode(b *v8.Binary, f *elfsym.File) (unverified []string, err error) {
 			unverified = append(unverified, of)
 		}
 	}
-	for _, a := range accessors(&b.Layout, disasm.HeapOffset(f)) {
+	for _, a := range accessors(&b.Layout, disasm.FindFunctions(f).HeapOffset()) {
 		found, ok := disasm.Accesses(f, a.function, a.within)
 		if !ok {
 			omit(a.of)

@@ -3,60 +3,35 @@ package verify
 import (
 	"bytes"
 
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8/heap"
 )
 
 const (
-	blockSize = 1 << 12 // bytes read at once
-	maxBlocks = 1 << 13 // kept
-	maxReads  = 1 << 12 // blocks that one examination is known to depend on
-	maxTries  = 4       // of an examination of objects that change meanwhile
+	maxPages = 1 << 13 // kept
+	maxReads = 1 << 12 // pages that one examination is known to depend on
+	maxTries = 4       // of an examination of objects that change meanwhile
 )
 
-// A steadyMemory is the memory of a process that may run meanwhile. It reads each block
-// once, and tells whether a block still holds what was read.
+// A steadyMemory is the memory of a process that may run meanwhile. It reads each page
+// once, and knows whether a page still holds what was read.
 type steadyMemory struct {
 	heap.Memory
-	blocks map[uint64][]byte // by address; shorter than blockSize where not all can be read
-	used   map[uint64]bool   // blocks that the current examination depends on
+	pages *space.Pages
+	used  map[uint64][]byte // pages that the current examination depends on, by address
 }
 
 func newSteadyMemory(m heap.Memory) *steadyMemory {
-	return &steadyMemory{Memory: m, blocks: map[uint64][]byte{}, used: map[uint64]bool{}}
+	return &steadyMemory{Memory: m, pages: space.NewPages(m, maxPages), used: map[uint64][]byte{}}
 }
 
-// ReadAt reads at an address: from blocks, except for what extends over several.
+// ReadAt reads at an address: from pages, except for what extends over several.
 func (m *steadyMemory) ReadAt(p []byte, address uint64) (int, error) {
-	start := address &^ (blockSize - 1)
-	within := int(address - start)
-	if within+len(p) > blockSize {
-		return m.Memory.ReadAt(p, address)
+	start := address &^ (space.PageSize - 1)
+	if end := address + uint64(len(p)); end-start <= space.PageSize && len(m.used) < maxReads {
+		m.used[start] = m.pages.Page(start)
 	}
-	if b := m.block(start); within+len(p) <= len(b) {
-		return copy(p, b[within:]), nil
-	}
-	return m.Memory.ReadAt(p, address)
-}
-
-// block returns the block at an address, as far as it can be read.
-func (m *steadyMemory) block(start uint64) []byte {
-	if len(m.used) < maxReads {
-		m.used[start] = true
-	}
-	if b, ok := m.blocks[start]; ok {
-		return b
-	}
-	if len(m.blocks) >= maxBlocks {
-		clear(m.blocks)
-	}
-	m.blocks[start] = m.fresh(start)
-	return m.blocks[start]
-}
-
-func (m *steadyMemory) fresh(start uint64) []byte {
-	b := make([]byte, blockSize)
-	n, _ := m.Memory.ReadAt(b, start) // what cannot be read has length 0
-	return b[:n]
+	return m.pages.ReadAt(p, address)
 }
 
 // examine runs a check of objects until it succeeds, or fails on memory that did not
@@ -74,16 +49,12 @@ func (m *steadyMemory) examine(check func() error) (steady bool, err error) {
 	return false, nil
 }
 
-// unchanged reports whether the blocks that were used still hold the same, and reads
-// those again that do not.
+// unchanged reports whether the pages that were used still hold the same, and reads them
+// again.
 func (m *steadyMemory) unchanged() bool {
 	same := true
-	for start := range m.used {
-		now := m.fresh(start)
-		if !bytes.Equal(now, m.blocks[start]) {
-			m.blocks[start] = now
-			same = false
-		}
+	for start, page := range m.used {
+		same = bytes.Equal(m.pages.Reread(start), page) && same
 	}
 	return same
 }

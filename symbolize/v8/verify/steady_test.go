@@ -10,11 +10,11 @@ import (
 
 var errWrong = errors.New("wrong")
 
-// A changingMemory has, in each byte, the number of the block that the byte is in. Every
-// read of one block returns something else.
+// A changingMemory has, in each byte, the number of the page that the byte is in. Every
+// read of one page returns something else.
 type changingMemory struct {
 	size     uint64
-	changing uint64 // address of the block that changes
+	changing uint64 // address of the page that changes
 	reads    int
 }
 
@@ -25,8 +25,8 @@ func (m *changingMemory) ReadAt(p []byte, address uint64) (int, error) {
 		if at >= m.size {
 			return i, io.ErrUnexpectedEOF
 		}
-		p[i] = byte(at / blockSize)
-		if at&^(blockSize-1) == m.changing {
+		p[i] = byte(at / space.PageSize)
+		if at&^(space.PageSize-1) == m.changing {
 			p[i] = byte(m.reads)
 		}
 	}
@@ -37,15 +37,15 @@ func (m *changingMemory) Regions() []space.Region { return []space.Region{{End: 
 
 func (m *changingMemory) NextData(address uint64) (uint64, bool) { return address, address < m.size }
 
-const noBlock = 1 << 40
+const noPage = 1 << 40
 
-func TestBlockIsReadOnce(t *testing.T) {
-	m := &changingMemory{size: 3*blockSize + 100, changing: noBlock}
+func TestPageIsReadOnce(t *testing.T) {
+	m := &changingMemory{size: 3*space.PageSize + 100, changing: noPage}
 	s := newSteadyMemory(m)
-	for at := uint64(blockSize); at < 2*blockSize; at += 8 {
+	for at := uint64(space.PageSize); at < 2*space.PageSize; at += 8 {
 		var word [8]byte
 		if n, err := s.ReadAt(word[:], at); n != len(word) || err != nil || word != [8]byte{1, 1, 1, 1, 1, 1, 1, 1} {
-			t.Fatalf("read at %#x = %d, %v, %v, want the word of block 1", at, n, err, word)
+			t.Fatalf("read at %#x = %d, %v, %v, want the word of page 1", at, n, err, word)
 		}
 	}
 	if m.reads != 1 {
@@ -54,7 +54,7 @@ func TestBlockIsReadOnce(t *testing.T) {
 }
 
 func TestReadsAreThoseOfTheMemory(t *testing.T) {
-	m := &changingMemory{size: 3*blockSize + 100, changing: noBlock}
+	m := &changingMemory{size: 3*space.PageSize + 100, changing: noPage}
 	s := newSteadyMemory(m)
 	for _, tt := range []struct {
 		name    string
@@ -62,12 +62,12 @@ func TestReadsAreThoseOfTheMemory(t *testing.T) {
 		length  int
 		want    int
 	}{
-		{"over two blocks", blockSize - 4, 8, 8},
-		{"over four blocks", blockSize - 4, 2*blockSize + 8, 2*blockSize + 8},
-		{"in the last block", 3*blockSize + 90, 10, 10},
-		{"up to the end", 3*blockSize + 90, 20, 10},
-		{"after the end", 3*blockSize + 100, 8, 0},
-		{"in no block", 5 * blockSize, 8, 0},
+		{"over two pages", space.PageSize - 4, 8, 8},
+		{"over four pages", space.PageSize - 4, 2*space.PageSize + 8, 2*space.PageSize + 8},
+		{"in the last page", 3*space.PageSize + 90, 10, 10},
+		{"up to the end", 3*space.PageSize + 90, 20, 10},
+		{"after the end", 3*space.PageSize + 100, 8, 0},
+		{"in no page", 5 * space.PageSize, 8, 0},
 		{"of nothing", 0, 0, 0},
 	} {
 		p := make([]byte, tt.length)
@@ -76,7 +76,7 @@ func TestReadsAreThoseOfTheMemory(t *testing.T) {
 			t.Errorf("read %s = %d, %v, want %d bytes", tt.name, n, err, tt.want)
 		}
 		for i, b := range p[:n] {
-			if want := byte((tt.address + uint64(i)) / blockSize); b != want {
+			if want := byte((tt.address + uint64(i)) / space.PageSize); b != want {
 				t.Fatalf("read %s: byte %d = %d, want %d", tt.name, i, b, want)
 			}
 		}
@@ -93,14 +93,14 @@ func TestExaminationOfChangingMemoryIsNotSteady(t *testing.T) {
 		err      error
 		tries    int
 	}{
-		{"succeeds", noBlock, 0, 0, true, nil, 1},
-		{"fails on steady memory", noBlock, 0, maxTries, true, errWrong, 1},
+		{"succeeds", noPage, 0, 0, true, nil, 1},
+		{"fails on steady memory", noPage, 0, maxTries, true, errWrong, 1},
 		{"fails on memory that changes", 0, 0, maxTries, false, nil, maxTries},
-		{"fails where other memory changes", 0, blockSize, maxTries, true, errWrong, 1},
+		{"fails where other memory changes", 0, space.PageSize, maxTries, true, errWrong, 1},
 		{"succeeds on memory that has changed", 0, 0, 2, true, nil, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newSteadyMemory(&changingMemory{size: 4 * blockSize, changing: tt.changing})
+			s := newSteadyMemory(&changingMemory{size: 4 * space.PageSize, changing: tt.changing})
 			tries := 0
 			steady, err := s.examine(func() error {
 				var word [8]byte
@@ -119,10 +119,10 @@ func TestExaminationOfChangingMemoryIsNotSteady(t *testing.T) {
 	}
 }
 
-// TestChangedBlockIsReadAgain: once a check has failed, the next try reads what the memory
+// TestChangedPageIsReadAgain: once a check has failed, the next try reads what the memory
 // has now, not what was read before.
-func TestChangedBlockIsReadAgain(t *testing.T) {
-	m := &changingMemory{size: blockSize}
+func TestChangedPageIsReadAgain(t *testing.T) {
+	m := &changingMemory{size: space.PageSize}
 	s := newSteadyMemory(m)
 	var read []byte
 	if steady, err := s.examine(func() error {
@@ -144,15 +144,15 @@ func TestChangedBlockIsReadAgain(t *testing.T) {
 }
 
 func TestSteadyMemoryIsBounded(t *testing.T) {
-	const blocks = maxBlocks + maxBlocks/2
-	s := newSteadyMemory(&changingMemory{size: blocks * blockSize, changing: noBlock})
-	for i := range uint64(blocks) {
+	const pages = maxPages + maxPages/2
+	s := newSteadyMemory(&changingMemory{size: pages * space.PageSize, changing: noPage})
+	for i := range uint64(pages) {
 		var b [1]byte
-		if _, err := s.ReadAt(b[:], i*blockSize); err != nil || b[0] != byte(i) {
-			t.Fatalf("read of block %d = %d, %v", i, b[0], err)
+		if _, err := s.ReadAt(b[:], i*space.PageSize); err != nil || b[0] != byte(i) {
+			t.Fatalf("read of page %d = %d, %v", i, b[0], err)
 		}
-		if len(s.blocks) > maxBlocks || len(s.used) > maxReads {
-			t.Fatalf("after %d blocks, %d are kept and %d are used, want at most %d and %d", i+1, len(s.blocks), len(s.used), maxBlocks, maxReads)
+		if len(s.used) > maxReads {
+			t.Fatalf("after %d pages, %d are used, want at most %d", i+1, len(s.used), maxReads)
 		}
 	}
 }

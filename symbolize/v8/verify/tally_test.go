@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"ustack/symbolize/space"
 )
 
 func TestTallyIsJudged(t *testing.T) {
@@ -32,7 +34,7 @@ func TestTallyIsJudged(t *testing.T) {
 }
 
 func TestTallyCountsWhatCounts(t *testing.T) {
-	changing := &changingMemory{size: blockSize}
+	changing := &changingMemory{size: space.PageSize}
 	m := newSteadyMemory(changing)
 	var got tally
 	for _, err := range []error{errors.New("first"), errors.New("second")} {

@@ -111,7 +111,7 @@ type verification struct {
 
 func newVerification(ctx context.Context, s Subject) (*verification, error) {
 	v := &verification{
-		Subject: s, ctx: ctx, memory: newSteadyMemory(s.Memory), heapOffset: uint64(disasm.HeapOffset(s.File)),
+		Subject: s, ctx: ctx, memory: newSteadyMemory(s.Memory), heapOffset: uint64(disasm.FindFunctions(s.File).HeapOffset()),
 		strings: map[string]bool{}, values: map[string]bool{},
 		shared: map[v8.Value]bool{}, scripts: map[v8.Value]int{}, builtins: map[int]bool{},
 	}

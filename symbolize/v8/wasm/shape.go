@@ -123,25 +123,42 @@ type shape struct {
 	owned  uint64 // NativeModule: header of the map of its code
 	size   int    // WasmCode: i32
 	index  int    // WasmCode: i32
-	flags  int    // WasmCode: u8: its kind in the low bits, then its tier in two
+	flags  int    // WasmCode: u8: its kind in the low bits, then its tier in two, then others
+	table  int    // kind of jump tables
 	kind   int    // bits of the kind: Layout.WasmKindBits
 }
 
-// code reads the WasmCode at an address.
-func (s *shape) code(mem v8.Memory, at uint64) (Code, error) {
+// code reads the WasmCode at an address; fits is false if its fields cannot be where
+// the shape has them.
+func (s *shape) code(mem v8.Memory, at uint64) (c Code, fits bool, err error) {
 	b := make([]byte, codeBytes)
 	if _, err := mem.ReadAt(b, at); err != nil {
-		return Code{}, err
+		return Code{}, false, err
 	}
 	e := codeEntry{b}
-	c := Code{Module: e.word(codeModule), Start: e.word(codeInstructions), Index: e.i32(s.index)}
+	c = Code{Module: e.word(codeModule), Start: e.word(codeInstructions), Index: e.i32(s.index)}
 	c.End = c.Start + uint64(max(e.i32(s.size), 0))
+	fits = s.fits(e, s.flags)
 	if kind, tier := s.split(b[s.flags]); kind == 0 && c.Index >= 0 {
 		c.Tier = tier
 	} else {
 		c.Index = noFunction
 	}
-	return c, nil
+	return c, fits, nil
+}
+
+// fits reports whether e may have its flags at an offset: a function has a tier, and
+// a jump table has its kind and no function.
+func (s *shape) fits(e codeEntry, at int) bool {
+	flags, index := e.bytes[at], e.i32(s.index)
+	switch kind, tier := s.split(flags); kind {
+	case 0:
+		return index >= 0 && tier != symbolize.NoTier
+	case s.table:
+		return index == noFunction && int(flags) == s.table
+	default: // a wrapper, with or without a function's number
+		return kind < s.table
+	}
 }
 
 // split returns the kind of code, 0 for a function's, and its tier.
@@ -158,13 +175,17 @@ func (s *shape) split(flags byte) (kind int, tier symbolize.Tier) {
 // A codeEntry is the memory of a WasmCode.
 type codeEntry struct{ bytes []byte }
 
-func (e codeEntry) i32(at int) int     { return int(int32(binary.LittleEndian.Uint32(e.bytes[at:]))) }
+func (e codeEntry) i32(at int) int { return int(int32(binary.LittleEndian.Uint32(e.bytes[at:]))) }
+func (e codeEntry) sameCode(f codeEntry) bool {
+	return e.word(codeInstructions) == f.word(codeInstructions)
+}
 func (e codeEntry) word(at int) uint64 { return binary.LittleEndian.Uint64(e.bytes[at:]) }
 
-// findShape derives the shape from the code of a module. The first two pieces in
-// a code space are jump tables: they are adjacent, do not belong to a function
-// and have a kind of their own, which distinguishes the fields.
-func findShape(mem v8.Memory, module uint64, kindBits int) (shape, error) {
+// findShape derives the shape from the code of a module, including the WasmCode at an
+// address unless that is 0. The first two pieces in a code space are jump tables: they
+// are adjacent, do not belong to a function and have a kind of their own, which
+// distinguishes the fields.
+func findShape(mem v8.Memory, module, code uint64, kindBits int) (shape, error) {
 	var words [maxOwned / wordSize]uint64
 	if err := v8.ReadWords(mem, module, words[:]); err != nil {
 		return shape{}, err
@@ -181,6 +202,9 @@ func findShape(mem v8.Memory, module uint64, kindBits int) (shape, error) {
 			continue
 		}
 		entries = append(entries, fresh...)
+		if e, ok := readEntry(mem, code, module); ok && !slices.ContainsFunc(entries, e.sameCode) {
+			entries = append(entries, e)
+		}
 		slices.SortFunc(entries, func(a, b codeEntry) int {
 			return cmp.Compare(a.word(codeInstructions), b.word(codeInstructions))
 		})
@@ -270,20 +294,20 @@ func successor(mem v8.Memory, at uint64, n treeNode) (uint64, error) {
 
 // fields finds the fields of entries, which are sorted by address.
 func (s *shape) fields(entries []codeEntry) bool {
-	s.size = firstOffset(4, func(at int) bool { return isSize(entries, at) })
-	s.index = firstOffset(4, func(at int) bool { return isIndex(entries, at) })
+	s.size = firstOffset(func(at int) bool { return isSize(entries, at) })
+	s.index = firstOffset(func(at int) bool { return isIndex(entries, at) })
 	if s.size == 0 || s.index == 0 {
 		return false
 	}
-	s.flags = firstOffset(1, func(at int) bool { return s.isFlags(entries, at) })
+	s.flags = s.findFlags(entries)
 	s.known = s.flags != 0
 	return s.known
 }
 
-// firstOffset returns the first offset in a WasmCode for which right is true; 0
-// if none.
-func firstOffset(step int, right func(at int) bool) int {
-	for at := firstField; at+4 <= codeBytes; at += step {
+// firstOffset returns the first offset of four bytes in a WasmCode for which right is
+// true; 0 if none.
+func firstOffset(right func(at int) bool) int {
+	for at := firstField; at+4 <= codeBytes; at += 4 {
 		if right(at) {
 			return at
 		}
@@ -328,27 +352,21 @@ func isIndex(entries []codeEntry, at int) bool {
 	return functions > 0
 }
 
-// isFlags reports whether at is the offset of the flags: the jump tables have
-// their kind there, and functions theirs and a tier. Wrappers have function
-// numbers too.
-func (s *shape) isFlags(entries []codeEntry, at int) bool {
-	table, _ := s.split(entries[0].bytes[at])
-	second, _ := s.split(entries[1].bytes[at])
-	if table < kindJumpTable || table > kindJumpTable+1 || second != table {
-		return false
-	}
-	functions := 0
-	for _, e := range entries {
-		kind, tier := s.split(e.bytes[at])
-		switch index := e.i32(s.index); {
-		case index < 0 && kind != table && kind == 0, index >= 0 && kind == table:
+// findFlags returns the offset of the flags: the first two pieces, which are jump
+// tables, have nothing but their kind there, at least one function its tier, and all
+// fit. It returns 0 if there is none. A byte of a pointer may look like flags by chance,
+// but the flags follow words and are the first of their own four bytes.
+func (s *shape) findFlags(entries []codeEntry) int {
+	return firstOffset(func(at int) bool {
+		s.table = int(entries[0].bytes[at])
+		if s.table < kindJumpTable || s.table > kindJumpTable+1 || int(entries[1].bytes[at]) != s.table {
 			return false
-		case index >= 0 && kind == 0:
-			if tier == symbolize.NoTier {
-				return false
-			}
-			functions++
 		}
-	}
-	return functions > 0
+		isFunction := func(e codeEntry) bool {
+			kind, _ := s.split(e.bytes[at])
+			return kind == 0
+		}
+		misfit := func(e codeEntry) bool { return !s.fits(e, at) }
+		return slices.ContainsFunc(entries, isFunction) && !slices.ContainsFunc(entries, misfit)
+	})
 }

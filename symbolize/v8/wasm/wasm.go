@@ -50,13 +50,15 @@ type Code struct {
 // start of each piece of code to its WasmCode (NativeModule::owned_code_). The
 // offsets of these maps differ between versions of V8 and are not in the
 // metadata, so they are recognized by their shape. Only these offsets are cached,
-// so that code which V8 has freed is not reported as what it was.
+// until code that they do not fit is met, so that code which V8 has freed is not
+// reported as what it was.
 type Reader struct {
 	mutex    sync.Mutex
 	mem      v8.Memory
 	pointer  uint64 // address of the pointer to the global state
 	kindBits int
 	shape    shape
+	misfit   uint64      // code that the last shape did not fit, from which the next is derived; 0: none
 	known    []namedCode // by start, not overlapping: used once the process has ended
 	names    map[uint64]*moduleNames
 	fresh    freshCode
@@ -121,7 +123,9 @@ func (r *Reader) lookup(pc uint64) (Code, error) {
 		return Code{}, ErrNoCode
 	}
 	if !r.shape.known {
-		shape, err := findShape(r.mem, region.module, r.kindBits)
+		misfit := r.misfit
+		r.misfit = 0
+		shape, err := findShape(r.mem, region.module, misfit, r.kindBits)
 		if err != nil {
 			return Code{}, err
 		}
@@ -132,12 +136,16 @@ func (r *Reader) lookup(pc uint64) (Code, error) {
 	if err != nil {
 		return Code{}, err
 	}
-	code, err := r.shape.code(r.mem, at)
+	code, fits, err := r.shape.code(r.mem, at)
 	if err != nil {
 		return Code{}, err
 	}
 	if pc < code.Start || pc >= code.End || code.Module != region.module {
 		return Code{}, ErrNoCode
+	}
+	if !fits { // the shape fitted other code by chance, or V8 is changing this code
+		r.shape.known, r.misfit = false, at
+		return Code{}, errShape
 	}
 	return code, nil
 }

@@ -96,7 +96,8 @@ var arrangements = []fields{
 
 const (
 	codeStart = 0x400000 // of the code space
-	tableSize = 0x40     // of each jump table
+	tables    = 2        // jump tables
+	tableSize = 0x40     // of each of them
 	codeSize  = 0x20     // of each function
 	functions = 40
 	fresh     = 7 // functions that are not in the map yet

@@ -59,6 +59,7 @@ int main(int argc, char **argv)
 
 	check(argc == 2, "arguments");
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	setvbuf(stdin, NULL, _IONBF, 0); /* to wait for it changes no memory */
 	map("anonymous", size, private, -1)[PAGE] = 'a';
 	at = map("secret", size, private, -1);
 	at[0] = 's';

@@ -6,5 +6,6 @@
 #define USTACK_HOST_CORE_READ_H
 
 #define BPF_CORE_READ(from, member) ((from)->member)
+#define bpf_core_field_exists(field) 1
 
 #endif

@@ -25,7 +25,7 @@
 #define bpf_ringbuf_output(map, from, bytes, flags) \
 	((void)(map), (void)(flags), host_send((from), (bytes)))
 #define bpf_probe_read_user(to, bytes, from) host_read((to), (bytes), (u64)(from))
-#define bpf_probe_read_kernel(to, bytes, from) ((void)__builtin_memcpy((to), (from), (bytes)))
+#define bpf_probe_read_kernel(to, bytes, from) host_copy((to), (bytes), (from))
 #define bpf_get_current_task() host_task()
 #define bpf_get_current_task_btf() host_task()
 #define bpf_task_pt_regs(task) host_registers()
@@ -38,6 +38,7 @@ void *host_lookup(
 int host_update(const void *map, u64 kind, u64 entries, u64 key_bytes, u64 value_bytes,
     const void *key, const void *value);
 long host_send(const void *from, u64 bytes);
+long host_copy(void *to, u64 bytes, const void *from);
 long host_read(void *to, u64 bytes, u64 from);
 void *host_task(void);
 void *host_registers(void);

@@ -1,0 +1,166 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/symbolize/process"
+	"ustack/testdata/nodetest"
+)
+
+// TestCommandStartsWhenEverythingIsAttached starts a shell that starts node: both are
+// traced, and the shell's status is passed on.
+func TestCommandStartsWhenEverythingIsAttached(t *testing.T) {
+	node := nodetest.Node(t, anyVersion)
+	out, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	status := -1
+	var pids []int // of the shell and of node, which is killed once it is traced
+	s := openSampled(t, Options{
+		Selection: Selection{
+			Command: []string{"sh", "-c", "echo started; " + node + " " + nodetest.Program("purecpu.js") + " >&2; exit 7"}, Stdout: out,
+			Exited: func(n int) { status = n },
+		},
+		Warn: func(error) {}, // a shell is not Node.js
+	}, Tool{Added: func(pid int) error {
+		if pids = append(pids, pid); len(pids) == 2 {
+			return unix.Kill(pid, unix.SIGKILL)
+		}
+		return nil
+	}})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Run(t.Context(), Loop{Attach: func() error {
+		if text, err := os.ReadFile(out.Name()); err != nil || len(text) > 0 {
+			t.Errorf("the command has printed %q, %v before it was started", text, err)
+		}
+		return s.sample()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(out.Name()); string(text) != "started\n" || err != nil {
+		t.Errorf("the command printed %q, %v, want started", text, err)
+	}
+	if status != 7 {
+		t.Errorf("status = %d, want 7", status)
+	}
+	if node, _ := s.Table.Versions(); node == "" || len(pids) != 2 {
+		t.Error("node, which the shell started, was not traced")
+	}
+}
+
+// TestCommandThatIsNotTracedNeverRuns has a Run that cannot attach its programs.
+func TestCommandThatIsNotTracedNeverRuns(t *testing.T) {
+	out, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	s := openSampled(t, Options{
+		Selection: Selection{
+			Command: []string{nodetest.Node(t, anyVersion), "-e", "console.log('started')"}, Stdout: out,
+			Exited: func(n int) { t.Errorf("status = %d, want none", n) },
+		},
+	}, Tool{})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	want := errors.New("attach")
+	if err := s.Run(t.Context(), Loop{Attach: func() error { return want }}); !errors.Is(err, want) {
+		t.Fatalf("Run() = %v, want %v", err, want)
+	}
+	pid := s.targets.command.pid()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, 0); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("the command exists: %v, want %v", err, unix.ESRCH)
+	}
+	if text, err := os.ReadFile(out.Name()); len(text) > 0 || err != nil {
+		t.Errorf("the command printed %q, %v, want nothing", text, err)
+	}
+}
+
+func TestCommandThatDoesNotExistIsAnError(t *testing.T) {
+	s := openSampled(t, Options{Selection: Selection{Command: []string{"/nonexistent/program"}}}, Tool{})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), Loop{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "start /nonexistent/program") {
+		t.Errorf("err = %v, want that it does not exist", err)
+	}
+}
+
+// TestNewProcessesAreTraced selects by name, and starts the process afterwards.
+func TestNewProcessesAreTraced(t *testing.T) {
+	name := fmt.Sprintf("n%d", os.Getpid()) // of no other process
+	node := t.TempDir() + "/" + name
+	if err := os.Symlink(nodetest.Node(t, anyVersion), node); err != nil {
+		t.Fatal(err)
+	}
+	added := make(chan int, 8)
+	s := openSampled(t, Options{Selection: Selection{Comm: name}, Warn: func(error) {}}, Tool{
+		Added: func(pid int) error { added <- pid; return nil },
+	})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	work := make(chan func(context.Context) error, 1)
+	var target *nodetest.Target
+	err := s.Run(t.Context(), Loop{Work: work, Started: func() {
+		target = nodetest.Start(t, node, nodetest.Options{Script: "purecpu.js", MayFail: true})
+		work <- func(context.Context) error {
+			if pid := <-added; pid != target.PID {
+				t.Errorf("process %d was added, want %d", pid, target.PID)
+			}
+			return ErrDone
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Table.Has(target.PID) {
+		t.Error("the process is not traced")
+	}
+}
+
+func TestProcessesThatAreNotThereAreErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		s    Selection
+		run  error // of Run
+		want string
+	}{
+		{"an id", Selection{PIDs: []int{1 << 22}}, process.ErrGone, ""},
+		{"no selection", Selection{}, ErrNoSelection, ""},
+		{"a name", Selection{Comm: "no such name"}, nil, "no process found that is named, or runs a file named, no such name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openSampled(t, Options{Selection: tt.s, Duration: time.Millisecond}, Tool{})
+			if err := s.Listen(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Run(t.Context(), Loop{}); !errors.Is(err, tt.run) || tt.run == nil && err != nil {
+				t.Errorf("err = %v, want %v", err, tt.run)
+			}
+			if err := s.Missing(); tt.want != "" && (err == nil || err.Error() != tt.want || !errors.Is(err, ErrNotFound)) {
+				t.Errorf("missing = %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
