@@ -327,15 +327,7 @@ func (p *probe) object(v tagged, text string) ([]byte, error) {
 	} else if found := printedSize.FindStringSubmatch(text); found != nil && found[1] != "0" {
 		size, _ = strconv.Atoi(found[1])
 	}
-	address := uint64(v) - 1
-	data, err := p.read(address, size)
-	if err != nil { // the object is smaller, and the last of its page
-		data, err = p.read(address, int(pageSize-address%pageSize))
-	}
-	return data, err
+	return p.readUpTo(uint64(v)-1, size)
 }
 
-const (
-	pageSize = 4096
-	codeSize = 96
-)
+const codeSize = 96

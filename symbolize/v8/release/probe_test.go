@@ -107,6 +107,17 @@ func (p *probe) read(address uint64, size int) ([]byte, error) {
 	return data, nil
 }
 
+// readUpTo returns size bytes from an address, or those before the first that cannot
+// be read: an object may be the last of its page.
+func (p *probe) readUpTo(address uint64, size int) ([]byte, error) {
+	data := make([]byte, size)
+	n, err := p.memory.ReadAt(data, int64(address))
+	if n == 0 {
+		return nil, fmt.Errorf("read %#x: %w", address, err)
+	}
+	return data[:n], nil
+}
+
 func (p *probe) word(address uint64) (uint64, error) {
 	data, err := p.read(address, 8)
 	if err != nil {

@@ -23,7 +23,7 @@ func (p *probe) nameAt(scope, name string) (at int, ok bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	data, err := p.read(uint64(v)-1, scopeWords*word)
+	data, err := p.readUpTo(uint64(v)-1, scopeWords*word)
 	if err != nil {
 		return 0, false, err
 	}
@@ -83,7 +83,7 @@ func measureReceiverInfo(m *measurement) error {
 		if err != nil {
 			return err
 		}
-		data, err := p.read(uint64(v)-1, maxObject)
+		data, err := p.readUpTo(uint64(v)-1, maxObject)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func measureScriptContexts(m *measurement) error {
 	if err != nil {
 		return err
 	}
-	context, err := p.read(uint64(at)-1, contextSize)
+	context, err := p.readUpTo(uint64(at)-1, contextSize)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func measureScriptContexts(m *measurement) error {
 	if err != nil || len(tables) == 0 {
 		return fmt.Errorf("no table of script contexts: %w", err)
 	}
-	table, err := p.read(binary.LittleEndian.Uint64(context[tables[0]:])-1, contextSize)
+	table, err := p.readUpTo(binary.LittleEndian.Uint64(context[tables[0]:])-1, contextSize)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func measureClosures(m *measurement) error {
 	if err != nil {
 		return err
 	}
-	data, err := p.read(uint64(v)-1, maxObject)
+	data, err := p.readUpTo(uint64(v)-1, maxObject)
 	if err != nil {
 		return err
 	}
