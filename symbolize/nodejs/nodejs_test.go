@@ -178,6 +178,23 @@ func checkTimers(t *testing.T, timers []nodejs.Timer) {
 	}
 }
 
+// TestTimersAreListedOnce has a list of timers that does not lead back to the list, as one
+// may not while V8 moves it.
+func TestTimersAreListedOnce(t *testing.T) {
+	const program = `const timer = setTimeout(function later() {}, 70e3);
+timer._idleNext = timer;
+console.log('ready');`
+	for _, version := range versions() {
+		t.Run(version, func(t *testing.T) {
+			d, g := dumped(t, calls.StartSource(t, version, program).PID)
+			timers := d.Node().Timers(g.Graph)
+			if len(timers) != 1 || timers[0].Callback.Text != "later" {
+				t.Errorf("%d timers, want that of later alone", len(timers))
+			}
+		})
+	}
+}
+
 func order(last bool) int {
 	if last {
 		return 1

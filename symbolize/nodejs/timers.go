@@ -20,6 +20,7 @@ type Timer struct {
 // Timers returns the pending timers, in the order of Node.js's lists.
 func (p *Process) Timers(g *heap.Graph) []Timer {
 	timers := []Timer{}
+	seen := map[uint64]bool{}
 	for id := range heap.ID(g.Len()) {
 		o := g.Object(id)
 		if o.Map.Kind != "JSObject" || !g.IsLive(id) {
@@ -27,7 +28,7 @@ func (p *Process) Timers(g *heap.Graph) []Timer {
 		}
 		switch class, _ := p.v8.Heap.Class(o); class {
 		case "TimersList":
-			timers = append(timers, p.listTimers(o)...)
+			timers = append(timers, p.listTimers(o, seen)...)
 		case "Immediate":
 			if t, ok := p.immediate(o); ok {
 				timers = append(timers, t)
@@ -38,19 +39,20 @@ func (p *Process) Timers(g *heap.Graph) []Timer {
 }
 
 // listTimers returns the timers of one list, all of which have the same duration. It is a
-// ring that includes the list itself.
-func (p *Process) listTimers(list v8.Object) []Timer {
+// ring that includes the list itself. Objects that seen has, by address, end it: while V8
+// moves objects, a timer may refer to another copy of its list.
+func (p *Process) listTimers(list v8.Object, seen map[uint64]bool) []Timer {
 	var timers []Timer
-	next, ok, _ := p.v8.Heap.Own(list, "_idleNext")
-	for n := 0; ok && next.IsObject() && next.Address() != list.Address && n < maxListed; n++ {
-		o, err := p.v8.Heap.Object(next)
-		if err != nil {
-			break // what came before has been read
-		}
+	for o, n := list, 0; !seen[o.Address] && n < maxListed; n++ {
+		seen[o.Address] = true
 		if t, ok := p.timer(o); ok {
 			timers = append(timers, t)
 		}
-		next, ok, _ = p.v8.Heap.Own(o, "_idleNext")
+		next, _, _ := p.v8.Heap.Own(o, "_idleNext")
+		var err error
+		if o, err = p.v8.Heap.Object(next); err != nil {
+			break // what came before has been read
+		}
 	}
 	return timers
 }
