@@ -151,18 +151,16 @@ func (f *File) symbol(ref reference) (Symbol, bool) {
 func (f *File) indexFunctions() {
 	all := f.allFunctions()
 	slices.SortFunc(all, compare)
+	f.rankNames(all)
 	spans := make([]interval.Span, 0, len(all)*3/4) // node has at least a quarter twice
 	var covered uint64                              // the end of the functions with a size so far
 	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].start == all[0].start {
-			n++
-		}
-		group, rest := all[:n], all[n:]
-		f.bestLast(group)
+		group, rest := cutGroup(all)
+		bestLast(group)
 		for _, fn := range group {
 			covered = max(covered, fn.end)
 		}
+		last := len(group) - 1
 		for i, fn := range group {
 			if fn.end == 0 && fn.start >= covered {
 				fn.end = f.codeEnd(fn.start)
@@ -170,13 +168,22 @@ func (f *File) indexFunctions() {
 					fn.end = min(fn.end, rest[0].start)
 				}
 			}
-			if i == n-1 || fn.end > group[n-1].end { // else the best name hides it
+			if i == last || fn.end > group[last].end { // else the best name hides it
 				spans = append(spans, interval.Span{Start: fn.start, End: fn.end, Ref: uint32(fn.ref)})
 			}
 		}
 		all = rest
 	}
 	f.functions = interval.New(spans)
+}
+
+// cutGroup returns the functions that start where the first does, and the others.
+func cutGroup(all []function) (group, rest []function) {
+	n := 1
+	for n < len(all) && all[n].start == all[0].start {
+		n++
+	}
+	return all[:n], all[n:]
 }
 
 // allFunctions reads the functions of all tables.
@@ -257,29 +264,68 @@ func (f *File) codeEnd(address uint64) uint64 {
 	return f.code[after-1].end
 }
 
-// bestLast moves the best name of a group that starts at one address to its end.
-// The group is sorted by rank; names are read only if the ranks of one table tie,
-// and then only their first bytes.
-func (f *File) bestLast(group []function) {
+// ties returns the functions at the end of a group that are in one table and have its
+// best rank: their names decide which is best.
+func ties(group []function) []function {
 	last := len(group) - 1
-	top := group[last]
-	best, fewest := last, -1
-	for i := last - 1; i >= max(0, last-maxSameStart) && group[i].rank == top.rank && group[i].ref.table() == top.ref.table(); i-- {
-		if fewest < 0 {
-			fewest = f.underscores(top)
+	first := last
+	for first > max(0, last-maxSameStart) && group[first-1].rank == group[last].rank && group[first-1].ref.table() == group[last].ref.table() {
+		first--
+	}
+	return group[first:]
+}
+
+const (
+	maxUnderscores = 4 // that are counted
+	underscoreBits = 3 // of a rank
+)
+
+// rankNames adds to the ranks of functions that tie how few leading underscores their
+// names have. It reads the names in the order of the strings, so that the file is read
+// once from start to end.
+func (f *File) rankNames(all []function) {
+	names := make([][]uint64, len(f.tables)) // of each table: offset of the name, index in all
+	done := 0
+	for done < len(all) {
+		group, _ := cutGroup(all[done:])
+		done += len(group)
+		tied := ties(group)
+		if len(tied) == 1 {
+			continue
 		}
-		if n := f.underscores(group[i]); n < fewest {
-			best, fewest = i, n
+		for i, fn := range tied {
+			of := &names[fn.ref.table()]
+			*of = append(*of, uint64(fn.name)<<32|uint64(done-len(tied)+i))
+		}
+	}
+	for i, keys := range names {
+		slices.Sort(keys)
+		w := window{r: f.tables[i].strings, buf: make([]byte, 0, chunk)}
+		for _, key := range keys {
+			fn := &all[uint32(key)]
+			name, _ := w.at(int64(key >> 32)) // an unreadable name counts as without underscores
+			fn.rank = fn.rank<<underscoreBits | uint8(maxUnderscores-underscores(name))
+		}
+	}
+}
+
+// underscores counts the leading underscores of a name.
+func underscores(name []byte) int {
+	name = name[:min(len(name), maxUnderscores)]
+	return len(name) - len(bytes.TrimLeft(name, "_"))
+}
+
+// bestLast moves the best name of a group that starts at one address to its end: the best
+// by rankNames of those that tie.
+func bestLast(group []function) {
+	last := len(group) - 1
+	best := last
+	for i, fn := range slices.Backward(group) {
+		if fn.rank > group[best].rank {
+			best = i
 		}
 	}
 	group[best], group[last] = group[last], group[best]
-}
-
-// underscores counts the leading underscores of fn's name, up to four.
-func (f *File) underscores(fn function) int {
-	var start [4]byte
-	n, _ := f.tables[fn.ref.table()].strings.ReadAt(start[:], int64(fn.name)) // an unreadable name counts as none
-	return n - len(bytes.TrimLeft(start[:n], "_"))
 }
 
 // A nameIndex finds symbols by their names' hashes: sorted entries of 32 bits of
