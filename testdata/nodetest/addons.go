@@ -29,6 +29,7 @@ const (
 const (
 	compileLimit  = 5 * time.Minute
 	bcryptPackage = "bcrypt@6.0.0" // with its add-on for Linux inside
+	sharpPackage  = "sharp@0.34.5" // its add-on and libvips are packages of their own
 )
 
 // Addon returns the path of a source of testdata/addons, compiled for node with
@@ -47,17 +48,23 @@ func Addon(t testing.TB, node, source string, flags ...string) string {
 
 // Bcrypt returns the folder of npm's bcrypt, a real add-on: Node-API in C++,
 // prebuilt. It is fetched once, into the cache that Node uses.
-func Bcrypt(t testing.TB) string {
+func Bcrypt(t testing.TB) string { return addonPackage(t, bcryptPackage) }
+
+// Sharp returns the folder of npm's sharp, a prebuilt add-on with a library of 17 MB. It
+// needs Node.js 18.17 or later. It is fetched once, into the cache that Node uses.
+func Sharp(t testing.TB) string { return addonPackage(t, sharpPackage) }
+
+// addonPackage returns the folder of a package of npm, named with its version.
+func addonPackage(t testing.TB, spec string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), fetchLimit)
 	defer cancel()
-	dir, err := cached(strings.ReplaceAll(bcryptPackage, "@", "-"), func(temp string) error {
-		return npmInstall(ctx, temp, bcryptPackage)
-	})
+	dir, err := cached(strings.ReplaceAll(spec, "@", "-"), func(temp string) error { return npmInstall(ctx, temp, spec) })
 	if err != nil {
-		t.Fatalf("install %s: %v (is npm's registry reachable?)", bcryptPackage, err)
+		t.Fatalf("install %s: %v (is npm's registry reachable?)", spec, err)
 	}
-	return filepath.Join(dir, "node_modules", "bcrypt")
+	name, _, _ := strings.Cut(spec, "@")
+	return filepath.Join(dir, "node_modules", name)
 }
 
 func compile(ctx context.Context, headers, source string, flags []string) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -111,27 +112,40 @@ func isChain(frames []symbolize.Frame, stripped bool) bool {
 	return true
 }
 
-// TestBcryptsStacksAreWhole profiles npm's bcrypt, which was compiled elsewhere.
-func TestBcryptsStacksAreWhole(t *testing.T) {
+// TestStacksOfPackagesAreWhole profiles add-ons that were compiled elsewhere.
+func TestStacksOfPackagesAreWhole(t *testing.T) {
 	nodetest.Root(t)
-	bcrypt := nodetest.Bcrypt(t)
-	for _, version := range startVersions() {
-		t.Run(version, func(t *testing.T) {
-			p := profileNative(t, version, "bcrypt", bcrypt)
-			var right, all uint64
-			var wrong []string
-			for _, s := range p.Stacks {
-				if !slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool { return path.Base(f.Module) == "bcrypt.glibc.node" }) {
-					continue
-				}
-				all += s.Value
-				if reachesStart(s) {
-					right += s.Value
-				} else {
-					wrong = append(wrong, cut(s))
-				}
+	for _, tt := range []struct {
+		name  string
+		file  func(testing.TB) string
+		since int    // Node.js
+		files string // regular expression
+	}{
+		{"bcrypt", nodetest.Bcrypt, 16, `^bcrypt\.glibc\.node$`},
+		{"sharp", nodetest.Sharp, 18, `^(sharp-linux-x64\.node|libvips-cpp\.so.*)$`},
+	} {
+		files := regexp.MustCompile(tt.files)
+		for _, version := range startVersions() {
+			if nodetest.Major(version) < tt.since {
+				continue
 			}
-			checkShare(t, "from their thread's start on", right, all, wrong)
-		})
+			t.Run(tt.name+"/"+version, func(t *testing.T) {
+				p := profileNative(t, version, tt.name, tt.file(t))
+				var right, all uint64
+				var wrong []string
+				for _, s := range p.Stacks {
+					if !slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool { return files.MatchString(path.Base(f.Module)) }) {
+						continue
+					}
+					all += s.Value
+					if reachesStart(s) {
+						right += s.Value
+					} else {
+						wrong = append(wrong, cut(s))
+					}
+				}
+				checkShare(t, "from their thread's start on", right, all, wrong)
+			})
+		}
 	}
 }
