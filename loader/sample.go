@@ -13,17 +13,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Event is what a Sampler counts to time its interrupts.
-type Event int
+// An Event is a perf event. It has the name that perf gives it, or cpu.
+type Event struct {
+	Name   string
+	kind   uint32 // PERF_TYPE_*
+	config uint64
+}
 
-const (
-	CPUClock Event = iota // time, by the kernel's timer: available on every machine
-	Cycles                // CPU cycles, by the hardware's counter: not available on every virtual machine
+// Events that Sample counts to time its interrupts.
+var (
+	CPUClock = Event{"cpu", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK}     // time, by the kernel's timer: available on every machine
+	Cycles   = Event{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES} // of the CPU, by the hardware's counter: not available on every virtual machine
 )
 
-// A Sampler runs a program at a steady rate on each CPU.
+// Counted are events of the kernel that SampleEach takes one by one.
+var Counted = []Event{
+	{"page-faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS},
+	{"minor-faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS_MIN},
+	{"major-faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ},
+	{"context-switches", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
+}
+
+// A Sampler runs a program on each CPU.
 type Sampler struct {
-	// Hz is the actual rate, from SampleRate.
+	// Hz is the actual rate, from SampleRate; 0 if each of some events is taken.
 	Hz     int
 	events []int // one descriptor per online CPU
 }
@@ -45,35 +58,38 @@ func SampleRate(hz int) int {
 
 // Sample runs program hz times a second on each online CPU, until Close.
 func Sample(program *ebpf.Program, event Event, hz int) (*Sampler, error) {
-	hz = SampleRate(hz)
-	cpus, err := cpuonline.Get()
-	if err != nil {
-		return nil, fmt.Errorf("list online CPUs: %w (is /sys mounted?)", err)
-	}
-	s := &Sampler{Hz: hz}
-	for _, cpu := range cpus {
-		if err := s.open(program, event, int(cpu)); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-	}
-	return s, nil
+	s := &Sampler{Hz: SampleRate(hz)}
+	return s, s.openAll(program, event, unix.PerfEventAttr{Sample: uint64(s.Hz), Bits: unix.PerfBitFreq})
 }
 
-func (s *Sampler) open(program *ebpf.Program, event Event, cpu int) error {
-	attr := unix.PerfEventAttr{
-		Type:   unix.PERF_TYPE_SOFTWARE,
-		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
-		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Sample: uint64(s.Hz),
-		Bits:   unix.PerfBitFreq | unix.PerfBitDisabled,
+// SampleEach runs program at each event of that kind, or at one in so many on each online
+// CPU, until Close.
+func SampleEach(program *ebpf.Program, event Event, in uint64) (*Sampler, error) {
+	s := new(Sampler)
+	return s, s.openAll(program, event, unix.PerfEventAttr{Sample: in})
+}
+
+// openAll attaches program to the event on each online CPU.
+func (s *Sampler) openAll(program *ebpf.Program, event Event, attr unix.PerfEventAttr) error {
+	attr.Type, attr.Config, attr.Size = event.kind, event.config, uint32(unsafe.Sizeof(attr))
+	attr.Bits |= unix.PerfBitDisabled
+	cpus, err := cpuonline.Get()
+	if err != nil {
+		return fmt.Errorf("list online CPUs: %w (is /sys mounted?)", err)
 	}
-	if event == Cycles {
-		attr.Type, attr.Config = unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES
+	for _, cpu := range cpus {
+		if err := s.open(program, attr, int(cpu)); err != nil {
+			return errors.Join(err, s.Close())
+		}
 	}
+	return nil
+}
+
+func (s *Sampler) open(program *ebpf.Program, attr unix.PerfEventAttr, cpu int) error {
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	switch {
-	case errors.Is(err, unix.ENOENT) && event == Cycles:
-		return fmt.Errorf("count cycles on CPU %d: %w (this machine has no hardware counters: sample by cpu-clock)", cpu, err)
+	case errors.Is(err, unix.ENOENT) && attr.Type == unix.PERF_TYPE_HARDWARE:
+		return fmt.Errorf("count cycles on CPU %d: %w (this machine has no hardware counters: sample CPU time)", cpu, err)
 	case errors.Is(err, unix.ENODEV): // taken offline since the list was read
 		return nil
 	case err != nil:

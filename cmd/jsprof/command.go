@@ -23,6 +23,8 @@ type flags struct {
 	targets  cli.Targets
 	maps     cli.SourceMaps
 	duration cli.Duration
+	event    string
+	cycles   bool
 	output   string
 	format   string
 	json     bool
@@ -42,6 +44,7 @@ func command() *cobra.Command {
 			"  jsprof -p 4242 -d 10s --lines         where in each function",
 			"  jsprof -p 4242 -d 10s --runtime       for which functions V8 collects and compiles",
 			"  jsprof -p 4242 -d 10s --tier          which functions are optimized",
+			"  jsprof -p 4242 -e page-faults -d 10s  which functions touch new memory",
 			"  jsprof -p 4242 --annotate render      the source of a function, with samples by line",
 			"  jsprof -p 4242 -d 10s -o out.svg      a flame graph",
 			"  jsprof --comm node --http :8080       pprof's web pages, when stopped by Ctrl-C",
@@ -53,7 +56,9 @@ func command() *cobra.Command {
 	flags.SortFlags = false
 	f.targets.Register(cmd, "profile")
 	flags.IntVarP(&f.jsprof.Hz, "frequency", "F", 99, "take `HZ` samples a second on each CPU")
-	flags.BoolVar(&f.jsprof.Cycles, "cycles", false, "sample by CPU cycles instead of time")
+	flags.StringVarP(&f.event, "event", "e", loader.CPUClock.Name, "sample at `EVENT`s: "+strings.Join(events(), ", "))
+	flags.BoolVar(&f.cycles, "cycles", false, "sample by CPU cycles instead of time: -e cycles")
+	flags.Uint64Var(&f.jsprof.In, "every", 1, "sample one in `N` of the events that have no rate, such as page-faults")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its extension")
 	flags.StringVar(&f.format, "format", "", "write as `FORMAT`: "+strings.Join(formats(), ", "))
@@ -74,6 +79,7 @@ func command() *cobra.Command {
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
+	cli.Choices(cmd, "event", events())
 	cli.Choices(cmd, "format", formats())
 	return cmd
 }
@@ -90,11 +96,13 @@ func formats() []string {
 }
 
 // check reports arguments that make no sense, before anything is attached.
-func (f *flags) check() (profile.Format, error) {
+func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	var none profile.Format
 	switch {
 	case f.jsprof.Hz < 1:
 		return none, cli.Usagef("frequency must be above 0, not %d", f.jsprof.Hz)
+	case f.jsprof.In < 1:
+		return none, cli.Usagef("--every must be above 0")
 	case f.present.percent < 0 || f.present.percent > 100:
 		return none, cli.Usagef("--min %v is no percentage", f.present.percent)
 	case f.present.native && f.present.jsOnly:
@@ -103,6 +111,9 @@ func (f *flags) check() (profile.Format, error) {
 		return none, cli.Usagef("give only one of --json and --format %s", f.format)
 	case f.http != "" && (f.output != "" || f.format != "" || f.json):
 		return none, cli.Usagef("--http shows the profile itself (leave out -o and --format)")
+	}
+	if err := f.checkEvent(cmd); err != nil {
+		return none, err
 	}
 	if err := f.checkAnnotate(); err != nil {
 		return none, err
@@ -116,6 +127,9 @@ func (f *flags) check() (profile.Format, error) {
 	format, err := f.chosen()
 	if err != nil {
 		return none, err
+	}
+	if err := format.Takes(f.jsprof.ValueType()); err != nil {
+		return none, cli.Usagef("%v", err)
 	}
 	return f.annotate.check(format)
 }
@@ -160,7 +174,7 @@ func (f *flags) chosen() (profile.Format, error) {
 }
 
 func (f *flags) run(cmd *cobra.Command) error {
-	format, err := f.check()
+	format, err := f.check(cmd)
 	if err != nil {
 		return err
 	}
@@ -193,7 +207,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if profile.Total == 0 {
-		messages.Notef("no samples: the processes used no CPU time")
+		messages.Notef("no samples: the processes %s", f.nothing())
 	}
 	if err := show(profile); err != nil {
 		return err
@@ -233,6 +247,10 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.P
 
 // announce prints that sampling has started.
 func (f *flags) announce(messages *cli.Messages, hz int) {
+	if hz == 0 {
+		messages.Started(f.duration, "Sampling %v at %s.", &f.targets, f.all())
+		return
+	}
 	if hz != f.jsprof.Hz {
 		messages.Notef("%d Hz is above the limit of %d Hz (%d, or kernel.perf_event_max_sample_rate if that is lower)",
 			f.jsprof.Hz, hz, loader.MaxHz)

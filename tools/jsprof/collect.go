@@ -105,16 +105,21 @@ func (c *collector) profile() (*profile.Profile, error) {
 		return nil, err
 	}
 	p := &profile.Profile{
+		ValueType: c.session.o.ValueType(),
 		Failures:  failures,
 		Lost:      c.session.Count(objects.Lost),
 		Truncated: c.session.Count(objects.Truncated),
+	}
+	weight := uint64(1) // of a sample
+	if c.session.o.counted() {
+		weight = c.session.o.In
 	}
 	for _, id := range c.session.Table.Identities() {
 		p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
 	}
 	if c.other > 0 {
-		p.Total += c.other
-		p.Stacks = append(p.Stacks, profile.Stack{Value: c.other, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
+		p.Total += c.other * weight
+		p.Stacks = append(p.Stacks, profile.Stack{Value: c.other * weight, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
 		c.session.Warn(fmt.Errorf("more than %d distinct stacks: %d samples of others are together as [other stacks]", maxStacks, c.other))
 	}
 	for _, s := range c.stacks {
@@ -122,10 +127,10 @@ func (c *collector) profile() (*profile.Profile, error) {
 			continue
 		}
 		frames, unknown := c.session.Table.Frames(s.Stack)
-		p.Total += s.count
+		p.Total += s.count * weight
 		p.UnknownFrames += s.count * uint64(unknown)
 		p.Stacks = append(p.Stacks, profile.Stack{
-			Value: s.count, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: frames,
+			Value: s.count * weight, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: frames,
 		})
 	}
 	return p, nil

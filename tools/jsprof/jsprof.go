@@ -6,6 +6,7 @@ package jsprof
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"ustack/bpf"
@@ -21,14 +22,15 @@ type Options struct {
 	trace.Selection
 	Maps sourcemaps.Options
 
-	Hz       int           // samples a second on each CPU; 99 if zero
-	Cycles   bool          // count CPU cycles instead of time
+	Event    loader.Event  // what is sampled; CPU time if zero
+	Hz       int           // samples a second on each CPU, of CPU time and cycles; 99 if zero
+	In       uint64        // of other events, one in so many on each CPU is sampled; 1 if zero
 	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
 
 	Sources func(symbolize.Frame) bool // of which frames' functions the profile has the sources; of none if nil
 
-	Started func(hz int)       // called once sampling runs; may be nil
+	Started func(hz int)       // called once sampling runs, with the actual rate; may be nil
 	Sampled func(count uint64) // called from time to time with the samples so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
 }
@@ -59,9 +61,13 @@ type session struct {
 const longestTick = 10 * time.Millisecond
 
 func open(ctx context.Context, o Options) (*session, error) {
+	if o.Event == (loader.Event{}) {
+		o.Event = loader.CPUClock
+	}
 	if o.Hz == 0 {
 		o.Hz = defaultHz
 	}
+	o.In = max(o.In, 1)
 	spec, err := bpf.LoadJsprof()
 	if err != nil {
 		return nil, err
@@ -91,15 +97,11 @@ func open(ctx context.Context, o Options) (*session, error) {
 }
 
 func (s *session) run(ctx context.Context) (*profile.Profile, error) {
-	event := loader.CPUClock
-	if s.o.Cycles {
-		event = loader.Cycles
-	}
 	var hz int
 	var start time.Time
 	err := s.Run(ctx, trace.Loop{
 		Attach: func() (err error) {
-			hz, err = s.Sample(s.objects.OnSample, event, s.o.Hz)
+			hz, err = s.attach()
 			start = time.Now()
 			return err
 		},
@@ -127,9 +129,30 @@ func (s *session) run(ctx context.Context) (*profile.Profile, error) {
 	s.Diagnose()
 	profile.Node, profile.V8 = s.Table.Versions()
 	profile.Start, profile.Duration = start, duration
-	profile.HzAsked = s.o.Hz
-	profile.Hz, profile.Throttled = s.rate(hz)
+	if !s.o.counted() {
+		profile.HzAsked = s.o.Hz
+		profile.Hz, profile.Throttled = s.rate(hz)
+	}
 	return profile, nil
+}
+
+// counted reports whether values are numbers of events, and not samples of time.
+func (o *Options) counted() bool { return slices.Contains(loader.Counted, o.Event) }
+
+// ValueType returns the type of the profile's values.
+func (o *Options) ValueType() profile.ValueType {
+	if o.counted() {
+		return profile.ValueType{Type: o.Event.Name, Unit: profile.Samples.Unit}
+	}
+	return profile.Samples
+}
+
+// attach starts sampling and returns the rate, 0 if events are counted.
+func (s *session) attach() (hz int, err error) {
+	if s.o.counted() {
+		return 0, s.SampleEach(s.objects.OnSample, s.o.Event, s.o.In)
+	}
+	return s.Sample(s.objects.OnSample, s.o.Event, s.o.Hz)
 }
 
 // tick reports progress, and drains the kernel's counts if needed.
@@ -149,7 +172,7 @@ func (s *session) rate(hz int) (reached int, throttled uint64) {
 	seconds := float64(s.Count(s.objects.Sampled)) / float64(time.Second)
 	expected := uint64(seconds * float64(s.o.Hz))
 	// The kernel controls the rate of cycles: an idle CPU counts none.
-	if s.o.Cycles || taken == 0 {
+	if s.o.Event == loader.Cycles || taken == 0 {
 		return hz, 0
 	}
 	const usual = 0.95 // a few per cent are late on any machine

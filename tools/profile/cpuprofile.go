@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"net/url"
@@ -58,9 +57,6 @@ type (
 // in microseconds. The format has no place for other values.
 func writeCPUProfile(w io.Writer, p *Profile, _ Options) error {
 	timed := p.ValueType.Unit == Time.Unit
-	if !timed && !p.ValueType.sampled() {
-		return fmt.Errorf("write %s as cpuprofile: the format holds only time (choose another, such as pprof)", p.ValueType.noun())
-	}
 	root := &node{}
 	threads := p.Merge().threads()
 	for _, t := range threads {

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -31,11 +32,20 @@ type Format struct {
 	write      func(io.Writer, *Profile, Options) error
 	positions  bool // it has both lines of a frame: where its function is defined, and what executes
 	tiers      bool // likewise a frame's tier, apart from its name
+	timed      bool // it holds only samples and time
+}
+
+// Takes returns an error if values of that type cannot be written in the format.
+func (f Format) Takes(t ValueType) error {
+	if f.timed && t.Unit != Time.Unit && !t.sampled() {
+		return fmt.Errorf("write %s as %s: the format holds only time (choose another, such as pprof)", t.noun(), f.Name)
+	}
+	return nil
 }
 
 // Write writes p, if it is valid.
 func (f Format) Write(w io.Writer, p *Profile, o Options) error {
-	if err := p.Check(); err != nil {
+	if err := cmp.Or(p.Check(), f.Takes(p.ValueType)); err != nil {
 		return err
 	}
 	if o.Lines && !f.positions {
@@ -49,16 +59,16 @@ func (f Format) Write(w io.Writer, p *Profile, o Options) error {
 
 // Formats lists every format, the default first.
 var Formats = []Format{
-	{"top", []string{".txt", ".top"}, writeTop, false, false},
-	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed, false, false},
-	{"stackvis", []string{".stackvis"}, writeStackvis, false, false},
-	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace, false, false},
-	{"svg", []string{".svg"}, writeSVG, false, false},
-	{"html", []string{".html", ".htm"}, writeHTML, false, false},
-	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof, true, false},
-	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, true, false},
-	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true, false},
-	{"json", []string{".json"}, writeJSON, true, true},
+	{"top", []string{".txt", ".top"}, writeTop, false, false, false},
+	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed, false, false, false},
+	{"stackvis", []string{".stackvis"}, writeStackvis, false, false, false},
+	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace, false, false, false},
+	{"svg", []string{".svg"}, writeSVG, false, false, false},
+	{"html", []string{".html", ".htm"}, writeHTML, false, false, false},
+	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof, true, false, false},
+	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, true, false, false},
+	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true, false, true},
+	{"json", []string{".json"}, writeJSON, true, true, false},
 }
 
 // Lookup returns the format of that name.

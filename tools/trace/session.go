@@ -183,6 +183,16 @@ func (s *Session) Sample(program *ebpf.Program, event loader.Event, hz int) (act
 	return sampler.Hz, nil
 }
 
+// SampleEach runs a program at each event of that kind, or at one in so many on each CPU,
+// until Detach.
+func (s *Session) SampleEach(program *ebpf.Program, event loader.Event, in uint64) error {
+	sampler, err := loader.SampleEach(program, event, in)
+	if err == nil {
+		s.attached = append(s.attached, sampler.Close)
+	}
+	return err
+}
+
 // Detach detaches the programs, so that their counters are final.
 func (s *Session) Detach() error {
 	err := undo(s.attached)
