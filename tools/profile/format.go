@@ -69,6 +69,7 @@ var Formats = []Format{
 	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, true, false, false},
 	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true, false, true},
 	{"json", []string{".json"}, writeJSON, true, true, false},
+	{"markdown", []string{".md"}, writeMarkdown, true, false, false},
 }
 
 // Lookup returns the format of that name.

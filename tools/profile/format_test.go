@@ -49,10 +49,10 @@ func golden(t *testing.T, file, got string) {
 }
 
 func TestGolden(t *testing.T) {
-	for _, format := range []string{"top", "collapsed", "stackvis", "dtrace", "svg", "html", "speedscope", "cpuprofile", "json"} {
+	for _, format := range []string{"top", "collapsed", "stackvis", "dtrace", "svg", "html", "speedscope", "cpuprofile", "json", "markdown"} {
 		golden(t, "server."+format, write(t, format, fixtures()["server"], Options{}))
 	}
-	for _, format := range []string{"top", "collapsed", "dtrace"} {
+	for _, format := range []string{"top", "collapsed", "dtrace", "markdown"} {
 		golden(t, "awkward."+format, write(t, format, awkward(), Options{Rows: -1}))
 	}
 	golden(t, "server.native.top", write(t, "top", fixtures()["server"], Options{Native: true}))
