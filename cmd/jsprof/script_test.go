@@ -91,7 +91,7 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 	if r.ValueType.Type != "samples" || r.ValueType.Unit != "count" {
 		ts.Fatalf("value type = %+v, want samples, count", r.ValueType)
 	}
-	var samples, lineless uint64
+	var samples, lineless, unnamed uint64
 	for _, s := range r.Stacks {
 		samples += s.Count
 		if s.Count == 0 || s.PID == 0 || s.TID == 0 || s.Thread == nil || len(s.Frames) == 0 {
@@ -99,6 +99,9 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		for _, f := range s.Frames {
 			checkFrame(ts, f)
+			if isUnnamed(f) {
+				unnamed += s.Count
+			}
 		}
 		if slices.ContainsFunc(s.Frames, isLineless) {
 			lineless += s.Count
@@ -106,6 +109,9 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if most := max(maxLineless, samples/100); lineless > most {
 		ts.Fatalf("samples with a line missing = %d, want %d at most", lineless, most)
+	}
+	if unnamed > *r.UnknownFrames {
+		ts.Fatalf("JavaScript frames without a name = %d, want them to be among the %d that are unknown", unnamed, *r.UnknownFrames)
 	}
 	if samples != *r.Samples {
 		ts.Fatalf("sum of counts = %d, want %d", samples, *r.Samples)
@@ -118,7 +124,12 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 const maxLineless = 2
 
 func isLineless(f clitest.Frame) bool {
-	return f.Kind == "js" && f.Line == 0 && f.Column == 0 && strings.HasPrefix(f.File, "node:")
+	return f.Kind == "js" && f.Line == 0 && f.Column == 0 && strings.HasPrefix(f.File, "node:") || isUnnamed(f)
+}
+
+// isUnnamed reports whether a function could not be read: then its address is its name.
+func isUnnamed(f clitest.Frame) bool {
+	return f.Kind == "js" && f.Name != nil && strings.HasPrefix(*f.Name, "0x") && f.File == ""
 }
 
 func checkFrame(ts *testscript.TestScript, f clitest.Frame) {
