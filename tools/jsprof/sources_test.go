@@ -80,8 +80,11 @@ func checkHotLine(t *testing.T, p *profile.Profile, name, mark, column string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	format, err := profile.Formats[len(profile.Formats)-1].Annotated(pattern)
+	format, err := profile.Lookup("json")
 	if err != nil {
+		t.Fatal(err)
+	}
+	if format, err = format.Annotated(pattern); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -65,11 +65,11 @@ var Formats = []Format{
 	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace, false, false, false},
 	{"svg", []string{".svg"}, writeSVG, false, false, false},
 	{"html", []string{".html", ".htm"}, writeHTML, false, false, false},
+	{"markdown", []string{".md"}, writeMarkdown, true, false, false},
 	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof, true, false, false},
 	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, true, false, false},
 	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true, false, true},
 	{"json", []string{".json"}, writeJSON, true, true, false},
-	{"markdown", []string{".md"}, writeMarkdown, true, false, false},
 }
 
 // Lookup returns the format of that name.
