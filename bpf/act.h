@@ -17,9 +17,24 @@
 #define JOBCTL_STOP_PENDING (1ull << 17) /* include/linux/sched/jobctl.h */
 #define SIGNAL_GROUP_EXIT 4              /* include/linux/sched/signal.h */
 
+enum { EVENT_HIT = EVENT_TOOL };
+
+const volatile struct condition exit_code;
+const volatile u64 signals = 0;             /* bit n - 1: signal n */
+const volatile u64 stall = 0, interval = 0; /* ns; 0: not asked for */
+const volatile u64 nth = 1;                 /* the first match that counts */
+const volatile u32 raised = 0;              /* the signal; 0: none */
 const volatile u32 owner = 0; /* the process that resumes others */
 
+volatile s64 remaining = 0; /* times to act */
+volatile u64 matches = 0, limited = 0, last = 0;
+volatile u64 sent = 0;       /* matches sent to user space */
+volatile u64 lost = 0;       /* matches that did not fit into events: nothing was done */
+volatile u64 missed = 0;     /* stalls whose stack was not taken: the thread hardly ran */
 volatile u32 owner_ends = 0; /* 1: it has begun to end, and nothing is stopped any longer */
+
+/* Keeps the type, which no map names as such, in the object for Go's bindings. */
+const struct hit *hit_unused __attribute__((unused));
 
 /* A process that we stopped by a signal. */
 struct stop {

@@ -2,58 +2,52 @@
 
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //
-// jsprof: where the CPU time of a process goes, by the stack it is spent in.
+// jsprof: which stacks cause the events of a process: CPU time, perf events, system calls, functions,
+// USDT probes and tracepoints.
 //
-// A perf event on each CPU interrupts at a fixed rate. If the interrupted process is one that user
-// space described, its stack is taken with JavaScript names and counted by content; a stack's
-// frames are sent once. Processes that start or exec are announced, so that user space can describe
-// them.
+// Each kind of event has a number. If the process is one that user space described and the event meets
+// all conditions, its stack is taken with JavaScript names, and the event is counted by it or adds its
+// value. Processes that start or exec are announced, so that user space can describe them.
 // Needs Linux 5.15.
 
 #include "exec.h"
-#include "stack.h"
+#include "written.h"
+#include "aggregate.h"
 
-#define MAX_STACKS 32768
+#define USDT_SHIFT 8 /* of an attach cookie: above the number of the kind of event */
+#define MAX_USDTS 256
+#define BYTES_OF_RECORD 8192 /* fields of a tracepoint begin before */
 
-const volatile u32 with_kernel = 0; /* take kernel frames too */
+const volatile struct weigher weighers[MAX_EVENTS];
+const volatile struct field fields[MAX_EVENTS][MAX_ARGUMENTS]; /* of tracepoints */
+const volatile u32 quantized = 0;   /* values are told apart by powers of two */
+const volatile u32 every = 1;       /* of events without a period of their own, one in so many is taken */
+const volatile u32 timed = 0;       /* how long system calls take matters */
 const volatile u64 max_elapsed = 0; /* nanoseconds that one sample can stand for */
-volatile u64 samples = 0;           /* in described processes */
-volatile u64 sampled = 0;   /* nanoseconds that they stand for: since the CPU's last interrupt */
-volatile u64 lost = 0;      /* samples there was no room for */
-volatile u64 truncated = 0; /* samples deeper than MAX_FRAMES */
-
-struct stack_key {
-	u64 ids;
-	u64 hash;
-};
-
-/* Names are only sent. */
-static __always_inline void note_name(struct walk *w)
-{
-}
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_STACKS);
-	__type(key, struct stack_key);
-	__type(value, u64);
-} counts SEC(".maps");
+volatile u64 sampled[MAX_EVENTS]; /* ns that samples stand for: since the CPU's last interrupt */
+volatile u64 unnumbered = 0; /* USDT probes whose arguments were needed and are not known */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, MAX_EVENTS);
 	__type(key, u32);
 	__type(value, u64);
 } interrupted SEC(".maps"); /* when the CPU last was, by bpf_ktime_get_ns */
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_USDTS);
+	__type(key, u32);
+	__type(value, struct usdt);
+} usdts SEC(".maps"); /* where USDT probes have their arguments, by the number in the cookie */
+
 /*
- * since_last returns the nanoseconds since this CPU was last interrupted, 0 at first. A throttled
- * event returns with the next tick, and an idle CPU has none: what is longer was not used.
+ * since_last returns the nanoseconds since this CPU was last interrupted by that event, 0 at first. A
+ * throttled event returns with the next tick, and an idle CPU has none: what is longer was not used.
  */
-static __always_inline u64 since_last(void)
+static __always_inline u64 since_last(u32 event)
 {
-	u32 zero = 0;
-	u64 *last = bpf_map_lookup_elem(&interrupted, &zero);
+	u64 *last = bpf_map_lookup_elem(&interrupted, &event);
 	u64 now = bpf_ktime_get_ns(), elapsed;
 
 	if (!last)
@@ -63,35 +57,299 @@ static __always_inline u64 since_last(void)
 	return elapsed < max_elapsed ? elapsed : max_elapsed;
 }
 
-static __always_inline void count_stack(struct walk *w)
+/* Counts a perf event, and as many as it stands for. */
+static __always_inline void count_sample(void *ctx, u64 ids, struct walk *w, u64 events)
 {
-	struct stack_key key = { .ids = w->stack.ids, .hash = w->stack.hash };
-	u64 *seen, one = 1;
+	u64 number = bpf_get_attach_cookie(ctx);
 
-	if (w->stack.flags & STACK_TRUNCATED)
-		count(truncated);
-	seen = bpf_map_lookup_elem(&counts, &key);
-	if (seen) {
-		count(*seen);
-		return;
-	}
-	if (!send_stack(w, w->stack.flags & STACK_NEW_CODE) ||
-	    bpf_map_update_elem(&counts, &key, &one, BPF_ANY))
-		count(lost);
+	mask_index(number, MAX_EVENTS - 1);
+	__sync_fetch_and_add(&matched[number], events);
+	capture(w, ctx, ids, with_kernel ? WITH_KERNEL : 0);
+	add_to_stack(w, number, 0, events, events);
+	give_back(w);
 }
 
+/* A timer interrupts the CPU: the attach cookie is the number of the kind of event. */
 SEC("perf_event")
 int on_sample(void *ctx)
 {
-	u64 elapsed = since_last(), ids = current_ids();
-	struct walk *w = walk_of(ids >> 32, 0);
+	u64 ids = current_ids(), number = bpf_get_attach_cookie(ctx);
+	u64 elapsed = since_last(number);
+	struct walk *w = take_walk(ids >> 32);
 
 	if (!w)
 		return 0;
-	count(samples);
-	__sync_fetch_and_add(&sampled, elapsed);
-	capture(w, ctx, ids, with_kernel ? WITH_KERNEL : 0);
-	count_stack(w);
+	mask_index(number, MAX_EVENTS - 1);
+	__sync_fetch_and_add(&sampled[number], elapsed);
+	count_sample(ctx, ids, w, 1);
+	return 0;
+}
+
+/* A perf event, or one in so many of them. */
+SEC("perf_event")
+int on_perf_event(struct perf_event_data *ctx)
+{
+	u64 ids = current_ids(), events = ctx->sample_period;
+	struct walk *w = take_walk(ids >> 32);
+
+	if (w)
+		count_sample(ctx, ids, w, events);
+	return 0;
+}
+
+/* A record to check conditions on; null if the process is not traced. */
+static __always_inline struct hit *begin_event(struct walk *w, u32 trigger)
+{
+	struct hit *hit;
+	u32 number;
+
+	if (!w)
+		return 0;
+	number = w->number;
+	hit = bpf_map_lookup_elem(&hits, &number);
+	if (!hit) {
+		give_back(w);
+		return 0; /* cannot happen; tells the verifier so */
+	}
+	hit->trigger = trigger;
+	hit->match.length = 0;
+	return hit;
+}
+
+/* What the event weighs; a result or an argument that is an int is not extended to 64 bits. */
+static __always_inline s64 weigh(struct hit *hit, const volatile struct weigher *by)
+{
+	switch (by->weight) {
+	case WEIGHT_DURATION:
+		return hit->duration;
+	case WEIGHT_RESULT:
+		return hit->trigger == TRIGGER_SYSCALL ? hit->result : extended(hit->result);
+	case WEIGHT_ARGUMENT:
+		return argument_of(hit, by->argument);
+	case WEIGHT_PRODUCT:
+		return argument_of(hit, by->argument) * argument_of(hit, by->factor);
+	}
+	return 1;
+}
+
+/* Counts an event whose conditions hold, if it is one of those that are taken. */
+static __always_inline void finish_event(void *ctx, struct walk *w, struct hit *hit, u32 with)
+{
+	u64 ids = current_ids(), number = hit->what;
+	u32 bucket = 0;
+	s64 value;
+
+	mask_index(number, MAX_EVENTS - 1);
+	count(matched[number]);
+	if (every > 1 && bpf_get_prandom_u32() % every)
+		goto out;
+	value = weigh(hit, &weighers[number]);
+	if (quantized)
+		bucket = bucket_of(value);
+	if (value < 0) {
+		count(negative[number]);
+		value = 0;
+	}
+	with |= with_kernel ? WITH_KERNEL : 0;
+	capture(w, ctx, ids, with);
+	add_to_stack(w, number, bucket, every, (u64)value * every);
+out:
+	give_back(w);
+}
+
+/* System calls, at the tracepoints or at the functions that the kernel calls for them (stopon.bpf.c):
+ * a row of syscalls has the number of the kind of event, from 1, as wanted.
+ */
+
+SEC("tp_btf/sys_enter")
+int on_system_call(u64 *ctx)
+{
+	struct call_key key = { current_ids(), 0 };
+	struct call call = {};
+	u64 nr = syscall_number((struct pt_regs *)ctx[0]);
+	u32 tgid = key.ids >> 32;
+
+	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted || !bpf_map_lookup_elem(&processes, &tgid))
+		return 0;
+	call.begun = bpf_ktime_get_ns();
+	bpf_map_update_elem(&calls, &key, &call, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int on_system_call_end(u64 *ctx)
+{
+	struct pt_regs *regs = (struct pt_regs *)ctx[0];
+	struct call_key key = { 0, 0 };
+	u64 nr = syscall_number(regs), duration = 0;
+	s64 result = ctx[1];
+	struct walk *w;
+	struct hit *hit;
+
+	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
+		return 0;
+	key.ids = current_ids();
+	if (timed) {
+		duration = duration_of(&key);
+		if (!duration)
+			return 0;
+	}
+	if (duration < slower || !is_wanted_error(result))
+		return 0;
+	w = take_walk(key.ids >> 32);
+	hit = begin_event(w, TRIGGER_SYSCALL);
+	if (!hit)
+		return 0;
+	hit->result = result;
+	hit->duration = duration;
+	hit->what = syscalls[nr].wanted - 1;
+	syscall_arguments(regs, hit->arguments);
+	if (is_wanted_call(hit, &syscalls[nr]))
+		finish_event(ctx, w, hit, 0);
+	else
+		give_back(w);
+	return 0;
+}
+
+/* Functions: the attach cookie is the number of the kind of event. */
+
+SEC("uprobe")
+int on_entry(struct pt_regs *ctx)
+{
+	struct walk *w = take_walk(current_ids() >> 32);
+	struct hit *hit = begin_event(w, TRIGGER_ENTRY);
+
+	if (!hit)
+		return 0;
+	hit->what = bpf_get_attach_cookie(ctx);
+	call_arguments(ctx, hit->arguments);
+	if (all_hold(hit, -1))
+		finish_event(ctx, w, hit, AT_ENTRY);
+	else
+		give_back(w);
+	return 0;
+}
+
+/* Keeps what the call began with until it returns. */
+SEC("uprobe")
+int on_call(struct pt_regs *ctx)
+{
+	struct call_key key = { current_ids(), entry_sp(ctx) };
+	struct call call = { .begun = bpf_ktime_get_ns() };
+
+	call_arguments(ctx, call.arguments);
+	bpf_map_update_elem(&calls, &key, &call, BPF_ANY);
+	return 0;
+}
+
+SEC("uretprobe")
+int on_return(struct pt_regs *ctx)
+{
+	struct call_key key = { current_ids(), user_sp(ctx) };
+	struct call *call = bpf_map_lookup_elem(&calls, &key);
+	u64 duration = call ? bpf_ktime_get_ns() - call->begun : 0;
+	struct hit *hit = 0;
+	struct walk *w = 0;
+
+	if (duration >= slower) {
+		w = take_walk(key.ids >> 32);
+		hit = begin_event(w, TRIGGER_RETURN);
+	}
+	if (hit && call)
+		__builtin_memcpy(hit->arguments, call->arguments, sizeof(hit->arguments));
+	if (call)
+		bpf_map_delete_elem(&calls, &key);
+	if (!hit)
+		return 0;
+	hit->what = bpf_get_attach_cookie(ctx);
+	hit->result = returned(ctx);
+	hit->duration = duration;
+	if (all_hold(hit, -1))
+		finish_event(ctx, w, hit, 0);
+	else
+		give_back(w);
+	return 0;
+}
+
+/* The value of a size in bytes that begins at a word's low end. */
+static __always_inline u64 resized(u64 word, u32 size, bool is_signed)
+{
+	u32 unused = 64 - 8 * (size & 7);
+
+	if (!(size & 7))
+		return word;
+	return is_signed ? (u64)((s64)(word << unused) >> unused) : word << unused >> unused;
+}
+
+/* An argument of a USDT probe. */
+static __always_inline u64 argument_at(struct pt_regs *ctx, const struct place *at)
+{
+	u64 value = 0, index = 0;
+
+	if (at->kind == PLACE_CONSTANT)
+		return at->offset;
+	if (at->kind == PLACE_NONE || bpf_probe_read_kernel(&value, 8, (void *)ctx + at->base))
+		return 0;
+	if (at->kind == PLACE_MEMORY) {
+		if (at->has_index &&
+		    bpf_probe_read_kernel(&index, 8, (void *)ctx + at->index))
+			return 0;
+		value += at->offset + index * at->scale;
+		if (!read_user(&value, 8, value))
+			return 0;
+	}
+	return resized(value, at->size, at->is_signed);
+}
+
+/* A USDT probe: above the number of the kind of event, the cookie has that of its arguments. */
+SEC("uprobe")
+int on_usdt(struct pt_regs *ctx)
+{
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	u32 number = cookie >> USDT_SHIFT;
+	struct usdt *usdt = bpf_map_lookup_elem(&usdts, &number);
+	struct walk *w = take_walk(current_ids() >> 32);
+	struct hit *hit = begin_event(w, TRIGGER_ENTRY);
+
+	if (!hit)
+		return 0;
+	hit->what = cookie & (MAX_EVENTS - 1);
+	for (u32 i = 0; i < MAX_ARGUMENTS; i++)
+		hit->arguments[i] = usdt ? argument_at(ctx, &usdt->arguments[i]) : 0;
+	if (!usdt)
+		count(unnumbered);
+	if (all_hold(hit, -1))
+		finish_event(ctx, w, hit, 0);
+	else
+		give_back(w);
+	return 0;
+}
+
+/* A tracepoint, in the thread that reaches it; its first fields are the arguments. */
+SEC("tracepoint")
+int on_tracepoint(void *ctx)
+{
+	struct walk *w = take_walk(current_ids() >> 32);
+	struct hit *hit = begin_event(w, TRIGGER_ENTRY);
+	u64 number;
+
+	if (!hit)
+		return 0;
+	number = bpf_get_attach_cookie(ctx);
+	hit->what = number;
+	mask_index(number, MAX_EVENTS - 1);
+	for (u32 i = 0; i < MAX_ARGUMENTS; i++) {
+		const volatile struct field *f = &fields[number][i];
+		u64 at = f->offset, word = 0;
+
+		if (f->size && at < BYTES_OF_RECORD)
+			bpf_probe_read_kernel(&word, 8, ctx + at);
+		hit->arguments[i] = resized(word, f->size, f->is_signed);
+	}
+	if (all_hold(hit, -1))
+		finish_event(ctx, w, hit, 0);
+	else
+		give_back(w);
 	return 0;
 }
 

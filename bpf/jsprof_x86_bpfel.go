@@ -8,46 +8,69 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"structs"
 
 	"github.com/cilium/ebpf"
 )
-
-type JsprofStackKey struct {
-	_    structs.HostLayout
-	Ids  uint64
-	Hash uint64
-}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	JsprofMapCodes        = "codes"
-	JsprofMapCounts       = "counts"
-	JsprofMapEvents       = "events"
-	JsprofMapFunctions    = "functions"
-	JsprofMapInstances    = "instances"
-	JsprofMapInterrupted  = "interrupted"
-	JsprofMapNames        = "names"
-	JsprofMapProcesses    = "processes"
-	JsprofMapScripts      = "scripts"
-	JsprofMapThreads      = "threads"
-	JsprofMapUnwindRows   = "unwind_rows"
-	JsprofMapWalks        = "walks"
-	JsprofProgOnExec      = "on_exec"
-	JsprofProgOnSample    = "on_sample"
-	JsprofVarDescribed    = "described"
-	JsprofVarExecs        = "execs"
-	JsprofVarFailures     = "failures"
-	JsprofVarLost         = "lost"
-	JsprofVarLostEvents   = "lost_events"
-	JsprofVarMaxElapsed   = "max_elapsed"
-	JsprofVarPidNamespace = "pid_namespace"
-	JsprofVarSampled      = "sampled"
-	JsprofVarSamples      = "samples"
-	JsprofVarTruncated    = "truncated"
-	JsprofVarWithKernel   = "with_kernel"
+	JsprofMapCalls            = "calls"
+	JsprofMapCodes            = "codes"
+	JsprofMapCounts           = "counts"
+	JsprofMapEvents           = "events"
+	JsprofMapFunctions        = "functions"
+	JsprofMapHits             = "hits"
+	JsprofMapInstances        = "instances"
+	JsprofMapInterrupted      = "interrupted"
+	JsprofMapNames            = "names"
+	JsprofMapProcesses        = "processes"
+	JsprofMapScripts          = "scripts"
+	JsprofMapSought           = "sought"
+	JsprofMapThreads          = "threads"
+	JsprofMapUnwindRows       = "unwind_rows"
+	JsprofMapUsdts            = "usdts"
+	JsprofMapWalks            = "walks"
+	JsprofProgOnCall          = "on_call"
+	JsprofProgOnEntry         = "on_entry"
+	JsprofProgOnExec          = "on_exec"
+	JsprofProgOnPerfEvent     = "on_perf_event"
+	JsprofProgOnReturn        = "on_return"
+	JsprofProgOnSample        = "on_sample"
+	JsprofProgOnSystemCall    = "on_system_call"
+	JsprofProgOnSystemCallEnd = "on_system_call_end"
+	JsprofProgOnTracepoint    = "on_tracepoint"
+	JsprofProgOnUsdt          = "on_usdt"
+	JsprofVarConditionCount   = "condition_count"
+	JsprofVarConditions       = "conditions"
+	JsprofVarData             = "data"
+	JsprofVarDescribed        = "described"
+	JsprofVarErrnoCount       = "errno_count"
+	JsprofVarErrnos           = "errnos"
+	JsprofVarEvery            = "every"
+	JsprofVarExecs            = "execs"
+	JsprofVarFailures         = "failures"
+	JsprofVarFields           = "fields"
+	JsprofVarJavascript       = "javascript"
+	JsprofVarLost             = "lost"
+	JsprofVarLostEvents       = "lost_events"
+	JsprofVarMatched          = "matched"
+	JsprofVarMaxElapsed       = "max_elapsed"
+	JsprofVarNegative         = "negative"
+	JsprofVarPath             = "path"
+	JsprofVarPidNamespace     = "pid_namespace"
+	JsprofVarQuantized        = "quantized"
+	JsprofVarSampled          = "sampled"
+	JsprofVarSlower           = "slower"
+	JsprofVarSyscalls         = "syscalls"
+	JsprofVarTimed            = "timed"
+	JsprofVarTruncated        = "truncated"
+	JsprofVarUnnumbered       = "unnumbered"
+	JsprofVarUnsearched       = "unsearched"
+	JsprofVarWeighers         = "weighers"
+	JsprofVarWithKernel       = "with_kernel"
+	JsprofVarWithPath         = "with_path"
 )
 
 // LoadJsprof returns the embedded CollectionSpec for Jsprof.
@@ -92,25 +115,37 @@ type JsprofSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofProgramSpecs struct {
-	OnExec   *ebpf.ProgramSpec `ebpf:"on_exec"`
-	OnSample *ebpf.ProgramSpec `ebpf:"on_sample"`
+	OnCall          *ebpf.ProgramSpec `ebpf:"on_call"`
+	OnEntry         *ebpf.ProgramSpec `ebpf:"on_entry"`
+	OnExec          *ebpf.ProgramSpec `ebpf:"on_exec"`
+	OnPerfEvent     *ebpf.ProgramSpec `ebpf:"on_perf_event"`
+	OnReturn        *ebpf.ProgramSpec `ebpf:"on_return"`
+	OnSample        *ebpf.ProgramSpec `ebpf:"on_sample"`
+	OnSystemCall    *ebpf.ProgramSpec `ebpf:"on_system_call"`
+	OnSystemCallEnd *ebpf.ProgramSpec `ebpf:"on_system_call_end"`
+	OnTracepoint    *ebpf.ProgramSpec `ebpf:"on_tracepoint"`
+	OnUsdt          *ebpf.ProgramSpec `ebpf:"on_usdt"`
 }
 
 // JsprofMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofMapSpecs struct {
+	Calls       *ebpf.MapSpec `ebpf:"calls"`
 	Codes       *ebpf.MapSpec `ebpf:"codes"`
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
+	Hits        *ebpf.MapSpec `ebpf:"hits"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Interrupted *ebpf.MapSpec `ebpf:"interrupted"`
 	Names       *ebpf.MapSpec `ebpf:"names"`
 	Processes   *ebpf.MapSpec `ebpf:"processes"`
 	Scripts     *ebpf.MapSpec `ebpf:"scripts"`
+	Sought      *ebpf.MapSpec `ebpf:"sought"`
 	Threads     *ebpf.MapSpec `ebpf:"threads"`
 	UnwindRows  *ebpf.MapSpec `ebpf:"unwind_rows"`
+	Usdts       *ebpf.MapSpec `ebpf:"usdts"`
 	Walks       *ebpf.MapSpec `ebpf:"walks"`
 }
 
@@ -118,17 +153,35 @@ type JsprofMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofVariableSpecs struct {
-	Described    *ebpf.VariableSpec `ebpf:"described"`
-	Execs        *ebpf.VariableSpec `ebpf:"execs"`
-	Failures     *ebpf.VariableSpec `ebpf:"failures"`
-	Lost         *ebpf.VariableSpec `ebpf:"lost"`
-	LostEvents   *ebpf.VariableSpec `ebpf:"lost_events"`
-	MaxElapsed   *ebpf.VariableSpec `ebpf:"max_elapsed"`
-	PidNamespace *ebpf.VariableSpec `ebpf:"pid_namespace"`
-	Sampled      *ebpf.VariableSpec `ebpf:"sampled"`
-	Samples      *ebpf.VariableSpec `ebpf:"samples"`
-	Truncated    *ebpf.VariableSpec `ebpf:"truncated"`
-	WithKernel   *ebpf.VariableSpec `ebpf:"with_kernel"`
+	ConditionCount *ebpf.VariableSpec `ebpf:"condition_count"`
+	Conditions     *ebpf.VariableSpec `ebpf:"conditions"`
+	Data           *ebpf.VariableSpec `ebpf:"data"`
+	Described      *ebpf.VariableSpec `ebpf:"described"`
+	ErrnoCount     *ebpf.VariableSpec `ebpf:"errno_count"`
+	Errnos         *ebpf.VariableSpec `ebpf:"errnos"`
+	Every          *ebpf.VariableSpec `ebpf:"every"`
+	Execs          *ebpf.VariableSpec `ebpf:"execs"`
+	Failures       *ebpf.VariableSpec `ebpf:"failures"`
+	Fields         *ebpf.VariableSpec `ebpf:"fields"`
+	Javascript     *ebpf.VariableSpec `ebpf:"javascript"`
+	Lost           *ebpf.VariableSpec `ebpf:"lost"`
+	LostEvents     *ebpf.VariableSpec `ebpf:"lost_events"`
+	Matched        *ebpf.VariableSpec `ebpf:"matched"`
+	MaxElapsed     *ebpf.VariableSpec `ebpf:"max_elapsed"`
+	Negative       *ebpf.VariableSpec `ebpf:"negative"`
+	Path           *ebpf.VariableSpec `ebpf:"path"`
+	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Quantized      *ebpf.VariableSpec `ebpf:"quantized"`
+	Sampled        *ebpf.VariableSpec `ebpf:"sampled"`
+	Slower         *ebpf.VariableSpec `ebpf:"slower"`
+	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
+	Timed          *ebpf.VariableSpec `ebpf:"timed"`
+	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
+	Unnumbered     *ebpf.VariableSpec `ebpf:"unnumbered"`
+	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
+	Weighers       *ebpf.VariableSpec `ebpf:"weighers"`
+	WithKernel     *ebpf.VariableSpec `ebpf:"with_kernel"`
+	WithPath       *ebpf.VariableSpec `ebpf:"with_path"`
 }
 
 // JsprofObjects contains all objects after they have been loaded into the kernel.
@@ -151,33 +204,41 @@ func (o *JsprofObjects) Close() error {
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofMaps struct {
+	Calls       *ebpf.Map `ebpf:"calls"`
 	Codes       *ebpf.Map `ebpf:"codes"`
 	Counts      *ebpf.Map `ebpf:"counts"`
 	Events      *ebpf.Map `ebpf:"events"`
 	Functions   *ebpf.Map `ebpf:"functions"`
+	Hits        *ebpf.Map `ebpf:"hits"`
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Interrupted *ebpf.Map `ebpf:"interrupted"`
 	Names       *ebpf.Map `ebpf:"names"`
 	Processes   *ebpf.Map `ebpf:"processes"`
 	Scripts     *ebpf.Map `ebpf:"scripts"`
+	Sought      *ebpf.Map `ebpf:"sought"`
 	Threads     *ebpf.Map `ebpf:"threads"`
 	UnwindRows  *ebpf.Map `ebpf:"unwind_rows"`
+	Usdts       *ebpf.Map `ebpf:"usdts"`
 	Walks       *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *JsprofMaps) Close() error {
 	return _JsprofClose(
+		m.Calls,
 		m.Codes,
 		m.Counts,
 		m.Events,
 		m.Functions,
+		m.Hits,
 		m.Instances,
 		m.Interrupted,
 		m.Names,
 		m.Processes,
 		m.Scripts,
+		m.Sought,
 		m.Threads,
 		m.UnwindRows,
+		m.Usdts,
 		m.Walks,
 	)
 }
@@ -186,31 +247,65 @@ func (m *JsprofMaps) Close() error {
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofVariables struct {
-	Described    *ebpf.Variable `ebpf:"described"`
-	Execs        *ebpf.Variable `ebpf:"execs"`
-	Failures     *ebpf.Variable `ebpf:"failures"`
-	Lost         *ebpf.Variable `ebpf:"lost"`
-	LostEvents   *ebpf.Variable `ebpf:"lost_events"`
-	MaxElapsed   *ebpf.Variable `ebpf:"max_elapsed"`
-	PidNamespace *ebpf.Variable `ebpf:"pid_namespace"`
-	Sampled      *ebpf.Variable `ebpf:"sampled"`
-	Samples      *ebpf.Variable `ebpf:"samples"`
-	Truncated    *ebpf.Variable `ebpf:"truncated"`
-	WithKernel   *ebpf.Variable `ebpf:"with_kernel"`
+	ConditionCount *ebpf.Variable `ebpf:"condition_count"`
+	Conditions     *ebpf.Variable `ebpf:"conditions"`
+	Data           *ebpf.Variable `ebpf:"data"`
+	Described      *ebpf.Variable `ebpf:"described"`
+	ErrnoCount     *ebpf.Variable `ebpf:"errno_count"`
+	Errnos         *ebpf.Variable `ebpf:"errnos"`
+	Every          *ebpf.Variable `ebpf:"every"`
+	Execs          *ebpf.Variable `ebpf:"execs"`
+	Failures       *ebpf.Variable `ebpf:"failures"`
+	Fields         *ebpf.Variable `ebpf:"fields"`
+	Javascript     *ebpf.Variable `ebpf:"javascript"`
+	Lost           *ebpf.Variable `ebpf:"lost"`
+	LostEvents     *ebpf.Variable `ebpf:"lost_events"`
+	Matched        *ebpf.Variable `ebpf:"matched"`
+	MaxElapsed     *ebpf.Variable `ebpf:"max_elapsed"`
+	Negative       *ebpf.Variable `ebpf:"negative"`
+	Path           *ebpf.Variable `ebpf:"path"`
+	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
+	Quantized      *ebpf.Variable `ebpf:"quantized"`
+	Sampled        *ebpf.Variable `ebpf:"sampled"`
+	Slower         *ebpf.Variable `ebpf:"slower"`
+	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
+	Timed          *ebpf.Variable `ebpf:"timed"`
+	Truncated      *ebpf.Variable `ebpf:"truncated"`
+	Unnumbered     *ebpf.Variable `ebpf:"unnumbered"`
+	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
+	Weighers       *ebpf.Variable `ebpf:"weighers"`
+	WithKernel     *ebpf.Variable `ebpf:"with_kernel"`
+	WithPath       *ebpf.Variable `ebpf:"with_path"`
 }
 
 // JsprofPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofPrograms struct {
-	OnExec   *ebpf.Program `ebpf:"on_exec"`
-	OnSample *ebpf.Program `ebpf:"on_sample"`
+	OnCall          *ebpf.Program `ebpf:"on_call"`
+	OnEntry         *ebpf.Program `ebpf:"on_entry"`
+	OnExec          *ebpf.Program `ebpf:"on_exec"`
+	OnPerfEvent     *ebpf.Program `ebpf:"on_perf_event"`
+	OnReturn        *ebpf.Program `ebpf:"on_return"`
+	OnSample        *ebpf.Program `ebpf:"on_sample"`
+	OnSystemCall    *ebpf.Program `ebpf:"on_system_call"`
+	OnSystemCallEnd *ebpf.Program `ebpf:"on_system_call_end"`
+	OnTracepoint    *ebpf.Program `ebpf:"on_tracepoint"`
+	OnUsdt          *ebpf.Program `ebpf:"on_usdt"`
 }
 
 func (p *JsprofPrograms) Close() error {
 	return _JsprofClose(
+		p.OnCall,
+		p.OnEntry,
 		p.OnExec,
+		p.OnPerfEvent,
+		p.OnReturn,
 		p.OnSample,
+		p.OnSystemCall,
+		p.OnSystemCallEnd,
+		p.OnTracepoint,
+		p.OnUsdt,
 	)
 }
 

@@ -89,6 +89,12 @@ static __always_inline u64 register_of(struct pt_regs *regs, u64 number)
 	return all[number];
 }
 
+/* include/uapi/linux/bpf_perf_event.h: struct bpf_perf_event_data */
+struct perf_event_data {
+	struct pt_regs registers;
+	u64 sample_period; /* events that the interrupt stands for */
+};
+
 #elif defined(__TARGET_ARCH_arm64)
 
 /* arch/arm64/include/asm/ptrace.h */
@@ -138,6 +144,12 @@ static __always_inline void syscall_arguments(struct pt_regs *r, u64 *to)
 #define RESTORED_REGISTERS 0
 #define REGISTER_R9 9
 #define register_of(r, number) ((r)->regs[19]) /* no instruction is decoded: none is asked for */
+
+/* include/uapi/linux/bpf_perf_event.h, arch/arm64/include/uapi/asm/bpf_perf_event.h */
+struct perf_event_data {
+	u64 registers[34];
+	u64 sample_period; /* events that the interrupt stands for */
+};
 
 #else
 #error "registers of this architecture are not known"

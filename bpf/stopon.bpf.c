@@ -178,36 +178,6 @@ int on_system_call(u64 *ctx)
 	return 0;
 }
 
-/* How long the call that ends took; 0 if its beginning was not seen. */
-static __always_inline u64 duration_of(struct call_key *key)
-{
-	struct call *call = bpf_map_lookup_elem(&calls, key);
-	u64 duration;
-
-	if (!call)
-		return 0;
-	duration = bpf_ktime_get_ns() - call->begun;
-	bpf_map_delete_elem(&calls, key);
-	return duration;
-}
-
-static __always_inline bool is_match(struct hit *hit, const volatile struct syscall *call)
-{
-	s8 at = call->path;
-
-	if (!all_hold(hit, call->descriptor))
-		return false;
-	if (data.length && !(call->data >= 0 && writes_data(hit, call->data_kind)))
-		return false;
-	if (at >= 0) {
-		long length = bpf_probe_read_user_str(
-		    hit->match.text, MATCH_BYTES, (void *)argument_of(hit, at));
-
-		hit->match.length = length > 0 ? length - 1 : 0;
-	}
-	return !path.length || (at >= 0 && is_like(&hit->match, &path));
-}
-
 SEC("tp_btf/sys_exit")
 int on_system_call_end(u64 *ctx)
 {
@@ -237,7 +207,7 @@ int on_system_call_end(u64 *ctx)
 	hit->result = result;
 	hit->duration = duration;
 	syscall_arguments(regs, hit->arguments);
-	if (!is_match(hit, &syscalls[nr])) {
+	if (!is_wanted_call(hit, &syscalls[nr])) {
 		give_back(w);
 		return 0;
 	}

@@ -13,39 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type StoponCallFlag uint32
-
-const (
-	StoponCallFlagCALL_LENGTH_AT StoponCallFlag = 1
-	StoponCallFlagCALL_ACCEPTS   StoponCallFlag = 2
-)
-
-type StoponComparison uint32
-
-const (
-	StoponComparisonEQUAL            StoponComparison = 0
-	StoponComparisonNOT_EQUAL        StoponComparison = 1
-	StoponComparisonLESS             StoponComparison = 2
-	StoponComparisonLESS_OR_EQUAL    StoponComparison = 3
-	StoponComparisonGREATER          StoponComparison = 4
-	StoponComparisonGREATER_OR_EQUAL StoponComparison = 5
-)
-
-type StoponCondition struct {
-	_          structs.HostLayout
-	Operand    uint32
-	Comparison uint32
-	Value      int64
-}
-
-type StoponDataKind uint32
-
-const (
-	StoponDataKindDATA_BUFFER  StoponDataKind = 0
-	StoponDataKindDATA_VECTORS StoponDataKind = 1
-	StoponDataKindDATA_MESSAGE StoponDataKind = 2
-)
-
 type StoponEnds struct {
 	_          structs.HostLayout
 	Family     uint32
@@ -81,14 +48,6 @@ type StoponHit struct {
 	Match         StoponMatch
 }
 
-type StoponHitLimit uint32
-
-const (
-	StoponHitLimitMAX_SYSCALLS   StoponHitLimit = 512
-	StoponHitLimitMAX_CONDITIONS StoponHitLimit = 8
-	StoponHitLimitMAX_ERRNOS     StoponHitLimit = 16
-)
-
 type StoponMatch struct {
 	_      structs.HostLayout
 	Length uint32
@@ -100,37 +59,11 @@ type StoponMatch struct {
 	Text   [264]uint8
 }
 
-type StoponOperand uint32
-
-const (
-	StoponOperandARGUMENT   StoponOperand = 0
-	StoponOperandRESULT     StoponOperand = 6
-	StoponOperandDESCRIPTOR StoponOperand = 7
-)
-
-type StoponPattern struct {
-	_      structs.HostLayout
-	Length uint32
-	Text   [128]uint8
-}
-
 type StoponStop struct {
 	_      structs.HostLayout
 	Since  uint64
 	Others uint32
 	Pad    uint32
-}
-
-type StoponSyscall struct {
-	_          structs.HostLayout
-	Wanted     uint8
-	Polls      uint8
-	Descriptor int8
-	Path       int8
-	Data       int8
-	DataKind   uint8
-	Address    int8
-	Flags      uint8
 }
 
 type StoponThrownKind uint32
@@ -141,21 +74,6 @@ const (
 	StoponThrownKindTHROWN_SMI     StoponThrownKind = 2
 	StoponThrownKindTHROWN_NUMBER  StoponThrownKind = 3
 	StoponThrownKindTHROWN_ODDBALL StoponThrownKind = 4
-)
-
-type StoponTrigger uint32
-
-const (
-	StoponTriggerTRIGGER_SYSCALL   StoponTrigger = 0
-	StoponTriggerTRIGGER_ENTRY     StoponTrigger = 1
-	StoponTriggerTRIGGER_RETURN    StoponTrigger = 2
-	StoponTriggerTRIGGER_SIGNAL    StoponTrigger = 3
-	StoponTriggerTRIGGER_EXIT      StoponTrigger = 4
-	StoponTriggerTRIGGER_STALL     StoponTrigger = 5
-	StoponTriggerTRIGGER_JS        StoponTrigger = 6
-	StoponTriggerTRIGGER_THROW     StoponTrigger = 7
-	StoponTriggerTRIGGER_UNCAUGHT  StoponTrigger = 8
-	StoponTriggerTRIGGER_STALL_END StoponTrigger = 9
 )
 
 // Names of all BPF objects in the ELF.
@@ -194,20 +112,15 @@ const (
 	StoponProgOnThrow         = "on_throw"
 	StoponProgOnTick          = "on_tick"
 	StoponProgOnUncaught      = "on_uncaught"
-	StoponVarCallFlagUnused   = "call_flag_unused"
-	StoponVarComparisonUnused = "comparison_unused"
 	StoponVarConditionCount   = "condition_count"
-	StoponVarConditionUnused  = "condition_unused"
 	StoponVarConditions       = "conditions"
 	StoponVarData             = "data"
-	StoponVarDataKindUnused   = "data_kind_unused"
 	StoponVarDescribed        = "described"
 	StoponVarErrnoCount       = "errno_count"
 	StoponVarErrnos           = "errnos"
 	StoponVarExecs            = "execs"
 	StoponVarExitCode         = "exit_code"
 	StoponVarFailures         = "failures"
-	StoponVarHitLimitUnused   = "hit_limit_unused"
 	StoponVarHitUnused        = "hit_unused"
 	StoponVarInterval         = "interval"
 	StoponVarJavascript       = "javascript"
@@ -218,11 +131,9 @@ const (
 	StoponVarMatches          = "matches"
 	StoponVarMissed           = "missed"
 	StoponVarNth              = "nth"
-	StoponVarOperandUnused    = "operand_unused"
 	StoponVarOwner            = "owner"
 	StoponVarOwnerEnds        = "owner_ends"
 	StoponVarPath             = "path"
-	StoponVarPatternUnused    = "pattern_unused"
 	StoponVarPidNamespace     = "pid_namespace"
 	StoponVarRaised           = "raised"
 	StoponVarRemaining        = "remaining"
@@ -230,13 +141,12 @@ const (
 	StoponVarSignals          = "signals"
 	StoponVarSlower           = "slower"
 	StoponVarStall            = "stall"
-	StoponVarSyscallUnused    = "syscall_unused"
 	StoponVarSyscalls         = "syscalls"
 	StoponVarThrownClass      = "thrown_class"
 	StoponVarThrownKindUnused = "thrown_kind_unused"
-	StoponVarTriggerUnused    = "trigger_unused"
 	StoponVarUnsearched       = "unsearched"
 	StoponVarWithKernel       = "with_kernel"
+	StoponVarWithPath         = "with_path"
 	StoponVarWithUncaught     = "with_uncaught"
 )
 
@@ -326,20 +236,15 @@ type StoponMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponVariableSpecs struct {
-	CallFlagUnused   *ebpf.VariableSpec `ebpf:"call_flag_unused"`
-	ComparisonUnused *ebpf.VariableSpec `ebpf:"comparison_unused"`
 	ConditionCount   *ebpf.VariableSpec `ebpf:"condition_count"`
-	ConditionUnused  *ebpf.VariableSpec `ebpf:"condition_unused"`
 	Conditions       *ebpf.VariableSpec `ebpf:"conditions"`
 	Data             *ebpf.VariableSpec `ebpf:"data"`
-	DataKindUnused   *ebpf.VariableSpec `ebpf:"data_kind_unused"`
 	Described        *ebpf.VariableSpec `ebpf:"described"`
 	ErrnoCount       *ebpf.VariableSpec `ebpf:"errno_count"`
 	Errnos           *ebpf.VariableSpec `ebpf:"errnos"`
 	Execs            *ebpf.VariableSpec `ebpf:"execs"`
 	ExitCode         *ebpf.VariableSpec `ebpf:"exit_code"`
 	Failures         *ebpf.VariableSpec `ebpf:"failures"`
-	HitLimitUnused   *ebpf.VariableSpec `ebpf:"hit_limit_unused"`
 	HitUnused        *ebpf.VariableSpec `ebpf:"hit_unused"`
 	Interval         *ebpf.VariableSpec `ebpf:"interval"`
 	Javascript       *ebpf.VariableSpec `ebpf:"javascript"`
@@ -350,11 +255,9 @@ type StoponVariableSpecs struct {
 	Matches          *ebpf.VariableSpec `ebpf:"matches"`
 	Missed           *ebpf.VariableSpec `ebpf:"missed"`
 	Nth              *ebpf.VariableSpec `ebpf:"nth"`
-	OperandUnused    *ebpf.VariableSpec `ebpf:"operand_unused"`
 	Owner            *ebpf.VariableSpec `ebpf:"owner"`
 	OwnerEnds        *ebpf.VariableSpec `ebpf:"owner_ends"`
 	Path             *ebpf.VariableSpec `ebpf:"path"`
-	PatternUnused    *ebpf.VariableSpec `ebpf:"pattern_unused"`
 	PidNamespace     *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Raised           *ebpf.VariableSpec `ebpf:"raised"`
 	Remaining        *ebpf.VariableSpec `ebpf:"remaining"`
@@ -362,13 +265,12 @@ type StoponVariableSpecs struct {
 	Signals          *ebpf.VariableSpec `ebpf:"signals"`
 	Slower           *ebpf.VariableSpec `ebpf:"slower"`
 	Stall            *ebpf.VariableSpec `ebpf:"stall"`
-	SyscallUnused    *ebpf.VariableSpec `ebpf:"syscall_unused"`
 	Syscalls         *ebpf.VariableSpec `ebpf:"syscalls"`
 	ThrownClass      *ebpf.VariableSpec `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
-	TriggerUnused    *ebpf.VariableSpec `ebpf:"trigger_unused"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
 	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
+	WithPath         *ebpf.VariableSpec `ebpf:"with_path"`
 	WithUncaught     *ebpf.VariableSpec `ebpf:"with_uncaught"`
 }
 
@@ -439,20 +341,15 @@ func (m *StoponMaps) Close() error {
 //
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponVariables struct {
-	CallFlagUnused   *ebpf.Variable `ebpf:"call_flag_unused"`
-	ComparisonUnused *ebpf.Variable `ebpf:"comparison_unused"`
 	ConditionCount   *ebpf.Variable `ebpf:"condition_count"`
-	ConditionUnused  *ebpf.Variable `ebpf:"condition_unused"`
 	Conditions       *ebpf.Variable `ebpf:"conditions"`
 	Data             *ebpf.Variable `ebpf:"data"`
-	DataKindUnused   *ebpf.Variable `ebpf:"data_kind_unused"`
 	Described        *ebpf.Variable `ebpf:"described"`
 	ErrnoCount       *ebpf.Variable `ebpf:"errno_count"`
 	Errnos           *ebpf.Variable `ebpf:"errnos"`
 	Execs            *ebpf.Variable `ebpf:"execs"`
 	ExitCode         *ebpf.Variable `ebpf:"exit_code"`
 	Failures         *ebpf.Variable `ebpf:"failures"`
-	HitLimitUnused   *ebpf.Variable `ebpf:"hit_limit_unused"`
 	HitUnused        *ebpf.Variable `ebpf:"hit_unused"`
 	Interval         *ebpf.Variable `ebpf:"interval"`
 	Javascript       *ebpf.Variable `ebpf:"javascript"`
@@ -463,11 +360,9 @@ type StoponVariables struct {
 	Matches          *ebpf.Variable `ebpf:"matches"`
 	Missed           *ebpf.Variable `ebpf:"missed"`
 	Nth              *ebpf.Variable `ebpf:"nth"`
-	OperandUnused    *ebpf.Variable `ebpf:"operand_unused"`
 	Owner            *ebpf.Variable `ebpf:"owner"`
 	OwnerEnds        *ebpf.Variable `ebpf:"owner_ends"`
 	Path             *ebpf.Variable `ebpf:"path"`
-	PatternUnused    *ebpf.Variable `ebpf:"pattern_unused"`
 	PidNamespace     *ebpf.Variable `ebpf:"pid_namespace"`
 	Raised           *ebpf.Variable `ebpf:"raised"`
 	Remaining        *ebpf.Variable `ebpf:"remaining"`
@@ -475,13 +370,12 @@ type StoponVariables struct {
 	Signals          *ebpf.Variable `ebpf:"signals"`
 	Slower           *ebpf.Variable `ebpf:"slower"`
 	Stall            *ebpf.Variable `ebpf:"stall"`
-	SyscallUnused    *ebpf.Variable `ebpf:"syscall_unused"`
 	Syscalls         *ebpf.Variable `ebpf:"syscalls"`
 	ThrownClass      *ebpf.Variable `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
-	TriggerUnused    *ebpf.Variable `ebpf:"trigger_unused"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
 	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
+	WithPath         *ebpf.Variable `ebpf:"with_path"`
 	WithUncaught     *ebpf.Variable `ebpf:"with_uncaught"`
 }
 

@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type TraceCallFlag uint32
+
+const (
+	TraceCallFlagCALL_LENGTH_AT TraceCallFlag = 1
+	TraceCallFlagCALL_ACCEPTS   TraceCallFlag = 2
+)
+
 type TraceCode uint32
 
 const (
@@ -39,6 +46,32 @@ type TraceCodeObject struct {
 	Start   uint64
 	Size    uint64
 }
+
+type TraceComparison uint32
+
+const (
+	TraceComparisonEQUAL            TraceComparison = 0
+	TraceComparisonNOT_EQUAL        TraceComparison = 1
+	TraceComparisonLESS             TraceComparison = 2
+	TraceComparisonLESS_OR_EQUAL    TraceComparison = 3
+	TraceComparisonGREATER          TraceComparison = 4
+	TraceComparisonGREATER_OR_EQUAL TraceComparison = 5
+)
+
+type TraceCondition struct {
+	_          structs.HostLayout
+	Operand    uint32
+	Comparison uint32
+	Value      int64
+}
+
+type TraceDataKind uint32
+
+const (
+	TraceDataKindDATA_BUFFER  TraceDataKind = 0
+	TraceDataKindDATA_VECTORS TraceDataKind = 1
+	TraceDataKindDATA_MESSAGE TraceDataKind = 2
+)
 
 type TraceEventKind uint32
 
@@ -84,6 +117,13 @@ const (
 	TraceFailureFAILURES               TraceFailure = 16
 )
 
+type TraceField struct {
+	_        structs.HostLayout
+	Offset   uint16
+	Size     uint8
+	IsSigned uint8
+}
+
 type TraceFrame struct {
 	_        structs.HostLayout
 	Word     uint64
@@ -111,6 +151,14 @@ const (
 	TraceFrameKindFRAME_DATA   TraceFrameKind = 7
 	TraceFrameKindFRAME_NAMED  TraceFrameKind = 8
 	TraceFrameKindFRAME_KERNEL TraceFrameKind = 15
+)
+
+type TraceHitLimit uint32
+
+const (
+	TraceHitLimitMAX_SYSCALLS   TraceHitLimit = 512
+	TraceHitLimitMAX_CONDITIONS TraceHitLimit = 8
+	TraceHitLimitMAX_ERRNOS     TraceHitLimit = 16
 )
 
 type TraceLayout struct {
@@ -207,6 +255,17 @@ const (
 	TraceLimitTEXT_BYTES    TraceLimit = 1024
 )
 
+type TraceMatch struct {
+	_      structs.HostLayout
+	Length uint32
+	At     uint32
+	In     uint32
+	Star   uint32
+	Mark   uint32
+	Pad    uint32
+	Text   [264]uint8
+}
+
 type TraceName struct {
 	_       structs.HostLayout
 	Event   uint32
@@ -232,6 +291,42 @@ const (
 	TraceNameFlagNAME_WASM      TraceNameFlag = 32
 	TraceNameFlagNAME_REGEXP    TraceNameFlag = 64
 	TraceNameFlagNAME_ONE_BYTE  TraceNameFlag = 128
+)
+
+type TraceOperand uint32
+
+const (
+	TraceOperandARGUMENT   TraceOperand = 0
+	TraceOperandRESULT     TraceOperand = 6
+	TraceOperandDESCRIPTOR TraceOperand = 7
+)
+
+type TracePattern struct {
+	_      structs.HostLayout
+	Length uint32
+	Text   [128]uint8
+}
+
+type TracePlace struct {
+	_        structs.HostLayout
+	Kind     uint8
+	Size     uint8
+	IsSigned uint8
+	HasIndex uint8
+	Base     uint16
+	Index    uint16
+	Scale    uint32
+	_        [4]byte
+	Offset   int64
+}
+
+type TracePlaceKind uint32
+
+const (
+	TracePlaceKindPLACE_NONE     TracePlaceKind = 0
+	TracePlaceKindPLACE_CONSTANT TracePlaceKind = 1
+	TracePlaceKindPLACE_REGISTER TracePlaceKind = 2
+	TracePlaceKindPLACE_MEMORY   TracePlaceKind = 3
 )
 
 type TracePositionBits uint32
@@ -266,6 +361,13 @@ type TraceProcess struct {
 	_            [4]byte
 	Ranges       [256]TraceRange
 }
+
+type TraceProfileLimit uint32
+
+const (
+	TraceProfileLimitMAX_EVENTS  TraceProfileLimit = 8
+	TraceProfileLimitBUCKET_ZERO TraceProfileLimit = 64
+)
 
 type TraceRange struct {
 	_        structs.HostLayout
@@ -319,6 +421,26 @@ const (
 	TraceStackFlagSTACK_ADDON     TraceStackFlag = 8
 )
 
+type TraceStackKey struct {
+	_      structs.HostLayout
+	Ids    uint64
+	Hash   uint64
+	Event  uint32
+	Bucket uint32
+}
+
+type TraceSyscall struct {
+	_          structs.HostLayout
+	Wanted     uint8
+	Polls      uint8
+	Descriptor int8
+	Path       int8
+	Data       int8
+	DataKind   uint8
+	Address    int8
+	Flags      uint8
+}
+
 type TraceTier uint32
 
 const (
@@ -328,6 +450,27 @@ const (
 	TraceTierTIER_MAGLEV      TraceTier = 3
 	TraceTierTIER_TURBOFAN    TraceTier = 4
 	TraceTierTIER_OPTIMIZED   TraceTier = 5
+)
+
+type TraceTotal struct {
+	_      structs.HostLayout
+	Events uint64
+	Value  uint64
+}
+
+type TraceTrigger uint32
+
+const (
+	TraceTriggerTRIGGER_SYSCALL   TraceTrigger = 0
+	TraceTriggerTRIGGER_ENTRY     TraceTrigger = 1
+	TraceTriggerTRIGGER_RETURN    TraceTrigger = 2
+	TraceTriggerTRIGGER_SIGNAL    TraceTrigger = 3
+	TraceTriggerTRIGGER_EXIT      TraceTrigger = 4
+	TraceTriggerTRIGGER_STALL     TraceTrigger = 5
+	TraceTriggerTRIGGER_JS        TraceTrigger = 6
+	TraceTriggerTRIGGER_THROW     TraceTrigger = 7
+	TraceTriggerTRIGGER_UNCAUGHT  TraceTrigger = 8
+	TraceTriggerTRIGGER_STALL_END TraceTrigger = 9
 )
 
 type TraceUnwindBase uint32
@@ -361,6 +504,11 @@ type TraceUnwindRow struct {
 	Base     uint8
 }
 
+type TraceUsdt struct {
+	_         structs.HostLayout
+	Arguments [6]TracePlace
+}
+
 type TraceWasm struct {
 	_      structs.HostLayout
 	Event  uint32
@@ -369,35 +517,72 @@ type TraceWasm struct {
 	Pc     uint64
 }
 
+type TraceWeigher struct {
+	_        structs.HostLayout
+	Weight   uint8
+	Argument uint8
+	Factor   uint8
+	Pad      uint8
+}
+
+type TraceWeight uint32
+
+const (
+	TraceWeightWEIGHT_COUNT    TraceWeight = 0
+	TraceWeightWEIGHT_DURATION TraceWeight = 1
+	TraceWeightWEIGHT_RESULT   TraceWeight = 2
+	TraceWeightWEIGHT_ARGUMENT TraceWeight = 3
+	TraceWeightWEIGHT_PRODUCT  TraceWeight = 4
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	TraceVarCallFlagType     = "call_flag_type"
 	TraceVarCodeKeyType      = "code_key_type"
 	TraceVarCodeObjectType   = "code_object_type"
 	TraceVarCodeType         = "code_type"
+	TraceVarComparisonType   = "comparison_type"
+	TraceVarConditionType    = "condition_type"
+	TraceVarDataKindType     = "data_kind_type"
 	TraceVarEventKindType    = "event_kind_type"
 	TraceVarExecType         = "exec_type"
 	TraceVarFailureType      = "failure_type"
+	TraceVarFieldType        = "field_type"
 	TraceVarFrameBitsType    = "frame_bits_type"
 	TraceVarFrameKindType    = "frame_kind_type"
 	TraceVarFrameType        = "frame_type"
+	TraceVarHitLimitType     = "hit_limit_type"
 	TraceVarLimitType        = "limit_type"
+	TraceVarMatchType        = "match_type"
 	TraceVarNameFlagType     = "name_flag_type"
 	TraceVarNameType         = "name_type"
+	TraceVarOperandType      = "operand_type"
+	TraceVarPatternType      = "pattern_type"
+	TraceVarPlaceKindType    = "place_kind_type"
+	TraceVarPlaceType        = "place_type"
 	TraceVarPositionBitsType = "position_bits_type"
 	TraceVarPositionFormType = "position_form_type"
 	TraceVarProcessType      = "process_type"
+	TraceVarProfileLimitType = "profile_limit_type"
 	TraceVarRangeBitType     = "range_bit_type"
 	TraceVarSavedBitsType    = "saved_bits_type"
 	TraceVarScriptKeyType    = "script_key_type"
 	TraceVarStackFlagType    = "stack_flag_type"
+	TraceVarStackKeyType     = "stack_key_type"
 	TraceVarStackType        = "stack_type"
+	TraceVarSyscallType      = "syscall_type"
 	TraceVarTierType         = "tier_type"
+	TraceVarTotalType        = "total_type"
+	TraceVarTriggerType      = "trigger_type"
 	TraceVarUnwindBaseType   = "unwind_base_type"
 	TraceVarUnwindFpType     = "unwind_fp_type"
 	TraceVarUnwindRowType    = "unwind_row_type"
+	TraceVarUsdtType         = "usdt_type"
 	TraceVarWasmType         = "wasm_type"
+	TraceVarWeigherType      = "weigher_type"
+	TraceVarWeightType       = "weight_type"
 )
 
 // LoadTrace returns the embedded CollectionSpec for Trace.
@@ -454,31 +639,50 @@ type TraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TraceVariableSpecs struct {
+	CallFlagType     *ebpf.VariableSpec `ebpf:"call_flag_type"`
 	CodeKeyType      *ebpf.VariableSpec `ebpf:"code_key_type"`
 	CodeObjectType   *ebpf.VariableSpec `ebpf:"code_object_type"`
 	CodeType         *ebpf.VariableSpec `ebpf:"code_type"`
+	ComparisonType   *ebpf.VariableSpec `ebpf:"comparison_type"`
+	ConditionType    *ebpf.VariableSpec `ebpf:"condition_type"`
+	DataKindType     *ebpf.VariableSpec `ebpf:"data_kind_type"`
 	EventKindType    *ebpf.VariableSpec `ebpf:"event_kind_type"`
 	ExecType         *ebpf.VariableSpec `ebpf:"exec_type"`
 	FailureType      *ebpf.VariableSpec `ebpf:"failure_type"`
+	FieldType        *ebpf.VariableSpec `ebpf:"field_type"`
 	FrameBitsType    *ebpf.VariableSpec `ebpf:"frame_bits_type"`
 	FrameKindType    *ebpf.VariableSpec `ebpf:"frame_kind_type"`
 	FrameType        *ebpf.VariableSpec `ebpf:"frame_type"`
+	HitLimitType     *ebpf.VariableSpec `ebpf:"hit_limit_type"`
 	LimitType        *ebpf.VariableSpec `ebpf:"limit_type"`
+	MatchType        *ebpf.VariableSpec `ebpf:"match_type"`
 	NameFlagType     *ebpf.VariableSpec `ebpf:"name_flag_type"`
 	NameType         *ebpf.VariableSpec `ebpf:"name_type"`
+	OperandType      *ebpf.VariableSpec `ebpf:"operand_type"`
+	PatternType      *ebpf.VariableSpec `ebpf:"pattern_type"`
+	PlaceKindType    *ebpf.VariableSpec `ebpf:"place_kind_type"`
+	PlaceType        *ebpf.VariableSpec `ebpf:"place_type"`
 	PositionBitsType *ebpf.VariableSpec `ebpf:"position_bits_type"`
 	PositionFormType *ebpf.VariableSpec `ebpf:"position_form_type"`
 	ProcessType      *ebpf.VariableSpec `ebpf:"process_type"`
+	ProfileLimitType *ebpf.VariableSpec `ebpf:"profile_limit_type"`
 	RangeBitType     *ebpf.VariableSpec `ebpf:"range_bit_type"`
 	SavedBitsType    *ebpf.VariableSpec `ebpf:"saved_bits_type"`
 	ScriptKeyType    *ebpf.VariableSpec `ebpf:"script_key_type"`
 	StackFlagType    *ebpf.VariableSpec `ebpf:"stack_flag_type"`
+	StackKeyType     *ebpf.VariableSpec `ebpf:"stack_key_type"`
 	StackType        *ebpf.VariableSpec `ebpf:"stack_type"`
+	SyscallType      *ebpf.VariableSpec `ebpf:"syscall_type"`
 	TierType         *ebpf.VariableSpec `ebpf:"tier_type"`
+	TotalType        *ebpf.VariableSpec `ebpf:"total_type"`
+	TriggerType      *ebpf.VariableSpec `ebpf:"trigger_type"`
 	UnwindBaseType   *ebpf.VariableSpec `ebpf:"unwind_base_type"`
 	UnwindFpType     *ebpf.VariableSpec `ebpf:"unwind_fp_type"`
 	UnwindRowType    *ebpf.VariableSpec `ebpf:"unwind_row_type"`
+	UsdtType         *ebpf.VariableSpec `ebpf:"usdt_type"`
 	WasmType         *ebpf.VariableSpec `ebpf:"wasm_type"`
+	WeigherType      *ebpf.VariableSpec `ebpf:"weigher_type"`
+	WeightType       *ebpf.VariableSpec `ebpf:"weight_type"`
 }
 
 // TraceObjects contains all objects after they have been loaded into the kernel.
@@ -511,31 +715,50 @@ func (m *TraceMaps) Close() error {
 //
 // It can be passed to LoadTraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TraceVariables struct {
+	CallFlagType     *ebpf.Variable `ebpf:"call_flag_type"`
 	CodeKeyType      *ebpf.Variable `ebpf:"code_key_type"`
 	CodeObjectType   *ebpf.Variable `ebpf:"code_object_type"`
 	CodeType         *ebpf.Variable `ebpf:"code_type"`
+	ComparisonType   *ebpf.Variable `ebpf:"comparison_type"`
+	ConditionType    *ebpf.Variable `ebpf:"condition_type"`
+	DataKindType     *ebpf.Variable `ebpf:"data_kind_type"`
 	EventKindType    *ebpf.Variable `ebpf:"event_kind_type"`
 	ExecType         *ebpf.Variable `ebpf:"exec_type"`
 	FailureType      *ebpf.Variable `ebpf:"failure_type"`
+	FieldType        *ebpf.Variable `ebpf:"field_type"`
 	FrameBitsType    *ebpf.Variable `ebpf:"frame_bits_type"`
 	FrameKindType    *ebpf.Variable `ebpf:"frame_kind_type"`
 	FrameType        *ebpf.Variable `ebpf:"frame_type"`
+	HitLimitType     *ebpf.Variable `ebpf:"hit_limit_type"`
 	LimitType        *ebpf.Variable `ebpf:"limit_type"`
+	MatchType        *ebpf.Variable `ebpf:"match_type"`
 	NameFlagType     *ebpf.Variable `ebpf:"name_flag_type"`
 	NameType         *ebpf.Variable `ebpf:"name_type"`
+	OperandType      *ebpf.Variable `ebpf:"operand_type"`
+	PatternType      *ebpf.Variable `ebpf:"pattern_type"`
+	PlaceKindType    *ebpf.Variable `ebpf:"place_kind_type"`
+	PlaceType        *ebpf.Variable `ebpf:"place_type"`
 	PositionBitsType *ebpf.Variable `ebpf:"position_bits_type"`
 	PositionFormType *ebpf.Variable `ebpf:"position_form_type"`
 	ProcessType      *ebpf.Variable `ebpf:"process_type"`
+	ProfileLimitType *ebpf.Variable `ebpf:"profile_limit_type"`
 	RangeBitType     *ebpf.Variable `ebpf:"range_bit_type"`
 	SavedBitsType    *ebpf.Variable `ebpf:"saved_bits_type"`
 	ScriptKeyType    *ebpf.Variable `ebpf:"script_key_type"`
 	StackFlagType    *ebpf.Variable `ebpf:"stack_flag_type"`
+	StackKeyType     *ebpf.Variable `ebpf:"stack_key_type"`
 	StackType        *ebpf.Variable `ebpf:"stack_type"`
+	SyscallType      *ebpf.Variable `ebpf:"syscall_type"`
 	TierType         *ebpf.Variable `ebpf:"tier_type"`
+	TotalType        *ebpf.Variable `ebpf:"total_type"`
+	TriggerType      *ebpf.Variable `ebpf:"trigger_type"`
 	UnwindBaseType   *ebpf.Variable `ebpf:"unwind_base_type"`
 	UnwindFpType     *ebpf.Variable `ebpf:"unwind_fp_type"`
 	UnwindRowType    *ebpf.Variable `ebpf:"unwind_row_type"`
+	UsdtType         *ebpf.Variable `ebpf:"usdt_type"`
 	WasmType         *ebpf.Variable `ebpf:"wasm_type"`
+	WeigherType      *ebpf.Variable `ebpf:"weigher_type"`
+	WeightType       *ebpf.Variable `ebpf:"weight_type"`
 }
 
 // TracePrograms contains all programs after they have been loaded into the kernel.

@@ -2,8 +2,9 @@
 
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //
-// types: the types of types.h for Go. It has no programs.
+// types: the types of types.h and event.h for Go. It has no programs.
 
+#include "event.h"
 #include "types.h"
 
 const struct process *process_type;
@@ -31,5 +32,24 @@ const enum event_kind *event_kind_type;
 const enum stack_flag *stack_flag_type;
 const enum name_flag *name_flag_type;
 const enum failure *failure_type;
+const struct condition *condition_type;
+const struct syscall *syscall_type;
+const struct pattern *pattern_type;
+const struct match *match_type;
+const struct weigher *weigher_type;
+const struct field *field_type;
+const struct place *place_type;
+const struct usdt *usdt_type;
+const struct stack_key *stack_key_type;
+const struct total *total_type;
+const enum hit_limit *hit_limit_type;
+const enum trigger *trigger_type;
+const enum operand *operand_type;
+const enum comparison *comparison_type;
+const enum call_flag *call_flag_type;
+const enum data_kind *data_kind_type;
+const enum weight *weight_type;
+const enum profile_limit *profile_limit_type;
+const enum place_kind *place_kind_type;
 
 char _license[] SEC("license") = "Dual MIT/GPL";

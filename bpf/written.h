@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Whether a system call wrote a text.
+ * Whether a system call meets all conditions, also on the text that it wrote.
  */
 #ifndef USTACK_WRITTEN_H
 #define USTACK_WRITTEN_H
 
-#include "hit.h"
+#include "predicate.h"
 
 #define MAX_VECTORS 8                            /* of one write */
 #define MAX_CHUNKS 64                            /* of what is written at once: 8 KiB */
@@ -85,6 +85,24 @@ static __always_inline bool writes_data(struct hit *hit, u32 kind)
 	if (!read_user(message, sizeof(message), at)) /* name, its length, vectors, their count */
 		return false;
 	return is_in_vectors(hit, message[2], message[3]);
+}
+
+/* Whether a system call that ended meets the conditions. */
+static __always_inline bool is_wanted_call(struct hit *hit, const volatile struct syscall *call)
+{
+	s8 at = call->path;
+
+	if (!all_hold(hit, call->descriptor))
+		return false;
+	if (data.length && !(call->data >= 0 && writes_data(hit, call->data_kind)))
+		return false;
+	if (at >= 0 && (path.length || with_path)) {
+		long length = bpf_probe_read_user_str(
+		    hit->match.text, MATCH_BYTES, (void *)argument_of(hit, at));
+
+		hit->match.length = length > 0 ? length - 1 : 0;
+	}
+	return !path.length || (at >= 0 && is_like(&hit->match, &path));
 }
 
 #endif

@@ -94,6 +94,16 @@ func RawTracepoint(name string, program *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
+// Tracepoint runs program at the kernel's tracepoint of that group and name, with the cookie
+// (Linux 5.15), until the link is closed. It needs tracefs.
+func Tracepoint(group, name string, program *ebpf.Program, cookie uint64) (link.Link, error) {
+	l, err := link.Tracepoint(group, name, program, &link.TracepointOptions{Cookie: cookie})
+	if err != nil {
+		return nil, fmt.Errorf("attach to tracepoint %s:%s: %w", group, name, explain(err))
+	}
+	return l, nil
+}
+
 // Trace runs program at the tracepoint or kernel function that it was loaded
 // for (tp_btf, fentry, fexit; Linux 5.5) until the link is closed. Many kernels
 // do not allow programs to be attached to functions.

@@ -199,12 +199,12 @@ func waitForEnd(t *testing.T, o *objects) {
 
 func TestSamplerRunsProgramUntilClose(t *testing.T) {
 	o := loadCounting(t, ebpf.PerfEvent)
-	s, err := Sample(o.Count, CPUClock, 997)
+	s, err := Sample(o.Count, CPUClock, Sampling{Hz: 997})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.events) == 0 || s.Hz != SampleRate(997) {
-		t.Errorf("%d events at %d Hz, want one for each CPU at %d", len(s.events), s.Hz, SampleRate(997))
+	if len(s.files) == 0 || s.Hz != SampleRate(997) {
+		t.Errorf("%d events at %d Hz, want one for each CPU at %d", len(s.files)/2, s.Hz, SampleRate(997))
 	}
 	for deadline := time.Now().Add(10 * time.Second); o.hits(t) == 0; {
 		if time.Now().After(deadline) {
@@ -219,7 +219,7 @@ func TestSamplerRunsProgramUntilClose(t *testing.T) {
 		t.Errorf("second close: %v", err)
 	}
 	wrong := loadCounting(t, ebpf.RawTracepoint)
-	if _, err := Sample(wrong.Count, CPUClock, 99); err == nil || !strings.Contains(err.Error(), "attach to perf event on CPU ") {
+	if _, err := Sample(wrong.Count, CPUClock, Sampling{Hz: 99}); err == nil || !strings.Contains(err.Error(), "sample cpu on CPU ") {
 		t.Errorf("err = %v, want that the program is not for perf events", err)
 	}
 }

@@ -23,8 +23,9 @@ type Probes struct {
 
 // A Point is an instruction in a file.
 type Point struct {
-	Offset uint64 // in bytes from the file's start
-	Cookie uint64 // available to the program
+	Offset    uint64 // in bytes from the file's start
+	Cookie    uint64 // available to the program
+	Semaphore uint64 // likewise: of a counter that the kernel keeps above 0 while it is probed; 0: none
 }
 
 // manyAtOnce reports whether the kernel attaches a program to many places at
@@ -74,6 +75,7 @@ func attachTogether(executable *link.Executable, p Probes) ([]link.Link, error) 
 	for _, point := range p.Points {
 		o.Addresses = append(o.Addresses, point.Offset)
 		o.Cookies = append(o.Cookies, point.Cookie)
+		o.RefCtrOffsets = append(o.RefCtrOffsets, point.Semaphore)
 	}
 	attach := executable.UprobeMulti
 	if p.Return {
@@ -93,7 +95,7 @@ func attachEach(executable *link.Executable, p Probes) ([]link.Link, error) {
 	}
 	var links []link.Link
 	for _, point := range p.Points {
-		l, err := attach(p.Name, p.Program, &link.UprobeOptions{Address: point.Offset, PID: p.PID, Cookie: point.Cookie})
+		l, err := attach(p.Name, p.Program, &link.UprobeOptions{Address: point.Offset, PID: p.PID, Cookie: point.Cookie, RefCtrOffset: point.Semaphore})
 		if err != nil {
 			return links, err
 		}

@@ -13,32 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Event is a perf event. It has the name that perf gives it, or cpu.
-type Event struct {
-	Name   string
-	kind   uint32 // PERF_TYPE_*
-	config uint64
-}
-
-// Events that Sample counts to time its interrupts.
-var (
-	CPUClock = Event{"cpu", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK}     // time, by the kernel's timer: available on every machine
-	Cycles   = Event{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES} // of the CPU, by the hardware's counter: not available on every virtual machine
-)
-
-// Counted are events of the kernel that SampleEach takes one by one.
-var Counted = []Event{
-	{"page-faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS},
-	{"minor-faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS_MIN},
-	{"major-faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ},
-	{"context-switches", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
-}
-
 // A Sampler runs a program on each CPU.
 type Sampler struct {
-	// Hz is the actual rate, from SampleRate; 0 if each of some events is taken.
+	Hz    int   // the actual rate, from SampleRate; 0 if there is none
+	files []int // descriptors: each online CPU's event, and after it the link to the program
+}
+
+// Sampling says how often a Sampler runs its program: Hz times a second on each CPU, or, if
+// that is 0, at one event in Every.
+type Sampling struct {
 	Hz     int
-	events []int // one descriptor per online CPU
+	Every  uint64
+	Cookie uint64 // available to the program (Linux 5.15)
 }
 
 // MaxHz bounds the sampling rate per CPU. A deep stack takes some 20 µs to
@@ -56,62 +42,67 @@ func SampleRate(hz int) int {
 	return hz
 }
 
-// Sample runs program hz times a second on each online CPU, until Close.
-func Sample(program *ebpf.Program, event Event, hz int) (*Sampler, error) {
-	s := &Sampler{Hz: SampleRate(hz)}
-	return s, s.openAll(program, event, unix.PerfEventAttr{Sample: uint64(s.Hz), Bits: unix.PerfBitFreq})
-}
-
-// SampleEach runs program at each event of that kind, or at one in so many on each online
-// CPU, until Close.
-func SampleEach(program *ebpf.Program, event Event, in uint64) (*Sampler, error) {
+// Sample runs program at events on each online CPU, until Close.
+func Sample(program *ebpf.Program, event Event, how Sampling) (*Sampler, error) {
+	attr := unix.PerfEventAttr{Type: event.kind, Config: event.config, Sample: how.Every}
+	attr.Size = uint32(unsafe.Sizeof(attr))
 	s := new(Sampler)
-	return s, s.openAll(program, event, unix.PerfEventAttr{Sample: in})
-}
-
-// openAll attaches program to the event on each online CPU.
-func (s *Sampler) openAll(program *ebpf.Program, event Event, attr unix.PerfEventAttr) error {
-	attr.Type, attr.Config, attr.Size = event.kind, event.config, uint32(unsafe.Sizeof(attr))
-	attr.Bits |= unix.PerfBitDisabled
+	if how.Hz > 0 {
+		s.Hz = SampleRate(how.Hz)
+		attr.Sample, attr.Bits = uint64(s.Hz), unix.PerfBitFreq
+	}
 	cpus, err := cpuonline.Get()
 	if err != nil {
-		return fmt.Errorf("list online CPUs: %w (is /sys mounted?)", err)
+		return s, fmt.Errorf("list online CPUs: %w (is /sys mounted?)", err)
 	}
 	for _, cpu := range cpus {
-		if err := s.open(program, attr, int(cpu)); err != nil {
-			return errors.Join(err, s.Close())
+		if err := s.open(program, attr, int(cpu), how.Cookie); err != nil {
+			return s, errors.Join(fmt.Errorf("sample %s on CPU %d: %w", event.Name, cpu, err), s.Close())
 		}
 	}
-	return nil
+	return s, nil
 }
 
-func (s *Sampler) open(program *ebpf.Program, attr unix.PerfEventAttr, cpu int) error {
+func (s *Sampler) open(program *ebpf.Program, attr unix.PerfEventAttr, cpu int, cookie uint64) error {
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	switch {
-	case errors.Is(err, unix.ENOENT) && attr.Type == unix.PERF_TYPE_HARDWARE:
-		return fmt.Errorf("count cycles on CPU %d: %w (this machine has no hardware counters: sample CPU time)", cpu, err)
+	case errors.Is(err, unix.ENOENT) && attr.Type != unix.PERF_TYPE_SOFTWARE:
+		return fmt.Errorf("%w (this machine's CPUs do not count it, as in many virtual machines: sample CPU time)", err)
 	case errors.Is(err, unix.ENODEV): // taken offline since the list was read
 		return nil
 	case err != nil:
-		return fmt.Errorf("open perf event on CPU %d: %w", cpu, explain(err))
+		return explain(err)
 	}
-	s.events = append(s.events, fd)
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, program.FD()); err != nil {
-		return fmt.Errorf("attach to perf event on CPU %d: %w", cpu, explain(err))
+	s.files = append(s.files, fd)
+	link, err := attachToEvent(program, fd, cookie)
+	if err != nil {
+		return fmt.Errorf("attach: %w", explain(err))
 	}
-	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-		return fmt.Errorf("enable perf event on CPU %d: %w", cpu, err)
-	}
+	s.files = append(s.files, link)
 	return nil
+}
+
+// attachToEvent runs program at a perf event until the descriptor that it returns is closed
+// (BPF_LINK_CREATE, include/uapi/linux/bpf.h, Linux 5.15). The library's links have no cookie.
+func attachToEvent(program *ebpf.Program, event int, cookie uint64) (fd int, err error) {
+	attr := struct{ program, event, kind, flags, cookieLow, cookieHigh uint32 }{
+		program: uint32(program.FD()), event: uint32(event), kind: uint32(ebpf.AttachPerfEvent),
+		cookieLow: uint32(cookie), cookieHigh: uint32(cookie >> 32),
+	}
+	r, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(r), nil
 }
 
 // Close stops sampling: once it returns, the program no longer runs.
 func (s *Sampler) Close() error {
 	var errs []error
-	for _, fd := range s.events {
-		errs = append(errs, unix.Close(fd))
+	for i := len(s.files) - 1; i >= 0; i-- {
+		errs = append(errs, unix.Close(s.files[i]))
 	}
-	s.events = nil
+	s.files = nil
 	return errors.Join(errs...)
 }
 

@@ -23,8 +23,7 @@ type flags struct {
 	targets  cli.Targets
 	maps     cli.SourceMaps
 	duration cli.Duration
-	event    string
-	cycles   bool
+	events   eventFlags
 	output   string
 	format   string
 	json     bool
@@ -45,6 +44,9 @@ func command() *cobra.Command {
 			"  jsprof -p 4242 -d 10s --runtime       for which functions V8 collects and compiles",
 			"  jsprof -p 4242 -d 10s --tier          which functions are optimized",
 			"  jsprof -p 4242 -e page-faults -d 10s  which functions touch new memory",
+			"  jsprof -p 4242 -e syscall:openat -d 10s   which functions open files",
+			"  jsprof -p 4242 -e syscall:read --sum bytes -o reads.html",
+			"  jsprof -p 4242 -e syscall:fsync --quantize --by js   how long each takes",
 			"  jsprof -p 4242 --annotate render      the source of a function, with samples by line",
 			"  jsprof -p 4242 -d 10s -o out.svg      a flame graph",
 			"  jsprof --comm node --http :8080       pprof's web pages, when stopped by Ctrl-C",
@@ -56,9 +58,7 @@ func command() *cobra.Command {
 	flags.SortFlags = false
 	f.targets.Register(cmd, "profile")
 	flags.IntVarP(&f.jsprof.Hz, "frequency", "F", 99, "take `HZ` samples a second on each CPU")
-	flags.StringVarP(&f.event, "event", "e", loader.CPUClock.Name, "sample at `EVENT`s: "+strings.Join(events(), ", "))
-	flags.BoolVar(&f.cycles, "cycles", false, "sample by CPU cycles instead of time: -e cycles")
-	flags.Uint64Var(&f.jsprof.In, "every", 1, "sample one in `N` of the events that have no rate, such as page-faults")
+	f.events.register(flags)
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its extension")
 	flags.StringVar(&f.format, "format", "", "write as `FORMAT`: "+strings.Join(formats(), ", "))
@@ -79,7 +79,7 @@ func command() *cobra.Command {
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
-	cli.Choices(cmd, "event", events())
+	f.events.complete(cmd)
 	cli.Choices(cmd, "format", formats())
 	return cmd
 }
@@ -101,8 +101,6 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	switch {
 	case f.jsprof.Hz < 1:
 		return none, cli.Usagef("frequency must be above 0, not %d", f.jsprof.Hz)
-	case f.jsprof.In < 1:
-		return none, cli.Usagef("--every must be above 0")
 	case f.present.percent < 0 || f.present.percent > 100:
 		return none, cli.Usagef("--min %v is no percentage", f.present.percent)
 	case f.present.native && f.present.jsOnly:
@@ -112,7 +110,7 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	case f.http != "" && (f.output != "" || f.format != "" || f.json):
 		return none, cli.Usagef("--http shows the profile itself (leave out -o and --format)")
 	}
-	if err := f.checkEvent(cmd); err != nil {
+	if err := f.events.apply(cmd, &f.jsprof); err != nil {
 		return none, err
 	}
 	if err := f.checkAnnotate(); err != nil {
@@ -128,7 +126,13 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	if err != nil {
 		return none, err
 	}
-	if err := format.Takes(f.jsprof.ValueType()); err != nil {
+	if f.http == "" && !f.jsprof.Quantize {
+		err = format.Takes(f.jsprof.ValueTypes()...)
+	}
+	if f.jsprof.Quantize {
+		format, err = format.Quantized(profile.By(f.events.by))
+	}
+	if err != nil {
 		return none, cli.Usagef("%v", err)
 	}
 	return f.annotate.check(format)
@@ -178,7 +182,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	show := func(p *profile.Profile) error { return f.print(cmd.OutOrStdout(), format, p) }
+	show := func(all []*profile.Profile) error { return f.print(cmd.OutOrStdout(), format, all) }
 	switch { // what cannot work later is an error now, so that no profile is lost
 	case f.output != "":
 		file, err := outfile.Open(f.output, outfile.Options{})
@@ -186,14 +190,16 @@ func (f *flags) run(cmd *cobra.Command) error {
 			return err
 		}
 		defer file.Close()
-		show = func(p *profile.Profile) error { return f.save(file, format, p) }
+		show = func(all []*profile.Profile) error { return f.save(file, format, all) }
 	case f.http != "":
 		listener, err := listen(f.http)
 		if err != nil {
 			return err
 		}
 		defer listener.Close()
-		show = func(p *profile.Profile) error { return serve(cmd.Context(), listener, f.http, f.present.served(p)) }
+		show = func(all []*profile.Profile) error {
+			return serve(cmd.Context(), listener, f.http, f.present.served(all))
+		}
 	}
 	if err := f.targets.Permitted(cmd); err != nil {
 		return err
@@ -202,21 +208,19 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.present.checkThread(f.targets.PIDs, messages); err != nil {
 		return err
 	}
-	profile, err := f.profile(cmd.Context(), messages)
+	profiles, err := f.profile(cmd.Context(), messages)
 	if err != nil {
 		return err
 	}
-	if profile.Total == 0 {
-		messages.Notef("no samples: the processes %s", f.nothing())
-	}
-	if err := show(profile); err != nil {
+	f.noteEmpty(profiles, messages)
+	if err := show(profiles); err != nil {
 		return err
 	}
 	return f.targets.Status()
 }
 
 // profile samples, prints messages meanwhile, and returns what is to be shown.
-func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.Profile, error) {
+func (f *flags) profile(ctx context.Context, messages *cli.Messages) ([]*profile.Profile, error) {
 	o := f.jsprof
 	o.Duration = time.Duration(f.duration)
 	var stdout *os.File
@@ -229,43 +233,50 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) (*profile.P
 	o.Warn = messages.Warn
 	o.Started = func(hz int) { f.announce(messages, hz) }
 	o.Sampled = func(count uint64) { messages.Progressf("%d samples", count) }
-	profile, err := jsprof.Run(ctx, o)
+	profiles, err := jsprof.RunAll(ctx, o)
 	messages.Clear()
 	if err != nil {
 		return nil, err
 	}
-	if profile.V8 == "" {
+	if profiles[0].V8 == "" {
 		messages.Release()
 	}
-	messages.Failures(profile.Failures)
-	if profile.Throttled > 0 {
-		messages.Notef("reached %d Hz of %d: %d samples were throttled (a lower -F takes less of the machine)",
-			profile.Hz, profile.HzAsked, profile.Throttled)
+	messages.Failures(profiles[0].Failures)
+	for _, p := range profiles {
+		if p.Throttled > 0 {
+			messages.Notef("reached %d Hz of %d: %d samples were throttled (a lower -F takes less of the machine)",
+				p.Hz, p.HzAsked, p.Throttled)
+		}
 	}
-	return f.present.apply(profile)
+	return f.present.applyAll(profiles)
 }
 
 // announce prints that sampling has started.
 func (f *flags) announce(messages *cli.Messages, hz int) {
-	if hz == 0 {
-		messages.Started(f.duration, "Sampling %v at %s.", &f.targets, f.all())
-		return
-	}
-	if hz != f.jsprof.Hz {
+	if hz > 0 && hz != f.jsprof.Hz {
 		messages.Notef("%d Hz is above the limit of %d Hz (%d, or kernel.perf_event_max_sample_rate if that is lower)",
 			f.jsprof.Hz, hz, loader.MaxHz)
 	}
-	messages.Started(f.duration, "Sampling %v at %d Hz.", &f.targets, hz)
+	messages.Started(f.duration, "Sampling %v at %s.", &f.targets, f.events.rate(hz))
 }
 
-func (f *flags) print(stdout io.Writer, format profile.Format, p *profile.Profile) error {
+// noteEmpty says of which events there is none.
+func (f *flags) noteEmpty(profiles []*profile.Profile, messages *cli.Messages) {
+	for i, p := range profiles {
+		if p.Total == 0 && p.Events == 0 {
+			messages.Notef("no samples: the processes %s", f.events.nothing(i))
+		}
+	}
+}
+
+func (f *flags) print(stdout io.Writer, format profile.Format, all []*profile.Profile) error {
 	o := f.options()
 	o.Color = cli.Color(stdout)
-	return format.Write(stdout, p, o)
+	return format.WriteAll(stdout, all, o)
 }
 
-func (f *flags) save(file *outfile.File, format profile.Format, p *profile.Profile) error {
-	return file.Write(func(w io.Writer) error { return format.Write(w, p, f.options()) })
+func (f *flags) save(file *outfile.File, format profile.Format, all []*profile.Profile) error {
+	return file.Write(func(w io.Writer) error { return format.WriteAll(w, all, f.options()) })
 }
 
 // options are those of every format.

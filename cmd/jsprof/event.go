@@ -6,58 +6,148 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ustack/cmd/internal/cli"
 	"ustack/loader"
+	"ustack/tools/event"
+	"ustack/tools/jsprof"
+	"ustack/tools/profile"
 )
 
-// timed are the events that are sampled at a rate.
-var timed = []loader.Event{loader.CPUClock, loader.Cycles}
+// eventFlags are the flags that say at what stacks are taken, and what they add up.
+type eventFlags struct {
+	names      []string
+	cycles     bool
+	every      uint64
+	conditions cli.Conditions
+	weight     string
+	quantize   bool
+	by         string
 
-// events returns the names of the events that -e knows.
-func events() []string {
+	events []event.Event // once applied
+}
+
+func (f *eventFlags) register(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&f.names, "event", "e", nil, "sample at `EVENT`s, cpu if not given; repeatable: "+strings.Join(event.Forms(), ", "))
+	flags.BoolVar(&f.cycles, "cycles", false, "sample by CPU cycles instead of time: -e cycles")
+	flags.Uint64Var(&f.every, "every", 1, "sample one in `N` of the events that have no rate")
+	f.conditions.Register(flags)
+	flags.StringVar(&f.weight, "sum", "count", "add up `WEIGHT` of system calls, functions and probes: "+strings.Join(event.Weights, ", "))
+	flags.BoolVar(&f.quantize, "quantize", false, "show the distribution of what --sum would add up (default duration)")
+	flags.StringVar(&f.by, "by", string(profile.Bys[0]), "with --quantize, show one distribution for each `KEY`: "+strings.Join(bys(), ", "))
+}
+
+func (f *eventFlags) complete(cmd *cobra.Command) {
+	cli.Choices(cmd, "event", event.Names())
+	cli.Choices(cmd, "sum", event.Weights)
+	cli.Choices(cmd, "by", bys())
+	f.conditions.Complete(cmd)
+}
+
+func bys() []string {
 	var names []string
-	for _, e := range slices.Concat(timed, loader.Counted) {
-		names = append(names, e.Name)
+	for _, by := range profile.Bys {
+		names = append(names, string(by))
 	}
 	return names
 }
 
-// checkEvent sets the event, and reports flags that do not apply to it.
-func (f *flags) checkEvent(cmd *cobra.Command) error {
-	given := cmd.Flags().Changed
-	if f.cycles {
-		if given("event") && f.event != loader.Cycles.Name {
-			return cli.Usagef("give only one of --cycles and -e %s", f.event)
-		}
-		f.event = loader.Cycles.Name
+// apply sets options from the flags, and reports what makes no sense.
+func (f *eventFlags) apply(cmd *cobra.Command, o *jsprof.Options) (err error) {
+	if err := f.parse(); err != nil {
+		return err
 	}
-	all := slices.Concat(timed, loader.Counted)
-	i := slices.IndexFunc(all, func(e loader.Event) bool { return e.Name == f.event })
-	switch {
-	case i < 0:
-		return cli.Usagef("unknown event %q (want one of %s)", f.event, strings.Join(events(), ", "))
-	case i < len(timed) && given("every"):
-		return cli.Usagef("--every is for events without a rate: %s comes at -F", f.event)
-	case i >= len(timed) && given("frequency"):
-		return cli.Usagef("-F is for events with a rate: of %s, --every N samples one in N", f.event)
+	if err := f.check(cmd); err != nil {
+		return err
 	}
-	f.jsprof.Event = all[i]
+	o.Events, o.Every, o.Quantize = f.events, f.every, f.quantize
+	if o.Predicate, err = f.conditions.Predicate(); err != nil {
+		return err
+	}
+	weight := f.weight
+	if f.quantize && !cmd.Flags().Changed("sum") {
+		weight = "duration"
+	}
+	if o.Weight, err = event.ParseWeight(weight); err != nil {
+		return cli.Usagef("--sum: %v", err)
+	}
+	if err := o.Check(); err != nil {
+		return cli.Usagef("%v", err)
+	}
 	return nil
 }
 
-// nothing says what the processes did if there is no sample.
-func (f *flags) nothing() string {
-	if slices.Contains(timed, f.jsprof.Event) {
-		return "used no CPU time"
+// parse reads the events.
+func (f *eventFlags) parse() error {
+	names := f.names
+	if f.cycles {
+		if len(names) > 0 && !slices.Contains(names, loader.Cycles.Name) {
+			return cli.Usagef("give only one of --cycles and -e %s", names[0])
+		}
+		names = []string{loader.Cycles.Name}
 	}
-	return "had no " + f.event
+	if len(names) == 0 {
+		names = []string{loader.CPUClock.Name}
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return cli.Usagef("-e %s is given twice", name)
+		}
+		e, err := event.Parse(name)
+		if err != nil {
+			return cli.Usagef("%v", err)
+		}
+		f.events = append(f.events, e)
+	}
+	return nil
 }
 
-// all says which of the events that have no rate are sampled.
-func (f *flags) all() string {
-	if f.jsprof.In == 1 {
-		return "all " + f.event
+// check reports flags that do not apply to the events.
+func (f *eventFlags) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	rated := slices.ContainsFunc(f.events, isRated)
+	unrated := slices.ContainsFunc(f.events, func(e event.Event) bool { return !isRated(e) })
+	switch {
+	case f.every < 1:
+		return cli.Usagef("--every must be above 0")
+	case !unrated && given("every"):
+		return cli.Usagef("--every is for events without a rate: %s comes at -F", f.events[0].Name)
+	case !rated && given("frequency"):
+		return cli.Usagef("-F is for events with a rate: of %s, --every N samples one in N", f.events[0].Name)
+	case !f.quantize && given("by"):
+		return cli.Usagef("--by needs --quantize")
+	case !slices.Contains(profile.Bys, profile.By(f.by)):
+		return cli.Usagef("--by %s: no such key (want one of %s)", f.by, strings.Join(bys(), ", "))
 	}
-	return fmt.Sprintf("one in %d %s", f.jsprof.In, f.event)
+	return nil
+}
+
+// isRated reports whether an event is sampled at a rate.
+func isRated(e event.Event) bool { return e.Timer != nil || e.Hardware != nil }
+
+// nothing says what the processes did if there is no sample of an event.
+func (f *eventFlags) nothing(number int) string {
+	if f.events[number].Timer != nil {
+		return "used no CPU time"
+	}
+	return "had no " + f.events[number].Name
+}
+
+// rate says how often each event is sampled; hz is the rate of those that have one.
+func (f *eventFlags) rate(hz int) string {
+	var parts []string
+	if hz > 0 {
+		parts = append(parts, fmt.Sprintf("%d Hz", hz))
+	}
+	for _, e := range f.events {
+		switch {
+		case isRated(e):
+		case f.every == 1:
+			parts = append(parts, "all "+e.Name)
+		default:
+			parts = append(parts, fmt.Sprintf("one in %d %s", f.every, e.Name))
+		}
+	}
+	return strings.Join(parts, " and ")
 }

@@ -46,10 +46,10 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// serve serves pprof's web pages about p until ctx is done. addr is the value
+// serve serves pprof's web pages about profiles until ctx is done. addr is the value
 // of --http for which listener was opened.
-func serve(ctx context.Context, listener net.Listener, addr string, p *profile.Profile) error {
-	pages, err := pprofPages(p)
+func serve(ctx context.Context, listener net.Listener, addr string, all []*profile.Profile) error {
+	pages, err := pprofPages(all)
 	if err != nil {
 		return fmt.Errorf("serve the profile: %w", err)
 	}

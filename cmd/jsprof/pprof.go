@@ -21,14 +21,14 @@ var served = []string{"/", "/download", "/flamegraph", "/graph", "/peek", "/top"
 // hideUnserved hides the links in pprof's pages to pages that are not served.
 const hideUnserved = "<style>#list, #disasm, #config, #action-source, #action-source-tab { display: none !important; }</style>"
 
-// pprofPages returns pprof's pages about p by path. No page opens a file.
-func pprofPages(p *profile.Profile) (map[string]http.Handler, error) {
+// pprofPages returns pprof's pages about profiles by path. No page opens a file.
+func pprofPages(all []*profile.Profile) (map[string]http.Handler, error) {
 	// pprof reads its settings before each page. In this process, their path is
 	// one at which no file can exist.
 	if err := os.Setenv("XDG_CONFIG_HOME", os.DevNull); err != nil {
 		return nil, err
 	}
-	prof, err := p.Pprof()
+	prof, err := profile.PprofAll(all)
 	if err != nil {
 		return nil, err
 	}

@@ -31,12 +31,16 @@ func (s presentation) options() profile.Options {
 	return profile.Options{Native: s.native, Lines: s.lines, Tiers: s.tiers, MinPercent: s.percent}
 }
 
-// served returns p as pprof's pages show it.
-func (s presentation) served(p *profile.Profile) *profile.Profile {
-	if s.tiers {
-		return p.ByTier()
+// served returns profiles as pprof's pages show them.
+func (s presentation) served(all []*profile.Profile) []*profile.Profile {
+	if !s.tiers {
+		return all
 	}
-	return p
+	var by []*profile.Profile
+	for _, p := range all {
+		by = append(by, p.ByTier())
+	}
+	return by
 }
 
 // checkThread checks before sampling that there are threads to show. A number
@@ -92,6 +96,23 @@ func names(threads []thread) string {
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
+}
+
+// applyAll returns the parts of profiles to show. It is an error if nothing matches in any.
+func (s presentation) applyAll(all []*profile.Profile) ([]*profile.Profile, error) {
+	var shown []*profile.Profile
+	var errs []error
+	for _, p := range all {
+		part, err := s.apply(p)
+		errs = append(errs, err)
+		if err == nil {
+			shown = append(shown, part)
+		}
+	}
+	if len(shown) == 0 {
+		return nil, errs[0]
+	}
+	return shown, nil
 }
 
 // apply returns the part of p to show. It is an error if nothing matches.

@@ -16,6 +16,7 @@ import (
 	"ustack/cmd/internal/cli"
 	"ustack/tools/check"
 	"ustack/tools/core"
+	"ustack/tools/event"
 	"ustack/tools/jsprof"
 	"ustack/tools/profile"
 	"ustack/tools/stopon"
@@ -81,8 +82,8 @@ func command() *cobra.Command {
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
-	cli.Choices(cmd, "syscall", stopon.Syscalls())
-	cli.Choices(cmd, "errno", errnoNames())
+	cli.Choices(cmd, "syscall", event.Syscalls())
+	f.triggers.conditions.Complete(cmd)
 	cli.Choices(cmd, "signal", signalNames())
 	cli.Choices(cmd, "kill", signalNames())
 	return cmd
@@ -114,12 +115,7 @@ func (f *flags) registerTriggers(cmd *cobra.Command) {
 	flags.Var(&t.stall, "stall", "when an event loop has not polled for this long")
 	flags.StringVar(&f.stopon.JS, "js", "", "when JavaScript function `GLOB` is on the stack")
 	flags.StringVar(&f.stopon.Written, "write-match", "", "when `TEXT` is written")
-	flags.StringSliceVar(&t.errnos, "errno", nil, "if the system call failed with `E`[,...]")
-	flags.StringArrayVar(&t.results, "ret", nil, "if the result satisfies `CMP`: 3, '<0', '!=-1' ...")
-	flags.StringArrayVar(&t.arguments, "arg", nil, "if an argument satisfies `'N CMP'`: '0 >4096' ...")
-	flags.StringVar(&t.fd, "fd", "", "if the system call's file descriptor is `N`")
-	flags.StringVar(&f.stopon.Path, "path", "", "if the system call's path matches `GLOB`")
-	flags.Var(&t.slower, "slower", "if the call took as long or longer")
+	t.conditions.Register(flags)
 	f.waits = flags
 	cmd.Flags().AddFlagSet(flags)
 	cmd.Flags().BoolVar(&f.now, "now", false, "at once, without a trigger")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"ustack/bpf"
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize"
 	"ustack/tools/core"
@@ -172,32 +170,6 @@ func TestAround(t *testing.T) {
 	}
 }
 
-func TestParseComparison(t *testing.T) {
-	is := func(c bpf.StoponComparison, value int64) stopon.Comparison {
-		return stopon.Comparison{Is: c, Value: value}
-	}
-	for text, want := range map[string]stopon.Comparison{
-		"3":                     is(bpf.StoponComparisonEQUAL, 3),
-		"==3":                   is(bpf.StoponComparisonEQUAL, 3),
-		"= 3":                   is(bpf.StoponComparisonEQUAL, 3),
-		"-1":                    is(bpf.StoponComparisonEQUAL, -1),
-		"!=0":                   is(bpf.StoponComparisonNOT_EQUAL, 0),
-		"<0":                    is(bpf.StoponComparisonLESS, 0),
-		"<=-4096":               is(bpf.StoponComparisonLESS_OR_EQUAL, -4096),
-		" > 0x10 ":              is(bpf.StoponComparisonGREATER, 16),
-		">=9223372036854775807": is(bpf.StoponComparisonGREATER_OR_EQUAL, math.MaxInt64),
-	} {
-		if got, ok := parseComparison(text); !ok || got != want {
-			t.Errorf("parseComparison(%q) = %v, %v, want %v", text, got, ok, want)
-		}
-	}
-	for _, text := range []string{"", "<", "=<3", "<>3", "three", "3 4", "9223372036854775808", "1e3"} {
-		if got, ok := parseComparison(text); ok {
-			t.Errorf("parseComparison(%q) = %v, want none", text, got)
-		}
-	}
-}
-
 func TestClassMayBeAWordOfItsOwn(t *testing.T) {
 	for _, tt := range [][2]string{
 		{"--throw TypeError -p 1", "--throw=TypeError -p 1"},
@@ -232,24 +204,6 @@ func TestParseSignal(t *testing.T) {
 	}
 	if got, want := signalName(36), "signal 36"; got != want {
 		t.Errorf("name = %q, want %q", got, want)
-	}
-}
-
-func TestParseErrno(t *testing.T) {
-	for text, want := range map[string]unix.Errno{"EBADF": unix.EBADF, "ebadf": unix.EBADF, "9": unix.EBADF, "133": unix.EHWPOISON} {
-		if got, ok := parseErrno(text); !ok || got != want {
-			t.Errorf("parseErrno(%q) = %v, %v, want %v", text, got, ok, want)
-		}
-	}
-	for _, text := range []string{"", "E", "ENONE", "0", "134", "-9"} {
-		if got, ok := parseErrno(text); ok {
-			t.Errorf("parseErrno(%q) = %v, want none", text, got)
-		}
-	}
-	for _, name := range errnoNames() {
-		if e, ok := parseErrno(name); !ok || unix.ErrnoName(e) != name {
-			t.Errorf("parseErrno(%q) = %v, %v, want itself", name, e, ok)
-		}
 	}
 }
 

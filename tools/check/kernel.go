@@ -124,7 +124,7 @@ func rawTracepoint() (string, error) {
 
 func perfEvent(event loader.Event) (string, error) {
 	detail, err := attached(ebpf.ProgramSpec{Type: ebpf.PerfEvent}, func(p *ebpf.Program) (io.Closer, error) {
-		return loader.Sample(p, event, 1)
+		return loader.Sample(p, event, loader.Sampling{Hz: 1})
 	})
 	if err != nil {
 		return "", err

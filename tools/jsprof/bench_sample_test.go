@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"ustack/bpf"
 	"ustack/testdata/nodetest"
 	"ustack/tools/profile"
 	"ustack/tools/trace"
@@ -122,12 +123,12 @@ func timeSamples(b *testing.B, target *nodetest.Target, window time.Duration) ([
 			times <- watchSamples(b, s, miss, window)
 		}()
 	}
-	p, err := s.run(ctx)
+	profiles, err := s.run(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
 	all := <-times
-	return all[min(1, len(all)):], p
+	return all[min(1, len(all)):], profiles[0]
 }
 
 // A reading is the kernel's statistics of the program on_sample.
@@ -137,12 +138,12 @@ type reading struct {
 }
 
 func read(b *testing.B, s *session) reading {
-	stats, err := s.objects.OnSample.Stats()
+	stats, err := s.source.objects.(*bpf.JsprofObjects).OnSample.Stats()
 	if err != nil {
 		b.Errorf("read the program's statistics: %v", err)
 		return reading{}
 	}
-	return reading{s.Count(s.objects.Samples), stats.RunCount, stats.Runtime}
+	return reading{s.taken(), stats.RunCount, stats.Runtime}
 }
 
 // timeMisses returns what a run costs for a process that is not profiled.

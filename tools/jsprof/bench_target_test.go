@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/bpf"
 	"ustack/loader"
 	"ustack/testdata/nodetest"
 	"ustack/tools/trace"
@@ -77,7 +78,7 @@ func benchmarkDense(b *testing.B, node string, e effort, t *table) {
 	for b.Loop() {
 		before := w.rounds(e.rounds)
 		for range e.switches {
-			sampler, err := loader.Sample(s.objects.OnSample, loader.CPUClock, times*defaultHz)
+			sampler, err := loader.Sample(s.source.objects.(*bpf.JsprofObjects).OnSample, loader.CPUClock, loader.Sampling{Hz: times * defaultHz})
 			if err != nil {
 				b.Fatal(err)
 			}

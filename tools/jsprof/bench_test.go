@@ -127,7 +127,7 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
 			}
 			first := make(chan time.Duration, 1)
 			s.o.Started = func(int) {
-				for s.Count(s.objects.Samples) == 0 && time.Since(begin) < time.Second {
+				for s.taken() == 0 && time.Since(begin) < time.Second {
 					time.Sleep(time.Millisecond)
 				}
 				first <- time.Since(begin)

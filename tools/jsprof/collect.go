@@ -3,6 +3,7 @@ package jsprof
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -19,38 +20,42 @@ type collector struct {
 	session *session
 
 	mutex  sync.Mutex
-	stacks map[bpf.JsprofStackKey]*counted
-	other  uint64 // samples whose stacks were beyond maxStacks
-	fresh  int    // stacks announced since the counts were last drained
+	stacks map[stackID]trace.Stack
+	values map[bpf.TraceStackKey]bpf.TraceTotal
+	other  map[uint32]bpf.TraceTotal // of stacks beyond maxStacks, by the number of the kind of event
+	fresh  int                       // stacks announced since the counts were last drained
 }
 
 // maxStacks bounds the distinct stacks that are kept, of up to 4 kB each: a program
 // that creates functions without end has as many stacks as samples.
 const maxStacks = 1 << 16
 
-type counted struct {
-	trace.Stack
-	count uint64
-}
+// maxValues bounds the values: a stack has one for each kind of event and each bucket.
+const maxValues = 1 << 18
+
+type stackID struct{ ids, hash uint64 }
 
 func newCollector(s *session) *collector {
-	return &collector{session: s, stacks: make(map[bpf.JsprofStackKey]*counted)}
+	return &collector{
+		session: s, stacks: make(map[stackID]trace.Stack),
+		values: make(map[bpf.TraceStackKey]bpf.TraceTotal), other: make(map[uint32]bpf.TraceTotal),
+	}
 }
 
 func (c *collector) take(hash uint64, stack trace.Stack) {
-	key := bpf.JsprofStackKey{Ids: uint64(stack.PID)<<32 | uint64(stack.TID), Hash: hash}
+	id := stackID{uint64(stack.PID)<<32 | uint64(stack.TID), hash}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.fresh++
-	if _, ok := c.stacks[key]; !ok && len(c.stacks) < maxStacks {
-		c.stacks[key] = &counted{Stack: stack}
+	if _, ok := c.stacks[id]; !ok && len(c.stacks) < maxStacks {
+		c.stacks[id] = stack
 	}
 }
 
 // relieve drains the kernel's counts before its map is full.
 func (c *collector) relieve() {
 	c.mutex.Lock()
-	full := c.fresh > int(c.session.objects.Counts.MaxEntries())/2
+	full := c.fresh > int(c.session.kernel.Counts.MaxEntries())/2
 	c.mutex.Unlock()
 	if full {
 		if err := c.drain(); err != nil {
@@ -59,14 +64,14 @@ func (c *collector) relieve() {
 	}
 }
 
-// drain moves the kernel's counts to the stacks.
+// drain moves the kernel's counts to the collector's.
 func (c *collector) drain() error {
-	var keys []bpf.JsprofStackKey
-	var key bpf.JsprofStackKey
-	var count uint64
-	counts := c.session.objects.Counts
+	var keys []bpf.TraceStackKey
+	var key bpf.TraceStackKey
+	var total bpf.TraceTotal
+	counts := c.session.kernel.Counts
 	entries := counts.Iterate()
-	for entries.Next(&key, &count) {
+	for entries.Next(&key, &total) {
 		keys = append(keys, key)
 	}
 	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
@@ -76,62 +81,101 @@ func (c *collector) drain() error {
 	defer c.mutex.Unlock()
 	c.fresh = 0
 	for _, key := range keys {
-		if err := counts.LookupAndDelete(&key, &count); err != nil {
+		if err := counts.LookupAndDelete(&key, &total); err != nil {
 			if errors.Is(err, ebpf.ErrKeyNotExist) {
 				continue
 			}
 			return fmt.Errorf("take out the kernel's counts: %w", err)
 		}
-		switch {
-		case c.stacks[key] != nil:
-			c.stacks[key].count += count
-		case len(c.stacks) < maxStacks:
-			c.stacks[key] = &counted{count: count}
-		default:
-			c.other += count
-		}
+		c.add(key, total)
 	}
 	return nil
 }
 
-// profile returns everything that was sampled. Sampling must have stopped.
-func (c *collector) profile() (*profile.Profile, error) {
+// add adds to the values of a key, or to those of other stacks if there is no room.
+func (c *collector) add(key bpf.TraceStackKey, more bpf.TraceTotal) {
+	old, known := c.values[key]
+	if !known && len(c.values) >= maxValues {
+		c.addOther(key.Event, more)
+		return
+	}
+	c.values[key] = sum(old, more)
+}
+
+func sum(a, b bpf.TraceTotal) bpf.TraceTotal {
+	return bpf.TraceTotal{Events: a.Events + b.Events, Value: a.Value + b.Value}
+}
+
+func (c *collector) addOther(event uint32, more bpf.TraceTotal) {
+	c.other[event] = sum(c.other[event], more)
+}
+
+// profiles returns everything that was counted. The programs must be detached.
+func (c *collector) profiles() ([]*profile.Profile, error) {
 	if err := errors.Join(c.session.Flush(), c.drain()); err != nil {
 		return nil, err
 	}
-	objects := &c.session.objects
-	failures, err := c.session.Failures(objects.Failures)
+	failures, err := c.session.Failures(c.session.kernel.Failures)
 	if err != nil {
 		return nil, err
 	}
-	p := &profile.Profile{
-		ValueType: c.session.o.ValueType(),
-		Failures:  failures,
-		Lost:      c.session.Count(objects.Lost),
-		Truncated: c.session.Count(objects.Truncated),
+	source := c.session.source
+	profiles := make([]*profile.Profile, len(source.values))
+	for i := range profiles {
+		profiles[i] = &profile.Profile{
+			ValueType: source.values[i].ValueType, Event: source.values[i].event, Failures: failures,
+			Lost:      c.session.Count(c.session.kernel.Lost),
+			Truncated: c.session.Count(c.session.kernel.Truncated),
+		}
+		for _, id := range c.session.Table.Identities() {
+			profiles[i].Processes = append(profiles[i].Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
+		}
 	}
-	weight := uint64(1) // of a sample
-	if c.session.o.counted() {
-		weight = c.session.o.In
-	}
-	for _, id := range c.session.Table.Identities() {
-		p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
-	}
-	if c.other > 0 {
-		p.Total += c.other * weight
-		p.Stacks = append(p.Stacks, profile.Stack{Value: c.other * weight, Frames: []symbolize.Frame{{Name: "[other stacks]"}}})
-		c.session.Warn(fmt.Errorf("more than %d distinct stacks: %d samples of others are together as [other stacks]", maxStacks, c.other))
-	}
-	for _, s := range c.stacks {
-		if s.count == 0 {
+	frames := make(map[stackID]namedStack, len(c.stacks))
+	for key, total := range c.values {
+		number, leaf := source.place(key)
+		id := stackID{key.Ids, key.Hash}
+		stack, ok := c.stacks[id]
+		if !ok {
+			c.addOther(key.Event, total)
 			continue
 		}
-		frames, unknown := c.session.Table.Frames(s.Stack)
-		p.Total += s.count * weight
-		p.UnknownFrames += s.count * uint64(unknown)
-		p.Stacks = append(p.Stacks, profile.Stack{
-			Value: s.count * weight, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: frames,
-		})
+		of, ok := frames[id]
+		if !ok {
+			of.frames, of.unknown = c.session.Table.Frames(stack)
+			frames[id] = of
+		}
+		s := profile.Stack{PID: stack.PID, TID: stack.TID, Thread: stack.Thread, Frames: append(slices.Clip(leaf), of.frames...), Bucket: key.Bucket}
+		c.put(profiles[number], source.values[number], s, total)
+		profiles[number].UnknownFrames += total.Events * uint64(of.unknown)
 	}
-	return p, nil
+	c.addOthers(profiles)
+	return profiles, nil
+}
+
+// namedStack are the frames of a stack, and how many of them could not be identified.
+type namedStack struct {
+	frames  []symbolize.Frame
+	unknown int
+}
+
+// put adds a stack to a profile.
+func (c *collector) put(p *profile.Profile, v value, s profile.Stack, total bpf.TraceTotal) {
+	s.Value, s.Events = total.Value, total.Events
+	if v.counts {
+		s.Events = 0
+	}
+	p.Total += s.Value
+	p.Events += s.Events
+	p.Stacks = append(p.Stacks, s)
+}
+
+// addOthers adds what belongs to stacks that were not kept.
+func (c *collector) addOthers(profiles []*profile.Profile) {
+	for event, total := range c.other {
+		number, _ := c.session.source.place(bpf.TraceStackKey{Event: event})
+		s := profile.Stack{Frames: []symbolize.Frame{{Name: "[other stacks]"}}}
+		c.put(profiles[number], c.session.source.values[number], s, total)
+		c.session.Warn(fmt.Errorf("more than %d distinct stacks: %d events of others are together as [other stacks]", maxStacks, total.Events))
+	}
 }

@@ -10,21 +10,21 @@ import (
 	"syscall"
 	"testing"
 
-	"ustack/loader"
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
+	"ustack/tools/event"
 	"ustack/tools/profile"
 	"ustack/tools/trace"
 )
 
-// eventOf returns the event with a name.
-func eventOf(t *testing.T, name string) loader.Event {
+// eventOf returns the event of that name.
+func eventOf(t *testing.T, name string) event.Event {
 	t.Helper()
-	i := slices.IndexFunc(loader.Counted, func(e loader.Event) bool { return e.Name == name })
-	if i < 0 {
-		t.Fatalf("no event %s", name)
+	e, err := event.Parse(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return loader.Counted[i]
+	return e
 }
 
 // within returns the value of the stacks with a function.
@@ -56,7 +56,7 @@ func TestEventsAreThoseOfTheKernel(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				started := make(chan int, 1)
-				o := Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Event: eventOf(t, tt.event), In: tt.in}
+				o := Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Events: []event.Event{eventOf(t, tt.event)}, Every: tt.in}
 				o.Started = func(hz int) { started <- hz }
 				type result struct {
 					*profile.Profile

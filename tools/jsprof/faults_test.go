@@ -255,11 +255,12 @@ func TestEverySampleIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.run(ctx)
+	profiles, err := s.run(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken := s.Count(s.objects.Samples)
+	p := profiles[0]
+	taken := s.taken()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

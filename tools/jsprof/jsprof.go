@@ -1,17 +1,18 @@
-// Package jsprof profiles running Node.js processes: it shows where their CPU time
-// goes, with JavaScript and native code in one stack. The kernel names each
-// JavaScript function as it takes the sample.
+// Package jsprof profiles running Node.js processes: it shows which stacks, with JavaScript and
+// native code in one, use CPU time or cause other events. The kernel names each JavaScript
+// function as it takes the stack.
 package jsprof
 
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"time"
 
-	"ustack/bpf"
-	"ustack/loader"
+	"github.com/cilium/ebpf"
+
 	"ustack/symbolize"
+	"ustack/tools/event"
 	"ustack/tools/profile"
 	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
@@ -22,162 +23,189 @@ type Options struct {
 	trace.Selection
 	Maps sourcemaps.Options
 
-	Event    loader.Event  // what is sampled; CPU time if zero
-	Hz       int           // samples a second on each CPU, of CPU time and cycles; 99 if zero
-	In       uint64        // of other events, one in so many on each CPU is sampled; 1 if zero
+	Events    []event.Event   // that take a stack, at most MaxEvents; CPU time if empty
+	Predicate event.Predicate // which system calls, functions and other probes count
+	Weight    event.Weight    // what each of those adds to its stack's value
+	Quantize  bool            // the stacks' values are told apart by powers of two: profile.Stack.Bucket
+	Every     uint64          // of events without a rate, one in so many is taken; 1 if zero
+
+	Hz       int           // samples a second on each CPU, of events with a rate; 99 if zero
 	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
 
 	Sources func(symbolize.Frame) bool // of which frames' functions the profile has the sources; of none if nil
 
-	Started func(hz int)       // called once sampling runs, with the actual rate; may be nil
-	Sampled func(count uint64) // called from time to time with the samples so far; may be nil
+	Started func(hz int)       // called once sampling runs, with the actual rate, 0 if no event has one; may be nil
+	Sampled func(count uint64) // called from time to time with the events so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
 }
 
 const defaultHz = 99 // out of step with work that repeats every 10 ms
 
-// Run samples until the duration is over, ctx is done or the last target has ended,
-// and returns the profile. It is not an error if ctx is done.
+// withDefaults returns the options with zero values replaced by defaults.
+func (o Options) withDefaults() Options {
+	if len(o.Events) == 0 {
+		o.Events = []event.Event{{Name: event.Timers[0].Name, Timer: &event.Timers[0]}}
+	}
+	if o.Hz == 0 {
+		o.Hz = defaultHz
+	}
+	o.Every = max(o.Every, 1)
+	return o
+}
+
+// Check returns an error if the options make no sense.
+func (o Options) Check() error {
+	o = o.withDefaults()
+	return o.check()
+}
+
+// ValueTypes returns the types of the profiles' values, in the order in which RunAll returns them.
+func (o Options) ValueTypes() []profile.ValueType {
+	var types []profile.ValueType
+	o = o.withDefaults()
+	for _, v := range o.eventValues() {
+		types = append(types, v.ValueType)
+	}
+	return types
+}
+
+// Run is RunAll for one event.
 func Run(ctx context.Context, o Options) (*profile.Profile, error) {
+	all, err := RunAll(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// RunAll takes stacks until the duration is over, ctx is done or the last target has ended, and
+// returns a profile for each event. It is not an error if ctx is done.
+func RunAll(ctx context.Context, o Options) ([]*profile.Profile, error) {
 	s, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	profile, err := s.run(ctx)
-	return profile, errors.Join(err, s.Close())
+	profiles, err := s.run(ctx)
+	return profiles, errors.Join(err, s.Close())
 }
 
 // A session is one run: what it has in the kernel and what it has received.
 type session struct {
 	*trace.Session
 	o         Options
-	objects   bpf.JsprofObjects
+	source    *source
+	kernel    aggregate
 	collector *collector
+	probes    event.Probes
+	hz        int // of events that have a rate
 }
 
-// longestTick is how long a throttled perf event may wait for the tick of a busy CPU:
-// the kernel's HZ is at least 100.
-const longestTick = 10 * time.Millisecond
-
 func open(ctx context.Context, o Options) (*session, error) {
-	if o.Event == (loader.Event{}) {
-		o.Event = loader.CPUClock
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	if o.Hz == 0 {
-		o.Hz = defaultHz
-	}
-	o.In = max(o.In, 1)
-	spec, err := bpf.LoadJsprof()
+	source, err := newEventSource(&o)
 	if err != nil {
 		return nil, err
 	}
-	spec.Maps[bpf.JsprofMapWalks].MaxEntries = 1 // no sample interrupts another on its CPU
-	kernel := uint32(0)
-	if o.Kernel {
-		kernel = 1
-	}
-	s := &session{o: o}
+	return openSource(ctx, o, source)
+}
+
+// openSource opens a session of a source.
+func openSource(ctx context.Context, o Options, source *source) (*session, error) {
+	s := &session{o: o, source: source}
 	s.collector = newCollector(s)
-	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Texts: o.Sources != nil, Warn: o.Warn}, trace.Tool{
-		Spec: spec, Objects: &s.objects,
-		Variables: map[string]any{
-			bpf.JsprofVarMaxElapsed: uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz)) + longestTick),
-			bpf.JsprofVarWithKernel: kernel,
-		},
+	tool := trace.Tool{
+		Spec: source.spec, Objects: source.objects, Variables: source.variables,
 		Stack: s.collector.take, Polled: true,
-	})
+	}
+	if source.added != nil {
+		tool.Added = func(pid int) error { return source.added(s, pid) }
+		tool.Ended = func(pid int) { source.ended(s, pid) }
+	}
+	var err error
+	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Texts: o.Sources != nil, Warn: o.Warn}, tool)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Listen(); err != nil {
+	s.probes.Table, s.probes.Warn, s.probes.Starting = s.Table, s.Warn, len(o.Command) > 0
+	s.Defer(s.probes.Close)
+	if err := errors.Join(trace.Find(source.objects, &s.kernel), s.Listen()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *session) run(ctx context.Context) (*profile.Profile, error) {
-	var hz int
+func (s *session) run(ctx context.Context) ([]*profile.Profile, error) {
 	var start time.Time
 	err := s.Run(ctx, trace.Loop{
-		Attach: func() (err error) {
-			hz, err = s.attach()
+		Attach: func() error {
+			err := s.source.attach(s)
 			start = time.Now()
 			return err
 		},
 		Started: func() {
 			if s.o.Started != nil {
-				s.o.Started(hz)
+				s.o.Started(s.hz)
 			}
 		},
-		Tick: s.tick,
+		Tick: s.tick, FirstTick: event.FirstWait,
 	})
 	if err == nil {
-		err = s.Missing()
+		err = errors.Join(s.probes.Close(), s.Missing())
 	}
 	if err != nil {
 		return nil, err
 	}
 	duration := time.Since(start)
-	profile, err := s.collector.profile()
+	profiles, err := s.collector.profiles()
 	if err != nil {
 		return nil, err
 	}
-	if s.o.Sources != nil {
-		s.readSources(profile)
+	for i, p := range profiles {
+		if s.o.Sources != nil {
+			s.readSources(p)
+		}
+		p.Node, p.V8 = s.Table.Versions()
+		p.Start, p.Duration = start, duration
+		if s.source.finish != nil {
+			s.source.finish(s, i, p)
+		}
 	}
 	s.Diagnose()
-	profile.Node, profile.V8 = s.Table.Versions()
-	profile.Start, profile.Duration = start, duration
-	if !s.o.counted() {
-		profile.HzAsked = s.o.Hz
-		profile.Hz, profile.Throttled = s.rate(hz)
-	}
-	return profile, nil
+	return profiles, nil
 }
 
-// counted reports whether values are numbers of events, and not samples of time.
-func (o *Options) counted() bool { return slices.Contains(loader.Counted, o.Event) }
-
-// ValueType returns the type of the profile's values.
-func (o *Options) ValueType() profile.ValueType {
-	if o.counted() {
-		return profile.ValueType{Type: o.Event.Name, Unit: profile.Samples.Unit}
-	}
-	return profile.Samples
-}
-
-// attach starts sampling and returns the rate, 0 if events are counted.
-func (s *session) attach() (hz int, err error) {
-	if s.o.counted() {
-		return 0, s.SampleEach(s.objects.OnSample, s.o.Event, s.o.In)
-	}
-	return s.Sample(s.objects.OnSample, s.o.Event, s.o.Hz)
-}
-
-// tick reports progress, and drains the kernel's counts if needed.
+// tick attaches to what was mapped since, reports progress, and drains the kernel's counts if
+// needed.
 func (s *session) tick() time.Duration {
 	s.collector.relieve()
+	if s.source.tick != nil {
+		s.source.tick(s)
+	}
 	if s.o.Sampled != nil {
-		s.o.Sampled(s.Count(s.objects.Samples))
+		s.o.Sampled(s.taken())
+	}
+	if s.probes.Late() > 0 {
+		return event.FirstWait
 	}
 	return 0
 }
 
-// rate returns the rate at which samples were taken while the targets ran, in Hz,
-// and how many samples are missing at the requested rate: 0 if it was reached. hz is
-// the rate that was set.
-func (s *session) rate(hz int) (reached int, throttled uint64) {
-	taken := s.Count(s.objects.Samples)
-	seconds := float64(s.Count(s.objects.Sampled)) / float64(time.Second)
-	expected := uint64(seconds * float64(s.o.Hz))
-	// The kernel controls the rate of cycles: an idle CPU counts none.
-	if s.o.Event == loader.Cycles || taken == 0 {
-		return hz, 0
+// taken returns how many events have met all conditions.
+func (s *session) taken() (n uint64) {
+	for _, of := range s.counts(s.kernel.Matched) {
+		n += of
 	}
-	const usual = 0.95 // a few per cent are late on any machine
-	if float64(taken) >= usual*float64(expected) {
-		return s.o.Hz, 0
+	return n
+}
+
+// counts reads the kernel's counters of each kind of event.
+func (s *session) counts(counters *ebpf.Variable) (all [MaxEvents]uint64) {
+	if err := counters.Get(&all); err != nil {
+		s.Warn(fmt.Errorf("read the kernel's counters of events: %w", err))
 	}
-	return max(1, int(float64(taken)/seconds+0.5)), expected - taken
+	return all
 }

@@ -32,7 +32,7 @@ func (s *session) readSources(p *profile.Profile) {
 				omitted = true
 				continue
 			}
-			p.Sources[definition] = s.source(stack.PID, f, texts)
+			p.Sources[definition] = s.readSource(stack.PID, f, texts)
 		}
 	}
 	if omitted {
@@ -40,8 +40,8 @@ func (s *session) readSources(p *profile.Profile) {
 	}
 }
 
-// source returns the source of a function of process pid. texts are those read so far.
-func (s *session) source(pid int, f symbolize.Frame, texts map[trace.Source]*profile.Text) profile.Source {
+// readSource returns the source of a function of process pid. texts are those read so far.
+func (s *session) readSource(pid int, f symbolize.Frame, texts map[trace.Source]*profile.Text) profile.Source {
 	found, err := s.Table.Source(pid, f)
 	if err != nil {
 		return profile.Source{Err: err}

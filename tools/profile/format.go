@@ -2,9 +2,9 @@ package profile
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"ustack/tools/printable"
@@ -30,46 +30,84 @@ type Format struct {
 	Name       string
 	Extensions []string // of files, with the dot
 	write      func(io.Writer, *Profile, Options) error
-	positions  bool // it has both lines of a frame: where its function is defined, and what executes
-	tiers      bool // likewise a frame's tier, apart from its name
-	timed      bool // it holds only samples and time
+	writeAll   func(io.Writer, []*Profile, Options) error // in place of write, of a format that holds several profiles in one
+	each       bool                                       // it holds several profiles, one after another
+	positions  bool                                       // it has both lines of a frame: where its function is defined, and what executes
+	tiers      bool                                       // likewise a frame's tier, apart from its name
+	timed      bool                                       // it holds only samples and time
 }
 
-// Takes returns an error if values of that type cannot be written in the format.
-func (f Format) Takes(t ValueType) error {
-	if f.timed && t.Unit != Time.Unit && !t.sampled() {
-		return fmt.Errorf("write %s as %s: the format holds only time (choose another, such as pprof)", t.noun(), f.Name)
+// Takes returns an error if profiles whose values have these types cannot be written in the format.
+func (f Format) Takes(types ...ValueType) error {
+	for _, t := range types {
+		if f.timed && t.Unit != Time.Unit && !t.sampled() {
+			return fmt.Errorf("write %s as %s: the format holds only time (choose another, such as pprof)", t.noun(), f.Name)
+		}
+	}
+	if len(types) > 1 && f.writeAll == nil && !f.each {
+		return fmt.Errorf("write %d events as %s: the format holds only one (choose another, such as pprof, or take one event)", len(types), f.Name)
 	}
 	return nil
 }
 
 // Write writes p, if it is valid.
 func (f Format) Write(w io.Writer, p *Profile, o Options) error {
-	if err := cmp.Or(p.Check(), f.Takes(p.ValueType)); err != nil {
+	return f.WriteAll(w, []*Profile{p}, o)
+}
+
+// WriteAll writes the profiles of one run, each of another event, if they are valid.
+func (f Format) WriteAll(w io.Writer, all []*Profile, o Options) error {
+	var types []ValueType
+	all = slices.Clone(all)
+	for i, p := range all {
+		if err := p.Check(); err != nil {
+			return err
+		}
+		types = append(types, p.ValueType)
+		if o.Lines && !f.positions {
+			all[i] = all[i].byLine()
+		}
+		if o.Tiers && !f.tiers {
+			all[i] = all[i].ByTier()
+		}
+	}
+	if err := f.Takes(types...); err != nil {
 		return err
 	}
-	if o.Lines && !f.positions {
-		p = p.byLine()
+	if f.writeAll != nil {
+		return f.writeAll(w, all, o)
 	}
-	if o.Tiers && !f.tiers {
-		p = p.ByTier()
+	return f.writeEach(w, all, o)
+}
+
+// writeEach writes one profile after another.
+func (f Format) writeEach(w io.Writer, all []*Profile, o Options) error {
+	for i, p := range all {
+		if i > 0 && f.Name != "json" {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := f.write(w, p, o); err != nil {
+			return err
+		}
 	}
-	return f.write(w, p, o)
+	return nil
 }
 
 // Formats lists every format, the default first.
 var Formats = []Format{
-	{"top", []string{".txt", ".top"}, writeTop, false, false, false},
-	{"collapsed", []string{".collapsed", ".folded"}, writeCollapsed, false, false, false},
-	{"stackvis", []string{".stackvis"}, writeStackvis, false, false, false},
-	{"dtrace", []string{".dtrace", ".stacks", ".out"}, writeDTrace, false, false, false},
-	{"svg", []string{".svg"}, writeSVG, false, false, false},
-	{"html", []string{".html", ".htm"}, writeHTML, false, false, false},
-	{"markdown", []string{".md"}, writeMarkdown, true, false, false},
-	{"pprof", []string{".pb.gz", ".pprof", ".prof"}, writePprof, true, false, false},
-	{"speedscope", []string{".speedscope.json", ".speedscope"}, writeSpeedscope, true, false, false},
-	{"cpuprofile", []string{".cpuprofile"}, writeCPUProfile, true, false, true},
-	{"json", []string{".json"}, writeJSON, true, true, false},
+	{Name: "top", Extensions: []string{".txt", ".top"}, write: writeTop, each: true},
+	{Name: "collapsed", Extensions: []string{".collapsed", ".folded"}, write: writeCollapsed},
+	{Name: "stackvis", Extensions: []string{".stackvis"}, write: writeStackvis},
+	{Name: "dtrace", Extensions: []string{".dtrace", ".stacks", ".out"}, write: writeDTrace},
+	{Name: "svg", Extensions: []string{".svg"}, write: writeSVG},
+	{Name: "html", Extensions: []string{".html", ".htm"}, write: writeHTML},
+	{Name: "markdown", Extensions: []string{".md"}, write: writeMarkdown, each: true, positions: true},
+	{Name: "pprof", Extensions: []string{".pb.gz", ".pprof", ".prof"}, writeAll: writePprof, positions: true},
+	{Name: "speedscope", Extensions: []string{".speedscope.json", ".speedscope"}, write: writeSpeedscope, positions: true},
+	{Name: "cpuprofile", Extensions: []string{".cpuprofile"}, write: writeCPUProfile, positions: true, timed: true},
+	{Name: "json", Extensions: []string{".json"}, write: writeJSON, each: true, positions: true, tiers: true},
 }
 
 // Lookup returns the format of that name.
@@ -127,6 +165,16 @@ func (p *Profile) summary() string {
 		parts = versions(p.Node, p.V8)
 	}
 	s := p.ValueType.amount(p.Total)
+	if p.Events > 0 {
+		s += fmt.Sprintf(" in %s", plural(p.Events, "event"))
+	}
+	if p.Every > 1 {
+		s += fmt.Sprintf(" (one in %d taken", p.Every)
+		if p.Seen > 0 {
+			s += fmt.Sprintf(" of %d", p.Seen)
+		}
+		s += ")"
+	}
 	if p.Hz > 0 {
 		s += fmt.Sprintf(" at %d Hz", p.Hz)
 	}

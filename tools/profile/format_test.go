@@ -57,7 +57,7 @@ func TestGolden(t *testing.T) {
 	}
 	golden(t, "server.native.top", write(t, "top", fixtures()["server"], Options{Native: true}))
 	golden(t, "awkward.native.top", write(t, "top", awkward(), Options{Native: true, Rows: -1}))
-	golden(t, "server.pprof", server().WithoutTyped().pprof().String())
+	golden(t, "server.pprof", pprofOf([]*Profile{server().WithoutTyped()}).String())
 	golden(t, "server.color", write(t, "top", fixtures()["server"], Options{Color: true, MinPercent: 10}))
 }
 
@@ -152,7 +152,7 @@ func TestPprofIsGzipped(t *testing.T) {
 
 func TestProgramIsPprofsFirstMapping(t *testing.T) {
 	p := server()
-	if got := p.pprof().Mapping[0].File; got != nodeBinary {
+	if got := pprofOf([]*Profile{p}).Mapping[0].File; got != nodeBinary {
 		t.Errorf("first mapping = %s, want %s", got, nodeBinary)
 	}
 }

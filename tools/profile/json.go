@@ -19,6 +19,10 @@ type (
 		HzAsked       int               `json:"hz_asked"`
 		Throttled     uint64            `json:"throttled"`
 		Samples       uint64            `json:"samples"`
+		Event         string            `json:"event,omitempty"`
+		Events        uint64            `json:"events,omitempty"` // that samples are of, if they are no numbers of events
+		Every         uint64            `json:"every,omitempty"`  // one in so many events was taken
+		Seen          uint64            `json:"seen,omitempty"`   // events that happened, if only some were taken
 		Lost          uint64            `json:"lost"`
 		Truncated     uint64            `json:"truncated"`
 		UnknownFrames uint64            `json:"unknown_frames"`
@@ -39,6 +43,7 @@ type (
 	}
 	jsonStack struct {
 		Count  uint64            `json:"count"` // the value
+		Events uint64            `json:"events,omitempty"`
 		PID    int               `json:"pid"`
 		TID    int               `json:"tid"`
 		Thread string            `json:"thread"`
@@ -52,6 +57,7 @@ func writeJSON(w io.Writer, p *Profile, _ Options) error {
 	p = p.Merge()
 	out := jsonProfile{
 		ValueType: jsonValueType(p.ValueType.orSamples()), Node: p.Node, V8: p.V8, Hz: p.Hz, HzAsked: max(p.Hz, p.HzAsked), Throttled: p.Throttled, Samples: p.Total,
+		Event: p.Event, Events: p.Events, Every: p.Every, Seen: p.Seen,
 		Lost: p.Lost, Truncated: p.Truncated, UnknownFrames: p.UnknownFrames,
 		Failures: map[string]uint64{}, Processes: []jsonProcess{}, Stacks: make([]jsonStack, 0, len(p.Stacks)),
 	}
@@ -60,7 +66,7 @@ func writeJSON(w io.Writer, p *Profile, _ Options) error {
 		out.Processes = append(out.Processes, jsonProcess{part.PID, part.Title, part.Node, part.V8, part.total})
 	}
 	for _, s := range p.Stacks {
-		out.Stacks = append(out.Stacks, jsonStack{s.Value, s.PID, s.TID, s.Thread, append([]symbolize.Frame{}, s.Frames...)})
+		out.Stacks = append(out.Stacks, jsonStack{s.Value, s.Events, s.PID, s.TID, s.Thread, append([]symbolize.Frame{}, s.Frames...)})
 	}
 	return encode(w, out)
 }

@@ -14,64 +14,102 @@ import (
 	"ustack/tools/printable"
 )
 
-// writePprof writes a gzipped pprof profile: the values, and the CPU time that
-// samples represent, labelled with pid, tid and thread.
-func writePprof(w io.Writer, p *Profile, _ Options) error {
-	return p.pprof().Write(w)
+// writePprof writes a gzipped pprof profile of all events, labelled with pid, tid and thread.
+func writePprof(w io.Writer, all []*Profile, _ Options) error {
+	return pprofOf(all).Write(w)
 }
 
-// Pprof returns p as a pprof profile, if it is valid. A location's line is the
+// Pprof returns p as a pprof profile, if it is valid.
+func (p *Profile) Pprof() (*pprof.Profile, error) { return PprofAll([]*Profile{p}) }
+
+// PprofAll returns the profiles of one run as a pprof profile, if they are valid. A location's line is the
 // executing one, or the one that defines the function if that is not known. A location
 // holds the functions that are inlined there, too. A function without a name has its place in its name,
 // since pprof's reports merge functions with equal names.
-func (p *Profile) Pprof() (*pprof.Profile, error) {
-	if err := p.Check(); err != nil {
-		return nil, err
+func PprofAll(all []*Profile) (*pprof.Profile, error) {
+	for _, p := range all {
+		if err := p.Check(); err != nil {
+			return nil, err
+		}
 	}
-	return p.pprof(), nil
+	return pprofOf(all), nil
 }
 
-func (p *Profile) pprof() *pprof.Profile {
-	values := p.ValueType.orSamples()
+func pprofOf(all []*Profile) *pprof.Profile {
+	first := all[0]
 	b := pprofBuilder{
-		out: &pprof.Profile{
-			SampleType:        []*pprof.ValueType{{Type: values.Type, Unit: values.Unit}},
-			DefaultSampleType: values.Type,
-			DurationNanos:     p.Duration.Nanoseconds(),
-		},
+		out:       &pprof.Profile{DurationNanos: first.Duration.Nanoseconds()},
 		functions: map[symbolize.Frame]*pprof.Function{},
 		locations: map[string]*pprof.Location{},
 		ids:       map[symbolize.Frame]uint64{},
 		mappings:  map[string]*pprof.Mapping{},
 	}
-	if !p.Start.IsZero() {
-		b.out.TimeNanos = p.Start.UnixNano()
+	if !first.Start.IsZero() {
+		b.out.TimeNanos = first.Start.UnixNano()
 	}
-	b.out.Comments = []string{p.summary()}
-	if losses := p.losses(); losses != "" {
-		b.out.Comments = append(b.out.Comments, losses)
+	for _, p := range all {
+		b.values(p)
 	}
-	if processes := p.processes(); len(processes) > 1 { // for a single process, the summary has the versions
+	if processes := first.processes(); len(processes) > 1 { // for a single process, the summary has the versions
 		for _, part := range processes {
 			b.out.Comments = append(b.out.Comments, part.String())
 		}
 	}
-	if values == Samples {
+	at := 0
+	for i, p := range all {
+		merged := p.Merge()
+		if program := program(merged.Stacks); program != "" && i == 0 {
+			b.mapping(symbolize.Frame{Module: program}) // readers assume that the first mapping is the program
+		}
+		for _, s := range merged.Stacks {
+			b.sample(s, p.pprofValues(s), at)
+		}
+		at += len(p.pprofTypes())
+	}
+	return b.out
+}
+
+// values adds the types of p's values. The last one of the first profile is the one that readers
+// show first.
+func (b *pprofBuilder) values(p *Profile) {
+	types := p.pprofTypes()
+	b.out.Comments = append(b.out.Comments, p.summary())
+	if losses := p.losses(); losses != "" {
+		b.out.Comments = append(b.out.Comments, losses)
+	}
+	if b.out.DefaultSampleType == "" {
+		b.out.DefaultSampleType = types[len(types)-1].Type
+	}
+	if p.ValueType.sampled() {
 		b.out.PeriodType = &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"}
 		b.out.Period = p.period().Nanoseconds()
 	}
-	if b.out.Period > 0 {
-		b.out.SampleType = append(b.out.SampleType, b.out.PeriodType)
-		b.out.DefaultSampleType = b.out.PeriodType.Type
+	b.out.SampleType = append(b.out.SampleType, types...)
+}
+
+// pprofTypes returns the types of p's values: the values, and the CPU time that samples represent; or
+// the number of events, and the values.
+func (p *Profile) pprofTypes() []*pprof.ValueType {
+	values := p.ValueType.orSamples()
+	types := []*pprof.ValueType{{Type: values.Type, Unit: values.Unit}}
+	switch {
+	case p.period() > 0:
+		types = append(types, &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"})
+	case p.Events > 0:
+		types = append([]*pprof.ValueType{{Type: cmp.Or(p.Event, "events"), Unit: Samples.Unit}}, types...)
 	}
-	merged := p.Merge()
-	if program := program(merged.Stacks); program != "" {
-		b.mapping(symbolize.Frame{Module: program}) // readers assume that the first mapping is the program
+	return types
+}
+
+// pprofValues returns a stack's values of these types.
+func (p *Profile) pprofValues(s Stack) []int64 {
+	switch {
+	case p.period() > 0:
+		return []int64{int64(s.Value), int64(s.Value) * p.period().Nanoseconds()}
+	case p.Events > 0:
+		return []int64{int64(s.Events), int64(s.Value)}
 	}
-	for _, s := range merged.Stacks {
-		b.sample(s)
-	}
-	return b.out
+	return []int64{int64(s.Value)}
 }
 
 // program returns the file of the program that most samples are of: the file
@@ -103,14 +141,16 @@ type pprofBuilder struct {
 	mappings  map[string]*pprof.Mapping
 }
 
-func (b *pprofBuilder) sample(s Stack) {
+// sample adds a stack whose values are those of the types from number at on.
+func (b *pprofBuilder) sample(s Stack, values []int64, at int) {
 	sample := &pprof.Sample{
-		Value: []int64{int64(s.Value), int64(s.Value) * b.out.Period}[:len(b.out.SampleType)],
+		Value: make([]int64, len(b.out.SampleType)),
 		NumLabel: map[string][]int64{
 			"pid": {int64(s.PID)},
 			"tid": {int64(s.TID)},
 		},
 	}
+	copy(sample.Value[at:], values)
 	if s.Thread != "" {
 		sample.Label = map[string][]string{"thread": {printable.String(s.Thread)}}
 	}

@@ -66,7 +66,7 @@ func TestPprofNamesVersions(t *testing.T) {
 		"one process":   {one, []string{"Node.js v22.23.3, V8 12.4, 40 samples at 99 Hz"}},
 		"two processes": {two(), []string{"2 processes, 40 samples at 99 Hz, 2 threads", "process 2", "node 1 a;b.js, Node.js v18.20.8, V8 10.2"}},
 	} {
-		if diff := cmp.Diff(test.want, test.of.pprof().Comments); diff != "" {
+		if diff := cmp.Diff(test.want, pprofOf([]*Profile{test.of}).Comments); diff != "" {
 			t.Errorf("%s: comments (-want +got):\n%s", name, diff)
 		}
 	}

@@ -21,6 +21,11 @@ type Profile struct {
 	Duration time.Duration
 	Total    uint64 // the sum of the stacks' values
 
+	Event  string // what adds to the values, as "syscall:read"; may be empty
+	Events uint64 // that Total is of, if values are not numbers of events
+	Every  uint64 // of events, one in so many was taken at random, and stands for that many; 0 or 1: each was
+	Seen   uint64 // events that happened, if only some were taken; 0: not known
+
 	Throttled     uint64 // samples not taken: the machine could not keep up with HzAsked
 	Lost          uint64 // samples taken but not recorded
 	Truncated     uint64 // samples whose stack was deeper than the recorded part
@@ -39,6 +44,8 @@ type Profile struct {
 // how often it was seen.
 type Stack struct {
 	Value  uint64
+	Events uint64 // that Value is of, if values are not numbers of events
+	Bucket uint32 // of the values of these events, if they are told apart (tools/quantize)
 	PID    int
 	TID    int
 	Thread string            // the thread's name, as "node"

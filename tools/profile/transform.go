@@ -29,6 +29,7 @@ func (p *Profile) Merge() *Profile {
 		key := stackKey(s, ids)
 		if i, ok := seen[key]; ok {
 			merged.Stacks[i].Value += s.Value
+			merged.Stacks[i].Events += s.Events
 			continue
 		}
 		seen[key] = len(merged.Stacks)
@@ -36,7 +37,7 @@ func (p *Profile) Merge() *Profile {
 	}
 	slices.SortFunc(merged.Stacks, func(a, b Stack) int {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), compareThreads(a, b),
-			slices.CompareFunc(a.Frames, b.Frames, compareFrames))
+			slices.CompareFunc(a.Frames, b.Frames, compareFrames), cmp.Compare(a.Bucket, b.Bucket))
 	})
 	return &merged
 }
@@ -46,6 +47,7 @@ func (p *Profile) Merge() *Profile {
 func stackKey(s Stack, ids map[symbolize.Frame]uint64) string {
 	key := binary.AppendVarint(nil, int64(s.PID))
 	key = binary.AppendVarint(key, int64(s.TID))
+	key = binary.AppendUvarint(key, uint64(s.Bucket))
 	key = binary.AppendUvarint(key, uint64(len(s.Thread)))
 	key = append(key, s.Thread...)
 	for _, f := range s.Frames {
@@ -228,11 +230,12 @@ func (p *Profile) edit(change func([]symbolize.Frame) []symbolize.Frame) *Profil
 // keep returns p with only the stacks for which wanted returns true.
 func (p *Profile) keep(wanted func(Stack) bool) *Profile {
 	kept := *p
-	kept.Stacks, kept.Total = nil, 0
+	kept.Stacks, kept.Total, kept.Events = nil, 0, 0
 	for _, s := range p.Stacks {
 		if wanted(s) {
 			kept.Stacks = append(kept.Stacks, s)
 			kept.Total += s.Value
+			kept.Events += s.Events
 		}
 	}
 	return kept.Merge()

@@ -50,6 +50,28 @@ func (q *Quantize) value(i int) int64 {
 	return 0
 }
 
+// Add counts n values of that many bits, negative values if bits is negative.
+func (q *Quantize) Add(bits int, n uint64) {
+	q[powers+max(-powers, min(bits, powers))] += n
+}
+
+// A Bucket is the count of the values from Low on, up to the next power of two.
+type Bucket struct {
+	Low   int64  `json:"low"`
+	Count uint64 `json:"count"`
+}
+
+// Buckets returns the nonempty buckets, in order. Of negative values, Low is the greatest.
+func (q *Quantize) Buckets() []Bucket {
+	buckets := []Bucket{}
+	for i, n := range q {
+		if n > 0 {
+			buckets = append(buckets, Bucket{q.value(i), n})
+		}
+	}
+	return buckets
+}
+
 func (q *Quantize) rows(unit Unit) []row {
 	first, last, ok := drawn(q[:])
 	if !ok {

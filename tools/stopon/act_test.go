@@ -20,6 +20,7 @@ import (
 	"ustack/symbolize/space"
 	"ustack/testdata/nodetest"
 	"ustack/tools/core"
+	"ustack/tools/event"
 	"ustack/tools/trace"
 )
 
@@ -328,7 +329,7 @@ func TestTakingACoreIsNoHit(t *testing.T) {
 	target := startTrouble(t, "22.23.3", "functions")
 	r := watch(t, target, Options{
 		Syscalls:   []string{"chdir", "wait4"},
-		Conditions: []Condition{{OfResult, Comparison{bpf.StoponComparisonNOT_EQUAL, 0}}},
+		Conditions: []event.Condition{{Of: event.OfResult, Comparison: event.Comparison{Is: bpf.TraceComparisonNOT_EQUAL, Value: 0}}},
 		Actions: []Action{
 			{Do: Kill, Signal: unix.SIGWINCH},
 			{Do: Core, Pattern: t.TempDir() + "/core"},

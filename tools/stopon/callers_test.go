@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/testdata/nodetest"
+	"ustack/tools/event"
 )
 
 // callers compiles callers.c and starts a scenario of it.
@@ -43,8 +44,8 @@ func TestCallersAreNamedByTheirCalls(t *testing.T) {
 		options  Options
 		want     []string // one below the other, from the leaf's caller on
 	}{
-		{"abort", []string{"-fno-omit-frame-pointer"}, Options{Functions: []Function{{Object: "libc.so.6", Symbol: "abort"}}}, []string{"dies", "main"}},
-		{"abort", nil, Options{Functions: []Function{{Object: "libc.so.6", Symbol: "abort"}}}, []string{"dies", "main"}},
+		{"abort", []string{"-fno-omit-frame-pointer"}, Options{Functions: []event.Function{{Object: "libc.so.6", Symbol: "abort"}}}, []string{"dies", "main"}},
+		{"abort", nil, Options{Functions: []event.Function{{Object: "libc.so.6", Symbol: "abort"}}}, []string{"dies", "main"}},
 		{"signal", nil, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}, []string{"handles", "", "spins", "main"}},
 		{"signal", []string{"-fno-omit-frame-pointer"}, Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}, []string{"handles", "", "spins", "main"}},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
+	"ustack/tools/event"
 	"ustack/tools/jscore"
 )
 
@@ -94,7 +95,7 @@ func TestStacksAreWholeWhileReturnsAreAwaited(t *testing.T) {
 	for _, version := range []string{"18.20.8", "26.10.0"} {
 		t.Run(version, func(t *testing.T) {
 			target := startTrouble(t, version, "functions")
-			awaiting := watch(t, target, Options{Functions: []Function{{Symbol: "uv_chdir", Return: true}}})
+			awaiting := watch(t, target, Options{Functions: []event.Function{{Symbol: "uv_chdir", Return: true}}})
 			r := watch(t, target, Options{Syscalls: []string{"chdir"}, JS: "guilty"})
 			hits := r.end(perform(t, target).Events)
 			for _, h := range hits {

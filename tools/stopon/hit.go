@@ -15,6 +15,7 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/tools/core"
+	"ustack/tools/event"
 	"ustack/tools/trace"
 )
 
@@ -68,14 +69,14 @@ type Argument struct {
 // takeHit keeps a record until its stack arrives.
 func (s *session) takeHit(raw []byte) {
 	r := trace.Decode[bpf.StoponHit](raw)
-	if bpf.StoponTrigger(r.Trigger) == bpf.StoponTriggerTRIGGER_STALL_END {
+	if bpf.TraceTrigger(r.Trigger) == bpf.TraceTriggerTRIGGER_STALL_END {
 		s.takeStallEnd(r)
 		return
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.pending[hitKey{r.Ids, r.Hash}] = r
-	if s.supervisor != nil && s.probes[int(r.Ids>>32)] != nil { // once left stopped, it lost its lifeline
+	if s.supervisor != nil && s.probes.Has(int(r.Ids>>32)) { // once left stopped, it lost its lifeline
 		if err := s.lifelines.tie(int(r.Ids >> 32)); err != nil {
 			s.warn(err)
 		}
@@ -159,15 +160,15 @@ func wall(monotonic uint64) time.Time {
 
 // explain describes in words what has happened.
 func (s *session) explain(h *Hit, r *bpf.StoponHit) {
-	switch bpf.StoponTrigger(r.Trigger) {
-	case bpf.StoponTriggerTRIGGER_SYSCALL:
+	switch bpf.TraceTrigger(r.Trigger) {
+	case bpf.TraceTriggerTRIGGER_SYSCALL:
 		h.Trigger = "syscall"
 		h.explainCall(r)
-	case bpf.StoponTriggerTRIGGER_ENTRY:
+	case bpf.TraceTriggerTRIGGER_ENTRY:
 		h.Trigger, h.Function = "function", s.o.Functions[r.What].String()
 		h.registers(r)
 		h.Event = fmt.Sprintf("%s(%s)", h.Function, list(h.Arguments))
-	case bpf.StoponTriggerTRIGGER_RETURN:
+	case bpf.TraceTriggerTRIGGER_RETURN:
 		h.Trigger, h.Function = "return", s.o.Functions[r.What].String()
 		arguments := "…"
 		if s.o.needsCalls() {
@@ -175,21 +176,21 @@ func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 			arguments = list(h.Arguments)
 		}
 		h.Event = fmt.Sprintf("%s(%s) = %s%s", h.Function, arguments, integer(uint64(r.Result)), h.took())
-	case bpf.StoponTriggerTRIGGER_SIGNAL:
+	case bpf.TraceTriggerTRIGGER_SIGNAL:
 		h.Trigger, h.Signal = "signal", unix.Signal(r.What)
 		h.Event = signalEvent(h.Signal, int32(r.Arguments[0]), r.Arguments[1])
-	case bpf.StoponTriggerTRIGGER_EXIT:
+	case bpf.TraceTriggerTRIGGER_EXIT:
 		h.Trigger, h.Event = "exit", fmt.Sprintf("exit with status %d", r.Result)
-	case bpf.StoponTriggerTRIGGER_STALL:
+	case bpf.TraceTriggerTRIGGER_STALL:
 		h.Trigger = "stall"
 		h.Event = fmt.Sprintf("event loop stalled: %v since its last poll", h.Duration.Round(time.Millisecond))
-	case bpf.StoponTriggerTRIGGER_JS:
+	case bpf.TraceTriggerTRIGGER_JS:
 		h.Trigger, h.Event = "js", s.o.JS+" is running"
-	case bpf.StoponTriggerTRIGGER_THROW:
+	case bpf.TraceTriggerTRIGGER_THROW:
 		h.Trigger = "throw"
 		h.explainException(r)
 		h.Event = "throw " + h.exception()
-	case bpf.StoponTriggerTRIGGER_UNCAUGHT:
+	case bpf.TraceTriggerTRIGGER_UNCAUGHT:
 		h.Trigger = "uncaught"
 		h.explainException(r)
 		h.Event = "uncaught " + h.exception()
@@ -202,49 +203,49 @@ func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 // explainCall describes the system call, its arguments and its result.
 func (h *Hit) explainCall(r *bpf.StoponHit) {
 	text := string(r.Match.Text[:min(int(r.Match.Length), len(r.Match.Text))])
-	call := syscallOf(r.What)
+	call := event.SyscallOf(r.What)
 	if call == nil {
-		call = &systemCall{name: fmt.Sprintf("syscall_%d", r.What)}
+		call = &event.Syscall{Name: fmt.Sprintf("syscall_%d", r.What)}
 	}
-	h.Syscall = call.name
-	if call.first(kindPath) >= 0 {
+	h.Syscall = call.Name
+	if call.First(event.KindPath) >= 0 {
 		h.Path = text
 	} else if text != "" {
 		h.Written = text
 	}
 	h.Address = sockaddr(r.Address[:min(int(r.AddressLength), len(r.Address))])
 	h.Socket = socketOf(&r.Ends)
-	h.Arguments = call.arguments(h, r)
+	h.Arguments = arguments(call, h, r)
 	result := fmt.Sprint(r.Result)
 	const lastErrno = 4095 // include/linux/err.h: MAX_ERRNO
 	if r.Result < 0 && r.Result >= -lastErrno {
 		h.Errno = unix.Errno(-r.Result)
 		result = fmt.Sprintf("-1 %s (%v)", errnoName(h.Errno), h.Errno)
 	}
-	if a := addresses[call.name]; a.flags&bpf.StoponCallFlagCALL_ACCEPTS != 0 && r.Result >= 0 {
+	if a, _ := call.Address(); a.Accepts() && r.Result >= 0 {
 		result += h.Socket.shown()
 	}
-	h.Event = fmt.Sprintf("%s(%s) = %s%s", call.name, list(call.shown(h)), result, h.took())
+	h.Event = fmt.Sprintf("%s(%s) = %s%s", call.Name, list(shown(call, h)), result, h.took())
 }
 
 // arguments returns all of a call's arguments.
-func (s *systemCall) arguments(h *Hit, r *bpf.StoponHit) (all []Argument) {
-	path, address := int(s.first(kindPath)), -1
-	a, addressed := addresses[s.name]
+func arguments(s *event.Syscall, h *Hit, r *bpf.StoponHit) (all []Argument) {
+	path, address := s.First(event.KindPath), -1
+	a, addressed := s.Address()
 	if addressed {
-		address = int(a.argument)
+		address = a.Argument
 	}
-	for i, p := range s.parameters[:min(len(s.parameters), len(r.Arguments))] {
-		a := Argument{Name: p.name, Value: r.Arguments[i], Text: p.text(r.Arguments[i])}
+	for i, p := range s.Parameters[:min(len(s.Parameters), len(r.Arguments))] {
+		a := Argument{Name: p.Name, Value: r.Arguments[i], Text: argumentText(p, r.Arguments[i])}
 		switch {
 		case i == path:
 			a.Text = fmt.Sprintf("%q", h.Path)
 		case i == address && h.Address != "":
 			a.Text = quotedName(h.Address)
-		case p.kind == kindDescriptor && addressed: // the address includes it
-		case p.kind == kindDescriptor && h.Socket != nil && i == int(s.first(kindDescriptor)):
+		case p.Kind == event.KindDescriptor && addressed: // the address includes it
+		case p.Kind == event.KindDescriptor && h.Socket != nil && i == s.First(event.KindDescriptor):
 			a.Text += h.Socket.shown()
-		case p.kind == kindDescriptor:
+		case p.Kind == event.KindDescriptor:
 			a.Text += h.opened(int32(a.Value))
 		}
 		all = append(all, a)
@@ -254,12 +255,12 @@ func (s *systemCall) arguments(h *Hit, r *bpf.StoponHit) (all []Argument) {
 
 // shown returns the arguments for an event's line. Of an address that was
 // decoded, it omits the pointer and the length.
-func (s *systemCall) shown(h *Hit) []Argument {
-	a, ok := addresses[s.name]
-	if !ok || h.Address == "" || int(a.argument)+1 >= len(h.Arguments) {
+func shown(s *event.Syscall, h *Hit) []Argument {
+	a, ok := s.Address()
+	if !ok || h.Address == "" || a.Argument+1 >= len(h.Arguments) {
 		return h.Arguments
 	}
-	at := int(a.argument)
+	at := a.Argument
 	shown := slices.Clone(h.Arguments)
 	shown[at].Name = ""
 	return slices.Delete(shown, at+1, at+2)
@@ -295,15 +296,15 @@ func (h *Hit) registers(r *bpf.StoponHit) {
 	}
 }
 
-// text formats a system call's argument for people.
-func (p parameter) text(v uint64) string {
-	switch p.kind {
-	case kindDescriptor, kindSigned:
-		if int32(v) == unix.AT_FDCWD && p.kind == kindDescriptor {
+// argumentText formats a system call's argument for people.
+func argumentText(p event.Parameter, v uint64) string {
+	switch p.Kind {
+	case event.KindDescriptor, event.KindSigned:
+		if int32(v) == unix.AT_FDCWD && p.Kind == event.KindDescriptor {
 			return "AT_FDCWD"
 		}
 		return fmt.Sprint(int32(v))
-	case kindUnsigned:
+	case event.KindUnsigned:
 		return fmt.Sprint(v)
 	}
 	return integer(v)

@@ -6,6 +6,7 @@
 package stopon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -14,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ustack/bpf"
+	"ustack/tools/event"
 	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
 )
@@ -27,23 +28,23 @@ type Options struct {
 
 	// Triggers: any of them.
 	Syscalls  []string // by name
-	Functions []Function
-	Signals   []unix.Signal // delivered to the process
-	Exit      *Comparison   // of the status with which the process is about to exit
-	Throw     string        // class of an exception that JavaScript or V8 throws, caught or not; a pattern like JS
-	Uncaught  bool          // an exception that no JavaScript has caught
-	Stall     time.Duration // time since an event loop last polled; 0: none
+	Functions []event.Function
+	Signals   []unix.Signal     // delivered to the process
+	Exit      *event.Comparison // of the status with which the process is about to exit
+	Throw     string            // class of an exception that JavaScript or V8 throws, caught or not; a pattern like JS
+	Uncaught  bool              // an exception that no JavaScript has caught
+	Stall     time.Duration     // time since an event loop last polled; 0: none
 	// JS is the name of a JavaScript function on the stack, as stacks show it;
 	// * stands for any text, ? for one byte. With other triggers it is a
 	// condition on them; alone, it has running processes sampled.
 	JS string
 
 	// Conditions on triggers: all that apply must hold.
-	Errnos     []unix.Errno  // of system calls: any of them
-	Conditions []Condition   // of system calls and functions
-	Path       string        // of system calls: a pattern like JS
-	Written    string        // of system calls that write: part of what was written
-	Slower     time.Duration // of system calls and functions that return: they took this long or longer
+	Errnos     []unix.Errno      // of system calls: any of them
+	Conditions []event.Condition // of system calls and functions
+	Path       string            // of system calls: a pattern like JS
+	Written    string            // of system calls that write: part of what was written
+	Slower     time.Duration     // of system calls and functions that return: they took this long or longer
 
 	Nth      uint64        // the first match to act on, from 1; 1 if zero
 	Count    uint64        // how many times to act; no limit if zero
@@ -66,47 +67,6 @@ type Options struct {
 	Warn     func(error) // called with whatever keeps something from being seen; may be nil
 }
 
-// A Function is a function that a file of a process defines.
-type Function struct {
-	Object string // path, or its last element; any file if empty
-	Symbol string // as in the file's symbol table
-	Return bool   // trigger when it returns, rather than when it is entered
-}
-
-func (f Function) String() string {
-	if f.Object == "" {
-		return f.Symbol
-	}
-	return f.Object + ":" + f.Symbol
-}
-
-// A Comparison compares with a number; 32-bit values are taken as signed.
-type Comparison struct {
-	Is    bpf.StoponComparison
-	Value int64
-}
-
-// What a Condition is about, besides the arguments, which are numbered from 0
-// to 5.
-const (
-	OfResult     = uint32(bpf.StoponOperandRESULT)
-	OfDescriptor = uint32(bpf.StoponOperandDESCRIPTOR) // the call's file descriptor
-)
-
-// A Condition holds when its operand satisfies the comparison.
-type Condition struct {
-	Of uint32
-	Comparison
-}
-
-// Limits of what the kernel half inspects.
-const (
-	maxConditions = int(bpf.StoponHitLimitMAX_CONDITIONS)
-	maxErrnos     = int(bpf.StoponHitLimitMAX_ERRNOS)
-	maxSyscalls   = int(bpf.StoponHitLimitMAX_SYSCALLS)
-	maxPattern    = len(bpf.StoponPattern{}.Text) - 1 // bytes
-)
-
 const defaultMaxStop = 10 * time.Second
 
 // withDefaults returns the options with zero values replaced by defaults, or an
@@ -119,7 +79,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxStop = defaultMaxStop
 	}
 	if o.Written != "" && len(o.Syscalls) == 0 {
-		o.Syscalls = writing()
+		o.Syscalls = event.Writing()
 	}
 	return o, errors.Join(o.checkTriggers(), o.checkConditions(), o.checkActions())
 }
@@ -140,7 +100,7 @@ func (o *Options) samples() bool {
 func (o *Options) throws() bool { return o.Throw != "" || o.Uncaught }
 
 func (o *Options) hasReturns() bool {
-	return slices.ContainsFunc(o.Functions, func(f Function) bool { return f.Return })
+	return slices.ContainsFunc(o.Functions, func(f event.Function) bool { return f.Return })
 }
 
 func (o *Options) checkTriggers() error {
@@ -148,7 +108,7 @@ func (o *Options) checkTriggers() error {
 		return errors.New("nothing to wait for (name a system call, a function, a signal, an exit status, an exception, a stall or a JavaScript function)")
 	}
 	for _, name := range o.Syscalls {
-		if _, ok := syscalls()[name]; !ok {
+		if event.SyscallNamed(name) == nil {
 			return fmt.Errorf("no system call %q", name)
 		}
 	}
@@ -161,32 +121,14 @@ func (o *Options) checkTriggers() error {
 }
 
 func (o *Options) checkConditions() error {
-	calls, functions := len(o.Syscalls) > 0, len(o.Functions) > 0
-	for _, c := range o.Conditions {
-		switch {
-		case c.Of == OfDescriptor && !calls:
-			return errors.New("a file descriptor is of system calls only")
-		case c.Of == OfResult && !calls && !o.hasReturns():
-			return errors.New("only system calls and functions with --return have results")
-		case c.Of < OfResult && !calls && !functions:
-			return errors.New("arguments are of system calls and functions only")
-		}
-	}
-	switch {
-	case len(o.Conditions) > maxConditions:
-		return fmt.Errorf("%d conditions on arguments and results: more than %d", len(o.Conditions), maxConditions)
-	case len(o.Errnos) > maxErrnos:
-		return fmt.Errorf("%d error numbers: more than %d", len(o.Errnos), maxErrnos)
-	case len(o.Errnos) > 0 && !calls:
-		return errors.New("only system calls have error numbers")
-	case o.Path != "" && !calls:
-		return errors.New("paths are of system calls only")
-	case o.Slower > 0 && !calls && !o.hasReturns():
-		return errors.New("only system calls and functions that return take time")
-	case max(len(o.Path), len(o.Written), len(o.JS), len(o.Throw)) > maxPattern:
-		return fmt.Errorf("a pattern of more than %d bytes", maxPattern)
-	}
-	return nil
+	p := o.predicate()
+	err := p.Check(event.Kinds{Syscalls: len(o.Syscalls) > 0, Arguments: len(o.Functions) > 0, Returns: o.hasReturns()})
+	return cmp.Or(err, event.CheckPatterns(o.Throw))
+}
+
+// predicate returns the conditions that the kernel half checks.
+func (o *Options) predicate() *event.Predicate {
+	return &event.Predicate{Errnos: o.Errnos, Conditions: o.Conditions, Path: o.Path, Written: o.Written, Slower: o.Slower, JS: o.JS}
 }
 
 // raised is the signal that the kernel sends with a hit: the one that the first

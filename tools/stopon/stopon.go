@@ -3,6 +3,7 @@ package stopon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/tools/event"
 	"ustack/tools/trace"
 )
 
@@ -55,9 +57,10 @@ type session struct {
 	*trace.Session
 	o          Options
 	objects    bpf.StoponObjects
-	needed     map[string]bool                  // of the objects' programs, by name
-	stopped    stoppedMap                       // those that this session has stopped
-	supervisor *supervisor                      // nil if no action holds processes
+	needed     map[string]bool // of the objects' programs, by name
+	stopped    stoppedMap      // those that this session has stopped
+	supervisor *supervisor     // nil if no action holds processes
+	probes     event.Probes
 	lifelines  lifelines                        // of the processes that the session may stop
 	hits       chan func(context.Context) error // act on hits
 	over       chan struct{}                    // closed when hits are no longer received
@@ -67,7 +70,6 @@ type session struct {
 
 	mutex   sync.Mutex
 	pending map[hitKey]*bpf.StoponHit // until their stacks arrive
-	probes  map[int]*probes           // by pid
 	facts   map[int]processFacts      // by pid
 }
 
@@ -89,6 +91,15 @@ func open(ctx context.Context, o Options) (*session, error) {
 	return openIn(ctx, nil, o) // if the cause was another one, this returns it
 }
 
+// kernelFunctions returns the kernel functions in which all wanted system calls can be seen;
+// none if the tracepoints are needed.
+func (o *Options) kernelFunctions() []string {
+	if o.Stall > 0 {
+		return nil
+	}
+	return event.KernelFunctions(o.Syscalls, o.Errnos)
+}
+
 // openIn is open, but sees system calls in these functions of the kernel, or at
 // the tracepoints if functions is empty.
 func openIn(ctx context.Context, functions []string, o Options) (*session, error) {
@@ -98,12 +109,12 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 	}
 	s := &session{
 		o: o, needed: o.programs(), hits: make(chan func(context.Context) error, maxWaiting), over: make(chan struct{}),
-		pending: make(map[hitKey]*bpf.StoponHit), probes: make(map[int]*probes), facts: make(map[int]processFacts),
+		pending: make(map[hitKey]*bpf.StoponHit), facts: make(map[int]processFacts),
 	}
 	if len(functions) > 0 {
-		runInFunctions(spec, functions, s.needed)
+		event.RunInFunctions(spec, functions, s.needed)
 	}
-	prune(spec, s.needed)
+	event.Prune(spec, s.needed)
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(),
 		Stack:  s.takeStack,
@@ -113,6 +124,7 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 	if err != nil {
 		return nil, err
 	}
+	s.probes.Table, s.probes.Warn, s.probes.Starting = s.Table, s.warn, len(o.Command) > 0
 	if err := s.listen(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -130,7 +142,7 @@ func (s *session) listen() error {
 		s.Defer(s.lifelines.cutAll)
 	}
 	s.Defer(func() error { return s.stopped.releaseAfter(everything) })
-	s.Defer(s.detachAll) // once nothing is probed, nothing more is stopped
+	s.Defer(s.probes.Close) // once nothing is probed, nothing more is stopped
 	if err := s.Listen(); err != nil {
 		return err
 	}
@@ -187,7 +199,7 @@ func (s *session) sample() error {
 	if s.o.Stall > 0 {
 		hz = max(minHz, min(maxHz, int(hzPerStall*time.Second/s.o.Stall)))
 	}
-	_, err := s.Sample(s.objects.OnTick, loader.CPUClock, hz)
+	_, err := s.Sample(s.objects.OnTick, loader.CPUClock, loader.Sampling{Hz: hz})
 	return err
 }
 
@@ -211,14 +223,14 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 				s.o.Started()
 			}
 		},
-		Tick: s.tick, FirstTick: firstWait,
+		Tick: s.tick, FirstTick: event.FirstWait,
 		Work: s.hits, Last: s.rest, Stop: s.supervisorEnded(), // if that is closed, Close returns the error
 	}
 	err := s.Run(ctx, l)
 	if !started {
 		return nil, err
 	}
-	err = errors.Join(err, s.detachAll())
+	err = errors.Join(err, s.probes.Close())
 	s.Diagnose()
 	result, countErr := s.result()
 	return result, errors.Join(err, countErr, s.Missing())
@@ -233,10 +245,10 @@ func (s *session) warn(err error) {
 // tick checks for functions that have been loaded since, soon again if some are
 // still missing.
 func (s *session) tick() time.Duration {
-	if s.attachLate() == 0 {
+	if s.probes.Late() == 0 {
 		return 0
 	}
-	return firstWait
+	return event.FirstWait
 }
 
 // handle acts on a hit. It returns trace.ErrDone once the session has acted as often
@@ -305,4 +317,13 @@ func (s *session) result() (*Result, error) {
 	r.Failures, err = s.Failures(s.objects.Failures)
 	errs = append(errs, err, s.checkUnseen())
 	return r, errors.Join(errs...)
+}
+
+// checkUnseen warns of system calls that no program has seen.
+func (s *session) checkUnseen() error {
+	unseen, err := event.Unseen(s.Others)
+	if unseen > 0 {
+		s.warn(fmt.Errorf("system calls, of any process, that could not be checked: %d", unseen))
+	}
+	return err
 }

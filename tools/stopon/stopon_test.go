@@ -16,6 +16,7 @@ import (
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
+	"ustack/tools/event"
 )
 
 // TestMain makes the test binary a supervisor, or a stopon that is attacked, when
@@ -179,27 +180,29 @@ var cases = []struct {
 }{
 	{"errno", "badclose", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}, "close(fd="},
 	{"errno of several", "badclose", Options{Syscalls: []string{"close", "openat"}, Errnos: []unix.Errno{unix.EIO, unix.EBADF}}, "= -1 EBADF (bad file descriptor)"},
-	{"ret", "badclose", Options{Syscalls: []string{"close"}, Conditions: []Condition{{OfResult, less(0)}}}, "close(fd="},
-	{"fd", "twofold", Options{Syscalls: []string{"close"}, JS: "guilty", Conditions: []Condition{{OfDescriptor, equal(9999)}}}, "close(fd=9999)"},
-	{"arg", "twofold", Options{Syscalls: []string{"close"}, JS: "gu?l*y", Conditions: []Condition{{0, greater(9998)}}}, "close(fd=9999)"},
+	{"ret", "badclose", Options{Syscalls: []string{"close"}, Conditions: []event.Condition{{Of: event.OfResult, Comparison: less(0)}}}, "close(fd="},
+	{"fd", "twofold", Options{Syscalls: []string{"close"}, JS: "guilty", Conditions: []event.Condition{{Of: event.OfDescriptor, Comparison: equal(9999)}}}, "close(fd=9999)"},
+	{"arg", "twofold", Options{Syscalls: []string{"close"}, JS: "gu?l*y", Conditions: []event.Condition{{Of: 0, Comparison: greater(9998)}}}, "close(fd=9999)"},
 	{"js", "twofold", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}, JS: "guilty"}, "EBADF"},
 	{"path", "paths", Options{Syscalls: []string{"openat", "open"}, Path: "*/*secret-?.txt"}, "secret-"},
 	{"write", "writes", Options{Written: "needle-42"}, "fd="},
 	{"slow call", "slow", Options{Syscalls: []string{"futex"}, Slower: 30 * time.Millisecond, JS: "guilty"}, "futex("},
 	{"signal", "signals", Options{Signals: []unix.Signal{unix.SIGHUP}}, "SIGHUP"},
-	{"function", "functions", Options{Functions: []Function{{Object: "node", Symbol: "uv_chdir"}}, JS: "guilty"}, "node:uv_chdir(arg0=0x"},
+	{"function", "functions", Options{Functions: []event.Function{{Object: "node", Symbol: "uv_chdir"}}, JS: "guilty"}, "node:uv_chdir(arg0=0x"},
 	{"return", "functions", Options{
-		Functions: []Function{{Symbol: "uv_chdir", Return: true}}, Conditions: []Condition{{OfResult, less(0)}},
+		Functions: []event.Function{{Symbol: "uv_chdir", Return: true}}, Conditions: []event.Condition{{Of: event.OfResult, Comparison: less(0)}},
 	}, "uv_chdir(…) = -2"},
 	{"return with arguments", "functions", Options{
-		Functions:  []Function{{Symbol: "uv_chdir", Return: true}},
-		Conditions: []Condition{{OfResult, less(0)}, {0, Comparison{bpf.StoponComparisonNOT_EQUAL, 0}}},
+		Functions:  []event.Function{{Symbol: "uv_chdir", Return: true}},
+		Conditions: []event.Condition{{Of: event.OfResult, Comparison: less(0)}, {Of: 0, Comparison: event.Comparison{Is: bpf.TraceComparisonNOT_EQUAL, Value: 0}}},
 	}, "= -2 in "},
 }
 
-func equal(v int64) Comparison   { return Comparison{bpf.StoponComparisonEQUAL, v} }
-func less(v int64) Comparison    { return Comparison{bpf.StoponComparisonLESS, v} }
-func greater(v int64) Comparison { return Comparison{bpf.StoponComparisonGREATER, v} }
+func equal(v int64) event.Comparison { return event.Comparison{Is: bpf.TraceComparisonEQUAL, Value: v} }
+func less(v int64) event.Comparison  { return event.Comparison{Is: bpf.TraceComparisonLESS, Value: v} }
+func greater(v int64) event.Comparison {
+	return event.Comparison{Is: bpf.TraceComparisonGREATER, Value: v}
+}
 
 // TestTriggersFireOnWhatTheyName counts: a hit for each of a prime number of
 // events, each under the function that is guilty, and none for near misses.
@@ -305,7 +308,7 @@ func TestTierIsKnownAsAFunctionReturns(t *testing.T) {
 				Script: "trouble.js", Args: []string{"returns"}, Flags: []string{"--sparkplug", "--no-opt", "--no-maglev"},
 			})
 			const looks = "_ZN2v88internal41Runtime_BytecodeBudgetInterrupt_SparkplugEiPmPNS0_7IsolateE"
-			r := watch(t, target, Options{Functions: []Function{{Symbol: looks}}, JS: "guilty", Count: 1})
+			r := watch(t, target, Options{Functions: []event.Function{{Symbol: looks}}, JS: "guilty", Count: 1})
 			perform(t, target)
 			hits := r.end(1)
 			if len(hits) == 0 {
@@ -460,7 +463,7 @@ func TestEndsWhileHitsPour(t *testing.T) {
 	held := make(chan struct{})
 	first := make(chan struct{}, 1)
 	r := watch(t, target, Options{
-		Syscalls: []string{"close"}, Functions: []Function{{Symbol: "uv_fs_close"}},
+		Syscalls: []string{"close"}, Functions: []event.Function{{Symbol: "uv_fs_close"}},
 		Report: func(*Hit) error {
 			select {
 			case first <- struct{}{}:

@@ -14,11 +14,12 @@ type kernel struct {
 	OnExec *ebpf.Program `ebpf:"on_exec"`
 }
 
-// find fills k from a pointer to a struct that bpf2go generated.
-func (k *kernel) find(objects any) error {
+// Find sets the fields of to, a pointer to a struct, that have a tag, from those with the same tag
+// of objects, a pointer to a struct that bpf2go generated.
+func Find(objects, to any) error {
 	named := make(map[string]reflect.Value)
 	collect(reflect.ValueOf(objects).Elem(), named)
-	return fill(reflect.ValueOf(k).Elem(), named)
+	return fill(reflect.ValueOf(to).Elem(), named)
 }
 
 // collect adds the tagged fields of a struct, and of the structs in it, by their tags.

@@ -3,6 +3,7 @@ package trace
 import (
 	enc "encoding/binary"
 	"fmt"
+	"iter"
 	"path"
 
 	"ustack/symbolize/elfsym"
@@ -15,6 +16,7 @@ import (
 type Module struct {
 	file    *reader.File // the table closes it
 	elf     *elfsym.File
+	path    string // in the process
 	process *process.Process
 	bias    uint64 // of addresses in the process relative to those in the file
 }
@@ -24,6 +26,40 @@ type Module struct {
 func (t *Table) Module(pid int, symbol string) (*Module, error) {
 	return t.Object(pid, "", symbol)
 }
+
+// Modules returns the files whose code process pid, which must be traced, has mapped and whose
+// path or base name is object; all if object is empty. They are valid until the table is closed.
+func (t *Table) Modules(pid int, object string) (all []*Module) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	g, ok := t.targets[pid]
+	if !ok {
+		return nil
+	}
+	seen := make(map[*elfsym.File]bool) // a file may have several mappings
+	for _, m := range g.code {
+		if object != "" && object != m.Path && object != path.Base(m.Path) {
+			continue
+		}
+		if module := m.module(g.process); module != nil && !seen[module.elf] {
+			seen[module.elf] = true
+			all = append(all, module)
+		}
+	}
+	return all
+}
+
+// Symbols yields the file's symbols whose raw name begins with one of the prefixes, as
+// elfsym.File does.
+func (m *Module) Symbols(prefixes ...string) iter.Seq[elfsym.Symbol] {
+	return m.elf.Symbols(prefixes...)
+}
+
+// Base returns the last element of the file's path in the process.
+func (m *Module) Base() string { return path.Base(m.path) }
+
+// Offset returns where the file has an address of it.
+func (m *Module) Offset(address uint64) (offset uint64, ok bool) { return m.elf.Offset(address) }
 
 // Object is like Module, for a file whose path or base name is object; for any file
 // if object is empty.
@@ -58,7 +94,7 @@ func (m *mapping) module(p *process.Process) *Module {
 	if !ok {
 		return nil
 	}
-	return &Module{file, m.binary.elf, p, space.Bias(m.binary.elf, []space.Mapping{m.ofFile()})}
+	return &Module{file, m.binary.elf, m.Path, p, space.Bias(m.binary.elf, []space.Mapping{m.ofFile()})}
 }
 
 // Path returns a path by which the kernel finds the file. It returns an error if the

@@ -349,7 +349,7 @@ func TestFunctionIsSentAgainWithoutACollection(t *testing.T) {
 		s.Table.mutex.Lock()
 		defer s.Table.mutex.Unlock()
 		switch {
-		case id == 0 || s.Count(s.objects.Samples) < cached || sent:
+		case id == 0 || s.samples(t) < cached || sent:
 		case !asked:
 			s.Table.askForFunction(id)
 			asked = true

@@ -119,7 +119,7 @@ func (s *Session) load() error {
 	for _, p := range s.Others {
 		s.Defer(p.Close)
 	}
-	return s.kernel.find(s.tool.Objects)
+	return Find(s.tool.Objects, &s.kernel)
 }
 
 func set(spec *ebpf.CollectionSpec, name string, value any) error {
@@ -172,25 +172,15 @@ func (s *Session) Attach(l link.Link, err error) error {
 	return nil
 }
 
-// Sample runs a program hz times a second on each CPU until Detach. It returns the
-// rate, which the kernel may limit.
-func (s *Session) Sample(program *ebpf.Program, event loader.Event, hz int) (actual int, err error) {
-	sampler, err := loader.Sample(program, event, hz)
+// Sample runs a program at perf events until Detach. It returns the rate, which the kernel may
+// limit; 0 if there is none.
+func (s *Session) Sample(program *ebpf.Program, event loader.Event, how loader.Sampling) (hz int, err error) {
+	sampler, err := loader.Sample(program, event, how)
 	if err != nil {
 		return 0, err
 	}
 	s.attached = append(s.attached, sampler.Close)
 	return sampler.Hz, nil
-}
-
-// SampleEach runs a program at each event of that kind, or at one in so many on each CPU,
-// until Detach.
-func (s *Session) SampleEach(program *ebpf.Program, event loader.Event, in uint64) error {
-	sampler, err := loader.SampleEach(program, event, in)
-	if err == nil {
-		s.attached = append(s.attached, sampler.Close)
-	}
-	return err
 }
 
 // Detach detaches the programs, so that their counters are final.

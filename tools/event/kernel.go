@@ -1,4 +1,4 @@
-package stopon
+package event
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
@@ -43,12 +44,13 @@ var elsewhere = map[string]string{
 // never reaches its function.
 var refusals = []unix.Errno{unix.EPERM, unix.ENOSYS}
 
-// kernelFunctions returns the kernel functions in which all wanted system
-// calls, and no others, can be seen; none if the tracepoints are needed.
-func (o *Options) kernelFunctions() []string {
-	names := slices.Compact(slices.Sorted(slices.Values(o.Syscalls)))
-	refused := slices.ContainsFunc(o.Errnos, func(e unix.Errno) bool { return slices.Contains(refusals, e) })
-	if o.Stall > 0 || refused || len(names) > maxFunctions {
+// KernelFunctions returns the kernel functions in which these system calls, and no others, can be
+// seen, also when they return one of the errors; none if the tracepoints are needed. Where threads
+// may be preempted, use the tracepoints too (loader.Preempts).
+func KernelFunctions(names []string, errnos []unix.Errno) []string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	refused := slices.ContainsFunc(errnos, func(e unix.Errno) bool { return slices.Contains(refusals, e) })
+	if refused || len(names) > maxFunctions {
 		return nil
 	}
 	prefix := map[string]string{"amd64": "__x64_sys_", "arm64": "__arm64_sys_"}[runtime.GOARCH]
@@ -65,12 +67,18 @@ func (o *Options) kernelFunctions() []string {
 	return functions
 }
 
-// runInFunctions adds to spec copies of the needed system call programs that
-// run in these kernel functions, and removes the originals from needed.
-func runInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[string]bool) {
+// The programs that see system calls, in every tool that has them.
+const (
+	onSystemCall    = bpf.StoponProgOnSystemCall
+	onSystemCallEnd = bpf.StoponProgOnSystemCallEnd
+)
+
+// RunInFunctions adds to spec copies of the needed system call programs that run in these kernel
+// functions, and removes the originals from needed. trace.Session.Others has the copies.
+func RunInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[string]bool) {
 	for name, at := range map[string]ebpf.AttachType{
-		bpf.StoponProgOnSystemCall:    ebpf.AttachTraceFEntry,
-		bpf.StoponProgOnSystemCallEnd: ebpf.AttachTraceFExit,
+		onSystemCall:    ebpf.AttachTraceFEntry,
+		onSystemCallEnd: ebpf.AttachTraceFExit,
 	} {
 		if !needed[name] {
 			continue
@@ -84,20 +92,25 @@ func runInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[st
 	}
 }
 
-// checkUnseen warns of system calls that no program has seen, in case threads
-// were preempted in one after all: preemption can be switched while the kernel
-// runs.
-func (s *session) checkUnseen() error {
-	var unseen uint64
-	for _, p := range s.Others {
+// Unseen returns how many system calls, of any process, the copies have not seen, in case threads
+// were preempted in one after all: preemption can be switched while the kernel runs.
+func Unseen(copies map[string]*ebpf.Program) (unseen uint64, err error) {
+	for _, p := range copies {
 		stats, err := p.Stats()
 		if err != nil {
-			return fmt.Errorf("read what %v has missed: %w", p, err)
+			return 0, fmt.Errorf("read what %v has missed: %w", p, err)
 		}
 		unseen += stats.RecursionMisses
 	}
-	if unseen > 0 {
-		s.warn(fmt.Errorf("system calls, of any process, that could not be checked: %d", unseen))
+	return unseen, nil
+}
+
+// Prune empties the programs that are not needed, so that they load at once: the kernel takes a
+// tenth of a second to verify one.
+func Prune(spec *ebpf.CollectionSpec, needed map[string]bool) {
+	for name, is := range needed {
+		if !is {
+			spec.Programs[name].Instructions = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+		}
 	}
-	return nil
 }

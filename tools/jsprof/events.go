@@ -1,0 +1,313 @@
+package jsprof
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"ustack/bpf"
+	"ustack/loader"
+	"ustack/symbolize"
+	"ustack/tools/event"
+	"ustack/tools/profile"
+)
+
+// MaxEvents is how many events one run may have.
+const MaxEvents = int(bpf.TraceProfileLimitMAX_EVENTS)
+
+// longestTick is how long a throttled perf event may wait for the tick of a busy CPU:
+// the kernel's HZ is at least 100.
+const longestTick = 10 * time.Millisecond
+
+// check returns an error if the options make no sense.
+func (o *Options) check() error {
+	if len(o.Events) > MaxEvents {
+		return fmt.Errorf("%d events are more than %d", len(o.Events), MaxEvents)
+	}
+	seen := make(map[string]string) // system calls, by the event that has them
+	for _, e := range o.Events {
+		for _, name := range e.Syscalls {
+			if other, ok := seen[name]; ok && other != e.Name {
+				return fmt.Errorf("the system call %s is in two events: %s and %s", name, other, e.Name)
+			}
+			seen[name] = e.Name
+		}
+		if _, err := o.weightOf(e).Weigher(e); err != nil {
+			return err
+		}
+		if o.Quantize && !isProbe(e) {
+			return fmt.Errorf("%s has no values to tell apart", e.Name)
+		}
+	}
+	if o.Quantize && o.Weight == event.Counting {
+		return errors.New("each event counts as 1: name what to quantize, such as duration or bytes")
+	}
+	return o.Predicate.Check(event.KindsOf(o.Events))
+}
+
+// isProbe reports whether e is not of perf, so that it can have conditions and a weight.
+func isProbe(e event.Event) bool { return e.Timer == nil && e.Perf == nil && e.Hardware == nil }
+
+// weightOf returns what e adds: an event of perf counts.
+func (o *Options) weightOf(e event.Event) event.Weight {
+	if !isProbe(e) && len(o.Events) > 1 {
+		return event.Counting
+	}
+	return o.Weight
+}
+
+// eventValues returns what the values of each event are.
+func (o *Options) eventValues() (all []value) {
+	for _, e := range o.Events {
+		v := value{ValueType: profile.ValueType{Type: e.Name, Unit: profile.Samples.Unit}, event: e.Name, counts: true}
+		if weight := o.weightOf(e); weight != event.Counting {
+			v.Type, v.Unit, v.counts = e.Name+":"+weight.Name(), weight.Unit(), false
+		}
+		if e.Timer != nil && (*e.Timer == loader.CPUClock || len(o.Events) == 1) {
+			v.ValueType = profile.Samples
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// events are the source of a run that takes stacks at events.
+type events struct {
+	o       *Options
+	objects bpf.JsprofObjects
+	needed  map[string]bool   // of the programs, by name
+	usdts   map[string]uint64 // numbers of the descriptions of static probes' arguments
+}
+
+func newEventSource(o *Options) (*source, error) {
+	spec, err := bpf.LoadJsprof()
+	if err != nil {
+		return nil, err
+	}
+	e := &events{o: o, needed: make(map[string]bool), usdts: make(map[string]uint64)}
+	variables, err := e.configure(spec)
+	if err != nil {
+		return nil, err
+	}
+	event.Prune(spec, e.needed)
+	return &source{
+		spec: spec, objects: &e.objects, variables: variables, values: o.eventValues(),
+		attach: e.attach, added: e.added, ended: func(s *session, pid int) { s.probes.Detach(pid) },
+		finish: e.finish,
+		place:  func(key bpf.TraceStackKey) (int, []symbolize.Frame) { return int(key.Event), nil },
+	}, nil
+}
+
+// configure returns the constants of the programs, and decides which of them are needed.
+func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
+	o := e.o
+	var weighers [MaxEvents]bpf.TraceWeigher
+	var fields [MaxEvents][len(bpf.TraceUsdt{}.Arguments)]bpf.TraceField
+	wanted := make(map[string]uint8)
+	timed := o.Predicate.Slower > 0
+	e.need(bpf.JsprofProgOnExec, true)
+	for i, ev := range o.Events {
+		w, err := o.weightOf(ev).Weigher(ev)
+		if err != nil {
+			return nil, err
+		}
+		weighers[i] = w
+		for _, name := range ev.Syscalls {
+			wanted[name] = uint8(i + 1)
+		}
+		if ev.Tracepoint != nil {
+			fields[i] = ev.Tracepoint.Record()
+		}
+		timed = timed || len(ev.Syscalls) > 0 && bpf.TraceWeight(w.Weight) == bpf.TraceWeightWEIGHT_DURATION
+		e.needFor(ev, timed)
+	}
+	if !e.needed[bpf.JsprofProgOnCall] && !e.needed[bpf.JsprofProgOnSystemCall] {
+		spec.Maps[bpf.JsprofMapCalls].MaxEntries = 1
+	}
+	spec.Maps[bpf.JsprofMapSought].MaxEntries = 1 // no condition is about a name
+	if !anyProbe(o.Events) {
+		spec.Maps[bpf.JsprofMapWalks].MaxEntries = 1 // no perf event interrupts another's program on its CPU
+		spec.Maps[bpf.JsprofMapHits].MaxEntries = 1
+	}
+	variables := map[string]any{
+		bpf.JsprofVarMaxElapsed: uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz)) + longestTick),
+		bpf.JsprofVarWithKernel: number(o.Kernel), bpf.JsprofVarQuantized: number(o.Quantize), bpf.JsprofVarTimed: number(timed),
+		bpf.JsprofVarEvery: uint32(o.Every), bpf.JsprofVarWeighers: weighers, bpf.JsprofVarFields: fields,
+		bpf.JsprofVarSyscalls: event.Rows(wanted),
+	}
+	o.Predicate.Set(variables)
+	return variables, nil
+}
+
+// number returns 1 for true.
+func number(is bool) uint32 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func anyProbe(all []event.Event) bool {
+	for _, e := range all {
+		if isProbe(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// needFor decides which programs an event needs.
+func (e *events) needFor(ev event.Event, timed bool) {
+	function := ev.Function
+	e.need(bpf.JsprofProgOnSample, ev.Timer != nil)
+	e.need(bpf.JsprofProgOnPerfEvent, ev.Perf != nil || ev.Hardware != nil)
+	e.need(bpf.JsprofProgOnSystemCallEnd, len(ev.Syscalls) > 0)
+	e.need(bpf.JsprofProgOnSystemCall, len(ev.Syscalls) > 0 && timed)
+	e.need(bpf.JsprofProgOnEntry, function != nil && !function.Return)
+	e.need(bpf.JsprofProgOnReturn, function != nil && function.Return)
+	e.need(bpf.JsprofProgOnCall, function != nil && function.Return && e.needsCalls(ev))
+	e.need(bpf.JsprofProgOnUsdt, ev.USDT != nil)
+	e.need(bpf.JsprofProgOnTracepoint, ev.Tracepoint != nil)
+}
+
+func (e *events) need(program string, is bool) { e.needed[program] = e.needed[program] || is }
+
+// needsCalls reports whether the entries of a function that returns matter.
+func (e *events) needsCalls(ev event.Event) bool {
+	w, err := e.o.weightOf(ev).Weigher(ev)
+	return err == nil && event.NeedsBegin(w) || e.o.Predicate.Slower > 0 || e.o.Predicate.NeedsArguments()
+}
+
+// attach attaches the programs that are not specific to one process.
+func (e *events) attach(s *session) error {
+	if e.needed[bpf.JsprofProgOnSystemCall] {
+		if err := s.Attach(loader.Trace(e.objects.OnSystemCall)); err != nil {
+			return err
+		}
+	}
+	if e.needed[bpf.JsprofProgOnSystemCallEnd] {
+		if err := s.Attach(loader.Trace(e.objects.OnSystemCallEnd)); err != nil {
+			return err
+		}
+	}
+	for i, ev := range e.o.Events {
+		if err := e.attachEvent(s, ev, uint64(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *events) attachEvent(s *session, ev event.Event, number uint64) (err error) {
+	switch {
+	case ev.Timer != nil:
+		s.hz, err = s.Sample(e.objects.OnSample, *ev.Timer, loader.Sampling{Hz: e.o.Hz, Cookie: number})
+	case ev.Perf != nil:
+		_, err = s.Sample(e.objects.OnPerfEvent, *ev.Perf, loader.Sampling{Every: e.o.Every, Cookie: number})
+	case ev.Hardware != nil:
+		s.hz, err = s.Sample(e.objects.OnPerfEvent, *ev.Hardware, loader.Sampling{Hz: e.o.Hz, Cookie: number})
+	case ev.Tracepoint != nil:
+		err = s.Attach(loader.Tracepoint(ev.Tracepoint.Group, ev.Tracepoint.Name, e.objects.OnTracepoint, number))
+	}
+	return err
+}
+
+// added attaches probes to process pid. A symbol that a mapped file lacks is an error if the
+// process was named, for nothing would ever be seen.
+func (e *events) added(s *session, pid int) error {
+	s.probes.Detach(pid) // in case it runs a new program
+	var places []event.Place
+	for i, ev := range e.o.Events {
+		switch {
+		case ev.Function != nil:
+			if err := ev.Function.Absent(s.Table, pid); err != nil && len(e.o.PIDs) > 0 {
+				return err
+			}
+			places = append(places, e.functionPlace(*ev.Function, ev, uint64(i)))
+		case ev.USDT != nil:
+			if err := ev.USDT.Absent(s.Table, pid); err != nil && len(e.o.PIDs) > 0 {
+				return err
+			}
+			places = append(places, e.usdtPlace(*ev.USDT, uint64(i)))
+		}
+	}
+	return s.probes.Attach(pid, places)
+}
+
+func (e *events) functionPlace(f event.Function, ev event.Event, number uint64) event.Place {
+	programs := []event.Program{{Program: e.objects.OnEntry}}
+	if f.Return {
+		programs = []event.Program{{Program: e.objects.OnReturn, Return: true}}
+		if e.needsCalls(ev) {
+			programs = append([]event.Program{{Program: e.objects.OnCall}}, programs...)
+		}
+	}
+	return event.Place{
+		Name: f.String(), Find: f.Find(number), Programs: programs,
+		Missing: fmt.Errorf("no %s yet (waiting for it to be loaded)", f),
+	}
+}
+
+// usdtShift is where the number of a static probe's arguments begins in a cookie
+// (bpf/jsprof.bpf.c: USDT_SHIFT).
+const usdtShift = 8
+
+func (e *events) usdtPlace(u event.USDT, number uint64) event.Place {
+	return event.Place{
+		Name: u.String(), Programs: []event.Program{{Program: e.objects.OnUsdt}},
+		Find:    u.Find(func(arguments string) uint64 { return number | e.arguments(arguments)<<usdtShift }),
+		Missing: fmt.Errorf("no %s yet (waiting for it to be loaded)", u),
+	}
+}
+
+// arguments returns the number of a description of a static probe's arguments. Once the kernel's
+// table is full, it returns one that the table does not have, which the kernel half counts.
+func (e *events) arguments(text string) uint64 {
+	if number, ok := e.usdts[text]; ok {
+		return number
+	}
+	number := uint64(len(e.usdts))
+	e.usdts[text] = number
+	_ = e.objects.Usdts.Put(uint32(number), event.ParseArguments(text)) // fails for numbers that are too large
+	return number
+}
+
+// finish adds what is known about an event's samples.
+func (e *events) finish(s *session, number int, p *profile.Profile) {
+	ev := e.o.Events[number]
+	matched := s.counts(s.kernel.Matched)[number]
+	switch {
+	case ev.Timer != nil:
+		p.HzAsked = e.o.Hz
+		p.Hz, p.Throttled = e.rate(s, number)
+	case isProbe(ev) && e.o.Every > 1:
+		p.Every, p.Seen = e.o.Every, matched
+	case ev.Perf != nil && e.o.Every > 1:
+		p.Every = e.o.Every
+	}
+	if n := s.counts(s.kernel.Negative)[number]; n > 0 && !e.o.Quantize {
+		s.Warn(fmt.Errorf("%s: %d events had a value below 0, such as an error, which adds nothing", ev.Name, n*e.o.Every))
+	}
+	if n := s.Count(e.objects.Unnumbered); n > 0 && number == 0 {
+		s.Warn(fmt.Errorf("%d events of static probes had arguments that are not known: they count as 0", n))
+	}
+}
+
+// rate returns the rate at which samples were taken while the targets ran, in Hz,
+// and how many samples are missing at the requested rate: 0 if it was reached.
+func (e *events) rate(s *session, number int) (reached int, throttled uint64) {
+	taken := s.counts(s.kernel.Matched)[number]
+	seconds := float64(s.counts(e.objects.Sampled)[number]) / float64(time.Second)
+	expected := uint64(seconds * float64(e.o.Hz))
+	// The kernel controls the rate of cycles: an idle CPU counts none.
+	if *e.o.Events[number].Timer == loader.Cycles || taken == 0 {
+		return s.hz, 0
+	}
+	const usual = 0.95 // a few per cent are late on any machine
+	if float64(taken) >= usual*float64(expected) {
+		return e.o.Hz, 0
+	}
+	return max(1, int(float64(taken)/seconds+0.5)), expected - taken
+}

@@ -1,0 +1,45 @@
+package jsprof
+
+import (
+	"io"
+
+	"github.com/cilium/ebpf"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/tools/profile"
+)
+
+// A source is what a run has in the kernel: programs that take stacks and add up values by them.
+type source struct {
+	spec      *ebpf.CollectionSpec
+	objects   io.Closer // pointer to what bpf2go generated for spec
+	variables map[string]any
+	values    []value // of the profiles that the run returns
+
+	attach func(s *session) error // once the processes that exist are known
+	added  func(s *session, pid int) error
+	ended  func(s *session, pid int)
+	tick   func(s *session)
+	// finish completes a profile that was collected. It may be nil.
+	finish func(s *session, number int, p *profile.Profile)
+	// place returns which profile a key's values belong to, and what is inside of the leaf.
+	place func(key bpf.TraceStackKey) (number int, leaf []symbolize.Frame)
+}
+
+// A value is what a profile's values are.
+type value struct {
+	profile.ValueType
+	event  string // what adds to them, as "syscall:read"
+	counts bool   // they are numbers of events
+}
+
+// An aggregate is what the programs of every source have in common (bpf/aggregate.h).
+type aggregate struct {
+	Counts    *ebpf.Map      `ebpf:"counts"`
+	Lost      *ebpf.Variable `ebpf:"lost"`
+	Truncated *ebpf.Variable `ebpf:"truncated"`
+	Matched   *ebpf.Variable `ebpf:"matched"`
+	Negative  *ebpf.Variable `ebpf:"negative"`
+	Failures  *ebpf.Variable `ebpf:"failures"`
+}
