@@ -45,8 +45,7 @@ func TestConditionsThatAreNone(t *testing.T) {
 		if err := flags.Parse(arguments); err != nil {
 			t.Fatal(err)
 		}
-		var usage usageError
-		if _, err := c.Predicate(); !errors.As(err, &usage) {
+		if _, err := c.Predicate(); !errors.Is(err, ErrUsage) {
 			t.Errorf("%v: err = %v, want one about usage", arguments, err)
 		}
 	}
