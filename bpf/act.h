@@ -24,7 +24,7 @@ const volatile u64 signals = 0;             /* bit n - 1: signal n */
 const volatile u64 stall = 0, interval = 0; /* ns; 0: not asked for */
 const volatile u64 nth = 1;                 /* the first match that counts */
 const volatile u32 raised = 0;              /* the signal; 0: none */
-const volatile u32 owner = 0; /* the process that resumes others */
+const volatile u32 owner = 0;               /* the process that resumes others */
 
 volatile s64 remaining = 0; /* times to act */
 volatile u64 matches = 0, limited = 0, last = 0;

@@ -18,7 +18,7 @@ const (
 // kernels allow more, so they would load programs that older ones reject.
 func TestStacksFitOlderKernels(t *testing.T) {
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
-		"jsprof": LoadJsprof, "addonlat": LoadAddonlat, "stopon": LoadStopon,
+		"jsprof": LoadJsprof, "offcpu": LoadOffcpu, "addonlat": LoadAddonlat, "stopon": LoadStopon,
 	} {
 		spec, err := load()
 		if err != nil {
@@ -26,7 +26,7 @@ func TestStacksFitOlderKernels(t *testing.T) {
 		}
 		for program, p := range spec.Programs {
 			f := framesOf(p.Instructions)
-			if len(f.sizes) == 0 || f.sizes[program] == 0 {
+			if _, ok := f.sizes[program]; !ok {
 				t.Errorf("%s: %s has no frame among %v", name, program, f.sizes)
 			}
 			if depth := f.depth(program); depth > maxStack {

@@ -81,8 +81,8 @@ struct field {
 enum place_kind { PLACE_NONE, PLACE_CONSTANT, PLACE_REGISTER, PLACE_MEMORY };
 
 struct place {
-	u8 kind;         /* enum place_kind */
-	u8 size;         /* in bytes */
+	u8 kind; /* enum place_kind */
+	u8 size; /* in bytes */
 	u8 is_signed;
 	u8 has_index;    /* PLACE_MEMORY: index is added to the address, scale times */
 	u16 base, index; /* offsets of registers in struct pt_regs */

@@ -19,7 +19,7 @@ const volatile struct condition conditions[MAX_CONDITIONS];
 const volatile u32 condition_count = 0;
 const volatile s32 errnos[MAX_ERRNOS];
 const volatile u32 errno_count = 0;
-const volatile u64 slower = 0; /* ns; 0: not asked for */
+const volatile u64 slower = 0;                     /* ns; 0: not asked for */
 const volatile u32 with_kernel = 0, with_path = 0; /* what is reported */
 const volatile struct pattern path, data, javascript;
 

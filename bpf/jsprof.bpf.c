@@ -20,12 +20,12 @@
 
 const volatile struct weigher weighers[MAX_EVENTS];
 const volatile struct field fields[MAX_EVENTS][MAX_ARGUMENTS]; /* of tracepoints */
-const volatile u32 quantized = 0;   /* values are told apart by powers of two */
-const volatile u32 every = 1;       /* of events without a period of their own, one in so many is taken */
-const volatile u32 timed = 0;       /* how long system calls take matters */
+const volatile u32 quantized = 0; /* values are told apart by powers of two */
+const volatile u32 every = 1; /* of events without a period of their own, one in so many is taken */
+const volatile u32 timed = 0; /* how long system calls take matters */
 const volatile u64 max_elapsed = 0; /* nanoseconds that one sample can stand for */
-volatile u64 sampled[MAX_EVENTS]; /* ns that samples stand for: since the CPU's last interrupt */
-volatile u64 unnumbered = 0; /* USDT probes whose arguments were needed and are not known */
+volatile u64 sampled[MAX_EVENTS];   /* ns that samples stand for: since the CPU's last interrupt */
+volatile u64 unnumbered = 0;        /* USDT probes whose arguments were needed and are not known */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -291,8 +291,7 @@ static __always_inline u64 argument_at(struct pt_regs *ctx, const struct place *
 	if (at->kind == PLACE_NONE || bpf_probe_read_kernel(&value, 8, (void *)ctx + at->base))
 		return 0;
 	if (at->kind == PLACE_MEMORY) {
-		if (at->has_index &&
-		    bpf_probe_read_kernel(&index, 8, (void *)ctx + at->index))
+		if (at->has_index && bpf_probe_read_kernel(&index, 8, (void *)ctx + at->index))
 			return 0;
 		value += at->offset + index * at->scale;
 		if (!read_user(&value, 8, value))

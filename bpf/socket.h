@@ -57,6 +57,7 @@ struct super_block {
 };
 
 struct inode {
+	unsigned short i_mode;
 	struct super_block *i_sb;
 };
 
@@ -80,18 +81,26 @@ struct task_struct___files {
 
 #pragma clang attribute pop
 
-/* The current process's open file of that number, if it is a socket; or null. */
-static __always_inline struct sock *socket_of(u32 number)
+/* The current process's open file of that number; or null. */
+static __always_inline struct file *file_of(u32 number)
 {
 	struct task_struct___files *task = (void *)bpf_get_current_task_btf();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **files, *file = 0;
-	struct socket *socket;
 
 	if (number >= BPF_CORE_READ(table, max_fds))
 		return 0;
 	files = BPF_CORE_READ(table, fd);
 	bpf_probe_read_kernel(&file, sizeof(file), files + number);
+	return file;
+}
+
+/* That file, if it is a socket; or null. */
+static __always_inline struct sock *socket_of(u32 number)
+{
+	struct file *file = file_of(number);
+	struct socket *socket;
+
 	if (!file || BPF_CORE_READ(file, f_inode, i_sb, s_magic) != SOCKFS_MAGIC)
 		return 0;
 	socket = BPF_CORE_READ(file, private_data);

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,6 +25,10 @@ type eventFlags struct {
 	weight     string
 	quantize   bool
 	by         string
+	offCPU     bool
+	wall       bool
+	idle       bool
+	least      cli.Duration
 
 	events []event.Event // once applied
 }
@@ -35,6 +40,10 @@ func (f *eventFlags) register(flags *pflag.FlagSet) {
 	f.conditions.Register(flags)
 	flags.StringVar(&f.weight, "sum", "count", "add up `WEIGHT` of system calls, functions and probes: "+strings.Join(event.Weights, ", "))
 	flags.BoolVar(&f.quantize, "quantize", false, "show the distribution of what --sum would add up (default duration)")
+	flags.BoolVar(&f.offCPU, "off-cpu", false, "take stacks of threads that wait, by how long they do")
+	flags.BoolVar(&f.wall, "wall", false, "take stacks of threads that wait and of those that run: all of the time")
+	flags.BoolVar(&f.idle, "idle", false, "with --off-cpu and --wall, show threads that have nothing to do, too")
+	flags.Var(&f.least, "min-block", "with --off-cpu and --wall, ignore shorter waits")
 	flags.StringVar(&f.by, "by", string(profile.Bys[0]), "with --quantize, show one distribution for each `KEY`: "+strings.Join(bys(), ", "))
 }
 
@@ -60,6 +69,10 @@ func (f *eventFlags) apply(cmd *cobra.Command, o *jsprof.Options) (err error) {
 	}
 	if err := f.check(cmd); err != nil {
 		return err
+	}
+	if f.offCPU || f.wall {
+		o.Waiting = &jsprof.Waiting{Running: f.wall, Idle: f.idle, Least: time.Duration(f.least)}
+		return nil
 	}
 	o.Events, o.Every, o.Quantize = f.events, f.every, f.quantize
 	if o.Predicate, err = f.conditions.Predicate(); err != nil {
@@ -108,7 +121,18 @@ func (f *eventFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	rated := slices.ContainsFunc(f.events, isRated)
 	unrated := slices.ContainsFunc(f.events, func(e event.Event) bool { return !isRated(e) })
+	waiting := f.offCPU || f.wall
 	switch {
+	case f.offCPU && f.wall:
+		return cli.Usagef("give only one of --off-cpu and --wall")
+	case waiting && (len(f.names) > 0 || f.cycles):
+		return cli.Usagef("--off-cpu and --wall have events of their own (leave out -e)")
+	case waiting && (given("sum") || given("every") || f.quantize || f.conditions.Given(cmd)):
+		return cli.Usagef("--off-cpu and --wall add up time (leave out --sum, --every, --quantize and conditions)")
+	case f.offCPU && given("frequency"):
+		return cli.Usagef("-F is for events with a rate: --off-cpu takes each wait")
+	case !waiting && (f.idle || f.least > 0):
+		return cli.Usagef("--idle and --min-block need --off-cpu or --wall")
 	case f.every < 1:
 		return cli.Usagef("--every must be above 0")
 	case !unrated && given("every"):
@@ -128,6 +152,9 @@ func isRated(e event.Event) bool { return e.Timer != nil || e.Hardware != nil }
 
 // nothing says what the processes did if there is no sample of an event.
 func (f *eventFlags) nothing(number int) string {
+	if f.offCPU || f.wall {
+		return "did not wait (--idle shows threads that have nothing to do)"
+	}
 	if f.events[number].Timer != nil {
 		return "used no CPU time"
 	}
@@ -137,12 +164,15 @@ func (f *eventFlags) nothing(number int) string {
 // rate says how often each event is sampled; hz is the rate of those that have one.
 func (f *eventFlags) rate(hz int) string {
 	var parts []string
+	if f.offCPU || f.wall {
+		parts = append(parts, "all waits")
+	}
 	if hz > 0 {
 		parts = append(parts, fmt.Sprintf("%d Hz", hz))
 	}
 	for _, e := range f.events {
 		switch {
-		case isRated(e):
+		case isRated(e) || f.offCPU || f.wall:
 		case f.every == 1:
 			parts = append(parts, "all "+e.Name)
 		default:

@@ -120,6 +120,15 @@ func (c *collector) profiles() ([]*profile.Profile, error) {
 		return nil, err
 	}
 	source := c.session.source
+	if source.rest != nil {
+		rest, err := source.rest()
+		if err != nil {
+			return nil, err
+		}
+		for key, total := range rest {
+			c.add(key, total)
+		}
+	}
 	profiles := make([]*profile.Profile, len(source.values))
 	for i := range profiles {
 		profiles[i] = &profile.Profile{

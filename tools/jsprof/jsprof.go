@@ -27,6 +27,7 @@ type Options struct {
 	Predicate event.Predicate // which system calls, functions and other probes count
 	Weight    event.Weight    // what each of those adds to its stack's value
 	Quantize  bool            // the stacks' values are told apart by powers of two: profile.Stack.Bucket
+	Waiting   *Waiting        // stacks of waiting threads are taken, in place of Events, if not nil
 	Every     uint64          // of events without a rate, one in so many is taken; 1 if zero
 
 	Hz       int           // samples a second on each CPU, of events with a rate; 99 if zero
@@ -64,6 +65,9 @@ func (o Options) Check() error {
 func (o Options) ValueTypes() []profile.ValueType {
 	var types []profile.ValueType
 	o = o.withDefaults()
+	if o.Waiting != nil {
+		return []profile.ValueType{o.Waiting.valueType()}
+	}
 	for _, v := range o.eventValues() {
 		types = append(types, v.ValueType)
 	}
@@ -106,7 +110,11 @@ func open(ctx context.Context, o Options) (*session, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	source, err := newEventSource(&o)
+	newSource := newEventSource
+	if o.Waiting != nil {
+		newSource = newWaitSource
+	}
+	source, err := newSource(&o)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ type source struct {
 	added  func(s *session, pid int) error
 	ended  func(s *session, pid int)
 	tick   func(s *session)
+	// rest returns what the programs have not added up when they are detached. It may be nil.
+	rest func() (map[bpf.TraceStackKey]bpf.TraceTotal, error)
 	// finish completes a profile that was collected. It may be nil.
 	finish func(s *session, number int, p *profile.Profile)
 	// place returns which profile a key's values belong to, and what is inside of the leaf.

@@ -33,6 +33,15 @@ func (c *Conditions) Register(flags *pflag.FlagSet) {
 	flags.Var(&c.slower, "slower", "if the call took as long or longer")
 }
 
+// Given reports whether one of the flags was given to cmd.
+func (c *Conditions) Given(cmd *cobra.Command) bool {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(Conditions).Register(flags)
+	given := false
+	flags.VisitAll(func(f *pflag.Flag) { given = given || cmd.Flags().Changed(f.Name) })
+	return given
+}
+
 // Complete adds the completions of the flags' values to cmd.
 func (c *Conditions) Complete(cmd *cobra.Command) { Choices(cmd, "errno", errnoNames()) }
 

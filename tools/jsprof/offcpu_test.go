@@ -1,0 +1,169 @@
+package jsprof
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ustack/bpf"
+	"ustack/symbolize"
+	"ustack/testdata/nodetest"
+	"ustack/tools/profile"
+	"ustack/tools/trace"
+)
+
+// during profiles a program from when it is ready until it has said that it is done.
+func during(t *testing.T, target *nodetest.Target, o Options) (p *profile.Profile, said string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	started := make(chan struct{})
+	o.PIDs = append(o.PIDs, target.PID)
+	o.Started = func(int) { close(started) }
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		p, err = Run(ctx, o)
+		ended <- err
+	}()
+	select {
+	case <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	target.Signal(syscall.SIGUSR2)
+	said = strings.TrimPrefix(target.Line(), "done ")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	return p, said
+}
+
+// TestWaitsAreAsLongAsTheProgramSays compares the time that functions wait with what they
+// measure themselves: on the main thread, also for times far below the quantum, on a worker and in a job of
+// libuv's pool.
+func TestWaitsAreAsLongAsTheProgramSays(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range startVersions() {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, bpf.OffcpuProgOnSwitch, bpf.OffcpuProgOnWake, bpf.OffcpuProgOnSystemCallEnd)
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "waits.js"})
+			p, said := during(t, target, Options{Waiting: &Waiting{}})
+			var want map[string]float64
+			if err := json.Unmarshal([]byte(said), &want); err != nil {
+				t.Fatal(err)
+			}
+			for name, ns := range want {
+				got := float64(within(p, name))
+				slack := 0.03 * ns
+				switch name {
+				case "poolWait": // and its way to the pool and back
+					got = waitOf(p, "read: pipe")
+					slack = 0.06 * ns
+				case "shortWait": // other threads of the process use CPU time meanwhile
+					slack = 0.07 * ns
+				}
+				t.Logf("%s: %v of %v", name, time.Duration(got), time.Duration(ns))
+				if math.Abs(got-ns) > slack {
+					t.Errorf("%s waited %v, want %v ± %v", name, time.Duration(got), time.Duration(ns), time.Duration(slack))
+				}
+			}
+			if p.Lost > 0 || p.ValueType != offCPU {
+				t.Errorf("values of type %v, %d lost, want %v, none", p.ValueType, p.Lost, offCPU)
+			}
+			for _, s := range p.Stacks {
+				if s.Frames[0].Kind != symbolize.Runtime {
+					t.Errorf("leaf of a wait = %+v, want what it waits for", s.Frames[0])
+				}
+			}
+		})
+	}
+}
+
+// waitOf returns the time of stacks that wait for that.
+func waitOf(p *profile.Profile, what string) (ns float64) {
+	for _, s := range p.Stacks {
+		if s.Frames[0].Name == "["+what+"]" {
+			ns += float64(s.Value)
+		}
+	}
+	return ns
+}
+
+// TestThreadsAreSomewhereAllTheTime takes all of the time of a program that works, waits and
+// is kept from its CPU by another one: the parts add up to what has passed.
+func TestThreadsAreSomewhereAllTheTime(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, bpf.OffcpuProgOnSwitch, bpf.OffcpuProgOnSample)
+	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	delays := make(chan time.Duration, 1)
+	p, err := Run(ctx, Options{
+		Selection: trace.Selection{PIDs: []int{target.PID}}, Waiting: &Waiting{Running: true, Idle: true}, Hz: 499,
+		Started: func(int) {
+			before := runDelay(t, target.PID)
+			time.AfterFunc(3*time.Second, func() {
+				delays <- runDelay(t, target.PID) - before
+				cancel()
+			})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delay := <-delays
+	var main, runnable time.Duration
+	for _, s := range p.Stacks {
+		if s.TID != target.PID {
+			continue
+		}
+		main += time.Duration(s.Value)
+		if s.Frames[0].Name == "[runnable]" {
+			runnable += time.Duration(s.Value)
+		}
+	}
+	t.Logf("main thread: %v of %v, runnable %v of %v", main, p.Duration, runnable, delay)
+	if ratio := float64(main) / float64(p.Duration); math.Abs(ratio-1) > 0.06 {
+		t.Errorf("main thread has %v of %v, want all of it", main, p.Duration)
+	}
+	if difference := runnable - delay; difference.Abs() > delay/20+50*time.Millisecond { // the two begin and end at slightly different times
+		t.Errorf("main thread could run for %v, want %v as the kernel counts", runnable, delay)
+	}
+}
+
+// runDelay returns how long the main thread has waited for a CPU.
+func runDelay(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "schedstat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran, delay int64
+	if _, err := fmt.Sscan(string(text), &ran, &delay); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(delay)
+}
+
+// TestIdleThreadsAreLeftOut profiles a program that waits for events only.
+func TestIdleThreadsAreLeftOut(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, bpf.OffcpuProgOnSwitch)
+	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "sleeps.js"})
+	for _, idle := range []bool{false, true} {
+		p := takeProfile(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Waiting: &Waiting{Idle: idle}, Duration: time.Second})
+		polls := waitOf(p, "epoll_wait: events") + waitOf(p, "epoll_pwait: events")
+		if (polls > 0) != idle {
+			t.Errorf("idle %v: polls for %v", idle, time.Duration(polls))
+		}
+	}
+}
