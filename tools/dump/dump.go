@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // DefaultMaxStop is how long a process may be stopped if Options do not set a limit.
-const DefaultMaxStop = 500 * time.Millisecond
+const DefaultMaxStop = 2 * time.Second
 
 // maxAttempts bounds how often a process is stopped again because it has loaded code
 // since its files were read.
