@@ -36,7 +36,6 @@ func dumpCommand() *cobra.Command {
 	flags.BoolVar(&f.text.Internal, "internal", false, "show V8's typed frames too")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object for each process, with all frames")
 	f.maps.Register(cmd)
-	cli.Setup(cmd)
 	return cmd
 }
 
