@@ -31,6 +31,7 @@ const maxStacks = 1 << 16
 type counted struct {
 	trace.Stack
 	count uint64
+	late  bool // it was counted before the last snapshot, and its stack has not arrived
 }
 
 func newCollector(s *session) *collector {
@@ -42,7 +43,10 @@ func (c *collector) take(hash uint64, stack trace.Stack) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.fresh++
-	if _, ok := c.stacks[key]; !ok && len(c.stacks) < maxStacks {
+	switch s, ok := c.stacks[key]; {
+	case ok && s.PID == 0: // it was counted before it arrived
+		s.Stack = stack
+	case !ok && len(c.stacks) < maxStacks:
 		c.stacks[key] = &counted{Stack: stack}
 	}
 }

@@ -30,6 +30,11 @@ type Options struct {
 
 	Sources func(symbolize.Frame) bool // of which frames' functions the profile has the sources; of none if nil
 
+	// Snapshot, if it is not nil, is called each Interval with what was sampled in it: the
+	// profile that Run returns lacks that.
+	Interval time.Duration
+	Snapshot func(*profile.Profile)
+
 	Started func(hz int)       // called once sampling runs, with the actual rate; may be nil
 	Sampled func(count uint64) // called from time to time with the samples so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
@@ -54,6 +59,7 @@ type session struct {
 	o         Options
 	objects   bpf.JsprofObjects
 	collector *collector
+	since     time.Time // start of what the next snapshot has
 }
 
 // longestTick is how long a throttled perf event may wait for the tick of a busy CPU:
@@ -100,9 +106,11 @@ func (s *session) run(ctx context.Context) (*profile.Profile, error) {
 	var hz int
 	var start time.Time
 	err := s.Run(ctx, trace.Loop{
+		Interval: s.o.Interval, Report: s.snapshot,
 		Attach: func() (err error) {
 			hz, err = s.attach()
 			start = time.Now()
+			s.since = start
 			return err
 		},
 		Started: func() {
