@@ -38,9 +38,9 @@ type Share struct {
 
 // What the event loop does when it is not on a CPU.
 const (
-	Idle    = "idle"
-	Blocked = "blocked"
-	Waiting = "waiting for a CPU"
+	Idle     = "idle"
+	Blocked  = "blocked"
+	Runnable = "runnable" // it waits for a CPU
 )
 
 // NewLoop returns a Loop of the main thread of a process. name names system calls. Close
@@ -193,5 +193,5 @@ func (s *spent) shares() []Share {
 		}
 		shares = append(shares, Share{category, share})
 	}
-	return append(shares, Share{Blocked, asleep - idle}, Share{Waiting, waited})
+	return append(shares, Share{Blocked, asleep - idle}, Share{Runnable, waited})
 }

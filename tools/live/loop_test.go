@@ -25,7 +25,7 @@ func TestSharesAddUp(t *testing.T) {
 		{"asleep, never looked at", spent{all: s, samples: map[string]uint64{}}, map[string]float64{Idle: 100}},
 		{
 			"of each", spent{all: s, ran: s / 2, runnable: s / 10, idle: 30, blocked: 10, samples: map[string]uint64{"JavaScript": 3, "GC": 1, "idle": 1}},
-			map[string]float64{Idle: 30, Blocked: 10, Waiting: 10, "JavaScript": 30, "GC": 10, "native": 10},
+			map[string]float64{Idle: 30, Blocked: 10, Runnable: 10, "JavaScript": 30, "GC": 10, "native": 10},
 		},
 		{"too short for a sample", spent{all: s, ran: s / 100, idle: 1, samples: map[string]uint64{}}, map[string]float64{Idle: 99, "native": 1}},
 		{"counted late", spent{all: s, ran: 2 * s, runnable: s, samples: map[string]uint64{"GC": 1}}, map[string]float64{"GC": 100}},
@@ -77,7 +77,7 @@ func largest(t *testing.T, pid int, p *profile.Profile) string {
 	}
 	var most Share
 	for _, share := range shares {
-		if share.Percent > most.Percent && share.Name != Waiting { // others use this machine, too
+		if share.Percent > most.Percent && share.Name != Runnable { // others use this machine, too
 			most = share
 		}
 	}
