@@ -24,7 +24,8 @@ func TestSharesAddUp(t *testing.T) {
 		{"idle", spent{all: s, idle: 50, samples: map[string]uint64{}}, map[string]float64{Idle: 100}},
 		{"asleep, never looked at", spent{all: s, samples: map[string]uint64{}}, map[string]float64{Idle: 100}},
 		{
-			"of each", spent{all: s, ran: s / 2, runnable: s / 10, idle: 30, blocked: 10, samples: map[string]uint64{"JavaScript": 3, "GC": 1, "idle": 1}},
+			"of each",
+			spent{all: s, ran: s / 2, runnable: s / 10, idle: 30, blocked: 10, samples: map[string]uint64{"JavaScript": 3, "GC": 1, "idle": 1}},
 			map[string]float64{Idle: 30, Blocked: 10, Runnable: 10, "JavaScript": 30, "GC": 10, "native": 10},
 		},
 		{"too short for a sample", spent{all: s, ran: s / 100, idle: 1, samples: map[string]uint64{}}, map[string]float64{Idle: 99, "native": 1}},
