@@ -81,6 +81,7 @@ func command() *cobra.Command {
 	cli.Setup(cmd)
 	f.events.complete(cmd)
 	cli.Choices(cmd, "format", formats())
+	cmd.AddCommand(dumpCommand(), liveCommand())
 	return cmd
 }
 

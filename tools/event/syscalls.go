@@ -71,6 +71,14 @@ func SyscallOf(number uint32) *Syscall {
 	return nil
 }
 
+// SyscallName returns the name of the system call of that number; empty if it is not known.
+func SyscallName(number int) string {
+	if s := SyscallOf(uint32(number)); s != nil {
+		return s.Name
+	}
+	return ""
+}
+
 // Syscalls returns the names of all system calls, in order.
 func Syscalls() []string {
 	var names []string

@@ -22,8 +22,10 @@ type collector struct {
 	mutex  sync.Mutex
 	stacks map[stackID]trace.Stack
 	values map[bpf.TraceStackKey]bpf.TraceTotal
-	other  map[uint32]bpf.TraceTotal // of stacks beyond maxStacks, by the number of the kind of event
-	fresh  int                       // stacks announced since the counts were last drained
+	late   map[bpf.TraceStackKey]bool // values that were there at the last snapshot, but not their stacks
+	other  map[uint32]bpf.TraceTotal  // of stacks beyond maxStacks, by the number of the kind of event
+	told   losses                     // in snapshots
+	fresh  int                        // stacks announced since the counts were last drained
 }
 
 // maxStacks bounds the distinct stacks that are kept, of up to 4 kB each: a program
@@ -38,7 +40,7 @@ type stackID struct{ ids, hash uint64 }
 func newCollector(s *session) *collector {
 	return &collector{
 		session: s, stacks: make(map[stackID]trace.Stack),
-		values: make(map[bpf.TraceStackKey]bpf.TraceTotal), other: make(map[uint32]bpf.TraceTotal),
+		values: make(map[bpf.TraceStackKey]bpf.TraceTotal), late: make(map[bpf.TraceStackKey]bool), other: make(map[uint32]bpf.TraceTotal),
 	}
 }
 
@@ -110,41 +112,65 @@ func (c *collector) addOther(event uint32, more bpf.TraceTotal) {
 	c.other[event] = sum(c.other[event], more)
 }
 
-// profiles returns everything that was counted. The programs must be detached.
+// profiles returns everything that was counted and not taken by snapshot. The programs must be
+// detached.
 func (c *collector) profiles() ([]*profile.Profile, error) {
 	if err := errors.Join(c.session.Flush(), c.drain()); err != nil {
 		return nil, err
 	}
-	failures, err := c.session.Failures(c.session.kernel.Failures)
+	if rest := c.session.source.rest; rest != nil {
+		values, err := rest()
+		if err != nil {
+			return nil, err
+		}
+		for key, total := range values {
+			c.add(key, total)
+		}
+	}
+	return c.build(c.values, c.stacks)
+}
+
+// losses are the kernel's counters of what is missing.
+type losses struct{ lost, truncated uint64 }
+
+// newProfiles returns empty profiles with what is the same for all stacks.
+func (c *collector) newProfiles() ([]*profile.Profile, error) {
+	kernel, source := &c.session.kernel, c.session.source
+	failures, err := c.session.Failures(kernel.Failures)
+	if err != nil {
+		return nil, err
+	}
+	all := losses{c.session.Count(kernel.Lost), c.session.Count(kernel.Truncated)}
+	profiles := make([]*profile.Profile, len(source.values))
+	for i := range profiles {
+		p := &profile.Profile{
+			ValueType: source.values[i].ValueType, Event: source.values[i].event, Failures: failures,
+			Lost: all.lost - c.told.lost, Truncated: all.truncated - c.told.truncated,
+		}
+		for _, id := range c.session.Table.Identities() {
+			p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
+		}
+		profiles[i] = p
+	}
+	c.told = all
+	return profiles, nil
+}
+
+// build returns profiles with these values.
+func (c *collector) build(values map[bpf.TraceStackKey]bpf.TraceTotal, stacks map[stackID]trace.Stack) ([]*profile.Profile, error) {
+	profiles, err := c.newProfiles()
 	if err != nil {
 		return nil, err
 	}
 	source := c.session.source
-	if source.rest != nil {
-		rest, err := source.rest()
-		if err != nil {
-			return nil, err
+	frames := make(map[stackID]namedStack, len(stacks))
+	for key, total := range values {
+		if total.Events == 0 && total.Value == 0 {
+			continue // a wait that has not ended
 		}
-		for key, total := range rest {
-			c.add(key, total)
-		}
-	}
-	profiles := make([]*profile.Profile, len(source.values))
-	for i := range profiles {
-		profiles[i] = &profile.Profile{
-			ValueType: source.values[i].ValueType, Event: source.values[i].event, Failures: failures,
-			Lost:      c.session.Count(c.session.kernel.Lost),
-			Truncated: c.session.Count(c.session.kernel.Truncated),
-		}
-		for _, id := range c.session.Table.Identities() {
-			profiles[i].Processes = append(profiles[i].Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
-		}
-	}
-	frames := make(map[stackID]namedStack, len(c.stacks))
-	for key, total := range c.values {
 		number, leaf := source.place(key)
 		id := stackID{key.Ids, key.Hash}
-		stack, ok := c.stacks[id]
+		stack, ok := stacks[id]
 		if !ok {
 			c.addOther(key.Event, total)
 			continue
@@ -155,7 +181,10 @@ func (c *collector) profiles() ([]*profile.Profile, error) {
 			frames[id] = of
 		}
 		s := profile.Stack{PID: stack.PID, TID: stack.TID, Thread: stack.Thread, Frames: append(slices.Clip(leaf), of.frames...), Bucket: key.Bucket}
-		c.put(profiles[number], source.values[number], s, total)
+		if !source.quantized {
+			s.Bucket = 0
+		}
+		put(profiles[number], source.values[number], s, total)
 		profiles[number].UnknownFrames += total.Events * uint64(of.unknown)
 	}
 	c.addOthers(profiles)
@@ -169,7 +198,7 @@ type namedStack struct {
 }
 
 // put adds a stack to a profile.
-func (c *collector) put(p *profile.Profile, v value, s profile.Stack, total bpf.TraceTotal) {
+func put(p *profile.Profile, v value, s profile.Stack, total bpf.TraceTotal) {
 	s.Value, s.Events = total.Value, total.Events
 	if v.counts {
 		s.Events = 0
@@ -184,7 +213,8 @@ func (c *collector) addOthers(profiles []*profile.Profile) {
 	for event, total := range c.other {
 		number, _ := c.session.source.place(bpf.TraceStackKey{Event: event})
 		s := profile.Stack{Frames: []symbolize.Frame{{Name: "[other stacks]"}}}
-		c.put(profiles[number], c.session.source.values[number], s, total)
+		put(profiles[number], c.session.source.values[number], s, total)
 		c.session.Warn(fmt.Errorf("more than %d distinct stacks: %d events of others are together as [other stacks]", maxStacks, total.Events))
 	}
+	clear(c.other)
 }

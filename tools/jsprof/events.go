@@ -93,10 +93,10 @@ func newEventSource(o *Options) (*source, error) {
 	}
 	event.Prune(spec, e.needed)
 	return &source{
-		spec: spec, objects: &e.objects, variables: variables, values: o.eventValues(),
+		spec: spec, objects: &e.objects, variables: variables, values: o.eventValues(), quantized: o.Quantize,
 		attach: e.attach, added: e.added, ended: func(s *session, pid int) { s.probes.Detach(pid) },
-		finish: e.finish,
-		place:  func(key bpf.TraceStackKey) (int, []symbolize.Frame) { return int(key.Event), nil },
+		finish: e.finish, warn: e.warn,
+		place: func(key bpf.TraceStackKey) (int, []symbolize.Frame) { return int(key.Event), nil },
 	}, nil
 }
 
@@ -287,10 +287,16 @@ func (e *events) finish(s *session, number int, p *profile.Profile) {
 	case ev.Perf != nil && e.o.Every > 1:
 		p.Every = e.o.Every
 	}
-	if n := s.counts(s.kernel.Negative)[number]; n > 0 && !e.o.Quantize {
-		s.Warn(fmt.Errorf("%s: %d events had a value below 0, such as an error, which adds nothing", ev.Name, n*e.o.Every))
+}
+
+// warn warns of events that add nothing.
+func (e *events) warn(s *session) {
+	for i, n := range s.counts(s.kernel.Negative) {
+		if n > 0 && !e.o.Quantize {
+			s.Warn(fmt.Errorf("%s: %d events had a value below 0, such as an error, which adds nothing", e.o.Events[i].Name, n*e.o.Every))
+		}
 	}
-	if n := s.Count(e.objects.Unnumbered); n > 0 && number == 0 {
+	if n := s.Count(e.objects.Unnumbered); n > 0 {
 		s.Warn(fmt.Errorf("%d events of static probes had arguments that are not known: they count as 0", n))
 	}
 }

@@ -36,6 +36,11 @@ type Options struct {
 
 	Sources func(symbolize.Frame) bool // of which frames' functions the profile has the sources; of none if nil
 
+	// Snapshot, if it is not nil, is called each Interval with what was taken in it, as RunAll
+	// returns it: what that returns lacks it.
+	Interval time.Duration
+	Snapshot func([]*profile.Profile)
+
 	Started func(hz int)       // called once sampling runs, with the actual rate, 0 if no event has one; may be nil
 	Sampled func(count uint64) // called from time to time with the events so far; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
@@ -102,7 +107,8 @@ type session struct {
 	kernel    aggregate
 	collector *collector
 	probes    event.Probes
-	hz        int // of events that have a rate
+	hz        int       // of events that have a rate
+	since     time.Time // start of what the next snapshot has
 }
 
 func open(ctx context.Context, o Options) (*session, error) {
@@ -149,9 +155,11 @@ func openSource(ctx context.Context, o Options, source *source) (*session, error
 func (s *session) run(ctx context.Context) ([]*profile.Profile, error) {
 	var start time.Time
 	err := s.Run(ctx, trace.Loop{
+		Interval: s.o.Interval, Report: s.snapshot,
 		Attach: func() error {
 			err := s.source.attach(s)
 			start = time.Now()
+			s.since = start
 			return err
 		},
 		Started: func() {
@@ -167,23 +175,30 @@ func (s *session) run(ctx context.Context) ([]*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	duration := time.Since(start)
+	end := time.Now()
 	profiles, err := s.collector.profiles()
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range profiles {
-		if s.o.Sources != nil {
-			s.readSources(p)
-		}
-		p.Node, p.V8 = s.Table.Versions()
-		p.Start, p.Duration = start, duration
-		if s.source.finish != nil {
-			s.source.finish(s, i, p)
-		}
+	if s.o.Snapshot != nil {
+		start = s.since // of what no snapshot has
 	}
+	for i, p := range profiles {
+		s.describe(i, p, start, end.Sub(start))
+	}
+	s.source.warn(s)
 	s.Diagnose()
 	return profiles, nil
+}
+
+// describe completes a profile of what was taken from start on.
+func (s *session) describe(number int, p *profile.Profile, start time.Time, duration time.Duration) {
+	if s.o.Sources != nil {
+		s.readSources(p)
+	}
+	p.Node, p.V8 = s.Table.Versions()
+	p.Start, p.Duration = start, duration
+	s.source.finish(s, number, p)
 }
 
 // tick attaches to what was mapped since, reports progress, and drains the kernel's counts if

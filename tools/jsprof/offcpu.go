@@ -65,7 +65,8 @@ func newWaitSource(o *Options) (*source, error) {
 			bpf.OffcpuVarWithKernel: number(o.Kernel), bpf.OffcpuVarSyscalls: event.Rows(nil),
 		},
 		values: []value{{ValueType: o.Waiting.valueType(), event: o.Waiting.valueType().Type}},
-		attach: w.attach, rest: w.rest, finish: w.finish,
+		keeps:  true,
+		attach: w.attach, rest: w.rest, finish: w.finish, warn: w.warn,
 		place: func(key bpf.TraceStackKey) (int, []symbolize.Frame) { return 0, waitingIn(key) },
 	}, nil
 }
@@ -131,11 +132,15 @@ func (w *waits) rest() (map[bpf.TraceStackKey]bpf.TraceTotal, error) {
 	return all, nil
 }
 
-// finish removes what is idle, and warns of what could not be charged.
-func (w *waits) finish(s *session, _ int, p *profile.Profile) {
+// finish removes what is idle.
+func (w *waits) finish(_ *session, _ int, p *profile.Profile) {
 	if !w.o.Waiting.Idle {
 		*p = *p.WithoutIdle()
 	}
+}
+
+// warn warns of what could not be charged.
+func (w *waits) warn(s *session) {
 	if n := s.Count(w.objects.Displaced); n > 0 {
 		s.Warn(fmt.Errorf("%d waits began after their system call had returned its result: they are not in the profile", n))
 	}

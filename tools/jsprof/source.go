@@ -16,15 +16,17 @@ type source struct {
 	objects   io.Closer // pointer to what bpf2go generated for spec
 	variables map[string]any
 	values    []value // of the profiles that the run returns
+	quantized bool    // buckets are of values
+	keeps     bool    // stacks are sent before their values are known, perhaps long before
 
 	attach func(s *session) error // once the processes that exist are known
 	added  func(s *session, pid int) error
 	ended  func(s *session, pid int)
 	tick   func(s *session)
 	// rest returns what the programs have not added up when they are detached. It may be nil.
-	rest func() (map[bpf.TraceStackKey]bpf.TraceTotal, error)
-	// finish completes a profile that was collected. It may be nil.
-	finish func(s *session, number int, p *profile.Profile)
+	rest   func() (map[bpf.TraceStackKey]bpf.TraceTotal, error)
+	finish func(s *session, number int, p *profile.Profile) // completes a profile that was collected
+	warn   func(s *session)                                 // warns at the end of what is missing
 	// place returns which profile a key's values belong to, and what is inside of the leaf.
 	place func(key bpf.TraceStackKey) (number int, leaf []symbolize.Frame)
 }

@@ -77,6 +77,25 @@ func (c classifier) category(frames []symbolize.Frame) category {
 	return kindCategories[frames[0].Kind]
 }
 
+// A Categorizer says what stacks spend their time on. It remembers the meaning of names,
+// up to a bound.
+type Categorizer struct{ names classifier }
+
+// maxMeanings bounds the names that a Categorizer remembers.
+const maxMeanings = 1 << 14
+
+// Category returns the word for what a stack, leaf first, spends its time on, as in the
+// summary of a profile.
+func (c *Categorizer) Category(frames []symbolize.Frame) string {
+	if c.names == nil || len(c.names) > maxMeanings {
+		c.names = classifier{}
+	}
+	if len(frames) == 0 {
+		return categoryNames[catNative]
+	}
+	return categoryNames[c.names.category(frames)]
+}
+
 // byCategory returns a line that says how a profile's samples are divided among
 // categories.
 func byCategory(p *Profile) string {
