@@ -6,17 +6,14 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"iter"
 	"slices"
 
 	"ustack/symbolize/internal/interval"
+	"ustack/symbolize/internal/radix"
 )
 
 const (
-	maxSameName  = 64      // symbols of one name that are considered
-	maxSameStart = 64      // functions at one address whose names are compared; gcc's clones are fewer
-	maxMatches   = 1 << 16 // symbols of one table that have a prefix; node has some 3,000 for each prefix in use
+	maxSameStart = 64 // functions at one address whose names are compared; gcc's clones are fewer
 
 	// maxFunctions bounds the index behind Lookup, which takes at most 24 bytes
 	// per function, and 120 while it is built. The largest browsers have about a
@@ -65,92 +62,10 @@ func (f *File) Lookup(address uint64) (Symbol, bool) {
 	return f.symbol(reference(ref))
 }
 
-// Symbol returns the symbol with that raw name, a function, variable or other. Of
-// several, it prefers one that is not local, then .symtab's.
-func (f *File) Symbol(name string) (Symbol, bool) {
-	var local Symbol
-	found := false
-	for ref := range f.candidates(name) {
-		s, ok := f.symbol(ref)
-		if !ok || s.Name != name {
-			continue
-		}
-		if s.Bind != elf.STB_LOCAL {
-			return s, true
-		}
-		if !found {
-			local, found = s, true
-		}
-	}
-	return local, found
-}
-
-// Symbols yields each symbol whose raw name starts with one of the prefixes, in the order
-// of the file's strings. A symbol that is in several tables is yielded once. Symbols
-// reads the strings of the whole file: some 50 ms for node.
-func (f *File) Symbols(prefixes ...string) iter.Seq[Symbol] {
-	return func(yield func(Symbol) bool) {
-		for i, t := range f.tables {
-			var matches []uint32
-			_ = t.names(func(index uint32, name []byte) { // Partial reports damage
-				if len(matches) < maxMatches && startsWith(name, prefixes) {
-					matches = append(matches, index)
-				}
-			})
-			for _, index := range matches {
-				s, ok := f.symbol(refer(i, index))
-				if ok && !f.inEarlier(i, s) && !yield(s) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// startsWith reports whether name starts with one of the prefixes.
-func startsWith(name []byte, prefixes []string) bool {
-	for _, p := range prefixes {
-		if len(name) >= len(p) && string(name[:len(p)]) == p {
-			return true
-		}
-	}
-	return false
-}
-
-// inEarlier reports whether a table before the given one has s too.
-func (f *File) inEarlier(table int, s Symbol) bool {
-	if table == 0 {
-		return false
-	}
-	for ref := range f.candidates(s.Name) {
-		if ref.table() >= table {
-			return false
-		}
-		if same, ok := f.symbol(ref); ok && same.Name == s.Name && same.Address == s.Address {
-			return true
-		}
-	}
-	return false
-}
-
-// symbol reads the symbol that ref refers to.
-func (f *File) symbol(ref reference) (Symbol, bool) {
-	t := f.tables[ref.table()]
-	e, err := t.entry(ref.index())
-	if err != nil {
-		return Symbol{}, false
-	}
-	name, err := t.name(e.name)
-	if err != nil {
-		return Symbol{}, false
-	}
-	return Symbol{Name: name, Address: e.address, Size: e.size, Type: e.typ(), Bind: e.bind()}, true
-}
-
 // indexFunctions builds the index behind Lookup.
 func (f *File) indexFunctions() {
 	all := f.allFunctions()
-	slices.SortFunc(all, compare)
+	radix.Sort(all, func(fn function) uint64 { return fn.start }, compare)
 	f.rankNames(all)
 	spans := make([]interval.Span, 0, len(all)*3/4) // node has at least a quarter twice
 	var covered uint64                              // the end of the functions with a size so far
@@ -299,7 +214,7 @@ func (f *File) rankNames(all []function) {
 		}
 	}
 	for i, keys := range names {
-		slices.Sort(keys)
+		sortKeys(keys)
 		w := window{r: f.tables[i].strings, buf: make([]byte, 0, chunk)}
 		for _, key := range keys {
 			fn := &all[uint32(key)]
@@ -326,39 +241,4 @@ func bestLast(group []function) {
 		}
 	}
 	group[best], group[last] = group[last], group[best]
-}
-
-// A nameIndex finds symbols by their names' hashes: sorted entries of 32 bits of
-// the hash, then the reference. Each index has its own seed, so that no file can
-// be made whose names collide.
-type nameIndex struct {
-	seed maphash.Seed
-	keys []uint64
-}
-
-func (f *File) indexNames() nameIndex {
-	x := nameIndex{seed: maphash.MakeSeed(), keys: make([]uint64, 0, f.usualCount())}
-	for i, t := range f.tables {
-		_ = t.names(func(index uint32, name []byte) { // Partial reports damage
-			x.keys = append(x.keys, maphash.Bytes(x.seed, name)>>32<<32|uint64(refer(i, index)))
-		})
-	}
-	x.keys = slices.Clip(x.keys)
-	slices.Sort(x.keys)
-	return x
-}
-
-// candidates yields the symbols that may have that name, in the order of the
-// tables.
-func (f *File) candidates(name string) iter.Seq[reference] {
-	return func(yield func(reference) bool) {
-		x := f.names()
-		hash := maphash.String(x.seed, name) >> 32 << 32
-		first, _ := slices.BinarySearch(x.keys, hash)
-		for i, key := range x.keys[first:] {
-			if i == maxSameName || key>>32<<32 != hash || !yield(reference(key)) {
-				return
-			}
-		}
-	}
 }
