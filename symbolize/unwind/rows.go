@@ -86,26 +86,20 @@ func ReadRules(file io.ReaderAt, skip ...Span) (*Rules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
-	data, address, err := section(f)
+	table, err := findSection(f)
 	if err != nil && !errors.Is(err, errNoTable) {
 		return nil, err
 	}
-	rules, gaps := rulesOf(data, address)
+	rules, gaps := rulesOf(table)
 	if f.Machine == elf.EM_X86_64 {
 		rules.merge(derive(f, without(gaps, skip), maxRows-len(rules.Rows)))
 	}
 	return rules, nil
 }
 
-// rulesOf returns the rules of a table that is loaded at address, and what is between the
-// functions that it describes.
-func rulesOf(data []byte, address uint64) (rules *Rules, gaps []Span) {
-	s := scanner{
-		data: data, address: address, commons: make(map[int]*common),
-		functions: make([]function, 0, len(data)/functionBytes), rows: make([]Row, 0, len(data)/rowBytes),
-	}
-	s.scan()
-	s.data = nil // may be collected before the rows are copied
+// rulesOf returns the rules of a table, and what is between the functions that it describes.
+func rulesOf(table section) (rules *Rules, gaps []Span) {
+	s := scan(table)
 	// Where functions overlap, those that begin later win.
 	slices.SortStableFunc(s.functions, func(a, b function) int { return cmp.Compare(a.start, b.start) })
 	rules = &Rules{Rows: make([]Row, 0, len(s.rows))}
