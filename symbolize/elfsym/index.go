@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"ustack/symbolize/internal/interval"
@@ -32,11 +33,14 @@ func (r reference) index() uint32             { return uint32(r) & (1<<indexBits
 
 // A function is a code symbol to be added to the index.
 type function struct {
-	start, end uint64 // end is 0 until it is known, for a symbol without a size
-	name       uint32 // offset in the table's strings
-	ref        reference
-	rank       uint8 // how good a name it is for its start: higher is better
+	start uint64
+	size  uint32 // 0: not known
+	name  uint32 // offset in the table's strings
+	ref   reference
+	rank  uint8 // how good a name it is for its start: higher is better
 }
+
+func (fn function) end() uint64 { return fn.start + uint64(fn.size) }
 
 // compare sorts by start, then by rank, best name last.
 func compare(a, b function) int {
@@ -73,18 +77,19 @@ func (f *File) indexFunctions() {
 		group, rest := cutGroup(all)
 		bestLast(group)
 		for _, fn := range group {
-			covered = max(covered, fn.end)
+			covered = max(covered, fn.end())
 		}
 		last := len(group) - 1
 		for i, fn := range group {
-			if fn.end == 0 && fn.start >= covered {
-				fn.end = f.codeEnd(fn.start)
+			end := fn.end()
+			if fn.size == 0 && fn.start >= covered {
+				end = f.codeEnd(fn.start)
 				if len(rest) > 0 {
-					fn.end = min(fn.end, rest[0].start)
+					end = min(end, rest[0].start)
 				}
 			}
-			if i == last || fn.end > group[last].end { // else the best name hides it
-				spans = append(spans, interval.Span{Start: fn.start, End: fn.end, Ref: uint32(fn.ref)})
+			if i == last || end > group[last].end() { // else the best name hides it
+				spans = append(spans, interval.Span{Start: fn.start, End: end, Ref: uint32(fn.ref)})
 			}
 		}
 		all = rest
@@ -156,7 +161,7 @@ func (f *File) function(e entry) (function, bool) {
 	}
 	if e.size > 0 {
 		fn.rank |= sized
-		fn.end = min(limit, end(e.address, e.size))
+		fn.size = uint32(min(limit-e.address, e.size, math.MaxUint32))
 	}
 	if e.bind() != elf.STB_LOCAL {
 		fn.rank |= visible

@@ -65,6 +65,8 @@ type Rules struct {
 	// Frameless holds all functions that may call others without a frame pointer, by
 	// address, and a few functions between them. Those outside build a frame first.
 	Frameless []Span
+
+	spare []Row // memory for other rows
 }
 
 const (
@@ -94,6 +96,7 @@ func ReadRules(file io.ReaderAt, skip ...Span) (*Rules, error) {
 	if f.Machine == elf.EM_X86_64 {
 		rules.merge(derive(f, without(gaps, skip), maxRows-len(rules.Rows)))
 	}
+	rules.spare = nil
 	return rules, nil
 }
 
@@ -102,7 +105,7 @@ func rulesOf(table section) (rules *Rules, gaps []Span) {
 	s := scan(table)
 	// Where functions overlap, those that begin later win.
 	slices.SortStableFunc(s.functions, func(a, b function) int { return cmp.Compare(a.start, b.start) })
-	rules = &Rules{Rows: make([]Row, 0, len(s.rows))}
+	rules = &Rules{Rows: make([]Row, 0, len(s.rows)), spare: s.rows[:0]}
 	end := uint32(0) // of the functions so far
 	for _, f := range s.functions {
 		if f.start > end && f.start-end > padding {
@@ -170,7 +173,7 @@ func (u *Rules) merge(rows []Row) {
 	slices.SortFunc(u.Frameless, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
 	u.joinFrameless()
 	old := u.Rows
-	u.Rows = make([]Row, 0, len(old)+len(rows))
+	u.Rows = slices.Grow(u.spare, len(old)+len(rows))
 	for len(old)+len(rows) > 0 {
 		from := &old
 		if len(old) == 0 || len(rows) > 0 && after(old[0], rows[0]) {

@@ -4,6 +4,7 @@ package interval
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 )
@@ -27,15 +28,8 @@ type Map struct {
 // New makes a Map of spans. Where spans overlap, the later in the slice wins.
 // A span that ends before it starts holds nothing.
 func New(spans []Span) Map {
-	order := make([]uint32, len(spans))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	slices.SortStableFunc(order, func(a, b uint32) int {
-		return cmp.Compare(spans[a].Start, spans[b].Start)
-	})
 	s := sweep{spans: spans, out: Map{make([]uint64, 0, 2*len(spans)), make([]uint32, 0, 2*len(spans))}}
-	for _, i := range order {
+	for i := range byStart(spans) {
 		s.advance(spans[i].Start)
 		s.active.push(i)
 	}
@@ -43,6 +37,31 @@ func New(spans []Span) Map {
 	s.emit(gap) // no span holds the very last address
 	return Map{starts: slices.Clone(s.out.starts), refs: slices.Clone(s.out.refs)}
 }
+
+// byStart yields the indexes of spans by their starts.
+func byStart(spans []Span) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		var order []uint32 // nil: as they are
+		if !slices.IsSortedFunc(spans, compareStarts) {
+			order = make([]uint32, len(spans))
+			for i := range order {
+				order[i] = uint32(i)
+			}
+			slices.SortStableFunc(order, func(a, b uint32) int { return compareStarts(spans[a], spans[b]) })
+		}
+		for i := range spans {
+			at := uint32(i)
+			if order != nil {
+				at = order[i]
+			}
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+func compareStarts(a, b Span) int { return cmp.Compare(a.Start, b.Start) }
 
 // Lookup returns the Ref of the span that holds address.
 func (m Map) Lookup(address uint64) (ref uint32, ok bool) {
