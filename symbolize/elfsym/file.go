@@ -22,6 +22,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mikelolasagasti/xz"
 
@@ -54,6 +55,7 @@ type File struct {
 	partial   error
 	functions interval.Map // maps an address to a reference
 	names     func() nameIndex
+	known     atomic.Pointer[selection] // nil: none
 }
 
 // A region is a range of addresses that may hold code.

@@ -6,17 +6,15 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"iter"
+	"math"
 	"slices"
 
 	"ustack/symbolize/internal/interval"
+	"ustack/symbolize/internal/radix"
 )
 
 const (
-	maxSameName  = 64      // symbols of one name that are considered
-	maxSameStart = 64      // functions at one address whose names are compared; gcc's clones are fewer
-	maxMatches   = 1 << 16 // symbols of one table that have a prefix; node has some 3,000 for each prefix in use
+	maxSameStart = 64 // functions at one address whose names are compared; gcc's clones are fewer
 
 	// maxFunctions bounds the index behind Lookup, which takes at most 24 bytes
 	// per function, and 120 while it is built. The largest browsers have about a
@@ -35,11 +33,14 @@ func (r reference) index() uint32             { return uint32(r) & (1<<indexBits
 
 // A function is a code symbol to be added to the index.
 type function struct {
-	start, end uint64 // end is 0 until it is known, for a symbol without a size
-	name       uint32 // offset in the table's strings
-	ref        reference
-	rank       uint8 // how good a name it is for its start: higher is better
+	start uint64
+	size  uint32 // 0: not known
+	name  uint32 // offset in the table's strings
+	ref   reference
+	rank  uint8 // how good a name it is for its start: higher is better
 }
+
+func (fn function) end() uint64 { return fn.start + uint64(fn.size) }
 
 // compare sorts by start, then by rank, best name last.
 func compare(a, b function) int {
@@ -65,92 +66,10 @@ func (f *File) Lookup(address uint64) (Symbol, bool) {
 	return f.symbol(reference(ref))
 }
 
-// Symbol returns the symbol with that raw name, a function, variable or other. Of
-// several, it prefers one that is not local, then .symtab's.
-func (f *File) Symbol(name string) (Symbol, bool) {
-	var local Symbol
-	found := false
-	for ref := range f.candidates(name) {
-		s, ok := f.symbol(ref)
-		if !ok || s.Name != name {
-			continue
-		}
-		if s.Bind != elf.STB_LOCAL {
-			return s, true
-		}
-		if !found {
-			local, found = s, true
-		}
-	}
-	return local, found
-}
-
-// Symbols yields each symbol whose raw name starts with one of the prefixes, in the order
-// of the file's strings. A symbol that is in several tables is yielded once. Symbols
-// reads the strings of the whole file: some 50 ms for node.
-func (f *File) Symbols(prefixes ...string) iter.Seq[Symbol] {
-	return func(yield func(Symbol) bool) {
-		for i, t := range f.tables {
-			var matches []uint32
-			_ = t.names(func(index uint32, name []byte) { // Partial reports damage
-				if len(matches) < maxMatches && startsWith(name, prefixes) {
-					matches = append(matches, index)
-				}
-			})
-			for _, index := range matches {
-				s, ok := f.symbol(refer(i, index))
-				if ok && !f.inEarlier(i, s) && !yield(s) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// startsWith reports whether name starts with one of the prefixes.
-func startsWith(name []byte, prefixes []string) bool {
-	for _, p := range prefixes {
-		if len(name) >= len(p) && string(name[:len(p)]) == p {
-			return true
-		}
-	}
-	return false
-}
-
-// inEarlier reports whether a table before the given one has s too.
-func (f *File) inEarlier(table int, s Symbol) bool {
-	if table == 0 {
-		return false
-	}
-	for ref := range f.candidates(s.Name) {
-		if ref.table() >= table {
-			return false
-		}
-		if same, ok := f.symbol(ref); ok && same.Name == s.Name && same.Address == s.Address {
-			return true
-		}
-	}
-	return false
-}
-
-// symbol reads the symbol that ref refers to.
-func (f *File) symbol(ref reference) (Symbol, bool) {
-	t := f.tables[ref.table()]
-	e, err := t.entry(ref.index())
-	if err != nil {
-		return Symbol{}, false
-	}
-	name, err := t.name(e.name)
-	if err != nil {
-		return Symbol{}, false
-	}
-	return Symbol{Name: name, Address: e.address, Size: e.size, Type: e.typ(), Bind: e.bind()}, true
-}
-
 // indexFunctions builds the index behind Lookup.
 func (f *File) indexFunctions() {
 	all := f.allFunctions()
-	slices.SortFunc(all, compare)
+	radix.Sort(all, func(fn function) uint64 { return fn.start }, compare)
 	f.rankNames(all)
 	spans := make([]interval.Span, 0, len(all)*3/4) // node has at least a quarter twice
 	var covered uint64                              // the end of the functions with a size so far
@@ -158,18 +77,19 @@ func (f *File) indexFunctions() {
 		group, rest := cutGroup(all)
 		bestLast(group)
 		for _, fn := range group {
-			covered = max(covered, fn.end)
+			covered = max(covered, fn.end())
 		}
 		last := len(group) - 1
 		for i, fn := range group {
-			if fn.end == 0 && fn.start >= covered {
-				fn.end = f.codeEnd(fn.start)
+			end := fn.end()
+			if fn.size == 0 && fn.start >= covered {
+				end = f.codeEnd(fn.start)
 				if len(rest) > 0 {
-					fn.end = min(fn.end, rest[0].start)
+					end = min(end, rest[0].start)
 				}
 			}
-			if i == last || fn.end > group[last].end { // else the best name hides it
-				spans = append(spans, interval.Span{Start: fn.start, End: fn.end, Ref: uint32(fn.ref)})
+			if i == last || end > group[last].end() { // else the best name hides it
+				spans = append(spans, interval.Span{Start: fn.start, End: end, Ref: uint32(fn.ref)})
 			}
 		}
 		all = rest
@@ -241,7 +161,7 @@ func (f *File) function(e entry) (function, bool) {
 	}
 	if e.size > 0 {
 		fn.rank |= sized
-		fn.end = min(limit, end(e.address, e.size))
+		fn.size = uint32(min(limit-e.address, e.size, math.MaxUint32))
 	}
 	if e.bind() != elf.STB_LOCAL {
 		fn.rank |= visible
@@ -299,7 +219,7 @@ func (f *File) rankNames(all []function) {
 		}
 	}
 	for i, keys := range names {
-		slices.Sort(keys)
+		sortKeys(keys)
 		w := window{r: f.tables[i].strings, buf: make([]byte, 0, chunk)}
 		for _, key := range keys {
 			fn := &all[uint32(key)]
@@ -326,39 +246,4 @@ func bestLast(group []function) {
 		}
 	}
 	group[best], group[last] = group[last], group[best]
-}
-
-// A nameIndex finds symbols by their names' hashes: sorted entries of 32 bits of
-// the hash, then the reference. Each index has its own seed, so that no file can
-// be made whose names collide.
-type nameIndex struct {
-	seed maphash.Seed
-	keys []uint64
-}
-
-func (f *File) indexNames() nameIndex {
-	x := nameIndex{seed: maphash.MakeSeed(), keys: make([]uint64, 0, f.usualCount())}
-	for i, t := range f.tables {
-		_ = t.names(func(index uint32, name []byte) { // Partial reports damage
-			x.keys = append(x.keys, maphash.Bytes(x.seed, name)>>32<<32|uint64(refer(i, index)))
-		})
-	}
-	x.keys = slices.Clip(x.keys)
-	slices.Sort(x.keys)
-	return x
-}
-
-// candidates yields the symbols that may have that name, in the order of the
-// tables.
-func (f *File) candidates(name string) iter.Seq[reference] {
-	return func(yield func(reference) bool) {
-		x := f.names()
-		hash := maphash.String(x.seed, name) >> 32 << 32
-		first, _ := slices.BinarySearch(x.keys, hash)
-		for i, key := range x.keys[first:] {
-			if i == maxSameName || key>>32<<32 != hash || !yield(reference(key)) {
-				return
-			}
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 )
 
 const (
@@ -124,7 +123,7 @@ func (t *table) names(visit func(index uint32, name []byte)) error {
 			keys = append(keys, uint64(e.name)<<32|uint64(index))
 		}
 	})
-	slices.Sort(keys)
+	sortKeys(keys)
 	w := window{r: t.strings, buf: make([]byte, 0, chunk)}
 	for _, key := range keys {
 		if name, ok := w.at(int64(key >> 32)); ok {

@@ -69,11 +69,11 @@ func TestDerivedStatesAreThoseOfTables(t *testing.T) {
 // compareStates derives the states of all code of a file.
 func compareStates(t *testing.T, file *elf.File, starts bool) (n tally) {
 	t.Helper()
-	data, address, err := section(file)
+	table, err := findSection(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, _ := rulesOf(data, address)
+	rules, _ := rulesOf(table)
 	var parts []part
 	sections := executable(file)
 	for _, s := range sections {
@@ -81,7 +81,7 @@ func compareStates(t *testing.T, file *elf.File, starts bool) (n tally) {
 	}
 	m := readAll(file, sections, parts)
 	if starts {
-		noteStarts(m, data, address)
+		noteStarts(m, table)
 	}
 	f := flow{image: m}
 	for _, p := range slices.Backward(parts) {
@@ -107,9 +107,8 @@ func compareStates(t *testing.T, file *elf.File, starts bool) (n tally) {
 
 // noteStarts notes where functions of a table begin that are called: not those that
 // compilers have split off.
-func noteStarts(m *image, data []byte, address uint64) {
-	s := scanner{data: data, address: address, commons: make(map[int]*common)}
-	s.scan()
+func noteStarts(m *image, table section) {
+	s := scan(table)
 	for _, fn := range s.functions {
 		if r := s.rows[fn.rows.Start]; r.Base == Prologue || r.Base == FromSP && r.Distance == 1 && r.FP == 0 {
 			m.starts.add(fn.start)
@@ -211,9 +210,8 @@ func compile(t *testing.T, flags ...string) (c compiled) {
 	if c.rows, err = ReadRules(file); err != nil {
 		t.Fatal(err)
 	}
-	if data, address, err := section(f); err == nil {
-		s := scanner{data: data, address: address, commons: make(map[int]*common)}
-		s.scan()
+	if table, err := findSection(f); err == nil {
+		s := scan(table)
 		c.functions = slices.DeleteFunc(s.functions, func(fn function) bool { return fn.start < c.start || fn.end > c.start+uint32(len(c.code)) })
 	}
 	return c
@@ -297,7 +295,7 @@ func TestRowsOfCode(t *testing.T) {
 
 // TestRowsOfCodeJoinThoseOfATable leaves a function out of a table.
 func TestRowsOfCodeJoinThoseOfATable(t *testing.T) {
-	rules, gaps := rulesOf(table("zR", pushes...), tableAddress)
+	rules, gaps := rulesOf(sectionOf(table("zR", pushes...)))
 	if want := []Span{{0, codeAddress}, {codeAddress + codeSize, 1<<32 - 1}}; !slices.Equal(gaps, want) {
 		t.Errorf("gaps = %#x, want %#x", gaps, want)
 	}

@@ -65,6 +65,8 @@ type Rules struct {
 	// Frameless holds all functions that may call others without a frame pointer, by
 	// address, and a few functions between them. Those outside build a frame first.
 	Frameless []Span
+
+	spare []Row // memory for other rows
 }
 
 const (
@@ -86,29 +88,24 @@ func ReadRules(file io.ReaderAt, skip ...Span) (*Rules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
-	data, address, err := section(f)
+	table, err := findSection(f)
 	if err != nil && !errors.Is(err, errNoTable) {
 		return nil, err
 	}
-	rules, gaps := rulesOf(data, address)
+	rules, gaps := rulesOf(table)
 	if f.Machine == elf.EM_X86_64 {
 		rules.merge(derive(f, without(gaps, skip), maxRows-len(rules.Rows)))
 	}
+	rules.spare = nil
 	return rules, nil
 }
 
-// rulesOf returns the rules of a table that is loaded at address, and what is between the
-// functions that it describes.
-func rulesOf(data []byte, address uint64) (rules *Rules, gaps []Span) {
-	s := scanner{
-		data: data, address: address, commons: make(map[int]*common),
-		functions: make([]function, 0, len(data)/functionBytes), rows: make([]Row, 0, len(data)/rowBytes),
-	}
-	s.scan()
-	s.data = nil // may be collected before the rows are copied
+// rulesOf returns the rules of a table, and what is between the functions that it describes.
+func rulesOf(table section) (rules *Rules, gaps []Span) {
+	s := scan(table)
 	// Where functions overlap, those that begin later win.
 	slices.SortStableFunc(s.functions, func(a, b function) int { return cmp.Compare(a.start, b.start) })
-	rules = &Rules{Rows: make([]Row, 0, len(s.rows))}
+	rules = &Rules{Rows: make([]Row, 0, len(s.rows)), spare: s.rows[:0]}
 	end := uint32(0) // of the functions so far
 	for _, f := range s.functions {
 		if f.start > end && f.start-end > padding {
@@ -176,7 +173,7 @@ func (u *Rules) merge(rows []Row) {
 	slices.SortFunc(u.Frameless, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
 	u.joinFrameless()
 	old := u.Rows
-	u.Rows = make([]Row, 0, len(old)+len(rows))
+	u.Rows = slices.Grow(u.spare, len(old)+len(rows))
 	for len(old)+len(rows) > 0 {
 		from := &old
 		if len(old) == 0 || len(rows) > 0 && after(old[0], rows[0]) {

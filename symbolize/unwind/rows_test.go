@@ -92,11 +92,11 @@ func TestRowsSayWhatTheTableSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, address, err := section(e)
+		table, err := findSection(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules, _ := rulesOf(data, address)
+		rules, _ := rulesOf(table)
 		unlike := 0
 		for i, row := range rules.Rows {
 			seen[row.Base]++
@@ -202,7 +202,7 @@ func TestRowsOfInstructions(t *testing.T) {
 		"an operand that is missing": {[]byte{0x0f, 0x7f}, []Row{{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rules, _ := rulesOf(table("zR", tt.instructions...), tableAddress)
+			rules, _ := rulesOf(sectionOf(table("zR", tt.instructions...)))
 			want := append(slices.Clone(tt.want), Row{Start: codeSize}) // nothing follows
 			if unknown := len(tt.want) == 1 && tt.want[0] == (Row{}); unknown {
 				want = want[:1]

@@ -43,48 +43,102 @@ type function struct {
 // A scanner makes rows of a table of unwind instructions. A table has hundreds of
 // thousands of them, so it keeps nothing else.
 type scanner struct {
-	data      []byte
-	address   uint64
-	commons   map[int]*common // by their place in data; nil where not understood
+	table     section
+	start     int    // where part is in the table
+	part      []byte // what was read last
+	buf       []byte
+	commons   map[int]*common // by their place in the table; nil where not understood
 	functions []function
 	rows      []Row
 	scratch   []Row // of one function
 }
 
-// scan reads all entries.
-func (s *scanner) scan() {
-	const head = 8 // bytes: an entry's length, and what tells its kind
-	for at := 0; at+head <= len(s.data) && len(s.rows) < maxRows; {
-		length := int(binary.LittleEndian.Uint32(s.data[at:]))
+const (
+	head      = 8 // bytes of an entry: its length, and what tells its kind
+	readBytes = 2 * maxFrameEntry
+)
+
+// scan reads all entries of a table.
+func scan(table section) *scanner {
+	s := &scanner{
+		table: table, commons: make(map[int]*common), buf: make([]byte, min(readBytes, table.size)),
+		functions: make([]function, 0, table.size/functionBytes), rows: make([]Row, 0, table.size/rowBytes),
+	}
+	for at := 0; len(s.rows) < maxRows; {
+		word := s.bytes(at, 4)
+		if word == nil {
+			break
+		}
+		length := int(binary.LittleEndian.Uint32(word))
 		if length == 0 { // the end of one object file's table
 			at += 4
 			continue
 		}
 		end := at + 4 + length
-		if length < 4 || end > len(s.data) {
-			return
+		if length < 4 || end > table.size {
+			break
 		}
-		if back := int(binary.LittleEndian.Uint32(s.data[at+4:])); back != 0 && length <= maxFrameEntry {
-			s.function(s.commonAt(at+4-back), operands{s.data[at+head : end], false}, s.address+uint64(at+head))
+		if length <= maxFrameEntry {
+			s.entry(at, end)
 		}
 		at = end
 	}
+	return s
 }
 
-// commonAt returns the common entry at a place in the data; nil if there is none.
+// entry reads an entry from its length on, which is a function's or common.
+func (s *scanner) entry(at, end int) {
+	entry := s.bytes(at, end-at)
+	if len(entry) < head {
+		return
+	}
+	if back := int(binary.LittleEndian.Uint32(entry[4:])); back != 0 {
+		s.function(s.commonAt(at+4-back), operands{entry[head:], false}, s.table.address+uint64(at+head))
+	}
+}
+
+// bytes returns n bytes from a place on, until it is called again; nil if they cannot be read.
+func (s *scanner) bytes(at, n int) []byte {
+	if at < s.start || at+n > s.start+len(s.part) {
+		if n > len(s.buf) || at+n > s.table.size {
+			return nil
+		}
+		got, _ := s.table.ReadAt(s.buf[:min(len(s.buf), s.table.size-at)], int64(at)) // what was read decides
+		s.start, s.part = at, s.buf[:got]
+		if n > got {
+			return nil
+		}
+	}
+	return s.part[at-s.start:][:n]
+}
+
+// commonAt returns the common entry at a place in the table; nil if there is none.
 func (s *scanner) commonAt(at int) *common {
 	if c, known := s.commons[at]; known {
 		return c
 	}
-	var c *common
-	if at >= 0 && at+8 <= len(s.data) && binary.LittleEndian.Uint32(s.data[at+4:]) == 0 {
-		length := int(binary.LittleEndian.Uint32(s.data[at:]))
-		if length >= 4 && length <= maxFrameEntry && at+4+length <= len(s.data) {
-			c = readCommon(operands{s.data[at+8 : at+4+length], false})
-		}
-	}
+	c := s.readCommonAt(at)
 	s.commons[at] = c
 	return c
+}
+
+func (s *scanner) readCommonAt(at int) *common {
+	var first [head]byte
+	if at < 0 || at > s.table.size-head {
+		return nil
+	}
+	if n, _ := s.table.ReadAt(first[:], int64(at)); n < head || binary.LittleEndian.Uint32(first[4:]) != 0 {
+		return nil
+	}
+	length := int(binary.LittleEndian.Uint32(first[:]))
+	if length < 4 || length > maxFrameEntry || at+4+length > s.table.size {
+		return nil
+	}
+	rest := make([]byte, length-4)
+	if n, _ := s.table.ReadAt(rest, int64(at+head)); n < len(rest) {
+		return nil
+	}
+	return readCommon(operands{rest, false})
 }
 
 // readCommon decodes what follows the head of a common entry; nil if it is not

@@ -34,28 +34,39 @@ func New(file io.ReaderAt) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
-	data, address, err := section(f)
+	s, err := findSection(f)
 	if err != nil {
 		return nil, err
 	}
-	return parse(data, address)
+	data := make([]byte, s.size)
+	if n, err := s.ReadAt(data, 0); n < len(data) {
+		return nil, fmt.Errorf("read unwind tables: %w", err)
+	}
+	return parse(data, s.address)
 }
 
 var errNoTable = errors.New("read unwind tables: there are none")
 
-// section returns the section .eh_frame of an ELF file, and its address.
-func section(f *elf.File) (data []byte, address uint64, err error) {
-	section := f.Section(".eh_frame")
-	if section == nil || section.Type == elf.SHT_NOBITS || section.Addr == 0 {
-		return nil, 0, errNoTable
+// A section is an .eh_frame, which is in a file, and loaded at an address.
+type section struct {
+	io.ReaderAt
+	size    int
+	address uint64
+}
+
+// findSection finds the section .eh_frame of an ELF file.
+func findSection(f *elf.File) (section, error) {
+	s := f.Section(".eh_frame")
+	if s == nil || s.Type == elf.SHT_NOBITS || s.Addr == 0 || s.Size == 0 {
+		return section{}, errNoTable
 	}
-	if section.Size > maxFrameTable || section.Flags&elf.SHF_COMPRESSED != 0 {
-		return nil, 0, fmt.Errorf("read unwind tables: they have %d bytes, or are compressed", section.Size)
+	if s.Size > maxFrameTable || s.Flags&elf.SHF_COMPRESSED != 0 {
+		return section{}, fmt.Errorf("read unwind tables: they have %d bytes, or are compressed", s.Size)
 	}
-	if data, err = section.Data(); err != nil {
-		return nil, 0, fmt.Errorf("read unwind tables: %w", err)
+	if n, err := s.ReadAt(make([]byte, 1), int64(s.Size)-1); n < 1 {
+		return section{}, fmt.Errorf("read the end of unwind tables: %w", err)
 	}
-	return data, section.Addr, nil
+	return section{s, int(s.Size), s.Addr}, nil
 }
 
 // parse reads a table that is loaded at address.

@@ -47,6 +47,11 @@ func table(augmentation string, instructions ...byte) []byte {
 	return append(data, entry(function)...)
 }
 
+// sectionOf returns a table as it is in a file.
+func sectionOf(table []byte) section {
+	return section{bytes.NewReader(table), len(table), tableAddress}
+}
+
 const (
 	tableAddress = 0x10000
 	codeAddress  = 0x11000

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"ustack/symbolize/elfsym"
 	"ustack/symbolize/v8/disasm"
@@ -48,9 +49,10 @@ type Binary struct {
 // Symbols of V8 and of Node.js.
 const (
 	versionSymbol = "_ZN2v88internal7Version"
-	blobData      = "v8_Default_embedded_blob_code_data_" // up to V8 10
-	blobCode      = "v8_Default_embedded_blob_code_"      // from V8 11 on; a pointer before
-	blobSize      = "v8_Default_embedded_blob_code_size_"
+	blobPrefix    = "v8_Default_embedded_blob_"
+	blobData      = blobPrefix + "code_data_" // up to V8 10
+	blobCode      = blobPrefix + "code_"      // from V8 11 on; a pointer before
+	blobSize      = blobPrefix + "code_size_"
 
 	firstHandler = "Builtins_WideHandler" // of the interpreter: its bytecode is number 0
 	frameBuilder = "Builtins_BaselineOutOfLinePrologue"
@@ -69,6 +71,7 @@ func InspectAs(f *elfsym.File, r *release.Release) (*Binary, error) {
 }
 
 func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Release, error)) (*Binary, error) {
+	f.Know(append(slices.Clone(disasm.Names), metadataPrefix, versionSymbol, blobPrefix, firstHandler)...)
 	m, err := readMetadata(f)
 	if err != nil {
 		return nil, fmt.Errorf("read V8's metadata: %w", err)

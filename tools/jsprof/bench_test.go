@@ -23,7 +23,7 @@ type effort struct {
 	attaches int
 	pairs    int // of unprofiled and profiled work, for each profiler
 	rounds   int // of work in each half of a pair
-	switches int // of sampling on and off at a high frequency
+	switches int // of sampling on and off, at each frequency
 }
 
 func chosenEffort() effort {
@@ -57,8 +57,10 @@ func BenchmarkCost(b *testing.B) {
 			node := nodetest.Node(b, version)
 			b.Run("sample", func(b *testing.B) { benchmarkSamples(b, node, e, t) })
 			b.Run("attach", func(b *testing.B) { benchmarkAttach(b, node, e, t) })
-			b.Run("target", func(b *testing.B) { benchmarkTarget(b, node, all, e, t) })
-			b.Run("dense", func(b *testing.B) { benchmarkDense(b, node, e, t) })
+			for _, j := range jobs {
+				b.Run("target/"+j.name, func(b *testing.B) { benchmarkTarget(b, node, j, all, e, t) })
+				b.Run("switched/"+j.name, func(b *testing.B) { benchmarkSwitched(b, node, j, e, t) })
+			}
 			b.Run("own", func(b *testing.B) { benchmarkOwn(b, node, all, e, t) })
 		})
 	}

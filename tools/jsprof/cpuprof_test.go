@@ -121,7 +121,7 @@ func hurryTarget(t *testing.T, pid int) {
 // hurry gives a process's threads more time than others, so that on a busy machine no
 // server is idle, and jsprof can keep up with its events. It does not let them run before
 // all others: threads of Go's runtime wait for each other. The returned function undoes it.
-func hurry(t *testing.T, pid int) (undo func()) {
+func hurry(t testing.TB, pid int) (undo func()) {
 	t.Helper()
 	before, err := unix.SchedGetAttr(pid, 0)
 	if err != nil {
@@ -146,7 +146,7 @@ func setPriority(tid int, attr *unix.SchedAttr) error {
 }
 
 // threads returns the names of a process's threads.
-func threads(t *testing.T, pid int) map[int]string {
+func threads(t testing.TB, pid int) map[int]string {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
 	if err != nil {

@@ -320,10 +320,10 @@ func stresses(version string) map[string][]string {
 	}
 }
 
-// TestLinesAreOfTheirFunction profiles a program that makes new functions all the
+// TestChaosLinesAreOfTheirFunction profiles a program that makes new functions all the
 // time, while V8 collects and compiles: function f<g>_<i> has the ten lines from
-// 10*i+1, and calls the next on the sixth.
-func TestLinesAreOfTheirFunction(t *testing.T) {
+// 10*i+1, and calls the next on the sixth. With USTACK_CHAOS=1, it takes 100,000 stacks of each.
+func TestChaosLinesAreOfTheirFunction(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range someVersions() {
 		for name, flags := range stresses(version) {

@@ -25,7 +25,7 @@ const (
 	maxStrays     = 1 << 6   // pieces of such code that are remembered, of one process
 	maxCodePages  = 1 << 8   // of one process's memory
 	codeReads     = 3        // of one piece of code, while the process changes it
-	maxTries      = 8        // to read one table or script, each once V8 may have moved its parts
+	maxTries      = 1 << 6   // to read one table or script, each once V8 may have moved its parts
 )
 
 // The parts of a frame's position.

@@ -15,11 +15,13 @@ import (
 	"ustack/symbolize/unwind"
 )
 
-// So many processes, each with all of its libraries, have at most so many rows. Room for
-// more takes memory of the kernel: 8 bytes a row.
+// So many processes, each with all of its libraries, have at most so many rows and
+// descriptions. Room for more takes memory of the kernel, 8 bytes a row and 8 KiB a
+// description, which it clears first.
 const (
 	fewProcesses = 2
 	rowsOfFew    = 1 << 20
+	entriesOfFew = 8
 )
 
 // A rowRange is the part of the kernel's rows that belongs to a file: how to unwind

@@ -110,6 +110,7 @@ func (s *Session) load() error {
 	}
 	if n := len(s.o.PIDs); n > 0 && n <= fewProcesses {
 		spec.Maps["unwind_rows"].MaxEntries = rowsOfFew
+		spec.Maps["processes"].MaxEntries = entriesOfFew
 	}
 	loader.PrepareProbes(spec)
 	if s.Others, err = loader.Load(spec, s.tool.Objects); err != nil {

@@ -4,7 +4,7 @@ package interval
 
 import (
 	"cmp"
-	"container/heap"
+	"iter"
 	"math"
 	"slices"
 )
@@ -28,22 +28,40 @@ type Map struct {
 // New makes a Map of spans. Where spans overlap, the later in the slice wins.
 // A span that ends before it starts holds nothing.
 func New(spans []Span) Map {
-	order := make([]uint32, len(spans))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	slices.SortStableFunc(order, func(a, b uint32) int {
-		return cmp.Compare(spans[a].Start, spans[b].Start)
-	})
 	s := sweep{spans: spans, out: Map{make([]uint64, 0, 2*len(spans)), make([]uint32, 0, 2*len(spans))}}
-	for _, i := range order {
+	for i := range byStart(spans) {
 		s.advance(spans[i].Start)
-		heap.Push(&s.active, i)
+		s.active.push(i)
 	}
 	s.advance(math.MaxUint64)
 	s.emit(gap) // no span holds the very last address
 	return Map{starts: slices.Clone(s.out.starts), refs: slices.Clone(s.out.refs)}
 }
+
+// byStart yields the indexes of spans by their starts.
+func byStart(spans []Span) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		var order []uint32 // nil: as they are
+		if !slices.IsSortedFunc(spans, compareStarts) {
+			order = make([]uint32, len(spans))
+			for i := range order {
+				order[i] = uint32(i)
+			}
+			slices.SortStableFunc(order, func(a, b uint32) int { return compareStarts(spans[a], spans[b]) })
+		}
+		for i := range spans {
+			at := uint32(i)
+			if order != nil {
+				at = order[i]
+			}
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+func compareStarts(a, b Span) int { return cmp.Compare(a.Start, b.Start) }
 
 // Lookup returns the Ref of the span that holds address.
 func (m Map) Lookup(address uint64) (ref uint32, ok bool) {
@@ -70,7 +88,7 @@ func (s *sweep) advance(limit uint64) {
 	for len(s.active) > 0 && s.pos < limit {
 		top := s.spans[s.active[0]]
 		if top.End <= s.pos {
-			heap.Pop(&s.active)
+			s.active.pop()
 			continue
 		}
 		s.emit(top.Ref)
@@ -92,16 +110,35 @@ func (s *sweep) emit(ref uint32) {
 	s.out.refs = append(s.out.refs, ref)
 }
 
-// latest is a heap of indexes of spans, the greatest on top.
+// latest is a heap of indexes of spans, the greatest first.
 type latest []uint32
 
-func (l latest) Len() int           { return len(l) }
-func (l latest) Less(i, j int) bool { return l[i] > l[j] }
-func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *latest) Push(x any)        { *l = append(*l, x.(uint32)) }
+func (l *latest) push(x uint32) {
+	*l = append(*l, x)
+	heap := *l
+	for at := len(heap) - 1; at > 0; {
+		parent := (at - 1) / 2
+		if heap[parent] >= heap[at] {
+			return
+		}
+		heap[parent], heap[at] = heap[at], heap[parent]
+		at = parent
+	}
+}
 
-func (l *latest) Pop() any {
-	last := (*l)[len(*l)-1]
-	*l = (*l)[:len(*l)-1]
-	return last
+// pop removes the greatest.
+func (l *latest) pop() {
+	last := len(*l) - 1
+	(*l)[0] = (*l)[last]
+	*l = (*l)[:last]
+	heap := *l
+	for at, child := 0, 1; child < last; at, child = child, 2*child+1 {
+		if child+1 < last && heap[child+1] > heap[child] {
+			child++
+		}
+		if heap[at] >= heap[child] {
+			return
+		}
+		heap[at], heap[child] = heap[child], heap[at]
+	}
 }

@@ -32,6 +32,12 @@ const (
 	maxVersionLen = 3 * 4                                        // node's version: three u32
 )
 
+// Names are those of the symbols that are decoded, or what they start with.
+var Names = []string{
+	addCallback, GCPrologue, CallsC, TableAddress, napiVersion, wasmState, codeManager,
+	embeddedRange, embeddedCode, embeddedSize, currentGetter, isolateKey, currentIsolate, bytecodeSizesOf,
+}
+
 // instructions yields the instructions at the start of the function s, with the
 // address after each.
 func instructions(f *elfsym.File, s elfsym.Symbol) iter.Seq2[x86asm.Inst, uint64] {
