@@ -10,6 +10,8 @@
 #include "predicate.h"
 
 #define MAX_STOPPED 1024
+#define MAX_TALLIES 2048
+#define ACT_TRIES 4 /* to find a place among others that act at the same instant */
 #define CAPTURED 4 /* beside what a stack is taken with: it was taken already */
 #define SIGCONT 18
 #define SIGSTOP 19
@@ -61,6 +63,31 @@ struct task_struct___signalled {
 
 #pragma clang attribute pop
 
+/* How often a trigger matched, by what it was about: exact, also where nothing was done. */
+struct tally_key {
+	u32 trigger;
+	u32 what; /* as in struct hit, of system calls, functions and signals; 0: of others */
+};
+
+struct tally {
+	u64 matches;
+	u64 limited; /* of those, came too soon after others */
+	u64 lost;    /* of those, did not fit into events */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_TALLIES);
+	__type(key, struct tally_key);
+	__type(value, struct tally);
+} tallies SEC(".maps");
+
+volatile u64 untallied = 0; /* matches for which tallies had no room */
+
+/* When the last actions were, as many as interval may have. */
+volatile u64 acted[MAX_BURST];
+volatile u64 acted_count = 0;
+
 /* Whether somebody else is stopping the process: by a SIGSTOP that no thread has taken yet, or one
  * that another thread has.
  */
@@ -95,20 +122,57 @@ static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigge
 	return hit;
 }
 
-/* Whether to act on this match: it is the nth or a later one, not too soon after another, and
+/* The trigger's counters; null if there is no room for them. */
+static __always_inline struct tally *tally_of(struct hit *hit)
+{
+	struct tally_key key = { .trigger = hit->trigger };
+	struct tally fresh = {}, *tally;
+
+	if (hit->trigger <= TRIGGER_SIGNAL)
+		key.what = hit->what;
+	tally = bpf_map_lookup_elem(&tallies, &key);
+	if (tally)
+		return tally;
+	bpf_map_update_elem(&tallies, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&tallies, &key);
+}
+
+/* Whether fewer than burst actions lie within interval before now. If so, this one is recorded. */
+static __always_inline bool is_in_rate(u64 now)
+{
+	u64 number = acted_count, before, at;
+
+#pragma unroll
+	for (u32 i = 0; i < ACT_TRIES; i++, number++) {
+		at = number % burst; /* of the oldest */
+		mask_index(at, MAX_BURST - 1);
+		before = acted[at];
+		if (before && (s64)(now - before) < (s64)interval)
+			return false;
+		if (__sync_val_compare_and_swap(&acted[at], before, now) == before) {
+			__sync_fetch_and_add(&acted_count, 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether to act on this match: it is the nth or a later one, not too soon after others, and
  * actions remain.
  */
-static __always_inline bool is_due(struct hit *hit)
+static __always_inline bool is_due(struct hit *hit, struct tally *tally)
 {
-	u64 before = last;
-
 	hit->number = __sync_fetch_and_add(&matches, 1) + 1;
+	if (tally)
+		count(tally->matches);
+	else
+		count(untallied);
 	if (hit->number < nth)
 		return false;
-	if (interval &&
-	    ((before && (s64)(hit->time - before) < (s64)interval) ||
-	        __sync_val_compare_and_swap(&last, before, hit->time) != before)) {
-		count(limited); /* also by one that is acted on now, on another CPU */
+	if (interval && !is_in_rate(hit->time)) {
+		count(limited);
+		if (tally)
+			count(tally->limited);
 		return false;
 	}
 	return remaining > 0 && __sync_fetch_and_add(&remaining, -1) > 0;
@@ -168,6 +232,7 @@ static __noinline bool send_hit(struct hit *hit, struct stack *stack)
  */
 static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hit, u32 with)
 {
+	struct tally *tally;
 	bool sent_it;
 
 	with |= with_kernel ? WITH_KERNEL : 0;
@@ -179,7 +244,8 @@ static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hi
 			return false;
 		}
 	}
-	if (!is_due(hit)) {
+	tally = tally_of(hit);
+	if (!is_due(hit, tally)) {
 		give_back(w);
 		return false;
 	}
@@ -190,6 +256,8 @@ static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hi
 	sent_it = send_hit(hit, &w->stack);
 	if (!sent_it) {
 		count(lost);
+		if (tally)
+			count(tally->lost);
 		__sync_fetch_and_add(&remaining, 1);
 	}
 	give_back(w);

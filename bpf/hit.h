@@ -21,6 +21,7 @@ enum hit_limit {
 	MAX_SYSCALLS = 512, /* a power of two */
 	MAX_CONDITIONS = 8,
 	MAX_ERRNOS = 16,
+	MAX_BURST = 1024, /* a power of two */
 };
 
 enum trigger {
@@ -70,13 +71,14 @@ const volatile u32 errno_count = 0;
 const volatile struct condition exit_code;
 const volatile u64 signals = 0;                         /* bit n - 1: signal n */
 const volatile u64 slower = 0, stall = 0, interval = 0; /* ns; 0: not asked for */
+const volatile u64 burst = 1;                           /* actions within each interval */
 const volatile u64 nth = 1;                             /* the first match that counts */
 const volatile u32 raised = 0;                          /* the signal; 0: none */
 const volatile u32 with_kernel = 0;
 const volatile struct pattern path, data, javascript;
 
 volatile s64 remaining = 0; /* times to act */
-volatile u64 matches = 0, limited = 0, unsearched = 0, last = 0;
+volatile u64 matches = 0, limited = 0, unsearched = 0;
 volatile u64 sent = 0;   /* matches sent to user space */
 volatile u64 lost = 0;   /* matches that did not fit into events: nothing was done */
 volatile u64 missed = 0; /* stalls whose stack was not taken: the thread hardly ran */

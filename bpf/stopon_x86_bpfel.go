@@ -87,6 +87,7 @@ const (
 	StoponHitLimitMAX_SYSCALLS   StoponHitLimit = 512
 	StoponHitLimitMAX_CONDITIONS StoponHitLimit = 8
 	StoponHitLimitMAX_ERRNOS     StoponHitLimit = 16
+	StoponHitLimitMAX_BURST      StoponHitLimit = 1024
 )
 
 type StoponMatch struct {
@@ -133,6 +134,19 @@ type StoponSyscall struct {
 	Flags      uint8
 }
 
+type StoponTally struct {
+	_       structs.HostLayout
+	Matches uint64
+	Limited uint64
+	Lost    uint64
+}
+
+type StoponTallyKey struct {
+	_       structs.HostLayout
+	Trigger uint32
+	What    uint32
+}
+
 type StoponThrownKind uint32
 
 const (
@@ -176,6 +190,7 @@ const (
 	StoponMapSought           = "sought"
 	StoponMapStarting         = "starting"
 	StoponMapStopped          = "stopped"
+	StoponMapTallies          = "tallies"
 	StoponMapThreads          = "threads"
 	StoponMapThrown           = "thrown"
 	StoponMapUnwindRows       = "unwind_rows"
@@ -194,6 +209,9 @@ const (
 	StoponProgOnThrow         = "on_throw"
 	StoponProgOnTick          = "on_tick"
 	StoponProgOnUncaught      = "on_uncaught"
+	StoponVarActed            = "acted"
+	StoponVarActedCount       = "acted_count"
+	StoponVarBurst            = "burst"
 	StoponVarCallFlagUnused   = "call_flag_unused"
 	StoponVarComparisonUnused = "comparison_unused"
 	StoponVarConditionCount   = "condition_count"
@@ -211,7 +229,6 @@ const (
 	StoponVarHitUnused        = "hit_unused"
 	StoponVarInterval         = "interval"
 	StoponVarJavascript       = "javascript"
-	StoponVarLast             = "last"
 	StoponVarLimited          = "limited"
 	StoponVarLost             = "lost"
 	StoponVarLostEvents       = "lost_events"
@@ -236,6 +253,7 @@ const (
 	StoponVarThrownKindUnused = "thrown_kind_unused"
 	StoponVarTriggerUnused    = "trigger_unused"
 	StoponVarUnsearched       = "unsearched"
+	StoponVarUntallied        = "untallied"
 	StoponVarWithKernel       = "with_kernel"
 	StoponVarWithUncaught     = "with_uncaught"
 )
@@ -316,6 +334,7 @@ type StoponMapSpecs struct {
 	Sought     *ebpf.MapSpec `ebpf:"sought"`
 	Starting   *ebpf.MapSpec `ebpf:"starting"`
 	Stopped    *ebpf.MapSpec `ebpf:"stopped"`
+	Tallies    *ebpf.MapSpec `ebpf:"tallies"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
 	Thrown     *ebpf.MapSpec `ebpf:"thrown"`
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
@@ -326,6 +345,9 @@ type StoponMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponVariableSpecs struct {
+	Acted            *ebpf.VariableSpec `ebpf:"acted"`
+	ActedCount       *ebpf.VariableSpec `ebpf:"acted_count"`
+	Burst            *ebpf.VariableSpec `ebpf:"burst"`
 	CallFlagUnused   *ebpf.VariableSpec `ebpf:"call_flag_unused"`
 	ComparisonUnused *ebpf.VariableSpec `ebpf:"comparison_unused"`
 	ConditionCount   *ebpf.VariableSpec `ebpf:"condition_count"`
@@ -343,7 +365,6 @@ type StoponVariableSpecs struct {
 	HitUnused        *ebpf.VariableSpec `ebpf:"hit_unused"`
 	Interval         *ebpf.VariableSpec `ebpf:"interval"`
 	Javascript       *ebpf.VariableSpec `ebpf:"javascript"`
-	Last             *ebpf.VariableSpec `ebpf:"last"`
 	Limited          *ebpf.VariableSpec `ebpf:"limited"`
 	Lost             *ebpf.VariableSpec `ebpf:"lost"`
 	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
@@ -368,6 +389,7 @@ type StoponVariableSpecs struct {
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
 	TriggerUnused    *ebpf.VariableSpec `ebpf:"trigger_unused"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
+	Untallied        *ebpf.VariableSpec `ebpf:"untallied"`
 	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithUncaught     *ebpf.VariableSpec `ebpf:"with_uncaught"`
 }
@@ -406,6 +428,7 @@ type StoponMaps struct {
 	Sought     *ebpf.Map `ebpf:"sought"`
 	Starting   *ebpf.Map `ebpf:"starting"`
 	Stopped    *ebpf.Map `ebpf:"stopped"`
+	Tallies    *ebpf.Map `ebpf:"tallies"`
 	Threads    *ebpf.Map `ebpf:"threads"`
 	Thrown     *ebpf.Map `ebpf:"thrown"`
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
@@ -428,6 +451,7 @@ func (m *StoponMaps) Close() error {
 		m.Sought,
 		m.Starting,
 		m.Stopped,
+		m.Tallies,
 		m.Threads,
 		m.Thrown,
 		m.UnwindRows,
@@ -439,6 +463,9 @@ func (m *StoponMaps) Close() error {
 //
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponVariables struct {
+	Acted            *ebpf.Variable `ebpf:"acted"`
+	ActedCount       *ebpf.Variable `ebpf:"acted_count"`
+	Burst            *ebpf.Variable `ebpf:"burst"`
 	CallFlagUnused   *ebpf.Variable `ebpf:"call_flag_unused"`
 	ComparisonUnused *ebpf.Variable `ebpf:"comparison_unused"`
 	ConditionCount   *ebpf.Variable `ebpf:"condition_count"`
@@ -456,7 +483,6 @@ type StoponVariables struct {
 	HitUnused        *ebpf.Variable `ebpf:"hit_unused"`
 	Interval         *ebpf.Variable `ebpf:"interval"`
 	Javascript       *ebpf.Variable `ebpf:"javascript"`
-	Last             *ebpf.Variable `ebpf:"last"`
 	Limited          *ebpf.Variable `ebpf:"limited"`
 	Lost             *ebpf.Variable `ebpf:"lost"`
 	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
@@ -481,6 +507,7 @@ type StoponVariables struct {
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
 	TriggerUnused    *ebpf.Variable `ebpf:"trigger_unused"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
+	Untallied        *ebpf.Variable `ebpf:"untallied"`
 	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
 	WithUncaught     *ebpf.Variable `ebpf:"with_uncaught"`
 }

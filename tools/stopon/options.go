@@ -47,8 +47,11 @@ type Options struct {
 
 	Nth      uint64        // the first match to act on, from 1; 1 if zero
 	Count    uint64        // how many times to act; no limit if zero
-	Interval time.Duration // least time between two actions; 0: none
+	Interval time.Duration // within it, act Burst times at most; 0: no limit
+	Burst    int           // 1024 at most; 1 if zero
 	Duration time.Duration // if zero, until the context or the targets end
+	Timeout  time.Duration // end after this long if nothing has been seen; 0: never
+	Rest     bool          // act on all that the kernel has recorded, also when the run ends early
 	Kernel   bool          // include the kernel's frames
 
 	Actions []Action
@@ -105,6 +108,9 @@ const (
 	maxErrnos     = int(bpf.StoponHitLimitMAX_ERRNOS)
 	maxSyscalls   = int(bpf.StoponHitLimitMAX_SYSCALLS)
 	maxPattern    = len(bpf.StoponPattern{}.Text) - 1 // bytes
+
+	// MaxBurst is the greatest Burst.
+	MaxBurst = int(bpf.StoponHitLimitMAX_BURST)
 )
 
 const defaultMaxStop = 10 * time.Second
@@ -115,6 +121,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Nth == 0 {
 		o.Nth = 1
 	}
+	o.Burst = min(max(o.Burst, 1), MaxBurst)
 	if o.MaxStop == 0 {
 		o.MaxStop = defaultMaxStop
 	}
