@@ -12,7 +12,7 @@
 #define MAX_STOPPED 1024
 #define MAX_TALLIES 2048
 #define ACT_TRIES 4 /* to find a place among others that act at the same instant */
-#define CAPTURED 4 /* beside what a stack is taken with: it was taken already */
+#define CAPTURED 4  /* beside what a stack is taken with: it was taken already */
 #define SIGCONT 18
 #define SIGSTOP 19
 #define SEND_SIG_PRIV 1                  /* include/linux/sched/signal.h: from the kernel */
