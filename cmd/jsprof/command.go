@@ -81,6 +81,7 @@ func command() *cobra.Command {
 	cli.Setup(cmd)
 	cli.Choices(cmd, "event", events())
 	cli.Choices(cmd, "format", formats())
+	cmd.AddCommand(dumpCommand())
 	return cmd
 }
 

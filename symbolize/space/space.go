@@ -106,15 +106,7 @@ func (s *Space) aux(kind uint64) (uint64, bool) {
 
 // describe finds out what is mapped where, and opens the files that have code.
 func (s *Space) describe(l Layout, f *Finder) {
-	for _, r := range l.Regions {
-		at, found := slices.BinarySearchFunc(l.Mappings, r.Start, func(m Mapping, address uint64) int {
-			return compareRange(m.Start, m.End, address)
-		})
-		if found {
-			r.File = l.Mappings[at].Path
-		}
-		s.regions = append(s.regions, r)
-	}
+	s.regions = regionsOf(l)
 	s.addLeftOut(l.Mappings)
 	s.modules = modulesOf(l.Mappings, func(m Mapping) bool {
 		r, ok := s.Region(m.Start)
@@ -131,6 +123,33 @@ func (s *Space) describe(l Layout, f *Finder) {
 	}
 	s.addVDSO()
 	slices.SortFunc(s.parts, func(a, b Part) int { return cmp.Compare(a.Start, b.Start) })
+}
+
+// regionsOf returns the regions with the files that are mapped there.
+func regionsOf(l Layout) []Region {
+	var regions []Region
+	for _, r := range l.Regions {
+		at, found := slices.BinarySearchFunc(l.Mappings, r.Start, func(m Mapping, address uint64) int {
+			return compareRange(m.Start, m.End, address)
+		})
+		if found {
+			r.File = l.Mappings[at].Path
+		}
+		regions = append(regions, r)
+	}
+	return regions
+}
+
+// Renew has the process's regions be those of l. It reports whether the files that have
+// code are mapped as New has found them: otherwise only a new Space knows them.
+func (s *Space) Renew(l Layout) (same bool) {
+	s.regions = regionsOf(l)
+	for _, r := range s.regions {
+		if p, ok := s.Part(r.Start); r.Exec && r.File != "" && (!ok || p.Path != r.File || p.Start > r.Start || p.End < r.End) {
+			return false
+		}
+	}
+	return true
 }
 
 // addLeftOut adds the parts of files that the core does not even mention: gdb leaves out

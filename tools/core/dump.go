@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"ustack/symbolize/process"
@@ -122,53 +120,23 @@ func (d *dump) take(ctx context.Context) error {
 // limit is how long the process may be stopped.
 func (d *dump) limit() time.Duration { return cmp.Or(d.options.MaxStop, DefaultMaxStop) }
 
-// whileStopped stops the threads, reads what can be read only then, and calls
-// do. When the time limit is reached or ctx is done, the process is resumed at
-// once, and the result is an error whatever do returns. If this process is
-// unable to resume it, because this process is itself stopped or hangs, the
-// kernel kills this process, which resumes the threads.
+// whileStopped stops the threads, reads what can be read only then, and calls do.
 func (d *dump) whileStopped(ctx context.Context, do func(context.Context) error) error {
-	defer holdJobControl()()
-	began := time.Now()
-	timer, err := killAfter(d.limit() + killGrace)
-	if err != nil {
-		return err
-	}
-	stopped, err := stopThreads(d.target.PID(), min(d.limit(), stopLimit))
-	if err != nil {
-		timer.disarm()
-		if errors.Is(err, errTimeout) && d.limit() < stopLimit {
-			err = fmt.Errorf("%w: %w", errTooLong, err)
+	o := StopOptions{MaxStop: d.limit(), Resumed: d.options.Resumed}
+	var err error
+	d.result.Stopped, err = WhileStopped(ctx, d.target.PID(), o, func(ctx context.Context, threads []Thread) error {
+		if err := d.readStopped(threads); err != nil {
+			return err
 		}
-		return err
-	}
-	ctx, cancel := context.WithDeadlineCause(ctx, began.Add(d.limit()), errTooLong)
-	defer cancel()
-	release := sync.OnceValue(func() error {
-		err := stopped.resume()
-		timer.disarm()
-		d.result.Stopped = time.Since(began)
-		if d.options.Resumed != nil {
-			d.options.Resumed()
-		}
-		return err
+		return do(ctx)
 	})
-	defer context.AfterFunc(ctx, func() { release() })()
-	err = d.readStopped(stopped)
-	if err == nil {
-		err = do(ctx)
-	}
-	resumeErr := release()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("take core of process %d: %w", d.target.PID(), context.Cause(ctx))
-	}
-	return errors.Join(err, resumeErr)
+	return err
 }
 
 // readStopped reads everything but memory.
-func (d *dump) readStopped(stopped *tracee) (err error) {
+func (d *dump) readStopped(threads []Thread) (err error) {
 	pid := d.target.PID()
-	d.threads = d.inOrder(stopped.threads())
+	d.threads = d.inOrder(threads)
 	if d.info, err = readInfo(pid); err != nil {
 		return err
 	}

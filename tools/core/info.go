@@ -115,6 +115,15 @@ func readProc(pid int, name string) ([]byte, error) {
 	return text, nil
 }
 
+// Auxv returns a live process's auxiliary vector.
+func Auxv(pid int) ([]space.Aux, error) {
+	data, err := readProc(pid, "auxv")
+	if err != nil {
+		return nil, err
+	}
+	return parseAuxv(data), nil
+}
+
 // parseAuxv parses an auxiliary vector up to its end mark.
 func parseAuxv(data []byte) []space.Aux {
 	const size = 16

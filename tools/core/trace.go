@@ -66,7 +66,7 @@ type tracee struct {
 // this one, or if a thread does not stop within limit. Nothing is stopped then.
 func stopThreads(pid int, limit time.Duration) (*tracee, error) {
 	t := &tracee{pid: pid, tracer: startTracer()}
-	if err := t.tracer.do(func() error { return t.stop(time.Now().Add(limit)) }); err != nil {
+	if err := t.tracer.doSoon(func() error { return t.stop(time.Now().Add(limit)) }); err != nil {
 		return nil, errors.Join(err, t.resume())
 	}
 	return t, nil
@@ -81,7 +81,7 @@ func (t *tracee) threads() []Thread { return t.stopped }
 // stop.
 func (t *tracee) resume() error {
 	t.resumed.Do(func() {
-		t.err = t.tracer.do(t.detachStopped)
+		t.err = t.tracer.doSoon(t.detachStopped)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

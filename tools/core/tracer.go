@@ -60,6 +60,16 @@ func (t *tracer) run() {
 	}
 }
 
+// doSoon is do, ahead of other programs: on a busy machine, a process would otherwise be
+// stopped for longer. f only waits, or takes little time.
+func (t *tracer) doSoon(f func() error) error {
+	return t.do(func() error {
+		h := startHurry()
+		defer h.end()
+		return f()
+	})
+}
+
 // A stop says why a tracee is stopped.
 type stop struct {
 	event  int         // such as PTRACE_EVENT_STOP; 0 if stopped by a signal

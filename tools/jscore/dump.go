@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"ustack/symbolize"
@@ -22,7 +21,6 @@ import (
 	"ustack/symbolize/sourcemap"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
-	"ustack/symbolize/v8/code"
 	"ustack/symbolize/v8/release"
 	"ustack/symbolize/v8/stack"
 	"ustack/symbolize/v8/verify"
@@ -58,13 +56,7 @@ type Dump struct {
 }
 
 // Missing is something that the core needs and that was not found.
-type Missing struct {
-	What string // a file's path, or the part of V8 that is not known
-	Err  error  // why, with the remedy if there is one
-	Then string // what does not work without it
-}
-
-func (m Missing) String() string { return fmt.Sprintf("%s: %v: %s", m.What, m.Err, m.Then) }
+type Missing = stack.Missing
 
 // Open opens a core: the kernel's, gdb's or ours, compressed or not. A file that is not
 // found, or an unknown version of V8, is not an error: see Missing. Once ctx is done,
@@ -134,7 +126,7 @@ func newDump(ctx context.Context, name string, c *core.File, f space.Finder) (*D
 		what string
 		find func()
 		then string
-	}{{"V8", d.findV8, noJS}, {"threads", d.findThreads, "no stack is understood"}} {
+	}{{"V8", d.findV8, stack.NoJavaScript}, {"threads", d.findThreads, "no stack is understood"}} {
 		if err := contained(part.what, part.find); err != nil {
 			d.lacks(part.what, err, part.then)
 		}
@@ -175,7 +167,7 @@ func (d *Dump) settle(ctx context.Context) {
 	if err != nil {
 		d.v8 = stack.V8{Module: d.v8.Module}
 		d.findThreads()
-		d.lacks(what, fmt.Errorf("%w: %w", d.assumed, err), noJS)
+		d.lacks(what, fmt.Errorf("%w: %w", d.assumed, err), stack.NoJavaScript)
 		return
 	}
 	d.lacks(what, d.assumed, assumption)
@@ -247,63 +239,15 @@ func (d *Dump) Info() core.Info { return d.core.Info() }
 // Heap reads the process's objects; nil if V8 was not found or is not known.
 func (d *Dump) Heap() *v8.Heap { return d.v8.Heap }
 
-var errStripped = errors.New("V8's file was built or stripped without it")
-
-const noJS = "no JavaScript is understood: native frames are named, nothing else"
-
-// findV8 finds the file that holds V8, the program or a library.
+// findV8 finds V8 among the modules.
 func (d *Dump) findV8() {
-	var err error
-	for _, m := range d.Modules() {
-		if m.ELF == nil {
-			continue
-		}
-		d.v8.Binary, err = d.inspect(m)
-		if errors.Is(err, v8.ErrNotV8) {
-			continue
-		}
-		d.v8.Module = m
-		break
+	found := stack.Find(d.Space)
+	d.v8, d.assumed = found.V8, found.Assumed
+	for _, m := range found.Missing {
+		d.lacks(m.What, m.Err, m.Then)
 	}
-	switch {
-	case d.v8.Module == nil:
-		d.lacks("V8", v8.ErrNotV8, noJS)
-		return
-	case err != nil:
-		d.lacks("V8 in "+d.v8.Module.Path, err, noJS)
-		return
-	}
-	if err := d.v8.Binary.CheckBuiltins(d, d.v8.Module.Bias); err != nil {
-		d.lacks("V8's builtins", err, "interpreted functions are not found on stacks")
-	}
-	for _, missing := range d.v8.Binary.Missing {
-		symbol, _, _ := strings.Cut(missing, " ")
-		d.lacks("symbol "+symbol, errStripped, "functions of V8's own may have no name, and compiled ones no line")
-	}
-	if d.v8.Heap, err = v8.NewHeap(d, d.v8.Binary); err != nil {
-		d.lacks("V8's heap", err, "no object is understood")
-		return
-	}
-	if d.v8.Codes, err = code.NewFinder(d.v8.Heap, d.v8.Module.Bias); err != nil {
-		d.lacks("dispatch table", err, "compiled functions have no executing line")
-	}
-}
-
-// inspect returns what a file says about the V8 in it. For a version newer than all
-// known ones, the newest layout is assumed: see settle.
-func (d *Dump) inspect(m *space.Module) (*v8.Binary, error) {
-	b, err := v8.Inspect(m.ELF)
-	var unknown *release.UnknownVersionError
-	if !errors.As(err, &unknown) || unknown.Assumed == nil {
-		return b, err
-	}
-	if b, err = v8.InspectAs(m.ELF, unknown.Assumed); err != nil {
-		return nil, fmt.Errorf("%w: %w", unknown, err)
-	}
-	d.assumed = unknown
-	return b, nil
 }
 
 func (d *Dump) lacks(what string, err error, then string) {
-	d.missing = append(d.missing, Missing{what, err, then})
+	d.missing = append(d.missing, Missing{What: what, Err: err, Then: then})
 }

@@ -138,3 +138,11 @@ func (s *systemCall) row() bpf.StoponSyscall {
 	}
 	return r
 }
+
+// SyscallName returns the name of the system call of that number; empty if it is not known.
+func SyscallName(number int) string {
+	if s := syscallOf(uint32(number)); s != nil {
+		return s.name
+	}
+	return ""
+}

@@ -70,14 +70,16 @@ func Execute(cmd *cobra.Command, args []string) int {
 	go cancelOnSignal(ctx, cancel, signals)
 	Setup(cmd)
 	started := false
-	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			started = true
-			return run(cmd, args)
+	for _, c := range append(cmd.Commands(), cmd) {
+		if run := c.RunE; run != nil {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				started = true
+				return run(cmd, args)
+			}
 		}
 	}
 	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
+	cmd, err := cmd.ExecuteContextC(ctx)
 	var status ExitStatus
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
@@ -87,7 +89,7 @@ func Execute(cmd *cobra.Command, args []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	case !started, errors.Is(err, ErrUsage):
-		NewMessages(cmd).Notef("%s (%s --help explains)", oneLine(err), cmd.Name())
+		NewMessages(cmd).Notef("%s (%s --help explains)", oneLine(err), cmd.CommandPath())
 		return Usage
 	}
 	NewMessages(cmd).Warn(err)
@@ -107,25 +109,35 @@ func cancelOnSignal(ctx context.Context, cancel func(), signals chan os.Signal) 
 }
 
 // Setup gives cmd what all commands have: --help, --version and --completion, a
-// common form of help, and errors left to Execute. It may be called twice.
+// common form of help, and errors left to Execute. Its subcommands get the same, but the
+// last two flags. It may be called twice.
 func Setup(cmd *cobra.Command) {
-	cmd.SilenceErrors = true
-	cmd.SilenceUsage = true
-	cmd.DisableFlagsInUseLine = true
 	cmd.Version = version()
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	cmd.SetUsageTemplate(usage)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	setup(cmd)
+	cmd.InitDefaultVersionFlag()
+	cmd.Flags().Lookup("version").Usage = "print the version"
+	if cmd.Flags().Lookup("completion") == nil {
+		addCompletion(cmd)
+	}
+	for _, c := range cmd.Commands() {
+		setup(c)
+	}
+}
+
+// setup gives cmd what subcommands have, too.
+func setup(cmd *cobra.Command) {
+	cmd.SilenceErrors = true
+	cmd.SilenceUsage = true
+	cmd.DisableFlagsInUseLine = true
 	if cmd.Flags().Lookup(verboseFlag) == nil {
 		cmd.Flags().BoolP(verboseFlag, "v", false, "print where an internal error happened, and how often parts of stacks could not be read")
 	}
 	cmd.InitDefaultHelpFlag()
-	cmd.InitDefaultVersionFlag()
 	cmd.Flags().Lookup("help").Usage = "print this help"
-	cmd.Flags().Lookup("version").Usage = "print the version"
 	cmd.Flags().SortFlags = false
-	if cmd.Flags().Lookup("completion") == nil {
-		addCompletion(cmd)
-	}
 }
 
 const verboseFlag = "verbose"
@@ -237,7 +249,10 @@ func version() string {
 }
 
 const usage = `Usage:
-  {{.UseLine}}
+  {{.UseLine}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{$.CommandPath}} {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
 
 Flags:
 {{.Flags.FlagUsagesWrapped 80 | trimTrailingWhitespaces}}{{if .HasExample}}

@@ -108,6 +108,46 @@ func TestHelpEndsInExamplesAndFitsATerminal(t *testing.T) {
 	}
 }
 
+// TestSubcommand runs a subcommand, whose errors name it, beside its command, whose
+// arguments stay its own.
+func TestSubcommand(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		status int
+		stdout string
+		stderr string
+	}{
+		{[]string{"part", "-n", "3"}, OK, "part 3\n", ""},
+		{[]string{"part", "-n", "4"}, Failed, "", "large part: 4 is even\n"},
+		{[]string{"part", "-n", "x"}, Usage, "", `large part: invalid argument "x" for "-n, --number" flag: strconv.ParseInt: parsing "x": invalid syntax (large part --help explains)` + "\n"},
+		{[]string{"part", "other"}, Usage, "", `large part: unknown command "other" for "large part" (large part --help explains)` + "\n"},
+		{[]string{"--", "part"}, OK, "large [part]\n", ""},
+		{[]string{"other"}, OK, "large [other]\n", ""},
+	} {
+		cmd := &cobra.Command{
+			Use: "large", Args: cobra.ArbitraryArgs,
+			RunE: func(cmd *cobra.Command, args []string) error { cmd.Println("large", args); return nil },
+		}
+		part := &cobra.Command{Use: "part", Short: "Do a part", Args: cobra.NoArgs}
+		number := part.Flags().IntP("number", "n", 0, "how often")
+		part.RunE = func(cmd *cobra.Command, _ []string) error {
+			if *number%2 == 0 {
+				return fmt.Errorf("%d is even", *number)
+			}
+			cmd.Println("part", *number)
+			return nil
+		}
+		cmd.AddCommand(part)
+		var out, errs strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetErr(&errs)
+		status := Execute(cmd, tt.args)
+		if status != tt.status || out.String() != tt.stdout || errs.String() != tt.stderr {
+			t.Errorf("%v: status %d, stdout %q, stderr %q, want %d, %q and %q", tt.args, status, &out, &errs, tt.status, tt.stdout, tt.stderr)
+		}
+	}
+}
+
 func TestVersionIsOneLine(t *testing.T) {
 	status, stdout, _ := run(t, nil, "--version")
 	if status != OK || !strings.HasPrefix(stdout, "small ") || strings.Count(stdout, "\n") != 1 {

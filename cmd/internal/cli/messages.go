@@ -34,7 +34,7 @@ type Messages struct {
 // NewMessages returns the Messages of cmd.
 func NewMessages(cmd *cobra.Command) *Messages {
 	w := cmd.ErrOrStderr()
-	return &Messages{w: w, name: cmd.Name(), terminal: Terminal(w), verbose: verbose(cmd)}
+	return &Messages{w: w, name: cmd.CommandPath(), terminal: Terminal(w), verbose: verbose(cmd)}
 }
 
 // Started prints that the work has started, as formatted, and what ends it: d,

@@ -23,7 +23,7 @@ var sections = []string{
 
 // CheckManPage checks that the mdoc page at path is about the command, has the
 // required sections and lists every flag of the command, each once, and no
-// other.
+// other. Those of a subcommand are in a section whose heading begins with its name.
 func CheckManPage(t testing.TB, cmd *cobra.Command, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -37,7 +37,17 @@ func CheckManPage(t testing.TB, cmd *cobra.Command, path string) {
 	if !slices.Contains(strings.Split(page, "\n"), ".Nm "+cmd.Name()) {
 		t.Errorf("%s is not about %s: no line .Nm %s", path, cmd.Name(), cmd.Name())
 	}
-	if diff := cmp.Diff(flagsOf(cmd), listed(page)); diff != "" {
+	flags := flagsOf(cmd)
+	rest := page
+	for _, sub := range cmd.Commands() {
+		own := slices.DeleteFunc(flagsOf(sub), func(flag string) bool { return slices.Contains(common, flag) })
+		section := sectionOf(page, strings.ToUpper(sub.Name()))
+		rest = strings.Replace(rest, section, "", 1)
+		if diff := cmp.Diff(own, listed(section)); diff != "" {
+			t.Errorf("flags of %s %s in %s (-command +page):\n%s", cmd.Name(), sub.Name(), path, diff)
+		}
+	}
+	if diff := cmp.Diff(flags, listed(rest)); diff != "" {
 		t.Errorf("flags in %s (-command +page):\n%s", path, diff)
 	}
 	if diff := cmp.Diff(sections, headings(page)); diff != "" {
@@ -45,9 +55,26 @@ func CheckManPage(t testing.TB, cmd *cobra.Command, path string) {
 	}
 }
 
+// common are the flags that subcommands have as their command has them.
+var common = []string{"-h --help", "-v --verbose"}
+
+// sectionOf returns the section of a page whose heading begins with a word; empty if there
+// is none.
+func sectionOf(page, word string) string {
+	at := strings.Index(page, "\n.Sh "+word)
+	if at < 0 {
+		return ""
+	}
+	section := page[at+1:]
+	if end := strings.Index(section, "\n.Sh "); end >= 0 {
+		section = section[:end+1]
+	}
+	return section
+}
+
 // flagsOf returns the command's flags, sorted, as "-p --pid" or "--pid".
 func flagsOf(cmd *cobra.Command) []string {
-	cli.Setup(cmd)
+	cli.Setup(cmd.Root())
 	var flags []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {

@@ -83,6 +83,37 @@ func TestManPage(t *testing.T) {
 	}
 }
 
+func TestManPageOfSubcommands(t *testing.T) {
+	const section = ".Sh PART OF IT\n.It Fl p , Fl -pid Ar PID\n.It Fl -json\n"
+	for _, test := range []struct {
+		name, section string
+		want          int
+	}{
+		{"as it should be", section, 0},
+		{"none", "", 1},
+		{"flag missing", strings.Replace(section, ".It Fl -json\n", "", 1), 1},
+		{"flag too many", section + ".It Fl x\n", 1},
+		{"of another name", strings.Replace(section, "PART", "PIECE", 1), 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "small.1")
+			text := strings.Replace(page, ".Sh EXIT STATUS", test.section+".Sh EXIT STATUS", 1)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			part := &cobra.Command{Use: "part", RunE: func(*cobra.Command, []string) error { return nil }}
+			part.Flags().VarP(new(cli.PIDs), "pid", "p", "processes")
+			part.Flags().Bool("json", false, "for programs")
+			cmd := small()
+			cmd.AddCommand(part)
+			got := &complaints{TB: t}
+			if CheckManPage(got, cmd, path); got.errors != test.want {
+				t.Errorf("complaints = %d, want %d", got.errors, test.want)
+			}
+		})
+	}
+}
+
 func TestFlagsOfACommand(t *testing.T) {
 	want := []string{"--completion", "--js-only", "--version", "-h --help", "-p --pid", "-v --verbose"}
 	if diff := cmp.Diff(want, flagsOf(small())); diff != "" {

@@ -47,7 +47,7 @@ var below = map[string][]string{
 	"symbolize/v8/heap":    {"symbolize/space", "symbolize/v8", "symbolize/v8/release"},
 	"symbolize/v8/value":   {"symbolize/v8", "symbolize/v8/code"},
 	"symbolize/v8/verify":  {"symbolize/contain", "symbolize/elfsym", "symbolize/space", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/disasm", "symbolize/v8/heap"},
-	"symbolize/v8/stack":   {"symbolize", "symbolize/sourcemap", "symbolize/space", "symbolize/unwind", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/heap"},
+	"symbolize/v8/stack":   {"symbolize", "symbolize/sourcemap", "symbolize/space", "symbolize/unwind", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/heap", "symbolize/v8/release"},
 }
 
 // tools are the packages in the directory tools that are tools, not libraries.

@@ -10,8 +10,8 @@ import (
 	"ustack/symbolize/v8/code"
 )
 
-// maxFunctions bounds the functions that are cached: recursive functions are on a stack
-// many times.
+// maxFunctions bounds the functions that are cached, and the places in native code:
+// recursive functions are on a stack many times.
 const maxFunctions = 1 << 14
 
 var errNoHeap = errors.New("read function: the layout of V8's heap is not known")

@@ -15,6 +15,9 @@ import (
 // node was configured to allow more.
 const maxFrames = 1 << 17
 
+// usualFrame is how many bytes of the stack a frame takes, or more.
+const usualFrame = 128
+
 // A Stack is what a thread was doing.
 type Stack struct {
 	Frames    []Frame // leaf first
@@ -54,6 +57,9 @@ func (u *Unwinder) walk(t Thread) *walker {
 	w := &walker{Unwinder: u, thread: t, exit: u.exitFrame(t)}
 	w.at = unwind.Cursor{PC: t.Registers.PC, Regs: t.Registers.General, Known: 1<<unwind.RegisterCount - 1, Leaf: true}
 	w.reached = w.at.SP()
+	if r, ok := u.space.Region(w.at.SP()); ok {
+		w.stack.Frames = make([]Frame, 0, min((u.StackEnd(r)-w.at.SP())/usualFrame, maxFrames))
+	}
 	for w.step() {
 		if len(w.stack.Frames) >= maxFrames {
 			w.stack.Truncated = true
@@ -185,10 +191,19 @@ func (w *walker) step() bool {
 // called names the machine code at the cursor. A call that never returns may be the last instruction
 // of a function: its return address is then the start of the next function.
 func (w *walker) called(p space.Part) symbolize.Frame {
-	if w.at.Leaf {
-		return p.Native(w.at.PC, w.at.PC)
+	within := w.at.PC
+	if !w.at.Leaf {
+		within--
 	}
-	return p.Native(w.at.PC, w.at.PC-1)
+	at := place{w.at.PC, within}
+	f, ok := w.natives[at]
+	if !ok {
+		f = p.Native(w.at.PC, within)
+		if len(w.natives) < maxFunctions {
+			w.natives[at] = f
+		}
+	}
+	return f
 }
 
 // leave moves to the caller of native code: by its file's unwind table, or otherwise by

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"ustack/symbolize"
 	"ustack/symbolize/sourcemap"
 	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
@@ -21,14 +22,22 @@ type Unwinder struct {
 	v8        V8
 	threads   []Thread
 	functions map[v8.Value]v8.Function
+	natives   map[place]symbolize.Frame
 	scripts   map[scriptKey]Script
 	findMap   func(name, url string) *sourcemap.Map // of a script; nil: there are none
 	maps      map[scriptKey]*sourcemap.Map
 }
 
+// A place is an address in machine code, and one in the instruction that is running there
+// or was called from.
+type place struct{ pc, within uint64 }
+
 // New returns an Unwinder of the process with that address space, and no threads.
 func New(s *space.Space, v V8) *Unwinder {
-	return &Unwinder{space: s, v8: v, functions: make(map[v8.Value]v8.Function), scripts: make(map[scriptKey]Script)}
+	return &Unwinder{
+		space: s, v8: v, functions: make(map[v8.Value]v8.Function), natives: make(map[place]symbolize.Frame),
+		scripts: make(map[scriptKey]Script),
+	}
 }
 
 // UseMaps has frames named by source maps, which find returns for scripts by their name
