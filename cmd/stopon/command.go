@@ -71,6 +71,7 @@ func command() *cobra.Command {
 			"  stopon -p 4242 --exit '!=0' --exec 'mail -s {pid} root </dev/null'",
 			"  stopon -p 4242 --uncaught --gcore              who throws what nothing catches",
 			"  stopon -p 4242 --now --gcore                   a core, at once",
+			"  stopon -p 4242 --now                           what all threads do now",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -126,7 +127,7 @@ func (f *flags) registerTriggers(cmd *cobra.Command) {
 	flags.Var(&t.slower, "slower", "if the call took as long or longer")
 	f.waits = flags
 	cmd.Flags().AddFlagSet(flags)
-	cmd.Flags().BoolVar(&f.now, "now", false, "at once, without a trigger")
+	cmd.Flags().BoolVar(&f.now, "now", false, "at once, without a trigger: act, or print all stacks")
 }
 
 func (f *flags) registerActions(cmd *cobra.Command) {
@@ -223,8 +224,6 @@ func (f *flags) checkNow() error {
 		return cli.Usagef("--now sees one moment only (leave out --summary)")
 	case f.timeout > 0 || f.duration > 0:
 		return cli.Usagef("--now waits for nothing (leave out --timeout and --duration)")
-	case len(f.stopon.Actions) == 0:
-		return cli.Usagef("--now needs an action (such as --gcore)")
 	}
 	return nil
 }
@@ -241,6 +240,9 @@ func compressed(pattern string) string {
 func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
+	}
+	if f.now && len(f.stopon.Actions) == 0 {
+		return f.printStacks(cmd)
 	}
 	if err := f.permitted(cmd); err != nil {
 		return err
