@@ -181,9 +181,6 @@ func (m *Map) Count() (n uint64) {
 	return n
 }
 
-// Columns is the number of columns.
-func (m *Map) Columns() int { return len(m.begins) }
-
 // ranked returns the series by name, those with the most values first.
 func (m *Map) ranked() []*series {
 	byName := make(map[string]*series)

@@ -44,8 +44,8 @@ func TestSeriesAreRankedAndCellsInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
-	if m.Count() != 19 || m.Columns() != 3 || m.Width() != time.Second {
-		t.Errorf("%d values in %d columns, the next of %v, want 19 in 3, the next of 1s", m.Count(), m.Columns(), m.Width())
+	if m.Count() != 19 || len(m.begins) != 3 || m.Width() != time.Second {
+		t.Errorf("%d values in %d columns, the next of %v, want 19 in 3, the next of 1s", m.Count(), len(m.begins), m.Width())
 	}
 }
 
@@ -92,15 +92,15 @@ func TestLongRunsAreMerged(t *testing.T) {
 		if i == 6_007 {
 			m.Add("outlier", "outlier", counts(490, 1))
 		}
-		if m.Columns() > maxColumns {
-			t.Fatalf("columns = %d, want %d at most", m.Columns(), maxColumns)
+		if len(m.begins) > maxColumns {
+			t.Fatalf("columns = %d, want %d at most", len(m.begins), maxColumns)
 		}
 	}
 	if n, _ := m.sum(0); n != seconds+1 || m.Count() != seconds+1 {
 		t.Errorf("values = %d, counted %d, want %d", n, m.Count(), seconds+1)
 	}
-	if m.Width() != 64*time.Second || m.Columns() < maxColumns/2 {
-		t.Errorf("columns = %d, the next of %v, want %d or more, of 1m4s", m.Columns(), m.Width(), maxColumns/2)
+	if m.Width() != 64*time.Second || len(m.begins) < maxColumns/2 {
+		t.Errorf("columns = %d, the next of %v, want %d or more, of 1m4s", len(m.begins), m.Width(), maxColumns/2)
 	}
 	d := m.data(Text{})
 	if got := d.Times[len(d.Times)-1]; got != seconds*1000 {
