@@ -10,7 +10,9 @@
 #include "predicate.h"
 
 #define MAX_STOPPED 1024
-#define CAPTURED 4 /* beside what a stack is taken with: it was taken already */
+#define MAX_TALLIES 2048
+#define ACT_TRIES 4 /* to find a place among others that act at the same instant */
+#define CAPTURED 4  /* beside what a stack is taken with: it was taken already */
 #define SIGCONT 18
 #define SIGSTOP 19
 #define SEND_SIG_PRIV 1                  /* include/linux/sched/signal.h: from the kernel */
@@ -22,12 +24,13 @@ enum { EVENT_HIT = EVENT_TOOL };
 const volatile struct condition exit_code;
 const volatile u64 signals = 0;             /* bit n - 1: signal n */
 const volatile u64 stall = 0, interval = 0; /* ns; 0: not asked for */
+const volatile u64 burst = 1;               /* actions within each interval */
 const volatile u64 nth = 1;                 /* the first match that counts */
 const volatile u32 raised = 0;              /* the signal; 0: none */
 const volatile u32 owner = 0;               /* the process that resumes others */
 
 volatile s64 remaining = 0; /* times to act */
-volatile u64 matches = 0, limited = 0, last = 0;
+volatile u64 matches = 0, limited = 0;
 volatile u64 sent = 0;       /* matches sent to user space */
 volatile u64 lost = 0;       /* matches that did not fit into events: nothing was done */
 volatile u64 missed = 0;     /* stalls whose stack was not taken: the thread hardly ran */
@@ -76,6 +79,31 @@ struct task_struct___signalled {
 
 #pragma clang attribute pop
 
+/* How often a trigger matched, by what it was about: exact, also where nothing was done. */
+struct tally_key {
+	u32 trigger;
+	u32 what; /* as in struct hit, of system calls, functions and signals; 0: of others */
+};
+
+struct tally {
+	u64 matches;
+	u64 limited; /* of those, came too soon after others */
+	u64 lost;    /* of those, did not fit into events */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_TALLIES);
+	__type(key, struct tally_key);
+	__type(value, struct tally);
+} tallies SEC(".maps");
+
+volatile u64 untallied = 0; /* matches for which tallies had no room */
+
+/* When the last actions were, as many as interval may have. */
+volatile u64 acted[MAX_BURST];
+volatile u64 acted_count = 0;
+
 /* Whether somebody else is stopping the process: by a SIGSTOP that no thread has taken yet, or one
  * that another thread has.
  */
@@ -110,20 +138,59 @@ static __always_inline struct hit *begin_hit(struct walk *w, u64 ids, u32 trigge
 	return hit;
 }
 
-/* Whether to act on this match: it is the nth or a later one, not too soon after another, and
- * actions remain.
- */
-static __always_inline bool is_due(struct hit *hit)
+/* The trigger's counters; null if there is no room for them. */
+static __always_inline struct tally *tally_of(struct hit *hit)
 {
-	u64 before = last;
+	struct tally_key key = { .trigger = hit->trigger };
+	struct tally fresh = {}, *tally;
+
+	if (hit->trigger <= TRIGGER_SIGNAL)
+		key.what = hit->what;
+	tally = bpf_map_lookup_elem(&tallies, &key);
+	if (tally)
+		return tally;
+	bpf_map_update_elem(&tallies, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&tallies, &key);
+}
+
+/* Whether fewer than burst actions lie within interval before now. If so, this one is recorded. */
+static __always_inline bool is_in_rate(u64 now)
+{
+	u64 number = acted_count, before, at;
+
+#pragma unroll
+	for (u32 i = 0; i < ACT_TRIES; i++, number++) {
+		at = number % burst; /* of the oldest */
+		mask_index(at, MAX_BURST - 1);
+		before = acted[at];
+		if (before && (s64)(now - before) < (s64)interval)
+			return false;
+		if (__sync_val_compare_and_swap(&acted[at], before, now) == before) {
+			__sync_fetch_and_add(&acted_count, 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether to act on this match: it is the nth or a later one, not too soon after others, and
+ * actions remain. Not inlined, for older kernels allow small stacks.
+ */
+static __noinline bool is_due(struct hit *hit)
+{
+	struct tally *tally = tally_of(hit);
 
 	hit->number = __sync_fetch_and_add(&matches, 1) + 1;
+	if (tally)
+		count(tally->matches);
+	else
+		count(untallied);
 	if (hit->number < nth)
 		return false;
-	if (interval &&
-	    ((before && (s64)(hit->time - before) < (s64)interval) ||
-	        __sync_val_compare_and_swap(&last, before, hit->time) != before)) {
-		count(limited); /* also by one that is acted on now, on another CPU */
+	if (interval && !is_in_rate(hit->time)) {
+		count(limited);
+		if (tally)
+			count(tally->limited);
 		return false;
 	}
 	return remaining > 0 && __sync_fetch_and_add(&remaining, -1) > 0;
@@ -178,6 +245,17 @@ static __noinline bool send_hit(struct hit *hit, struct stack *stack)
 	return true;
 }
 
+/* Counts a match that there was no room to send. */
+static __noinline int count_lost(struct hit *hit)
+{
+	struct tally *tally = tally_of(hit);
+
+	count(lost);
+	if (tally)
+		count(tally->lost);
+	return 0;
+}
+
 /* Takes the stack of a match, sends both to user space and raises the signal; false if there was no
  * room to send them.
  */
@@ -204,7 +282,7 @@ static __always_inline bool finish_hit(void *ctx, struct walk *w, struct hit *hi
 	bpf_get_current_comm(w->stack.comm, sizeof(w->stack.comm));
 	sent_it = send_hit(hit, &w->stack);
 	if (!sent_it) {
-		count(lost);
+		count_lost(hit);
 		__sync_fetch_and_add(&remaining, 1);
 	}
 	give_back(w);

@@ -12,6 +12,7 @@ enum hit_limit {
 	MAX_SYSCALLS = 512, /* a power of two */
 	MAX_CONDITIONS = 8,
 	MAX_ERRNOS = 16,
+	MAX_BURST = 1024, /* a power of two */
 };
 
 enum trigger {

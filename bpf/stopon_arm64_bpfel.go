@@ -66,6 +66,19 @@ type StoponStop struct {
 	Pad    uint32
 }
 
+type StoponTally struct {
+	_       structs.HostLayout
+	Matches uint64
+	Limited uint64
+	Lost    uint64
+}
+
+type StoponTallyKey struct {
+	_       structs.HostLayout
+	Trigger uint32
+	What    uint32
+}
+
 type StoponThrownKind uint32
 
 const (
@@ -94,6 +107,7 @@ const (
 	StoponMapSought           = "sought"
 	StoponMapStarting         = "starting"
 	StoponMapStopped          = "stopped"
+	StoponMapTallies          = "tallies"
 	StoponMapThreads          = "threads"
 	StoponMapThrown           = "thrown"
 	StoponMapUnwindRows       = "unwind_rows"
@@ -112,6 +126,9 @@ const (
 	StoponProgOnThrow         = "on_throw"
 	StoponProgOnTick          = "on_tick"
 	StoponProgOnUncaught      = "on_uncaught"
+	StoponVarActed            = "acted"
+	StoponVarActedCount       = "acted_count"
+	StoponVarBurst            = "burst"
 	StoponVarConditionCount   = "condition_count"
 	StoponVarConditions       = "conditions"
 	StoponVarData             = "data"
@@ -124,7 +141,6 @@ const (
 	StoponVarHitUnused        = "hit_unused"
 	StoponVarInterval         = "interval"
 	StoponVarJavascript       = "javascript"
-	StoponVarLast             = "last"
 	StoponVarLimited          = "limited"
 	StoponVarLost             = "lost"
 	StoponVarLostEvents       = "lost_events"
@@ -145,6 +161,7 @@ const (
 	StoponVarThrownClass      = "thrown_class"
 	StoponVarThrownKindUnused = "thrown_kind_unused"
 	StoponVarUnsearched       = "unsearched"
+	StoponVarUntallied        = "untallied"
 	StoponVarWithKernel       = "with_kernel"
 	StoponVarWithPath         = "with_path"
 	StoponVarWithUncaught     = "with_uncaught"
@@ -226,6 +243,7 @@ type StoponMapSpecs struct {
 	Sought     *ebpf.MapSpec `ebpf:"sought"`
 	Starting   *ebpf.MapSpec `ebpf:"starting"`
 	Stopped    *ebpf.MapSpec `ebpf:"stopped"`
+	Tallies    *ebpf.MapSpec `ebpf:"tallies"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
 	Thrown     *ebpf.MapSpec `ebpf:"thrown"`
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
@@ -236,6 +254,9 @@ type StoponMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StoponVariableSpecs struct {
+	Acted            *ebpf.VariableSpec `ebpf:"acted"`
+	ActedCount       *ebpf.VariableSpec `ebpf:"acted_count"`
+	Burst            *ebpf.VariableSpec `ebpf:"burst"`
 	ConditionCount   *ebpf.VariableSpec `ebpf:"condition_count"`
 	Conditions       *ebpf.VariableSpec `ebpf:"conditions"`
 	Data             *ebpf.VariableSpec `ebpf:"data"`
@@ -248,7 +269,6 @@ type StoponVariableSpecs struct {
 	HitUnused        *ebpf.VariableSpec `ebpf:"hit_unused"`
 	Interval         *ebpf.VariableSpec `ebpf:"interval"`
 	Javascript       *ebpf.VariableSpec `ebpf:"javascript"`
-	Last             *ebpf.VariableSpec `ebpf:"last"`
 	Limited          *ebpf.VariableSpec `ebpf:"limited"`
 	Lost             *ebpf.VariableSpec `ebpf:"lost"`
 	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
@@ -269,6 +289,7 @@ type StoponVariableSpecs struct {
 	ThrownClass      *ebpf.VariableSpec `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
+	Untallied        *ebpf.VariableSpec `ebpf:"untallied"`
 	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithPath         *ebpf.VariableSpec `ebpf:"with_path"`
 	WithUncaught     *ebpf.VariableSpec `ebpf:"with_uncaught"`
@@ -308,6 +329,7 @@ type StoponMaps struct {
 	Sought     *ebpf.Map `ebpf:"sought"`
 	Starting   *ebpf.Map `ebpf:"starting"`
 	Stopped    *ebpf.Map `ebpf:"stopped"`
+	Tallies    *ebpf.Map `ebpf:"tallies"`
 	Threads    *ebpf.Map `ebpf:"threads"`
 	Thrown     *ebpf.Map `ebpf:"thrown"`
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
@@ -330,6 +352,7 @@ func (m *StoponMaps) Close() error {
 		m.Sought,
 		m.Starting,
 		m.Stopped,
+		m.Tallies,
 		m.Threads,
 		m.Thrown,
 		m.UnwindRows,
@@ -341,6 +364,9 @@ func (m *StoponMaps) Close() error {
 //
 // It can be passed to LoadStoponObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StoponVariables struct {
+	Acted            *ebpf.Variable `ebpf:"acted"`
+	ActedCount       *ebpf.Variable `ebpf:"acted_count"`
+	Burst            *ebpf.Variable `ebpf:"burst"`
 	ConditionCount   *ebpf.Variable `ebpf:"condition_count"`
 	Conditions       *ebpf.Variable `ebpf:"conditions"`
 	Data             *ebpf.Variable `ebpf:"data"`
@@ -353,7 +379,6 @@ type StoponVariables struct {
 	HitUnused        *ebpf.Variable `ebpf:"hit_unused"`
 	Interval         *ebpf.Variable `ebpf:"interval"`
 	Javascript       *ebpf.Variable `ebpf:"javascript"`
-	Last             *ebpf.Variable `ebpf:"last"`
 	Limited          *ebpf.Variable `ebpf:"limited"`
 	Lost             *ebpf.Variable `ebpf:"lost"`
 	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
@@ -374,6 +399,7 @@ type StoponVariables struct {
 	ThrownClass      *ebpf.Variable `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
+	Untallied        *ebpf.Variable `ebpf:"untallied"`
 	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
 	WithPath         *ebpf.Variable `ebpf:"with_path"`
 	WithUncaught     *ebpf.Variable `ebpf:"with_uncaught"`

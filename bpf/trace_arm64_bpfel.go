@@ -159,6 +159,7 @@ const (
 	TraceHitLimitMAX_SYSCALLS   TraceHitLimit = 512
 	TraceHitLimitMAX_CONDITIONS TraceHitLimit = 8
 	TraceHitLimitMAX_ERRNOS     TraceHitLimit = 16
+	TraceHitLimitMAX_BURST      TraceHitLimit = 1024
 )
 
 type TraceLayout struct {

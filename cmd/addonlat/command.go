@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type flags struct {
 	interval cli.Duration
 	linear   string
 	output   string
+	heatmap  heatmapFlag
 	view     view
 }
 
@@ -41,6 +43,7 @@ func command() *cobra.Command {
 			"  addonlat -p 4242 -d 10s --split       wait, run and delivery apart",
 			"  addonlat --comm node --builtin --table --unit us   node's own work too",
 			"  addonlat -p 4242 --by js -i 5s        by the calling line, every 5 seconds",
+			"  addonlat -p 4242 -d 5m --heatmap latency.html   latency over time, in a browser",
 			"  addonlat --json -- node app.js        for programs, from the first job",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -59,6 +62,7 @@ func command() *cobra.Command {
 	flags.Var((*unit)(&f.view.unit), "unit", "print times in ns, us or ms")
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`")
+	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
@@ -106,6 +110,8 @@ func (f *flags) check() error {
 		return cli.Usagef("give only one of --table and --split (a table's rows are split)")
 	case f.view.table && f.linear != "":
 		return cli.Usagef("--lquantize is for drawing (leave out --table)")
+	case f.heatmap.path != "" && filepath.Clean(f.heatmap.path) == filepath.Clean(cmp.Or(f.output, "/dev/stdout")):
+		return cli.Usagef("--heatmap %s is where the report is written", f.heatmap.path)
 	case f.view.tiers && f.addonlat.By != addonlat.Stack:
 		return cli.Usagef("--tier is for stacks (add --by stack)")
 	case f.linear == "":
@@ -128,6 +134,10 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.targets.Permitted(cmd); err != nil {
 		return err
 	}
+	if err := f.heatmap.open(); err != nil {
+		return err
+	}
+	defer f.heatmap.close()
 	if f.output == "" {
 		return cmp.Or(f.measure(cmd, cmd.OutOrStdout()), f.targets.Status())
 	}
@@ -166,6 +176,7 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 	o.Progress = func(p addonlat.Pool) {
 		messages.Progressf("%d jobs submitted, %d completed, %d in flight", p.Submitted, p.Completed, p.InFlight)
 	}
+	f.heatmap.watch(f, &o)
 	pools := 0 // pools seen: a process that has one contains Node.js
 	o.Report = func(r *addonlat.Report) error {
 		pools += len(r.Pools)
@@ -181,6 +192,9 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 		messages.Release()
 	}
 	messages.Failures(report.Failures)
+	if err := f.heatmap.write(f, messages); err != nil {
+		return err
+	}
 	if f.view.timed && idle(report) {
 		return nil // the last interval had barely started
 	}

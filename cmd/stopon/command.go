@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,14 +31,17 @@ type flags struct {
 	maps     cli.SourceMaps
 	triggers triggers
 	core     coreFlags
+	duration cli.Duration
 	timeout  cli.Duration
 	maxStop  cli.Duration
 	rate     float64
 	every    bool
+	summary  bool
 	now      bool
 	write    bool
 	json     bool
 	view     view
+	seen     stopon.Summary
 
 	waits *pflag.FlagSet // the flags of triggers and conditions
 }
@@ -68,6 +72,7 @@ func command() *cobra.Command {
 			"  stopon -p 4242 --exit '!=0' --exec 'mail -s {pid} root </dev/null'",
 			"  stopon -p 4242 --uncaught --gcore              who throws what nothing catches",
 			"  stopon -p 4242 --now --gcore                   a core, at once",
+			"  stopon -p 4242 --now                           what all threads do now",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -118,7 +123,7 @@ func (f *flags) registerTriggers(cmd *cobra.Command) {
 	t.conditions.Register(flags)
 	f.waits = flags
 	cmd.Flags().AddFlagSet(flags)
-	cmd.Flags().BoolVar(&f.now, "now", false, "at once, without a trigger")
+	cmd.Flags().BoolVar(&f.now, "now", false, "at once, without a trigger: act, or print all stacks")
 }
 
 func (f *flags) registerActions(cmd *cobra.Command) {
@@ -141,8 +146,10 @@ func (f *flags) registerLimits(cmd *cobra.Command) {
 	flags.Uint64Var(&f.stopon.Nth, "nth", 1, "act from the `N`th match on")
 	flags.Uint64Var(&f.stopon.Count, "count", 1, "act `N` times, then end")
 	flags.BoolVar(&f.every, "every", false, "act each time, until Ctrl-C")
+	flags.BoolVar(&f.summary, "summary", false, "report at the end, counted by trigger and stack")
 	flags.Float64Var(&f.rate, "rate", 0, "act at most `N` times a second")
-	flags.Var(&f.timeout, "timeout", "end after this long")
+	flags.VarP(&f.duration, "duration", "d", "end after this long")
+	flags.Var(&f.timeout, "timeout", "end with status 3 if nothing was seen for this long")
 	flags.BoolVar(&f.stopon.Kernel, "kernel-stack", false, "show the kernel's frames too")
 	flags.BoolVar(&f.view.internal, "internal", false, "show V8's internal frames too")
 	flags.BoolVar(&f.view.tiers, "tier", false, "show the tier of each frame, such as turbofan")
@@ -163,7 +170,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	case (f.targets.All || f.targets.Cgroup != "") && len(o.Actions) > 0 && !f.write:
 		return cli.Usagef("destructive actions not allowed on processes that are not named (-w allows them)")
 	}
-	f.apply()
+	f.apply(cmd)
 	if f.now {
 		return f.checkNow()
 	}
@@ -174,14 +181,16 @@ func (f *flags) check(cmd *cobra.Command) error {
 }
 
 // apply sets options from the flags that are not triggers or conditions.
-func (f *flags) apply() {
+func (f *flags) apply(cmd *cobra.Command) {
 	o := &f.stopon
-	if f.every {
+	if f.every || f.summary && !cmd.Flags().Changed("count") {
 		o.Count = 0
 	}
 	if f.rate > 0 {
-		o.Interval = time.Duration(float64(time.Second) / f.rate)
+		o.Burst = min(max(int(f.rate), 1), stopon.MaxBurst)
+		o.Interval = time.Duration(float64(o.Burst) * float64(time.Second) / f.rate)
 	}
+	o.Rest = f.summary && len(o.Actions) == 0
 	for i := range o.Actions {
 		a := &o.Actions[i]
 		a.Core = stopon.CoreOptions{Full: f.core.full}
@@ -191,7 +200,7 @@ func (f *flags) apply() {
 	}
 	o.Selection = f.targets.Selected(os.Stderr) // stdout is for hits
 	o.Maps = f.maps.Options
-	o.Duration, o.MaxStop = time.Duration(f.timeout), time.Duration(f.maxStop)
+	o.Duration, o.Timeout, o.MaxStop = time.Duration(f.duration), time.Duration(f.timeout), time.Duration(f.maxStop)
 }
 
 // checkNow reports flags that make no sense with --now.
@@ -207,8 +216,10 @@ func (f *flags) checkNow() error {
 		return cli.Usagef("--now waits for nothing (leave out --%s)", given)
 	case len(f.targets.PIDs) == 0:
 		return cli.Usagef("--now acts on the processes of -p PID")
-	case len(f.stopon.Actions) == 0:
-		return cli.Usagef("--now needs an action (such as --gcore)")
+	case f.summary:
+		return cli.Usagef("--now sees one moment only (leave out --summary)")
+	case f.timeout > 0 || f.duration > 0:
+		return cli.Usagef("--now waits for nothing (leave out --timeout and --duration)")
 	}
 	return nil
 }
@@ -226,6 +237,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	if f.now && len(f.stopon.Actions) == 0 {
+		return f.printStacks(cmd)
+	}
 	if err := f.permitted(cmd); err != nil {
 		return err
 	}
@@ -240,6 +254,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 		if result.Matches == 0 {
 			messages.Release() // a command without V8 may be the reason
 		}
+		err = errors.Join(err, f.summarize(cmd.OutOrStdout(), result))
 		f.reportResult(messages, result)
 	}
 	if err != nil {
@@ -251,8 +266,17 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if result.Acted > 0 && slices.ContainsFunc(o.Actions, func(a stopon.Action) bool { return a.Do == stopon.Kill }) {
 		return nil // the command may have been ended by a signal that stopon was told to send
 	}
-	return f.targets.Status()
+	if err := f.targets.Status(); err != nil {
+		return err
+	}
+	if f.timeout > 0 && !result.Seen() {
+		return cli.ExitStatus(nothingSeen)
+	}
+	return nil
 }
+
+// nothingSeen is the exit status if --timeout is given and nothing was seen.
+const nothingSeen = 3
 
 // permitted returns an error that names the missing capability. It runs before
 // anything is stopped: who may not resume a process must not stop it.
@@ -288,26 +312,40 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	o.Warn = messages.Warn
 	o.Started = func() {
 		warnOfNoCore(messages, &o)
-		messages.Started(f.timeout, "Watching %v.", &f.targets)
+		if f.timeout > 0 {
+			messages.Started(f.duration, "Watching %v, for %v if nothing is seen.", &f.targets, time.Duration(f.timeout))
+			return
+		}
+		messages.Started(f.duration, "Watching %v.", &f.targets)
 	}
 	o.Progress = func(_ *stopon.Hit, done, total uint64) {
 		messages.Progressf("core: %d of %d MB", done/1e6, total/1e6)
 	}
 	o.Acted = func(h *stopon.Hit, a *stopon.Action) { reportAction(messages, h, a) }
+	single := f.every || !f.summary
 	o.Report = func(h *stopon.Hit) error {
 		messages.Clear()
-		if f.json {
+		if f.summary {
+			f.seen.Add(h)
+		}
+		if f.json || !single {
 			return nil
 		}
 		return f.view.write(out, h)
 	}
 	o.Ended = func(h *stopon.Hit) error {
-		if f.json {
+		if f.summary {
+			f.seen.End(h)
+		}
+		switch {
+		case !single:
+			return nil
+		case f.json:
 			return writeJSON(out, h)
 		}
 		return f.view.write(out, h)
 	}
-	if f.json {
+	if f.json && single {
 		o.Done = func(h *stopon.Hit) error { return writeJSON(out, h) }
 	}
 	return o

@@ -98,9 +98,9 @@ func around(text, sought string) string {
 	return quoted
 }
 
-// writeJSON writes a hit on a line of its own, possibly to a terminal.
-func writeJSON(w io.Writer, h *stopon.Hit) error {
-	text, err := json.Marshal(h)
+// writeJSON writes an object on a line of its own, possibly to a terminal.
+func writeJSON(w io.Writer, object any) error {
+	text, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}

@@ -80,12 +80,13 @@ func (f *flags) reportResult(messages *cli.Messages, r *stopon.Result) {
 		what  string
 		times uint64
 	}{
-		{"matches that came too soon after another", r.Limited},
+		{"matches that came too soon after others", r.Limited},
 		{"matches lost, so nothing was done: they came faster than they were read", r.Lost},
 		{"matches not reported before the end", r.Unreported},
 		{"functions or scripts whose names were lost", r.Unnamed},
 		{"stalls that ended before their stack was taken", r.Missed},
 		{"writes that were not searched to their end", r.Unsearched},
+		{"matches counted without their trigger", r.Untallied},
 	} {
 		if loss.times > 0 {
 			messages.Notef("%s: %d", loss.what, loss.times)

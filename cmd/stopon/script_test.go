@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
@@ -48,13 +49,14 @@ func busy(t *testing.T) string {
 //
 //	contract FILE TRIGGER       each object in FILE is JSON as the manual page has it, of that trigger
 //	numbers FILE N...           the matches in FILE, JSON, have these numbers
+//	summary FILE N NAME=N...    the summary in FILE, JSON, is of so many matches, of these functions of the program
 //	[!] stopped PID             the process, a child of ours, is stopped by a signal
 func TestScripts(t *testing.T) {
 	clitest.Scripts{
 		Programs: programs,
 		Env:      map[string]string{"BUSY": busy(t), "LONG": strings.Repeat("x", 128)},
 		Commands: map[string]func(*testscript.TestScript, bool, []string){
-			"contract": contract, "numbers": numbers, "stopped": stopped,
+			"contract": contract, "numbers": numbers, "stopped": stopped, "summary": summary,
 		},
 	}.Run(t)
 }
@@ -153,6 +155,75 @@ func numbers(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if diff := cmp.Diff(args[1:], got); diff != "" {
 		ts.Fatalf("numbers (-want +got):\n%s", diff)
+	}
+}
+
+// The summary's format, likewise.
+type summaryLine struct {
+	Summary struct {
+		Matches    uint64  `json:"matches"`
+		Limited    *uint64 `json:"limited"`
+		Lost       *uint64 `json:"lost"`
+		Unreported *uint64 `json:"unreported"`
+		Triggers   []struct {
+			Trigger string  `json:"trigger"`
+			What    string  `json:"what"`
+			Matches uint64  `json:"matches"`
+			Limited *uint64 `json:"limited"`
+			Lost    *uint64 `json:"lost"`
+		} `json:"triggers"`
+		Stacks []struct {
+			Trigger string          `json:"trigger"`
+			What    string          `json:"what"`
+			Count   uint64          `json:"count"`
+			First   string          `json:"first"`
+			Last    string          `json:"last"`
+			Timed   uint64          `json:"timed"`
+			Total   int64           `json:"total_ns"`
+			Min     int64           `json:"min_ns"`
+			Max     int64           `json:"max_ns"`
+			User    *clitest.Frame  `json:"user_frame"`
+			Stack   []clitest.Frame `json:"stack"`
+		} `json:"stacks"`
+		Other    *uint64           `json:"other"`
+		Failures map[string]uint64 `json:"failures"`
+	} `json:"summary"`
+}
+
+func summary(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: summary FILE N NAME=N...")
+	}
+	lines := clitest.Decode[summaryLine](ts, args[0])
+	if len(lines) != 1 {
+		ts.Fatalf("%d lines, want one", len(lines))
+	}
+	s := lines[0].Summary
+	if s.Limited == nil || s.Lost == nil || s.Unreported == nil || s.Triggers == nil || s.Stacks == nil || s.Other == nil || s.Failures == nil {
+		ts.Fatalf("a field is missing: %+v", s)
+	}
+	var got []string
+	for _, g := range s.Stacks {
+		if g.Trigger != "syscall" || g.What != "openat ENOENT" || g.First == "" || g.Last < g.First || g.User == nil ||
+			g.Timed > 0 && (g.Timed != g.Count || g.Min <= 0 || g.Max < g.Min || g.Total < g.Max) {
+			ts.Fatalf("a field is missing or wrong: %+v", g)
+		}
+		i := slices.IndexFunc(g.Stack, func(f clitest.Frame) bool { return f.Name != nil && (*f.Name == "often" || *f.Name == "rarely") })
+		if i < 0 {
+			ts.Fatalf("stack = %+v, want a function of the program on it", g.Stack)
+		}
+		got = append(got, fmt.Sprintf("%s=%d", *g.Stack[i].Name, g.Count))
+	}
+	if diff := cmp.Diff(args[2:], got, cmpopts.EquateEmpty()); diff != "" {
+		ts.Fatalf("functions (-want +got):\n%s", diff)
+	}
+	if matches := strconv.FormatUint(s.Matches, 10); matches != args[1] {
+		ts.Fatalf("matches = %s, want %s", matches, args[1])
+	}
+	for _, t := range s.Triggers {
+		if t.Trigger != "syscall" || t.What != "openat" || t.Matches != s.Matches || t.Limited == nil || t.Lost == nil {
+			ts.Fatalf("trigger = %+v, want %d of openat", t, s.Matches)
+		}
 	}
 }
 

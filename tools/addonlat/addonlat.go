@@ -28,11 +28,15 @@ type Options struct {
 	Linear   *quantize.LQuantize // also count totals in these equal steps; nil: do not
 	Duration time.Duration       // until the context or the targets end if zero
 	Interval time.Duration       // report this often and restart the counts; never if zero
+	Every    time.Duration       // after this long, call Slice for the first time; never if zero
 
 	Started  func()              // called once everything is attached; may be nil
 	Progress func(Pool)          // called from time to time with the sum of the pools so far; may be nil
 	Report   func(*Report) error // called at each Interval; may be nil
-	Warn     func(error)         // called with what keeps something from being measured; may be nil
+	// Slice is called with what was counted since the last Slice, regardless of
+	// Interval and for the last time at the end. It returns the time until the next.
+	Slice func(*Slice) time.Duration
+	Warn  func(error) // called with what keeps something from being measured; may be nil
 }
 
 // Run measures until the duration is over, ctx is done or the last target has ended,
@@ -53,6 +57,7 @@ type session struct {
 	o       Options
 	objects bpf.AddonlatObjects
 	begun   time.Time // start of the current report
+	slicer  slicer
 
 	mutex    sync.Mutex
 	numbers  numbering            // of pools, in the kernel
@@ -131,6 +136,7 @@ func (s *session) run(ctx context.Context) (*Report, error) {
 	err := s.Run(ctx, trace.Loop{
 		Attach: func() error {
 			s.begun = time.Now()
+			s.slicer.begin(s.begun, s.o.Every)
 			return nil
 		},
 		Started: s.o.Started,
@@ -156,8 +162,12 @@ func (s *session) reportInterval() error {
 	return s.o.Report(report)
 }
 
-// tick reports progress.
+// tick takes a slice if it is time, and reports progress.
 func (s *session) tick() time.Duration {
+	next, err := s.sliceIfDue(time.Now())
+	if err != nil {
+		s.Warn(err)
+	}
 	var sum Pool
 	for _, p := range s.pools(time.Now()) { // this also reads libuv's thread counts, while they can be read
 		sum.Submitted += p.Submitted
@@ -167,5 +177,5 @@ func (s *session) tick() time.Duration {
 	if s.o.Progress != nil {
 		s.o.Progress(sum)
 	}
-	return 0
+	return next
 }

@@ -19,7 +19,7 @@ import (
 
 // report takes from the kernel what it has counted since the last report, until now.
 func (s *session) report(now time.Time) (*Report, error) {
-	kinds, err := s.takeKinds()
+	kinds, err := s.takeKinds(now)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *session) endInterval(now time.Time) {
 }
 
 // takeKinds moves the kernel's sums to user space, merging those with the same key.
-func (s *session) takeKinds() ([]Kind, error) {
+func (s *session) takeKinds(now time.Time) ([]Kind, error) {
 	var keys []bpf.AddonlatKindKey
 	var key bpf.AddonlatKindKey
 	var sums bpf.AddonlatKind
@@ -135,12 +135,15 @@ func (s *session) takeKinds() ([]Kind, error) {
 		if kind.Builtin && !s.o.Builtin {
 			continue
 		}
+		s.slicer.add(key, kind, &sums)
+		delete(s.slicer.last, key) // the kernel begins anew, too
 		n := name{kind.PID, kind.Key}
 		if byName[n] == nil {
 			byName[n] = &kind
 		}
 		byName[n].add(&sums, s.o.Linear)
 	}
+	s.endSlice(now)
 	var kinds []Kind
 	for _, k := range byName {
 		kinds = append(kinds, *k)
@@ -201,7 +204,7 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	case s.o.By <= Resource && work != bpf.AddonlatWorkKindWORK_QUEUED:
 		k.Key = operation(work, int32(key.Operation))
 	case len(frames) == 0:
-		k.Key = "(unknown)" // its record was lost, which is counted
+		k.Key = unknown // its record was lost, which is counted
 	case s.o.By == JS:
 		k.Key = javascript(caller(frames))
 		if k.Key == noJavaScript && by.stack.NewCode {
@@ -295,6 +298,9 @@ func function(f symbolize.Frame) string {
 	}
 	return path.Base(f.Module) + "`" + name
 }
+
+// unknown is the key of jobs whose submitter is not known, or not yet.
+const unknown = "(unknown)"
 
 // Keys of jobs whose JavaScript caller has no name: there is no such caller, or V8 had
 // put its code in memory that had not been read yet.

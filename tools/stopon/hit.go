@@ -107,8 +107,12 @@ func (s *session) countFailures(h *Hit) {
 }
 
 func (s *session) deliver(h *Hit) {
+	s.deliverWork(func(ctx context.Context) error { return s.handle(ctx, h) })
+}
+
+func (s *session) deliverWork(work func(context.Context) error) {
 	select {
-	case s.hits <- func(ctx context.Context) error { return s.handle(ctx, h) }:
+	case s.hits <- work:
 	case <-s.over:
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ustack/bpf"
 	"ustack/tools/event"
 	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
@@ -48,8 +49,11 @@ type Options struct {
 
 	Nth      uint64        // the first match to act on, from 1; 1 if zero
 	Count    uint64        // how many times to act; no limit if zero
-	Interval time.Duration // least time between two actions; 0: none
+	Interval time.Duration // within it, act Burst times at most; 0: no limit
+	Burst    int           // 1024 at most; 1 if zero
 	Duration time.Duration // if zero, until the context or the targets end
+	Timeout  time.Duration // end after this long if nothing has been seen; 0: never
+	Rest     bool          // act on all that the kernel has recorded, also when the run ends early
 	Kernel   bool          // include the kernel's frames
 
 	Actions []Action
@@ -67,6 +71,9 @@ type Options struct {
 	Warn     func(error) // called with whatever keeps something from being seen; may be nil
 }
 
+// MaxBurst is the greatest Burst.
+const MaxBurst = int(bpf.TraceHitLimitMAX_BURST)
+
 const defaultMaxStop = 10 * time.Second
 
 // withDefaults returns the options with zero values replaced by defaults, or an
@@ -75,6 +82,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Nth == 0 {
 		o.Nth = 1
 	}
+	o.Burst = min(max(o.Burst, 1), MaxBurst)
 	if o.MaxStop == 0 {
 		o.MaxStop = defaultMaxStop
 	}

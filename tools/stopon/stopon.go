@@ -19,11 +19,12 @@ import (
 
 // A Result says how a run ended.
 type Result struct {
-	Matches uint64 // times that a trigger's conditions held
-	Acted   uint64 // of those, reported and acted on
-	Failed  uint64 // actions that failed
-	Limited uint64 // matches that came too soon after another
-	Lost    uint64 // matches that the kernel had no room for: neither reported nor acted on
+	Matches  uint64  // times that a trigger's conditions held
+	Triggers []Tally // Matches by trigger, those with the most first
+	Acted    uint64  // of those, reported and acted on
+	Failed   uint64  // actions that failed
+	Limited  uint64  // matches that came too soon after others
+	Lost     uint64  // matches that the kernel had no room for: neither reported nor acted on
 	// Hits that the kernel recorded, but that were not reported before the run
 	// ended because of its context, its duration or an error.
 	Unreported uint64
@@ -32,6 +33,7 @@ type Result struct {
 	// Writes that were not searched to their end: they are longer than the
 	// bound, or could not be read.
 	Unsearched uint64
+	Untallied  uint64         // matches that are in Matches, but for lack of room not in Triggers
 	Failures   trace.Failures // what could not be read of stacks
 }
 
@@ -65,6 +67,7 @@ type session struct {
 	hits       chan func(context.Context) error // act on hits
 	over       chan struct{}                    // closed when hits are no longer received
 	acted      uint64
+	rested     bool   // rest was called
 	stalled    uint64 // number of the last stall that was reported, 0 once it is over
 	failed     uint64
 
@@ -115,8 +118,10 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 		event.RunInFunctions(spec, functions, s.needed)
 	}
 	event.Prune(spec, s.needed)
+	variables := o.variables()
+	variables[bpf.StoponVarBurst] = uint64(o.Burst)
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
-		Spec: spec, Objects: &s.objects, Variables: o.variables(),
+		Spec: spec, Objects: &s.objects, Variables: variables,
 		Stack:  s.takeStack,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.takeHit},
 		Added:  s.attach, Ended: s.end,
@@ -219,6 +224,13 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		},
 		Started: func() {
 			started = true
+			if s.o.Timeout > 0 {
+				timer := time.AfterFunc(s.o.Timeout, func() { s.deliverWork(s.timeOut) })
+				s.Defer(func() error {
+					timer.Stop()
+					return nil
+				})
+			}
 			if s.o.Started != nil {
 				s.o.Started()
 			}
@@ -231,9 +243,23 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	err = errors.Join(err, s.probes.Close())
+	if err == nil && s.o.Rest && !s.rested && !s.hasActed() {
+		err = unlessDone(s.rest(context.WithoutCancel(ctx)))
+	}
 	s.Diagnose()
 	result, countErr := s.result()
 	return result, errors.Join(err, countErr, s.Missing())
+}
+
+// timeOut ends the run if nothing has been seen.
+func (s *session) timeOut(context.Context) error {
+	for _, c := range []*ebpf.Variable{s.objects.Sent, s.objects.Lost} {
+		var n uint64
+		if err := c.Get(&n); err != nil || n > 0 {
+			return err
+		}
+	}
+	return trace.ErrDone
 }
 
 func (s *session) warn(err error) {
@@ -241,6 +267,9 @@ func (s *session) warn(err error) {
 		s.o.Warn(err)
 	}
 }
+
+// Seen reports whether there was anything to act on.
+func (r *Result) Seen() bool { return r.Acted+r.Unreported+r.Lost > 0 }
 
 // tick checks for functions that have been loaded since, soon again if some are
 // still missing.
@@ -272,6 +301,7 @@ func (s *session) hasActed() bool { return s.o.Count > 0 && s.acted >= s.o.Count
 // rest acts on everything that was sent before the last target ended, in order,
 // however long that takes.
 func (s *session) rest(ctx context.Context) error {
+	s.rested = true
 	flushed := make(chan error, 1)
 	go func() { flushed <- s.Flush() }() // closing the session ends it
 	for all := false; !all || len(s.hits) > 0; {
@@ -292,6 +322,13 @@ func (s *session) rest(ctx context.Context) error {
 	return nil
 }
 
+func unlessDone(err error) error {
+	if errors.Is(err, trace.ErrDone) {
+		return nil
+	}
+	return err
+}
+
 // result sums the kernel's counters.
 func (s *session) result() (*Result, error) {
 	r := &Result{Acted: s.acted, Failed: s.failed}
@@ -307,6 +344,7 @@ func (s *session) result() (*Result, error) {
 		{s.objects.Sent, &r.Unreported},
 		{s.objects.Missed, &r.Missed},
 		{s.objects.Unsearched, &r.Unsearched},
+		{s.objects.Untallied, &r.Untallied},
 	} {
 		var n uint64
 		errs = append(errs, c.variable.Get(&n))
@@ -314,6 +352,8 @@ func (s *session) result() (*Result, error) {
 	}
 	r.Unreported -= min(r.Unreported, r.Acted)
 	var err error
+	r.Triggers, err = s.tallies()
+	errs = append(errs, err)
 	r.Failures, err = s.Failures(s.objects.Failures)
 	errs = append(errs, err, s.checkUnseen())
 	return r, errors.Join(errs...)

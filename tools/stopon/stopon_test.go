@@ -436,6 +436,7 @@ func TestLimits(t *testing.T) {
 		{"nth", Options{Nth: 5, Count: 1}, []uint64{5}},
 		{"nth and count", Options{Nth: 11, Count: 7}, []uint64{11, 12, 13}},
 		{"interval", Options{Interval: time.Hour}, []uint64{1}},
+		{"burst", Options{Interval: time.Hour, Burst: 5}, []uint64{1, 2, 3, 4, 5}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"badclose"}})
