@@ -9,7 +9,6 @@ import (
 	"ustack/tools/check"
 	"ustack/tools/dump"
 	"ustack/tools/event"
-	"ustack/tools/stopon"
 )
 
 // printStacks prints what all threads of the processes do now. Each process is stopped
