@@ -70,14 +70,16 @@ func Execute(cmd *cobra.Command, args []string) int {
 	go cancelOnSignal(ctx, cancel, signals)
 	Setup(cmd)
 	started := false
-	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			started = true
-			return run(cmd, args)
+	for _, each := range append(cmd.Commands(), cmd) {
+		if run := each.RunE; run != nil {
+			each.RunE = func(cmd *cobra.Command, args []string) error {
+				started = true
+				return run(cmd, args)
+			}
 		}
 	}
 	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
+	executed, err := cmd.ExecuteContextC(ctx)
 	var status ExitStatus
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
@@ -87,7 +89,7 @@ func Execute(cmd *cobra.Command, args []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	case !started, errors.Is(err, ErrUsage):
-		NewMessages(cmd).Notef("%s (%s --help explains)", oneLine(err), cmd.Name())
+		NewMessages(cmd).Notef("%s (%s --help explains)", oneLine(err), executed.CommandPath())
 		return Usage
 	}
 	NewMessages(cmd).Warn(err)
@@ -107,25 +109,36 @@ func cancelOnSignal(ctx context.Context, cancel func(), signals chan os.Signal) 
 }
 
 // Setup gives cmd what all commands have: --help, --version and --completion, a
-// common form of help, and errors left to Execute. It may be called twice.
+// common form of help, and errors left to Execute. Its subcommands get the same, but for
+// --version and --completion. It may be called twice.
 func Setup(cmd *cobra.Command) {
-	cmd.SilenceErrors = true
-	cmd.SilenceUsage = true
-	cmd.DisableFlagsInUseLine = true
+	setupHelp(cmd)
+	for _, sub := range cmd.Commands() {
+		setupHelp(sub)
+	}
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true}) // there is --help
 	cmd.Version = version()
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	cmd.SetUsageTemplate(usage)
 	if cmd.Flags().Lookup(verboseFlag) == nil {
 		cmd.Flags().BoolP(verboseFlag, "v", false, "print where an internal error happened, and how often parts of stacks could not be read")
 	}
-	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
-	cmd.Flags().Lookup("help").Usage = "print this help"
 	cmd.Flags().Lookup("version").Usage = "print the version"
-	cmd.Flags().SortFlags = false
 	if cmd.Flags().Lookup("completion") == nil {
 		addCompletion(cmd)
 	}
+}
+
+// setupHelp gives cmd --help in the common form, and leaves errors to Execute.
+func setupHelp(cmd *cobra.Command) {
+	cmd.SilenceErrors = true
+	cmd.SilenceUsage = true
+	cmd.DisableFlagsInUseLine = true
+	cmd.SetUsageTemplate(usage)
+	cmd.InitDefaultHelpFlag()
+	cmd.Flags().Lookup("help").Usage = "print this help"
+	cmd.Flags().SortFlags = false
 }
 
 const verboseFlag = "verbose"
@@ -240,7 +253,10 @@ const usage = `Usage:
   {{.UseLine}}
 
 Flags:
-{{.Flags.FlagUsagesWrapped 80 | trimTrailingWhitespaces}}{{if .HasExample}}
+{{.Flags.FlagUsagesWrapped 80 | trimTrailingWhitespaces}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasExample}}
 
 Examples:
 {{.Example}}{{end}}

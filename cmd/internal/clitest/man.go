@@ -22,8 +22,8 @@ var sections = []string{
 }
 
 // CheckManPage checks that the mdoc page at path is about the command, has the
-// required sections and lists every flag of the command, each once, and no
-// other.
+// required sections and lists every flag of the command and of its subcommands,
+// each once, and no other.
 func CheckManPage(t testing.TB, cmd *cobra.Command, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -45,11 +45,12 @@ func CheckManPage(t testing.TB, cmd *cobra.Command, path string) {
 	}
 }
 
-// flagsOf returns the command's flags, sorted, as "-p --pid" or "--pid".
+// flagsOf returns the flags of the command and its subcommands, sorted, as "-p --pid"
+// or "--pid".
 func flagsOf(cmd *cobra.Command) []string {
 	cli.Setup(cmd)
 	var flags []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+	list := func(f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
@@ -58,9 +59,13 @@ func flagsOf(cmd *cobra.Command) []string {
 			name = "-" + f.Shorthand + " " + name
 		}
 		flags = append(flags, name)
-	})
+	}
+	cmd.Flags().VisitAll(list)
+	for _, sub := range cmd.Commands() {
+		sub.Flags().VisitAll(list)
+	}
 	slices.Sort(flags)
-	return flags
+	return slices.Compact(flags)
 }
 
 // listed returns the flags in a page's list items, in the same form. An item is
