@@ -234,7 +234,7 @@ func cpuFrame(name, where string, line, column int) symbolize.Frame {
 		f.File = u.Path
 	}
 	if line >= 0 {
-		f.Line, f.Column = line+1, max(column, 0)+1
+		f.Line, f.Column = line+1, max(column, -1)+1
 	}
 	if f.Name, f.Tier = tiered(name); f.Name == "" {
 		f.Name = anonymous

@@ -38,6 +38,9 @@ func readFolded(l *lines, b *builder, separator string) error {
 			b.process(p)
 		}
 		for _, part := range slices.Backward(parts) {
+			if separator == "," {
+				part = strings.ReplaceAll(part, "; ", ", ") // as it was in C++
+			}
 			stack.Frames = append(stack.Frames, frames.of(part))
 		}
 		if err := b.add(stack); err != nil {

@@ -119,7 +119,7 @@ func (r *perfReader) header(m []string) *perfSample {
 func (r *perfReader) frame(s *perfSample, text string) bool {
 	f, ok := r.frames[text]
 	if !ok {
-		m := perfFrame.FindStringSubmatch(text)
+		m := perfFrame.FindStringSubmatch(strings.Replace(text, " (deleted))", ")", 1))
 		switch inlined := perfInlined.FindStringSubmatch(text); {
 		case inlined != nil:
 			f = symbolize.Frame{Name: cutOffset(inlined[1]), Inlined: true}
@@ -159,8 +159,7 @@ func cutOffset(symbol string) string {
 
 // perfFrameOf returns the frame at an address, by its symbol with an offset and the file.
 func perfFrameOf(at, symbol, module string) symbolize.Frame {
-	module = strings.TrimSuffix(strings.Clone(module), " (deleted)")
-	f := symbolize.Frame{Name: strings.Clone(symbol), Module: module}
+	f := symbolize.Frame{Name: strings.Clone(symbol), Module: strings.Clone(module)}
 	if m := hexOffset.FindStringSubmatch(f.Name); m != nil {
 		f.Name, f.Offset = m[1], number(m[2], 16)
 	}
