@@ -69,7 +69,7 @@ func command() *cobra.Command {
 	flags.IntVar(&f.annotate.context, "context", defaultContext, "with --annotate, show `LINES` around those with samples (-1: the whole function)")
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
-	cmd.AddCommand(convertCommand())
+	cmd.AddCommand(convertCommand(), diffCommand())
 	cli.Setup(cmd)
 	cli.Choices(cmd, "event", events())
 	cli.Choices(cmd, "format", formats())
