@@ -15,13 +15,16 @@ import (
 const (
 	// dispersion is how many samples count as one that is independent of the others:
 	// samples of a periodic sampler come in runs.
-	dispersion = 2
+	dispersion = 3
 	// independent is the number of samples that any longer profile counts for: shares
 	// differ between runs of a program, however long they are.
 	independent = 10_000
 	// wrong is the chance that any difference at all is marked between two profiles of
 	// the same program.
 	wrong = 0.01
+	// leastTested is the share of both profiles together, in percent, below which a
+	// function is not tested: rare ones are many, and each makes the test stricter for all.
+	leastTested = 0.5
 )
 
 // A Comparison is two profiles, by function.
@@ -126,22 +129,39 @@ func (c *Comparison) points(d difference) float64 {
 	return percent(d.after, c.after.Total) - percent(d.before, c.before.Total)
 }
 
-// test marks the differences that are beyond noise: by Holm's method, among all of them.
+// test marks the differences that are beyond noise: by Holm's method, among all that are
+// neither rare nor the same as another one of their function.
 func (c *Comparison) test() {
 	var all []*difference
 	for i := range c.changes {
-		for _, d := range []*difference{&c.changes[i].self, &c.changes[i].total} {
-			d.chance = c.chance(*d)
-			all = append(all, d)
+		self, total := &c.changes[i].self, &c.changes[i].total
+		self.chance, total.chance = c.chance(*self), c.chance(*total)
+		if c.testable(*total) {
+			all = append(all, total)
+		}
+		if *self != *total && c.testable(*self) {
+			all = append(all, self)
 		}
 	}
 	slices.SortStableFunc(all, func(x, y *difference) int { return cmp.Compare(x.chance, y.chance) })
 	for i, d := range all {
-		if !c.tested || d.chance > wrong/float64(len(all)-i) {
-			return
+		if d.chance > wrong/float64(len(all)-i) {
+			break
 		}
 		d.beyond = true
 	}
+	for i := range c.changes {
+		self, total := &c.changes[i].self, c.changes[i].total
+		if self.before == total.before && self.after == total.after {
+			self.beyond = total.beyond
+		}
+	}
+}
+
+// testable reports whether a difference is tested. That does not depend on how large it is.
+func (c *Comparison) testable(d difference) bool {
+	share := (percent(d.before, c.before.Total) + percent(d.after, c.after.Total)) / 2
+	return c.tested && share >= leastTested && (c.absolute || share <= 100-leastTested)
 }
 
 // chance returns how probable it is that a difference is at least that large if nothing
