@@ -2,6 +2,11 @@
 // produces and every report reads.
 package symbolize
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Kind says what a frame's code is.
 type Kind uint8
 
@@ -35,6 +40,16 @@ var kinds = [...]string{
 // MarshalText returns the kind's word, for JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
+// UnmarshalText reads such a word.
+func (k *Kind) UnmarshalText(word []byte) error {
+	i := slices.Index(kinds[:], string(word))
+	if i < 0 {
+		return fmt.Errorf("read kind of frame: %q is none", word)
+	}
+	*k = Kind(i)
+	return nil
+}
+
 // Tier says which of V8's compilers made a JavaScript frame's code.
 type Tier uint8
 
@@ -63,6 +78,16 @@ var tiers = [...]string{
 
 // MarshalText returns the tier's word, for JSON.
 func (t Tier) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads such a word.
+func (t *Tier) UnmarshalText(word []byte) error {
+	i := slices.Index(tiers[:], string(word))
+	if i < 0 {
+		return fmt.Errorf("read tier of frame: %q is none", word)
+	}
+	*t = Tier(i)
+	return nil
+}
 
 // A Frame is one function on a stack. Frames are comparable: two samples in the
 // same function at the same place are the same Frame. All tools write it as the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -65,23 +64,15 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "write as JSON: --format json")
 	flags.StringVar(&f.http, "http", "", "serve pprof's web pages at `ADDR` when done (:8080 is on loopback)")
 	flags.BoolVar(&f.jsprof.Kernel, "kernel", false, "include the kernel's frames")
-	flags.BoolVar(&f.present.internal, "internal", false, "show V8's typed frames and builtin internals")
-	flags.BoolVar(&f.present.native, "native", false, "list native functions too, not only the program's own")
-	flags.BoolVar(&f.present.lines, "lines", false, "separate the lines of a function that execute")
-	flags.BoolVar(&f.present.runtime, "runtime", false, "show what V8 does as one frame: GC, parse, compile …")
-	flags.BoolVar(&f.present.tiers, "tier", false, "show the tier of each frame, such as turbofan")
+	f.present.register(flags)
 	flags.StringVar(&f.annotate.functions, "annotate", "", "show the source of matching `FUNCTION`s with samples by line (also FILE:FUNCTION, FILE:LINE)")
 	flags.IntVar(&f.annotate.context, "context", defaultContext, "with --annotate, show `LINES` around those with samples (-1: the whole function)")
-	flags.BoolVar(&f.present.jsOnly, "js-only", false, "show only functions of JavaScript and WebAssembly")
-	flags.StringVar(&f.present.thread, "thread", "", "show only threads whose name or number matches `GLOB`")
-	flags.StringVar(&f.present.filter, "filter", "", "show only stacks with a frame that matches `REGEXP`")
-	flags.Float64Var(&f.present.percent, "min", 0, "leave out functions with less than this `PERCENT`")
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	f.events.complete(cmd)
 	cli.Choices(cmd, "format", formats())
-	cmd.AddCommand(dumpCommand(), liveCommand())
+	cmd.AddCommand(dumpCommand(), liveCommand(), convertCommand(), diffCommand())
 	return cmd
 }
 
@@ -102,10 +93,6 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	switch {
 	case f.jsprof.Hz < 1:
 		return none, cli.Usagef("frequency must be above 0, not %d", f.jsprof.Hz)
-	case f.present.percent < 0 || f.present.percent > 100:
-		return none, cli.Usagef("--min %v is no percentage", f.present.percent)
-	case f.present.native && f.present.jsOnly:
-		return none, cli.Usagef("give only one of --native and --js-only")
 	case f.json && f.format != "" && f.format != jsonFormat:
 		return none, cli.Usagef("give only one of --json and --format %s", f.format)
 	case f.http != "" && (f.output != "" || f.format != "" || f.json):
@@ -117,11 +104,8 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	if err := f.checkAnnotate(); err != nil {
 		return none, err
 	}
-	if _, err := regexp.Compile(f.present.filter); err != nil {
-		return none, cli.Usagef("--filter: %v", err)
-	}
-	if _, err := new(profile.Profile).Thread(f.present.thread); err != nil {
-		return none, cli.Usagef("--thread: %v", err)
+	if err := f.present.check(); err != nil {
+		return none, err
 	}
 	format, err := f.chosen()
 	if err != nil {
@@ -163,19 +147,10 @@ func (f *flags) checkAnnotate() error {
 
 // chosen returns the format to write.
 func (f *flags) chosen() (profile.Format, error) {
-	format, err := profile.Formats[0], error(nil)
-	switch {
-	case f.json:
-		format, err = profile.Lookup(jsonFormat)
-	case f.format != "":
-		format, err = profile.Lookup(f.format)
-	case f.output != "":
-		format, err = profile.FormatOf(f.output)
+	if f.json {
+		return chosen(jsonFormat, "")
 	}
-	if err != nil {
-		return format, cli.Usagef("%v", err)
-	}
-	return format, nil
+	return chosen(f.format, f.output)
 }
 
 func (f *flags) run(cmd *cobra.Command) error {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"ustack/cmd/internal/cli"
 	"ustack/tools/profile"
 )
@@ -22,8 +24,43 @@ type presentation struct {
 	runtime  bool
 	jsOnly   bool
 	thread   string
-	filter   string
+	include  string
+	exclude  string
 	percent  float64
+}
+
+// register gives cmd the flags that say which part of a profile is shown.
+func (s *presentation) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.internal, "internal", false, "show V8's typed frames and builtin internals")
+	flags.BoolVar(&s.native, "native", false, "list native functions too, not only the program's own")
+	flags.BoolVar(&s.lines, "lines", false, "separate the lines of a function that execute")
+	flags.BoolVar(&s.runtime, "runtime", false, "show what V8 does as one frame: GC, parse, compile …")
+	flags.BoolVar(&s.tiers, "tier", false, "show the tier of each frame, such as turbofan")
+	flags.BoolVar(&s.jsOnly, "js-only", false, "show only functions of JavaScript and WebAssembly")
+	flags.StringVar(&s.thread, "thread", "", "show only threads whose name or number matches `GLOB`")
+	flags.StringVar(&s.include, "include", "", "show only stacks with a frame that matches `REGEXP`")
+	flags.StringVar(&s.exclude, "exclude", "", "leave out stacks with a frame that matches `REGEXP`")
+	flags.StringVar(&s.include, "filter", "", "the same as --include `REGEXP`")
+	flags.Float64Var(&s.percent, "min", 0, "leave out functions with less than this `PERCENT`")
+}
+
+// check reports flags that make no sense.
+func (s presentation) check() error {
+	switch {
+	case s.percent < 0 || s.percent > 100:
+		return cli.Usagef("--min %v is no percentage", s.percent)
+	case s.native && s.jsOnly:
+		return cli.Usagef("give only one of --native and --js-only")
+	}
+	for _, pattern := range []struct{ flag, text string }{{"include", s.include}, {"exclude", s.exclude}} {
+		if _, err := regexp.Compile(pattern.text); err != nil {
+			return cli.Usagef("--%s: %v", pattern.flag, err)
+		}
+	}
+	if _, err := new(profile.Profile).Thread(s.thread); err != nil {
+		return cli.Usagef("--thread: %v", err)
+	}
+	return nil
 }
 
 // options are those of every format.
@@ -123,12 +160,9 @@ func (s presentation) apply(p *profile.Profile) (*profile.Profile, error) {
 	if !s.internal {
 		p = p.WithoutTyped()
 	}
-	if s.filter != "" {
-		filtered := p.Filter(regexp.MustCompile(s.filter))
-		if filtered.Total == 0 {
-			return nil, fmt.Errorf("--filter %s: no stack matches (of %d samples)", s.filter, p.Total)
-		}
-		p = filtered
+	p, err := s.selected(p)
+	if err != nil {
+		return nil, err
 	}
 	if s.thread != "" {
 		of, err := p.Thread(s.thread)
@@ -144,6 +178,25 @@ func (s presentation) apply(p *profile.Profile) (*profile.Profile, error) {
 		p = p.JSOnly()
 	}
 	return p.Merge(), nil
+}
+
+// selected returns the stacks of p to show. It is an error if there are none.
+func (s presentation) selected(p *profile.Profile) (*profile.Profile, error) {
+	if s.include != "" {
+		matching := p.Filter(regexp.MustCompile(s.include))
+		if matching.Total == 0 {
+			return nil, fmt.Errorf("--include %s: no stack matches (of %d samples)", s.include, p.Total)
+		}
+		p = matching
+	}
+	if s.exclude != "" {
+		others := p.Exclude(regexp.MustCompile(s.exclude))
+		if others.Total == 0 && p.Total > 0 {
+			return nil, fmt.Errorf("--exclude %s: every stack matches (of %d samples)", s.exclude, p.Total)
+		}
+		p = others
+	}
+	return p, nil
 }
 
 // sampled returns the threads with samples in p.

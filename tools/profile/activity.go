@@ -72,6 +72,12 @@ func labelled(name string) *activity {
 	return nil
 }
 
+// IsActivity reports whether a frame of that name is of kind Runtime: it is what V8 does, in
+// place of the functions that do it.
+func IsActivity(name string) bool {
+	return strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") && labelled(name) != nil
+}
+
 // executes is the activity of a regular expression's machine code.
 var executes = labelled("[regexp]")
 

@@ -158,7 +158,7 @@ func (b *cpuBuilder) times(period int64) {
 }
 
 // callFrame returns f as Chrome shows it: a file as a URL, a module in place of
-// a file, -1 for an unknown line.
+// a file, -1 for an unknown line or column.
 func (b *cpuBuilder) callFrame(f symbolize.Frame) cpuFrame {
 	frame := cpuFrame{FunctionName: name(f), ScriptID: "0", URL: place(f), LineNumber: -1, ColumnNumber: -1}
 	if !scripted(f) {
@@ -172,7 +172,7 @@ func (b *cpuBuilder) callFrame(f symbolize.Frame) cpuFrame {
 		frame.URL = (&url.URL{Scheme: "file", Path: frame.URL}).String()
 	}
 	if f.Line > 0 {
-		frame.LineNumber, frame.ColumnNumber = f.Line-1, max(f.Column-1, 0)
+		frame.LineNumber, frame.ColumnNumber = f.Line-1, f.Column-1
 	}
 	if f.File != "" {
 		frame.ScriptID = b.script(f.File)

@@ -24,14 +24,15 @@ type (
 		Tiers   []string      `json:"tiers"`
 		Files   []string      `json:"files"`
 		Modules []string      `json:"modules"`
-		Names   []string      `json:"names"`   // by function, as shortName returns them
-		Full    []string      `json:"full"`    // likewise, in full; empty if that is the same
-		Frames  []int         `json:"frames"`  // five per function: kind, file, line, column, module; file and module are numbered from 1, 0 for none
-		Threads []htmlThread  `json:"threads"` // ordered by process and thread
-		Native  bool          `json:"native"`  // all functions are shown at first
-		Value   string        `json:"value"`   // the type of values, as "samples"
-		Unit    string        `json:"unit"`    // their unit
-		Min     float64       `json:"min"`     // percent of the total that a box needs in order to be drawn
+		Names   []string      `json:"names"`            // by function, as shortName returns them
+		Full    []string      `json:"full"`             // likewise, in full; empty if that is the same
+		Frames  []int         `json:"frames"`           // five per function: kind, file, line, column, module; file and module are numbered from 1, 0 for none
+		Threads []htmlThread  `json:"threads"`          // ordered by process and thread
+		Native  bool          `json:"native"`           // all functions are shown at first
+		Value   string        `json:"value"`            // the type of values, as "samples"
+		Unit    string        `json:"unit"`             // their unit
+		Change  *htmlChange   `json:"change,omitempty"` // if profiles are compared
+		Min     float64       `json:"min"`              // percent of the total that a box needs in order to be drawn
 	}
 	htmlKind struct {
 		Name string `json:"name"`
@@ -59,6 +60,9 @@ type (
 		// Inlined has two numbers for each node that ran inlined in its caller: the
 		// node and how many of its samples did.
 		Inlined []uint64 `json:"inlined,omitempty"`
+		// Was has two numbers for each node that was a leaf in the profile that this one is
+		// compared with: the node, and its self samples there.
+		Was []uint64 `json:"was,omitempty"`
 	}
 )
 
@@ -66,19 +70,26 @@ type (
 // or icicle, by caller or by callee, for all threads or some, with zoom, search
 // and a choice of colours. It makes no requests.
 func writeHTML(w io.Writer, p *Profile, o Options) error {
+	return writePage(w, page{Title: o.title(p), Summary: p.summary(), Losses: p.losses()}, newHTMLData(p, o))
+}
+
+// A page is what the template has beside the data.
+type page struct{ Title, Summary, Losses string }
+
+func writePage(w io.Writer, p page, data htmlData) error {
 	page, err := template.New("page").Parse(htmlPage)
 	if err != nil {
 		return err
 	}
 	// Marshal escapes <, > and &: no name ends the script element.
-	data, err := json.Marshal(newHTMLData(p, o))
+	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 	b := bufio.NewWriter(w)
 	if err := page.Execute(b, map[string]any{
-		"Title": o.title(p), "Summary": p.summary(), "Losses": p.losses(),
-		"Style": template.CSS(htmlGraph.style), "Script": template.JS(htmlGraph.script), "Data": template.JS(data),
+		"Title": p.Title, "Summary": p.Summary, "Losses": p.Losses,
+		"Style": template.CSS(htmlGraph.style), "Script": template.JS(htmlGraph.script), "Data": template.JS(text),
 	}); err != nil {
 		return err
 	}
@@ -86,7 +97,14 @@ func writeHTML(w io.Writer, p *Profile, o Options) error {
 }
 
 func newHTMLData(p *Profile, o Options) htmlData {
-	d := htmlBuilder{
+	d := newHTMLBuilder(p, o)
+	d.addThreads(p, o)
+	return d.htmlData
+}
+
+// newHTMLBuilder returns data without threads.
+func newHTMLBuilder(p *Profile, o Options) *htmlBuilder {
+	d := &htmlBuilder{
 		htmlData: htmlData{Files: []string{}, Modules: []string{}, Names: []string{}, Full: []string{}, Frames: []int{}, Threads: []htmlThread{}, Min: o.MinPercent},
 		frames:   map[symbolize.Frame]uint64{}, files: map[string]int{}, modules: map[string]int{},
 	}
@@ -98,18 +116,22 @@ func newHTMLData(p *Profile, o Options) htmlData {
 	for t := symbolize.NoTier; t <= symbolize.Liftoff; t++ {
 		d.Tiers = append(d.Tiers, t.String())
 	}
+	return d
+}
+
+// addThreads adds the trees of p's threads.
+func (d *htmlBuilder) addThreads(p *Profile, o Options) {
 	for _, t := range p.rooted().threads() {
 		d.Threads = append(d.Threads, htmlThread{PID: t.PID, TID: t.TID, Name: t.Name, All: d.tree(t.Stacks)})
 	}
 	if p.jsOnly || !p.hasProgram() {
 		d.Native = true
-		return d.htmlData
+		return
 	}
 	d.Native = o.Native
 	for i, t := range p.folded().rooted().threads() { // the same threads
 		d.Threads[i].Program = d.tree(t.Stacks)
 	}
-	return d.htmlData
 }
 
 // An htmlBuilder assigns numbers to what repeats.
@@ -120,9 +142,12 @@ type htmlBuilder struct {
 }
 
 // tree returns stacks as a tree.
-func (b *htmlBuilder) tree(stacks []Stack) *htmlTree {
+func (b *htmlBuilder) tree(stacks []Stack) *htmlTree { return b.nodes(newTree(stacks)) }
+
+// nodes returns a tree in numbers.
+func (b *htmlBuilder) nodes(root *node) *htmlTree {
 	t := &htmlTree{Nodes: []uint64{}, Tiers: []uint64{}}
-	for _, c := range newTree(stacks).children {
+	for _, c := range root.children {
 		b.add(t, c, 0)
 	}
 	return t
@@ -142,6 +167,9 @@ func (b *htmlBuilder) add(t *htmlTree, n *node, level uint64) {
 	}
 	if n.inlined > 0 {
 		t.Inlined = append(t.Inlined, id, n.inlined)
+	}
+	if n.wasSelf > 0 {
+		t.Was = append(t.Was, id, n.wasSelf)
 	}
 	for _, c := range n.children {
 		b.add(t, c, level+1)

@@ -40,7 +40,7 @@
   const turn = (h) => (Math.floor(h / 251) % 241) / 240;
 
   function newNode(f, parent) {
-    return { f, parent, self: 0, total: 0, tiers: null, lines: new Map(), inlined: 0, kids: new Map(), x: 0, level: parent ? parent.level + 1 : 0, hit: false };
+    return { f, parent, self: 0, total: 0, was: 0, tiers: null, lines: new Map(), inlined: 0, kids: new Map(), x: 0, level: parent ? parent.level + 1 : 0, hit: false };
   }
 
   function child(node, id) {
@@ -79,12 +79,17 @@
       known.set(lines[i + 1], (known.get(lines[i + 1]) || 0) + lines[i + 2]);
     }
     for (let i = 0; i < inlined.length; i += 2) nodes[inlined[i]].inlined += inlined[i + 1];
+    const was = tree.was || [];
+    for (let i = 0; i < was.length; i += 2) {
+      for (let on = nodes[was[i]]; on; on = on.parent) on.was += was[i + 1];
+    }
   }
 
   // addReversed counts a thread's stacks into the tree from their leaves. It is not
   // known which of them are in which line.
   function addReversed(root, tree) {
-    const path = [], tiers = new Map();
+    const path = [], tiers = new Map(), before = new Map();
+    for (let i = 0; tree.was && i < tree.was.length; i += 2) before.set(tree.was[i], tree.was[i + 1]);
     for (let i = 0; i < tree.tiers.length; i += 3) {
       const known = tiers.get(tree.tiers[i]);
       if (!known || known.count < tree.tiers[i + 2]) tiers.set(tree.tiers[i], { tier: tree.tiers[i + 1], count: tree.tiers[i + 2] });
@@ -93,13 +98,16 @@
       const [id, level, self] = tree.nodes.slice(i, i + 3);
       path.length = level;
       path.push({ id, tier: tiers.get(i / 3) });
-      if (!self) continue;
+      const was = before.get(i / 3) || 0;
+      if (!self && !was) continue;
       root.total += self;
+      root.was += was;
       let node = root;
       for (let j = level; j >= 0; j--) {
         node = child(node, path[j].id);
         node.total += self;
-        if (path[j].tier) addTier(node, path[j].tier.tier, self);
+        node.was += was;
+        if (self && path[j].tier) addTier(node, path[j].tier.tier, self);
       }
       node.self += self;
     }
@@ -129,7 +137,7 @@
     }
   }
 
-  const state = { everything: data.native, icicle: false, reversed: false, color: "kind" };
+  const state = { everything: data.native, icicle: false, reversed: false, color: data.change ? "change" : "kind" };
   const choice = data.threads.some((t) => t.program); // between the program's functions and everything
 
   function chosen() {
@@ -177,7 +185,26 @@
     ranked.forEach(([name], i) => groupHues.set(name, (28 + i * 137.508) % 360));
   })();
 
+  // points is the change of a node's share in percentage points; 0 within noise.
+  function points(node, noisy) {
+    const { unit, tested, noise, dispersion, independent } = data.change;
+    const root = graph.root, share = (n, whole) => (whole ? n / whole : 0);
+    const by = share(node.total, root.total) - share(node.was, root.was);
+    if (!tested || noisy) return 100 * by;
+    const effective = (n) => n / unit / (dispersion + n / unit / independent);
+    const n = effective(root.was), m = effective(root.total);
+    const both = (share(node.was, root.was) * n + share(node.total, root.total) * m) / (n + m);
+    const deviation = Math.sqrt(both * (1 - both) * (1 / n + 1 / m));
+    return Math.abs(by) - (1 / n + 1 / m) / 2 >= noise * deviation ? 100 * by : 0;
+  }
+
+  const changed = (by) => {
+    const part = Math.sqrt(Math.min(1, Math.abs(by) / data.change.most));
+    return by === 0 ? "#e8ebee" : by > 0 ? hsl(4, 82, 92 - 30 * part) : hsl(212, 72, 92 - 30 * part);
+  };
+
   const colors = {
+    change: (node) => changed(points(node)),
     kind(node) {
       if (node.f.mark) return gray;
       const { from, span, saturation } = node.f.hue;
@@ -191,6 +218,7 @@
 
   // legends lists what the colours of a mode mean: labels and colours.
   const legends = {
+    change: () => [["grew", changed(100)], ["shrank", changed(-100)], ["within noise", changed(0)]],
     kind: () => data.legend.map(({ label, color }) => [label, color]),
     depth: () => [["root", hsl(8, 82, 70)], ["leaf", hsl(55, 82, 70)]],
     share: () => [0.1, 0.5, 1].map((share) => [100 * share + "%", shareColor(share)]),
@@ -349,6 +377,10 @@
     line(data.value, share(node.total, root.total));
     line(state.reversed ? "of them, stacks that begin here" : "of them, in itself", share(node.self, root.total));
     if (node !== root) line(state.reversed ? "share of its callee" : "share of its caller", ((100 * node.total) / node.parent.total).toFixed(2) + "%");
+    if (data.change) {
+      line("before", share(node.was, root.was));
+      line("change in points", (points(node, true) >= 0 ? "+" : "") + points(node, true).toFixed(2));
+    }
     if (node.inlined) line("of them, inlined in its caller", share(node.inlined, node.total));
     if (node !== root && !state.reversed) {
       const sum = everywhere(node.f);
@@ -420,6 +452,9 @@
   byId("color").addEventListener("change", (e) => { state.color = e.target.value; drawLegend(); draw(); });
   window.addEventListener("resize", () => { resize(); draw(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  if (data.change) {
+    byId("color").prepend(new Option("by change", "change", true, true));
+  }
   offerThreads();
   build();
   show();

@@ -211,10 +211,24 @@ func (b *pprofBuilder) function(f symbolize.Frame) *pprof.Function {
 	if strings.HasPrefix(fn.Name, anonymous) && f.File != "" {
 		fn.Name += " " + shortPlace(f)
 	}
-	fn.SystemName = fn.Name
+	fn.SystemName = systemName(f)
 	b.out.Function = append(b.out.Function, fn)
 	b.functions[f] = fn
 	return fn
+}
+
+// systemName returns what tells the kind of a function whose name and file do not: the
+// name of a builtin's symbol, and that of V8's typed frames.
+func systemName(f symbolize.Frame) string {
+	switch {
+	case f.Kind == symbolize.Builtin:
+		return "Builtins_" + name(f)
+	case f.Kind == symbolize.Typed:
+		return "<< " + strings.Trim(name(f), "<> ") + " >>"
+	case f.Kind == symbolize.JS && f.File == "":
+		return anonymous
+	}
+	return name(f)
 }
 
 // mapping returns f's module as a mapping whose names are all marked as known,

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -41,8 +42,8 @@ type (
 	}
 )
 
-// writeSpeedscope writes a sampled profile for each thread, named by the thread
-// and the versions of what it runs. Weights are the values, and CPU time
+// writeSpeedscope writes a sampled profile for each thread, named by the thread,
+// the versions of what it runs, and the rate. Weights are the values, and CPU time
 // instead of samples if the rate is known; the order of samples in time is not kept.
 // The format has one line for a frame, and nothing that marks it as inlined: it is where
 // the function is defined. If the options separate lines, it is the one that executes, and
@@ -58,6 +59,9 @@ func writeSpeedscope(w io.Writer, p *Profile, o Options) error {
 	index := frameIndex{frames: map[symbolize.Frame]int{}, lines: o.Lines}
 	for i, t := range p.Merge().threads() {
 		title := strings.Join(append([]string{t.String()}, p.versionsOf(t.PID)...), ", ")
+		if p.period() > 0 { // weights are times
+			title += fmt.Sprintf(", %d Hz", p.Hz)
+		}
 		profile := speedscopeProfile{Type: "sampled", Name: title, Unit: unit, Samples: [][]int{}, Weights: []int64{}}
 		var count uint64
 		for _, s := range t.Stacks {

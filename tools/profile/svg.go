@@ -33,26 +33,34 @@ const maxShown = 400
 func writeSVG(w io.Writer, p *Profile, o Options) error {
 	root := newTree(p.rooted().Stacks)
 	return lines(w, func(b *bufio.Writer) {
-		d := drawing{Writer: b, width: max(cmp.Or(o.Width, svgWidth), 4*svgMargin), value: p.ValueType, total: root.total}
-		d.least = max(float64(root.total)*o.MinPercent/100, svgLeast/d.scale())
-		d.measure(root, 1)
-		d.head(p, o)
-		fmt.Fprintf(b, "<g id=\"frames\" data-margin=\"%d\" data-row=\"%d\" data-char=\"%g\" data-pad=\"%d\">\n", svgMargin, svgRow, svgChar, svgPad)
-		d.box(root, corner{})
-		fmt.Fprint(b, "</g>\n")
-		d.foot()
+		d := drawing{Writer: b, value: p.ValueType, total: root.total, summary: p.summary()}
+		d.draw(root, p, o)
 	})
+}
+
+// draw draws the picture of a tree.
+func (d *drawing) draw(root *node, p *Profile, o Options) {
+	d.width = max(cmp.Or(o.Width, svgWidth), 4*svgMargin)
+	d.least = max(float64(root.total)*o.MinPercent/100, svgLeast/d.scale())
+	d.measure(root, 1)
+	d.head(p, o)
+	fmt.Fprintf(d, "<g id=\"frames\" data-margin=\"%d\" data-row=\"%d\" data-char=\"%g\" data-pad=\"%d\">\n", svgMargin, svgRow, svgChar, svgPad)
+	d.box(root, corner{})
+	fmt.Fprint(d, "</g>\n")
+	d.foot()
 }
 
 // A drawing is a flame graph being written.
 type drawing struct {
 	*bufio.Writer
-	width  int // pixels
-	value  ValueType
-	total  uint64
-	least  float64 // the value that a box needs in order to be drawn
-	levels int     // drawn
-	hidden int     // boxes not drawn, although the box below is
+	width   int // pixels
+	value   ValueType
+	total   uint64
+	least   float64 // the value that a box needs in order to be drawn
+	levels  int     // drawn
+	summary string
+	changes *coloring // nil if nothing is compared
+	hidden  int       // boxes not drawn, although the box below is
 }
 
 // A corner is where a box starts: the value from the left, levels from the root.
@@ -96,7 +104,7 @@ func (d *drawing) head(p *Profile, o Options) {
 <rect id="page" width="100%%" height="100%%" fill="#fff"/>
 <text id="title" x="%[5]d" y="32">%[3]s</text>
 <text id="summary" x="%[5]d" y="53">%[6]s<tspan id="losses" dx="10">%[7]s</tspan></text>
-`, d.width, d.height(), escape(o.title(p)), svgGraph.style, svgMargin, escape(p.summary()), escape(warning))
+`, d.width, d.height(), escape(o.title(p)), svgGraph.style, svgMargin, escape(d.summary), escape(warning))
 	d.legend()
 	d.controls()
 }
@@ -104,7 +112,11 @@ func (d *drawing) head(p *Profile, o Options) {
 func (d *drawing) legend() {
 	x := svgMargin
 	fmt.Fprint(d, `<g id="legend">`)
-	for _, entry := range legend() {
+	entries := legend()
+	if d.changes != nil {
+		entries = d.changes.legend()
+	}
+	for _, entry := range entries {
 		fmt.Fprintf(d, `<rect x="%d" y="66" width="11" height="11" rx="2" fill="%s"/><text x="%d" y="76">%s</text>`,
 			x, entry.Color, x+17, entry.Label)
 		x += 40 + 7*len(entry.Label)
@@ -131,12 +143,18 @@ func (d *drawing) box(n *node, at corner) {
 	if at.level > 0 {
 		title = cut(shortName(n.frame), maxShown)
 	}
+	color, details := fill(n), ""
+	if d.changes != nil {
+		color, details = d.changes.fill(n), d.changes.details(d, n)
+	} else {
+		details = d.details(n)
+	}
 	x, width := svgMargin+float64(at.start)*d.scale(), float64(n.total)*d.scale()
 	y := svgHead + (d.levels-1-at.level)*svgRow
 	fmt.Fprintf(d, `<g data-x="%d" data-w="%d" data-name="%s"><title>%s</title>`,
-		at.start, n.total, escape(title), escape(d.details(n)))
+		at.start, n.total, escape(title), escape(details))
 	fmt.Fprintf(d, `<rect x="%.1f" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/><text x="%.1f" y="%d">%s</text></g>`+"\n",
-		x, y, max(width-0.5, svgLeast), svgRow-1, fill(n), x+svgPad, y+12, escape(fit(title, width-2*svgPad)))
+		x, y, max(width-0.5, svgLeast), svgRow-1, color, x+svgPad, y+12, escape(fit(title, width-2*svgPad)))
 	for _, c := range n.children {
 		if d.drawn(c) {
 			d.box(c, corner{at.start, at.level + 1})

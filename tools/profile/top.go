@@ -292,15 +292,20 @@ func (t table) numbers(r row) string {
 
 func (t table) row(r row) {
 	fmt.Fprint(t, t.numbers(r))
-	width := max(topName, t.columns()-topNumbers)
-	name, place := shortName(r.frame), t.place(r.frame)
+	t.name(r.frame, topNumbers)
+}
+
+// name ends a line with a function's name and place, behind that many columns.
+func (t table) name(f symbolize.Frame, numbers int) {
+	width := max(topName, t.columns()-numbers)
+	name, place := shortName(f), t.place(f)
 	if room := width - 2 - min(utf8.RuneCountInString(name), topName); place != "" && room > 0 {
 		place = cutFront(place, room)
 		name = cutFront(name, width-2-utf8.RuneCountInString(place))
-		fmt.Fprintf(t, "%s  %s\n", t.paint(kindColors[r.frame.Kind], name), t.paint(dim, place))
+		fmt.Fprintf(t, "%s  %s\n", t.paint(kindColors[f.Kind], name), t.paint(dim, place))
 		return
 	}
-	fmt.Fprintln(t, t.paint(kindColors[r.frame.Kind], cutFront(name, width)))
+	fmt.Fprintln(t, t.paint(kindColors[f.Kind], cutFront(name, width)))
 }
 
 // runtime draws a row for each thing that V8 does for r, with its part of SELF+NATIVE.

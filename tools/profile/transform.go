@@ -188,8 +188,19 @@ func (p *Profile) hasProgram() bool {
 // matches. Total is of what is left; the losses are still those of the whole
 // run.
 func (p *Profile) Filter(pattern *regexp.Regexp) *Profile {
+	return p.keep(matcher(pattern))
+}
+
+// Exclude returns p without the stacks that Filter keeps.
+func (p *Profile) Exclude(pattern *regexp.Regexp) *Profile {
+	matches := matcher(pattern)
+	return p.keep(func(s Stack) bool { return !matches(s) })
+}
+
+// matcher returns a function that reports whether a frame of a stack matches.
+func matcher(pattern *regexp.Regexp) func(Stack) bool {
 	matches := map[symbolize.Frame]bool{}
-	return p.keep(func(s Stack) bool {
+	return func(s Stack) bool {
 		return slices.ContainsFunc(s.Frames, func(f symbolize.Frame) bool {
 			matched, known := matches[f]
 			if !known {
@@ -198,7 +209,7 @@ func (p *Profile) Filter(pattern *regexp.Regexp) *Profile {
 			}
 			return matched
 		})
-	})
+	}
 }
 
 // Thread returns p with only the stacks of threads whose name, or number in

@@ -20,6 +20,8 @@ type node struct {
 	lines map[int]uint64            // of self, by executing line
 	calls map[int]uint64            // of total, likewise: for a caller, by the line of the call
 
+	was, wasSelf uint64 // total and self in the profile that this one is compared with
+
 	inlined uint64 // the part of total that ran inlined in its caller
 
 	index map[symbolize.Frame]*node // the children, by function

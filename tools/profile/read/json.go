@@ -1,0 +1,76 @@
+package read
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"ustack/symbolize"
+	"ustack/tools/profile"
+)
+
+// decode reads one JSON value. Errors say where in the file they are.
+func decode(all []byte, into any) error {
+	err := json.Unmarshal(all, into)
+	var syntax *json.SyntaxError
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("offset %d: %w", syntax.Offset, err)
+	case errors.As(err, &mistyped):
+		return fmt.Errorf("offset %d: a %s in place of %s, in %s", mistyped.Offset, quote(mistyped.Value), mistyped.Type, quote(mistyped.Field))
+	}
+	return err
+}
+
+// ownProfile is a profile as package profile writes it in JSON.
+type ownProfile struct {
+	ValueType struct {
+		Type string `json:"type"`
+		Unit string `json:"unit"`
+	} `json:"value_type"`
+	Node          string            `json:"node"`
+	V8            string            `json:"v8"`
+	Hz            int               `json:"hz"`
+	HzAsked       int               `json:"hz_asked"`
+	Throttled     uint64            `json:"throttled"`
+	Lost          uint64            `json:"lost"`
+	Truncated     uint64            `json:"truncated"`
+	UnknownFrames uint64            `json:"unknown_frames"`
+	Failures      map[string]uint64 `json:"failures"`
+	Processes     []struct {
+		PID   int    `json:"pid"`
+		Title string `json:"title"`
+		Node  string `json:"node"`
+		V8    string `json:"v8"`
+	} `json:"processes"`
+	Stacks []struct {
+		Count  uint64            `json:"count"`
+		PID    int               `json:"pid"`
+		TID    int               `json:"tid"`
+		Thread string            `json:"thread"`
+		Frames []symbolize.Frame `json:"frames"`
+	} `json:"stacks"`
+}
+
+func readJSON(all []byte, b *builder) error {
+	var in ownProfile
+	if err := decode(all, &in); err != nil {
+		return err
+	}
+	p := &b.profile
+	p.ValueType = profile.ValueType(in.ValueType)
+	p.Node, p.V8, p.Hz, p.HzAsked = in.Node, in.V8, in.Hz, in.HzAsked
+	p.Throttled, p.Lost, p.Truncated, p.UnknownFrames = in.Throttled, in.Lost, in.Truncated, in.UnknownFrames
+	p.Failures = maps.Clone(in.Failures)
+	for _, known := range in.Processes {
+		b.process(profile.Process{PID: known.PID, Title: known.Title, Node: known.Node, V8: known.V8})
+	}
+	for i, s := range in.Stacks {
+		if err := b.add(profile.Stack{Value: s.Count, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: s.Frames}); err != nil {
+			return fmt.Errorf("stacks[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
