@@ -199,7 +199,9 @@ var cases = []struct {
 }
 
 func equal(v int64) event.Comparison { return event.Comparison{Is: bpf.TraceComparisonEQUAL, Value: v} }
-func less(v int64) event.Comparison  { return event.Comparison{Is: bpf.TraceComparisonLESS, Value: v} }
+
+func less(v int64) event.Comparison { return event.Comparison{Is: bpf.TraceComparisonLESS, Value: v} }
+
 func greater(v int64) event.Comparison {
 	return event.Comparison{Is: bpf.TraceComparisonGREATER, Value: v}
 }

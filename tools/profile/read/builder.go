@@ -37,6 +37,7 @@ func (b *builder) add(s profile.Stack) error {
 		return errTooLarge
 	}
 	b.profile.Total += s.Value
+	b.profile.Events += s.Events
 	if len(s.Frames) > maxDepth {
 		s.Frames = append(slices.Clone(s.Frames[:maxDepth]), symbolize.Frame{Name: symbolize.Truncated})
 		b.profile.Truncated += s.Value
@@ -47,6 +48,7 @@ func (b *builder) add(s profile.Stack) error {
 	}
 	if i, ok := b.stacks[key]; ok {
 		b.profile.Stacks[i].Value += s.Value
+		b.profile.Stacks[i].Events += s.Events
 		return nil
 	}
 	if len(b.stacks) == maxStacks {

@@ -1,9 +1,11 @@
 package read
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 
 	"ustack/symbolize"
@@ -35,6 +37,9 @@ type ownProfile struct {
 	Hz            int               `json:"hz"`
 	HzAsked       int               `json:"hz_asked"`
 	Throttled     uint64            `json:"throttled"`
+	Event         string            `json:"event"`
+	Every         uint64            `json:"every"`
+	Seen          uint64            `json:"seen"`
 	Lost          uint64            `json:"lost"`
 	Truncated     uint64            `json:"truncated"`
 	UnknownFrames uint64            `json:"unknown_frames"`
@@ -47,6 +52,7 @@ type ownProfile struct {
 	} `json:"processes"`
 	Stacks []struct {
 		Count  uint64            `json:"count"`
+		Events uint64            `json:"events"`
 		PID    int               `json:"pid"`
 		TID    int               `json:"tid"`
 		Thread string            `json:"thread"`
@@ -54,21 +60,63 @@ type ownProfile struct {
 	} `json:"stacks"`
 }
 
+// maxProfiles bounds the profiles of one file, each of another event.
+const maxProfiles = 64
+
+// objects returns the JSON objects of a file, one after another.
+func objects(all []byte) ([]json.RawMessage, error) {
+	decoder := json.NewDecoder(bytes.NewReader(all))
+	var each []json.RawMessage
+	for len(each) < maxProfiles {
+		var one json.RawMessage
+		switch err := decoder.Decode(&one); {
+		case errors.Is(err, io.EOF):
+			return each, nil
+		case err != nil:
+			return nil, fmt.Errorf("offset %d: %w", decoder.InputOffset(), err)
+		}
+		each = append(each, one)
+	}
+	return nil, fmt.Errorf("it has more than %d profiles", maxProfiles)
+}
+
+// readJSON reads one of the profiles of a file.
 func readJSON(all []byte, b *builder) error {
+	each, err := objects(all)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, one := range each {
+		var of struct {
+			ValueType struct {
+				Type string `json:"type"`
+			} `json:"value_type"`
+		}
+		if err := decode(one, &of); err != nil {
+			return err
+		}
+		names = append(names, of.ValueType.Type)
+	}
+	at, err := b.choose(names, names[0])
+	if err != nil {
+		return err
+	}
 	var in ownProfile
-	if err := decode(all, &in); err != nil {
+	if err := decode(each[at], &in); err != nil {
 		return err
 	}
 	p := &b.profile
 	p.ValueType = profile.ValueType(in.ValueType)
 	p.Node, p.V8, p.Hz, p.HzAsked = in.Node, in.V8, in.Hz, in.HzAsked
+	p.Event, p.Every, p.Seen = in.Event, in.Every, in.Seen
 	p.Throttled, p.Lost, p.Truncated, p.UnknownFrames = in.Throttled, in.Lost, in.Truncated, in.UnknownFrames
 	p.Failures = maps.Clone(in.Failures)
 	for _, known := range in.Processes {
 		b.process(profile.Process{PID: known.PID, Title: known.Title, Node: known.Node, V8: known.V8})
 	}
 	for i, s := range in.Stacks {
-		if err := b.add(profile.Stack{Value: s.Count, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: s.Frames}); err != nil {
+		if err := b.add(profile.Stack{Value: s.Count, Events: s.Events, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: s.Frames}); err != nil {
 			return fmt.Errorf("stacks[%d]: %w", i, err)
 		}
 	}

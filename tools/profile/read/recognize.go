@@ -9,11 +9,15 @@ import (
 	"strings"
 )
 
-// objectFormat returns the format of a file that is one JSON object, by the names of
-// its fields.
+// objectFormat returns the format of a file of JSON objects, by the names of the first
+// one's fields.
 func objectFormat(all []byte) (string, error) {
+	each, err := objects(all)
+	if err != nil {
+		return "", fmt.Errorf("read as JSON: %w", err)
+	}
 	var top map[string]json.RawMessage
-	if err := decode(all, &top); err != nil {
+	if err := decode(each[0], &top); err != nil {
 		return "", fmt.Errorf("read as JSON: %w", err)
 	}
 	has := func(names ...string) bool {

@@ -317,3 +317,34 @@ func TestTooManyStacksAreRefused(t *testing.T) {
 		t.Errorf("error = %v, want that there are too many", err)
 	}
 }
+
+// TestProfilesOfSeveralEventsAreReadByType writes two events in one file, with what their values
+// are of.
+func TestProfilesOfSeveralEventsAreReadByType(t *testing.T) {
+	frames := []symbolize.Frame{{Name: "open", Kind: symbolize.JS, File: "/srv/a.js", Line: 3, Column: 1}}
+	calls := &profile.Profile{
+		ValueType: profile.ValueType{Type: "syscall:read:bytes", Unit: "bytes"}, Event: "syscall:read",
+		Total: 4096, Events: 3, Stacks: []profile.Stack{{Value: 4096, Events: 3, PID: 7, TID: 7, Frames: frames}},
+	}
+	samples := &profile.Profile{Total: 5, Hz: 99, HzAsked: 99, Event: "cpu", Stacks: []profile.Stack{{Value: 5, PID: 7, TID: 7, Frames: frames}}}
+	for _, name := range []string{"json", "pprof"} {
+		f, err := profile.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := f.WriteAll(&out, []*profile.Profile{samples, calls}, profile.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		for values, want := range map[string]uint64{"syscall:read:bytes": 4096, "samples": 5} {
+			got, err := read.Read(bytes.NewReader(out.Bytes()), read.Options{Values: values})
+			if err != nil {
+				t.Errorf("%s: read %s: %v", name, values, err)
+				continue
+			}
+			if got.Total != want || got.ValueType.Type != values {
+				t.Errorf("%s: %d %s, want %d", name, got.Total, got.ValueType.Type, want)
+			}
+		}
+	}
+}
