@@ -19,6 +19,7 @@ const (
 func TestStacksFitOlderKernels(t *testing.T) {
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
 		"jsprof": LoadJsprof, "addonlat": LoadAddonlat, "stopon": LoadStopon,
+		"alloc": LoadAlloc,
 	} {
 		spec, err := load()
 		if err != nil {

@@ -29,6 +29,12 @@ type Options struct {
 	Quantize  bool            // the stacks' values are told apart by powers of two: profile.Stack.Bucket
 	Every     uint64          // of events without a rate, one in so many is taken; 1 if zero
 
+	// Memory has stacks of memory taken in place of Events, Interval bytes of V8's heap apart
+	// on average; Allocated is called with how much of it is known at the end, and may be nil.
+	Memory    Memory
+	Interval  uint64
+	Allocated func(Allocated)
+
 	Hz       int           // samples a second on each CPU, of events with a rate; 99 if zero
 	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
@@ -64,7 +70,11 @@ func (o Options) Check() error {
 func (o Options) ValueTypes() []profile.ValueType {
 	var types []profile.ValueType
 	o = o.withDefaults()
-	for _, v := range o.eventValues() {
+	values := o.eventValues()
+	if o.Memory != "" {
+		values = o.memoryValues()
+	}
+	for _, v := range values {
 		types = append(types, v.ValueType)
 	}
 	return types
@@ -106,7 +116,11 @@ func open(ctx context.Context, o Options) (*session, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	source, err := newEventSource(&o)
+	newSource := newEventSource
+	if o.Memory != "" {
+		newSource = newMemorySource
+	}
+	source, err := newSource(&o)
 	if err != nil {
 		return nil, err
 	}
