@@ -23,6 +23,7 @@ type flags struct {
 	maps     cli.SourceMaps
 	duration cli.Duration
 	events   eventFlags
+	memory   memoryFlags
 	output   string
 	format   string
 	json     bool
@@ -58,6 +59,7 @@ func command() *cobra.Command {
 	f.targets.Register(cmd, "profile")
 	flags.IntVarP(&f.jsprof.Hz, "frequency", "F", 99, "take `HZ` samples a second on each CPU")
 	f.events.register(flags)
+	f.memory.register(flags)
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its extension")
 	flags.StringVar(&f.format, "format", "", "write as `FORMAT`: "+strings.Join(formats(), ", "))
@@ -99,6 +101,9 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 		return none, cli.Usagef("--http shows the profile itself (leave out -o and --format)")
 	}
 	if err := f.events.apply(cmd, &f.jsprof); err != nil {
+		return none, err
+	}
+	if err := f.memory.apply(cmd, &f.jsprof); err != nil {
 		return none, err
 	}
 	if err := f.checkAnnotate(); err != nil {
@@ -207,6 +212,7 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) ([]*profile
 	o.Maps = f.maps.Options
 	o.Sources = f.annotate.wanted()
 	o.Warn = messages.Warn
+	o.Allocated = func(a jsprof.Allocated) { f.memory.allocated = a }
 	o.Started = func(hz int) { f.announce(messages, hz) }
 	o.Sampled = func(count uint64) { messages.Progressf("%d samples", count) }
 	profiles, err := jsprof.RunAll(ctx, o)
@@ -233,11 +239,19 @@ func (f *flags) announce(messages *cli.Messages, hz int) {
 		messages.Notef("%d Hz is above the limit of %d Hz (%d, or kernel.perf_event_max_sample_rate if that is lower)",
 			f.jsprof.Hz, hz, loader.MaxHz)
 	}
-	messages.Started(f.duration, "Sampling %v at %s.", &f.targets, f.events.rate(hz))
+	rate := f.events.rate(hz)
+	if f.jsprof.Memory != "" {
+		rate = f.memory.rate()
+	}
+	messages.Started(f.duration, "Sampling %v at %s.", &f.targets, rate)
 }
 
 // noteEmpty says of which events there is none.
 func (f *flags) noteEmpty(profiles []*profile.Profile, messages *cli.Messages) {
+	if f.jsprof.Memory != "" {
+		f.memory.summarize(profiles, messages)
+		return
+	}
 	for i, p := range profiles {
 		if p.Total == 0 && p.Events == 0 {
 			messages.Notef("no samples: the processes %s", f.events.nothing(i))

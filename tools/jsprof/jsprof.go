@@ -30,6 +30,12 @@ type Options struct {
 	Waiting   *Waiting        // stacks of waiting threads are taken, in place of Events, if not nil
 	Every     uint64          // of events without a rate, one in so many is taken; 1 if zero
 
+	// Memory has stacks of memory taken in place of Events, MemoryStep bytes of V8's heap apart
+	// on average; Allocated is called with how much of it is known at the end, and may be nil.
+	Memory     Memory
+	MemoryStep uint64
+	Allocated  func(Allocated)
+
 	Hz       int           // samples a second on each CPU, of events with a rate; 99 if zero
 	Kernel   bool          // include kernel frames
 	Duration time.Duration // until the context or the targets end if zero
@@ -73,7 +79,11 @@ func (o Options) ValueTypes() []profile.ValueType {
 	if o.Waiting != nil {
 		return []profile.ValueType{o.Waiting.valueType()}
 	}
-	for _, v := range o.eventValues() {
+	values := o.eventValues()
+	if o.Memory != "" {
+		values = o.memoryValues()
+	}
+	for _, v := range values {
 		types = append(types, v.ValueType)
 	}
 	return types
@@ -119,6 +129,9 @@ func open(ctx context.Context, o Options) (*session, error) {
 	newSource := newEventSource
 	if o.Waiting != nil {
 		newSource = newWaitSource
+	}
+	if o.Memory != "" {
+		newSource = newMemorySource
 	}
 	source, err := newSource(&o)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"ustack/symbolize/process"
 	"ustack/symbolize/reader"
 	"ustack/symbolize/space"
+	"ustack/symbolize/v8"
+	"ustack/symbolize/v8/release"
 )
 
 // A Module is a file that a process has mapped and whose code it runs.
@@ -47,6 +49,23 @@ func (t *Table) Modules(pid int, object string) (all []*Module) {
 		}
 	}
 	return all
+}
+
+// Release returns the layout of the V8 in process pid, or what keeps it from being known.
+func (t *Table) Release(pid int) (*release.Release, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	g, ok := t.targets[pid]
+	if !ok {
+		return nil, process.ErrGone
+	}
+	if g.err != nil {
+		return nil, g.err
+	}
+	if g.binary == nil || g.binary.v8 == nil {
+		return nil, v8.ErrNotV8
+	}
+	return g.binary.v8.Release, nil
 }
 
 // Symbols yields the file's symbols whose raw name begins with one of the prefixes, as

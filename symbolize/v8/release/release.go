@@ -28,6 +28,8 @@ type Release struct {
 	Traces    Traces
 	Wasm      Wasm
 
+	Allocations Allocations
+
 	// Types has the instance types that metadata omits: those of classes with
 	// several types, or with no fields of their own. Strings are not included:
 	// their types follow from their form.
@@ -40,6 +42,13 @@ type Release struct {
 type Change struct {
 	Version Version // the first patch level without the difference
 	Apply   func(*Release)
+}
+
+// Allocations are what V8's functions for memory are called with.
+type Allocations struct {
+	Buffer      uint16 // in what owns an allocation buffer: start, top and limit, or a pointer to them
+	Inline      bool   // the owner has the buffer itself
+	MinorSweeps bool   // there are minor mark-sweeps: their bit is before those of GCType's other kinds
 }
 
 // An Isolate has the offsets of an isolate's state, for those that cannot be

@@ -89,6 +89,10 @@ var _ = Register(Release{
 		Script:   40,
 		KindBits: 2,
 	},
+	Allocations: Allocations{
+		Buffer:      200,
+		MinorSweeps: true,
+	},
 
 	Types: map[string]uint16{
 		"BigInt":                       129,

@@ -92,6 +92,10 @@ var _ = Register(Release{
 		Script:   32,
 		KindBits: 2,
 	},
+	Allocations: Allocations{
+		Buffer:      160,
+		MinorSweeps: true,
+	},
 
 	Types: map[string]uint16{
 		"BigInt":                    129,

@@ -102,6 +102,10 @@ var _ = Register(Release{
 		Script:   32,
 		KindBits: 3,
 	},
+	Allocations: Allocations{
+		Buffer:      160,
+		MinorSweeps: true,
+	},
 
 	Types: map[string]uint16{
 		"BigInt":                    129,

@@ -87,6 +87,10 @@ var _ = Register(Release{
 		Script:   40,
 		KindBits: 3,
 	},
+	Allocations: Allocations{
+		Buffer: 216,
+		Inline: true,
+	},
 
 	Types: map[string]uint16{
 		"BigInt":                       65,

@@ -337,12 +337,12 @@ func TestProfilesOfSeveralEventsAreReadByType(t *testing.T) {
 			t.Fatal(err)
 		}
 		for values, want := range map[string]uint64{"syscall:read:bytes": 4096, "samples": 5} {
-			got, err := read.Read(bytes.NewReader(out.Bytes()), read.Options{Values: values})
+			file, err := read.Profile(bytes.NewReader(out.Bytes()), read.Options{Values: values})
 			if err != nil {
 				t.Errorf("%s: read %s: %v", name, values, err)
 				continue
 			}
-			if got.Total != want || got.ValueType.Type != values {
+			if got := file.Profile; got.Total != want || got.ValueType.Type != values {
 				t.Errorf("%s: %d %s, want %d", name, got.Total, got.ValueType.Type, want)
 			}
 		}
