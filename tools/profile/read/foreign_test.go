@@ -95,7 +95,8 @@ func TestPerfScript(t *testing.T) {
 	want := []symbolize.Frame{
 		{Kind: symbolize.Kernel, Name: "pvm_irq_enable", Module: "[kernel]", Offset: 0x19},
 		{Name: "dl_main", Module: "/usr/lib/ld-linux-x86-64.so.2", Offset: 0x1a9d},
-		{Name: symbolize.Unknown}, {Module: "/usr/lib/libz.so.1", Offset: 0xfdbb0},
+		{Name: symbolize.Unknown},
+		{Module: "/usr/lib/libz.so.1", Offset: 0xfdbb0},
 	}
 	if diff := cmp.Diff(want, frames["pvm_irq_enable"]); diff != "" {
 		t.Errorf("frames (-want +got):\n%s", diff)
@@ -183,7 +184,8 @@ func TestV8sOwnCPUProfile(t *testing.T) {
 	on := f
 	on.ExecutingLine = 7
 	want := []profile.Stack{
-		{Value: 2, Frames: []symbolize.Frame{on}}, {Value: 1, Frames: []symbolize.Frame{f}},
+		{Value: 2, Frames: []symbolize.Frame{on}},
+		{Value: 1, Frames: []symbolize.Frame{f}},
 		{Value: 1, Frames: []symbolize.Frame{{Kind: symbolize.Runtime, Name: "[GC]"}}},
 	}
 	if diff := cmp.Diff(want, got.Profile.Stacks); diff != "" || got.Profile.Hz != 800 || got.Profile.Duration != 5*time.Millisecond {

@@ -42,6 +42,7 @@ func FuzzPprof(f *testing.F) { fuzz(f, "pprof", "\n\x02\b\x01\x12\x02\x10\x01") 
 func FuzzSpeedscope(f *testing.F) {
 	fuzz(f, "speedscope", `{"shared":{"frames":[{}]},"profiles":[{"type":"evented","events":[{"type":"O","at":1e300}],"endValue":1e308}]}`)
 }
+
 func FuzzCPUProfile(f *testing.F) {
 	fuzz(f, "cpuprofile", `{"nodes":[{"id":1,"parent":1,"hitCount":1}],"samples":[1],"endTime":1e300}`)
 }
