@@ -64,7 +64,10 @@ func Compare(before, after *Profile, o Comparing) (*Comparison, error) {
 	if before.Total == 0 || after.Total == 0 {
 		return nil, errors.New("compare profiles: one of them is empty")
 	}
-	c := &Comparison{absolute: o.Absolute, unit: max(1, divisor(before, after))}
+	c := &Comparison{absolute: o.Absolute, unit: 1}
+	if !after.ValueType.sampled() {
+		c.unit = max(1, divisor(before, after))
+	}
 	c.before, c.after = match(before, after)
 	c.tested = after.ValueType.orSamples().Unit == Samples.Unit
 	c.all = o.Native || before.jsOnly || !before.hasProgram() || !after.hasProgram()
@@ -73,8 +76,8 @@ func Compare(before, after *Profile, o Comparing) (*Comparison, error) {
 	return c, nil
 }
 
-// divisor returns the greatest number that divides all values: a sampler that takes one in
-// N events counts each for N.
+// divisor returns the greatest number that divides all values: one in N events may have been
+// taken, and counted for N.
 func divisor(profiles ...*Profile) uint64 {
 	var d uint64
 	for _, p := range profiles {

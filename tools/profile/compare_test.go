@@ -67,8 +67,10 @@ func TestChangeOfFivePointsIsMarked(t *testing.T) {
 	}
 }
 
-func TestThinnedSamplesAreNotMoreCertain(t *testing.T) {
+func TestThinnedEventsAreNotMoreCertain(t *testing.T) {
 	before, after := shares(rand.New(rand.NewPCG(5, 6)), 2000, 30, 70), shares(rand.New(rand.NewPCG(7, 8)), 2000, 36, 64)
+	faults := ValueType{"page-faults", "count"}
+	before.ValueType, after.ValueType = faults, faults
 	chance := compared(t, before, after, Comparing{}).changes[0].self.chance
 	for _, p := range []*Profile{before, after} {
 		p.Total *= 100
@@ -77,7 +79,7 @@ func TestThinnedSamplesAreNotMoreCertain(t *testing.T) {
 		}
 	}
 	if got := compared(t, before, after, Comparing{}).changes[0].self.chance; got != chance {
-		t.Errorf("chance = %v with each sample counted for 100, want %v", got, chance)
+		t.Errorf("chance = %v with each event counted for 100, want %v", got, chance)
 	}
 }
 
