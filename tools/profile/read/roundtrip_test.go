@@ -342,7 +342,7 @@ func TestProfilesOfSeveralEventsAreReadByType(t *testing.T) {
 				t.Errorf("%s: read %s: %v", name, values, err)
 				continue
 			}
-			if got := file.Profile; got.Total != want || got.ValueType.Type != values {
+			if got := file.Profile; got.Total != want || values != "samples" && got.ValueType.Type != values {
 				t.Errorf("%s: %d %s, want %d", name, got.Total, got.ValueType.Type, want)
 			}
 		}
