@@ -44,6 +44,7 @@ func command() *cobra.Command {
 			"  jsprof -p 4242 -d 10s --runtime       for which functions V8 collects and compiles",
 			"  jsprof -p 4242 -d 10s --tier          which functions are optimized",
 			"  jsprof -p 4242 -e page-faults -d 10s  which functions touch new memory",
+			"  jsprof -p 4242 --alloc -d 10s         which functions allocate memory",
 			"  jsprof -p 4242 -e syscall:openat -d 10s   which functions open files",
 			"  jsprof -p 4242 -e syscall:read --sum bytes -o reads.html",
 			"  jsprof -p 4242 -e syscall:fsync --quantize --by js   how long each takes",

@@ -60,9 +60,15 @@ type (
 			Samples uint64  `json:"samples"`
 		} `json:"processes"`
 		Stacks []stack `json:"stacks"`
+
+		Event  string `json:"event"`
+		Events uint64 `json:"events"`
+		Every  uint64 `json:"every"`
+		Seen   uint64 `json:"seen"`
 	}
 	stack struct {
 		Count  uint64          `json:"count"`
+		Events uint64          `json:"events"`
 		PID    int             `json:"pid"`
 		TID    int             `json:"tid"`
 		Thread *string         `json:"thread"`
@@ -90,6 +96,9 @@ func contract(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if r.ValueType.Type != "samples" || r.ValueType.Unit != "count" {
 		ts.Fatalf("value type = %+v, want samples, count", r.ValueType)
+	}
+	if r.Event != "cpu" || r.Events+r.Every+r.Seen > 0 {
+		ts.Fatalf("event = %s with %d events, one in %d of %d, want cpu and no other field", r.Event, r.Events, r.Every, r.Seen)
 	}
 	var samples, lineless, unnamed uint64
 	for _, s := range r.Stacks {
