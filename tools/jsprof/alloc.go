@@ -27,7 +27,7 @@ const (
 )
 
 // DefaultInterval is how many bytes of V8's heap a stack stands for on average.
-const DefaultInterval = 512 << 10
+const DefaultInterval = 256 << 10
 
 // Kinds of events, as bpf/alloc.bpf.c numbers them.
 const (
