@@ -15,11 +15,11 @@
 #include "aggregate.h"
 
 #define MAX_ALLOCATING 16384
-#define MAX_BUFFERS 4           /* of a thread that are known: of young and of old objects */
-#define MAX_COLLECTIONS 6       /* kinds of them */
-#define PAGE_BYTES (256 << 10)  /* V8's */
-#define LEAST_BYTES 1024        /* that a stack is taken for */
-#define ORIGIN_COLLECTOR 2      /* AllocationOrigin::kGC */
+#define MAX_BUFFERS 4          /* of a thread that are known: of young and of old objects */
+#define MAX_COLLECTIONS 6      /* kinds of them */
+#define PAGE_BYTES (256 << 10) /* V8's */
+#define LEAST_BYTES 1024       /* that a stack is taken for */
+#define ORIGIN_COLLECTOR 2     /* AllocationOrigin::kGC */
 #define COLLECTION_OTHER (MAX_COLLECTIONS - 1)
 
 /* Kinds of events of --alloc. */
@@ -27,13 +27,13 @@ enum { HEAP, LARGE, EXTERNAL };
 
 /* Of attach cookies. */
 enum alloc_cookie {
-	COOKIE_OFFSET = 0xffff,      /* of the buffer, or of the pointer to it, in its owner */
-	COOKIE_INLINE = 1 << 16,     /* the owner has the buffer itself */
-	COOKIE_ORIGIN_SHIFT = 20,    /* number of the argument that says who allocates */
-	COOKIE_ARGUMENT = 7,         /* number of an argument */
-	COOKIE_KIND_SHIFT = 8,       /* kind of event */
-	COOKIE_NO_MINOR = 1,         /* V8 has no minor mark-sweep */
-	COOKIE_COLLECTOR = 2,        /* the argument is a GarbageCollector, not a GCType */
+	COOKIE_OFFSET = 0xffff,   /* of the buffer, or of the pointer to it, in its owner */
+	COOKIE_INLINE = 1 << 16,  /* the owner has the buffer itself */
+	COOKIE_ORIGIN_SHIFT = 20, /* number of the argument that says who allocates */
+	COOKIE_ARGUMENT = 7,      /* number of an argument */
+	COOKIE_KIND_SHIFT = 8,    /* kind of event */
+	COOKIE_NO_MINOR = 1,      /* V8 has no minor mark-sweep */
+	COOKIE_COLLECTOR = 2,     /* the argument is a GarbageCollector, not a GCType */
 };
 
 const volatile u32 with_kernel = 0;
@@ -61,13 +61,13 @@ struct collections {
 
 /* What is known about a thread. */
 struct allocating {
-	u64 carried; /* bytes that no stack stands for yet */
-	u64 events;  /* likewise */
-	u64 budget;  /* the stack is taken when they exceed it */
+	u64 carried;    /* bytes that no stack stands for yet */
+	u64 events;     /* likewise */
+	u64 budget;     /* the stack is taken when they exceed it */
 	u64 collecting; /* collections that it is inside of */
-	u64 began;   /* when the outermost did */
-	u64 kind;    /* its kind; COLLECTION_OTHER until that is known */
-	u64 turn;    /* which of known is replaced next */
+	u64 began;      /* when the outermost did */
+	u64 kind;       /* its kind; COLLECTION_OTHER until that is known */
+	u64 turn;       /* which of known is replaced next */
 	struct tracked known[MAX_BUFFERS];
 	u64 pauses_began[MAX_COLLECTIONS]; /* 0: not in one */
 	struct collections pauses[MAX_COLLECTIONS];
