@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ type flags struct {
 	targets  cli.Targets
 	maps     cli.SourceMaps
 	duration cli.Duration
+	interval cli.Duration
 	events   eventFlags
 	memory   memoryFlags
 	output   string
@@ -62,6 +64,7 @@ func command() *cobra.Command {
 	f.events.register(flags)
 	f.memory.register(flags)
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
+	flags.Var(&f.interval, "interval", "write a file each time this long has passed, named by the time and -o")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`, in the format of its extension")
 	flags.StringVar(&f.format, "format", "", "write as `FORMAT`: "+strings.Join(formats(), ", "))
 	flags.BoolVar(&f.json, "json", false, "write as JSON: --format json")
@@ -107,7 +110,7 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	if err := f.memory.apply(cmd, &f.jsprof); err != nil {
 		return none, err
 	}
-	if err := f.checkAnnotate(); err != nil {
+	if err := errors.Join(f.checkInterval(), f.checkAnnotate()); err != nil {
 		return none, err
 	}
 	if err := f.present.check(); err != nil {
@@ -190,6 +193,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.present.checkThread(f.targets.PIDs, messages); err != nil {
 		return err
 	}
+	if f.interval > 0 {
+		return f.runSeries(cmd.Context(), &series{flags: f, format: format, messages: messages})
+	}
 	profiles, err := f.profile(cmd.Context(), messages)
 	if err != nil {
 		return err
@@ -199,6 +205,24 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return f.targets.Status()
+}
+
+// runSeries samples and writes files until it ends; the last one has what was taken since the
+// one before.
+func (f *flags) runSeries(ctx context.Context, s *series) error {
+	ctx, s.stop = context.WithCancel(ctx)
+	defer s.stop()
+	f.jsprof.Interval, f.jsprof.Snapshot = time.Duration(f.interval), s.write
+	last, err := f.profile(ctx, s.messages)
+	switch {
+	case s.err != nil:
+		return s.err
+	case err != nil && s.files == 0:
+		return err
+	case err == nil:
+		s.write(last)
+	}
+	return errors.Join(s.err, f.targets.Status())
 }
 
 // profile samples, prints messages meanwhile, and returns what is to be shown.

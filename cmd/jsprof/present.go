@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -135,19 +136,24 @@ func names(threads []thread) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// applyAll returns the parts of profiles to show. It is an error if nothing matches in any.
+// applyAll returns the parts of profiles to show, in their order. It is an error if nothing matches
+// in any.
 func (s presentation) applyAll(all []*profile.Profile) ([]*profile.Profile, error) {
-	var shown []*profile.Profile
-	var errs []error
-	for _, p := range all {
+	shown := make([]*profile.Profile, len(all))
+	var first error
+	matches := false
+	for i, p := range all {
 		part, err := s.apply(p)
-		errs = append(errs, err)
-		if err == nil {
-			shown = append(shown, part)
+		if err != nil {
+			empty := *p
+			empty.Stacks, empty.Total, empty.Events = nil, 0, 0
+			part, first = &empty, cmp.Or(first, err)
 		}
+		matches = matches || err == nil
+		shown[i] = part
 	}
-	if len(shown) == 0 {
-		return nil, errs[0]
+	if !matches {
+		return nil, first
 	}
 	return shown, nil
 }
