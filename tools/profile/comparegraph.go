@@ -141,5 +141,5 @@ func (c *Comparison) writeHTML(w io.Writer, o Options) error {
 		thread.Program = d.nodes(c.tree(c.before.folded().Stacks, c.after.folded().Stacks))
 	}
 	d.Threads = append(d.Threads, thread)
-	return writePage(w, page{Title: c.title(o), Summary: c.summary(), Losses: c.after.losses()}, d.htmlData)
+	return writePages(w, []page{{Title: c.title(o), Summary: c.summary(), Losses: c.after.losses(), Data: d.htmlData}})
 }

@@ -102,7 +102,7 @@ var Formats = []Format{
 	{Name: "stackvis", Extensions: []string{".stackvis"}, write: writeStackvis},
 	{Name: "dtrace", Extensions: []string{".dtrace", ".stacks", ".out"}, write: writeDTrace},
 	{Name: "svg", Extensions: []string{".svg"}, write: writeSVG},
-	{Name: "html", Extensions: []string{".html", ".htm"}, write: writeHTML},
+	{Name: "html", Extensions: []string{".html", ".htm"}, writeAll: writeHTML},
 	{Name: "markdown", Extensions: []string{".md"}, write: writeMarkdown, each: true, positions: true},
 	{Name: "pprof", Extensions: []string{".pb.gz", ".pprof", ".prof"}, writeAll: writePprof, positions: true},
 	{Name: "speedscope", Extensions: []string{".speedscope.json", ".speedscope"}, write: writeSpeedscope, positions: true},

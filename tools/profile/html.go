@@ -68,29 +68,52 @@ type (
 
 // writeHTML writes a page that draws the profile in a browser as a flame graph
 // or icicle, by caller or by callee, for all threads or some, with zoom, search
-// and a choice of colours. It makes no requests.
-func writeHTML(w io.Writer, p *Profile, o Options) error {
-	return writePage(w, page{Title: o.title(p), Summary: p.summary(), Losses: p.losses()}, newHTMLData(p, o))
+// and a choice of colours; of several profiles, one at a time. It makes no requests.
+func writeHTML(w io.Writer, all []*Profile, o Options) error {
+	var pages []page
+	for _, p := range all {
+		pages = append(pages, page{Event: p.ValueType.noun(), Title: o.title(p), Summary: p.summary(), Losses: p.losses(), Data: newHTMLData(p, o)})
+	}
+	return writePages(w, pages)
 }
 
-// A page is what the template has beside the data.
-type page struct{ Title, Summary, Losses string }
+// A page is what is shown of one profile.
+type page struct {
+	Event   string   `json:"-"` // what values are
+	Title   string   `json:"title"`
+	Summary string   `json:"summary"`
+	Losses  string   `json:"losses"`
+	Data    htmlData `json:"data"`
+}
 
-func writePage(w io.Writer, p page, data htmlData) error {
+// writePages writes a page that shows the first of pages, and the others by choice.
+func writePages(w io.Writer, pages []page) error {
 	page, err := template.New("page").Parse(htmlPage)
 	if err != nil {
 		return err
 	}
 	// Marshal escapes <, > and &: no name ends the script element.
-	text, err := json.Marshal(data)
+	first, err := json.Marshal(pages[0].Data)
 	if err != nil {
 		return err
 	}
+	values := map[string]any{
+		"Title": pages[0].Title, "Summary": pages[0].Summary, "Losses": pages[0].Losses,
+		"Style": template.CSS(htmlGraph.style), "Script": template.JS(htmlGraph.script), "Data": template.JS(first),
+	}
+	if len(pages) > 1 {
+		others, err := json.Marshal(pages[1:])
+		if err != nil {
+			return err
+		}
+		var events []string
+		for _, p := range pages {
+			events = append(events, p.Event)
+		}
+		values["Events"], values["Others"] = events, template.JS(others)
+	}
 	b := bufio.NewWriter(w)
-	if err := page.Execute(b, map[string]any{
-		"Title": p.Title, "Summary": p.Summary, "Losses": p.Losses,
-		"Style": template.CSS(htmlGraph.style), "Script": template.JS(htmlGraph.script), "Data": template.JS(text),
-	}); err != nil {
+	if err := page.Execute(b, values); err != nil {
 		return err
 	}
 	return b.Flush()

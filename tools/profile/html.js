@@ -1,7 +1,7 @@
 // A canvas as the surface of a flame graph, and the trees that are drawn on it:
 // of the program's functions with the native work for each in one box, or of all.
 (function () {
-  const data = JSON.parse(byId("data").textContent);
+  const data = chooseEvent();
   const stage = byId("stage"), canvas = byId("canvas"), extent = byId("extent");
   const context = canvas.getContext("2d");
   const rowHeight = 18, pad = 4;
@@ -135,6 +135,25 @@
         open.push(kid);
       }
     }
+  }
+
+  // chooseEvent returns the data of the event that the address names, and has the list of events, if
+  // there are several, show the page again with another one.
+  function chooseEvent() {
+    const select = byId("event");
+    const number = select && Number((/\bevent=(\d+)/.exec(location.hash) || [0, 0])[1]);
+    const other = number ? JSON.parse(byId("others").textContent)[number - 1] : undefined;
+    if (select) {
+      select.selectedIndex = other ? number : 0;
+      select.addEventListener("change", () => {
+        location.hash = "event=" + select.selectedIndex;
+        location.reload();
+      });
+    }
+    if (!other) return JSON.parse(byId("data").textContent);
+    document.title = document.querySelector("h1").textContent = other.title;
+    byId("summary").textContent = other.summary + " " + other.losses;
+    return other.data;
   }
 
   const state = { everything: data.native, icicle: false, reversed: false, color: data.change ? "change" : "kind" };

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"ustack/symbolize"
 )
@@ -140,4 +141,35 @@ func TestIdleThreadsHaveNothingToDo(t *testing.T) {
 			t.Errorf("%s: idle = %v, want %v", tt.name, got, tt.want)
 		}
 	}
+}
+
+// TestHTMLShowsOneEventAtATime chooses the second event of a page.
+func TestHTMLShowsOneEventAtATime(t *testing.T) {
+	f, err := Lookup("html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := f.WriteAll(&page, []*Profile{server(), reads()}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, "events.html", page.String())
+	if got := eval[[]string](b, `[...document.getElementById("event").options].map((o) => o.text)`); strings.Join(got, " ") != "samples syscall:read:duration" {
+		t.Errorf("events = %q", got)
+	}
+	if got := b.detail("samples"); !strings.HasPrefix(got, "all samples") {
+		t.Errorf("at first: %q, want samples", got)
+	}
+	eval[any](b, `(() => { const s = document.getElementById("event"); s.selectedIndex = 1; s.dispatchEvent(new Event("change")); return null; })()`)
+	const second = `document.readyState === "complete" && location.hash === "#event=1" && document.getElementById("summary").textContent.includes("syscall:read:duration")`
+	for deadline := time.Now().Add(time.Minute); !eval[bool](b, second); {
+		if time.Now().After(deadline) {
+			t.Fatal("the page does not show the second event")
+		}
+	}
+	if got := b.detail("syscall:read:duration"); !strings.Contains(got, "5.300 µs") {
+		t.Errorf("then: %q, want 5.300 µs", got)
+	}
+	b.Screenshot("html-events")
+	b.Quiet()
 }
