@@ -34,7 +34,7 @@ func TestProcessesAreKeptApart(t *testing.T) {
 		"collapsed":  {"node 1 a:b.js, Node.js v18.20.8, V8 10.2;work /srv/a.js:3:5 10\n", "process 2;work /srv/a.js:3:5 30\n"},
 		"svg":        {`data-name="process 2"`, `data-name="node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
 		"html":       {`"process 2"`, `"node 1 a;b.js, Node.js v18.20.8, V8 10.2"`},
-		"speedscope": {`"name":"1/1, Node.js v18.20.8, V8 10.2"`, `"name":"2/2"`},
+		"speedscope": {`"name":"1/1, Node.js v18.20.8, V8 10.2, 99 Hz"`, `"name":"2/2, 99 Hz"`},
 		"json": {
 			`"processes":[{"pid":2,"title":"process 2","node":"","v8":"","samples":30},` +
 				`{"pid":1,"title":"node 1 a;b.js","node":"v18.20.8","v8":"10.2","samples":10}]`,

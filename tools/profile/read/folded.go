@@ -33,14 +33,16 @@ func readFolded(l *lines, b *builder, separator string) error {
 		}
 		stack := profile.Stack{Value: value}
 		parts := strings.Split(strings.TrimRight(l.text[:at], " \t"), separator)
+		for i, part := range parts {
+			if separator == "," {
+				parts[i] = strings.ReplaceAll(part, "; ", ", ") // as it was in a title or in C++
+			}
+		}
 		if p, ok := process(parts[0]); ok && len(parts) > 1 {
 			stack.PID, parts = p.PID, parts[1:]
 			b.process(p)
 		}
 		for _, part := range slices.Backward(parts) {
-			if separator == "," {
-				part = strings.ReplaceAll(part, "; ", ", ") // as it was in C++
-			}
 			stack.Frames = append(stack.Frames, frames.of(part))
 		}
 		if err := b.add(stack); err != nil {

@@ -67,13 +67,18 @@ const maxProfiles = 64
 func objects(all []byte) ([]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(all))
 	var each []json.RawMessage
+	var syntax *json.SyntaxError
 	for len(each) < maxProfiles {
 		var one json.RawMessage
 		switch err := decoder.Decode(&one); {
 		case errors.Is(err, io.EOF):
 			return each, nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, fmt.Errorf("offset %d: unexpected end of JSON input", len(all))
+		case errors.As(err, &syntax):
+			return nil, fmt.Errorf("offset %d: %w", syntax.Offset, err)
 		case err != nil:
-			return nil, fmt.Errorf("offset %d: %w", decoder.InputOffset(), err)
+			return nil, err
 		}
 		each = append(each, one)
 	}
