@@ -126,18 +126,20 @@ async function locate(work) {
 const spent = { work: [0, 0, 0], churn: 0, rounds: [] };
 const maxRounds = 2000; // whose shares are kept
 
-function median(numbers) {
-  return numbers.sort((a, b) => a - b)[numbers.length >> 1];
+const sum = (numbers) => numbers.reduce((all, n) => all + n, 0);
+
+// shares returns the percentages of all rounds but the tenth that took longest: what disturbs
+// the machine in a round is no share of the program's, and what disturbs it all the time takes
+// as much of each unit.
+function shares() {
+  const kept = spent.rounds.sort((a, b) => sum(a) - sum(b)).slice(0, Math.ceil(0.9 * spent.rounds.length));
+  const each = percents.map((_, i) => sum(kept.map((took) => took[i])));
+  return each.map((t) => 100 * t / sum(each));
 }
 
-// tell prints the shares since it was last called: medians of the rounds', for
-// what disturbs the machine in one round is no share of the program's.
+// tell prints the shares since it was last called.
 function tell() {
-  say('shares', {
-    percents: percents.map((_, i) => median(spent.rounds.map((round) => round[i]))),
-    microseconds: spent.work.reduce((sum, t) => sum + t, 0),
-    churn: spent.churn,
-  });
+  say('shares', { percents: shares(), microseconds: sum(spent.work), churn: spent.churn });
   spent.work.fill(0);
   spent.churn = 0;
   spent.rounds.length = 0;
@@ -155,9 +157,8 @@ async function rounds(make, end) {
       if (result instanceof Promise) await result;
       took[i] += cpu() - before;
     }
-    const total = took.reduce((sum, t) => sum + t, 0);
     took.forEach((t, i) => { spent.work[i] += t; });
-    spent.rounds.push(took.map((t) => 100 * t / total));
+    spent.rounds.push(took);
     if (spent.rounds.length > maxRounds) spent.rounds.shift();
     if (collect) {
       const before = cpu();
