@@ -128,11 +128,11 @@ const maxRounds = 2000; // whose shares are kept
 
 const sum = (numbers) => numbers.reduce((all, n) => all + n, 0);
 
-// shares returns the percentages of all rounds but the tenth that took longest: what disturbs
-// the machine in a round is no share of the program's, and what disturbs it all the time takes
-// as much of each unit.
+// shares returns the percentages of the half of the rounds that took the least time: what
+// disturbs the machine in a round is no share of the program's, and what disturbs it all the time
+// takes as much of each unit.
 function shares() {
-  const kept = spent.rounds.sort((a, b) => sum(a) - sum(b)).slice(0, Math.ceil(0.9 * spent.rounds.length));
+  const kept = spent.rounds.sort((a, b) => sum(a) - sum(b)).slice(0, Math.ceil(spent.rounds.length / 2));
   const each = percents.map((_, i) => sum(kept.map((took) => took[i])));
   return each.map((t) => 100 * t / sum(each));
 }
