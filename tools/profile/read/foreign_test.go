@@ -39,12 +39,12 @@ const perfScript = `node 17620/17621 [001]   785.939376:    2004008 cpu-clock:pp
 	           fdbb0 [unknown] (/usr/lib/libz.so.1)
 
 node 17620/17621 [001]   786.939376:    2004008 cpu-clock:ppp: 
-	    7f3b47003e56 JS:*'insert /work/pure cpu.js:33:9+0x156 (/tmp/perf-17620.map)
+	    7f3b47003e56 JS:*'insert /srv/pure cpu.js:33:9+0x156 (/tmp/perf-17620.map)
 	    7f3b47000354 JS:~ node:internal/main/run_main_module:1:1+0xd4 (/tmp/perf-17620.map)
-	    7f22fc067a20 Function:^mixedMain /work/mixed.js:125+0x2e0 (/tmp/perf-17887.map)
-	    7f22fc067a21 LazyCompile:+Object.<anonymous> /work/mixed.js:1+0x2e0 (/tmp/perf-17887.map)
+	    7f22fc067a20 Function:^mixedMain /srv/mixed.js:125+0x2e0 (/tmp/perf-17887.map)
+	    7f22fc067a21 LazyCompile:+Object.<anonymous> /srv/mixed.js:1+0x2e0 (/tmp/perf-17887.map)
 	    7f22fc067a22 RegExp:(?<user>\w+) (?<id>\d+):1+0x2e0 (/tmp/perf-17887.map)
-	    7f22fc067a23 Eval:~ /work/eval.js:1:1+0x2 (/tmp/perf-17887.map)
+	    7f22fc067a23 Eval:~ /srv/eval.js:1:1+0x2 (/tmp/perf-17887.map)
 	         1634654 Builtins_InterpreterEntryTrampoline+0xd4 (/usr/bin/node)
 	         1634655 Builtins_ArrayMap+0xd4 (/usr/bin/node)
 	         1634656 node::Start(int, char**)+0x4 (/usr/bin/node (deleted))
@@ -60,12 +60,12 @@ func perfFrames() []symbolize.Frame {
 		return symbolize.Frame{Kind: symbolize.JS, Name: name, File: file, Tier: tier, Line: at[0], Column: at[1]}
 	}
 	return []symbolize.Frame{
-		js("insert", "/work/pure cpu.js", symbolize.Turbofan, 33, 9),
+		js("insert", "/srv/pure cpu.js", symbolize.Turbofan, 33, 9),
 		js("(anonymous)", "node:internal/main/run_main_module", symbolize.Interpreted, 1, 1),
-		js("mixedMain", "/work/mixed.js", symbolize.Baseline, 125, 0),
-		js("Object.<anonymous>", "/work/mixed.js", symbolize.Maglev, 1, 0),
+		js("mixedMain", "/srv/mixed.js", symbolize.Baseline, 125, 0),
+		js("Object.<anonymous>", "/srv/mixed.js", symbolize.Maglev, 1, 0),
 		{Kind: symbolize.RegExp, Name: `RegExp: (?<user>\w+) (?<id>\d+):1`},
-		js("(anonymous)", "/work/eval.js", symbolize.Interpreted, 1, 1),
+		js("(anonymous)", "/srv/eval.js", symbolize.Interpreted, 1, 1),
 		{Kind: symbolize.Typed, Name: "InterpreterEntryTrampoline", Module: "/usr/bin/node"},
 		{Kind: symbolize.Builtin, Name: "ArrayMap", Module: "/usr/bin/node"},
 		{Name: "node::Start(int, char**)", Module: "/usr/bin/node", Offset: 4},
