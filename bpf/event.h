@@ -74,7 +74,7 @@ struct weigher {
 /* A field of a tracepoint's record. */
 struct field {
 	u16 offset;
-	u8 size; /* in bytes; 0: there is none */
+	u8 size; /* in bytes; 0: no such field */
 	u8 is_signed;
 };
 
@@ -108,7 +108,7 @@ struct stack_key {
 	u64 ids;
 	u64 hash;
 	u32 event;  /* number of its kind */
-	u32 bucket; /* the power of two of its value, if values are told apart; else 0 */
+	u32 bucket; /* the power of two of its value, if values are kept apart; else 0 */
 };
 
 struct total {

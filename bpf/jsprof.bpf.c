@@ -20,7 +20,7 @@
 
 const volatile struct weigher weighers[MAX_EVENTS];
 const volatile struct field fields[MAX_EVENTS][MAX_ARGUMENTS]; /* of tracepoints */
-const volatile u32 quantized = 0; /* values are told apart by powers of two */
+const volatile u32 quantized = 0; /* values are kept apart by powers of two */
 const volatile u32 every = 1; /* of events without a period of their own, one in so many is taken */
 const volatile u32 timed = 0; /* how long system calls take matters */
 const volatile u64 max_elapsed = 0; /* nanoseconds that one sample can stand for */

@@ -15,7 +15,7 @@ import (
 
 // A Sampler runs a program on each CPU.
 type Sampler struct {
-	Hz    int   // the actual rate, from SampleRate; 0 if there is none
+	Hz    int   // the actual rate, from SampleRate; 0 without a rate
 	files []int // descriptors: each online CPU's event, and after it the link to the program
 }
 

@@ -44,7 +44,7 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 func (k *Kind) UnmarshalText(word []byte) error {
 	i := slices.Index(kinds[:], string(word))
 	if i < 0 {
-		return fmt.Errorf("read kind of frame: %q is none", word)
+		return fmt.Errorf("read kind of frame: %q is not a kind", word)
 	}
 	*k = Kind(i)
 	return nil
@@ -83,7 +83,7 @@ func (t Tier) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 func (t *Tier) UnmarshalText(word []byte) error {
 	i := slices.Index(tiers[:], string(word))
 	if i < 0 {
-		return fmt.Errorf("read tier of frame: %q is none", word)
+		return fmt.Errorf("read tier of frame: %q is not a tier", word)
 	}
 	*t = Tier(i)
 	return nil

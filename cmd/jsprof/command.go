@@ -271,7 +271,7 @@ func (f *flags) announce(messages *cli.Messages, hz int) {
 	messages.Started(f.duration, "Sampling %v at %s.", &f.targets, rate)
 }
 
-// noteEmpty says of which events there is none.
+// noteEmpty names the events that did not happen.
 func (f *flags) noteEmpty(profiles []*profile.Profile, messages *cli.Messages) {
 	if f.jsprof.Memory != "" {
 		f.memory.summarize(profiles, messages)

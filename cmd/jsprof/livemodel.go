@@ -9,7 +9,7 @@ import (
 	"ustack/tools/profile"
 )
 
-// What the view is told.
+// Messages to the view.
 type (
 	startMsg int    // sampling runs, at this rate
 	noteMsg  string // something to know, printable

@@ -112,7 +112,7 @@ func (s *scanner) bytes(at, n int) []byte {
 	return s.part[at-s.start:][:n]
 }
 
-// commonAt returns the common entry at a place in the table; nil if there is none.
+// commonAt returns the common entry at a place in the table, or nil.
 func (s *scanner) commonAt(at int) *common {
 	if c, known := s.commons[at]; known {
 		return c

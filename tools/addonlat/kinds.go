@@ -136,7 +136,7 @@ func (s *session) takeKinds(now time.Time) ([]Kind, error) {
 			continue
 		}
 		s.slicer.add(key, kind, &sums)
-		delete(s.slicer.last, key) // the kernel begins anew, too
+		delete(s.slicer.last, key) // the kernel starts over, too
 		n := name{kind.PID, kind.Key}
 		if byName[n] == nil {
 			byName[n] = &kind

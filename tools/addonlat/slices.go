@@ -15,7 +15,7 @@ import (
 // A Slice is what was counted within a short time.
 type Slice struct {
 	Begin, End time.Time
-	Kinds      []SliceKind // those with completed jobs, or with a name that has become known
+	Kinds      []SliceKind // those with completed jobs, or with a name that is known now
 }
 
 // A SliceKind is the jobs of one kind within a slice.

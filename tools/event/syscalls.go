@@ -58,7 +58,7 @@ var syscalls = sync.OnceValue(func() map[string]*Syscall {
 	return all
 })
 
-// SyscallNamed returns the system call of that name; nil if there is none.
+// SyscallNamed returns the system call of that name, or nil.
 func SyscallNamed(name string) *Syscall { return syscalls()[name] }
 
 // SyscallOf returns the system call of that number; nil if the table has none.

@@ -78,7 +78,7 @@ func (m *Map) Begin(begin, end time.Time) {
 	m.end = end
 }
 
-// Add counts the values of a series in the last column. The series is named anew; those
+// Add counts the values of a series in the last column. The series gets a new name; those
 // that have the same name in the end are shown as one.
 func (m *Map) Add(key Key, name string, parts []Counts) {
 	s := m.seriesOf(key, name)

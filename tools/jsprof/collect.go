@@ -19,13 +19,13 @@ import (
 type collector struct {
 	session *session
 
-	mutex  sync.Mutex
-	stacks map[stackID]trace.Stack
-	values map[bpf.TraceStackKey]bpf.TraceTotal
-	late   map[bpf.TraceStackKey]bool // values that were there at the last snapshot, but not their stacks
-	other  map[uint32]bpf.TraceTotal  // of stacks beyond maxStacks, by the number of the kind of event
-	told   losses                     // in snapshots
-	fresh  int                        // stacks announced since the counts were last drained
+	mutex    sync.Mutex
+	stacks   map[stackID]trace.Stack
+	values   map[bpf.TraceStackKey]bpf.TraceTotal
+	late     map[bpf.TraceStackKey]bool // values that were there at the last snapshot, but not their stacks
+	other    map[uint32]bpf.TraceTotal  // of stacks beyond maxStacks, by the number of the kind of event
+	reported losses                     // in snapshots
+	fresh    int                        // stacks announced since the counts were last drained
 }
 
 // maxStacks bounds the distinct stacks that are kept, of up to 4 kB each: a program
@@ -145,14 +145,14 @@ func (c *collector) newProfiles() ([]*profile.Profile, error) {
 	for i := range profiles {
 		p := &profile.Profile{
 			ValueType: source.values[i].ValueType, Event: source.values[i].event, Failures: failures,
-			Lost: all.lost - c.told.lost, Truncated: all.truncated - c.told.truncated,
+			Lost: all.lost - c.reported.lost, Truncated: all.truncated - c.reported.truncated,
 		}
 		for _, id := range c.session.Table.Identities() {
 			p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
 		}
 		profiles[i] = p
 	}
-	c.told = all
+	c.reported = all
 	return profiles, nil
 }
 

@@ -38,7 +38,7 @@ func (o *Options) check() error {
 			return err
 		}
 		if o.Quantize && !isProbe(e) {
-			return fmt.Errorf("%s has no values to tell apart", e.Name)
+			return fmt.Errorf("%s has no values to quantize", e.Name)
 		}
 	}
 	if o.Quantize && o.Weight == event.Counting {

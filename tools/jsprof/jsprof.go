@@ -26,7 +26,7 @@ type Options struct {
 	Events    []event.Event   // that take a stack, at most MaxEvents; CPU time if empty
 	Predicate event.Predicate // which system calls, functions and other probes count
 	Weight    event.Weight    // what each of those adds to its stack's value
-	Quantize  bool            // the stacks' values are told apart by powers of two: profile.Stack.Bucket
+	Quantize  bool            // the stacks' values are kept apart by powers of two: profile.Stack.Bucket
 	Waiting   *Waiting        // stacks of waiting threads are taken, in place of Events, if not nil
 	Every     uint64          // of events without a rate, one in so many is taken; 1 if zero
 

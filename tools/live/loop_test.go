@@ -22,7 +22,7 @@ func TestSharesAddUp(t *testing.T) {
 		want map[string]float64
 	}{
 		{"idle", spent{all: s, idle: 50, samples: map[string]uint64{}}, map[string]float64{Idle: 100}},
-		{"asleep, never looked at", spent{all: s, samples: map[string]uint64{}}, map[string]float64{Idle: 100}},
+		{"asleep, never sampled", spent{all: s, samples: map[string]uint64{}}, map[string]float64{Idle: 100}},
 		{
 			"of each",
 			spent{all: s, ran: s / 2, runnable: s / 10, idle: 30, blocked: 10, samples: map[string]uint64{"JavaScript": 3, "GC": 1, "idle": 1}},

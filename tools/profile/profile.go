@@ -45,7 +45,7 @@ type Profile struct {
 type Stack struct {
 	Value  uint64
 	Events uint64 // that Value is of, if values are not numbers of events
-	Bucket uint32 // of the values of these events, if they are told apart (tools/quantize)
+	Bucket uint32 // of the values of these events, if they are kept apart (tools/quantize)
 	PID    int
 	TID    int
 	Thread string            // the thread's name, as "node"

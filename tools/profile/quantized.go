@@ -30,7 +30,7 @@ const (
 // Bys are all of them, the default first.
 var Bys = []By{ByStack, ByJS, ByEvent, ByProcess}
 
-// Quantized returns a format that writes the distributions of values that were told apart, as
+// Quantized returns a format that writes the distributions of values that were kept apart, as
 // DTrace draws them or in JSON, in place of f, which must be top or json.
 func (f Format) Quantized(by By) (Format, error) {
 	quantized := f

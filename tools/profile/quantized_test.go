@@ -9,7 +9,7 @@ import (
 	"ustack/symbolize"
 )
 
-// reads is a profile of values that are told apart: 3 and 5 events of two functions.
+// reads is a profile of values that are kept apart: 3 and 5 events of two functions.
 func reads() *Profile {
 	js := func(name string) []symbolize.Frame {
 		return []symbolize.Frame{

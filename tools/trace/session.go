@@ -174,7 +174,7 @@ func (s *Session) Attach(l link.Link, err error) error {
 }
 
 // Sample runs a program at perf events until Detach. It returns the rate, which the kernel may
-// limit; 0 if there is none.
+// limit, or 0 without a rate.
 func (s *Session) Sample(program *ebpf.Program, event loader.Event, how loader.Sampling) (hz int, err error) {
 	sampler, err := loader.Sample(program, event, how)
 	if err != nil {

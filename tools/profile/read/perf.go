@@ -115,7 +115,7 @@ func (r *perfReader) header(m []string) *perfSample {
 	return s
 }
 
-// frame adds a frame to a sample; false if the text is none.
+// frame adds a frame to a sample; false if the text is not a frame.
 func (r *perfReader) frame(s *perfSample, text string) bool {
 	f, ok := r.frames[text]
 	if !ok {

@@ -210,7 +210,7 @@ func pprofFrame(line pprof.Line, module string) symbolize.Frame {
 // pprofPlace matches where a function without a name is.
 var pprofPlace = regexp.MustCompile(`:\d+:(\d{1,9})$`)
 
-// bounded returns a line or a column, 0 if it is none.
+// bounded returns a line or a column, or 0 if it is out of range.
 func bounded(n int64) int {
 	if n < 0 || n > math.MaxInt32 {
 		return 0

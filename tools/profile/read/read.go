@@ -131,7 +131,7 @@ func read(in *bufio.Reader, head []byte, o Options) (*File, error) {
 	}
 	at := slices.IndexFunc(formats(), func(f format) bool { return f.name == name })
 	if at < 0 {
-		return nil, fmt.Errorf("recognize the format: it is none of %s (name it, if it is)", strings.Join(Formats(), ", "))
+		return nil, fmt.Errorf("recognize the format: it is not one of %s (name it, if it is)", strings.Join(Formats(), ", "))
 	}
 	f, b := formats()[at], newBuilder(o.Values)
 	switch {
@@ -173,7 +173,7 @@ func whole(in io.Reader) ([]byte, error) {
 	return all, nil
 }
 
-// isBinary reports whether a file is none of text: it has a byte that text has not.
+// isBinary reports whether a file is not text: it has a byte that text does not have.
 func isBinary(head []byte) bool {
 	return bytes.ContainsFunc(head, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\n\r\f\x1b", r) })
 }

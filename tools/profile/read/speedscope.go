@@ -157,12 +157,12 @@ func (r *speedscopeReader) value(unit string, weight float64) float64 {
 // add adds a stack, whose frames are indices, root first.
 func (r *speedscopeReader) add(s profile.Stack, indices []int, value float64) error {
 	if !(value >= 0) || value >= math.MaxInt64 {
-		return fmt.Errorf("the value %v is none", value)
+		return fmt.Errorf("the value %v is not a count", value)
 	}
 	s.Value, s.Frames = uint64(value), nil
 	for i := len(indices) - 1; i >= 0; i-- {
 		if indices[i] < 0 || indices[i] >= len(r.frames) {
-			return fmt.Errorf("frame %d is none of the %d that there are", indices[i], len(r.frames))
+			return fmt.Errorf("frame %d is not one of the %d that there are", indices[i], len(r.frames))
 		}
 		if len(s.Frames) <= maxDepth { // the builder cuts it
 			s.Frames = append(s.Frames, r.frames[indices[i]])
