@@ -143,6 +143,7 @@ const (
 	AddonlatVarLostEvents     = "lost_events"
 	AddonlatVarPidNamespace   = "pid_namespace"
 	AddonlatVarUnfollowed     = "unfollowed"
+	AddonlatVarUnwalked       = "unwalked"
 	AddonlatVarWorkKindUnused = "work_kind_unused"
 )
 
@@ -242,6 +243,7 @@ type AddonlatVariableSpecs struct {
 	LostEvents     *ebpf.VariableSpec `ebpf:"lost_events"`
 	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Unfollowed     *ebpf.VariableSpec `ebpf:"unfollowed"`
+	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
 	WorkKindUnused *ebpf.VariableSpec `ebpf:"work_kind_unused"`
 }
 
@@ -326,6 +328,7 @@ type AddonlatVariables struct {
 	LostEvents     *ebpf.Variable `ebpf:"lost_events"`
 	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
 	Unfollowed     *ebpf.Variable `ebpf:"unfollowed"`
+	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
 	WorkKindUnused *ebpf.Variable `ebpf:"work_kind_unused"`
 }
 

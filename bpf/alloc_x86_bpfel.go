@@ -54,6 +54,7 @@ const (
 	AllocVarTakenBytes       = "taken_bytes"
 	AllocVarTruncated        = "truncated"
 	AllocVarUnread           = "unread"
+	AllocVarUnwalked         = "unwalked"
 	AllocVarWithKernel       = "with_kernel"
 )
 
@@ -149,6 +150,7 @@ type AllocVariableSpecs struct {
 	TakenBytes    *ebpf.VariableSpec `ebpf:"taken_bytes"`
 	Truncated     *ebpf.VariableSpec `ebpf:"truncated"`
 	Unread        *ebpf.VariableSpec `ebpf:"unread"`
+	Unwalked      *ebpf.VariableSpec `ebpf:"unwalked"`
 	WithKernel    *ebpf.VariableSpec `ebpf:"with_kernel"`
 }
 
@@ -225,6 +227,7 @@ type AllocVariables struct {
 	TakenBytes    *ebpf.Variable `ebpf:"taken_bytes"`
 	Truncated     *ebpf.Variable `ebpf:"truncated"`
 	Unread        *ebpf.Variable `ebpf:"unread"`
+	Unwalked      *ebpf.Variable `ebpf:"unwalked"`
 	WithKernel    *ebpf.Variable `ebpf:"with_kernel"`
 }
 

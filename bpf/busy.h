@@ -7,6 +7,18 @@
 
 #include "stack.h"
 
+volatile u64 unwalked = 0; /* events that came while all walks of their CPU were in use */
+
+/* Not inlined: older kernels allow small stacks. */
+static __noinline int count_unwalked(void)
+{
+	u32 tgid = current_ids() >> 32;
+
+	if (bpf_map_lookup_elem(&processes, &tgid))
+		count(unwalked);
+	return 0;
+}
+
 /* A walk that is not in use on this CPU; null if all are, or the process is not traced. Only the
  * first one caches functions: nothing may disturb it while it uses the cache.
  */
@@ -27,6 +39,7 @@ static __always_inline struct walk *take_walk(u32 tgid)
 		w->taken = 0;
 		return 0;
 	}
+	count_unwalked();
 	return 0;
 }
 

@@ -9,7 +9,6 @@
 #include "busy.h"
 #include "event.h"
 
-#define MAX_CALLS 16384   /* under way at once */
 #define UNIX_BYTES 108    /* include/uapi/linux/un.h: UNIX_PATH_MAX */
 #define ADDRESS_BYTES 112 /* of a struct sockaddr: a Unix socket's has 110 */
 #define CLASS_BYTES 64    /* of an exception's class */
@@ -70,38 +69,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct hit);
 } hits SEC(".maps");
-
-/* A call in progress. A thread has only one system call in progress; calls of functions are
- * distinguished by their stack pointers.
- */
-struct call_key {
-	u64 ids, sp;
-};
-
-struct call {
-	u64 begun;
-	u64 arguments[6];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_CALLS);
-	__type(key, struct call_key);
-	__type(value, struct call);
-} calls SEC(".maps");
-
-/* How long the call that ends took; 0 if its beginning was not seen. */
-static __always_inline u64 duration_of(struct call_key *key)
-{
-	struct call *call = bpf_map_lookup_elem(&calls, key);
-	u64 duration;
-
-	if (!call)
-		return 0;
-	duration = bpf_ktime_get_ns() - call->begun;
-	bpf_map_delete_elem(&calls, key);
-	return duration;
-}
 
 static __always_inline u64 argument_of(struct hit *hit, u64 number)
 {

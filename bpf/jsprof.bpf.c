@@ -11,6 +11,7 @@
 // Needs Linux 5.15.
 
 #include "exec.h"
+#include "calls.h"
 #include "written.h"
 #include "aggregate.h"
 
@@ -23,9 +24,12 @@ const volatile struct field fields[MAX_EVENTS][MAX_ARGUMENTS]; /* of tracepoints
 const volatile u32 quantized = 0; /* values are kept apart by powers of two */
 const volatile u32 every = 1; /* of events without a period of their own, one in so many is taken */
 const volatile u32 timed = 0; /* how long system calls take matters */
+const volatile u32 paired = 0;      /* what functions were called with, and when, matters */
 const volatile u64 max_elapsed = 0; /* nanoseconds that one sample can stand for */
 volatile u64 sampled[MAX_EVENTS];   /* ns that samples stand for: since the CPU's last interrupt */
-volatile u64 unnumbered = 0;        /* USDT probes whose arguments were needed and are not known */
+volatile u64 unbegun =
+    0; /* calls that began before they were seen, of which the beginning matters */
+volatile u64 unnumbered = 0; /* USDT probes whose arguments were needed and are not known */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -161,6 +165,15 @@ out:
  * a row of syscalls has the number of the kind of event, from 1, as wanted.
  */
 
+/* Counts a call of a traced process whose beginning was not seen. */
+static __always_inline void count_unbegun(u64 ids)
+{
+	u32 tgid = ids >> 32;
+
+	if (bpf_map_lookup_elem(&processes, &tgid))
+		count(unbegun);
+}
+
 SEC("tp_btf/sys_enter")
 int on_system_call(u64 *ctx)
 {
@@ -191,8 +204,10 @@ int on_system_call_end(u64 *ctx)
 	key.ids = current_ids();
 	if (timed) {
 		duration = duration_of(&key);
-		if (!duration)
+		if (!duration) {
+			count_unbegun(key.ids);
 			return 0;
+		}
 	}
 	if (duration < slower || !is_wanted_error(result))
 		return 0;
@@ -230,18 +245,6 @@ int on_entry(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Keeps what the call began with until it returns. */
-SEC("uprobe")
-int on_call(struct pt_regs *ctx)
-{
-	struct call_key key = { current_ids(), entry_sp(ctx) };
-	struct call call = { .begun = bpf_ktime_get_ns() };
-
-	call_arguments(ctx, call.arguments);
-	bpf_map_update_elem(&calls, &key, &call, BPF_ANY);
-	return 0;
-}
-
 SEC("uretprobe")
 int on_return(struct pt_regs *ctx)
 {
@@ -251,6 +254,10 @@ int on_return(struct pt_regs *ctx)
 	struct hit *hit = 0;
 	struct walk *w = 0;
 
+	if (paired && !call) {
+		count_unbegun(key.ids);
+		return 0;
+	}
 	if (duration >= slower) {
 		w = take_walk(key.ids >> 32);
 		hit = begin_event(w, TRIGGER_RETURN);

@@ -58,6 +58,7 @@ const (
 	JsprofVarMatched          = "matched"
 	JsprofVarMaxElapsed       = "max_elapsed"
 	JsprofVarNegative         = "negative"
+	JsprofVarPaired           = "paired"
 	JsprofVarPath             = "path"
 	JsprofVarPidNamespace     = "pid_namespace"
 	JsprofVarQuantized        = "quantized"
@@ -66,8 +67,10 @@ const (
 	JsprofVarSyscalls         = "syscalls"
 	JsprofVarTimed            = "timed"
 	JsprofVarTruncated        = "truncated"
+	JsprofVarUnbegun          = "unbegun"
 	JsprofVarUnnumbered       = "unnumbered"
 	JsprofVarUnsearched       = "unsearched"
+	JsprofVarUnwalked         = "unwalked"
 	JsprofVarWeighers         = "weighers"
 	JsprofVarWithKernel       = "with_kernel"
 	JsprofVarWithPath         = "with_path"
@@ -169,6 +172,7 @@ type JsprofVariableSpecs struct {
 	Matched        *ebpf.VariableSpec `ebpf:"matched"`
 	MaxElapsed     *ebpf.VariableSpec `ebpf:"max_elapsed"`
 	Negative       *ebpf.VariableSpec `ebpf:"negative"`
+	Paired         *ebpf.VariableSpec `ebpf:"paired"`
 	Path           *ebpf.VariableSpec `ebpf:"path"`
 	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Quantized      *ebpf.VariableSpec `ebpf:"quantized"`
@@ -177,8 +181,10 @@ type JsprofVariableSpecs struct {
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
 	Timed          *ebpf.VariableSpec `ebpf:"timed"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
+	Unbegun        *ebpf.VariableSpec `ebpf:"unbegun"`
 	Unnumbered     *ebpf.VariableSpec `ebpf:"unnumbered"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
+	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
 	Weighers       *ebpf.VariableSpec `ebpf:"weighers"`
 	WithKernel     *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithPath       *ebpf.VariableSpec `ebpf:"with_path"`
@@ -263,6 +269,7 @@ type JsprofVariables struct {
 	Matched        *ebpf.Variable `ebpf:"matched"`
 	MaxElapsed     *ebpf.Variable `ebpf:"max_elapsed"`
 	Negative       *ebpf.Variable `ebpf:"negative"`
+	Paired         *ebpf.Variable `ebpf:"paired"`
 	Path           *ebpf.Variable `ebpf:"path"`
 	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
 	Quantized      *ebpf.Variable `ebpf:"quantized"`
@@ -271,8 +278,10 @@ type JsprofVariables struct {
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
 	Timed          *ebpf.Variable `ebpf:"timed"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
+	Unbegun        *ebpf.Variable `ebpf:"unbegun"`
 	Unnumbered     *ebpf.Variable `ebpf:"unnumbered"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
+	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
 	Weighers       *ebpf.Variable `ebpf:"weighers"`
 	WithKernel     *ebpf.Variable `ebpf:"with_kernel"`
 	WithPath       *ebpf.Variable `ebpf:"with_path"`

@@ -162,13 +162,13 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	struct absence *a;
 	struct walk *w;
 
-	tgid = ids >> 32;
-	if (!bpf_map_lookup_elem(&processes, &tgid))
-		return;
 	if (state & TASK_DEAD) {
 		bpf_map_delete_elem(&absences, &pid);
 		return;
 	}
+	tgid = ids >> 32;
+	if (!bpf_map_lookup_elem(&processes, &tgid))
+		return;
 	a = absence_of(pid);
 	if (!a) {
 		count(lost);

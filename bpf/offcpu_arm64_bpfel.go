@@ -56,7 +56,6 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	OffcpuMapAbsences         = "absences"
-	OffcpuMapCalls            = "calls"
 	OffcpuMapCodes            = "codes"
 	OffcpuMapCounts           = "counts"
 	OffcpuMapEvents           = "events"
@@ -99,6 +98,7 @@ const (
 	OffcpuVarTimeKindUnused   = "time_kind_unused"
 	OffcpuVarTruncated        = "truncated"
 	OffcpuVarUnsearched       = "unsearched"
+	OffcpuVarUnwalked         = "unwalked"
 	OffcpuVarWaitKindUnused   = "wait_kind_unused"
 	OffcpuVarWithKernel       = "with_kernel"
 	OffcpuVarWithPath         = "with_path"
@@ -158,7 +158,6 @@ type OffcpuProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type OffcpuMapSpecs struct {
 	Absences   *ebpf.MapSpec `ebpf:"absences"`
-	Calls      *ebpf.MapSpec `ebpf:"calls"`
 	Codes      *ebpf.MapSpec `ebpf:"codes"`
 	Counts     *ebpf.MapSpec `ebpf:"counts"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
@@ -202,6 +201,7 @@ type OffcpuVariableSpecs struct {
 	TimeKindUnused *ebpf.VariableSpec `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
+	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.VariableSpec `ebpf:"wait_kind_unused"`
 	WithKernel     *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithPath       *ebpf.VariableSpec `ebpf:"with_path"`
@@ -228,7 +228,6 @@ func (o *OffcpuObjects) Close() error {
 // It can be passed to LoadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OffcpuMaps struct {
 	Absences   *ebpf.Map `ebpf:"absences"`
-	Calls      *ebpf.Map `ebpf:"calls"`
 	Codes      *ebpf.Map `ebpf:"codes"`
 	Counts     *ebpf.Map `ebpf:"counts"`
 	Events     *ebpf.Map `ebpf:"events"`
@@ -246,7 +245,6 @@ type OffcpuMaps struct {
 func (m *OffcpuMaps) Close() error {
 	return _OffcpuClose(
 		m.Absences,
-		m.Calls,
 		m.Codes,
 		m.Counts,
 		m.Events,
@@ -291,6 +289,7 @@ type OffcpuVariables struct {
 	TimeKindUnused *ebpf.Variable `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
+	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.Variable `ebpf:"wait_kind_unused"`
 	WithKernel     *ebpf.Variable `ebpf:"with_kernel"`
 	WithPath       *ebpf.Variable `ebpf:"with_path"`

@@ -10,6 +10,7 @@
 // if user space cannot be notified.
 // Needs Linux 5.15.
 
+#include "calls.h"
 #include "socket.h"
 #include "throw.h"
 #include "written.h"
@@ -251,18 +252,6 @@ int on_entry(struct pt_regs *ctx)
 		finish_hit(ctx, w, hit, AT_ENTRY);
 	else
 		give_back(w);
-	return 0;
-}
-
-/* Keeps what the call began with until it returns. */
-SEC("uprobe")
-int on_call(struct pt_regs *ctx)
-{
-	struct call_key key = { current_ids(), entry_sp(ctx) };
-	struct call call = { .begun = bpf_ktime_get_ns() };
-
-	call_arguments(ctx, call.arguments);
-	bpf_map_update_elem(&calls, &key, &call, BPF_ANY);
 	return 0;
 }
 

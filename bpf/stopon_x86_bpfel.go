@@ -162,6 +162,7 @@ const (
 	StoponVarThrownKindUnused = "thrown_kind_unused"
 	StoponVarUnsearched       = "unsearched"
 	StoponVarUntallied        = "untallied"
+	StoponVarUnwalked         = "unwalked"
 	StoponVarWithKernel       = "with_kernel"
 	StoponVarWithPath         = "with_path"
 	StoponVarWithUncaught     = "with_uncaught"
@@ -290,6 +291,7 @@ type StoponVariableSpecs struct {
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
 	Untallied        *ebpf.VariableSpec `ebpf:"untallied"`
+	Unwalked         *ebpf.VariableSpec `ebpf:"unwalked"`
 	WithKernel       *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithPath         *ebpf.VariableSpec `ebpf:"with_path"`
 	WithUncaught     *ebpf.VariableSpec `ebpf:"with_uncaught"`
@@ -400,6 +402,7 @@ type StoponVariables struct {
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
 	Untallied        *ebpf.Variable `ebpf:"untallied"`
+	Unwalked         *ebpf.Variable `ebpf:"unwalked"`
 	WithKernel       *ebpf.Variable `ebpf:"with_kernel"`
 	WithPath         *ebpf.Variable `ebpf:"with_path"`
 	WithUncaught     *ebpf.Variable `ebpf:"with_uncaught"`

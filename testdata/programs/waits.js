@@ -1,8 +1,7 @@
 'use strict';
 // On SIGUSR2, waits in known ways on the main thread, on a worker and in libuv's pool, and prints how
-// long each took, in ns, by the function that waited: the time that has passed, without the CPU time
-// that the process has used meanwhile. A function waits many times, for times that are random within
-// bounds, some far shorter than others.
+// long each took, in ns, by the function that waited. A function waits many times, for times that are
+// random within bounds, some far shorter than others.
 
 const { execFileSync, spawn } = require('child_process');
 const fs = require('fs');
@@ -14,29 +13,28 @@ const { ready, say } = require('./lib/ready');
 const word = new Int32Array(new SharedArrayBuffer(4));
 const waited = {};
 
-function timed(name, wait) {
-  const used = process.cpuUsage();
+// timed waits so many times, and notes how long that took for the function that calls it.
+function timed(name, times, milliseconds) {
   const began = process.hrtime.bigint();
-  wait();
-  const { user, system } = process.cpuUsage(used);
-  waited[name] = Number(process.hrtime.bigint() - began) - 1000 * (user + system);
+  for (let i = 0; i < times; i++) Atomics.wait(word, 0, 0, milliseconds());
+  waited[name] = Number(process.hrtime.bigint() - began);
 }
 
-function longWait() {
-  for (let i = 0; i < 20; i++) Atomics.wait(word, 0, 0, 5 + 20 * Math.random());
-}
+const between = (low, high) => () => low + (high - low) * Math.random();
 
+function longWait() { timed('longWait', 20, between(5, 25)); }
+// shortWait waits for so short that the CPU time in between matters.
 function shortWait() {
-  for (let i = 0; i < 4000; i++) Atomics.wait(word, 0, 0, 0.02 + 0.06 * Math.random());
+  const used = process.cpuUsage();
+  timed('shortWait', 4000, between(0.02, 0.08));
+  const { user, system } = process.cpuUsage(used);
+  waited.shortWait -= 1000 * (user + system);
 }
-
-function workerWait() {
-  for (let i = 0; i < 30; i++) Atomics.wait(word, 0, 0, 5 + 10 * Math.random());
-}
+function workerWait() { timed('workerWait', 30, between(5, 15)); }
 
 if (!isMainThread) {
   parentPort.on('message', () => {
-    timed('workerWait', workerWait);
+    workerWait();
     parentPort.postMessage(waited.workerWait);
   });
   return;
@@ -71,8 +69,8 @@ worker.on('message', (ns) => {
   });
 });
 process.on('SIGUSR2', () => {
-  timed('longWait', longWait);
-  timed('shortWait', shortWait);
+  longWait();
+  shortWait();
   worker.postMessage('wait');
 });
 setInterval(() => {}, 1e9);

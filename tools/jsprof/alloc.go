@@ -84,13 +84,9 @@ func newMemorySource(o *Options) (*source, error) {
 		needed[name] = true
 	}
 	event.Prune(spec, needed)
-	kernel := uint32(0)
-	if o.Kernel {
-		kernel = 1
-	}
 	return &source{
 		spec: spec, objects: &m.objects, values: o.memoryValues(),
-		variables: map[string]any{"with_kernel": kernel, "interval": o.MemoryStep},
+		variables: map[string]any{bpf.AllocVarWithKernel: number(o.Kernel), bpf.AllocVarInterval: o.MemoryStep},
 		attach:    func(*session) error { return nil },
 		added:     m.added, ended: func(s *session, pid int) { s.probes.Detach(pid) },
 		finish: m.finish, warn: func(*session) {}, place: m.place,

@@ -134,7 +134,7 @@ func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
 	variables := map[string]any{
 		bpf.JsprofVarMaxElapsed: uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz)) + longestTick),
 		bpf.JsprofVarWithKernel: number(o.Kernel), bpf.JsprofVarQuantized: number(o.Quantize), bpf.JsprofVarTimed: number(timed),
-		bpf.JsprofVarEvery: uint32(o.Every), bpf.JsprofVarWeighers: weighers, bpf.JsprofVarFields: fields,
+		bpf.JsprofVarPaired: number(e.needed[bpf.JsprofProgOnCall]), bpf.JsprofVarEvery: uint32(o.Every), bpf.JsprofVarWeighers: weighers, bpf.JsprofVarFields: fields,
 		bpf.JsprofVarSyscalls: event.Rows(wanted),
 	}
 	o.Predicate.Set(variables)
@@ -295,6 +295,9 @@ func (e *events) warn(s *session) {
 		if n > 0 && !e.o.Quantize {
 			s.Warn(fmt.Errorf("%s: %d events had a value below 0, such as an error, which adds nothing", e.o.Events[i].Name, n*e.o.Every))
 		}
+	}
+	if n := s.Count(e.objects.Unbegun); n > 0 {
+		s.Warn(fmt.Errorf("%d calls began before they were seen: they are not in the profile", n))
 	}
 	if n := s.Count(e.objects.Unnumbered); n > 0 {
 		s.Warn(fmt.Errorf("%d events of static probes had arguments that are not known: they count as 0", n))

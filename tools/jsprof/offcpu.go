@@ -50,7 +50,6 @@ func newWaitSource(o *Options) (*source, error) {
 		return nil, err
 	}
 	spec.Maps[bpf.OffcpuMapHits].MaxEntries = 1 // no condition is checked
-	spec.Maps[bpf.OffcpuMapCalls].MaxEntries = 1
 	event.Prune(spec, map[string]bool{bpf.OffcpuProgOnSample: o.Waiting.Running})
 	quantum := o.Waiting.Quantum
 	if quantum == 0 {

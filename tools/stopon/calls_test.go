@@ -19,37 +19,6 @@ import (
 	"ustack/tools/event"
 )
 
-func TestKernelFunctionsAreThoseOfTheCalls(t *testing.T) {
-	prefix := map[string]string{"amd64": "__x64_sys_", "arm64": "__arm64_sys_"}[runtime.GOARCH]
-	many := event.Syscalls()[:17] // more than are seen in functions
-	for _, test := range []struct {
-		name    string
-		options Options
-		want    []string
-	}{
-		{"one", Options{Syscalls: []string{"close"}}, []string{"close"}},
-		{"an error", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}, []string{"close"}},
-		{"a slow one", Options{Syscalls: []string{"close"}, Slower: time.Second}, []string{"close"}},
-		{"each once", Options{Syscalls: []string{"close", "openat", "close"}}, []string{"close", "openat"}},
-		{"of another name", Options{Syscalls: []string{"fstat", "umount2"}}, []string{"newfstat", "umount"}},
-		{"one that returns twice", Options{Syscalls: []string{"close", "clone"}}, nil},
-		{"a filter's error", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF, unix.EPERM}}, nil},
-		{"a stall beside", Options{Syscalls: []string{"close"}, Stall: time.Second}, nil},
-		{"too many", Options{Syscalls: many}, nil},
-		{"none", Options{Signals: []unix.Signal{unix.SIGHUP}}, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var want []string
-			for _, name := range test.want {
-				want = append(want, prefix+name)
-			}
-			if diff := cmp.Diff(want, test.options.kernelFunctions()); diff != "" {
-				t.Errorf("functions (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // runsInFunctions reports whether the kernel lets programs be run in its functions
 // and has them miss nothing there.
 func runsInFunctions(t testing.TB) bool {

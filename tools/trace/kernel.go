@@ -12,6 +12,8 @@ type kernel struct {
 	Maps
 	Events *ebpf.Map     `ebpf:"events"`
 	OnExec *ebpf.Program `ebpf:"on_exec"`
+	// Unwalked counts events that came while all walks of their CPU were in use (bpf/busy.h).
+	Unwalked *ebpf.Variable `ebpf:"unwalked"`
 }
 
 // Find sets the fields of to, a pointer to a struct, that have a tag, from those with the same tag

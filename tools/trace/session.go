@@ -316,6 +316,9 @@ func (s *Session) Missing() error { return s.targets.Missing() }
 func (s *Session) Diagnose() {
 	s.Table.reportDropped()
 	s.warnOfNew()
+	if n := s.Count(s.kernel.Unwalked); n > 0 {
+		s.Warn(fmt.Errorf("%d events came while others were handled on their CPU: they were not seen", n))
+	}
 }
 
 // warnOfNew warns of what has kept names from being found since the last call.
