@@ -70,7 +70,7 @@ func TestWaitsAreAsLongAsTheProgramSays(t *testing.T) {
 					continue
 				}
 				got := float64(within(p, name))
-				slack := 0.03*ns + 5e6 // and the CPU time between the waits
+				slack := 0.03*ns + 5e6   // and the CPU time between the waits
 				if name == "shortWait" { // other threads of the process use CPU time meanwhile
 					slack = 0.07 * ns
 				}
