@@ -94,14 +94,15 @@ static __always_inline bool read_words(struct walk *w, u64 object)
 }
 
 /* A property like that where properties are in a dictionary, as those of a prototype that is new: a
- * table of keys, each before its value.
+ * table of keys, each before its value. It may be smaller than what is read, and the last object of
+ * its page.
  */
 __noinline u64 dictionary_property(struct walk *w, u32 length, u64 characters)
 {
 	u64 key[3], mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
 
 	if (!w ||
-	    !read_user(w->raw, DICTIONARY_WORDS * 8,
+	    !read_user_part(w->raw, DICTIONARY_WORDS * 8,
 	        field(w->object, w->process.layout.function_properties) - 1 + 16))
 		return 0;
 	for (u32 i = 0; i < DICTIONARY_WORDS - 1; i++) {
@@ -177,6 +178,8 @@ static __always_inline u64 read_exception(struct walk *w, struct hit *hit, u64 e
 		kind = THROWN_SMI;
 	} else {
 		type = read_object(w, &exception, w->object, STRING_BYTES + 8);
+		if (type < 0) /* a number may be the last of its page */
+			type = read_object(w, &exception, w->object, STRING_BYTES);
 		if (type < 0)
 			return 0;
 		constructor = is_string(w, type) ? 0 : class_of(w, w->object[0]);

@@ -157,6 +157,19 @@ static __always_inline bool read_user(void *to, u32 bytes, u64 from)
 	return bpf_probe_read_user(to, bytes, (const void *)from) == 0;
 }
 
+#define PAGE_BYTES 4096 /* the smallest page: what follows it may not be there */
+
+/* Reads what is there of so many bytes, up to the end of the page; the others are zero. */
+static __always_inline bool read_user_part(void *to, u32 bytes, u64 from)
+{
+	u64 here = PAGE_BYTES - (from & (PAGE_BYTES - 1));
+
+	if (read_user(to, bytes, from))
+		return true;
+	__builtin_memset(to, 0, bytes);
+	return here < bytes && read_user(to, here, from);
+}
+
 /* Makes the stack's words from low to high readable with word(). */
 static __always_inline bool see(struct walk *w, u64 low, u64 high)
 {
@@ -168,7 +181,7 @@ static __always_inline bool see(struct walk *w, u64 low, u64 high)
 	w->window_bytes = sizeof(w->window);
 	if (read_user(w->window, sizeof(w->window), low))
 		return true;
-	bytes = 4096 - (low & 4095); /* the mapping ends within the window */
+	bytes = PAGE_BYTES - (low & (PAGE_BYTES - 1)); /* the mapping ends within the window */
 	if (bytes < high - low)
 		bytes = high - low;
 	w->window_bytes = 0;
