@@ -15,11 +15,11 @@
 #include "aggregate.h"
 
 #define MAX_ALLOCATING 16384
-#define MAX_BUFFERS 4          /* of a thread that are known: of young and of old objects */
-#define MAX_COLLECTIONS 6      /* kinds of them */
-#define PAGE_BYTES (256 << 10) /* V8's */
-#define LEAST_BYTES 1024       /* that a stack is taken for */
-#define ORIGIN_COLLECTOR 2     /* AllocationOrigin::kGC */
+#define MAX_BUFFERS 4               /* of a thread that are known: of young and of old objects */
+#define MAX_COLLECTIONS 6           /* kinds of them */
+#define HEAP_PAGE_BYTES (256 << 10) /* V8's */
+#define LEAST_BYTES 1024            /* that a stack is taken for */
+#define ORIGIN_COLLECTOR 2          /* AllocationOrigin::kGC */
 #define COLLECTION_OTHER (MAX_COLLECTIONS - 1)
 
 /* Kinds of events of --alloc. */
@@ -132,7 +132,8 @@ static __always_inline u64 random_budget(void)
 static __always_inline bool looks_right(const struct buffer *b)
 {
 	return b->start <= b->top && b->top <= b->limit &&
-	    (b->start & ~(u64)(PAGE_BYTES - 1)) == ((b->limit - 1) & ~(u64)(PAGE_BYTES - 1));
+	    (b->start & ~(u64)(HEAP_PAGE_BYTES - 1)) ==
+	    ((b->limit - 1) & ~(u64)(HEAP_PAGE_BYTES - 1));
 }
 
 /* The known buffer at an address, or the place for it. */

@@ -21,7 +21,7 @@ import (
 // JSON and PBKDF2.
 func TestTopCountsNativeWorkForItsFunction(t *testing.T) {
 	nodetest.Root(t)
-	for _, version := range nodetest.Versions {
+	for _, version := range someVersions() {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			nodetest.NothingLeft(t, programs...)
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{

@@ -39,7 +39,7 @@ func TestRuntimeIsTrue(t *testing.T) {
 			})
 			pin(t, target.PID)
 			p := profileUntil(t, Options{
-				Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 997, Duration: time.Minute,
+				Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: 997, Duration: time.Minute, Warn: allowBounds(t),
 				Started: func(int) {
 					target.Signal(syscall.SIGUSR2)
 					target.Line() // what was spent before

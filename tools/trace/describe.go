@@ -129,7 +129,7 @@ func (t *Table) readFresh(p *target) {
 		if t.closed || !p.alive() {
 			return
 		}
-		if err := t.describe(p); err != nil && p.alive() {
+		if err := t.describe(p); p.failed(err) {
 			t.warn(err)
 		}
 	})

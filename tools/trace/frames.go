@@ -76,7 +76,7 @@ func (t *Table) Stack(raw []byte) (hash uint64, stack Stack) {
 func (t *Table) settle(g *target, words []uint64, rescan bool) {
 	rescan = rescan || !g.finds(words)
 	if rescan && time.Since(g.described) > g.patience && g.alive() {
-		if err := t.describe(g); err != nil && g.alive() {
+		if err := t.describe(g); g.failed(err) {
 			t.warn(err)
 		}
 		g.patience = 0
@@ -183,7 +183,7 @@ func (t *Table) jitted(g *target, at place) symbolize.Frame {
 	if !g.closed {
 		f, ok, err = g.perf.lookup(&t.files, g.process, at.within)
 	}
-	if err != nil && g.alive() {
+	if g.failed(err) {
 		t.warn(err)
 	}
 	if !ok {

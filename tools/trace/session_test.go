@@ -342,7 +342,7 @@ func TestDiagnosticsAreReportedOnce(t *testing.T) {
 	for range 2 {
 		s.Table.Warn(errors.New("a"))
 		s.Table.Warn(errors.New("b"))
-		s.Diagnose()
+		s.warnOfNew()
 	}
 	if want := []string{"a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("warnings = %q, want %q", got, want)

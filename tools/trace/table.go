@@ -215,6 +215,12 @@ func (t *Table) Refresh(pid int) error {
 // alive reports whether the target can still be read.
 func (g *target) alive() bool { return !g.closed && g.process.Alive() }
 
+// failed reports whether err is worth a warning. Nothing is that fails because the target
+// ends: its memory is gone some time before alive reports false.
+func (g *target) failed(err error) bool {
+	return err != nil && !errors.Is(err, process.ErrGone) && g.alive()
+}
+
 func (g *target) close() error {
 	g.closed = true
 	return errors.Join(g.perf.close(), g.process.Close())

@@ -220,7 +220,7 @@ func (t *Table) wasmFrame(g *target, pc uint64) namedFrame {
 	}
 	code, name, err := g.wasm.Lookup(pc)
 	if err != nil {
-		if !errors.Is(err, wasm.ErrNoCode) && g.alive() {
+		if !errors.Is(err, wasm.ErrNoCode) && g.failed(err) {
 			t.warn(ofProcess(g.process.PID(), fmt.Errorf("name WebAssembly functions: %w", err)))
 		}
 		return unknown
