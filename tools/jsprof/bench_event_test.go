@@ -1,9 +1,11 @@
 package jsprof
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -74,7 +76,10 @@ func benchmarkStream(b *testing.B, target *nodetest.Target, s stream, all []prof
 		for range e.rounds {
 			var done struct{ Rate float64 }
 			target.Signal(syscall.SIGUSR2)
-			target.Facts(&done)
+			line := target.Line()
+			if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "done ")), &done); err != nil {
+				b.Fatalf("decode %q: %v", line, err)
+			}
 			rates = append(rates, done.Rate)
 		}
 		return median(rates)

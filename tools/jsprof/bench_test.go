@@ -28,7 +28,7 @@ type effort struct {
 
 func chosenEffort() effort {
 	short := effort{
-		versions: []string{"22.23.3", "24.21.0"},
+		versions: []string{"24.21.0", "26.10.0"},
 		window:   time.Second, attaches: 1, pairs: 1, rounds: 1, switches: 3,
 	}
 	long := effort{

@@ -1,10 +1,10 @@
 package profile
 
 import (
-	"regexp"
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // An activity is what V8 does on its own beside running code: a program causes it
@@ -14,7 +14,7 @@ type activity struct {
 	category category
 	work     work // the same among the kinds of native work
 	general  bool // a function that says more, on the same stack, decides
-	names    *regexp.Regexp
+	names    *lazyregexp.Regexp
 }
 
 // activities are those of V8 9.4 to 14.6 (Node.js 16 to 26). Their functions assign
@@ -27,7 +27,7 @@ var activities = []activity{
 	{"GC", catGC, collects, true, inV8(`Heap::(CollectGarbage|PerformGarbageCollection)|ArrayBufferSweeper|GCTracer|` +
 		`GlobalHandles::(Iterate|Process)|ItemParallelJob|(Activate)?MemoryReducer|MemoryAllocator::Unmapper|MemoryPool::Release|ReleasePooledChunks|` +
 		`ParallelWeakHandles|CppHeap::CollectGarbage`)},
-	{"GC", catGC, collects, true, regexp.MustCompile(`^(non-virtual thunk to )?(cppgc::internal|heap::base)::`)},
+	{"GC", catGC, collects, true, lazyregexp.New(`^(non-virtual thunk to )?(cppgc::internal|heap::base)::`)},
 
 	{"deoptimize", catNative, work{symbolize.Native, "deoptimize"}, false, inV8(`Deoptimizer::|Runtime_NotifyDeoptimized`)},
 
@@ -37,7 +37,7 @@ var activities = []activity{
 	{"regexp compile", catCompile, compiles, false, inV8(`RegExp(Impl::Compile|Compiler|::Compile)`)},
 	{"compile", catCompile, compiles, true, inV8(`Compiler::|baseline::|interpreter::(Bytecode|Interpreter::)|LazyCompileDispatcher|` +
 		`\w*CompilationJob|Background(Compile|Deserialize)Task|Baseline(BatchCompiler|Compiler)|wasm::(\(anonymous namespace\)::)?(\w*Compil|ExecuteCompilation|Liftoff|Validate|DeserializeCode)`)},
-	{"compile", catCompile, compiles, true, regexp.MustCompile(`^v8::ScriptCompiler::`)},
+	{"compile", catCompile, compiles, true, lazyregexp.New(`^v8::ScriptCompiler::`)},
 
 	{"regexp", catJavaScript, work{symbolize.Builtin, "regexp"}, false, inV8(`IrregexpInterpreter|ExperimentalRegExp`)},
 }
@@ -48,8 +48,8 @@ var (
 )
 
 // inV8 matches the names of V8's own functions that begin with the pattern.
-func inV8(pattern string) *regexp.Regexp {
-	return regexp.MustCompile(`^(non-virtual thunk to )?v8::internal::(\(anonymous namespace\)::)?(` + pattern + `)`)
+func inV8(pattern string) *lazyregexp.Regexp {
+	return lazyregexp.New(`^(non-virtual thunk to )?v8::internal::(\(anonymous namespace\)::)?(` + pattern + `)`)
 }
 
 // activityOf returns the activity of functions of that name, nil if it is not known.
@@ -136,7 +136,7 @@ func (c classifier) runtime(frames []symbolize.Frame) []symbolize.Frame {
 }
 
 // internals are V8's own functions, except those that begin its threads.
-var internals = regexp.MustCompile(`^(non-virtual thunk to )?v8::(internal|base|[A-Z])`)
+var internals = lazyregexp.New(`^(non-virtual thunk to )?v8::(internal|base|[A-Z])`)
 
 // internal reports whether a frame is V8's own and says nothing of what the program has
 // called.

@@ -2,10 +2,10 @@ package profile
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // A category is what a sample's time was spent on.
@@ -30,7 +30,7 @@ var kindCategories = map[symbolize.Kind]category{
 }
 
 // waits matches functions in which a thread sleeps, in libuv, glibc and Linux.
-var waits = regexp.MustCompile(`^(uv__io_poll|epoll_p?wait2?|p?poll|p?select|(clock_)?nanosleep|pthread_cond_(timed|clock)?wait|` +
+var waits = lazyregexp.New(`^(uv__io_poll|epoll_p?wait2?|p?poll|p?select|(clock_)?nanosleep|pthread_cond_(timed|clock)?wait|` +
 	`sem_(timed|clock)?wait|uv_(cond|sem)_(timed)?wait|__futex_abstimed_wait\w*|do_epoll_wait|ep_poll|futex_wait\w*|do_nanosleep)$`)
 
 // A meaning is what a native function's name says.

@@ -1,10 +1,10 @@
 package profile
 
 import (
-	"regexp"
 	"slices"
 
 	"ustack/symbolize"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // WithoutIdle returns p without the stacks of threads that wait because they have nothing to do: an
@@ -16,12 +16,12 @@ func (p *Profile) WithoutIdle() *Profile {
 }
 
 // waitCalls match the functions by which threads of Node.js wait for work.
-var waitCalls = regexp.MustCompile(`^(uv_cond_(timed)?wait|uv_sem_wait|v8::base::ConditionVariable::Wait(For)?|v8::base::Semaphore::Wait(For)?|` +
+var waitCalls = lazyregexp.New(`^(uv_cond_(timed)?wait|uv_sem_wait|v8::base::ConditionVariable::Wait(For)?|v8::base::Semaphore::Wait(For)?|` +
 	`std::condition_variable::wait.*|std::__1::condition_variable::.*)$`)
 
 // idlers match the functions that call them when there is nothing to do: libuv's event loop and
 // pool, the threads of Node.js's and V8's platforms, and those that wait for a debugger.
-var idlers = regexp.MustCompile(`^(uv__io_poll|uv_run|worker|uv__thread_start|start_thread|__?clone3?|` +
+var idlers = lazyregexp.New(`^(uv__io_poll|uv_run|worker|uv__thread_start|start_thread|__?clone3?|` +
 	`node::.*(TaskQueue|PlatformWorkerThread|WorkerThreadsTaskRunner|DelayedTaskScheduler|inspector|[Ss]ignalInspector|StartIoThread|Watchdog).*|` +
 	`v8::platform::.*)$`)
 
@@ -48,4 +48,4 @@ func (c classifier) idle(frames []symbolize.Frame) bool {
 // inLibc reports whether f is a function of the C library.
 func inLibc(f symbolize.Frame) bool { return libcFile.MatchString(f.Module) }
 
-var libcFile = regexp.MustCompile(`/(libc|libpthread|ld-musl-[^/]*)[.-][^/]*$`)
+var libcFile = lazyregexp.New(`/(libc|libpthread|ld-musl-[^/]*)[.-][^/]*$`)

@@ -10,6 +10,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/tools/printable"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // A Pattern says which JavaScript functions are meant: FUNCTION, FILE:FUNCTION, FILE:LINE
@@ -23,7 +24,7 @@ type Pattern struct {
 	line, column int            // column is 0 if the pattern has none
 }
 
-var withLine = regexp.MustCompile(`^(.+?):(\d{1,9})(?::(\d{1,9}))?$`)
+var withLine = lazyregexp.New(`^(.+?):(\d{1,9})(?::(\d{1,9}))?$`)
 
 // ParsePattern returns a Pattern.
 func ParsePattern(text string) (*Pattern, error) {

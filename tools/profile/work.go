@@ -2,11 +2,11 @@ package profile
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // A work is what V8 and native code do for a JavaScript function. Only this
@@ -78,36 +78,36 @@ const (
 var (
 	// passes matches functions that say nothing about the work: they call an API
 	// callback or a JavaScript function.
-	passes = regexp.MustCompile(`^(v8::internal::(\(anonymous namespace\)::)?(Builtin_(Impl_)?HandleApi|HandleApiCall|Builtins::InvokeApiFunction|` +
+	passes = lazyregexp.New(`^(v8::internal::(\(anonymous namespace\)::)?(Builtin_(Impl_)?HandleApi|HandleApiCall|Builtins::InvokeApiFunction|` +
 		`Invoke|Execution::|(Function|Property)CallbackArguments|MicrotaskQueue::)|v8::(Function|Script|MicrotasksScope|MicrotaskQueue)::|` +
 		`v8impl::|napi_|Napi::|Nan::|node::(\w*MakeCallback|InternalCallbackScope|CallbackScope|AsyncWrap::MakeCallback))`)
-	engine = regexp.MustCompile(`^(non-virtual thunk to )?(v8|node)::`)
+	engine = lazyregexp.New(`^(non-virtual thunk to )?(v8|node)::`)
 )
 
 // A namedWork is the work of the functions whose name matches. In its label, $1
 // and $2 are what the pattern captures.
 type namedWork struct {
 	work
-	names *regexp.Regexp
+	names *lazyregexp.Regexp
 }
 
 func language(label, names string) namedWork {
-	return namedWork{work{symbolize.Builtin, label}, regexp.MustCompile(names)}
+	return namedWork{work{symbolize.Builtin, label}, lazyregexp.New(names)}
 }
 
 func library(label, names string) namedWork {
-	return namedWork{work{symbolize.Native, label}, regexp.MustCompile(names)}
+	return namedWork{work{symbolize.Native, label}, lazyregexp.New(names)}
 }
 
 // workOf returns the work of functions of that name, zero if it is not known.
 func workOf(name string) work {
 	for _, known := range works {
-		if at := known.names.FindStringSubmatchIndex(name); at != nil {
+		if at := known.names.Compiled().FindStringSubmatchIndex(name); at != nil {
 			if !strings.Contains(known.label, "$") {
 				return known.work
 			}
-			label := known.names.ExpandString(nil, known.label, name, at)
-			return work{known.kind, capitals.ReplaceAllStringFunc(string(label), strings.ToLower)}
+			label := known.names.Compiled().ExpandString(nil, known.label, name, at)
+			return work{known.kind, capitals.Compiled().ReplaceAllStringFunc(string(label), strings.ToLower)}
 		}
 	}
 	return work{}
@@ -115,7 +115,7 @@ func workOf(name string) work {
 
 // capitals are those at the start of a binding's function: fs.LStat is lstat, in
 // JavaScript, and fs.CopyFile copyFile.
-var capitals = regexp.MustCompile(`\.[A-Z]+`)
+var capitals = lazyregexp.New(`\.[A-Z]+`)
 
 // The modules of frames that stand for others.
 const (
@@ -162,22 +162,22 @@ func (w work) frame() symbolize.Frame {
 // the first place that has one decides, then the category. The label of catNative
 // is also that of categories without one.
 var places = []struct {
-	names  *regexp.Regexp
+	names  *lazyregexp.Regexp
 	labels map[category]string
 }{
-	{regexp.MustCompile(`PlatformWorkerThread|DelayedTaskScheduler|^v8::platform::`), map[category]string{
+	{lazyregexp.New(`PlatformWorkerThread|DelayedTaskScheduler|^v8::platform::`), map[category]string{
 		catGC: "GC threads", catCompile: "compiler threads", catIdle: "idle", catNative: "other threads of V8",
 	}},
-	{regexp.MustCompile(`^(worker|uv__(fs|getaddrinfo|getnameinfo|queue|random)_work)$`), map[category]string{
+	{lazyregexp.New(`^(worker|uv__(fs|getaddrinfo|getnameinfo|queue|random)_work)$`), map[category]string{
 		catIdle: "idle", catNative: "libuv's thread pool",
 	}},
-	{regexp.MustCompile(`^(uv_run|node::SpinEventLoop)`), map[category]string{
+	{lazyregexp.New(`^(uv_run|node::SpinEventLoop)`), map[category]string{
 		catGC: "GC between callbacks", catCompile: "compile between callbacks", catIdle: "idle", catNative: "event loop",
 	}},
-	{regexp.MustCompile(`^(main$|node::(Start|LoadEnvironment|worker::Worker::Run))`), map[category]string{
+	{lazyregexp.New(`^(main$|node::(Start|LoadEnvironment|worker::Worker::Run))`), map[category]string{
 		catGC: "GC between callbacks", catIdle: "idle", catNative: "start and exit of Node.js",
 	}},
-	{regexp.MustCompile(``), map[category]string{
+	{lazyregexp.New(``), map[category]string{
 		catGC: "GC threads", catCompile: "compiler threads", catIdle: "idle", catNative: "other native code",
 	}},
 }

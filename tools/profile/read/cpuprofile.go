@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"ustack/symbolize"
 	"ustack/tools/profile"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // cpuProfile is a profile as Chrome's DevTools and node --cpu-prof write it. Lines and
@@ -42,7 +42,7 @@ type (
 	}
 )
 
-var cpuThread = regexp.MustCompile(`^(?:(.*) )?(\d{1,9})/(\d{1,9})$`)
+var cpuThread = lazyregexp.New(`^(?:(.*) )?(\d{1,9})/(\d{1,9})$`)
 
 // unixMicroseconds is the least time that counts from 1970; V8's own count from the start
 // of the machine.

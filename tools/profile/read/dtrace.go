@@ -1,22 +1,22 @@
 package read
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"ustack/symbolize"
 	"ustack/tools/profile"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 var (
-	dtraceTick = regexp.MustCompile(`^\s*\d+\s+\d+\s+:tick-(\d{1,6})s\s*$`)
+	dtraceTick = lazyregexp.New(`^\s*\d+\s+\d+\s+:tick-(\d{1,6})s\s*$`)
 	// dtraceProbe matches the line of a probe that has fired.
-	dtraceProbe = regexp.MustCompile(`^\s*\d+\s+\d+\s+\S*:\S*\s*$`)
-	dtraceKey   = regexp.MustCompile(`^ {2}\s*(?:(\d{1,9})(?:\s+|$))?(\S.*)?$`)
-	dtracePlace = regexp.MustCompile(`^(.*?) at (.+?)(?: (?:line|position) (\d{1,9}))?$`)
-	hexOffset   = regexp.MustCompile(`^(.+)\+0x([\da-f]{1,16})$`)
+	dtraceProbe = lazyregexp.New(`^\s*\d+\s+\d+\s+\S*:\S*\s*$`)
+	dtraceKey   = lazyregexp.New(`^ {2}\s*(?:(\d{1,9})(?:\s+|$))?(\S.*)?$`)
+	dtracePlace = lazyregexp.New(`^(.*?) at (.+?)(?: (?:line|position) (\d{1,9}))?$`)
+	hexOffset   = lazyregexp.New(`^(.+)\+0x([\da-f]{1,16})$`)
 )
 
 // dtraceIndent is the least number of blanks before a frame; keys of an aggregation,

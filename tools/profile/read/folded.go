@@ -1,13 +1,13 @@
 package read
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ustack/symbolize"
 	"ustack/tools/profile"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // readCollapsed reads a line for each stack: frames from the root to the leaf, with
@@ -54,7 +54,7 @@ func readFolded(l *lines, b *builder, separator string) error {
 
 // processRoot matches the root of stacks of several processes, as package profile
 // writes it: the title, which has the number, and versions.
-var processRoot = regexp.MustCompile(`^(process (\d{1,9})|\S+ (\d{1,9})(?: .*?)?)(?:, Node\.js (v\d[^ ,]*))?(?:, V8 (\d[^ ,]*))?$`)
+var processRoot = lazyregexp.New(`^(process (\d{1,9})|\S+ (\d{1,9})(?: .*?)?)(?:, Node\.js (v\d[^ ,]*))?(?:, V8 (\d[^ ,]*))?$`)
 
 // process reads what a root says about a process; false if it is a function.
 func process(root string) (profile.Process, bool) {

@@ -2,12 +2,12 @@ package read
 
 import (
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"ustack/symbolize"
 	"ustack/tools/profile"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // anonymous is the name of a JavaScript function that has none.
@@ -34,14 +34,14 @@ func (l labels) of(text string) symbolize.Frame {
 
 var (
 	// withPlace matches a name, and a file that begins as a path or a URL, with its position.
-	withPlace = regexp.MustCompile(`^(.*?) ((?:\.{0,2}/|[A-Za-z][A-Za-z\d+.-]*:[^:\d]).*?):(\d{1,9})(?::(\d{1,9}))?$`)
+	withPlace = lazyregexp.New(`^(.*?) ((?:\.{0,2}/|[A-Za-z][A-Za-z\d+.-]*:[^:\d]).*?):(\d{1,9})(?::(\d{1,9}))?$`)
 	// withWord matches the same with any other file.
-	withWord = regexp.MustCompile(`^(.*) (\S+?):(\d{1,9})(?::(\d{1,9}))?$`)
+	withWord = lazyregexp.New(`^(.*) (\S+?):(\d{1,9})(?::(\d{1,9}))?$`)
 	// withFile matches a name and a script without a position.
-	withFile = regexp.MustCompile(`^(.*?) ((?:node:|wasm:)[^:\s]\S*|(?:/|[a-z][a-z\d+.-]*:[^:]).*\.[cm]?[jt]sx?)$`)
+	withFile = lazyregexp.New(`^(.*?) ((?:node:|wasm:)[^:\s]\S*|(?:/|[a-z][a-z\d+.-]*:[^:]).*\.[cm]?[jt]sx?)$`)
 	// nameless matches code without a name: its module, and where in it.
-	nameless = regexp.MustCompile(`^(.*)\+0x([\da-f]{1,16})$`)
-	address  = regexp.MustCompile(`^0x([\da-f]{1,16})$`)
+	nameless = lazyregexp.New(`^(.*)\+0x([\da-f]{1,16})$`)
+	address  = lazyregexp.New(`^0x([\da-f]{1,16})$`)
 )
 
 // label reads a frame as profile.Label writes it, or as the tools around perf do.

@@ -1,7 +1,6 @@
 package read
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,11 +8,12 @@ import (
 
 	"ustack/symbolize"
 	"ustack/tools/profile"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // perfHeader matches the first line of a sample, as perf script writes it: the name of
 // the thread, its numbers, the CPU, the time, the period, and the event.
-var perfHeader = regexp.MustCompile(`^\s*(\S.*?)\s+(-?\d{1,10})(?:/(-?\d{1,10}))?\s+(?:\[\d+\]\s+)?(?:[.A-Za-z]{4,6}\s+)?(?:(\d{1,12})\.(\d{1,9}):\s+)?(?:(\d{1,18})\s+)?([A-Za-z_][^\s]*?):(?:\s+(.*))?$`)
+var perfHeader = lazyregexp.New(`^\s*(\S.*?)\s+(-?\d{1,10})(?:/(-?\d{1,10}))?\s+(?:\[\d+\]\s+)?(?:[.A-Za-z]{4,6}\s+)?(?:(\d{1,12})\.(\d{1,9}):\s+)?(?:(\d{1,18})\s+)?([A-Za-z_][^\s]*?):(?:\s+(.*))?$`)
 
 // Parts of perfHeader.
 const (
@@ -28,11 +28,11 @@ const (
 )
 
 var (
-	perfFrame    = regexp.MustCompile(`^([\da-f]{1,16}) (.*) \((.*)\)$`)
-	perfInlined  = regexp.MustCompile(`^(?:[\da-f]{1,16} )?(.*) \(inlined\)$`)
-	perfSource   = regexp.MustCompile(`^(\S+):(\d{1,9})$`)
-	perfModifier = regexp.MustCompile(`:[ukhHGpPSDWeb]+$`)
-	perfMap      = regexp.MustCompile(`^(?:.*/)?perf-\d+\.map$|^\[JIT\] tid \d+$|^//anon$`)
+	perfFrame    = lazyregexp.New(`^([\da-f]{1,16}) (.*) \((.*)\)$`)
+	perfInlined  = lazyregexp.New(`^(?:[\da-f]{1,16} )?(.*) \(inlined\)$`)
+	perfSource   = lazyregexp.New(`^(\S+):(\d{1,9})$`)
+	perfModifier = lazyregexp.New(`:[ukhHGpPSDWeb]+$`)
+	perfMap      = lazyregexp.New(`^(?:.*/)?perf-\d+\.map$|^\[JIT\] tid \d+$|^//anon$`)
 )
 
 // perfSample is one sample of perf script's.
@@ -100,7 +100,7 @@ func readPerf(l *lines, b *builder) error {
 
 // header returns the sample that a line begins.
 func (r *perfReader) header(m []string) *perfSample {
-	s := &perfSample{event: perfModifier.ReplaceAllString(m[perfEvent], ""), period: number(m[perfPeriod], 10)}
+	s := &perfSample{event: perfModifier.Compiled().ReplaceAllString(m[perfEvent], ""), period: number(m[perfPeriod], 10)}
 	s.stack.Thread = strings.Clone(m[perfComm])
 	s.stack.TID, _ = strconv.Atoi(m[perfFirst])
 	if m[perfSecond] != "" {

@@ -1,17 +1,17 @@
 package read
 
 import (
-	"regexp"
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // builtinPrefix begins the name of the symbol of each of V8's builtins.
 const builtinPrefix = "Builtins_"
 
 // mapName matches what V8 calls code in a perf map: what it is, and its name.
-var mapName = regexp.MustCompile(`^(LazyCompile|Function|JS|Eval|Script|Callback|Builtin|RegExp|BytecodeHandler|Handler|Stub|wasm):(.*)$`)
+var mapName = lazyregexp.New(`^(LazyCompile|Function|JS|Eval|Script|Callback|Builtin|RegExp|BytecodeHandler|Handler|Stub|wasm):(.*)$`)
 
 // mapTiers are the marks before a name; an apostrophe may follow.
 var mapTiers = map[byte]symbolize.Tier{
@@ -19,7 +19,7 @@ var mapTiers = map[byte]symbolize.Tier{
 }
 
 // mapPlace matches a function's name, which may be empty, its file, line and column.
-var mapPlace = regexp.MustCompile(`^(.*?) ?((?:\.{0,2}/|[A-Za-z][A-Za-z\d+.-]*:|\[)[^ ].*?|[^ ]*?):(\d{1,9})(?::(\d{1,9}))?$`)
+var mapPlace = lazyregexp.New(`^(.*?) ?((?:\.{0,2}/|[A-Za-z][A-Za-z\d+.-]*:|\[)[^ ].*?|[^ ]*?):(\d{1,9})(?::(\d{1,9}))?$`)
 
 // perfMapName reads a name of a perf map; false if it is not of V8's.
 func perfMapName(text string) (symbolize.Frame, bool) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"ustack/symbolize"
 	"ustack/tools/profile"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // readPprof reads one of the types of values of a pprof profile: the default one. The
@@ -84,15 +84,15 @@ func pprofValues(in *pprof.Profile, b *builder) (int, error) {
 
 // What the comments of a profile of ours say.
 var (
-	commentNode  = regexp.MustCompile(`\bNode\.js (v\d[^ ,]*)`)
-	commentV8    = regexp.MustCompile(`\bV8 (\d[^ ,]*)`)
-	commentAsked = regexp.MustCompile(`\bat \d+ Hz \(of (\d{1,9})\)`)
-	commentLost  = regexp.MustCompile(`\b(\d{1,18}) (?:sample|stack|frame)s? (throttled|lost|truncated|unknown)\b`)
+	commentNode  = lazyregexp.New(`\bNode\.js (v\d[^ ,]*)`)
+	commentV8    = lazyregexp.New(`\bV8 (\d[^ ,]*)`)
+	commentAsked = lazyregexp.New(`\bat \d+ Hz \(of (\d{1,9})\)`)
+	commentLost  = lazyregexp.New(`\b(\d{1,18}) (?:sample|stack|frame)s? (throttled|lost|truncated|unknown)\b`)
 )
 
 // pprofComment takes from a comment of ours what no field holds.
 func pprofComment(comment string, p *profile.Profile) {
-	for what, into := range map[*regexp.Regexp]*string{commentNode: &p.Node, commentV8: &p.V8} {
+	for what, into := range map[*lazyregexp.Regexp]*string{commentNode: &p.Node, commentV8: &p.V8} {
 		if m := what.FindStringSubmatch(comment); m != nil && *into == "" {
 			*into = m[1]
 		}
@@ -101,7 +101,7 @@ func pprofComment(comment string, p *profile.Profile) {
 		p.HzAsked, _ = strconv.Atoi(m[1])
 	}
 	counts := map[string]*uint64{"throttled": &p.Throttled, "lost": &p.Lost, "truncated": &p.Truncated, "unknown": &p.UnknownFrames}
-	for _, m := range commentLost.FindAllStringSubmatch(comment, len(counts)) {
+	for _, m := range commentLost.Compiled().FindAllStringSubmatch(comment, len(counts)) {
 		*counts[m[2]] = number(m[1], 10)
 	}
 }
@@ -208,7 +208,7 @@ func pprofFrame(line pprof.Line, module string) symbolize.Frame {
 }
 
 // pprofPlace matches where a function without a name is.
-var pprofPlace = regexp.MustCompile(`:\d+:(\d{1,9})$`)
+var pprofPlace = lazyregexp.New(`:\d+:(\d{1,9})$`)
 
 // bounded returns a line or a column, or 0 if it is out of range.
 func bounded(n int64) int {

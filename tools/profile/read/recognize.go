@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // objectFormat returns the format of a file of JSON objects, by the names of the first
@@ -57,9 +58,9 @@ func isStackvisTree(top map[string]json.RawMessage) bool {
 const maxLooked = 1000
 
 var (
-	dtraceHeading = regexp.MustCompile(`^\s*CPU\s+ID\s+FUNCTION:NAME\s*$`)
-	onlyNumber    = regexp.MustCompile(`^\s+\d+\s*$`)
-	foldedLine    = regexp.MustCompile(`\S \d+\s*$`)
+	dtraceHeading = lazyregexp.New(`^\s*CPU\s+ID\s+FUNCTION:NAME\s*$`)
+	onlyNumber    = lazyregexp.New(`^\s+\d+\s*$`)
+	foldedLine    = lazyregexp.New(`\S \d+\s*$`)
 )
 
 // textFormat returns the format of a text, empty for none.

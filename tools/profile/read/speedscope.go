@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"strings"
 
 	"ustack/symbolize"
 	"ustack/tools/profile"
+	"ustack/tools/profile/internal/lazyregexp"
 )
 
 // speedscope is the file format of speedscope, as far as a profile has place for it.
@@ -50,8 +50,8 @@ var nanoseconds = map[string]float64{"nanoseconds": 1, "microseconds": 1e3, "mil
 const ours = "ustack"
 
 var (
-	speedscopeThread = regexp.MustCompile(`^(?:(.*) )?(\d{1,9})/(\d{1,9})(?:, Node\.js (v\d[^ ,]*))?(?:, V8 (\d[^ ,]*))?(?:, (\d{1,7}) Hz)?$`)
-	speedscopeTitle  = regexp.MustCompile(`^Profile of (.+?)(?: of Node\.js (\S+))?$`)
+	speedscopeThread = lazyregexp.New(`^(?:(.*) )?(\d{1,9})/(\d{1,9})(?:, Node\.js (v\d[^ ,]*))?(?:, V8 (\d[^ ,]*))?(?:, (\d{1,7}) Hz)?$`)
+	speedscopeTitle  = lazyregexp.New(`^Profile of (.+?)(?: of Node\.js (\S+))?$`)
 )
 
 // A speedscopeReader adds the stacks of all profiles of a file.
