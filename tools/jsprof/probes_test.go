@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -129,6 +130,35 @@ func TestBytesAreThoseThatAreWritten(t *testing.T) {
 				if share := float64(got.Much) / float64(want.Much); share < 0.65 || share > 1.35 {
 					t.Errorf("bytes of much = %d, want %d ± 35 %%", got.Much, want.Much)
 				}
+			}
+		})
+	}
+}
+
+// TestBytesOfMallocAreThoseOfAPreload adds up what native code asks malloc for, by the JavaScript
+// that called it, and compares with a library that is called in malloc's place.
+func TestBytesOfMallocAreThoseOfAPreload(t *testing.T) {
+	nodetest.Root(t)
+	for _, version := range startVersions() {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			nodetest.NothingLeft(t, probePrograms...)
+			node := nodetest.Node(t, version)
+			library := nodetest.Addon(t, node, "mallocs.c")
+			target := nodetest.Start(t, node, nodetest.Options{Script: "mallocs.js", Args: []string{library}, Env: []string{"LD_PRELOAD=" + library}})
+			all, said := allDuring(t, target, Options{Events: eventsOf(t, "func:libc.so.6:malloc"), Weight: weightOf(t, "arg 0")})
+			var want map[string]float64
+			if err := json.Unmarshal([]byte(said), &want); err != nil {
+				t.Fatal(err)
+			}
+			for name, bytes := range want {
+				got := float64(within(all[0], name))
+				t.Logf("%s: %.0f bytes, %.0f by the preload", name, got, bytes)
+				if bytes < 1e5 || math.Abs(got-bytes) > 0.01*bytes {
+					t.Errorf("bytes of %s = %.0f, want %.0f ± 1 %%", name, got, bytes)
+				}
+			}
+			if all[0].Lost > 0 {
+				t.Errorf("lost = %d", all[0].Lost)
 			}
 		})
 	}
