@@ -153,7 +153,7 @@ func TestBytesOfMallocAreThoseOfAPreload(t *testing.T) {
 			for name, bytes := range want {
 				got := float64(within(all[0], name))
 				t.Logf("%s: %.0f bytes, %.0f by the preload", name, got, bytes)
-				if bytes < 1e5 || math.Abs(got-bytes) > 0.01*bytes {
+				if bytes < 1e4 || math.Abs(got-bytes) > 0.01*bytes {
 					t.Errorf("bytes of %s = %.0f, want %.0f ± 1 %%", name, got, bytes)
 				}
 			}
