@@ -160,6 +160,7 @@ const (
 	StoponVarSyscalls         = "syscalls"
 	StoponVarThrownClass      = "thrown_class"
 	StoponVarThrownKindUnused = "thrown_kind_unused"
+	StoponVarUnclassed        = "unclassed"
 	StoponVarUnsearched       = "unsearched"
 	StoponVarUntallied        = "untallied"
 	StoponVarUnwalked         = "unwalked"
@@ -289,6 +290,7 @@ type StoponVariableSpecs struct {
 	Syscalls         *ebpf.VariableSpec `ebpf:"syscalls"`
 	ThrownClass      *ebpf.VariableSpec `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
+	Unclassed        *ebpf.VariableSpec `ebpf:"unclassed"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
 	Untallied        *ebpf.VariableSpec `ebpf:"untallied"`
 	Unwalked         *ebpf.VariableSpec `ebpf:"unwalked"`
@@ -400,6 +402,7 @@ type StoponVariables struct {
 	Syscalls         *ebpf.Variable `ebpf:"syscalls"`
 	ThrownClass      *ebpf.Variable `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
+	Unclassed        *ebpf.Variable `ebpf:"unclassed"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
 	Untallied        *ebpf.Variable `ebpf:"untallied"`
 	Unwalked         *ebpf.Variable `ebpf:"unwalked"`

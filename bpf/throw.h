@@ -24,8 +24,11 @@ const enum thrown_kind *thrown_kind_unused __attribute__((unused));
 #define MESSAGE 7, 0x006567617373656dull      /* "message" */
 #define CONSTRUCTOR 11, 0x63757274736e6f63ull /* "construc" */
 
+#define UNREAD 2 /* a property that could not be read: no Smi, and no object */
+
 const volatile struct pattern thrown_class; /* of --throw; empty: not requested */
 const volatile u32 with_uncaught = 0;
+volatile u64 unclassed = 0; /* exceptions whose class was to be compared and could not be read */
 
 /* Stacks that exceptions were thrown with, by the content of the exception and its thread: an
  * object may have moved when it turns out that nothing catches it.
@@ -62,28 +65,35 @@ __noinline u64 constructor_of(struct walk *w, u64 map)
 }
 
 /* An own property of the object at w->function, whose first words are in w->object, by its name's
- * length and first eight characters. Tagged, or 0: also where properties are in a dictionary.
+ * length and first eight characters. Tagged, UNREAD, or 0: also where properties are in a dictionary.
  */
 __noinline u64 own_property(struct walk *w, u32 length, u64 characters)
 {
 	u64 key[3]; /* a string: map, hash and length, characters */
+	u64 none = 0;
 	int count;
 
 	if (!w)
 		return 0;
 	count = read_descriptors(w);
+	if (count < 0)
+		return UNREAD;
 	for (int i = 0; i < MAX_DESCRIPTORS; i++) {
 		u64 details, mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
 
 		if (i >= count)
 			break;
 		details = (u32)smi_value(w->descriptors[i].details);
-		if (details & 1 || !read_user(key, sizeof(key), w->descriptors[i].key - 1))
+		if (details & 1)
 			continue;
+		if (!read_user(key, sizeof(key), w->descriptors[i].key - 1)) {
+			none = UNREAD;
+			continue;
+		}
 		if (key[1] >> 32 == length && (key[2] & mask) == characters)
 			return property_value(w, details, w->descriptors[i].value);
 	}
-	return 0;
+	return none;
 }
 
 /* The first words of an object at w->function. */
@@ -101,10 +111,11 @@ __noinline u64 dictionary_property(struct walk *w, u32 length, u64 characters)
 {
 	u64 key[3], mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
 
-	if (!w ||
-	    !read_user_part(w->raw, DICTIONARY_WORDS * 8,
-	        field(w->object, w->process.layout.function_properties) - 1 + 16))
+	if (!w)
 		return 0;
+	if (!read_user_part(w->raw, DICTIONARY_WORDS * 8,
+	        field(w->object, w->process.layout.function_properties) - 1 + 16))
+		return UNREAD;
 	for (u32 i = 0; i < DICTIONARY_WORDS - 1; i++) {
 		u64 word = ((u64 *)w->raw)[i];
 
@@ -116,7 +127,8 @@ __noinline u64 dictionary_property(struct walk *w, u32 length, u64 characters)
 }
 
 /* The class of the object of this map: the property "constructor" of its prototype, for maps of
- * subclasses have the first class's constructor; or else that. 0 if it is no object.
+ * subclasses have the first class's constructor; or else that. UNREAD if it cannot be read, 0 if it
+ * is no object.
  */
 static __always_inline u64 class_of(struct walk *w, u64 map)
 {
@@ -124,14 +136,21 @@ static __always_inline u64 class_of(struct walk *w, u64 map)
 	u64 prototype, class, words[1], constructor = constructor_of(w, map);
 	int type;
 
-	if (!constructor || !read_user(&prototype, 8, map - 1 + l->map_prototype) ||
-	    !read_words(w, prototype))
+	if (!constructor)
+		return 0;
+	if (!read_user(&prototype, 8, map - 1 + l->map_prototype))
+		return UNREAD;
+	w->function = prototype;
+	type = read_object(w, &w->function, w->object, STRING_BYTES + 8);
+	if (type < 0)
+		return UNREAD;
+	if (type == l->oddball) /* null */
 		return constructor;
 	class = own_property(w, CONSTRUCTOR);
 	if (!class)
 		class = dictionary_property(w, CONSTRUCTOR);
-	if (!class)
-		return constructor;
+	if (!class || class == UNREAD)
+		return class ? class : constructor;
 	type = read_object(w, &class, words, sizeof(words));
 	return type >= l->first_js_function && type <= l->last_js_function ? class : constructor;
 }
@@ -188,6 +207,8 @@ static __always_inline u64 read_exception(struct walk *w, struct hit *hit, u64 e
 			read_function(w);
 			read_function(w); /* the first may have left the script's name */
 			key = w->id;
+			if (thrown_class.length && !(key && w->complete))
+				count(unclassed);
 			take_text(w, hit);
 			hit->class_length =
 			    hit->match.length < CLASS_BYTES ? hit->match.length : CLASS_BYTES;

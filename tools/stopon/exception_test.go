@@ -60,8 +60,8 @@ func TestThrowsAreSeenWithTheirClass(t *testing.T) {
 					want, function = done.Caught, "innocent"
 				}
 				hits := r.end(want)
-				if len(hits) != want {
-					t.Errorf("hits = %d, want %d", len(hits), want)
+				if len(hits) != want || r.result.Unclassed > 0 {
+					t.Errorf("hits = %d, want %d; %d exceptions had no class that could be read", len(hits), want, r.result.Unclassed)
 				}
 				for _, h := range hits {
 					if names := javascript(h); !slices.Contains(names[:min(1, len(names))], function) {

@@ -33,6 +33,7 @@ type Result struct {
 	// Writes that were not searched to their end: they are longer than the
 	// bound, or could not be read.
 	Unsearched uint64
+	Unclassed  uint64         // exceptions whose class could not be read, if one of a class is waited for
 	Untallied  uint64         // matches that are in Matches, but for lack of room not in Triggers
 	Failures   trace.Failures // what could not be read of stacks
 }
@@ -344,6 +345,7 @@ func (s *session) result() (*Result, error) {
 		{s.objects.Sent, &r.Unreported},
 		{s.objects.Missed, &r.Missed},
 		{s.objects.Unsearched, &r.Unsearched},
+		{s.objects.Unclassed, &r.Unclassed},
 		{s.objects.Untallied, &r.Untallied},
 	} {
 		var n uint64
