@@ -12,7 +12,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
@@ -60,8 +59,6 @@ func NewMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
-	case errors.As(err, &verifier) && isOld():
-		return fmt.Errorf("%w (%s)", err, newer)
 	case errors.As(err, &verifier): // its text says what is wrong
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		// The library's own text suggests a memory limit.
@@ -75,14 +72,6 @@ func explain(err error) error {
 }
 
 const newer = "Linux 5.15 or newer is needed; --check shows what works"
-
-// isOld reports whether the kernel is older than the oldest one that the
-// programs support.
-func isOld() bool {
-	const v5_15 = 5<<16 | 15<<8
-	version, err := features.LinuxVersionCode()
-	return err == nil && version < v5_15
-}
 
 // RawTracepoint runs program at the kernel's tracepoint of that name until the
 // link is closed.

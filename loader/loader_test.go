@@ -224,6 +224,47 @@ func TestSamplerRunsProgramUntilClose(t *testing.T) {
 	}
 }
 
+// TestCountersAreThereOrMissed samples what CPUs count, and virtual machines may not have.
+func TestCountersAreThereOrMissed(t *testing.T) {
+	o := loadCounting(t, ebpf.PerfEvent)
+	s, err := Sample(o.Count, Cycles, Sampling{Hz: 97})
+	if err != nil {
+		if want := "no such file or directory (this machine's CPUs do not count it, as in many virtual machines: sample CPU time)"; !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("err = %v, want %s", err, want)
+		}
+		return
+	}
+	for deadline := time.Now().Add(10 * time.Second); o.hits(t) == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("the program has not run")
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSupportedKernelsHaveTheHelpers(t *testing.T) {
+	nodetest.Root(t)
+	old, err := nodetest.OlderThan(5, 15)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Supported(); (err != nil) != old {
+		t.Errorf("Supported = %v, want an error just if it is older than 5.15: %t", err, old)
+	}
+	const none = asm.BuiltinFunc(1 << 20)
+	if !lacks(none) {
+		t.Error("the kernel has a helper that does not exist")
+	}
+	if lacks(asm.FnMapLookupElem) {
+		t.Error("the kernel lacks a helper that all kernels have")
+	}
+	if release() == "" {
+		t.Error("the kernel has no release")
+	}
+}
+
 func TestRatesAreLimited(t *testing.T) {
 	if got := SampleRate(1); got != 1 {
 		t.Errorf("rate = %d, want 1", got)

@@ -65,7 +65,7 @@ func AttachProbes(p Probes) ([]link.Link, error) {
 	case errors.Is(err, unix.ESRCH):
 		return links, fmt.Errorf("probe %s in process %d: %w", p.Name, p.PID, err)
 	case err != nil:
-		return links, fmt.Errorf("probe %s: %w", p.Name, explain(err))
+		return links, fmt.Errorf("probe %s: %w", p.Name, explainEvent(err))
 	}
 	return links, nil
 }

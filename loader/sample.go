@@ -71,7 +71,7 @@ func (s *Sampler) open(program *ebpf.Program, attr unix.PerfEventAttr, cpu int, 
 	case errors.Is(err, unix.ENODEV): // taken offline since the list was read
 		return nil
 	case err != nil:
-		return explain(err)
+		return explainEvent(err)
 	}
 	s.files = append(s.files, fd)
 	link, err := attachToEvent(program, fd, cookie)
@@ -106,10 +106,23 @@ func (s *Sampler) Close() error {
 	return errors.Join(errs...)
 }
 
-func maxSampleRate() (int, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/perf_event_max_sample_rate")
+func maxSampleRate() (int, error) { return sysctl("perf_event_max_sample_rate") }
+
+// sysctl returns one of the kernel's numbers.
+func sysctl(name string) (int, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/" + name)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// explainEvent is explain for a perf event. Debian's kernels allow them to CAP_SYS_ADMIN only
+// while kernel.perf_event_paranoid is above 2.
+func explainEvent(err error) error {
+	const most = 2 // of the kernel itself, to which CAP_PERFMON is enough at any level
+	if level, sysctlErr := sysctl("perf_event_paranoid"); sysctlErr == nil && level > most && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) {
+		return fmt.Errorf("%w (kernel.perf_event_paranoid is %d: run as root, or with CAP_BPF and CAP_SYS_ADMIN, or lower it to %d)", unix.EPERM, level, most)
+	}
+	return explain(err)
 }

@@ -148,6 +148,12 @@ func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
 	works(t, jobs)
 }
 
+func TestKernelThatLacksSomethingIsRefused(t *testing.T) {
+	jobs := busy(t)
+	clitest.CheckKernels(t, jobs.PID, "addonlat", "-d", "1s")
+	works(t, jobs)
+}
+
 func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
 	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
 	clitest.CheckCapabilities(t, needed, "addonlat", "-p", "{pid}", "-d", "0.5", "--builtin")

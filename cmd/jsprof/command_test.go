@@ -132,6 +132,14 @@ func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
 	ticks(t, target)
 }
 
+func TestKernelThatLacksSomethingIsRefused(t *testing.T) {
+	target := spin(t)
+	for _, flags := range [][]string{{"-F", "99"}, {"-e", "page-faults"}, {"-e", "syscall:close"}, {"--off-cpu"}, {"--alloc"}} {
+		clitest.CheckKernels(t, target.PID, append([]string{"jsprof", "-d", "1s"}, flags...)...)
+	}
+	ticks(t, target)
+}
+
 func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
 	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
 	clitest.CheckCapabilities(t, needed, "jsprof", "-p", "{pid}", "-d", "0.5", "-F", "499", "--filter", "setInterval|listOnTimeout")

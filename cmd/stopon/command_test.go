@@ -236,6 +236,11 @@ func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
 	clitest.CheckUnprivileged(t, target.PID, "stopon", "--syscall", "close", "--gcore")
 }
 
+func TestKernelThatLacksSomethingIsRefused(t *testing.T) {
+	target := startBusy(t, clitest.Node(t, programs...))
+	clitest.CheckKernels(t, target.PID, "stopon", "--syscall", "close")
+}
+
 func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
 	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
 	clitest.CheckCapabilities(t, needed, "stopon", "-p", "{pid}", "--syscall", "close", "--errno", "EBADF")

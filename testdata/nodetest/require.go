@@ -27,6 +27,37 @@ func MustRun(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
+// Since skips a test for reason, if the kernel is older than the version of Linux that has what
+// is tested. On any other kernel it is MustRun.
+func Since(t testing.TB, major, minor int, reason string) {
+	t.Helper()
+	older, err := OlderThan(major, minor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if older {
+		t.Skipf("%s: the kernel has that since Linux %d.%d", reason, major, minor)
+	}
+	MustRun(t, reason)
+}
+
+// OlderThan reports whether the kernel is older than a version of Linux.
+func OlderThan(major, minor int) (bool, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return false, err
+	}
+	return olderThan(unix.ByteSliceToString(name.Release[:]), major, minor)
+}
+
+func olderThan(release string, major, minor int) (bool, error) {
+	var of [2]int
+	if _, err := fmt.Sscanf(release, "%d.%d", &of[0], &of[1]); err != nil {
+		return false, fmt.Errorf("read the kernel's version in %q: %w", release, err)
+	}
+	return slices.Compare(of[:], []int{major, minor}) < 0, nil
+}
+
 // Root skips a test that needs privileges where there are none.
 func Root(t testing.TB) {
 	t.Helper()

@@ -63,6 +63,36 @@ func TestMustRunSkipsOnlyWhereSkippingIsAllowed(t *testing.T) {
 	})
 }
 
+func TestSinceSkipsOnOlderKernelsOnly(t *testing.T) {
+	t.Setenv("USTACK_MUST_RUN", "1") // does not count on an older kernel
+	t.Run("skipped", func(t *testing.T) {
+		defer func() {
+			if !t.Skipped() {
+				t.Error("the test was not skipped")
+			}
+		}()
+		Since(t, 99, 0, "for the test's sake")
+	})
+	for _, tt := range []struct {
+		release      string
+		major, minor int
+		want         bool
+	}{
+		{"6.1.0-40-cloud-amd64", 6, 7, true},
+		{"6.12.95+deb13-cloud-amd64", 6, 7, false},
+		{"6.7-rc1", 6, 7, false},
+		{"5.15.0", 6, 7, true},
+		{"7.0.0", 6, 7, false},
+	} {
+		if got, err := olderThan(tt.release, tt.major, tt.minor); err != nil || got != tt.want {
+			t.Errorf("%s is older than %d.%d: %t, %v, want %t", tt.release, tt.major, tt.minor, got, err, tt.want)
+		}
+	}
+	if _, err := olderThan("none", 6, 7); err == nil {
+		t.Error("a release without a version is no error, want one")
+	}
+}
+
 func TestLockIsHeldByOneAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var inside sync.Mutex

@@ -23,7 +23,7 @@ func kernelProbes() []probe {
 	sampled := map[string]string{"jsprof": always, "stopon": "--stall, --js"}
 	probed := map[string]string{"addonlat": always, "stopon": "--func"}
 	return []probe{
-		{"lockdown", used(informs, tracers...), lockdown},
+		{"lockdown", used(always, tracers...), lockdown},
 		{"memory limit", used(informs, tracers...), memoryLimit},
 		{"tracefs", used(informs, tracers...), tracefs},
 		{"BTF", used(always, tracers...), kernelBTF},
@@ -37,9 +37,12 @@ func kernelProbes() []probe {
 	}
 }
 
-// lockdown says what the kernel withholds from root: kernel_lockdown(7).
-// readMemory tries the operation that this affects.
+// lockdown says what the kernel withholds from root, and fails if that is too much:
+// kernel_lockdown(7).
 func lockdown() (string, error) {
+	if err := loader.Unlocked(); err != nil {
+		return "", err
+	}
 	text, err := os.ReadFile("/sys/kernel/security/lockdown")
 	if err != nil {
 		return "not known (securityfs is not mounted, or the kernel has none)", nil

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"ustack/loader"
@@ -26,22 +25,16 @@ func architecture() (string, error) {
 	return "x86-64", nil
 }
 
-// kernel checks the kernel's version.
+// kernel checks that the kernel has what the programs need.
 func kernel() (string, error) {
-	const oldest = 5<<16 | 15<<8
+	if err := loader.Supported(); err != nil {
+		return "", err
+	}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return "", err
 	}
-	release := "Linux " + unix.ByteSliceToString(name.Release[:])
-	version, err := features.LinuxVersionCode()
-	if err != nil {
-		return "", err
-	}
-	if version < oldest {
-		return "", missing(release, "Linux 5.15 or newer is needed")
-	}
-	return release, nil
+	return "Linux " + unix.ByteSliceToString(name.Release[:]), nil
 }
 
 // container says in which kind of container this process runs, if any.

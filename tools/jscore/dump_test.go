@@ -86,6 +86,36 @@ func TestCoresOfAllMakersAreRead(t *testing.T) {
 	}
 }
 
+// TestThreadsOfTheKernelHaveNoStack has libuv ask the kernel for a thread that polls a queue.
+func TestThreadsOfTheKernelHaveNoStack(t *testing.T) {
+	const plan = `{"stay":true,"steps":[{"call":"fs.stat","count":3}]}`
+	const version = "20.20.2" // later ones do not ask for it
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+		Script: "jobs.js", Args: []string{plan}, Env: []string{"UV_USE_IO_URING=1"},
+	})
+	jobs := nodetest.Jobs{Target: target}
+	jobs.Begin()
+	jobs.Done()
+	d := dumped(t, target.PID, Options{})
+	polling := 0
+	for _, thread := range d.Threads() {
+		if thread.Registers.SP != 0 {
+			continue
+		}
+		polling++
+		if s := d.Stack(thread); thread.Isolate != 0 || len(s.Frames) > 0 || s.Broken {
+			t.Errorf("thread %d has the isolate %#x and the stack %+v, want neither", thread.TID, thread.Isolate, s)
+		}
+	}
+	if polling == 0 {
+		t.Error("there is no thread of the kernel's")
+	}
+	g, err := d.Graph(t.Context())
+	if err != nil || g.Doubts.Loose {
+		t.Errorf("Graph: %v, want one whose roots were all found", err)
+	}
+}
+
 // died returns the kernel's core of a program that is killed by a signal, and its PID.
 func died(t *testing.T, node string, args ...string) (d *Dump, pid int) {
 	t.Helper()

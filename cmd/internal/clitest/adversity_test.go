@@ -97,6 +97,20 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
+func TestKernelsThatLackSomething(t *testing.T) {
+	nodetest.Root(t)
+	for name, command := range map[string][]string{
+		"said":     {"small", "--duration", "1"},
+		"not said": {"small", "--duration", "1", "--silent"},
+	} {
+		got := &complaints{TB: t}
+		CheckKernels(got, os.Getpid(), command...)
+		if (got.errors > 0) != (name == "not said") {
+			t.Errorf("%s: complaints = %d", name, got.errors)
+		}
+	}
+}
+
 func TestCopyForAll(t *testing.T) {
 	var path string
 	t.Run("test", func(t *testing.T) {

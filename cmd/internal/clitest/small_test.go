@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -34,6 +35,9 @@ func waiting() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if os.Geteuid() != 0 && !*silent {
 			return errors.New("not permitted (run as root, or with CAP_BPF and CAP_PERFMON)")
+		}
+		if err := lacking(*silent); err != nil {
+			return err
 		}
 		write := func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "{\"pid\":%v}\n", &targets)
@@ -65,6 +69,21 @@ func waiting() *cobra.Command {
 		return save()
 	}
 	return cmd
+}
+
+// lacking says what the kernel lacks of what the tools need.
+func lacking(silent bool) error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || silent {
+		return err
+	}
+	if !strings.Contains(string(mounts), " - cgroup2 ") {
+		return errors.New("no control groups of version 2 are mounted (mount them)")
+	}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		return errors.New("the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF (use another one)")
+	}
+	return nil
 }
 
 func TestScript(t *testing.T) {

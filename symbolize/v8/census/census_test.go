@@ -97,6 +97,7 @@ const maxLost = 1 << 18
 func TestReleasesCensus(t *testing.T) {
 	for _, release := range nodetest.ReleasesOr("18.0.0", "24.0.0") {
 		t.Run(release, func(t *testing.T) {
+			nodetest.Works(t, "node", release, "jscore")
 			g, facts := counts(t, release, 20_000, 3_000)
 			if g.Doubts.Loose || g.Doubts.Overlong > 0 || g.Doubts.Dangling > 0 || g.Doubts.Lost > maxLost {
 				t.Errorf("doubts = %+v, want none", g.Doubts)

@@ -436,6 +436,7 @@ func TestHeap(t *testing.T) {
 func TestReleasesHeap(t *testing.T) {
 	for _, release := range nodetest.ReleasesOr("18.0.0", "24.0.0") {
 		t.Run(release, func(t *testing.T) {
+			nodetest.Works(t, "node", release, "jscore")
 			d, facts := censusDump(t, release, 20_000, 3_000)
 			g, err := d.Graph(t.Context())
 			if err != nil {

@@ -35,10 +35,16 @@ func TestVersionsWithoutMeasuredLayoutAreUnknown(t *testing.T) {
 		{"9.4.146.26", true},
 		{"10.1.124.8", true},
 		{"10.2.154.26", true},
+		{"9.5.172.21", true},
+		{"9.6.180.15", true},
 		{"10.3", false},
+		{"10.7.193.13", true},
+		{"10.8.168.25", true},
 		{"11.3.244.8", true},
+		{"11.8.172.17", true},
 		{"12.4.254.21", true},
-		{"12.9.202.28", false},
+		{"12.7", false},
+		{"12.9.202.28", true},
 		{"13.6.233.17", true},
 		{"14.1.146.11", true},
 		{"14.2", false},
@@ -58,7 +64,7 @@ func TestVersionsWithoutMeasuredLayoutAreUnknown(t *testing.T) {
 }
 
 func TestUnknownVersionErrorNamesWhatIsKnown(t *testing.T) {
-	const want = "V8 15.0.1.2 has a layout not known here (known: Node.js 16.20, 18, 20, 22, 24, 25 and 26)"
+	const want = "V8 15.0.1.2 has a layout not known here (known: Node.js 16.20, 17, 18, 19, 20, 21, 22, 23, 24, 25 and 26)"
 	if got := (&UnknownVersionError{Version: version(t, "15.0.1.2")}).Error(); got != want {
 		t.Errorf("error = %q, want %q", got, want)
 	}

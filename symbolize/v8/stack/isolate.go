@@ -25,7 +25,7 @@ func (u *Unwinder) isolateSlot() (v8.TLS, error) {
 // isolateOf returns the isolate that a thread has entered, 0 if none: from the thread's
 // own storage, or from V8's root register.
 func (u *Unwinder) isolateOf(r Registers, slot v8.TLS) uint64 {
-	if u.v8.Binary == nil {
+	if u.v8.Binary == nil || r.ofKernel() {
 		return 0
 	}
 	if slot.Known() {

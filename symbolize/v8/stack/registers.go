@@ -29,3 +29,8 @@ func ReadRegisters(general []byte) Registers {
 	r.SP, r.FP = r.General[unwind.SP], r.General[unwind.FP]
 	return r
 }
+
+// ofKernel reports whether the thread is one that the kernel has made for io_uring in the
+// process. Such a thread never leaves the kernel, which clears its stack pointer and its pc;
+// its thread pointer is that of the thread for which it works.
+func (r Registers) ofKernel() bool { return r.SP == 0 && r.PC == 0 }

@@ -55,6 +55,9 @@ func (u *Unwinder) Stack(t Thread) Stack {
 // walk unwinds a thread's stack.
 func (u *Unwinder) walk(t Thread) *walker {
 	w := &walker{Unwinder: u, thread: t, exit: u.exitFrame(t)}
+	if t.Registers.ofKernel() {
+		return w
+	}
 	w.at = unwind.Cursor{PC: t.Registers.PC, Regs: t.Registers.General, Known: 1<<unwind.RegisterCount - 1, Leaf: true}
 	w.reached = w.at.SP()
 	if r, ok := u.space.Region(w.at.SP()); ok {

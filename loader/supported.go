@@ -1,0 +1,57 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
+	"golang.org/x/sys/unix"
+)
+
+// newest are helpers of the programs that no kernel before Linux 5.15 has. Kernels of
+// distributions may have them and say that they are older.
+var newest = []asm.BuiltinFunc{asm.FnGetAttachCookie, asm.FnTaskPtRegs}
+
+// Supported returns an error if the kernel lacks what all programs need. What this process
+// may not find out is no error: to load a program says then why.
+func Supported() error {
+	for _, helper := range newest {
+		if lacks(helper) {
+			return fmt.Errorf("Linux %s lacks %v (%s)", release(), helper, newer)
+		}
+	}
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil { // the library looks for files of the distribution, too
+		if _, err := btf.LoadKernelSpec(); err != nil {
+			return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF; --check shows what works)", err)
+		}
+	}
+	return Unlocked()
+}
+
+// Unlocked returns an error if the kernel is locked down so far that programs cannot read what
+// it knows of a thread: kernel_lockdown(7).
+func Unlocked() error {
+	if lacks(asm.FnProbeReadKernel) {
+		return errors.New("the kernel is locked down for confidentiality: programs may not read its memory (boot it with lockdown=integrity or less)")
+	}
+	return nil
+}
+
+// lacks reports whether the kernel does not have a helper, or does not let programs call it.
+func lacks(helper asm.BuiltinFunc) bool {
+	return errors.Is(features.HaveProgramHelper(ebpf.Kprobe, helper), ebpf.ErrNotSupported)
+}
+
+// release returns the kernel's.
+func release() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return ""
+	}
+	return strings.TrimSpace(unix.ByteSliceToString(name.Release[:]))
+}
