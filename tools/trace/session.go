@@ -75,6 +75,9 @@ const gcWhileReading = 50
 // selected by number. Nothing runs before Listen. Once ctx ends, files that do not answer
 // are given up soon.
 func Open(ctx context.Context, o Options, tool Tool) (*Session, error) {
+	if err := o.resolve(); err != nil {
+		return nil, err
+	}
 	s := &Session{o: o, tool: tool, Table: NewTable(Maps{})}
 	o.Maps.Content = o.Texts
 	s.Table.originals, s.Table.texts = newOriginals(o.Maps, &s.Table.files), newTexts(o.Texts)
