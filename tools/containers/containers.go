@@ -126,6 +126,8 @@ func choose(all []Container, wanted string) (*Container, error) {
 		return &fits[0], nil
 	case len(fits) > 1:
 		return nil, fmt.Errorf("container %s: it may be any of %s (give 12 or more digits of the ID)", wanted, inWords(fits))
+	case len(all) > 0 && !slices.ContainsFunc(all, func(c Container) bool { return len(c.names) > 0 }):
+		return nil, fmt.Errorf("container %s: %w; no names can be read here (give an ID) of these: %s", wanted, ErrNone, inWords(all))
 	case len(all) > 0:
 		return nil, fmt.Errorf("container %s: %w; these are: %s", wanted, ErrNone, inWords(all))
 	}

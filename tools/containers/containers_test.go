@@ -93,7 +93,7 @@ func TestListOfContainersInAMessageIsBounded(t *testing.T) {
 	for i := range all {
 		all[i] = Container{ID: strings.Repeat("0", 61) + strconv.Itoa(100+i)}
 	}
-	if _, err := choose(all, "none"); !errors.Is(err, ErrNone) || !strings.HasSuffix(err.Error(), ", and 3 more") {
+	if _, err := choose(all, "none"); !errors.Is(err, ErrNone) || !strings.HasSuffix(err.Error(), ", and 3 more") || !strings.Contains(err.Error(), "no names can be read here") {
 		t.Errorf("error = %v, want one that ends in 3 more", err)
 	}
 	if _, err := choose(nil, "none"); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "and no other") {

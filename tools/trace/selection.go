@@ -84,7 +84,9 @@ func (s *Selection) list() ([]int, error) {
 }
 
 // goesOn reports whether processes that start later may be selected.
-func (s *Selection) goesOn() bool { return s.All || s.Comm != "" || s.Cgroup != "" || s.Container != "" }
+func (s *Selection) goesOn() bool {
+	return s.All || s.Comm != "" || s.Cgroup != "" || s.Container != ""
+}
 
 func (s *Selection) selects(p process.Listed) bool {
 	switch {
