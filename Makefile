@@ -54,6 +54,14 @@ uninstall: ## remove what install installs
 dist: build ## an archive and a Debian package, with checksums, in $(DIST): the same bytes each time
 	packaging/dist.sh '$(abspath $(DIST))' '$(VERSION)'
 
+.PHONY: image
+image: build ## a static OCI image as a tar file in $(DIST): the same bytes each time
+	packaging/image.sh '$(abspath $(DIST))' '$(VERSION)'
+
+.PHONY: test-image
+test-image: build ## unpack the image with umoci and skopeo, and run it beside a node in another root (as root)
+	packaging/image-test.sh
+
 .PHONY: test-dist
 test-dist: ## try what dist and install make in an empty root (as root)
 	packaging/test.sh

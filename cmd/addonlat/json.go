@@ -45,7 +45,8 @@ type (
 		Processes  []jsonPoolOf `json:"processes"`
 	}
 	jsonPoolOf struct {
-		PID int `json:"pid"`
+		PID    int `json:"pid"`
+		Inside int `json:"namespace_pid,omitempty"` // if it is another
 		jsonPool
 	}
 	jsonPool struct {
@@ -82,7 +83,7 @@ func (v view) object(r *addonlat.Report, at time.Time) jsonReport {
 	for _, p := range r.Pools {
 		pool := poolObject(p)
 		object.Pool.add(pool)
-		object.Pool.Processes = append(object.Pool.Processes, jsonPoolOf{p.PID, pool})
+		object.Pool.Processes = append(object.Pool.Processes, jsonPoolOf{p.PID, p.Inside, pool})
 	}
 	return object
 }

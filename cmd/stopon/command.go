@@ -135,7 +135,7 @@ func (f *flags) registerActions(cmd *cobra.Command) {
 	flags.Var(a.kill(), "kill", "send it `SIG`")
 	flags.Var(a.exec(), "exec", "run `CMD`, with {pid}, {tid} and {core} in it")
 	flags.Var(a.profile(), "profile", "profile it for this long, as jsprof does")
-	flags.BoolVarP(&f.write, "write", "w", false, "allow actions with --all and --cgroup")
+	flags.BoolVarP(&f.write, "write", "w", false, "allow actions with --all, --cgroup and --container")
 	flags.BoolVar(&f.core.full, "full", false, "put the code of executables into cores too")
 	flags.BoolVar(&f.core.zstd, "zstd", false, "compress cores")
 	flags.Var(&f.maxStop, "max-stop", "resume it after this long in any case (default 10s)")
@@ -167,7 +167,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return cli.Usagef("give only one of --every and --count")
 	case f.rate < 0 || f.rate > float64(time.Second):
 		return cli.Usagef("--rate %v: not a number of times a second", f.rate)
-	case (f.targets.All || f.targets.Cgroup != "") && len(o.Actions) > 0 && !f.write:
+	case (f.targets.All || f.targets.Cgroup != "" || f.targets.Container != "") && len(o.Actions) > 0 && !f.write:
 		return cli.Usagef("destructive actions not allowed on processes that are not named (-w allows them)")
 	}
 	f.apply(cmd)

@@ -139,7 +139,7 @@ func TestProcessInAContainer(t *testing.T) {
 	if err != nil {
 		t.Fatalf("stopon: %v\n%s", err, seen)
 	}
-	for _, want := range []string{"  node[" + pid + "]  (anonymous) ", "\n    guilty " + busy(t), "\nstopon: core: " + path} {
+	for _, want := range []string{"  node[" + pid + "] (1 inside)  (anonymous) ", "\n    guilty " + busy(t), "\nstopon: core: " + path} {
 		if !strings.Contains(string(seen), want) {
 			t.Errorf("output = %s, want %q in it", seen, want)
 		}

@@ -39,6 +39,9 @@ func (v view) function(f symbolize.Frame) string {
 func (v view) write(w io.Writer, h *stopon.Hit) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s[%d]", h.Time.Format(timeForm), printable.String(h.Comm), h.PID)
+	if h.Inside != 0 {
+		fmt.Fprintf(&b, " (%d inside)", h.Inside)
+	}
 	if h.TID != 0 && h.TID != h.PID {
 		fmt.Fprintf(&b, "  thread %d (%s)", h.TID, printable.String(h.Thread))
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -58,15 +59,54 @@ func FindCgroup(group string) (string, error) {
 // InCgroup reports whether process pid is in a control group or one of its
 // descendants. The group is a path as FindCgroup returns it.
 func InCgroup(pid int, group string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return false // the process has ended
-	}
-	for line := range strings.Lines(string(text)) {
-		// Hierarchy 0, without a list of controllers, is cgroup v2: cgroups(7).
-		if in, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			return group == "/" || in == group || strings.HasPrefix(in, group+"/")
+	for _, in := range cgroups(pid) {
+		if in.unified {
+			return Below(in.path, group)
 		}
 	}
 	return false
+}
+
+// Below reports whether a control group is another one or one of its descendants.
+func Below(group, above string) bool {
+	return above == "/" || group == above || strings.HasPrefix(group, above+"/")
+}
+
+// Cgroups returns the paths of the control groups that process pid is in, of both
+// versions; none if it has ended. In a cgroup namespace they begin with "/.." where
+// the process is outside of it.
+func Cgroups(pid int) []string {
+	var paths []string
+	for _, in := range cgroups(pid) {
+		paths = append(paths, in.path)
+	}
+	return paths
+}
+
+// A membership is that of a process in a hierarchy of control groups.
+type membership struct {
+	unified bool // of version 2
+	path    string
+}
+
+// cgroups reads the control groups of process pid: "ID:CONTROLLERS:PATH" in each line,
+// "0::PATH" of version 2 (cgroups(7)).
+func cgroups(pid int) []membership {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return nil // the process has ended
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxStatus))
+	if err != nil {
+		return nil
+	}
+	var all []membership
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) == 3 {
+			all = append(all, membership{parts[0] == "0" && parts[1] == "", parts[2]})
+		}
+	}
+	return all
 }

@@ -78,6 +78,23 @@ func OpenBelow(root, path string) (*os.File, error) {
 	return f, err
 }
 
+// OpenFolderBelow opens the folder at path below the folder root, as OpenBelow does.
+func OpenFolderBelow(root, path string) (*os.File, error) {
+	folder, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	fd, err := unix.Openat2(int(folder.Fd()), path, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
 // openBelow opens m's file by its path below root.
 func openBelow(root *os.File, m Mapping) (*os.File, error) {
 	fd, err := findBelow(root, m.Path)

@@ -49,6 +49,15 @@ func (p *Process) NamespacePID() (int, error) {
 	return strconv.Atoi(numbers[len(numbers)-1])
 }
 
+// Inside is NamespacePID if it differs from PID, as in a container; else 0, also if it
+// cannot be read.
+func (p *Process) Inside() int {
+	if n, err := p.NamespacePID(); err == nil && n != p.pid {
+		return n
+	}
+	return 0
+}
+
 // UID is the effective user ID of the process, as our user namespace maps it.
 func (p *Process) UID() (int, error) {
 	all, err := p.status("Uid") // real, effective, saved, for files

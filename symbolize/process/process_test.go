@@ -39,6 +39,9 @@ func TestIdentity(t *testing.T) {
 	if n, err := p.NamespacePID(); err != nil || n != os.Getpid() {
 		t.Errorf("NamespacePID = %d, %v, want %d", n, err, os.Getpid())
 	}
+	if n := p.Inside(); n != 0 {
+		t.Errorf("PID inside = %d, want 0: it is the same", n)
+	}
 	if !p.Alive() || p.PID() != os.Getpid() {
 		t.Errorf("alive %v, PID %d, want true, %d", p.Alive(), p.PID(), os.Getpid())
 	}
@@ -282,6 +285,9 @@ func TestNamespaces(t *testing.T) {
 	p := target.open(t)
 	if n, err := p.NamespacePID(); err != nil || n != 1 {
 		t.Errorf("NamespacePID = %d, %v, want 1", n, err)
+	}
+	if got, want := p.Title(), fmt.Sprintf(" %d (1 inside)", p.PID()); p.Inside() != 1 || !strings.Contains(got, want) {
+		t.Errorf("PID inside = %d, title = %q, want 1 and %q", p.Inside(), got, want)
 	}
 	root, err := p.Root()
 	if err != nil {

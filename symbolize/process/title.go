@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -11,24 +12,29 @@ import (
 const maxTitle = 80
 
 // Title names the process for people: "node 4242 server.js", that is its program
-// or the name it gave itself, its PID, and the script that it runs. It may hold
-// any byte.
+// or the name it gave itself, its PID, and the script that it runs. A process in a
+// container has a second number: "node 4242 (1 inside) server.js". It may hold any
+// byte.
 func (p *Process) Title() string {
 	text, err := p.read("cmdline", maxStatus)
 	if err != nil {
 		text = nil // absurdly long, or the process is gone
 	}
 	comm, _ := p.Comm()
-	return title(p.pid, comm, string(text))
+	ids := strconv.Itoa(p.pid)
+	if inside := p.Inside(); inside != 0 {
+		ids += fmt.Sprintf(" (%d inside)", inside)
+	}
+	return title(ids, comm, string(text))
 }
 
-func title(pid int, comm, cmdline string) string {
+func title(ids, comm, cmdline string) string {
 	args := strings.Split(strings.TrimRight(cmdline, "\x00"), "\x00")
 	program := bounded(path.Base(args[0]))
 	if args[0] == "" {
 		program = comm
 	}
-	words := []string{program, strconv.Itoa(pid)}
+	words := []string{program, ids}
 	if s := script(args[1:]); s != "" {
 		words = append(words, s)
 	}

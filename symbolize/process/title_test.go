@@ -17,7 +17,7 @@ func TestTitleNamesProgramAndScript(t *testing.T) {
 		{"", "comm 42"},
 		{"node\x00" + strings.Repeat("x", 1000) + "\x00", "node 42 " + strings.Repeat("x", maxTitle)},
 	} {
-		if got := title(42, "comm", tt.args); got != tt.want {
+		if got := title("42", "comm", tt.args); got != tt.want {
 			t.Errorf("title of %q = %q, want %q", tt.args, got, tt.want)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 // A target is one program in one process.
 type target struct {
 	pid        int
+	inside     int // see trace.Identity
 	generation uint64
 	number     uint32 // of its pool, in the kernel
 	begun      time.Time
@@ -98,7 +99,7 @@ var nodeAPI = []place{
 
 // attach follows the jobs of process pid, which the table has started to trace.
 func (s *session) attach(pid int) error {
-	t := &target{pid: pid, generation: uint64(s.Table.Generation(pid))}
+	t := &target{pid: pid, inside: s.Table.Inside(pid), generation: uint64(s.Table.Generation(pid))}
 	s.detach(pid) // if it has a new program
 	var err error
 	t.libuv, err = s.module(pid, libuv.QueueWork)

@@ -253,6 +253,9 @@ func TestProcessInNamespacesOfItsOwn(t *testing.T) {
 	if diff := cmp.Diff(map[string]uint64{keys["napi.cc"]["sleep"]: 47}, counts(r)); diff != "" {
 		t.Errorf("jobs by kind (-want +got):\n%s", diff)
 	}
+	if len(r.Pools) != 1 || r.Pools[0].PID != pid || r.Pools[0].Inside != 1 {
+		t.Errorf("pools = %+v, want one of process %d, which is 1 inside", r.Pools, pid)
+	}
 }
 
 // child returns the only child of process pid.

@@ -70,7 +70,7 @@ func (s *session) poolNow(t *target) (*bpf.AddonlatPool, error) {
 // pool returns the target's pool from now, at that time, less what was reported before.
 func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 	p := Pool{
-		PID: t.pid, Threads: t.threads(), Deepest: now.Deepest,
+		PID: t.pid, Inside: t.inside, Threads: t.threads(), Deepest: now.Deepest,
 		SlowQuota: now.SlowQuota - t.last.SlowQuota,
 		Submitted: now.Submitted - t.last.Submitted,
 		Completed: now.Completed - t.last.Completed,

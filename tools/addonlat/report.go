@@ -57,6 +57,7 @@ type Kind struct {
 // A Pool is libuv's thread pool of one process.
 type Pool struct {
 	PID       int
+	Inside    int     // its PID in its own PID namespace, as a container's; 0 if it is the same
 	Threads   uint64  // 0 if they have not started
 	Busy      float64 // fraction of the threads' time spent running jobs, 0 to 1
 	Deepest   uint64  // the most jobs that waited for a thread at one time

@@ -44,8 +44,9 @@ const maxAttempts = 3
 // A Dump is the stacks of a process at one moment.
 type Dump struct {
 	PID     int           `json:"pid"`
-	Title   string        `json:"title"`          // for people: "node 4242 server.js"
-	Node    string        `json:"node,omitempty"` // version, as "v22.23.3"
+	Inside  int           `json:"namespace_pid,omitempty"` // its PID in its own PID namespace, if it is another
+	Title   string        `json:"title"`                   // for people: "node 4242 server.js"
+	Node    string        `json:"node,omitempty"`          // version, as "v22.23.3"
 	V8      string        `json:"v8,omitempty"`
 	Time    time.Time     `json:"time"`
 	Stopped time.Duration `json:"stopped_ns"` // how long the process was stopped, in all
@@ -196,7 +197,7 @@ func (t *taker) describe() (*Dump, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dump{PID: t.process.PID(), Title: t.process.Title(), Time: t.time, Stopped: t.stopped}
+	d := &Dump{PID: t.process.PID(), Inside: t.process.Inside(), Title: t.process.Title(), Time: t.time, Stopped: t.stopped}
 	if b := t.found.V8.Binary; b != nil {
 		d.Node, d.V8 = b.NodeVersion, b.Version.String()
 	}

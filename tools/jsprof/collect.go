@@ -148,7 +148,7 @@ func (c *collector) newProfiles() ([]*profile.Profile, error) {
 			Lost: all.lost - c.reported.lost, Truncated: all.truncated - c.reported.truncated,
 		}
 		for _, id := range c.session.Table.Identities() {
-			p.Processes = append(p.Processes, profile.Process{PID: id.PID, Title: id.Title, Node: id.Node, V8: id.V8})
+			p.Processes = append(p.Processes, profile.Process{PID: id.PID, Inside: id.Inside, Title: id.Title, Node: id.Node, V8: id.V8})
 		}
 		profiles[i] = p
 	}

@@ -36,6 +36,7 @@ type (
 	}
 	jsonProcess struct {
 		PID     int    `json:"pid"`
+		Inside  int    `json:"namespace_pid,omitempty"` // if it is another
 		Title   string `json:"title"`
 		Node    string `json:"node"`
 		V8      string `json:"v8"`
@@ -63,7 +64,7 @@ func writeJSON(w io.Writer, p *Profile, _ Options) error {
 	}
 	maps.Copy(out.Failures, p.Failures)
 	for _, part := range p.processes() {
-		out.Processes = append(out.Processes, jsonProcess{part.PID, part.Title, part.Node, part.V8, part.total})
+		out.Processes = append(out.Processes, jsonProcess{part.PID, part.Inside, part.Title, part.Node, part.V8, part.total})
 	}
 	for _, s := range p.Stacks {
 		out.Stacks = append(out.Stacks, jsonStack{s.Value, s.Events, s.PID, s.TID, s.Thread, append([]symbolize.Frame{}, s.Frames...)})

@@ -12,10 +12,11 @@ import (
 
 // A Process is one of the processes in a Profile.
 type Process struct {
-	PID   int
-	Title string // as "node 4242 server.js"
-	Node  string // version of its Node.js, as "v22.23.3"; empty if it is not Node.js
-	V8    string // likewise V8's
+	PID    int
+	Inside int    // its PID in its own PID namespace, as a container's; 0 if it is the same
+	Title  string // as "node 4242 server.js"
+	Node   string // version of its Node.js, as "v22.23.3"; empty if it is not Node.js
+	V8     string // likewise V8's
 }
 
 // An of is the part of a profile that belongs to one process.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ustack/symbolize"
+	"ustack/symbolize/process"
 )
 
 // maxCommandLine is how much of a command line is kept: a report shows less,
@@ -17,11 +18,16 @@ const maxCommandLine = 4 << 10 // bytes
 type processFacts struct {
 	command   []string
 	directory string
+	inside    int // see process.Process.Inside
 }
 
 // readFacts reads a process's facts; those that cannot be read are empty.
 func readFacts(pid int) (f processFacts) {
 	f.directory, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	if p, err := process.Open(pid); err == nil {
+		f.inside = p.Inside()
+		_ = p.Close() // it was only read
+	}
 	file, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return f
@@ -52,7 +58,7 @@ func (s *session) describe(h *Hit) {
 	if directory, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", h.PID)); err == nil {
 		f.directory = directory
 	}
-	h.Command, h.Directory = f.command, f.directory
+	h.Command, h.Directory, h.Inside = f.command, f.directory, f.inside
 }
 
 // UserFrame returns the first frame of the program's own JavaScript, or else of

@@ -24,6 +24,7 @@ type Hit struct {
 	Number uint64 // of the match, from 1
 	Time   time.Time
 	PID    int
+	Inside int // its PID in its own PID namespace, as a container's; 0 if it is the same
 	TID    int
 	Comm   string // the process's name
 	Thread string

@@ -15,6 +15,7 @@ type record struct {
 	Time      time.Time         `json:"time"`
 	Number    uint64            `json:"number,omitempty"`
 	PID       int               `json:"pid"`
+	Inside    int               `json:"namespace_pid,omitempty"`
 	TID       int               `json:"tid,omitempty"`
 	Comm      string            `json:"comm"`
 	Thread    string            `json:"thread,omitempty"`
@@ -66,7 +67,7 @@ type coreJSON struct {
 // in its core holds the same object, as far as it is known by then.
 func (h *Hit) MarshalJSON() ([]byte, error) {
 	r := record{
-		Time: h.Time, Number: h.Number, PID: h.PID, TID: h.TID, Comm: h.Comm, Thread: h.Thread,
+		Time: h.Time, Number: h.Number, PID: h.PID, Inside: h.Inside, TID: h.TID, Comm: h.Comm, Thread: h.Thread,
 		Trigger: h.Trigger, Event: h.Event, Syscall: h.Syscall, Function: h.Function,
 		Duration: h.Duration.Nanoseconds(), Path: h.Path, Written: h.Written,
 		Class: h.Class, Message: h.Message, Rejection: h.Rejection, Thrower: h.Thrower,

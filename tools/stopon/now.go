@@ -60,7 +60,7 @@ func (s *session) actNow(ctx context.Context, pid int) error {
 		Trigger: "now", Event: "asked for",
 	}
 	f := readFacts(pid)
-	h.Command, h.Directory = f.command, f.directory
+	h.Command, h.Directory, h.Inside = f.command, f.directory, f.inside
 	if s.o.stops() {
 		if err := s.lifelines.tie(pid); err != nil {
 			return err

@@ -161,6 +161,17 @@ func (t *Table) Generation(pid int) uint32 {
 	return 0
 }
 
+// Inside returns the PID of the traced process pid in its own PID namespace; 0 if it is
+// the same.
+func (t *Table) Inside(pid int) int {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if g, ok := t.targets[pid]; ok {
+		return g.inside
+	}
+	return 0
+}
+
 // maxCode bounds how much of a function is read: libuv's longest that is probed
 // has some 700 bytes.
 const maxCode = 1 << 12

@@ -6,32 +6,36 @@ import (
 	"os"
 
 	"ustack/symbolize/process"
+	"ustack/tools/containers"
 )
 
 // A Selection says which processes to trace: in exactly one of these ways.
 type Selection struct {
-	PIDs    []int
-	Comm    string   // every process of this name, new ones too
-	Cgroup  string   // every process in this control group or its descendants, new ones too
-	All     bool     // every process that contains V8, new ones too
-	Command []string // start it, and trace it and its children
+	PIDs      []int
+	Comm      string   // every process of this name, new ones too
+	Cgroup    string   // every process in this control group or its descendants, new ones too
+	Container string   // every process in the container of this name or ID, new ones too
+	All       bool     // every process that contains V8, new ones too
+	Command   []string // start it, and trace it and its children
 
 	Stdout *os.File // of Command; this process's own if nil
 	// Exited is called if Command has exited, with its status as a shell reports it:
 	// 128 plus the signal's number if a signal killed it. May be nil.
 	Exited func(status int)
+
+	container *containers.Container // that Container names, once it is found
 }
 
 // ErrNoSelection reports that a Selection names no process.
-var ErrNoSelection = errors.New("no process selected (use -p, --comm, --all, or a command)")
+var ErrNoSelection = errors.New("no process selected (use -p, --comm, --container, --all, or a command)")
 
-var errSelections = errors.New("give only one of -p, --comm, --cgroup, --all and a command")
+var errSelections = errors.New("give only one of -p, --comm, --cgroup, --container, --all and a command")
 
 // Check returns an error if the selection makes no sense: one that wraps
 // ErrNoSelection if it is empty.
 func (s *Selection) Check() error {
 	ways := 0
-	for _, chosen := range []bool{len(s.PIDs) > 0, s.Comm != "", s.Cgroup != "", s.All, len(s.Command) > 0} {
+	for _, chosen := range []bool{len(s.PIDs) > 0, s.Comm != "", s.Cgroup != "", s.Container != "", s.All, len(s.Command) > 0} {
 		if chosen {
 			ways++
 		}
@@ -48,6 +52,17 @@ func (s *Selection) Check() error {
 		}
 	}
 	return nil
+}
+
+// resolve finds the control group or the container that is selected.
+func (s *Selection) resolve() (err error) {
+	switch {
+	case s.Cgroup != "":
+		s.Cgroup, err = process.FindCgroup(s.Cgroup)
+	case s.Container != "":
+		s.container, err = containers.Find(s.Container)
+	}
+	return err
 }
 
 // list returns the processes that are selected now.
@@ -69,11 +84,16 @@ func (s *Selection) list() ([]int, error) {
 }
 
 // goesOn reports whether processes that start later may be selected.
-func (s *Selection) goesOn() bool { return s.All || s.Comm != "" || s.Cgroup != "" }
+func (s *Selection) goesOn() bool {
+	return s.All || s.Comm != "" || s.Cgroup != "" || s.Container != ""
+}
 
 func (s *Selection) selects(p process.Listed) bool {
-	if s.Cgroup != "" {
+	switch {
+	case s.Cgroup != "":
 		return process.InCgroup(p.PID, s.Cgroup)
+	case s.container != nil:
+		return s.container.Has(p.PID)
 	}
 	return s.All || p.Runs(s.Comm)
 }

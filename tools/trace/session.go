@@ -78,6 +78,9 @@ func Open(ctx context.Context, o Options, tool Tool) (*Session, error) {
 	if err := loader.Supported(); err != nil {
 		return nil, err
 	}
+	if err := o.resolve(); err != nil {
+		return nil, err
+	}
 	s := &Session{o: o, tool: tool, Table: NewTable(Maps{})}
 	o.Maps.Content = o.Texts
 	s.Table.originals, s.Table.texts = newOriginals(o.Maps, &s.Table.files), newTexts(o.Texts)

@@ -81,6 +81,7 @@ type target struct {
 	root       *os.File // its root directory; nil if it could not be opened
 	user       int      // who runs it, by number; noUser if that is not known
 	title      string   // for display
+	inside     int      // see process.Process.Inside
 	closed     bool     // process is closed and can no longer be read
 	generation uint32
 	exe        string    // the program's path, as the process sees it
@@ -148,6 +149,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 	g := &target{
 		process:    p,
 		title:      p.Title(),
+		inside:     p.Inside(),
 		generation: uint32(len(t.owners) + 1),
 		natives:    make(map[place]symbolize.Frame),
 		modules:    make(map[uint64]*wasmModule),
@@ -256,6 +258,7 @@ func (t *Table) Versions() (node, v8 string) {
 // An Identity says which process is which.
 type Identity struct {
 	PID      int
+	Inside   int    // its PID in its own PID namespace; 0 if it is the same
 	Title    string // as "node 4242 server.js"
 	Node, V8 string // versions; empty if it has none
 }
@@ -268,7 +271,7 @@ func (t *Table) Identities() []Identity {
 	var all []Identity
 	for generation := uint32(1); generation <= uint32(len(t.owners)); generation++ {
 		g := t.owners[generation]
-		id := Identity{PID: g.process.PID(), Title: g.title}
+		id := Identity{PID: g.process.PID(), Inside: g.inside, Title: g.title}
 		if g.binary != nil && g.binary.v8 != nil {
 			id.Node, id.V8 = g.binary.v8.NodeVersion, g.binary.v8.Version.String()
 		}

@@ -70,12 +70,6 @@ func (t *targets) Add() error {
 		}
 		return t.watch(c.pid())
 	}
-	if t.s.Cgroup != "" {
-		var err error
-		if t.s.Cgroup, err = process.FindCgroup(t.s.Cgroup); err != nil {
-			return err
-		}
-	}
 	pids, err := t.s.list()
 	if err != nil {
 		return err
@@ -112,6 +106,8 @@ func (t *targets) Missing() error {
 		return nil
 	case t.s.Cgroup != "":
 		return fmt.Errorf("%w in control group %s", ErrNotFound, t.s.Cgroup)
+	case t.s.Container != "":
+		return fmt.Errorf("%w in container %v", ErrNotFound, t.s.container)
 	case t.s.Comm != "":
 		return fmt.Errorf("%w that is named, or runs a file named, %s", ErrNotFound, t.s.Comm)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // TargetsUse is the usage text after the name of a command that has Targets.
-const TargetsUse = "[flags] {-p PID | --comm NAME | --cgroup PATH | --all | -- COMMAND [ARG...]}"
+const TargetsUse = "[flags] {-p PID | --comm NAME | --cgroup PATH | --container NAME | --all | -- COMMAND [ARG...]}"
 
 // Targets are the processes that a command selects, in one of these ways.
 type Targets struct {
@@ -50,6 +50,7 @@ func (t *Targets) Register(cmd *cobra.Command, verb string) {
 	flags.VarP((*PIDs)(&t.PIDs), "pid", "p", verb+" these running processes")
 	flags.StringVar(&t.Comm, "comm", "", verb+" every process of this `NAME`, new ones too")
 	flags.StringVar(&t.Cgroup, "cgroup", "", verb+" every process in the control group at `PATH`, new ones too")
+	flags.StringVar(&t.Container, "container", "", verb+" every process of the container of this `NAME` or ID, new ones too")
 	flags.BoolVar(&t.All, "all", false, verb+" every process that contains V8, new ones too")
 	cmd.Args = t.take
 }
@@ -64,7 +65,7 @@ func (t *Targets) take(cmd *cobra.Command, args []string) error {
 	case errors.Is(err, trace.ErrNoSelection) && t.Default != "":
 		t.Comm = t.Default
 	case errors.Is(err, trace.ErrNoSelection):
-		return Usagef("nothing to %s (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)", t.verb)
+		return Usagef("nothing to %s (name a process: -p PID, --comm NAME, --cgroup PATH, --container NAME, --all, or -- COMMAND)", t.verb)
 	case err != nil:
 		return Usagef("%v", err)
 	}
@@ -80,6 +81,8 @@ func (t *Targets) String() string {
 		return "every " + t.Comm
 	case t.Cgroup != "":
 		return "every process of " + t.Cgroup
+	case t.Container != "":
+		return "every process of container " + t.Container
 	case t.All:
 		return "every process with V8"
 	}

@@ -37,6 +37,7 @@ func TestTargetsAreChosenInOneWay(t *testing.T) {
 	}{
 		{[]string{"-p", "1,2", "-p3"}, Targets{Selection: trace.Selection{PIDs: []int{1, 2, 3}}}, "1,2,3"},
 		{[]string{"--comm", "node"}, Targets{Selection: trace.Selection{Comm: "node"}}, "every node"},
+		{[]string{"--container", "web"}, Targets{Selection: trace.Selection{Container: "web"}}, "every process of container web"},
 		{[]string{"--all"}, Targets{Selection: trace.Selection{All: true}}, "every process with V8"},
 		{[]string{"--", "node", "-p", "1"}, Targets{Selection: trace.Selection{Command: []string{"node", "-p", "1"}}}, "the command"},
 	} {
@@ -44,7 +45,7 @@ func TestTargetsAreChosenInOneWay(t *testing.T) {
 		if want := "Looking at " + tt.name + ". Ctrl-C to end.\n"; status != OK || stderr != want {
 			t.Errorf("%q: status = %d, stderr = %q, want %d, %q", tt.args, status, stderr, OK, want)
 		}
-		options := []cmp.Option{cmpopts.IgnoreUnexported(Targets{}), cmpopts.EquateEmpty()}
+		options := []cmp.Option{cmpopts.IgnoreUnexported(Targets{}, trace.Selection{}), cmpopts.EquateEmpty()}
 		if diff := cmp.Diff(tt.want, got, options...); diff != "" {
 			t.Errorf("%q: targets (-want +got):\n%s", tt.args, diff)
 		}
@@ -52,15 +53,16 @@ func TestTargetsAreChosenInOneWay(t *testing.T) {
 }
 
 func TestTargetsThatMakeNoSense(t *testing.T) {
-	const one = "give only one of -p, --comm, --cgroup, --all and a command"
+	const one = "give only one of -p, --comm, --cgroup, --container, --all and a command"
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
-		{nil, "nothing to watch (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
-		{[]string{"--"}, "nothing to watch (name a process: -p PID, --comm NAME, --cgroup PATH, --all, or -- COMMAND)"},
+		{nil, "nothing to watch (name a process: -p PID, --comm NAME, --cgroup PATH, --container NAME, --all, or -- COMMAND)"},
+		{[]string{"--"}, "nothing to watch (name a process: -p PID, --comm NAME, --cgroup PATH, --container NAME, --all, or -- COMMAND)"},
 		{[]string{"-p", "1", "--all"}, one},
 		{[]string{"--comm", "node", "--all"}, one},
+		{[]string{"--container", "web", "--all"}, one},
 		{[]string{"-p", "1", "--", "true"}, one},
 		{[]string{"4242"}, `stray argument "4242" (name a process by -p PID, start a command by -- COMMAND)`},
 		{[]string{"node", "--", "app.js"}, `stray argument "node" (name a process by -p PID, start a command by -- COMMAND)`},

@@ -45,10 +45,11 @@ type ownProfile struct {
 	UnknownFrames uint64            `json:"unknown_frames"`
 	Failures      map[string]uint64 `json:"failures"`
 	Processes     []struct {
-		PID   int    `json:"pid"`
-		Title string `json:"title"`
-		Node  string `json:"node"`
-		V8    string `json:"v8"`
+		PID    int    `json:"pid"`
+		Inside int    `json:"namespace_pid"`
+		Title  string `json:"title"`
+		Node   string `json:"node"`
+		V8     string `json:"v8"`
 	} `json:"processes"`
 	Stacks []struct {
 		Count  uint64            `json:"count"`
@@ -118,7 +119,7 @@ func readJSON(all []byte, b *builder) error {
 	p.Throttled, p.Lost, p.Truncated, p.UnknownFrames = in.Throttled, in.Lost, in.Truncated, in.UnknownFrames
 	p.Failures = maps.Clone(in.Failures)
 	for _, known := range in.Processes {
-		b.process(profile.Process{PID: known.PID, Title: known.Title, Node: known.Node, V8: known.V8})
+		b.process(profile.Process{PID: known.PID, Inside: known.Inside, Title: known.Title, Node: known.Node, V8: known.V8})
 	}
 	for i, s := range in.Stacks {
 		if err := b.add(profile.Stack{Value: s.Count, Events: s.Events, PID: s.PID, TID: s.TID, Thread: s.Thread, Frames: s.Frames}); err != nil {
