@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"runtime/metrics"
 	"time"
 
 	"ustack/tools/jsprof"
@@ -12,10 +13,13 @@ import (
 
 // What is learned about processes is kept until sampling ends, for names of functions are
 // needed as long as a sample may have them. So that a run without an end has bounded memory,
-// sampling begins anew when it has lasted for renewAge, or when so many processes have ended.
+// sampling begins anew when it has lasted for renewAge, when so many processes have ended, or
+// when it holds so many bytes and has lasted for leastAge.
 const (
 	renewAge   = time.Hour
 	renewEnded = 512
+	renewBytes = 128 << 20
+	leastAge   = 10 * time.Minute
 )
 
 // maxWarnings bounds the texts of warnings that are remembered, so as not to repeat them.
@@ -113,10 +117,28 @@ func (r *run) take(all []*profile.Profile) {
 	}
 	r.reportDropped(r.pusher.Counts())
 	running := r.labels.Forget()
-	ended := len(all[0].Processes) - running
-	selected := len(r.flags.targets.PIDs) == 0 && len(r.flags.targets.Command) == 0
-	if selected && !r.renew && (time.Since(r.began) >= renewAge || ended >= renewEnded) {
+	if r.due(len(all[0].Processes)-running) && !r.renew {
 		r.renew = true
 		r.stop()
 	}
+}
+
+// due reports whether sampling is to begin anew. Processes that were named are few, and a
+// command can be started only once.
+func (r *run) due(ended int) bool {
+	age := time.Since(r.began)
+	switch t := &r.flags.targets; {
+	case len(t.PIDs) > 0 || len(t.Command) > 0:
+		return false
+	case age >= renewAge || ended >= renewEnded:
+		return true
+	}
+	return age >= leastAge && held() >= renewBytes
+}
+
+// held returns how many bytes were in use when garbage was last collected.
+func held() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
