@@ -2,6 +2,7 @@ package push
 
 import (
 	"cmp"
+	"compress/gzip"
 	"crypto/rand"
 	"encoding/binary"
 	"slices"
@@ -17,7 +18,7 @@ import (
 // otlp returns a request of OpenTelemetry's protocol: a profile for each type of values, with
 // tables of what they have in common. CPU time is not sent beside the number of samples that it
 // follows from.
-func otlp(p *Profile) ([]byte, error) {
+func otlp(p *Profile, _ *gzip.Writer) ([]byte, error) {
 	all := pprofile.NewProfiles()
 	resource := all.ResourceProfiles().AppendEmpty()
 	for _, l := range p.Labels {

@@ -12,7 +12,7 @@ import (
 // decode returns a request's profiles, as its receivers read them.
 func decode(t *testing.T, p *Profile) pprofile.Profiles {
 	t.Helper()
-	body, err := otlp(p)
+	body, err := otlp(p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package push
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,14 +17,14 @@ import (
 // where the labels are.
 
 // pyroscope returns a PushRequest of Pyroscope's push API.
-func pyroscope(p *Profile) ([]byte, error) {
-	return request(p, func(series, labels []byte) []byte { return append(series, labels...) })
+func pyroscope(p *Profile, zip *gzip.Writer) ([]byte, error) {
+	return request(p, zip, func(series, labels []byte) []byte { return append(series, labels...) })
 }
 
 // parca returns a WriteRawRequest of Parca's profile store.
-func parca(p *Profile) ([]byte, error) {
+func parca(p *Profile, zip *gzip.Writer) ([]byte, error) {
 	const tenantless = 2 // the field of series in a request without a tenant
-	body, err := request(p, func(series, labels []byte) []byte { return bytesField(series, 1, labels) })
+	body, err := request(p, zip, func(series, labels []byte) []byte { return bytesField(series, 1, labels) })
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +34,10 @@ func parca(p *Profile) ([]byte, error) {
 
 // request returns a message whose first field is a series: labels, as put puts them there, and
 // a list of profiles, here one.
-func request(p *Profile, put func(series, labels []byte) []byte) ([]byte, error) {
+func request(p *Profile, zip *gzip.Writer, put func(series, labels []byte) []byte) ([]byte, error) {
 	var profile bytes.Buffer
-	if err := p.Data.Write(&profile); err != nil {
+	zip.Reset(&profile)
+	if err := errors.Join(p.Data.WriteUncompressed(zip), zip.Close()); err != nil {
 		return nil, err
 	}
 	series := put(nil, labelFields(p))

@@ -106,7 +106,7 @@ func New(to *Receiver, warn func(error)) *Pusher {
 }
 
 // Push sends profiles when their turn comes. If there is no room, the oldest that wait are
-// dropped.
+// dropped. It must not be called concurrently.
 func (p *Pusher) Push(all ...Profile) {
 	for i := range all {
 		body, err := p.receiver.encode(&all[i])

@@ -24,6 +24,7 @@ type Receiver struct {
 	base     url.URL // with the scheme of the transport, http or https
 	headers  http.Header
 	client   *http.Client
+	zip      *gzip.Writer // of encode; its tables are large
 	// call sends a request. It returns a rejection if there is no use in sending it again.
 	call func(ctx context.Context, body []byte) error
 }
@@ -31,12 +32,12 @@ type Receiver struct {
 // A protocol says what is sent to a receiver, and where to.
 type protocol struct {
 	name   string
-	path   string                         // of the request
-	grpc   bool                           // else a POST of HTTP
-	port   string                         // if the URL has none
-	zip    bool                           // bodies are compressed on their way
-	body   func(*Profile) ([]byte, error) // of the request
-	answer func([]byte) error             // what an answer says was rejected; nil: it says nothing
+	path   string                                       // of the request
+	grpc   bool                                         // else a POST of HTTP
+	port   string                                       // if the URL has none
+	zip    bool                                         // bodies are compressed on their way
+	body   func(*Profile, *gzip.Writer) ([]byte, error) // of the request; what it compresses it does by the writer
+	answer func([]byte) error                           // what an answer says was rejected; nil: it says nothing
 }
 
 // protocols lists what Parse knows.
@@ -72,7 +73,11 @@ func Parse(text string, headers http.Header) (*Receiver, error) {
 	case u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%q does not have the form PROTOCOL://HOST[:PORT][/PATH]", text)
 	}
-	r := &Receiver{protocol: protocols[at], base: *u, headers: headers}
+	zip, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	r := &Receiver{protocol: protocols[at], base: *u, headers: headers, zip: zip}
 	r.base.Scheme = "http"
 	if secure {
 		r.base.Scheme = "https"
@@ -111,18 +116,19 @@ func (r *Receiver) close() { r.client.CloseIdleConnections() }
 // address is where requests go.
 func (r *Receiver) address() string { return r.base.JoinPath(r.protocol.path).String() }
 
-// encode returns the body of the request that sends a profile.
+// encode returns the body of the request that sends a profile. It must not be called
+// concurrently.
 func (r *Receiver) encode(p *Profile) ([]byte, error) {
-	body, err := r.protocol.body(p)
+	body, err := r.protocol.body(p, r.zip)
 	if err != nil || !r.protocol.zip || r.protocol.grpc {
 		return body, err
 	}
 	var zipped bytes.Buffer
-	w := gzip.NewWriter(&zipped)
-	if _, err := w.Write(body); err != nil {
+	r.zip.Reset(&zipped)
+	if _, err := r.zip.Write(body); err != nil {
 		return nil, err
 	}
-	err = w.Close()
+	err = r.zip.Close()
 	return zipped.Bytes(), err
 }
 
