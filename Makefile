@@ -40,7 +40,9 @@ install: $(if $(wildcard $(COMMANDS:%=bin/%)),,build) ## binaries, manuals and c
 			bin/$$tool --completion $${shell%%:*} | install -D -m 644 /dev/stdin "$$root/share/$$(printf "$${shell#*:}" $$tool)"; \
 		done; \
 	done; \
-	install -D -m 644 LICENSE "$$root/share/doc/ustack/LICENSE"
+	install -D -m 644 LICENSE "$$root/share/doc/ustack/LICENSE"; \
+	install -D -m 644 packaging/jsprof.service "$$root/lib/systemd/system/jsprof.service"; \
+	install -D -m 644 packaging/jsprof-daemonset.yaml "$$root/share/doc/ustack/examples/jsprof-daemonset.yaml"
 
 .PHONY: uninstall
 uninstall: ## remove what install installs
@@ -48,6 +50,7 @@ uninstall: ## remove what install installs
 		rm -f "$$root/bin/$$tool" "$$root/share/man/man1/$$tool.1"; \
 		for shell in $(SHELLS); do rm -f "$$root/share/$$(printf "$${shell#*:}" $$tool)"; done; \
 	done; \
+	rm -f "$$root/lib/systemd/system/jsprof.service"; \
 	rm -rf "$$root/share/doc/ustack"
 
 .PHONY: dist

@@ -18,6 +18,9 @@ installed() {
 			[ -s "$root$prefix/$file" ] || [ -s "$root$prefix/$file.gz" ] || fail "no $file in $root$prefix"
 		done
 	done
+	for file in lib/systemd/system/jsprof.service share/doc/ustack/examples/jsprof-daemonset.yaml; do
+		[ -s "$root$prefix/$file" ] || fail "no $file in $root$prefix"
+	done
 }
 
 # runs ROOT PREFIX: runs the tools with nothing around them but /proc and /sys.
@@ -45,6 +48,10 @@ touch "$root/var/lib/dpkg/"{status,available}
 dpkg --root="$root" --log=/dev/null -i "$temp"/one/*.deb >/dev/null
 installed "$root" /usr
 runs "$root" /usr
+if command -v systemd-analyze >/dev/null; then # it knows which keys a unit may have
+	systemd-analyze --root="$root" --man=no --recursive-errors=no verify jsprof.service || fail "the unit is not right"
+fi
+go -C testdata/kubernetes run . "$PWD/packaging/jsprof-daemonset.yaml" || fail "the manifest is not right"
 (cd "$root" && md5sum --quiet -c var/lib/dpkg/info/ustack.md5sums)
 dpkg --root="$root" --log=/dev/null --purge ustack >/dev/null 2>&1
 [ -z "$(find "$root" -path "$root/var" -prune -o -type f -print)" ] || fail "the package leaves files"

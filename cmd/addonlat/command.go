@@ -29,6 +29,7 @@ type flags struct {
 	linear   string
 	output   string
 	heatmap  heatmapFlag
+	metrics  metricsFlag
 	view     view
 }
 
@@ -63,6 +64,7 @@ func command() *cobra.Command {
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`")
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
+	flags.StringVar(&f.metrics.addr, "metrics", "", "serve histograms and counts to Prometheus at `ADDR` (:9464 is on loopback)")
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
@@ -128,7 +130,7 @@ func (f *flags) check() error {
 // run measures and prints. Output to a file is collected until the end, so that
 // the file appears complete.
 func (f *flags) run(cmd *cobra.Command) error {
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), f.checkMetrics()); err != nil {
 		return err
 	}
 	if err := f.targets.Permitted(cmd); err != nil {
@@ -138,6 +140,10 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer f.heatmap.close()
+	if err := f.metrics.open(); err != nil {
+		return err
+	}
+	defer f.metrics.close()
 	if f.output == "" {
 		return cmp.Or(f.measure(cmd, cmd.OutOrStdout()), f.targets.Status())
 	}
@@ -182,6 +188,9 @@ func (f *flags) measure(cmd *cobra.Command, out io.Writer) error {
 		pools += len(r.Pools)
 		messages.Clear()
 		return f.view.write(out, r, time.Now())
+	}
+	if err := f.metrics.watch(f, &o, messages); err != nil {
+		return err
 	}
 	report, err := addonlat.Run(cmd.Context(), o)
 	messages.Clear()

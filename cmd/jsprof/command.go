@@ -32,6 +32,7 @@ type flags struct {
 	http     string
 	present  presentation
 	annotate annotation
+	push     pushFlags
 }
 
 func command() *cobra.Command {
@@ -69,6 +70,7 @@ func command() *cobra.Command {
 	flags.StringVar(&f.format, "format", "", "write as `FORMAT`: "+strings.Join(formats(), ", "))
 	flags.BoolVar(&f.json, "json", false, "write as JSON: --format json")
 	flags.StringVar(&f.http, "http", "", "serve pprof's web pages at `ADDR` when done (:8080 is on loopback)")
+	f.push.register(flags)
 	flags.BoolVar(&f.jsprof.Kernel, "kernel", false, "include the kernel's frames")
 	f.present.register(flags)
 	flags.StringVar(&f.annotate.functions, "annotate", "", "show the source of matching `FUNCTION`s with samples by line (also FILE:FUNCTION, FILE:LINE)")
@@ -110,7 +112,7 @@ func (f *flags) check(cmd *cobra.Command) (profile.Format, error) {
 	if err := f.memory.apply(cmd, &f.jsprof); err != nil {
 		return none, err
 	}
-	if err := errors.Join(f.checkInterval(), f.checkAnnotate()); err != nil {
+	if err := errors.Join(f.checkPush(), f.checkInterval(), f.checkAnnotate()); err != nil {
 		return none, err
 	}
 	if err := f.present.check(); err != nil {
@@ -193,6 +195,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.present.checkThread(f.targets.PIDs, messages); err != nil {
 		return err
 	}
+	if f.push.url != "" {
+		return f.runPush(cmd.Context(), messages)
+	}
 	if f.interval > 0 {
 		return f.runSeries(cmd.Context(), &series{flags: f, format: format, messages: messages})
 	}
@@ -225,8 +230,8 @@ func (f *flags) runSeries(ctx context.Context, s *series) error {
 	return errors.Join(s.err, f.targets.Status())
 }
 
-// profile samples, prints messages meanwhile, and returns what is to be shown.
-func (f *flags) profile(ctx context.Context, messages *cli.Messages) ([]*profile.Profile, error) {
+// sampling returns the options of a run that prints messages meanwhile.
+func (f *flags) sampling(messages *cli.Messages) jsprof.Options {
 	o := f.jsprof
 	o.Duration = time.Duration(f.duration)
 	var stdout *os.File
@@ -240,7 +245,12 @@ func (f *flags) profile(ctx context.Context, messages *cli.Messages) ([]*profile
 	o.Allocated = func(a jsprof.Allocated) { f.memory.allocated = a }
 	o.Started = func(hz int) { f.announce(messages, hz) }
 	o.Sampled = func(count uint64) { messages.Progressf("%d samples", count) }
-	profiles, err := jsprof.RunAll(ctx, o)
+	return o
+}
+
+// profile samples, prints messages meanwhile, and returns what is to be shown.
+func (f *flags) profile(ctx context.Context, messages *cli.Messages) ([]*profile.Profile, error) {
+	profiles, err := jsprof.RunAll(ctx, f.sampling(messages))
 	messages.Clear()
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ func (f *flags) checkInterval() error {
 	case interval == 0:
 	case interval < leastInterval:
 		return cli.Usagef("--interval must be %v or longer", leastInterval)
+	case f.push.continuous:
 	case f.output == "" || strings.HasPrefix(f.output, "/dev/"):
 		return cli.Usagef("--interval writes files (name them: -o NAME.EXT)")
 	case f.annotate.functions != "":

@@ -24,8 +24,9 @@ type SliceKind struct {
 	PID   int
 	Key   string
 	Stack []symbolize.Frame // as of a Kind
-	// Parts are the counts of Kind's Total, Wait, Run and Delivery.
+	// Parts are the counts of Kind's Total, Wait, Run and Delivery, Sums their times in ns.
 	Parts [4][quantize.Slots]uint64
+	Sums  [4]uint64
 }
 
 // A slicer makes slices of sums that only grow: by their differences.
@@ -39,6 +40,7 @@ type slicer struct {
 type lastSums struct {
 	kind  Kind // without counts
 	parts [4][quantize.Slots]uint64
+	sums  [4]uint64
 }
 
 // begin begins the first slice, which lasts so long.
@@ -70,6 +72,8 @@ func (s *slicer) add(key bpf.AddonlatKindKey, kind Kind, sums *bpf.AddonlatKind)
 			total += more
 		}
 		last.parts[i] = sums.Parts[i].Buckets
+		grown.Sums[i] = sums.Parts[i].Sum - last.sums[i]
+		last.sums[i] = sums.Parts[i].Sum
 	}
 	if total > 0 || renamed {
 		s.current.Kinds = append(s.current.Kinds, grown)

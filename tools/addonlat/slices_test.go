@@ -22,9 +22,11 @@ func TestSlicesAddUp(t *testing.T) {
 		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Micros: 10_000, Count: 211}},
 	})
 	var reported, sliced [4][quantize.Slots]uint64
+	var times, slicedTimes [4]uint64
 	report := func(r *Report) error {
 		for _, k := range r.Kinds {
 			for part, h := range []*quantize.Histogram{&k.Total, &k.Wait, &k.Run, &k.Delivery} {
+				times[part] += h.Sum
 				for i, n := range h.Buckets {
 					reported[part][i] += n
 				}
@@ -57,6 +59,7 @@ func TestSlicesAddUp(t *testing.T) {
 				t.Errorf("kind of slice %d = %s of process %d, want %s of %d", i, k.Key, k.PID, keys["napi.c"]["sleep"], jobs.PID)
 			}
 			for part := range k.Parts {
+				slicedTimes[part] += k.Sums[part]
 				for bucket, n := range k.Parts[part] {
 					sliced[part][bucket] += n
 				}
@@ -65,6 +68,9 @@ func TestSlicesAddUp(t *testing.T) {
 	}
 	if diff := cmp.Diff(reported, sliced); diff != "" {
 		t.Errorf("sums of slices (-reports +slices):\n%s", diff)
+	}
+	if times != slicedTimes {
+		t.Errorf("times of slices = %d, want those of the reports, %d", slicedTimes, times)
 	}
 	if filled < 4 {
 		t.Errorf("%d of %d slices have jobs, want 4 or more", filled, len(all))

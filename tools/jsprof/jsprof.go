@@ -49,6 +49,7 @@ type Options struct {
 
 	Started func(hz int)       // called once sampling runs, with the actual rate, 0 if no event has one; may be nil
 	Sampled func(count uint64) // called from time to time with the events so far; may be nil
+	Added   func(pid int)      // called for each process as it is met, and when it runs a new program; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
 }
 
@@ -148,8 +149,16 @@ func openSource(ctx context.Context, o Options, source *source) (*session, error
 		Spec: source.spec, Objects: source.objects, Variables: source.variables,
 		Stack: s.collector.take, Polled: true,
 	}
-	if source.added != nil {
-		tool.Added = func(pid int) error { return source.added(s, pid) }
+	tool.Added = func(pid int) error {
+		if o.Added != nil {
+			o.Added(pid)
+		}
+		if source.added != nil {
+			return source.added(s, pid)
+		}
+		return nil
+	}
+	if source.ended != nil {
 		tool.Ended = func(pid int) { source.ended(s, pid) }
 	}
 	var err error

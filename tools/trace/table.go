@@ -62,6 +62,7 @@ type Table struct {
 	rows        uint32         // of unwind tables in the kernel
 	fresh       []*binary      // files whose unwind tables are still to be read
 	reads       sync.WaitGroup // reads of those files
+	sifted      sifted         // what AddV8 has found to hold no V8
 	closed      bool
 }
 
@@ -135,7 +136,12 @@ func (t *Table) Add(pid int) error { return t.add(pid, nil) }
 
 // AddV8 is Add for a process that holds V8. For any other it returns why its
 // JavaScript cannot be named: an error that wraps v8.ErrNotV8 if it holds no V8.
-func (t *Table) AddV8(pid int) error { return t.add(pid, (*target).unfit) }
+func (t *Table) AddV8(pid int) error {
+	if err := t.sift(pid); err != nil {
+		return err
+	}
+	return t.add(pid, (*target).unfit)
+}
 
 // add adds process pid, unless reject returns a reason not to.
 func (t *Table) add(pid int, reject func(*target) error) error {
@@ -352,6 +358,7 @@ func (t *Table) Close() error {
 	t.closed = true
 	t.mutex.Unlock()
 	t.reads.Wait()
+	t.sifted.close()
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	var errs []error

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime/metrics"
+	"time"
+
+	"ustack/tools/jsprof"
+	"ustack/tools/profile"
+	"ustack/tools/trace"
+)
+
+// What is learned about processes is kept until sampling ends, for names of functions are
+// needed as long as a sample may have them. So that a run without an end has bounded memory,
+// sampling begins anew when it has lasted for renewAge, when so many processes have ended, or
+// when it holds so many bytes and has lasted for leastAge.
+const (
+	renewAge   = time.Hour
+	renewEnded = 512
+	renewBytes = 128 << 20
+	leastAge   = 10 * time.Minute
+)
+
+// maxWarnings bounds the texts of warnings that are remembered, so as not to repeat them.
+const maxWarnings = 1 << 10
+
+// A run is continuous sampling, in one or several sessions.
+type run struct {
+	*stream
+	interval time.Duration
+	until    time.Time // zero: without an end
+	warned   map[string]bool
+	renewals int
+	unseen   time.Duration // between sessions
+
+	began time.Time // the session
+	ended time.Time // the session before; zero for the first
+	renew bool      // another session follows
+	stop  func()    // ends the session
+}
+
+// runContinuous samples and sends a profile of each process each interval.
+func (s *stream) runContinuous(ctx context.Context) error {
+	r := &run{stream: s, interval: time.Duration(s.flags.interval), warned: make(map[string]bool)}
+	if r.interval == 0 {
+		r.interval = defaultInterval
+	}
+	if d := time.Duration(s.flags.duration); d > 0 {
+		r.until = time.Now().Add(d)
+	}
+	err := r.session(ctx)
+	for err == nil && r.renew && ctx.Err() == nil {
+		r.renewals++
+		err = r.session(ctx)
+	}
+	if r.renewals > 0 {
+		s.messages.Notef("sampling began anew %d times, in which %.1f s were not sampled", r.renewals, r.unseen.Seconds())
+	}
+	if errors.Is(err, trace.ErrNotFound) { // there was nothing to do
+		s.messages.Warn(err)
+		return nil
+	}
+	return err
+}
+
+// session samples until it is over, or is to begin anew.
+func (r *run) session(ctx context.Context) error {
+	ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	r.renew, r.began = false, time.Now()
+	o := r.flags.sampling(r.messages)
+	announce := o.Started
+	o.Started = func(hz int) {
+		if r.ended.IsZero() {
+			announce(hz)
+			return
+		}
+		r.unseen += time.Since(r.ended)
+	}
+	o.Interval, o.Snapshot, o.Added, o.Warn = r.interval, r.take, r.labels.Read, r.warn
+	if !r.until.IsZero() {
+		o.Duration = max(time.Millisecond, time.Until(r.until))
+	}
+	last, err := jsprof.RunAll(ctx, o)
+	r.ended = time.Now()
+	r.messages.Clear()
+	if errors.Is(err, trace.ErrNotFound) && r.renew {
+		return nil // processes may start later
+	}
+	if err != nil {
+		return err
+	}
+	r.take(last)
+	return nil
+}
+
+// warn passes on warnings, each once.
+func (r *run) warn(err error) {
+	text := err.Error()
+	if r.warned[text] {
+		return
+	}
+	if len(r.warned) < maxWarnings {
+		r.warned[text] = true
+	}
+	r.messages.Warn(err)
+}
+
+// take sends what was sampled in an interval. It ends the session if another is to follow.
+func (r *run) take(all []*profile.Profile) {
+	r.lost += all[0].Lost
+	if shown, err := r.flags.present.applyAll(all); err == nil { // else nothing matches
+		if err := r.send(shown); err != nil {
+			r.warn(err)
+		}
+	}
+	r.reportDropped(r.pusher.Counts())
+	running := r.labels.Forget()
+	if r.due(len(all[0].Processes)-running) && !r.renew {
+		r.renew = true
+		r.stop()
+	}
+}
+
+// due reports whether sampling is to begin anew. Processes that were named are few, and a
+// command can be started only once.
+func (r *run) due(ended int) bool {
+	age := time.Since(r.began)
+	switch t := &r.flags.targets; {
+	case len(t.PIDs) > 0 || len(t.Command) > 0:
+		return false
+	case age >= renewAge || ended >= renewEnded:
+		return true
+	}
+	return age >= leastAge && held() >= renewBytes
+}
+
+// held returns how many bytes were in use when garbage was last collected.
+func held() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
