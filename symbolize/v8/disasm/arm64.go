@@ -372,17 +372,12 @@ func (d arm64) savesFP(f *elfsym.File, s elfsym.Symbol) (offset int64, ok bool) 
 	return 0, false
 }
 
-// savesFPAt finds "str x29, [x26, offset]", or the same by "add x, x26, offset".
 func (arm64) savesFPAt(builtins []byte, offset int64) bool {
-	for at := 0; at+8 <= len(builtins); at += 4 {
-		i := instruction(binary.LittleEndian.Uint32(builtins[at:]))
-		next := instruction(binary.LittleEndian.Uint32(builtins[at+4:]))
-		switch {
-		case i.rn() != rootRegister:
-		case i.is(0xffc0001f, 0xf9000000|armFP) && int64(i.bits(10, 12))*wordBytes == offset:
-			return true
-		case i.is(0xff800000, 0x91000000) && i.immediate() == offset && next.is(0xfffffc1f, 0xf9000000|armFP) && next.rn() == i.rd():
-			return true
+	for _, e := range traceCode(builtins, 0) {
+		for _, a := range e.accesses {
+			if a.store && a.register == armFP && a.address() == (value{of: opaque, at: rootRegister, n: offset}) {
+				return true
+			}
 		}
 	}
 	return false
