@@ -127,6 +127,10 @@ test-releases: ## test first, middle and newest release of each Node.js line (ha
 test-kernels: nodes ## test on the kernel of Debian's clouds, in qemu (a quarter of an hour)
 	testdata/kernels/run.sh
 
+.PHONY: test-arm64
+test-arm64: ## test on arm64, in qemu (an hour and a half; ARM64=short: ten minutes)
+	testdata/arm64/run.sh $(or $(ARM64),long)
+
 .PHONY: chaos
 chaos: nodes ## kill, stop and starve every process of ours; hostile files, links and clients
 	USTACK_CHAOS=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 3h -p 1 -run '^TestChaos' $(PACKAGES)

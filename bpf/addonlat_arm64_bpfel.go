@@ -131,6 +131,7 @@ const (
 	AddonlatProgOnRun         = "on_run"
 	AddonlatProgOnSubmit      = "on_submit"
 	AddonlatProgOnUring       = "on_uring"
+	AddonlatVarAddressMask    = "address_mask"
 	AddonlatVarByUnused       = "by_unused"
 	AddonlatVarDescribed      = "described"
 	AddonlatVarExecs          = "execs"
@@ -231,6 +232,7 @@ type AddonlatMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type AddonlatVariableSpecs struct {
+	AddressMask    *ebpf.VariableSpec `ebpf:"address_mask"`
 	ByUnused       *ebpf.VariableSpec `ebpf:"by_unused"`
 	Described      *ebpf.VariableSpec `ebpf:"described"`
 	Execs          *ebpf.VariableSpec `ebpf:"execs"`
@@ -316,6 +318,7 @@ func (m *AddonlatMaps) Close() error {
 //
 // It can be passed to LoadAddonlatObjects or ebpf.CollectionSpec.LoadAndAssign.
 type AddonlatVariables struct {
+	AddressMask    *ebpf.Variable `ebpf:"address_mask"`
 	ByUnused       *ebpf.Variable `ebpf:"by_unused"`
 	Described      *ebpf.Variable `ebpf:"described"`
 	Execs          *ebpf.Variable `ebpf:"execs"`

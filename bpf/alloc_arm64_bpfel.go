@@ -38,6 +38,7 @@ const (
 	AllocProgOnPause         = "on_pause"
 	AllocProgOnPauseEnd      = "on_pause_end"
 	AllocProgOnSize          = "on_size"
+	AllocVarAddressMask      = "address_mask"
 	AllocVarBuffers          = "buffers"
 	AllocVarDescribed        = "described"
 	AllocVarDoubtful         = "doubtful"
@@ -134,6 +135,7 @@ type AllocMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type AllocVariableSpecs struct {
+	AddressMask   *ebpf.VariableSpec `ebpf:"address_mask"`
 	Buffers       *ebpf.VariableSpec `ebpf:"buffers"`
 	Described     *ebpf.VariableSpec `ebpf:"described"`
 	Doubtful      *ebpf.VariableSpec `ebpf:"doubtful"`
@@ -211,6 +213,7 @@ func (m *AllocMaps) Close() error {
 //
 // It can be passed to LoadAllocObjects or ebpf.CollectionSpec.LoadAndAssign.
 type AllocVariables struct {
+	AddressMask   *ebpf.Variable `ebpf:"address_mask"`
 	Buffers       *ebpf.Variable `ebpf:"buffers"`
 	Described     *ebpf.Variable `ebpf:"described"`
 	Doubtful      *ebpf.Variable `ebpf:"doubtful"`

@@ -42,6 +42,7 @@ const (
 	JsprofProgOnSystemCallEnd = "on_system_call_end"
 	JsprofProgOnTracepoint    = "on_tracepoint"
 	JsprofProgOnUsdt          = "on_usdt"
+	JsprofVarAddressMask      = "address_mask"
 	JsprofVarConditionCount   = "condition_count"
 	JsprofVarConditions       = "conditions"
 	JsprofVarData             = "data"
@@ -156,6 +157,7 @@ type JsprofMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JsprofVariableSpecs struct {
+	AddressMask    *ebpf.VariableSpec `ebpf:"address_mask"`
 	ConditionCount *ebpf.VariableSpec `ebpf:"condition_count"`
 	Conditions     *ebpf.VariableSpec `ebpf:"conditions"`
 	Data           *ebpf.VariableSpec `ebpf:"data"`
@@ -253,6 +255,7 @@ func (m *JsprofMaps) Close() error {
 //
 // It can be passed to LoadJsprofObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JsprofVariables struct {
+	AddressMask    *ebpf.Variable `ebpf:"address_mask"`
 	ConditionCount *ebpf.Variable `ebpf:"condition_count"`
 	Conditions     *ebpf.Variable `ebpf:"conditions"`
 	Data           *ebpf.Variable `ebpf:"data"`

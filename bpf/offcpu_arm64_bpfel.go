@@ -73,6 +73,7 @@ const (
 	OffcpuProgOnSwitch        = "on_switch"
 	OffcpuProgOnSystemCallEnd = "on_system_call_end"
 	OffcpuProgOnWake          = "on_wake"
+	OffcpuVarAddressMask      = "address_mask"
 	OffcpuVarBegun            = "begun"
 	OffcpuVarConditionCount   = "condition_count"
 	OffcpuVarConditions       = "conditions"
@@ -176,6 +177,7 @@ type OffcpuMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OffcpuVariableSpecs struct {
+	AddressMask    *ebpf.VariableSpec `ebpf:"address_mask"`
 	Begun          *ebpf.VariableSpec `ebpf:"begun"`
 	ConditionCount *ebpf.VariableSpec `ebpf:"condition_count"`
 	Conditions     *ebpf.VariableSpec `ebpf:"conditions"`
@@ -264,6 +266,7 @@ func (m *OffcpuMaps) Close() error {
 //
 // It can be passed to LoadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OffcpuVariables struct {
+	AddressMask    *ebpf.Variable `ebpf:"address_mask"`
 	Begun          *ebpf.Variable `ebpf:"begun"`
 	ConditionCount *ebpf.Variable `ebpf:"condition_count"`
 	Conditions     *ebpf.Variable `ebpf:"conditions"`

@@ -23,6 +23,16 @@ struct pt_regs {
 #define v8_bytecode_offset(regs) ((regs)->r9) /* kInterpreterBytecodeOffsetRegister, in a handler */
 #define v8_bytecodes(regs) ((regs)->r12)      /* kInterpreterBytecodeArrayRegister */
 #define v8_handlers(regs) ((regs)->r15)       /* kInterpreterDispatchTableRegister */
+#define ROOT_BIAS 0x80  /* kRootRegisterBias: the root register less the isolate */
+#define MAX_PROLOGUE 64 /* bytes of V8's code that build a frame */
+#define BUILDER_BUILT 4 /* bytes of the builtin that builds a frame: push %rbp; mov %rsp,%rbp */
+
+/* A call pushes its return address: the frame begins above the two words that fp points to. */
+#define HAS_LINK 0
+#define link_register(regs) 0
+#define sp_above(fp) ((fp) + 16)
+#define code_address(word) (word)
+#define is_awaited(stack, slot) ((stack) == (slot))
 
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {
@@ -78,6 +88,16 @@ static __always_inline void syscall_arguments(struct pt_regs *regs, u64 *to)
 #define RESTORED_REGISTERS 0xf0c8 /* by DWARF numbers: rbx, rbp, rsp, r12 to r15 */
 #define REGISTER_R9 9
 
+/* Where a signal's handler returns to, sp points to a ucontext (include/uapi/asm/ucontext.h): what of
+ * it is needed (include/uapi/asm/sigcontext.h), and where.
+ */
+struct interrupted {
+	u64 fp, bx, dx, ax, cx, sp, pc;
+};
+
+#define INTERRUPTED_AT (40 + 10 * 8)
+#define interrupted_link(at) 0
+
 /* A register by its number in instructions. */
 static __always_inline u64 register_of(struct pt_regs *regs, u64 number)
 {
@@ -113,6 +133,23 @@ struct pt_regs {
 #define v8_bytecode_offset(r) ((r)->regs[19])
 #define v8_bytecodes(r) ((r)->regs[20])
 #define v8_handlers(r) ((r)->regs[21])
+#define ROOT_BIAS 0x100
+#define MAX_PROLOGUE 160
+#define BUILDER_BUILT 0 /* baseline code saves fp and the return address itself */
+
+/* A call leaves its return address in a register, and fp may be anywhere in a frame. */
+#define HAS_LINK 1
+#define link_register(r) ((r)->regs[30])
+#define sp_above(fp) 0
+
+/* Bits of a return address: those above may be a signature (pointer authentication). */
+const volatile u64 address_mask = (1ull << 48) - 1;
+#define code_address(word) ((word)&address_mask)
+
+/* Whether a probe awaits the return of the call whose return address is in slot, or was until it was
+ * saved there: the kernel has noted the stack pointer at the call, newest call first.
+ */
+#define is_awaited(stack, slot) ((stack) > (slot))
 
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {
@@ -143,7 +180,25 @@ static __always_inline void syscall_arguments(struct pt_regs *r, u64 *to)
 #define REGISTER_PLACES 0xfedcba9876543210ull
 #define RESTORED_REGISTERS 0
 #define REGISTER_R9 9
-#define register_of(r, number) ((r)->regs[19]) /* no instruction is decoded: none is asked for */
+
+/* A register that functions preserve, x19 to x28, by its number. */
+static __always_inline u64 register_of(struct pt_regs *r, u64 number)
+{
+	u64 all[16] = { r->regs[19], r->regs[20], r->regs[21], r->regs[22], r->regs[23],
+		r->regs[24], r->regs[25], r->regs[26], r->regs[27], r->regs[28] };
+
+	number -= 19;
+	mask_index(number, 15);
+	return all[number];
+}
+
+/* The ucontext is above a siginfo (arch/arm64/kernel/signal.c: struct rt_sigframe). */
+struct interrupted {
+	u64 fp, link, sp, pc;
+};
+
+#define INTERRUPTED_AT (128 + 176 + 8 + 29 * 8)
+#define interrupted_link(at) code_address((at).link)
 
 /* include/uapi/linux/bpf_perf_event.h, arch/arm64/include/uapi/asm/bpf_perf_event.h */
 struct perf_event_data {

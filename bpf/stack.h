@@ -108,6 +108,7 @@ static __always_inline void begin_walk(struct walk *w, struct pt_regs *regs, u64
 	w->pc = user_pc(regs);
 	w->sp = user_sp(regs);
 	w->fp = user_fp(regs);
+	w->link = code_address(link_register(regs));
 	w->root = v8_root(regs);
 	w->callee = v8_function(regs);
 	w->handler_pc = 0;
@@ -131,8 +132,8 @@ static __always_inline void begin_walk(struct walk *w, struct pt_regs *regs, u64
 static __always_inline void leave_entry(struct walk *w, struct pt_regs *regs)
 {
 	push_native(w);
-	return_to(w, return_address(regs), w->sp);
 	w->sp = entry_sp(regs);
+	return_to(w, return_address(regs), w->sp - 8);
 }
 
 /* Captures the current thread's stack into its CPU's walk. */

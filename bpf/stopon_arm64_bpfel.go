@@ -128,6 +128,7 @@ const (
 	StoponProgOnUncaught      = "on_uncaught"
 	StoponVarActed            = "acted"
 	StoponVarActedCount       = "acted_count"
+	StoponVarAddressMask      = "address_mask"
 	StoponVarBurst            = "burst"
 	StoponVarConditionCount   = "condition_count"
 	StoponVarConditions       = "conditions"
@@ -258,6 +259,7 @@ type StoponMapSpecs struct {
 type StoponVariableSpecs struct {
 	Acted            *ebpf.VariableSpec `ebpf:"acted"`
 	ActedCount       *ebpf.VariableSpec `ebpf:"acted_count"`
+	AddressMask      *ebpf.VariableSpec `ebpf:"address_mask"`
 	Burst            *ebpf.VariableSpec `ebpf:"burst"`
 	ConditionCount   *ebpf.VariableSpec `ebpf:"condition_count"`
 	Conditions       *ebpf.VariableSpec `ebpf:"conditions"`
@@ -370,6 +372,7 @@ func (m *StoponMaps) Close() error {
 type StoponVariables struct {
 	Acted            *ebpf.Variable `ebpf:"acted"`
 	ActedCount       *ebpf.Variable `ebpf:"acted_count"`
+	AddressMask      *ebpf.Variable `ebpf:"address_mask"`
 	Burst            *ebpf.Variable `ebpf:"burst"`
 	ConditionCount   *ebpf.Variable `ebpf:"condition_count"`
 	Conditions       *ebpf.Variable `ebpf:"conditions"`

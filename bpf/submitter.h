@@ -37,7 +37,7 @@ static __always_inline int climb_native(struct walk *w)
 
 	if (!fp || fp & 7 || !read_user(frame, sizeof(frame), fp))
 		return DONE;
-	w->pc = frame[1];
+	w->pc = code_address(frame[1]);
 	w->fp = frame[0] > fp && frame[0] - fp <= MAX_FRAME_BYTES ? frame[0] : 0;
 	w->code = code_at(w, w->pc - 1);
 	return w->pc ? CONTINUE : DONE;

@@ -487,6 +487,7 @@ const (
 	TraceUnwindBaseUNWIND_SAVED_AT_SP TraceUnwindBase = 7
 	TraceUnwindBaseUNWIND_SAVED_AT_FP TraceUnwindBase = 8
 	TraceUnwindBaseUNWIND_SAVED_AT_R9 TraceUnwindBase = 9
+	TraceUnwindBaseUNWIND_LINK_SAVED  TraceUnwindBase = 10
 	TraceUnwindBaseUNWIND_REGISTER    TraceUnwindBase = 16
 )
 

@@ -102,7 +102,8 @@ enum unwind_base {
 	UNWIND_STUB,     /* from sp; a word more from the eleventh byte of a linker's stub on */
 	UNWIND_SAVED_AT_SP,
 	UNWIND_SAVED_AT_FP,
-	UNWIND_SAVED_AT_R9,   /* at sp and as many words beyond it as r9 says */
+	UNWIND_SAVED_AT_R9, /* at sp and as many words beyond it as r9 says */
+	UNWIND_LINK_SAVED, /* the stack pointer; the distance says where the return address is, too */
 	UNWIND_REGISTER = 16, /* and above: by its DWARF number, where no call has changed it */
 };
 
@@ -112,7 +113,8 @@ enum unwind_fp {
 };
 
 /* The parts of a distance by which a stack pointer is saved: signed words to it; then the words
- * from what it says to where the caller's frame begins.
+ * from what it says to where the caller's frame begins. Of UNWIND_LINK_SAVED: words to where the
+ * caller's frame begins; then the words below it to where the return address is saved.
  */
 enum saved_bits {
 	SAVED_SLOT_BITS = 12,

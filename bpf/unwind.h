@@ -124,6 +124,8 @@ __noinline u64 frame_by_row(struct walk *w)
 		return w->sp + 8 * (u64)w->row.distance;
 	case UNWIND_FP:
 		return w->fp + 8 * (u64)w->row.distance;
+	case UNWIND_LINK_SAVED:
+		return w->sp + 8 * (u64)(w->row.distance & ((1 << SAVED_SLOT_BITS) - 1));
 	}
 	if (w->row.base >= UNWIND_REGISTER) {
 		if (!read_register(w, w->row.base - UNWIND_REGISTER, &from))
@@ -136,23 +138,17 @@ __noinline u64 frame_by_row(struct walk *w)
 	return w->object[0] + 8 * (u64)(w->row.distance >> SAVED_SLOT_BITS);
 }
 
-#define CONTEXT_REGISTERS 40 /* include/uapi/asm/ucontext.h: of x86-64's gregs in a ucontext */
-
-/* What of a ucontext is needed (include/uapi/asm/sigcontext.h). */
-struct interrupted {
-	u64 fp, bx, dx, ax, cx, sp, pc;
-};
-
-/* Moves to what a signal has interrupted: sp is at the ucontext. */
+/* Moves to what a signal has interrupted: sp is where its handler returns to. */
 static __always_inline bool leave_signal(struct walk *w)
 {
 	struct interrupted at;
 
-	if (!read_user(&at, sizeof(at), w->sp + CONTEXT_REGISTERS + 10 * 8))
+	if (!read_user(&at, sizeof(at), w->sp + INTERRUPTED_AT))
 		return false;
 	w->fp = at.fp;
 	w->sp = at.sp;
 	w->pc = at.pc;
+	w->link = interrupted_link(at);
 	w->returned = 0;
 	w->interrupted = 1;
 	w->code = code_at(w, at.pc);
@@ -161,7 +157,7 @@ static __always_inline bool leave_signal(struct walk *w)
 
 #define MAX_AWAITED 64 /* returns of a thread, as of Linux 6.18 (MAX_URETPROBE_DEPTH) */
 
-/* Where the call really returns to whose return address is at slot, if a probe awaits its return: the
+/* Where the call really returns to whose return address is in slot, if a probe awaits its return: the
  * kernel has written the address of its own code there. 0 if no probe does.
  */
 __noinline u64 awaited_return(u64 slot)
@@ -177,7 +173,7 @@ __noinline u64 awaited_return(u64 slot)
 		return 0;
 	awaited = BPF_CORE_READ(probes, return_instances);
 	for (u32 i = 0; i < MAX_AWAITED && awaited; i++) {
-		if (BPF_CORE_READ(awaited, stack) == slot)
+		if (is_awaited(BPF_CORE_READ(awaited, stack), slot))
 			return BPF_CORE_READ(awaited, orig_ret_vaddr);
 		awaited = BPF_CORE_READ(awaited, next);
 	}
@@ -189,6 +185,7 @@ __noinline u64 awaited_return(u64 slot)
  */
 static __always_inline void return_to(struct walk *w, u64 pc, u64 slot)
 {
+	pc = code_address(pc);
 	w->returned = 1;
 	w->pc = pc;
 	w->code = code_at(w, pc - 1);
@@ -197,18 +194,40 @@ static __always_inline void return_to(struct walk *w, u64 pc, u64 slot)
 	pc = awaited_return(slot);
 	if (!pc)
 		return;
-	w->pc = pc;
-	w->code = code_at(w, pc - 1);
+	w->pc = code_address(pc);
+	w->code = code_at(w, w->pc - 1);
 }
+
+/* What the code returns to whose row was found, and whose caller's frame begins at frame: 0 if that is
+ * not known. With a link register, it is saved above the caller's frame pointer, by itself, or,
+ * in code that has called nothing yet, not at all.
+ */
+static __always_inline u64 read_return(struct walk *w, u64 frame)
+{
+	u64 slot = frame - 8, pc;
+
+	if (HAS_LINK && w->row.base == UNWIND_LINK_SAVED)
+		slot = frame - 8 * (u64)(w->row.distance >> SAVED_SLOT_BITS);
+	else if (HAS_LINK && w->row.fp == UNWIND_FP_KEPT)
+		return w->returned ? 0 : w->link;
+	else if (HAS_LINK)
+		slot = frame - 8 * (u64)w->row.fp + 8;
+	return read_user(&pc, sizeof(pc), slot) ? pc : 0;
+}
+
+/* Code that has not saved its link register may have no frame at all. */
+#define may_be_empty(w) (HAS_LINK && !(w)->returned)
 
 /* Moves to the caller by the row that was found. */
 static __always_inline bool leave_by_row(struct walk *w)
 {
 	u64 frame = frame_by_row(w), pc, fp = w->fp, saved = frame - 8 * (u64)w->row.fp;
 
-	if (frame & 7 || frame <= w->sp || frame - w->sp > MAX_FRAME_BYTES)
+	if (frame & 7 || frame < w->sp || (frame == w->sp && !may_be_empty(w)) ||
+	    frame - w->sp > MAX_FRAME_BYTES)
 		return false;
-	if (!read_user(&pc, sizeof(pc), frame - 8) || !pc)
+	pc = read_return(w, frame);
+	if (!pc)
 		return false;
 	if (w->row.fp == UNWIND_FP_HERE)
 		saved = fp;
@@ -264,6 +283,8 @@ static __always_inline int climb(struct walk *w)
 
 	if (fp == w->exit_fp)
 		w->exit_fp = 0;
+	if (HAS_LINK && !fp && !w->exit_fp)
+		return DONE; /* the chain of frames ends with 0 (AAPCS64) */
 	if (fp & 7)
 		count_failure(FAILURE_FRAME_POINTER);
 	if (fp & 7 || !fp || (w->exit_fp && fp > w->exit_fp))
@@ -274,7 +295,7 @@ static __always_inline int climb(struct walk *w)
 	}
 	next = word(w, fp);
 	w->pc = word(w, fp + 8);
-	w->sp = fp + 16;
+	w->sp = sp_above(fp);
 	if (!w->pc)
 		return leap(w);
 	return_to(w, w->pc, fp + 8);
@@ -295,7 +316,8 @@ static __always_inline int climb(struct walk *w)
 			note_addon(w);
 		if (w->code != CODE_UNKNOWN)
 			push_native(w);
-		w->stack.flags |= STACK_BROKEN;
+		if (!HAS_LINK || next)
+			w->stack.flags |= STACK_BROKEN;
 		return DONE;
 	}
 	if (w->exit_fp && next > w->exit_fp && fp < w->exit_fp)
@@ -323,7 +345,7 @@ __noinline int leave_native(struct walk *w)
 		return DONE;
 	sp = w->sp;
 	w->code = code_at(w, w->pc - w->returned); /* the last lookup may have been of another pc */
-	if (!sp || !needs_rows(w))
+	if (!needs_rows(w) || (!sp && !HAS_LINK))
 		return climb(w);
 	if (!find_row(w))
 		return climb_without_rule(w);
@@ -331,13 +353,15 @@ __noinline int leave_native(struct walk *w)
 	case UNWIND_END:
 		return DONE;
 	case UNWIND_SIGNAL:
-		return leave_signal(w) ? CONTINUE : climb_without_rule(w);
+		return sp && leave_signal(w) ? CONTINUE : climb_without_rule(w);
 	case UNWIND_UNKNOWN:
 		return climb_without_rule(w);
 	case UNWIND_FP:
 		if (w->row.distance == 2 && w->row.fp == 2)
 			return climb(w);
 	}
+	if (!sp)
+		return climb(w);
 	if (!leave_by_row(w))
 		return climb_without_rule(w);
 	w->reached = sp;

@@ -15,10 +15,8 @@
 #define MAX_FUNCTIONS 4096 /* cached by address; a power of two */
 #define MAX_THREADS 8192
 #define MAX_CODES 16384          /* code objects sent; one that is forgotten is sent again */
-#define MAX_PROLOGUE 64          /* bytes of code that build a frame */
 #define MAX_NEAR_BYTES (1 << 20) /* of native frames, on a stack that is not known */
 #define POSITION_CHECK_MASK ((1u << POSITION_CHECK_BITS) - 1)
-#define ROOT_BIAS 0x80 /* kRootRegisterBias: the root register less the isolate */
 
 /* What is cached about a function. */
 struct known {

@@ -89,7 +89,7 @@ static __always_inline int leave_building(struct walk *w)
 		count_failure(FAILURE_FUNCTION);
 	}
 	push_at(w, frame, position);
-	if (built >= BUILT) {
+	if (built >= BUILDER_BUILT) {
 		slot = w->fp + 8;
 		w->reached = w->fp;
 		w->fp = word(w, w->fp);
@@ -99,27 +99,29 @@ static __always_inline int leave_building(struct walk *w)
 		w->stack.flags |= STACK_BROKEN;
 		return DONE;
 	}
-	w->sp = slot + 8;
+	w->sp = sp_above(slot - 8);
 	return_to(w, pc, slot);
 	return CONTINUE;
 }
 
-/* Where the innermost code, which has no frame of its own, returns to: on top of the stack, or
- * under the frame pointer that was just saved.
+/* Where the innermost code, which has no frame of its own, returns to: in the link register, on top of
+ * the stack, or under the frame pointer that was just saved.
  */
 static __always_inline void find_return(struct walk *w)
 {
-	u64 words[2];
+	u64 words[3];
 
 	w->pc = 0;
 	w->code = CODE_BUILTIN;
-	if (!read_user(words, sizeof(words), w->sp))
+	words[0] = w->link;
+	if (!read_user(words + 1, 16, w->sp))
 		return;
-	for (u32 i = 0; i < 2; i++) {
-		u32 code = code_at(w, words[i] - 1);
+	for (u32 i = !HAS_LINK; i < 3; i++) {
+		u64 pc = code_address(words[i]);
+		u32 code = code_at(w, pc - 1);
 
 		if (code == CODE_JIT || code == CODE_BUILTIN) {
-			w->pc = words[i];
+			w->pc = pc;
 			w->returned = 1;
 			w->code = code;
 			return;
@@ -278,16 +280,16 @@ static __always_inline int step_v8(struct walk *w)
 static __always_inline bool is_frameless(struct walk *w)
 {
 	const struct layout *l = &w->process.layout;
-	u64 pc, fp = w->fp;
+	u64 pc = w->link, fp = w->fp;
 	u32 code;
 
-	if (fp & 7 || fp <= w->sp || !read_user(&pc, 8, w->sp))
+	if (fp & 7 || fp <= w->sp || (!HAS_LINK && !read_user(&pc, 8, w->sp)))
 		return false;
 	code = code_at(w, pc - 1);
 	if (code < CODE_BUILTIN)
 		return false;
 	if (!see(w, fp - 48, fp + 16) || !(word(w, fp + l->fp_context) & 1) ||
-	    code_at(w, word(w, fp + 8) - 1) < CODE_BUILTIN)
+	    code_at(w, code_address(word(w, fp + 8)) - 1) < CODE_BUILTIN)
 		return false;
 	w->function = word(w, fp + l->fp_function);
 	if (!is_heap_object(w->function) || !name_function(w))
@@ -328,7 +330,7 @@ __noinline int run(struct walk *w)
 		function = word(w, fp + l->fp_function);
 		known = recall(w, function);
 		next = word(w, fp);
-		caller = word(w, fp + 8);
+		caller = code_address(word(w, fp + 8));
 		if (!known || known->epoch != w->epoch || !caller || next <= fp ||
 		    next - fp > MAX_FRAME_BYTES)
 			break;

@@ -43,13 +43,14 @@ struct descriptor {
 /* Fields used together are adjacent, because a sample finds the CPU caches cold. */
 struct walk {
 	struct stack stack;
-	u32 taken;     /* in use by a program */
-	u32 forgetful; /* remembers no function: another is at what is remembered */
-	u32 number;    /* of the walk on its CPU */
-	u32 failure;   /* enum failure: why the function could not be read */
-	u64 version;   /* of processes, when process was copied; 0: never */
-	u64 owner;     /* process generation, tid */
-	u64 pc, sp, fp;
+	u32 taken;      /* in use by a program */
+	u32 forgetful;  /* remembers no function: another is at what is remembered */
+	u32 number;     /* of the walk on its CPU */
+	u32 failure;    /* enum failure: why the function could not be read */
+	u64 version;    /* of processes, when process was copied; 0: never */
+	u64 owner;      /* process generation, tid */
+	u64 pc, sp, fp; /* sp: 0 if not known */
+	u64 link;       /* where the innermost code returns to, if a register has it; 0 on x86-64 */
 	u64 handler_pc; /* of the innermost code, until its function is met; 0: not a bytecode's handler */
 	u64 root, callee;                         /* registers that mean something in V8's code */
 	u64 bytecodes, bytecode_offset, handlers; /* likewise, in the interpreter's handlers */

@@ -24,6 +24,9 @@ func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Progr
 	// Only kernels before 5.11 charge BPF memory to this limit, so failing to
 	// raise it means nothing here: if it matters, loading fails too.
 	_ = rlimit.RemoveMemlock()
+	if err := setAddressMask(spec); err != nil {
+		return nil, err
+	}
 	loaded, err := ebpf.NewCollection(spec)
 	if err != nil {
 		return nil, fmt.Errorf("load BPF programs: %w", explain(err))

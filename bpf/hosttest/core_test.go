@@ -74,7 +74,7 @@ func (r *recording) unwindAsCore(t *testing.T, memory space.Source) []string {
 	codes, _ := code.NewFinder(heap, node.Bias)
 	u := stack.New(s, stack.V8{Module: node, Binary: b, Heap: heap, Codes: codes})
 	thread := stack.Thread{TID: tgid, Registers: stack.Registers{
-		PC: r.Registers.IP, SP: r.Registers.SP, FP: r.Registers.BP, ThreadPointer: r.ThreadPointer,
+		Machine: elf.EM_X86_64, PC: r.Registers.IP, SP: r.Registers.SP, FP: r.Registers.BP, ThreadPointer: r.ThreadPointer,
 	}}
 	general := &thread.Registers.General // DWARF's numbers
 	general[5], general[6], general[7], general[13] = r.Registers.DI, r.Registers.BP, r.Registers.SP, r.Registers.R13

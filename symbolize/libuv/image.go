@@ -42,6 +42,9 @@ func Open(r io.ReaderAt, pointer func(at uint64) (uint64, bool)) (*Image, error)
 	if err != nil {
 		return nil, err
 	}
+	if file.Machine != elf.EM_X86_64 {
+		return nil, errNoFunctions
+	}
 	im := &Image{file: file, pointer: pointer}
 	for _, p := range im.file.Progs {
 		if p.Type == elf.PT_GNU_EH_FRAME {

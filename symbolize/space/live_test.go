@@ -2,6 +2,7 @@ package space
 
 import (
 	"bufio"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -199,8 +200,9 @@ func TestCallerIsFoundByTheFilesTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := unwind.Cursor{Known: 1<<unwind.RegisterCount - 1, PC: address, Leaf: true} // at its first instruction
-	c.Regs[unwind.SP] = stack
+	arch := unwind.ArchOf(elf.EM_X86_64)
+	c := unwind.Cursor{Arch: arch, Known: arch.All(), PC: address, Leaf: true} // at its first instruction
+	c.Regs[arch.SP] = stack
 	next, err := s.Caller(p, c)
 	if err != nil || next.PC != want || next.SP() != stack+8 || next.Leaf {
 		t.Errorf("caller = %+v, %v, want pc %#x, sp %#x", next, err, want, stack+8)

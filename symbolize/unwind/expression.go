@@ -84,7 +84,7 @@ func (e *expression) register(reg uint64) error {
 	}
 	e.rest = rest
 	value, known := e.at.Get(reg)
-	if reg == pcNumber {
+	if reg == e.at.Arch.pc {
 		value, known = e.at.PC, true
 	}
 	if !known {

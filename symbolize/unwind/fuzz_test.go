@@ -3,6 +3,7 @@ package unwind_test
 import (
 	"bytes"
 	"debug/elf"
+	"math"
 	"os"
 	"testing"
 
@@ -21,7 +22,7 @@ func exercise(t testing.TB, image []byte) {
 		return
 	}
 	for address := uint64(0); address < 1<<12; address += 61 {
-		c := unwind.Cursor{PC: address, Known: 1<<unwind.RegisterCount - 1}
+		c := unwind.Cursor{PC: address, Known: math.MaxUint32}
 		_, _ = table.Caller(c, address, func(at uint64) (uint64, error) { return at, nil })
 	}
 }

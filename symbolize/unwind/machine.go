@@ -15,6 +15,7 @@ type rules struct {
 	fp        int64 // bytes from the caller's frame; 0: in the register
 	fpHere    bool  // where the frame pointer points
 	fpUnknown bool
+	link      int64 // bytes from the caller's frame to the return address, where calls are linked; 0: in the register
 	outermost bool
 }
 
@@ -41,6 +42,9 @@ func (m *machine) row() Row {
 		r.Base = Outermost
 		return r
 	}
+	if m.common.arch.HasLink() {
+		return m.linkedRow(r)
+	}
 	distance, ok := m.encode()
 	if !ok || m.base == Unknown || m.fp > 0 || m.fp%8 != 0 || -m.fp/8 >= FPHere || m.fpUnknown {
 		return Row{Start: r.Start}
@@ -50,6 +54,26 @@ func (m *machine) row() Row {
 		r.FP = FPHere
 	}
 	return r
+}
+
+// linkedRow returns the rules as a Row of r's address for an architecture whose calls leave
+// their return address in a register. It is saved in the word above the frame pointer, or alone.
+func (m *machine) linkedRow(r Row) Row {
+	words, fp := m.distance/8, -m.fp/8
+	bad := m.distance < 0 || m.distance%8 != 0 || words > math.MaxUint16 || m.fp > 0 || m.fp%8 != 0 || m.fpHere || m.fpUnknown
+	switch {
+	case bad || r.Base != FromSP && r.Base != FromFP:
+	case m.fp != 0 && m.link == m.fp+8 && fp < FPHere:
+		return Row{Start: r.Start, Distance: uint16(words), FP: uint8(fp), Base: r.Base}
+	case m.fp != 0 && m.link == m.fp+8: // a large frame, with the two words where the frame pointer points
+		return Row{Start: r.Start, Distance: 2, FP: 2, Base: FromFP}
+	case m.fp != 0 || r.Base != FromSP:
+	case m.link == 0:
+		return Row{Start: r.Start, Distance: uint16(words), Base: FromSP}
+	case m.link < 0 && m.link%8 == 0 && -m.link/8 <= maxBeyond && words < 1<<slotBits:
+		return Row{Start: r.Start, Distance: savedLink(words, -m.link/8), Base: LinkSaved}
+	}
+	return Row{Start: r.Start}
 }
 
 // encode returns the distance as a Row has it.
@@ -100,23 +124,26 @@ func (m *machine) run(instructions []byte) error {
 const (
 	cfaAdvance, cfaOffset, cfaRestore = 1, 2, 3
 
-	cfaNop            = 0x00
-	cfaAdvance1       = 0x02
-	cfaAdvance2       = 0x03
-	cfaAdvance4       = 0x04
-	cfaOffsetExtended = 0x05
-	cfaUndefined      = 0x07
-	cfaSame           = 0x08
-	cfaRemember       = 0x0a
-	cfaRestoreState   = 0x0b
-	cfaDef            = 0x0c
-	cfaDefRegister    = 0x0d
-	cfaDefOffset      = 0x0e
-	cfaDefExpression  = 0x0f
-	cfaExpression     = 0x10
-	cfaOffsetSigned   = 0x11
-	cfaValExpression  = 0x16
-	cfaArgsSize       = 0x2e
+	cfaNop             = 0x00
+	cfaAdvance1        = 0x02
+	cfaAdvance2        = 0x03
+	cfaAdvance4        = 0x04
+	cfaOffsetExtended  = 0x05
+	cfaRestoreExtended = 0x06
+	cfaUndefined       = 0x07
+	cfaSame            = 0x08
+	cfaRegister        = 0x09
+	cfaRemember        = 0x0a
+	cfaRestoreState    = 0x0b
+	cfaDef             = 0x0c
+	cfaDefRegister     = 0x0d
+	cfaDefOffset       = 0x0e
+	cfaDefExpression   = 0x0f
+	cfaExpression      = 0x10
+	cfaOffsetSigned    = 0x11
+	cfaValExpression   = 0x16
+	cfaNegateSign      = 0x2d // arm64: return addresses are signed from here on, or no longer
+	cfaArgsSize        = 0x2e
 )
 
 func (m *machine) do(op byte) error {
@@ -129,9 +156,15 @@ func (m *machine) do(op byte) error {
 		m.offset(uint64(op&low), int64(m.unsigned()))
 		return nil
 	case cfaRestore:
-		if op&low == FP {
+		switch uint64(op & low) {
+		case m.common.arch.FP:
 			m.fp, m.fpHere, m.fpUnknown = m.common.initial.fp, m.common.initial.fpHere, m.common.initial.fpUnknown
+		case m.common.arch.Link:
+			m.link = m.common.initial.link
 		}
+		return nil
+	}
+	if op == cfaNegateSign && m.common.arch.HasLink() {
 		return nil
 	}
 	switch op {
@@ -161,8 +194,11 @@ func (m *machine) do(op byte) error {
 
 // offset records where a register is saved, in units below the caller's frame.
 func (m *machine) offset(register uint64, n int64) {
-	if register == FP {
+	switch register {
+	case m.common.arch.FP:
 		m.fp, m.fpHere, m.fpUnknown = n*m.common.dataAlignment, false, false
+	case m.common.arch.Link:
+		m.link = n * m.common.dataAlignment
 	}
 }
 
@@ -189,13 +225,20 @@ func (m *machine) define(op byte) error {
 		m.offset(operand, m.signed())
 	case cfaUndefined, cfaSame:
 		m.outermost = m.outermost || op == cfaUndefined && operand == m.common.returns
-		if operand == FP {
+		switch operand {
+		case m.common.arch.FP:
 			m.fp, m.fpHere, m.fpUnknown = 0, false, op == cfaUndefined
+		case m.common.arch.Link:
+			m.link = 0
 		}
 	case cfaExpression, cfaValExpression:
-		if block := m.block(); operand == FP {
+		block := m.block()
+		switch operand {
+		case m.common.arch.FP:
 			m.fp, m.fpHere = 0, op == cfaExpression && bytes.Equal(block, atFP)
 			m.fpUnknown = !m.fpHere
+		case m.common.arch.Link:
+			m.fpUnknown = true
 		}
 	default:
 		return errInstruction
@@ -206,22 +249,22 @@ func (m *machine) define(op byte) error {
 func (m *machine) setBase(register uint64) {
 	m.beyond = 0
 	switch {
-	case register == SP:
+	case register == m.common.arch.SP:
 		m.base = FromSP
-	case register == FP:
+	case register == m.common.arch.FP:
 		m.base = FromFP
-	case register < RegisterCount:
+	case register < m.common.arch.Registers && !m.common.arch.HasLink():
 		m.base = Register + Base(register)
 	default:
 		m.base = Unknown
 	}
 }
 
-// Expressions that rows have bases for.
+// Expressions of x86-64 that rows have bases for.
 var (
-	atFP     = []byte{opRegister + FP, 0}
-	stub     = []byte{opRegister + SP, 8, opRegister + pcNumber, 0, opLiteral + 15, opAnd, opLiteral + 11, opGE, opLiteral + 3, opShl, opPlus}
-	savedFor = []byte{opRegister + SP, 8, opRegister + 9, 0, opLiteral + 8, opMultiply, opPlus, opDeref, opPlusConst, 8}
+	atFP     = []byte{opRegister + rbp, 0}
+	stub     = []byte{opRegister + rsp, 8, opRegister + rip, 0, opLiteral + 15, opAnd, opLiteral + 11, opGE, opLiteral + 3, opShl, opPlus}
+	savedFor = []byte{opRegister + rsp, 8, opRegister + 9, 0, opLiteral + 8, opMultiply, opPlus, opDeref, opPlusConst, 8}
 )
 
 // computed notes that an expression computes where the caller's frame begins.
@@ -232,9 +275,9 @@ func (m *machine) computed(expression []byte) {
 		m.base = Stub
 	case bytes.Equal(expression, savedFor):
 		m.base = SavedAtR9
-	case len(expression) > 0 && expression[0] == opRegister+SP:
+	case len(expression) > 0 && expression[0] == opRegister+rsp:
 		m.reads(SavedAtSP, operands{rest: expression[1:]})
-	case len(expression) > 0 && expression[0] == opRegister+FP:
+	case len(expression) > 0 && expression[0] == opRegister+rbp:
 		m.reads(SavedAtFP, operands{rest: expression[1:]})
 	}
 }

@@ -26,6 +26,7 @@ const (
 	SavedAtSP             // a stack pointer that is saved at a distance from the stack pointer
 	SavedAtFP             // the same, from the frame pointer
 	SavedAtR9             // the same, from the stack pointer by the words that r9 says, and one more
+	LinkSaved             // the stack pointer; the return address is saved, the frame pointer is not: see savedLink
 
 	Register Base = 16 // and above: a register by its DWARF number, where no call has changed it
 )
@@ -55,6 +56,10 @@ const (
 func savedAt(slot, beyond int64) uint16 {
 	return uint16(slot)&(1<<slotBits-1) | uint16(beyond)<<slotBits
 }
+
+// savedLink is a Distance that holds the words to where the caller's frame begins, and the
+// words below that to where the return address is saved.
+func savedLink(words, below int64) uint16 { return uint16(words) | uint16(below)<<slotBits }
 
 // A Span is a range of addresses in the file.
 type Span struct{ Start, End uint32 }
@@ -161,7 +166,7 @@ func (u *Rules) merge(rows []Row) {
 		return
 	}
 	for i, r := range rows[:len(rows)-1] {
-		if r.framed() || r.Base == Unknown {
+		if r.framed(x86Arch) || r.Base == Unknown {
 			continue
 		}
 		if last := len(u.Frameless) - 1; i > 0 && last >= 0 && u.Frameless[last].End == r.Start {
@@ -221,8 +226,12 @@ func join(spans []Span, gap uint32) []Span {
 
 // framed reports whether the row is one of those of functions that call others only
 // with a frame pointer: before they have pushed it, after that, with it, and after
-// they have restored it.
-func (r Row) framed() bool {
+// they have restored it. Where calls are linked, the frame pointer is saved with the return
+// address.
+func (r Row) framed(arch *Arch) bool {
+	if arch.HasLink() {
+		return r.Base == FromSP || r.Base == FromFP
+	}
 	switch r.Base {
 	case Prologue:
 		return true

@@ -24,6 +24,7 @@ const maxRows = 1 << 20
 
 // A common entry is what the functions that refer to it have in common.
 type common struct {
+	arch          *Arch
 	codeAlignment uint64
 	dataAlignment int64
 	returns       uint64 // the register that stands for the return address
@@ -138,13 +139,13 @@ func (s *scanner) readCommonAt(at int) *common {
 	if n, _ := s.table.ReadAt(rest, int64(at+head)); n < len(rest) {
 		return nil
 	}
-	return readCommon(operands{rest, false})
+	return readCommon(s.table.arch, operands{rest, false})
 }
 
 // readCommon decodes what follows the head of a common entry; nil if it is not
 // understood.
-func readCommon(o operands) *common {
-	c := &common{encoding: encodingAbsolute}
+func readCommon(arch *Arch, o operands) *common {
+	c := &common{arch: arch, encoding: encodingAbsolute}
 	version := o.byte()
 	augmentation, rest, ok := bytes.Cut(o.rest, []byte{0})
 	if !ok || version != 1 && version != 3 {
@@ -211,7 +212,7 @@ func (s *scanner) function(c *common, o operands, address uint64) {
 	} else {
 		m.emit()
 	}
-	frameless := slices.ContainsFunc(m.rows, func(r Row) bool { return !r.framed() })
+	frameless := slices.ContainsFunc(m.rows, func(r Row) bool { return !r.framed(c.arch) })
 	first := len(s.rows)
 	s.rows = append(s.rows, foldPrologue(m.rows)...)
 	s.scratch = m.rows

@@ -1,6 +1,6 @@
 // Package unwind finds the caller of a function of machine code from the tables
-// that compilers write for exceptions (.eh_frame), on x86-64. Where code keeps no
-// frame pointers, there is no other way.
+// that compilers write for exceptions (.eh_frame), on x86-64 and arm64. Where code keeps
+// no frame pointers, there is no other way.
 package unwind
 
 import (
@@ -26,7 +26,10 @@ const (
 
 // A Table knows, for each instruction of one file, the return address of its
 // function and the caller's registers.
-type Table struct{ entries frame.FrameDescriptionEntries }
+type Table struct {
+	arch    *Arch
+	entries frame.FrameDescriptionEntries
+}
 
 // New reads the section .eh_frame of an ELF file.
 func New(file io.ReaderAt) (*Table, error) {
@@ -42,7 +45,7 @@ func New(file io.ReaderAt) (*Table, error) {
 	if n, err := s.ReadAt(data, 0); n < len(data) {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
-	return parse(data, s.address)
+	return parse(s.arch, data, s.address)
 }
 
 var errNoTable = errors.New("read unwind tables: there are none")
@@ -52,10 +55,15 @@ type section struct {
 	io.ReaderAt
 	size    int
 	address uint64
+	arch    *Arch
 }
 
 // findSection finds the section .eh_frame of an ELF file.
 func findSection(f *elf.File) (section, error) {
+	arch := ArchOf(f.Machine)
+	if arch == nil {
+		return section{}, fmt.Errorf("read unwind tables: those of %v are not understood", f.Machine)
+	}
 	s := f.Section(".eh_frame")
 	if s == nil || s.Type == elf.SHT_NOBITS || s.Addr == 0 || s.Size == 0 {
 		return section{}, errNoTable
@@ -66,11 +74,11 @@ func findSection(f *elf.File) (section, error) {
 	if n, err := s.ReadAt(make([]byte, 1), int64(s.Size)-1); n < 1 {
 		return section{}, fmt.Errorf("read the end of unwind tables: %w", err)
 	}
-	return section{s, int(s.Size), s.Addr}, nil
+	return section{s, int(s.Size), s.Addr, arch}, nil
 }
 
 // parse reads a table that is loaded at address.
-func parse(data []byte, address uint64) (u *Table, err error) {
+func parse(arch *Arch, data []byte, address uint64) (u *Table, err error) {
 	defer func() {
 		if fault := recover(); fault != nil { // the library panics if a table is damaged
 			u, err = nil, fmt.Errorf("read unwind tables: %v", fault)
@@ -87,7 +95,12 @@ func parse(data []byte, address uint64) (u *Table, err error) {
 	slices.SortFunc(entries, func(a, b *frame.FrameDescriptionEntry) int {
 		return cmp.Compare(a.Begin(), b.Begin())
 	})
-	return &Table{entries}, nil
+	if arch.HasLink() {
+		for _, e := range entries {
+			e.Instructions = withoutSigns(e.Instructions)
+		}
+	}
+	return &Table{arch, entries}, nil
 }
 
 var (
@@ -100,18 +113,25 @@ var (
 // A Cursor is a position in an unwind: the registers, and which of them are
 // known.
 type Cursor struct {
+	Arch  *Arch
 	PC    uint64
 	Regs  [RegisterCount]uint64
 	Known uint32 // one bit for each
 	Leaf  bool   // PC is the next instruction, not a return address
+	Signs uint64 // bits of return addresses that may be a signature
 }
 
-func (c *Cursor) SP() uint64 { return c.Regs[SP] }
-func (c *Cursor) FP() uint64 { return c.Regs[FP] }
+// SP returns the stack pointer, 0 if it is not known.
+func (c *Cursor) SP() uint64 {
+	sp, _ := c.Get(c.Arch.SP)
+	return sp
+}
+
+func (c *Cursor) FP() uint64 { return c.Regs[c.Arch.FP] }
 
 // Get returns a register, false if its value is no longer known.
 func (c *Cursor) Get(reg uint64) (uint64, bool) {
-	if reg >= RegisterCount || c.Known>>reg&1 == 0 {
+	if reg >= c.Arch.Registers || c.Known>>reg&1 == 0 {
 		return 0, false
 	}
 	return c.Regs[reg], true
@@ -119,8 +139,17 @@ func (c *Cursor) Get(reg uint64) (uint64, bool) {
 
 // Set sets these registers and makes all others unknown.
 func (c *Cursor) Set(pc, sp, fp uint64) {
-	*c = Cursor{PC: pc, Known: 1<<SP | 1<<FP}
-	c.Regs[SP], c.Regs[FP] = sp, fp
+	*c = Cursor{Arch: c.Arch, Signs: c.Signs, PC: pc &^ c.Signs, Known: 1<<c.Arch.SP | 1<<c.Arch.FP}
+	c.Regs[c.Arch.SP], c.Regs[c.Arch.FP] = sp, fp
+}
+
+// Climb moves to the caller whose frame pointer is fp, and to which a return address, pc,
+// leads, from a frame whose two words are at frame.
+func (c *Cursor) Climb(pc, frame, fp uint64) {
+	c.Set(pc, frame+16, fp)
+	if c.Arch.HasLink() { // the two words may be anywhere in the frame
+		c.Known &^= 1 << c.Arch.SP
+	}
 }
 
 // Caller returns the cursor in the caller of the function at c, whose code is at
@@ -131,6 +160,7 @@ func (u *Table) Caller(c Cursor, address uint64, read func(uint64) (uint64, erro
 			err = fmt.Errorf("unwind: %v", fault)
 		}
 	}()
+	c.Arch = u.arch
 	if !c.Leaf {
 		address-- // the call may be the function's last instruction
 	}
@@ -145,7 +175,7 @@ func (u *Table) Caller(c Cursor, address uint64, read func(uint64) (uint64, erro
 	if err != nil {
 		return c, fmt.Errorf("unwind: %w", err)
 	}
-	cfa, err := c.frameAddress(rules.CFA, read)
+	cfa, err := c.frameAddress(rules, read)
 	if err != nil {
 		return c, err
 	}
@@ -153,24 +183,41 @@ func (u *Table) Caller(c Cursor, address uint64, read func(uint64) (uint64, erro
 	if err != nil {
 		return c, err
 	}
-	ret, ok := rules.Regs[rules.RetAddrReg]
-	switch {
-	case ok && ret.Rule == frame.RuleUndefined:
-		return c, ErrOutermost
-	case !ok || ret.Rule != frame.RuleOffset:
-		return c, errNoRule
-	}
-	if next.PC, err = read(cfa + uint64(ret.Offset)); err != nil {
+	if next.PC, err = c.returns(rules, cfa, read); err != nil {
 		return c, err
 	}
-	next.Regs[SP] = cfa
-	next.Known |= 1 << SP
+	next.Regs[u.arch.SP] = cfa
+	next.Known |= 1 << u.arch.SP
 	return next, nil
 }
 
+// returns returns the return address of the function at c, whose frame begins at cfa.
+func (c *Cursor) returns(rules *frame.FrameContext, cfa uint64, read func(uint64) (uint64, error)) (uint64, error) {
+	rule, ok := rules.Regs[rules.RetAddrReg]
+	isLink := c.Leaf && rules.RetAddrReg == c.Arch.Link // the library has no rule for a register that was restored
+	switch {
+	case isLink && (!ok || rule.Rule == frame.RuleUndefined || rule.Rule == frame.RuleSameVal):
+		if pc, known := c.Get(c.Arch.Link); known && pc != 0 {
+			return pc &^ c.Signs, nil
+		}
+		return 0, ErrOutermost
+	case ok && rule.Rule == frame.RuleUndefined:
+		return 0, ErrOutermost
+	case !ok || rule.Rule != frame.RuleOffset:
+		return 0, errNoRule
+	}
+	pc, err := read(cfa + uint64(rule.Offset))
+	return pc &^ c.Signs, err
+}
+
 // frameAddress returns where a function's frame begins: the caller's stack
-// pointer.
-func (c *Cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, error)) (uint64, error) {
+// pointer. If the function's is not known, and calls are linked, it has called another with
+// the frame pointer where the caller's was saved.
+func (c *Cursor) frameAddress(rules *frame.FrameContext, read func(uint64) (uint64, error)) (uint64, error) {
+	rule, saved := rules.CFA, rules.Regs[c.Arch.FP]
+	if _, known := c.Get(c.Arch.SP); !known && rule.Reg == c.Arch.SP && c.Arch.HasLink() && saved.Rule == frame.RuleOffset {
+		return c.FP() - uint64(saved.Offset), nil
+	}
 	if rule.Rule == frame.RuleExpression {
 		return evaluate(rule.Expression, *c, read)
 	}
@@ -184,9 +231,9 @@ func (c *Cursor) frameAddress(rule frame.DWRule, read func(uint64) (uint64, erro
 // restored returns the registers of the caller of the function at c, whose frame
 // begins at cfa.
 func restored(rules *frame.FrameContext, c Cursor, cfa uint64, read func(uint64) (uint64, error)) (Cursor, error) {
-	next := Cursor{Known: c.Known & calleeSaved, Regs: c.Regs}
+	next := Cursor{Arch: c.Arch, Signs: c.Signs, Known: c.Known & c.Arch.saved, Regs: c.Regs}
 	for reg, rule := range rules.Regs {
-		if reg >= RegisterCount {
+		if reg >= c.Arch.Registers {
 			continue
 		}
 		address := cfa + uint64(rule.Offset)
@@ -221,14 +268,14 @@ func isSignal(entry *frame.FrameDescriptionEntry) bool {
 // signalCaller returns the cursor in the code that a signal interrupted. The
 // stack pointer points to what the kernel has pushed for the signal's handler.
 func signalCaller(c Cursor, read func(uint64) (uint64, error)) (Cursor, error) {
-	next := Cursor{Known: 1<<RegisterCount - 1, Leaf: true}
+	next := Cursor{Arch: c.Arch, Signs: c.Signs, Known: c.Arch.All(), Leaf: true}
 	var err error
-	at := c.SP() + contextRegisters
-	for reg, word := range contextWords {
+	at := c.SP() + c.Arch.context
+	for reg, word := range c.Arch.contextWords {
 		if next.Regs[reg], err = read(at + 8*word); err != nil {
 			return c, err
 		}
 	}
-	next.PC, err = read(at + 8*contextPC)
+	next.PC, err = read(at + 8*c.Arch.contextPC)
 	return next, err
 }

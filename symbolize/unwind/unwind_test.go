@@ -49,7 +49,7 @@ func table(augmentation string, instructions ...byte) []byte {
 
 // sectionOf returns a table as it is in a file.
 func sectionOf(table []byte) section {
-	return section{bytes.NewReader(table), len(table), tableAddress}
+	return section{bytes.NewReader(table), len(table), tableAddress, x86Arch}
 }
 
 const (
@@ -72,16 +72,16 @@ func words(address uint64) (uint64, error) {
 }
 
 func at(pc, sp uint64) Cursor {
-	c := Cursor{PC: pc, Known: 1<<RegisterCount - 1, Leaf: true}
+	c := Cursor{PC: pc, Arch: x86Arch, Known: x86Arch.All(), Leaf: true}
 	for i := range c.Regs {
 		c.Regs[i] = uint64(i)
 	}
-	c.Regs[SP] = sp
+	c.Regs[rsp] = sp
 	return c
 }
 
 func TestCallerIsFoundByTable(t *testing.T) {
-	u, err := parse(table("zR", pushes...), tableAddress)
+	u, err := parse(x86Arch, table("zR", pushes...), tableAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func TestCallerIsFoundByTable(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		pc, frame    uint64 // frame: distance from the stack pointer to the frame
-		rbp, rbx     uint64
+		fp, rbx      uint64
 		returnedFrom bool
 	}{
-		{"at the entry", codeAddress, 8, FP, rbx, false},
+		{"at the entry", codeAddress, 8, rbp, rbx, false},
 		{"after one push", codeAddress + 1, 16, stackAddress + 1, rbx, false},
 		{"after two", codeAddress + 2, 24, stackAddress + 8 + 1, stackAddress + 1, false},
 		{"at the end", codeAddress + codeSize, 24, stackAddress + 8 + 1, stackAddress + 1, true},
@@ -107,8 +107,8 @@ func TestCallerIsFoundByTable(t *testing.T) {
 		if want := stackAddress + tt.frame; next.SP() != want || next.PC != want-8+1 {
 			t.Errorf("%s: sp = %#x, pc = %#x, want %#x, %#x", tt.name, next.SP(), next.PC, want, want-8+1)
 		}
-		if next.FP() != tt.rbp || next.Regs[rbx] != tt.rbx || next.Leaf {
-			t.Errorf("%s: rbp = %#x, rbx = %#x, want %#x, %#x", tt.name, next.FP(), next.Regs[rbx], tt.rbp, tt.rbx)
+		if next.FP() != tt.fp || next.Regs[rbx] != tt.rbx || next.Leaf {
+			t.Errorf("%s: rbp = %#x, rbx = %#x, want %#x, %#x", tt.name, next.FP(), next.Regs[rbx], tt.fp, tt.rbx)
 		}
 		if _, known := next.Get(0); known {
 			t.Errorf("%s: rax is known, which a call does not keep", tt.name)
@@ -117,7 +117,7 @@ func TestCallerIsFoundByTable(t *testing.T) {
 }
 
 func TestRegisterMayBeWhereAnExpressionSays(t *testing.T) {
-	u, err := parse(table("zR", 0x10, FP, 2, 0x77, 24), tableAddress)
+	u, err := parse(x86Arch, table("zR", 0x10, rbp, 2, 0x77, 24), tableAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
 		{"outermost", []byte{0x07, 16}, codeAddress, ErrOutermost},
 		{"an expression", []byte{0x0f, 1, 0}, codeAddress, errExpression},
 	} {
-		u, err := parse(table("zR", tt.instructions...), tableAddress)
+		u, err := parse(x86Arch, table("zR", tt.instructions...), tableAddress)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
 		}
 	}
 	for _, damaged := range [][]byte{{1}, {5, 0, 0, 0, 9, 9, 9, 9}, table("zR", 0x0b), table("zQ")} {
-		u, err := parse(damaged, tableAddress)
+		u, err := parse(x86Arch, damaged, tableAddress)
 		if err == nil {
 			_, err = u.Caller(at(codeAddress, stackAddress), codeAddress, words)
 		}
@@ -158,7 +158,7 @@ func TestTableThatDoesNotHelpIsSaid(t *testing.T) {
 }
 
 func TestSignalsFrameLeadsToWhatItInterrupted(t *testing.T) {
-	u, err := parse(table("zRS"), tableAddress)
+	u, err := parse(x86Arch, table("zRS"), tableAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestSignalsFrameLeadsToWhatItInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const first = stackAddress + contextRegisters
+	const first = stackAddress + 40
 	if next.PC != first+8*16+1 || next.SP() != first+8*15+1 || next.FP() != first+8*10+1 || !next.Leaf {
 		t.Errorf("interrupted at %#x with sp %#x, rbp %#x (leaf %v)", next.PC, next.SP(), next.FP(), next.Leaf)
 	}
@@ -235,7 +235,7 @@ func FuzzUnwind(f *testing.F) {
 	f.Add(table("zR", 0x0f, 4, 0x77, 8, 6, 0x30), uint64(codeAddress))
 	f.Add(table("zPLR", 0x0a, 0x0b, 0x0b), uint64(codeAddress+2))
 	f.Fuzz(func(t *testing.T, data []byte, pc uint64) {
-		u, err := parse(data, tableAddress)
+		u, err := parse(x86Arch, data, tableAddress)
 		if err != nil {
 			return
 		}

@@ -2,11 +2,12 @@
 // memory, and reads them. It takes what it can from the binary's own v8dbg_
 // metadata; package release has the rest.
 //
-// It supports V8 9.4 (Node.js 16.20) and newer on x86-64, as built for Node.js:
-// without pointer compression and without the sandbox.
+// It supports V8 9.4 (Node.js 16.20) and newer on x86-64 and arm64, as built for
+// Node.js: without pointer compression and without the sandbox.
 package v8
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Binary struct {
 	// out.
 	Missing []string
 
+	machine              elf.Machine
 	metadata             metadata
 	kinds                map[uint16]string // V8's class names by instance type
 	oddballs             map[int]string
@@ -79,7 +81,7 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	if len(m) == 0 {
 		return nil, ErrNotV8
 	}
-	b := &Binary{metadata: m, FrameTypes: m.frameTypes(), offset: f.Offset}
+	b := &Binary{machine: f.Machine(), metadata: m, FrameTypes: m.frameTypes(), offset: f.Offset}
 	if b.Version, err = readVersion(f); err != nil {
 		return nil, err
 	}
@@ -141,7 +143,7 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 	if s, ok := f.Symbol(firstHandler); ok && s.Address > address && s.Address < address+size {
 		b.Layout.Handlers = uint32(s.Address - address)
 	}
-	builder := disasm.FindFrameBuilder(disasm.Builtins(f, b.blobOffset, b.blobSize))
+	builder := disasm.FindFrameBuilder(f, disasm.Builtins(f, b.blobOffset, b.blobSize), b.blobOffset)
 	if builder.Start == 0 {
 		b.lacks(frameBuilder, "a function whose frame is being built is missing from the stack")
 	}
@@ -191,7 +193,7 @@ func (b *Binary) findHeap(f *elfsym.File) {
 // storesFP reports whether V8's builtins store the frame pointer at an offset in
 // the Isolate.
 func (b *Binary) storesFP(f *elfsym.File, offset uint32) bool {
-	return disasm.StoresFP(disasm.Builtins(f, b.blobOffset, b.blobSize), offset)
+	return disasm.StoresFP(f, disasm.Builtins(f, b.blobOffset, b.blobSize), offset)
 }
 
 // DispatchBase returns the address of the dispatch table's first entry if one

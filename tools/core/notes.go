@@ -16,7 +16,10 @@ const (
 	noteAuxv     = 6
 	noteFile     = 0x46494c45
 	noteSiginfo  = 0x53494749
-	noteXState   = 0x202
+	noteXState   = 0x202 // NT_X86_XSTATE
+	noteTLS      = 0x401 // NT_ARM_TLS
+	noteCall     = 0x404 // NT_ARM_SYSTEM_CALL
+	notePACMask  = 0x406 // NT_ARM_PAC_MASK
 )
 
 // The owner and the type of the note that contains Options.Note.
@@ -86,8 +89,10 @@ func (n *notes) addThread(t Thread, of Info) {
 	if len(t.Float) > 0 {
 		n.add("CORE", notePRFPReg, t.Float)
 	}
-	if len(t.XState) > 0 {
-		n.add("LINUX", noteXState, t.XState)
+	for _, set := range t.special(Machine()) {
+		if len(*set.to) > 0 {
+			n.add("LINUX", set.note, *set.to)
+		}
 	}
 	if len(t.Siginfo) > 0 {
 		n.add("CORE", noteSiginfo, t.Siginfo)

@@ -58,10 +58,13 @@ func (f *File) readNote(owner string, kind uint32, desc []byte) {
 	switch kind {
 	case notePRFPReg:
 		last.Float = bytes.Clone(desc)
-	case noteXState:
-		last.XState = bytes.Clone(desc)
 	case noteSiginfo:
 		last.Siginfo = bytes.Clone(desc)
+	}
+	for _, set := range last.special(f.machine) {
+		if set.note == kind {
+			*set.to = bytes.Clone(desc)
+		}
 	}
 }
 

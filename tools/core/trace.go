@@ -1,6 +1,7 @@
 package core
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -30,9 +31,12 @@ var errOurs = errors.New("it is stopped already, by another part of this program
 // A Thread is a thread as it was when its process was stopped.
 type Thread struct {
 	TID     int
-	General []byte      // registers, in the layout of the regset NT_PRSTATUS (struct user_regs_struct)
+	General []byte      // registers, in the layout of the regset NT_PRSTATUS
 	Float   []byte      // the regset NT_PRFPREG
 	XState  []byte      // the regset NT_X86_XSTATE; empty on other machines
+	TLS     []byte      // the regset NT_ARM_TLS; likewise
+	PACMask []byte      // the regset NT_ARM_PAC_MASK; likewise, and where addresses are not signed
+	Call    []byte      // the regset NT_ARM_SYSTEM_CALL; likewise
 	Siginfo []byte      // of the stop itself: 128 bytes, as from PTRACE_GETSIGINFO; may be empty
 	Signal  unix.Signal // that had already stopped the whole process, such as SIGSTOP; else 0
 	Pending uint64      // signals pending for the thread or its process; signal n is bit n-1
@@ -294,6 +298,23 @@ func (t *tracee) readThreads() error {
 	return nil
 }
 
+// A regset is a set of a thread's registers, and the type of its note.
+type regset struct {
+	note uint32
+	to   *[]byte
+}
+
+// special returns the sets that only some architectures have.
+func (t *Thread) special(machine elf.Machine) []regset {
+	switch machine {
+	case elf.EM_X86_64:
+		return []regset{{noteXState, &t.XState}}
+	case elf.EM_AARCH64:
+		return []regset{{noteTLS, &t.TLS}, {notePACMask, &t.PACMask}, {noteCall, &t.Call}}
+	}
+	return nil
+}
+
 // read sets all fields but TID and Signal.
 func (t *Thread) read(pid int, buffer []byte) (err error) {
 	if t.General, err = readRegisters(t.TID, unix.NT_PRSTATUS, buffer); err != nil {
@@ -302,9 +323,11 @@ func (t *Thread) read(pid int, buffer []byte) (err error) {
 	if t.Float, err = readRegisters(t.TID, unix.NT_PRFPREG, buffer); err != nil {
 		return err
 	}
-	t.XState, err = readRegisters(t.TID, unix.NT_X86_XSTATE, buffer)
-	if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) { // this machine has no such registers
-		return err
+	for _, set := range t.special(Machine()) {
+		*set.to, err = readRegisters(t.TID, int(set.note), buffer)
+		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EINVAL) { // this machine has no such registers
+			return err
+		}
 	}
 	if t.Siginfo, err = readSiginfo(t.TID); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err

@@ -165,7 +165,8 @@ func (t *taker) unwind(ctx context.Context, find func(name, url string) *sourcem
 	u.UseMaps(find)
 	var threads []stack.Thread
 	for _, thread := range t.threads {
-		threads = append(threads, stack.Thread{TID: thread.TID, Registers: stack.ReadRegisters(thread.General)})
+		sets := stack.Regsets{General: thread.General, TLS: thread.TLS, PACMask: thread.PACMask}
+		threads = append(threads, stack.Thread{TID: thread.TID, Registers: stack.ReadRegisters(core.Machine(), sets)})
 	}
 	_ = u.SetThreads(threads) // likewise
 	isolates := u.Isolates()

@@ -53,23 +53,34 @@ func (s State) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// Words of struct user_regs_struct on x86-64.
+// Words of struct user_regs_struct on x86-64: origRAX has the number of the system call.
 const (
-	wordResult = 10 // rax
-	wordCall   = 15 // orig_rax: the number of the system call; below 0 outside of one
+	rax     = 10
+	origRAX = 15
 )
+
+// callOf returns the number of the system call that a thread is in, below 0 if it is in none,
+// and its result.
+func callOf(thread core.Thread) (number, result int64) {
+	if len(thread.Call) >= 4 { // arm64
+		return int64(int32(binary.LittleEndian.Uint32(thread.Call))), word(thread.General, 0) // x0
+	}
+	return word(thread.General, origRAX), word(thread.General, rax)
+}
+
+// word returns a word of a set of registers; -1 if it has fewer.
+func word(set []byte, i int) int64 {
+	if 8*i+8 > len(set) {
+		return -1
+	}
+	return int64(binary.LittleEndian.Uint64(set[8*i:]))
+}
 
 // stateOf returns what a thread was doing. To be stopped, it was woken in its system call,
 // which the kernel begins again or, of a few that it does not, ends with EINTR.
 func (t *taker) stateOf(thread core.Thread) State {
 	s := State{Stopped: thread.Signal}
-	word := func(i int) int64 {
-		if 8*i+8 > len(thread.General) {
-			return -1
-		}
-		return int64(binary.LittleEndian.Uint64(thread.General[8*i:]))
-	}
-	number, result := word(wordCall), word(wordResult)
+	number, result := callOf(thread)
 	if number < 0 || !interrupted(result) {
 		return s
 	}

@@ -33,8 +33,8 @@ func TestStateIsReadFromRegisters(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.call, tt.result), func(t *testing.T) {
 			general := make([]byte, 27*8)
-			binary.LittleEndian.PutUint64(general[8*wordCall:], uint64(tt.call))
-			binary.LittleEndian.PutUint64(general[8*wordResult:], uint64(tt.result))
+			binary.LittleEndian.PutUint64(general[8*origRAX:], uint64(tt.call))
+			binary.LittleEndian.PutUint64(general[8*rax:], uint64(tt.result))
 			taker := &taker{o: Options{Syscall: names}}
 			if got := taker.stateOf(core.Thread{General: general, Signal: tt.signal}).String(); got != tt.want {
 				t.Errorf("state = %q, want %q", got, tt.want)

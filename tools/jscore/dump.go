@@ -103,8 +103,8 @@ func open(ctx context.Context, path string, f space.Finder) (*Dump, error) {
 
 // newDump returns the dump of an open core, which it closes on error.
 func newDump(ctx context.Context, name string, c *core.File, f space.Finder) (*Dump, error) {
-	if c.Machine() != stack.Machine {
-		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 is understood)", name, c.Machine()), c.Close())
+	if !stack.Supports(c.Machine()) {
+		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 and arm64 are understood)", name, c.Machine()), c.Close())
 	}
 	d := &Dump{core: c}
 	if cut := c.Cut(); cut > 0 {
@@ -149,7 +149,8 @@ func (d *Dump) findThreads() {
 	d.Unwinder = stack.New(d.Space, d.v8)
 	var threads []stack.Thread
 	for _, t := range d.core.Threads() {
-		threads = append(threads, stack.Thread{TID: t.TID, Registers: stack.ReadRegisters(t.General)})
+		sets := stack.Regsets{General: t.General, TLS: t.TLS, PACMask: t.PACMask}
+		threads = append(threads, stack.Thread{TID: t.TID, Registers: stack.ReadRegisters(d.core.Machine(), sets)})
 	}
 	if err := d.SetThreads(threads); err != nil {
 		d.lacks("isolates", err, "no thread is known to run JavaScript but where it does at the moment")

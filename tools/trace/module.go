@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"debug/elf"
 	enc "encoding/binary"
 	"fmt"
 	"iter"
@@ -73,6 +74,9 @@ func (t *Table) Release(pid int) (*release.Release, error) {
 func (m *Module) Symbols(prefixes ...string) iter.Seq[elfsym.Symbol] {
 	return m.elf.Symbols(prefixes...)
 }
+
+// Machine returns the architecture that the file is for.
+func (m *Module) Machine() elf.Machine { return m.elf.Machine() }
 
 // Base returns the last element of the file's path in the process.
 func (m *Module) Base() string { return path.Base(m.path) }

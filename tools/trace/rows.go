@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"debug/elf"
 	"fmt"
 	"math"
 	"os"
@@ -81,7 +80,7 @@ const (
 // unwindRules returns how to unwind the code of the binary's file; nil if that is not
 // known.
 func (b *binary) unwindRules() *unwind.Rules {
-	if b.elf == nil || b.elf.Machine() != elf.EM_X86_64 {
+	if b.elf == nil {
 		return nil
 	}
 	rules, err := readRules(b)

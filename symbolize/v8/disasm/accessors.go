@@ -16,11 +16,15 @@ func Accesses(f *elfsym.File, name string, indirect bool) (offsets map[int64]boo
 	if !ok {
 		return nil, false
 	}
+	return decoderOf(f).accesses(f, s, indirect), true
+}
+
+func (x86) accesses(f *elfsym.File, s elfsym.Symbol, indirect bool) map[int64]bool {
 	others := []x86asm.Reg{0, x86asm.RIP, x86asm.RSP, x86asm.RBP} // that do not hold an object's address
 	if indirect {
 		others = append(others, x86asm.RDI)
 	}
-	offsets = map[int64]bool{}
+	offsets := map[int64]bool{}
 	for inst := range instructions(f, s) {
 		for _, arg := range inst.Args {
 			if m, ok := arg.(x86asm.Mem); ok && !slices.Contains(others, m.Base) {
@@ -28,7 +32,7 @@ func Accesses(f *elfsym.File, name string, indirect bool) (offsets map[int64]boo
 			}
 		}
 	}
-	return offsets, true
+	return offsets
 }
 
 // Constants returns the immediate operands in the function called name; ok is false if f
@@ -38,7 +42,11 @@ func Constants(f *elfsym.File, name string) (constants map[int64]bool, ok bool) 
 	if !ok {
 		return nil, false
 	}
-	constants = map[int64]bool{}
+	return decoderOf(f).constants(f, s), true
+}
+
+func (x86) constants(f *elfsym.File, s elfsym.Symbol) map[int64]bool {
+	constants := map[int64]bool{}
 	for inst := range instructions(f, s) {
 		for _, arg := range inst.Args {
 			if imm, ok := arg.(x86asm.Imm); ok {
@@ -46,17 +54,22 @@ func Constants(f *elfsym.File, name string) (constants map[int64]bool, ok bool) 
 			}
 		}
 	}
-	return constants, true
+	return constants
 }
 
 // Table returns the address of the table from which the function called name loads its
-// result, a word at an index: "mov rax, [index*8+table]". ok is false if f has no such
-// function, or if no table is at a fixed address.
+// result, a word at an index. ok is false if f has no such function, or if no table is at a
+// fixed address.
 func Table(f *elfsym.File, name string) (address uint64, ok bool) {
 	s, ok := f.Symbol(name)
 	if !ok {
 		return 0, false
 	}
+	return decoderOf(f).table(f, s)
+}
+
+// table finds "mov rax, [index*8+table]".
+func (x86) table(f *elfsym.File, s elfsym.Symbol) (address uint64, ok bool) {
 	for inst := range instructions(f, s) {
 		const word = 8
 		m, ok := inst.Args[1].(x86asm.Mem)

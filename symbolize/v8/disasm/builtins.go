@@ -33,18 +33,19 @@ func FindBlobWords(f *elfsym.File) BlobWords {
 	code, okCode := f.Symbol(embeddedCode)
 	size, okSize := f.Symbol(embeddedSize)
 	if okCode && okSize {
-		return BlobWords{returned(f, code.Address), returned(f, size.Address)}
+		d := decoderOf(f)
+		return BlobWords{d.returned(f, code.Address), d.returned(f, size.Address)}
 	}
 	s, ok := f.Symbol(embeddedRange)
 	if !ok {
 		return BlobWords{}
 	}
-	return stored(f, s)
+	return decoderOf(f).stored(f, s)
 }
 
 // returned returns the address of the variable that the function at address
 // returns; 0 if the function does anything else.
-func returned(f *elfsym.File, address uint64) uint64 {
+func (x86) returned(f *elfsym.File, address uint64) uint64 {
 	for inst, next := range instructions(f, elfsym.Symbol{Address: address}) {
 		switch inst.Op {
 		case x86asm.MOV:
@@ -60,7 +61,7 @@ func returned(f *elfsym.File, address uint64) uint64 {
 
 // stored decodes which functions GetEmbeddedCodeRange(void** code, size_t* size)
 // calls, and where it stores which result.
-func stored(f *elfsym.File, s elfsym.Symbol) BlobWords {
+func (d x86) stored(f *elfsym.File, s elfsym.Symbol) BlobWords {
 	var words BlobWords
 	const code, size = 1, 2 // stand for the parameters; addresses of variables are greater
 	holds := map[x86asm.Arg]uint64{x86asm.RSI: code, x86asm.RDX: size}
@@ -71,7 +72,7 @@ func stored(f *elfsym.File, s elfsym.Symbol) BlobWords {
 		case inst.Op == x86asm.CALL:
 			delete(holds, x86asm.RAX)
 			if rel, ok := inst.Args[0].(x86asm.Rel); ok {
-				holds[x86asm.RAX] = returned(f, next+uint64(int64(rel)))
+				holds[x86asm.RAX] = d.returned(f, next+uint64(int64(rel)))
 			}
 		case inst.Op != x86asm.MOV:
 		case toMemory && holds[to.Base] == code:
@@ -177,11 +178,16 @@ func endOfEntry(f *elfsym.File, start, entry uint64) (uint64, bool) {
 	return start + size, size <= math.MaxUint64-start
 }
 
-// StoresFP reports whether the builtins' code stores the frame pointer at an offset
-// in the Isolate: mov [r13+offset], rbp. It does so at two offsets, one of which is
-// c_entry_fp_.
-func StoresFP(builtins []byte, offset uint32) bool {
-	return bytes.Contains(builtins, binary.LittleEndian.AppendUint32([]byte{0x49, 0x89, 0xad}, offset-rootBias))
+// StoresFP reports whether the builtins' code of f stores the frame pointer at an offset
+// in the Isolate. It does so at two offsets, one of which is c_entry_fp_.
+func StoresFP(f *elfsym.File, builtins []byte, offset uint32) bool {
+	d := decoderOf(f)
+	return d.savesFPAt(builtins, int64(offset)-d.rootBias())
+}
+
+// savesFPAt finds mov [r13+offset], rbp.
+func (x86) savesFPAt(builtins []byte, offset int64) bool {
+	return bytes.Contains(builtins, binary.LittleEndian.AppendUint32([]byte{0x49, 0x89, 0xad}, uint32(offset)))
 }
 
 // Builtins returns the builtins' code, at an offset in the file; nil if it cannot be read.
@@ -215,8 +221,13 @@ var buildsFrame = []byte{0x55, 0x48, 0x89, 0xe5, 0x56}
 // loadsFeedback begins the builtin: mov r8, [rdi+n].
 var loadsFeedback = []byte{0x4c, 0x8b, 0x47}
 
-// FindFrameBuilder finds the builtin in the builtins' code.
-func FindFrameBuilder(builtins []byte) FrameBuilder {
+// FindFrameBuilder finds the builtin in the builtins' code, which is at an offset in f.
+func FindFrameBuilder(f *elfsym.File, builtins []byte, offset uint64) FrameBuilder {
+	return decoderOf(f).frameBuilder(f, builtins, offset)
+}
+
+// frameBuilder finds the only builtin that does what this one does.
+func (x86) frameBuilder(_ *elfsym.File, builtins []byte, _ uint64) FrameBuilder {
 	var found FrameBuilder
 	for from := 0; ; {
 		next := bytes.Index(builtins[from:], buildsFrame)

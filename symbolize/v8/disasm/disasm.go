@@ -26,7 +26,6 @@ const (
 	napiVersion   = "napi_get_node_version"
 	wasmState     = "_ZN2v88internal4wasm12_GLOBAL__N_117global_wasm_stateE"
 	codeManager   = "_ZN2v88internal4wasm18GetWasmCodeManagerEv" // returns global_wasm_state
-	rootBias      = 0x80                                         // the root register, r13, less the Isolate
 	maxFunction   = 1 << 10                                      // bytes of a function that are decoded: the longest has 824
 	maxIsolate    = 1 << 20                                      // size of an Isolate, about 64 KiB
 	maxVersionLen = 3 * 4                                        // node's version: three u32
@@ -90,21 +89,26 @@ func (f Functions) GCCount() uint32 {
 	if !ok || heap == 0 {
 		return 0
 	}
-	var found int64
-	for inst := range instructions(f.file, s) {
-		disp, ok := increment(inst)
-		if !ok {
-			continue
-		}
-		if found != 0 && found != disp {
-			return 0
-		}
-		found = disp
-	}
+	found := decoderOf(f.file).counter(f.file, s)
 	if found <= 0 || found > maxIsolate {
 		return 0
 	}
 	return heap + uint32(found)
+}
+
+// counter finds an instruction that increments.
+func (x86) counter(f *elfsym.File, s elfsym.Symbol) (field int64) {
+	for inst := range instructions(f, s) {
+		disp, ok := increment(inst)
+		if !ok {
+			continue
+		}
+		if field != 0 && field != disp {
+			return 0
+		}
+		field = disp
+	}
+	return field
 }
 
 // increment returns the displacement of an instruction that adds one to a u32 in
@@ -118,42 +122,57 @@ func increment(inst x86asm.Inst) (int64, bool) {
 	return m.Disp, true
 }
 
-// HeapOffset returns the offset of the Heap in the Isolate: "add rdi, imm".
+// HeapOffset returns the offset of the Heap in the Isolate.
 func (f Functions) HeapOffset() uint32 {
 	s, ok := f.byPrefix[addCallback]
 	if !ok {
 		return 0
 	}
-	for inst := range instructions(f.file, s) {
+	offset := decoderOf(f.file).passed(f.file, s)
+	if offset <= 0 || offset >= maxIsolate {
+		return 0
+	}
+	return uint32(offset)
+}
+
+// passed finds "add rdi, imm".
+func (x86) passed(f *elfsym.File, s elfsym.Symbol) (offset int64) {
+	for inst := range instructions(f, s) {
 		if inst.Op == x86asm.JMP || inst.Op == x86asm.CALL {
 			break
 		}
 		imm, ok := inst.Args[1].(x86asm.Imm)
 		if inst.Op == x86asm.ADD && inst.Args[0] == x86asm.RDI && ok && imm > 0 && imm < maxIsolate {
-			return uint32(imm)
+			return int64(imm)
 		}
 	}
 	return 0
 }
 
 // CEntryFP returns the offset of the Isolate's c_entry_fp_: the first field to
-// which the builtin that calls C++ stores rbp.
+// which the builtin that calls C++ stores the frame pointer.
 func (f Functions) CEntryFP() uint32 {
 	s, ok := f.byPrefix[CallsC]
 	if !ok {
 		return 0
 	}
-	for inst := range instructions(f.file, s) {
-		m, ok := inst.Args[0].(x86asm.Mem)
-		if !ok || inst.Op != x86asm.MOV || inst.Args[1] != x86asm.RBP || m.Base != x86asm.R13 {
-			continue
-		}
-		if m.Disp <= -rootBias || m.Disp > maxIsolate {
-			return 0
-		}
-		return uint32(m.Disp + rootBias)
+	d := decoderOf(f.file)
+	offset, ok := d.savesFP(f.file, s)
+	if !ok || offset <= -d.rootBias() || offset > maxIsolate {
+		return 0
 	}
-	return 0
+	return uint32(offset + d.rootBias())
+}
+
+// savesFP finds the first "mov [r13+offset], rbp".
+func (x86) savesFP(f *elfsym.File, s elfsym.Symbol) (offset int64, ok bool) {
+	for inst := range instructions(f, s) {
+		m, ok := inst.Args[0].(x86asm.Mem)
+		if ok && inst.Op == x86asm.MOV && inst.Args[1] == x86asm.RBP && m.Base == x86asm.R13 {
+			return m.Disp, true
+		}
+	}
+	return 0, false
 }
 
 // A Dispatch says how to find the Dispatch table's first entry: through an
@@ -164,15 +183,20 @@ type Dispatch struct {
 	Isolate uint32 // in the Isolate
 }
 
-// DispatchTable decodes V8's own accessor: "mov rax, [rip+group]" and
-// "mov rax, [rax+offset]", or "mov rax, [rdi+isolate]".
+// DispatchTable decodes V8's own accessor.
 func (f Functions) DispatchTable() (Dispatch, bool) {
 	s, ok := f.byPrefix[TableAddress]
 	if !ok {
 		return Dispatch{}, false
 	}
+	return decoderOf(f.file).dispatch(f.file, s)
+}
+
+// dispatch decodes "mov rax, [rip+group]" and "mov rax, [rax+offset]", or
+// "mov rax, [rdi+isolate]".
+func (x86) dispatch(f *elfsym.File, s elfsym.Symbol) (Dispatch, bool) {
 	var d Dispatch
-	for inst, next := range instructions(f.file, s) {
+	for inst, next := range instructions(f, s) {
 		m, ok := inst.Args[1].(x86asm.Mem)
 		if inst.Op != x86asm.MOV || !ok || inst.Args[0] != x86asm.RAX {
 			continue
@@ -197,7 +221,17 @@ func NodeVersion(f *elfsym.File) string {
 	if !ok {
 		return ""
 	}
-	var constant uint64
+	constant := decoderOf(f).stores(f, s)
+	var b [maxVersionLen]byte
+	if _, err := f.ReadAt(b[:], constant); err != nil {
+		return ""
+	}
+	u := binary.LittleEndian.Uint32
+	return fmt.Sprintf("v%d.%d.%d", u(b[:]), u(b[4:]), u(b[8:]))
+}
+
+// stores returns the first address that a function stores or computes.
+func (x86) stores(f *elfsym.File, s elfsym.Symbol) (constant uint64) {
 	for inst, next := range instructions(f, s) {
 		imm, isImm := inst.Args[1].(x86asm.Imm)
 		m, isMem := inst.Args[1].(x86asm.Mem)
@@ -211,12 +245,7 @@ func NodeVersion(f *elfsym.File) string {
 			break
 		}
 	}
-	var b [maxVersionLen]byte
-	if _, err := f.ReadAt(b[:], constant); err != nil {
-		return ""
-	}
-	u := binary.LittleEndian.Uint32
-	return fmt.Sprintf("v%d.%d.%d", u(b[:]), u(b[4:]), u(b[8:]))
+	return constant
 }
 
 // WasmState returns the address of the pointer to V8's global WebAssembly state:
@@ -230,6 +259,11 @@ func WasmState(f *elfsym.File) uint64 {
 	if !ok {
 		return 0
 	}
+	return decoderOf(f).loads(f, s)
+}
+
+// loads finds "mov rax, [rip+variable]" before the function returns.
+func (x86) loads(f *elfsym.File, s elfsym.Symbol) (variable uint64) {
 	for inst, next := range instructions(f, s) {
 		m, ok := inst.Args[1].(x86asm.Mem)
 		if inst.Op == x86asm.MOV && inst.Args[0] == x86asm.RAX && ok && m.Base == x86asm.RIP {

@@ -160,9 +160,9 @@ func TestBuiltinsAreTheCodeThatNothingCovers(t *testing.T) {
 		if _, err := f.ReadAt(builtins, code.Address); err != nil {
 			t.Fatal(err)
 		}
-		if at := FindFunctions(f).CEntryFP(); !StoresFP(builtins, at) || StoresFP(builtins, at+3) {
+		if at := FindFunctions(f).CEntryFP(); !StoresFP(f, builtins, at) || StoresFP(f, builtins, at+3) {
 			t.Errorf("builtins store the frame pointer at %#x: %t, at %#x: %t, want only the former",
-				at, StoresFP(builtins, at), at+3, StoresFP(builtins, at+3))
+				at, StoresFP(f, builtins, at), at+3, StoresFP(f, builtins, at+3))
 		}
 	})
 }
@@ -180,7 +180,8 @@ func TestFrameBuilderIsWhereTheSymbolSays(t *testing.T) {
 		if _, err := f.ReadAt(code, address); err != nil {
 			t.Fatal(err)
 		}
-		got := FindFrameBuilder(code)
+		offset, _ := f.Offset(address)
+		got := FindFrameBuilder(f, code, offset)
 		if address+uint64(got.Start) != s.Address {
 			t.Fatalf("builtin = %#x, want %#x", address+uint64(got.Start), s.Address)
 		}
@@ -195,7 +196,7 @@ func TestFrameBuilderIsWhereTheSymbolSays(t *testing.T) {
 		if push, pop := builtin[got.ReturnsTo+1], builtin[got.SavesFP-1]; push != pop-8 {
 			t.Errorf("pops into register %#x, pushes %#x", pop-0x58, push-0x50)
 		}
-		if twice := FindFrameBuilder(append(code, code...)); twice != (FrameBuilder{}) {
+		if twice := FindFrameBuilder(f, append(code, code...), offset); twice != (FrameBuilder{}) {
 			t.Errorf("builtin = %+v where there are two", twice)
 		}
 	})
@@ -211,7 +212,7 @@ func TestAccessorsLeadToTheVariables(t *testing.T) {
 		if !ok {
 			t.Fatalf("no %s", embeddedRange)
 		}
-		if got := stored(f, s); got != words {
+		if got := decoderOf(f).stored(f, s); got != words {
 			t.Errorf("variables that %s stores = %+v, want %+v", embeddedRange, got, words)
 		}
 		if _, ok := f.Symbol(embeddedCode); measured[version].wordsOfBuiltins && !ok {
@@ -294,7 +295,7 @@ func FuzzDamagedCode(f *testing.F) {
 		}
 		functions := FindFunctions(damaged)
 		for name, offset := range map[string]uint32{"heap": functions.HeapOffset(), "c_entry_fp": functions.CEntryFP()} {
-			if offset > maxIsolate+rootBias {
+			if offset > maxIsolate+0x100 {
 				t.Errorf("%s is at %#x of the isolate, of %#x bytes", name, offset, maxIsolate)
 			}
 		}

@@ -32,20 +32,30 @@ func Isolate(f *elfsym.File) Slot {
 	if !ok || s.Type != elf.STT_TLS || f.Type() != elf.ET_EXEC {
 		return decodeIsolate(f)
 	}
-	align := max(f.TLSAlign(), 1)
-	block := (f.TLSSize() + align - 1) / align * align
-	return Slot{Offset: int64(s.Address) - int64(block)}
+	return Slot{Offset: decoderOf(f).threadOffset(f, s.Address)}
 }
 
-// decodeIsolate decodes v8::Isolate::GetCurrent, in each of the access models
-// that compilers use: "mov rax, fs:offset"; "mov rax, [rip+got]" and "mov rax,
-// fs:[rax]"; "lea rdi, [rip+index]", a call of __tls_get_addr and "mov rax,
-// [rax+add]".
+// threadOffset returns where a program's thread-local variable is, from the thread pointer:
+// their block ends there.
+func (x86) threadOffset(f *elfsym.File, variable uint64) int64 {
+	align := max(f.TLSAlign(), 1)
+	block := (f.TLSSize() + align - 1) / align * align
+	return int64(variable) - int64(block)
+}
+
+// decodeIsolate decodes v8::Isolate::GetCurrent.
 func decodeIsolate(f *elfsym.File) Slot {
 	at, ok := f.Symbol(currentGetter)
 	if !ok {
 		return Slot{}
 	}
+	return decoderOf(f).threadVariable(f, at)
+}
+
+// threadVariable decodes each of the access models that compilers use: "mov rax, fs:offset"; "mov rax, [rip+got]" and "mov rax,
+// fs:[rax]"; "lea rdi, [rip+index]", a call of __tls_get_addr and "mov rax,
+// [rax+add]".
+func (x86) threadVariable(f *elfsym.File, at elfsym.Symbol) Slot {
 	var loaded, index uint64
 	for inst, next := range instructions(f, jumpTarget(f, at)) {
 		m, isMem := inst.Args[1].(x86asm.Mem)

@@ -38,7 +38,8 @@ func (u *Unwinder) isolateOf(r Registers, slot v8.TLS) uint64 {
 	if kind, _ := u.codeAt(r.PC); kind < codeBuiltin {
 		return 0
 	}
-	if isolate := r.General[rootRegister] - rootBias; u.isIsolate(isolate) {
+	m := machines[r.Machine]
+	if isolate := r.General[m.root] - m.rootBias; u.isIsolate(isolate) {
 		return isolate
 	}
 	return 0

@@ -54,11 +54,13 @@ func (u *Unwinder) Stack(t Thread) Stack {
 
 // walk unwinds a thread's stack.
 func (u *Unwinder) walk(t Thread) *walker {
-	w := &walker{Unwinder: u, thread: t, exit: u.exitFrame(t)}
-	if t.Registers.ofKernel() {
+	w := &walker{Unwinder: u, thread: t, machine: machines[t.Registers.Machine], exit: u.exitFrame(t)}
+	if w.machine.arch == nil || t.Registers.ofKernel() {
 		return w
 	}
-	w.at = unwind.Cursor{PC: t.Registers.PC, Regs: t.Registers.General, Known: 1<<unwind.RegisterCount - 1, Leaf: true}
+	w.at = unwind.Cursor{
+		Arch: w.machine.arch, PC: t.Registers.PC, Regs: t.Registers.General, Known: w.machine.arch.All(), Leaf: true, Signs: t.Registers.Signs,
+	}
 	w.reached = w.at.SP()
 	if r, ok := u.space.Region(w.at.SP()); ok {
 		w.stack.Frames = make([]Frame, 0, min((u.StackEnd(r)-w.at.SP())/usualFrame, maxFrames))
@@ -112,6 +114,7 @@ func (u *Unwinder) isClass(function v8.Value) bool {
 type walker struct {
 	*Unwinder
 	thread  Thread
+	machine machine
 	at      unwind.Cursor
 	reached uint64 // how far up the stack unwinding has certainly come
 	exit    uint64 // V8's newest exit frame, until it has been reached; 0: none
@@ -216,7 +219,7 @@ func (w *walker) leave(p space.Part) bool {
 	if err == unwind.ErrOutermost {
 		return false
 	}
-	if err != nil || next.SP() <= w.at.SP() {
+	if err != nil || next.SP() < w.at.SP() || next.SP() == w.at.SP() && !(w.at.Leaf && w.machine.arch.HasLink()) {
 		return w.climb()
 	}
 	if w.exit != 0 && next.SP() > w.exit && w.at.SP() < w.exit && next.FP() != w.exit {
@@ -238,9 +241,12 @@ const maxFrameBytes = 16 << 20
 
 // climb moves to the caller by the frame pointer.
 func (w *walker) climb() bool {
-	fp, known := w.at.Get(unwind.FP)
+	fp, known := w.at.Get(w.machine.arch.FP)
 	if fp == w.exit {
 		w.exit = 0
+	}
+	if known && fp == 0 && w.exit == 0 && w.machine.arch.HasLink() {
+		return false // the chain of frames ends with 0 (AAPCS64)
 	}
 	if !known || fp == 0 || fp&7 != 0 || w.exit != 0 && fp > w.exit {
 		return w.leap()
@@ -253,13 +259,14 @@ func (w *walker) climb() bool {
 	if err != nil || pc == 0 {
 		return w.leap()
 	}
+	pc &^= w.at.Signs
 	kind, p := w.codeAt(pc)
 	if next <= fp || next-fp > maxFrameBytes {
 		// The outermost frame, or the frame pointer was scratch below it.
 		if w.exit > w.reached {
 			return w.leap()
 		}
-		w.at.Set(pc, fp+16, next)
+		w.at.Climb(pc, fp, next)
 		if kind == codeNative || kind == codeBuiltin {
 			w.push(w.called(p))
 		}
@@ -276,7 +283,7 @@ func (w *walker) climb() bool {
 		return w.leap()
 	}
 	w.reached = fp
-	w.at.Set(pc, fp+16, next)
+	w.at.Climb(pc, fp, next)
 	return true
 }
 

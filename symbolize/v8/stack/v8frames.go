@@ -8,9 +8,6 @@ import (
 	"ustack/symbolize/v8"
 )
 
-// maxPrologue bounds the size in bytes of code that builds a frame.
-const maxPrologue = 64
-
 // maxFrameType bounds the types of V8's frames; there are about 35.
 const maxFrameType = 256
 
@@ -99,7 +96,7 @@ func (w *walker) climbGlue() bool {
 		return w.climb()
 	}
 	pc, err := w.space.Word(fp + 8)
-	if kind, _ := w.codeAt(pc); err != nil || kind != codeUnknown {
+	if kind, _ := w.codeAt(pc &^ w.at.Signs); err != nil || kind != codeUnknown {
 		return w.climb()
 	}
 	_, tagged, ok := w.slots(next)
@@ -107,7 +104,7 @@ func (w *walker) climbGlue() bool {
 		return w.climb()
 	}
 	w.reached = fp
-	w.at.Set(0, fp+16, next)
+	w.at.Climb(0, fp, next)
 	return true
 }
 
@@ -222,16 +219,19 @@ func (w *walker) runsOwn() bool {
 	return err == nil && c.Builtin
 }
 
-// pushCallee pushes the innermost function while its code is still building its frame: rdi
-// holds the function.
+// callee returns the function that a register has while V8's code calls it.
+func (w *walker) callee() v8.Value { return v8.Value(w.thread.Registers.General[w.machine.callee]) }
+
+// pushCallee pushes the innermost function while its code is still building its frame: a
+// register holds the function.
 func (w *walker) pushCallee(kind codeKind) bool {
-	function := v8.Value(w.thread.Registers.General[calleeRegister])
+	function := w.callee()
 	f, err := w.Function(function)
 	if err != nil || w.v8.Codes == nil {
 		return false
 	}
 	c, err := w.v8.Codes.OfFunction(function, w.thread.Isolate)
-	if err != nil || !c.Holds(w.at.PC) || w.at.PC-c.Start > maxPrologue {
+	if err != nil || !c.Holds(w.at.PC) || w.at.PC-c.Start > w.machine.maxPrologue {
 		return false
 	}
 	frame := w.pushNamed(f)
@@ -262,9 +262,10 @@ const (
 )
 
 // pushBegun pushes the innermost function while the builtin builds its frame, whose slots
-// are not reliable yet: rdi holds the function. It pushes nothing for frameOther.
+// are not reliable yet: a register holds the function. It pushes nothing for frameOther.
+// Where calls are linked, the function itself has saved what leads to its caller.
 func (w *walker) pushBegun(p space.Part) frameState {
-	function := v8.Value(w.thread.Registers.General[calleeRegister])
+	function := w.callee()
 	f, err := w.Function(function)
 	if err != nil || w.v8.Codes == nil {
 		return frameOther
@@ -284,6 +285,7 @@ func (w *walker) pushBegun(p space.Part) frameState {
 	if built && returnsTo(fp+8) {
 		return frameOther
 	}
+	built = built || w.machine.arch.HasLink()
 	w.pushCode(codeBuiltin, p)
 	frame := w.pushNamed(f)
 	frame.FP, frame.Tier, frame.Call.Function = 0, symbolize.Baseline, function
@@ -298,14 +300,21 @@ func (w *walker) pushBegun(p space.Part) frameState {
 }
 
 // findReturn moves the cursor to the return address of the innermost code, which has no
-// frame of its own: it is at the top of the stack, or follows a frame pointer just saved.
+// frame of its own: it is in the link register, at the top of the stack, or follows a frame
+// pointer just saved.
 func (w *walker) findReturn() codeKind {
 	w.at.Leaf = false
+	var found []uint64
+	if w.machine.arch.HasLink() {
+		found = append(found, w.at.Regs[w.machine.arch.Link])
+	}
 	for i := range uint64(2) {
-		pc, err := w.space.Word(w.at.SP() + 8*i)
-		if err != nil {
-			break
+		if pc, err := w.space.Word(w.at.SP() + 8*i); err == nil {
+			found = append(found, pc)
 		}
+	}
+	for _, pc := range found {
+		pc &^= w.at.Signs
 		if kind, _ := w.codeAt(pc); kind == codeJIT || kind == codeBuiltin {
 			w.at.PC = pc
 			return kind

@@ -1,0 +1,92 @@
+package libuv
+
+import (
+	"debug/elf"
+	"encoding/binary"
+)
+
+// On arm64, places are found in a libuv that has symbols. The kernel emulates branches
+// there, and has the processor single-step other instructions.
+
+// A Site is a function that is probed, of a file for an architecture.
+type Site struct {
+	Function
+	Machine elf.Machine
+}
+
+// Entry returns where in the function to put a probe that sees its first n arguments and
+// the stack as they are at its beginning.
+func (s Site) Entry(n int) int {
+	if s.Machine == elf.EM_AARCH64 {
+		return 0
+	}
+	return Entry(s.Code, n)
+}
+
+// Call finds where worker() calls a job: see FindCall.
+func (s Site) Call() (Call, bool) {
+	if s.Machine == elf.EM_AARCH64 {
+		return findLinkedCall(s.Code)
+	}
+	return FindCall(s.Code)
+}
+
+// Completion finds where the function contains the code of the one at done: see
+// FindCompletion.
+func (s Site) Completion(done uint64) (c Completion, found, mentioned bool) {
+	if s.Machine == elf.EM_AARCH64 {
+		return Completion{}, false, refers(s.Code, s.Address, done)
+	}
+	return FindCompletion(s.Code, s.Address, done)
+}
+
+// Instructions of arm64 (Arm Architecture Reference Manual, C4.1): their fixed bits, and those
+// of them that are set.
+const (
+	loadWork, loadWorkMask = 0xf85e8000, 0xfffffc00 // ldur x, [x, #-24]
+	callMask, call         = 0xfffffc1f, 0xd63f0000 // blr
+	pageMask, page         = 0x9f000000, 0x90000000 // adrp
+	addMask, add           = 0xffc00000, 0x91000000 // add, of an unsigned number
+
+	instructionBytes = 4
+	maxBetween       = 4 // instructions from the load to the call
+)
+
+// findLinkedCall finds "ldur x1, [link, #-24]" and, soon after, "blr x1", with the link in a
+// register that is kept by what is called. There is exactly one such call.
+func findLinkedCall(code []byte) (c Call, found bool) {
+	const firstSaved, lastSaved = 19, 28
+	loaded, link, between := uint32(0), uint32(0), maxBetween
+	for at := 0; at+2*instructionBytes <= len(code); at += instructionBytes {
+		word := binary.LittleEndian.Uint32(code[at:])
+		switch base := word >> 5 & 31; {
+		case word&loadWorkMask == loadWork && base >= firstSaved && base <= lastSaved:
+			loaded, link, between = word&31, base, 0
+		case word&callMask == call && between < maxBetween && base == loaded:
+			if found {
+				return c, false
+			}
+			c, found = Call{Before: at, After: at + instructionBytes, Register: int(link)}, true
+			between = maxBetween
+		default:
+			between++
+		}
+	}
+	return c, found
+}
+
+// refers reports whether code at an address computes another: adrp, and add soon after.
+func refers(code []byte, address, to uint64) bool {
+	var pages [32]uint64
+	for at := 0; at+instructionBytes <= len(code); at += instructionBytes {
+		word := binary.LittleEndian.Uint32(code[at:])
+		switch {
+		case word&pageMask == page:
+			distance := int64(int32(word<<8)>>13)<<2 | int64(word>>29&3)
+			pages[word&31] = (address+uint64(at)) & ^uint64(0xfff) + uint64(distance<<12)
+		case word&addMask == add && pages[word>>5&31]+uint64(word>>10&0xfff) == to:
+			return true
+		}
+	}
+	return false
+}
