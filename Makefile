@@ -22,6 +22,9 @@ LDFLAGS = -s -w -buildid= -E ustack_entry -X ustack/cmd/internal/cli.release=$(V
 SHELLS := bash:bash-completion/completions/%s zsh:zsh/site-functions/_%s fish:fish/vendor_completions.d/%s.fish
 CACHE := $(or $(USTACK_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ustack)
 SQLITE := sqlite3@6.0.1
+KERNELS ?= all
+# Keeps README.md's tables by what tests print.
+WORKS := go run ./testdata/nodetest/works
 
 .PHONY: help
 help: ## list the targets
@@ -121,11 +124,15 @@ test-cpuprof: nodes ## compare jsprof with node --cpu-prof on ten npm programs (
 
 .PHONY: test-releases
 test-releases: ## test first, middle and newest release of each Node.js line (half an hour)
-	USTACK_RELEASES=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 90m -p 1 -run '^TestReleases' $(PACKAGES)
+	USTACK_RELEASES=1 USTACK_MUST_RUN=1 go test -json -count=1 -timeout 90m -p 1 -run '^TestReleases' $(PACKAGES) | $(WORKS)
 
 .PHONY: test-kernels
-test-kernels: nodes ## test on the kernel of Debian's clouds, in qemu (a quarter of an hour)
-	testdata/kernels/run.sh
+test-kernels: nodes ## test on KERNELS (all, or some of 5.10 6.1 6.12 newest) in qemu (a quarter of an hour each)
+	USTACK_KERNELS='$(KERNELS)' USTACK_MUST_RUN=1 go test -json -count=1 -timeout 8h -run '^TestKernels$$' ./testdata/nodetest/kernels | $(WORKS)
+
+.PHONY: works
+works: ## write README.md's tables of what works by docs/works.tsv
+	@$(WORKS) </dev/null
 
 .PHONY: test-arm64
 test-arm64: ## test on arm64, in qemu (an hour and a half; ARM64=short: ten minutes)

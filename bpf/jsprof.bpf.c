@@ -147,6 +147,9 @@ static __always_inline void finish_event(void *ctx, struct walk *w, struct hit *
 	count(matched[number]);
 	if (every > 1 && bpf_get_prandom_u32() % every)
 		goto out;
+	with |= with_kernel ? WITH_KERNEL : 0;
+	capture(w, ctx, ids, with);
+	/* After the stack: older kernels verify what follows again for each of these branches. */
 	value = weigh(hit, &weighers[number]);
 	if (quantized)
 		bucket = bucket_of(value);
@@ -154,8 +157,6 @@ static __always_inline void finish_event(void *ctx, struct walk *w, struct hit *
 		count(negative[number]);
 		value = 0;
 	}
-	with |= with_kernel ? WITH_KERNEL : 0;
-	capture(w, ctx, ids, with);
 	add_to_stack(w, number, bucket, every, (u64)value * every);
 out:
 	give_back(w);

@@ -65,9 +65,18 @@ func AttachProbes(p Probes) ([]link.Link, error) {
 	case errors.Is(err, unix.ESRCH):
 		return links, fmt.Errorf("probe %s in process %d: %w", p.Name, p.PID, err)
 	case err != nil:
-		return links, fmt.Errorf("probe %s: %w", p.Name, explainEvent(err))
+		return links, fmt.Errorf("probe %s: %w", p.Name, explainProbe(err))
 	}
 	return links, nil
+}
+
+// explainProbe is explain for a probe: one that is attached to a place at a time is a perf
+// event, which CAP_PERFMON does not allow (perf_uprobe_event_init, kernel/events/core.c).
+func explainProbe(err error) error {
+	if !manyAtOnce() && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) {
+		return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_SYS_ADMIN, which probes of functions need before Linux 6.10)", unix.EPERM)
+	}
+	return explain(err)
 }
 
 func attachTogether(executable *link.Executable, p Probes) ([]link.Link, error) {

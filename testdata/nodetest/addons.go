@@ -73,7 +73,7 @@ func compile(ctx context.Context, headers, source string, flags []string) (strin
 		return "", err
 	}
 	compiler, standard := "g++", "-std=gnu++17"
-	if major >= 24 {
+	if major >= 23 {
 		standard = "-std=gnu++20"
 	}
 	if filepath.Ext(source) == ".c" {

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -85,6 +86,47 @@ func unpackDebian(ctx context.Context, dir, release string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "bin", "node"), []byte(debianNode), 0o755)
+}
+
+// Kernel returns the path of the boot image of the kernel for clouds that a release of
+// Debian has. It is fetched by apt once, into the cache that Node uses.
+func Kernel(t testing.TB, release string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), fetchLimit)
+	defer cancel()
+	dir, err := cached("kernel-"+release, func(temp string) error { return unpackKernel(ctx, temp, release) })
+	if err != nil {
+		t.Fatalf("fetch the kernel of Debian %s: %v", release, err)
+	}
+	images, err := filepath.Glob(filepath.Join(dir, "boot", "vmlinuz-*"))
+	if err != nil || len(images) != 1 {
+		t.Fatalf("images in %s: %v, %v, want one", dir, images, err)
+	}
+	return images[0]
+}
+
+// unpackKernel fills dir with what a kernel's packages have for its boot.
+func unpackKernel(ctx context.Context, dir, release string) error {
+	apt := filepath.Join(dir, "apt")
+	if err := download(ctx, apt, release, "linux-image-cloud-amd64"); err != nil {
+		return err
+	}
+	archives, err := filepath.Glob(filepath.Join(apt, "archives", "linux-*.deb"))
+	if err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if err := run(exec.CommandContext(ctx, "dpkg", "-x", archive, dir)); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.Name() != "boot" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return err
 }
 
 // aptConfig has apt work in a folder of its own, where no package is installed:

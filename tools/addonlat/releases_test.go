@@ -12,6 +12,7 @@ func TestReleasesCounts(t *testing.T) {
 	nodetest.Root(t)
 	for _, release := range nodetest.ReleasesOr("24.0.0") {
 		t.Run(release, func(t *testing.T) {
+			nodetest.Works(t, "node", release, "addonlat")
 			nodetest.NothingLeft(t, programs...)
 			node := nodetest.Node(t, release)
 			checkExact(t, node, addons(t, node, nodetest.FramePointers))

@@ -13,6 +13,7 @@ import (
 func TestReleasesCoreStack(t *testing.T) {
 	for _, release := range nodetest.ReleasesOr("18.0.0", "24.0.0") {
 		t.Run(release, func(t *testing.T) {
+			nodetest.Works(t, "node", release, "jscore")
 			const tier = symbolize.Turbofan
 			flags, _ := nodetest.TierFlags(release, tier)
 			c := calls.Start(t, release, flags, "--tier="+tier.String())

@@ -13,6 +13,7 @@ func TestReleasesNames(t *testing.T) {
 	nodetest.Root(t)
 	for _, release := range nodetest.ReleasesOr("24.0.0") {
 		t.Run(release, func(t *testing.T) {
+			nodetest.Works(t, "node", release, "jsprof")
 			flags, ok := nodetest.TierFlags(release, symbolize.Interpreted)
 			if !ok {
 				t.Fatalf("no flags for the interpreter of %s", release)
@@ -27,6 +28,7 @@ func TestReleasesShares(t *testing.T) {
 	nodetest.Root(t)
 	for _, release := range nodetest.ReleasesOr("24.0.0") {
 		t.Run(release, func(t *testing.T) {
+			nodetest.Works(t, "node", release, "jsprof")
 			testShares(t, nodetest.Node(t, release), release, "plain", nil)
 		})
 	}

@@ -270,7 +270,10 @@ func TestStackIsTheProgramsOwn(t *testing.T) {
 func TestReleasesStack(t *testing.T) {
 	nodetest.Root(t)
 	for _, release := range nodetest.ReleasesOr("24.0.0") {
-		t.Run(release, func(t *testing.T) { checkBadClose(t, release) })
+		t.Run(release, func(t *testing.T) {
+			nodetest.Works(t, "node", release, "stopon")
+			checkBadClose(t, release)
+		})
 	}
 }
 
