@@ -65,6 +65,9 @@ func explain(err error) error {
 	case errors.As(err, &verifier): // its text says what is wrong
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		// The library's own text suggests a memory limit.
+		if filtered() {
+			return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_PERFMON; and a seccomp filter, as a container has, must allow bpf and perf_event_open: --security-opt seccomp=unconfined)", unix.EPERM)
+		}
 		return fmt.Errorf("%w (run as root, or with CAP_BPF and CAP_PERFMON)", unix.EPERM)
 	case errors.Is(err, btf.ErrNotFound):
 		return fmt.Errorf("%w (the kernel has no BTF: it needs CONFIG_DEBUG_INFO_BTF; --check shows what works)", err)
@@ -72,6 +75,12 @@ func explain(err error) error {
 		return fmt.Errorf("%w (%s)", err, newer)
 	}
 	return err
+}
+
+// filtered reports whether a seccomp filter decides which system calls this process may use.
+func filtered() bool {
+	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
+	return err == nil && mode == unix.SECCOMP_MODE_FILTER
 }
 
 const newer = "Linux 5.15 or newer is needed; --check shows what works"

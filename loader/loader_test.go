@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -357,5 +359,33 @@ func TestPIDNamespaceIsThisProcesss(t *testing.T) {
 	}
 	if want := uint32(own.Ino); got != want && !(want == firstPIDNamespace && got == 0) {
 		t.Errorf("namespace = %d, want %d", got, want)
+	}
+}
+
+// TestSeccompFilterIsNoticed gives a thread, which ends with the test, a filter that allows
+// everything.
+func TestSeccompFilterIsNoticed(t *testing.T) {
+	if filtered() {
+		t.Skip("this process has a filter already")
+	}
+	noticed := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocks: the thread is not used again
+		allow := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
+		program := unix.SockFprog{Len: 1, Filter: &allow}
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
+		}
+		if err == nil && !filtered() {
+			err = errors.New("the filter is not noticed")
+		}
+		if err == nil && !strings.Contains(explain(unix.EPERM).Error(), "seccomp=unconfined") {
+			err = errors.New("the remedy does not name the filter")
+		}
+		noticed <- err
+	}()
+	if err := <-noticed; err != nil {
+		t.Error(err)
 	}
 }

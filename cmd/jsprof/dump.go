@@ -44,7 +44,7 @@ func (f *dumping) run(cmd *cobra.Command) error {
 		return cli.Usagef("nothing to print (name a process: -p PID)")
 	}
 	for _, pid := range f.pids {
-		if err := check.Process(pid, check.Read); err != nil {
+		if err := check.Process(pid, check.Dump); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // only while its stacks are read, and was resumed when they are printed.
 func (f *flags) printStacks(cmd *cobra.Command) error {
 	for _, pid := range f.targets.PIDs {
-		if err := check.Process(pid, check.Read); err != nil {
+		if err := check.Process(pid, check.Dump); err != nil {
 			return cli.SeeCheck(cmd, err)
 		}
 	}

@@ -71,7 +71,7 @@ func short(id string) string {
 // least 12 given digits. If there is none, or more than one, the error names those
 // that are running.
 func Find(wanted string) (*Container, error) {
-	all, err := list(sources{"/", "/proc/1/root"})
+	all, err := list(sources{"/", "/host", "/proc/1/root"})
 	if err != nil {
 		return nil, err
 	}

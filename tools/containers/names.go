@@ -23,8 +23,9 @@ const (
 	maxName    = 512      // bytes
 )
 
-// sources are root folders below which runtimes keep their files: this process's own
-// and, if that is another, the one of the machine's first process.
+// sources are root folders below which runtimes keep their files: this process's own;
+// in a container, where "kubectl debug node" mounts the host's; and that of the first
+// process, if it may be read.
 type sources []string
 
 const (

@@ -53,8 +53,11 @@ func (s *session) learn(pid int) {
 // ended.
 func (s *session) describe(h *Hit) {
 	s.mutex.Lock()
-	f := s.facts[h.PID]
+	f, learned := s.facts[h.PID]
 	s.mutex.Unlock()
+	if !learned { // it was traced only a moment ago
+		f = readFacts(h.PID)
+	}
 	if directory, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", h.PID)); err == nil {
 		f.directory = directory
 	}
