@@ -43,25 +43,33 @@ func (s Site) Completion(done uint64) (c Completion, found, mentioned bool) {
 // Instructions of arm64 (Arm Architecture Reference Manual, C4.1): their fixed bits, and those
 // of them that are set.
 const (
-	loadWork, loadWorkMask = 0xf85e8000, 0xfffffc00 // ldur x, [x, #-24]
-	callMask, call         = 0xfffffc1f, 0xd63f0000 // blr
-	pageMask, page         = 0x9f000000, 0x90000000 // adrp
-	addMask, add           = 0xffc00000, 0x91000000 // add, of an unsigned number
+	loadMask, load = 0xfffffc00, 0xf85e8000 // ldur x, [x, #-24]
+	moveLoad       = 0xf85e8c00             // ldr x, [x, #-24]!
+	moveMask, move = 0xffe0ffe0, 0xaa0003e0 // mov from a register
+	callMask, call = 0xfffffc1f, 0xd63f0000 // blr
+	pageMask, page = 0x9f000000, 0x90000000 // adrp
+	addMask, add   = 0xffc00000, 0x91000000 // add, of an unsigned number
 
 	instructionBytes = 4
 	maxBetween       = 4 // instructions from the load to the call
 )
 
-// findLinkedCall finds "ldur x1, [link, #-24]" and, soon after, "blr x1", with the link in a
-// register that is kept by what is called. There is exactly one such call.
+// findLinkedCall finds "ldur x1, [link, #-24]", or "mov x21, link" and "ldr x1, [x21, #-24]!",
+// and, soon after, "blr x1", with the link in a register that is kept by what is called. There
+// is exactly one such call.
 func findLinkedCall(code []byte) (c Call, found bool) {
 	const firstSaved, lastSaved = 19, 28
+	isSaved := func(register uint32) bool { return register >= firstSaved && register <= lastSaved }
 	loaded, link, between := uint32(0), uint32(0), maxBetween
+	before := uint32(0) // the instruction
 	for at := 0; at+2*instructionBytes <= len(code); at += instructionBytes {
 		word := binary.LittleEndian.Uint32(code[at:])
-		switch base := word >> 5 & 31; {
-		case word&loadWorkMask == loadWork && base >= firstSaved && base <= lastSaved:
+		base, from := word>>5&31, before>>16&31
+		switch {
+		case word&loadMask == load && isSaved(base):
 			loaded, link, between = word&31, base, 0
+		case word&loadMask == moveLoad && before&moveMask == move && before&31 == base && isSaved(from):
+			loaded, link, between = word&31, from, 0
 		case word&callMask == call && between < maxBetween && base == loaded:
 			if found {
 				return c, false
@@ -71,6 +79,7 @@ func findLinkedCall(code []byte) (c Call, found bool) {
 		default:
 			between++
 		}
+		before = word
 	}
 	return c, found
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -71,10 +72,11 @@ func checkFree(t *testing.T, pid int) {
 	}
 }
 
-// Registers in struct user_regs_struct (arch/x86/include/asm/user_64.h).
-const (
-	raxAt = 10 * 8
-	ripAt = 16 * 8
+// Registers in struct user_regs_struct (arch/x86/include/asm/user_64.h), or in
+// struct user_pt_regs (arch/arm64/include/uapi/asm/ptrace.h): a call's result, and the pc.
+var (
+	resultAt = map[string]int{"amd64": 10 * 8, "arm64": 0}[runtime.GOARCH]
+	pcAt     = map[string]int{"amd64": 16 * 8, "arm64": 32 * 8}[runtime.GOARCH]
 )
 
 // checkCore checks that the first thread of a core is the guilty one, just after
@@ -90,14 +92,14 @@ func checkCore(t *testing.T, h *Hit) {
 	if first.TID != h.TID {
 		t.Errorf("first thread = %d, want %d", first.TID, h.TID)
 	}
-	if rax := int64(binary.NativeEndian.Uint64(first.General[raxAt:])); rax != -int64(unix.EBADF) {
-		t.Errorf("rax = %d, want %d", rax, -int64(unix.EBADF))
+	if result := int64(binary.NativeEndian.Uint64(first.General[resultAt:])); result != -int64(unix.EBADF) {
+		t.Errorf("result = %d, want %d", result, -int64(unix.EBADF))
 	}
-	rip := binary.NativeEndian.Uint64(first.General[ripAt:])
+	pc := binary.NativeEndian.Uint64(first.General[pcAt:])
 	if mapped := slices.ContainsFunc(f.Mappings(), func(m space.Mapping) bool {
-		return rip >= m.Start && rip < m.End && strings.Contains(m.Path, "libc")
+		return pc >= m.Start && pc < m.End && strings.Contains(m.Path, "libc")
 	}); !mapped {
-		t.Errorf("rip = %#x, want it in the C library", rip)
+		t.Errorf("pc = %#x, want it in the C library", pc)
 	}
 	var note struct {
 		Event string
@@ -204,8 +206,8 @@ func testAbort(t *testing.T, version string) {
 	}
 	defer f.Close()
 	first := f.Threads()[0]
-	if rax := int64(binary.NativeEndian.Uint64(first.General[raxAt:])); first.TID != r.hits[0].TID || rax != -int64(unix.EBADF) {
-		t.Errorf("first thread = %d with rax %d, want %d with %d", first.TID, rax, r.hits[0].TID, -int64(unix.EBADF))
+	if result := int64(binary.NativeEndian.Uint64(first.General[resultAt:])); first.TID != r.hits[0].TID || result != -int64(unix.EBADF) {
+		t.Errorf("first thread = %d with result %d, want %d with %d", first.TID, result, r.hits[0].TID, -int64(unix.EBADF))
 	}
 }
 
