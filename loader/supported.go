@@ -22,7 +22,7 @@ var newest = []asm.BuiltinFunc{asm.FnGetAttachCookie, asm.FnTaskPtRegs}
 func Supported() error {
 	for _, helper := range newest {
 		if lacks(helper) {
-			return fmt.Errorf("Linux %s lacks %v (%s)", release(), helper, newer)
+			return fmt.Errorf("the kernel, %s, lacks %v (%s)", release(), helper, newer)
 		}
 	}
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil { // the library looks for files of the distribution, too
