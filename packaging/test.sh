@@ -51,7 +51,6 @@ runs "$root" /usr
 if command -v systemd-analyze >/dev/null; then # it knows which keys a unit may have
 	systemd-analyze --root="$root" --man=no --recursive-errors=no verify jsprof.service || fail "the unit is not right"
 fi
-go -C testdata/kubernetes run . "$PWD/packaging/jsprof-daemonset.yaml" || fail "the manifest is not right"
 (cd "$root" && md5sum --quiet -c var/lib/dpkg/info/ustack.md5sums)
 dpkg --root="$root" --log=/dev/null --purge ustack >/dev/null 2>&1
 [ -z "$(find "$root" -path "$root/var" -prune -o -type f -print)" ] || fail "the package leaves files"

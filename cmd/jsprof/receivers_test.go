@@ -20,6 +20,14 @@ import (
 	"ustack/testdata/nodetest"
 )
 
+// needReceivers skips the test where it is not asked for.
+func needReceivers(t *testing.T) {
+	t.Helper()
+	if os.Getenv("USTACK_RECEIVERS") != "1" {
+		t.Skip("compiles other projects' receivers, which takes some minutes: make test-receivers")
+	}
+}
+
 // build builds a module of testdata, and returns its program.
 func build(t *testing.T, module string) string {
 	t.Helper()
@@ -202,6 +210,7 @@ func total(t *testing.T, all []receipt) (samples uint64) {
 // TestCollectorGetsEverySampleAcrossARestart pushes continuously to OpenTelemetry's Collector,
 // by both transports, which goes away and comes back.
 func TestCollectorGetsEverySampleAcrossARestart(t *testing.T) {
+	needReceivers(t)
 	node := clitest.Node(t, programs...)
 	program := build(t, "collector")
 	for _, transport := range []string{"http", "grpc"} {
@@ -275,6 +284,7 @@ func checkReceipt(t *testing.T, r receipt, labels map[string]any) {
 
 // TestPyroscopeGetsEverySample pushes to a server of Pyroscope's published API.
 func TestPyroscopeGetsEverySample(t *testing.T) {
+	needReceivers(t)
 	node := clitest.Node(t, programs...)
 	program := build(t, "pyroscope")
 	address := freePort(t)

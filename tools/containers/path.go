@@ -1,6 +1,9 @@
 package containers
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // A member is what a control group's path tells about one container around it.
 type member struct {
@@ -31,6 +34,35 @@ func inPath(path string) []member {
 		above = name
 	}
 	return all
+}
+
+// Outermost returns the ID and the runtime of the outermost container around a control group; of
+// it alone, for whoever is root in a container can make groups of any name below its own. The
+// runtime is empty if the path does not tell, the ID if there is no container.
+func Outermost(path string) (id, runtime string) {
+	if all := inPath(path); len(all) > 0 {
+		return all[0].id, all[0].runtime
+	}
+	return "", ""
+}
+
+var podUID = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?$`)
+
+// Pod returns the UID, as Kubernetes' API writes it, of the outermost pod that a control group's
+// path names above a container; empty if there is none.
+func Pod(path string) string {
+	uid := ""
+	above := ""
+	for name := range strings.SplitSeq(path, "/") {
+		if m := podUID.FindStringSubmatch(name); m != nil && uid == "" {
+			uid = strings.ReplaceAll(m[1], "_", "-")
+		}
+		if _, ok := inName(name, above); ok {
+			return uid
+		}
+		above = name
+	}
+	return ""
 }
 
 // inName returns the container whose control group has this name, below another one.

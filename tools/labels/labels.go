@@ -18,7 +18,7 @@ import (
 	"sync"
 
 	"ustack/symbolize/process"
-	"ustack/tools/container"
+	"ustack/tools/containers"
 	"ustack/tools/printable"
 )
 
@@ -141,13 +141,13 @@ func (r *Reader) read(pid int) []Label {
 	}
 	defer p.Close()
 	group := cgroup(pid)
-	c, _ := container.FromCgroup(group)
-	in := r.pods.of(c.ID)
+	id, runtime := containers.Outermost(group)
+	in := r.pods.of(id)
 	if !p.Alive() {
 		return r.labels() // what was read may be of another process with its number
 	}
 	of := &subject{pid: pid, process: p, cgroup: group, pod: in}
-	return r.labels(r.service(of), strconv.Itoa(pid), c.ID, c.Runtime, c.Pod, in.name, in.namespace, in.container)
+	return r.labels(r.service(of), strconv.Itoa(pid), id, runtime, containers.Pod(group), in.name, in.namespace, in.container)
 }
 
 // clean returns a value as receivers can show it: valid UTF-8 on one line, within bounds.
