@@ -125,7 +125,7 @@ test-cpuprof: nodes ## compare jsprof with node --cpu-prof on ten npm programs (
 .PHONY: test-receivers
 test-receivers: nodes ## push profiles to OpenTelemetry's Collector and Pyroscope's API; check the manifest (some minutes)
 	go -C testdata/kubernetes run . '$(abspath packaging/jsprof-daemonset.yaml)'
-	USTACK_RECEIVERS=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 30m -v -run 'Collector|Pyroscope' ./cmd/jsprof
+	USTACK_RECEIVERS=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 30m -v -run 'Collector|Pyroscope|OneProfile' ./cmd/jsprof
 
 .PHONY: test-releases
 test-releases: ## test first, middle and newest release of each Node.js line (half an hour)

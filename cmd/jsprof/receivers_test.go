@@ -311,6 +311,7 @@ func TestPyroscopeGetsEverySample(t *testing.T) {
 
 // TestOneProfileIsPushed when sampling is over; if that is not possible, jsprof fails.
 func TestOneProfileIsPushed(t *testing.T) {
+	needReceivers(t)
 	node := clitest.Node(t, programs...)
 	target := nodetest.Start(t, node, nodetest.Options{Script: "nested.js", Args: []string{"sort"}})
 	push := func(to string) (string, error) {
