@@ -1,6 +1,7 @@
 package v8
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -161,7 +162,7 @@ func TestBuiltinsThatAreElsewhereAreRefused(t *testing.T) {
 
 func TestThreadsIsolateIsNotLookedForInAHostileKey(t *testing.T) {
 	key := make(space, 4)
-	b := &Binary{isolate: disasm.Slot{Key: fuzzBase}}
+	b := &Binary{machine: elf.EM_X86_64, isolate: disasm.Slot{Key: fuzzBase}}
 	for first, want := range map[byte]int64{0: 0x318, 6: 0x378, 31: 0x508, 32: 0} {
 		key[0] = first
 		got, err := b.TLSIsolate(key, 0)
