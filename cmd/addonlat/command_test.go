@@ -101,9 +101,12 @@ func TestEveryProcessOfAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := busyNode(t, node), busyNode(t, node)
-	out, err := exec.Command("addonlat", "--comm", name, "-d", "1s").Output()
+	var messages bytes.Buffer
+	cmd := exec.Command("addonlat", "--comm", name, "-d", "1s")
+	cmd.Stderr = &messages
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, &messages)
 	}
 	for _, jobs := range []nodetest.Jobs{first, second} {
 		key := fmt.Sprintf(" %8d  %-50s\n", jobs.PID, "napi_c.node`begin_sleep")

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"debug/elf"
 	"testing"
 
 	"ustack/symbolize/space"
@@ -8,6 +9,7 @@ import (
 
 func TestCodeThatIsLostHasNoName(t *testing.T) {
 	w := &walker{Unwinder: New(nil, V8{})}
+	w.at.Arch = machines[elf.EM_X86_64].arch
 	w.pushCode(codeBuiltin, space.Part{}) // V8's newest exit frame, which has been overwritten
 	if got, want := w.stack.Frames[0].Name, "[code]"; got != want {
 		t.Errorf("name = %q, want %q", got, want)
