@@ -152,8 +152,10 @@ soak: nodes ## take 500 cores of a server under load on each of three Node.js ve
 	USTACK_SOAK=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 40m -v -run '^TestServerUnderCores$$' ./tools/core
 
 .PHONY: bench
-bench: nodes ## measure what it costs, beside perf and bpftrace (USTACK_BENCH=full: on every Node.js)
-	USTACK_BENCH=$${USTACK_BENCH:-long} go test -count=1 -timeout 1h -p 1 -run '^$$' -bench . $(PACKAGES)
+bench: nodes ## measure accuracy and cost beside perf, bpftrace and others, and write BENCHMARKS.md (USTACK_BENCH=full: on every Node.js)
+	tables=$$(mktemp -d) && \
+	USTACK_BENCH=$${USTACK_BENCH:-long} USTACK_TABLES=$$tables go test -count=1 -timeout 2h -p 1 -run '^$$' -bench . $(PACKAGES) && \
+	go run ./testdata/nodetest/benchmarks $$tables
 
 .PHONY: demo
 demo: build ## profile a sample program: top functions, demo/flame.svg, demo/flame.html

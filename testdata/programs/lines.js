@@ -7,9 +7,11 @@
 //   osr      a loop that is compiled while it runs
 //   huge     functions on and after a first line of a megabyte
 //   hot      a function that TIER runs, of which one line does nearly all the work
-// --list prints the forms. Run it with --allow-natives-syntax.
+// --list prints the forms. With --seconds=N, inlined ends after so long. Run it with
+// --allow-natives-syntax.
 'use strict';
 
+const { performance } = require('perf_hooks');
 const vm = require('vm');
 const tier = require('./lib/tier');
 const truth = require('./lib/truth');
@@ -73,7 +75,10 @@ const forms = {
     after(spin);
     for (let i = 0; i < 3; i++) spin(1);
     ready({ pid: process.pid, stacks: [...stacks.values()], tier: tier.word(spin), tiny: tiny.map(tier.word) });
-    for (;;) spin(1);
+    const seconds = option('seconds', Infinity);
+    for (const begin = performance.now(); performance.now() - begin < seconds * 1000;) {
+      for (let i = 0; i < 1000; i++) spin(1);
+    }
   },
   osr() {
     const lines = ['(function (unit) {', 'return function entered(n) {', '  for (;;) {', '    n += 1;', '    unit(n);', '    n |= 0;', '  }', '};', '})'];
@@ -115,6 +120,12 @@ const forms = {
   },
 };
 
+// option returns the number that the argument --NAME= gives.
+function option(name, otherwise) {
+  const given = process.argv.find((arg) => arg.startsWith(`--${name}=`));
+  return given ? Number(given.slice(`--${name}=`.length)) : otherwise;
+}
+
 function main(form) {
   if (form === '--list') {
     Object.keys(forms).forEach((name) => say(name));
@@ -122,8 +133,7 @@ function main(form) {
   }
   if (!forms[form]) throw new Error(`no form ${form} (--list prints them)`);
   new Function('f', '%NeverOptimizeFunction(f)')(unit);
-  const depth = process.argv.find((arg) => arg.startsWith('--depth='));
-  forms[form](depth ? Number(depth.slice('--depth='.length)) : 1);
+  forms[form](option('depth', 1));
 }
 
 main(process.argv[2]);

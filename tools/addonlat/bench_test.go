@@ -2,7 +2,6 @@ package addonlat
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -12,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/benchtable"
 )
 
 // An effort says how much is measured: by default just enough to show that the
@@ -111,9 +110,7 @@ var loads = []load{
 func BenchmarkCost(b *testing.B) {
 	nodetest.Root(b)
 	e := chosenEffort()
-	var text bytes.Buffer
-	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "measured\tin\tby\tresult\tgoal")
+	table := benchtable.New("Cost of measuring add-ons", costMethod, "measured", "in", "by", "result", "goal")
 	for _, version := range e.versions {
 		node := nodetest.Node(b, version)
 		all := rivals(b, node)
@@ -123,13 +120,16 @@ func BenchmarkCost(b *testing.B) {
 			})
 		}
 	}
-	_ = table.Flush() // to memory
-	fmt.Printf("\n%s\n", &text)
+	table.Print(b)
 }
+
+const costMethod = `The program does little but submit jobs to libuv's pool; *empty* jobs compute nothing, which is
+the worst case. bpftrace joins the same four moments of each job in histograms, and records
+a native stack of four frames.`
 
 // benchmarkRate measures jobs a second with each rival and, before and after each,
 // with none: the machine's drift is in both.
-func benchmarkRate(b *testing.B, node string, l load, all []rival, e effort, table io.Writer) {
+func benchmarkRate(b *testing.B, node string, l load, all []rival, e effort, table *benchtable.Table) {
 	plan := nodetest.Plan{
 		Addons: map[string]string{l.source: nodetest.Addon(b, node, l.source, nodetest.FramePointers)},
 		Steps:  []nodetest.Step{{Addon: l.source, Call: "spin", Micros: l.micros, Count: e.jobs, InFlight: 64}},
@@ -158,16 +158,16 @@ func benchmarkRate(b *testing.B, node string, l load, all []rival, e effort, tab
 		return text
 	}
 	b.ReportMetric(median(bare), "jobs/s")
-	fmt.Fprintf(table, "jobs a second\t%s\tnobody\t%.0f\t%s\n", place, median(bare), goal("≥ 20000"))
+	table.Row("jobs a second", place, "nobody", fmt.Sprintf("%.0f", median(bare)), goal("≥ 20000"))
 	for _, r := range all {
 		ratio, share, goalOfShare := ratios[r.name], own[r.name], ""
 		if r.goal != "" {
 			goalOfShare = goal("< 2 %")
 		}
 		b.ReportMetric(median(ratio), "x-"+strings.ReplaceAll(r.name, " ", ""))
-		fmt.Fprintf(table, "the target's rate\t%s\t%s\t× %.3f (%.3f to %.3f)\t%s\n", place, r.name,
-			median(ratio), slices.Min(ratio), slices.Max(ratio), goal(r.goal))
-		fmt.Fprintf(table, "own CPU\t%s\t%s\t%.1f %% of a core\t%s\n", place, r.name, 100*median(share), goalOfShare)
+		table.Row("the target's rate", place, r.name,
+			fmt.Sprintf("× %.3f (%.3f to %.3f)", median(ratio), slices.Min(ratio), slices.Max(ratio)), goal(r.goal))
+		table.Row("own CPU", place, r.name, fmt.Sprintf("%.1f %% of a core", 100*median(share)), goalOfShare)
 	}
 }
 

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/benchtable"
 )
 
 // gap returns the longest gap of the process's timer since the last time, in
@@ -35,6 +37,7 @@ func BenchmarkPause(b *testing.B) {
 	if os.Getenv("USTACK_BENCH") != "" {
 		sizes = append(sizes, "1000", "4000")
 	}
+	table := benchtable.New("How long a core holds its process up", pauseMethod, "heap", "by", "held for, ms", "times shorter")
 	for _, size := range sizes {
 		b.Run(size+"MB", func(b *testing.B) {
 			h := startHeap(b, "20.20.2", size)
@@ -54,10 +57,16 @@ func BenchmarkPause(b *testing.B) {
 			b.ReportMetric(median(ours), "ms-held")
 			b.ReportMetric(median(theirs), "ms-held-by-gcore")
 			b.ReportMetric(median(theirs)/median(ours), "times-shorter")
+			table.Row(size+" MB", "gdb's gcore", fmt.Sprintf("%.0f", median(theirs)), "")
+			table.Row(size+" MB", "ours", fmt.Sprintf("%.0f", median(ours)), fmt.Sprintf("%.0f", median(theirs)/median(ours)))
 			h.checkRunsOn(b)
 		})
 	}
+	table.Print(b)
 }
+
+const pauseMethod = `The process has a timer of 1 ms, and reports the longest gap between two of its calls while a
+core is taken.`
 
 // gcores is how many cores gdb takes of a process; it takes its time.
 const gcores = 3

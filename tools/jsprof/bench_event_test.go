@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/benchtable"
 )
 
 // A stream is what a program does at a rate of its own (rates.js), and what counts it.
@@ -57,7 +58,7 @@ func (s stream) profilers(b *testing.B, path string) []profiler {
 func BenchmarkEvents(b *testing.B) {
 	nodetest.Root(b)
 	e := chosenEffort()
-	t := newTable("counted", "in", "by", "a second", "the program's rate", "goal")
+	t := benchtable.New("Cost of counting events", eventsMethod, "counted", "in", "by", "a second", "the program's rate", "goal")
 	path := build(b)
 	for _, version := range e.versions {
 		for _, s := range streams {
@@ -67,10 +68,14 @@ func BenchmarkEvents(b *testing.B) {
 			})
 		}
 	}
-	fmt.Printf("\n%s\n", t)
+	t.Print(b)
 }
 
-func benchmarkStream(b *testing.B, target *nodetest.Target, s stream, all []profiler, e effort, t *table) {
+const eventsMethod = `The program makes one sort of event as fast as it can, or a little slower, and reports its own
+rate. jsprof counts each event by its stack with JavaScript's names; bpftrace by its user
+stack, without them.`
+
+func benchmarkStream(b *testing.B, target *nodetest.Target, s stream, all []profiler, e effort, t *benchtable.Table) {
 	round := func() float64 {
 		var rates []float64
 		for range e.rounds {
@@ -104,6 +109,6 @@ func benchmarkStream(b *testing.B, target *nodetest.Target, s stream, all []prof
 			goal = s.goal
 		}
 		b.ReportMetric(median(ratios[p.name]), "x-"+p.name)
-		t.row(s.name, place(b), p.name, fmt.Sprintf("%.0f", median(alone)), "× "+spread(ratios[p.name]), goal)
+		t.Row(s.name, place(b), p.name, fmt.Sprintf("%.0f", median(alone)), "× "+spread(ratios[p.name]), goal)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/benchtable"
 	"ustack/tools/profile"
 	"ustack/tools/trace"
 )
@@ -39,7 +40,7 @@ var loads = []load{
 }
 
 // benchmarkSamples measures the BPF program's run time for a sample.
-func benchmarkSamples(b *testing.B, node string, e effort, t *table) {
+func benchmarkSamples(b *testing.B, node string, e effort, t *benchtable.Table) {
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
 		b.Fatalf("enable BPF statistics: %v", err)
@@ -65,7 +66,7 @@ func benchmarkSamples(b *testing.B, node string, e effort, t *table) {
 			if l.goal > 0 {
 				goal = fmt.Sprintf("≤ %.0f µs", l.goal)
 			}
-			t.row("a sample in the kernel", place(b), "jsprof", fmt.Sprintf(
+			t.Row("a sample in the kernel", place(b), "jsprof", fmt.Sprintf(
 				"mean %.1f µs (of %d looks' means: median %.1f, quartiles %.1f to %.1f; %.0f JS frames)",
 				mean(times), len(times), median(times), quantile(times, 0.25), quantile(times, 0.75), frames), goal)
 		})

@@ -14,6 +14,7 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/benchtable"
 	"ustack/tools/trace"
 )
 
@@ -34,7 +35,7 @@ func (j job) start(b *testing.B, node string) *nodetest.Target {
 
 // benchmarkTarget measures how much more a target spends on the same work while it
 // is profiled. One process does all of it, alternating with and without.
-func benchmarkTarget(b *testing.B, node string, j job, rivals []profiler, e effort, t *table) {
+func benchmarkTarget(b *testing.B, node string, j job, rivals []profiler, e effort, t *benchtable.Table) {
 	target := j.start(b, node)
 	w := newWork(b, target)
 	ratios := make(map[string][]float64)
@@ -58,7 +59,7 @@ func benchmarkTarget(b *testing.B, node string, j job, rivals []profiler, e effo
 		if p.name == ours {
 			goal = targetGoal
 		}
-		t.row("target's "+w.unit, place(b), p.name, "× "+spread(got), goal)
+		t.Row("target's "+w.unit, place(b), p.name, "× "+spread(got), goal)
 	}
 }
 
@@ -72,7 +73,7 @@ func spread(ratios []float64) string {
 // benchmarkSwitched measures the same with everything on, while sampling is switched on in
 // every other round, so that a busy machine's noise is that of neighbouring rounds. At 99 Hz
 // what is added is less than that noise; at a multiple, it shows.
-func benchmarkSwitched(b *testing.B, node string, j job, e effort, t *table) {
+func benchmarkSwitched(b *testing.B, node string, j job, e effort, t *benchtable.Table) {
 	target := j.start(b, node)
 	w := newWork(b, target)
 	s, err := open(b.Context(), Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kernel: true})
@@ -96,7 +97,7 @@ func benchmarkSwitched(b *testing.B, node string, j job, e effort, t *table) {
 				result += fmt.Sprintf(", so × %.4f at %d", scaled, defaultHz)
 			}
 			b.ReportMetric(scaled, fmt.Sprintf("x-by-%dHz", times*defaultHz))
-			t.row("target's "+w.unit, place(b), ours, result, targetGoal)
+			t.Row("target's "+w.unit, place(b), ours, result, targetGoal)
 		}
 	}
 }
@@ -178,7 +179,7 @@ func (w *work) read() uint64 {
 }
 
 // benchmarkOwn measures what the profilers themselves use.
-func benchmarkOwn(b *testing.B, node string, rivals []profiler, e effort, t *table) {
+func benchmarkOwn(b *testing.B, node string, rivals []profiler, e effort, t *benchtable.Table) {
 	target := nodetest.Start(b, node, nodetest.Options{Script: "mixed.js"})
 	for b.Loop() {
 		for _, p := range rivals {
@@ -194,7 +195,7 @@ func benchmarkOwn(b *testing.B, node string, rivals []profiler, e effort, t *tab
 			if p.name == ours {
 				goal = "< 3 %, < 100 MB"
 			}
-			t.row("own CPU and memory", place(b), p.name, fmt.Sprintf(
+			t.Row("own CPU and memory", place(b), p.name, fmt.Sprintf(
 				"%.1f %% of a core, %.0f MB (%.2f s of CPU to start)", share, rss, startup.Seconds()), goal)
 		}
 	}

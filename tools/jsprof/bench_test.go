@@ -1,16 +1,15 @@
 package jsprof
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/benchtable"
 	"ustack/tools/trace"
 )
 
@@ -50,7 +49,7 @@ func chosenEffort() effort {
 func BenchmarkCost(b *testing.B) {
 	nodetest.Root(b)
 	e := chosenEffort()
-	t := newTable("measured", "in", "by", "result", "goal")
+	t := benchtable.New("Cost of profiling", costMethod, "measured", "in", "by", "result", "goal")
 	all := profilers(b, build(b))
 	for _, version := range e.versions {
 		b.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(b *testing.B) {
@@ -64,30 +63,13 @@ func BenchmarkCost(b *testing.B) {
 			b.Run("own", func(b *testing.B) { benchmarkOwn(b, node, all, e, t) })
 		})
 	}
-	fmt.Printf("\n%s\n", t)
+	t.Print(b)
 }
 
-// A table is printed at the end.
-type table struct {
-	text   bytes.Buffer
-	writer *tabwriter.Writer
-}
-
-func newTable(titles ...string) *table {
-	t := new(table)
-	t.writer = tabwriter.NewWriter(&t.text, 0, 8, 2, ' ', 0)
-	t.row(titles...)
-	return t
-}
-
-func (t *table) row(cells ...string) {
-	fmt.Fprintln(t.writer, strings.Join(cells, "\t")) // to memory
-}
-
-func (t *table) String() string {
-	_ = t.writer.Flush() // to memory
-	return t.text.String()
-}
+const costMethod = `Each profiler samples at 99 Hz. *Target* is what the program spends on the same work, in user
+instructions where the machine counts them, else in CPU time; *switched* switches only the
+sampling, in every other round, and also at a multiple of the frequency, where it exceeds
+the noise. *A sample in the kernel* is timed by the kernel's BPF statistics.`
 
 // place returns the benchmark's name below BenchmarkCost.
 func place(b *testing.B) string {
@@ -117,7 +99,7 @@ func mean(values []float64) float64 {
 }
 
 // benchmarkAttach measures the time to the first sample of a busy target.
-func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
+func benchmarkAttach(b *testing.B, node string, e effort, t *benchtable.Table) {
 	target := nodetest.Start(b, node, nodetest.Options{Script: "mixed.js"})
 	var times []float64
 	for b.Loop() {
@@ -144,6 +126,6 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *table) {
 		}
 	}
 	b.ReportMetric(median(times), "ms/first-sample")
-	t.row("attach to first sample", place(b), "jsprof",
+	t.Row("attach to first sample", place(b), "jsprof",
 		fmt.Sprintf("median %.0f ms, worst %.0f", median(times), slices.Max(times)), "< 1000 ms")
 }

@@ -1,13 +1,11 @@
 package stopon
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"slices"
 	"testing"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -17,6 +15,7 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/testdata/nodetest"
+	"ustack/testdata/nodetest/benchtable"
 )
 
 // A waiting is something whose cost is measured: how begin starts it for a
@@ -63,6 +62,7 @@ func BenchmarkWaiting(b *testing.B) {
 	if os.Getenv("USTACK_BENCH") != "" {
 		rounds = 15
 	}
+	table := benchtable.New("Cost of waiting", waitingMethod, "program", "closes a second", "waiting for", "keeps of that (quartiles)", "of the best", "goal", "own CPU")
 	for _, program := range []struct{ scenario, name string }{
 		{"rush", "open and close /dev/null, nothing else"},
 		{"files", "open, stat, read, close, hash and parse 4 KB"},
@@ -79,22 +79,26 @@ func BenchmarkWaiting(b *testing.B) {
 					}
 				}
 			}
-			printCosts(program.name, all, measured)
+			for i, w := range all {
+				table.Row(measured[i].row(program.name, w)...)
+			}
 		})
 	}
+	table.Print(b)
 }
 
-func printCosts(program string, all []waiting, measured []costs) {
-	var text bytes.Buffer
-	table := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "program\tcloses a second\twaiting for\tkeeps of that (quartiles)\tof the best\tgoal\town CPU")
-	for i, w := range all {
-		c := &measured[i]
-		fmt.Fprintf(table, "%s\t%.0f\t%s\t× %.3f (%.3f to %.3f of %d)\t× %.3f\t%s\t%.2f %%\n", program, middle(c.rates), w.name,
-			middle(c.ratios), c.ratios[len(c.ratios)/4], c.ratios[len(c.ratios)*3/4], len(c.ratios), slices.Max(c.with)/slices.Max(c.rates), w.goal, 100*middle(c.shares))
+const waitingMethod = `A program closes descriptors as fast as it can, or does some work for each, while stopon waits
+for what does not come. Its rate is that in its own CPU time. *Of the best* compares the best
+rounds.`
+
+// row returns the costs of w as a row of the table.
+func (c *costs) row(program string, w waiting) []string {
+	ratio := middle(c.ratios) // sorts them
+	return []string{
+		program, fmt.Sprintf("%.0f", middle(c.rates)), w.name,
+		fmt.Sprintf("× %.3f (%.3f to %.3f of %d)", ratio, c.ratios[len(c.ratios)/4], c.ratios[len(c.ratios)*3/4], len(c.ratios)),
+		fmt.Sprintf("× %.3f", slices.Max(c.with)/slices.Max(c.rates)), w.goal, fmt.Sprintf("%.2f %%", 100*middle(c.shares)),
 	}
-	_ = table.Flush() // to memory
-	fmt.Printf("\n%s\n", &text)
 }
 
 // costs are those of one waiting, in each round.
