@@ -2,7 +2,6 @@ package elfsym
 
 import (
 	"bytes"
-	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -19,7 +18,11 @@ const (
 	// maxFunctions bounds the index behind Lookup, which takes at most 24 bytes
 	// per function, and 120 while it is built. The largest browsers have about a
 	// million.
-	maxFunctions = 1 << 21
+	maxFunctions = 1 << functionBits
+
+	functionBits = 21
+	rankBits     = 3                            // of a function's first rank
+	spanBits     = 64 - rankBits - functionBits // of what a start exceeds the code's by: a terabyte
 )
 
 // A reference is a table's number and an index in it.
@@ -42,15 +45,20 @@ type function struct {
 
 func (fn function) end() uint64 { return fn.start + uint64(fn.size) }
 
-// compare sorts by start, then by rank, best name last.
-func compare(a, b function) int {
-	switch {
-	case a.start != b.start:
-		return cmp.Compare(a.start, b.start)
-	case a.rank != b.rank:
-		return cmp.Compare(a.rank, b.rank)
+// inOrder returns the functions by start, then by rank, the best name last: of names that
+// tie, the first read.
+func (f *File) inOrder(all []function) []function {
+	const mask = 1<<functionBits - 1
+	keys := make([]uint64, len(all))
+	for i, fn := range all {
+		keys[i] = (fn.start-f.code[0].start)<<(rankBits+functionBits) | uint64(fn.rank)<<functionBits | uint64(mask-i)
 	}
-	return cmp.Compare(b.ref, a.ref)
+	radix.Sort(keys)
+	ordered := make([]function, len(all))
+	for i, key := range keys {
+		ordered[i] = all[mask-key&mask]
+	}
+	return ordered
 }
 
 // Lookup returns the function that holds address. Of several, it returns the one
@@ -68,8 +76,7 @@ func (f *File) Lookup(address uint64) (Symbol, bool) {
 
 // indexFunctions builds the index behind Lookup.
 func (f *File) indexFunctions() {
-	all := f.allFunctions()
-	radix.Sort(all, func(fn function) uint64 { return fn.start }, compare)
+	all := f.inOrder(f.allFunctions())
 	f.rankNames(all)
 	spans := make([]interval.Span, 0, len(all)*3/4) // node has at least a quarter twice
 	var covered uint64                              // the end of the functions with a size so far
@@ -115,7 +122,7 @@ func (f *File) allFunctions() []function {
 			fn, ok := f.function(e)
 			switch {
 			case !ok:
-			case len(all) == maxFunctions:
+			case len(all) == maxFunctions || fn.start-f.code[0].start >= 1<<spanBits:
 				beyond++
 			default:
 				fn.ref = refer(i, index)
@@ -123,7 +130,7 @@ func (f *File) allFunctions() []function {
 			}
 		})
 		if beyond > 0 {
-			err = errors.Join(err, fmt.Errorf("%d functions are beyond the first %d, and have no names", beyond, maxFunctions))
+			err = errors.Join(err, fmt.Errorf("%d functions are beyond the first %d, or a terabyte after the first, and have no names", beyond, maxFunctions))
 		}
 		if err != nil {
 			f.damaged(t.section, err)
@@ -219,7 +226,7 @@ func (f *File) rankNames(all []function) {
 		}
 	}
 	for i, keys := range names {
-		sortKeys(keys)
+		radix.Sort(keys)
 		w := window{r: f.tables[i].strings, buf: make([]byte, 0, chunk)}
 		for _, key := range keys {
 			fn := &all[uint32(key)]

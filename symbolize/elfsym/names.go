@@ -183,13 +183,8 @@ func (f *File) indexNames() nameIndex {
 		})
 	}
 	x.keys = slices.Clip(x.keys)
-	sortKeys(x.keys)
+	radix.Sort(x.keys)
 	return x
-}
-
-// sortKeys sorts numbers that differ in their upper halves.
-func sortKeys(keys []uint64) {
-	radix.Sort(keys, func(key uint64) uint64 { return key }, cmp.Compare[uint64])
 }
 
 // candidates yields the symbols that may have that name, in the order of the

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"ustack/symbolize/internal/radix"
 )
 
 const (
@@ -123,7 +125,7 @@ func (t *table) names(visit func(index uint32, name []byte)) error {
 			keys = append(keys, uint64(e.name)<<32|uint64(index))
 		}
 	})
-	sortKeys(keys)
+	radix.Sort(keys)
 	w := window{r: t.strings, buf: make([]byte, 0, chunk)}
 	for _, key := range keys {
 		if name, ok := w.at(int64(key >> 32)); ok {

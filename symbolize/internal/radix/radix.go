@@ -1,4 +1,4 @@
-// Package radix sorts large slices by numbers that are spread about evenly, as addresses
+// Package radix sorts large slices of numbers that are spread about evenly, as addresses
 // and hashes are, in less time than comparing takes.
 package radix
 
@@ -8,37 +8,33 @@ import (
 )
 
 const (
-	perBucket  = 8       // elements, if their keys are spread evenly
+	perBucket  = 8       // numbers, if they are spread evenly
 	maxBuckets = 1 << 14 // the bounds of more do not stay in a CPU's cache
 )
 
-// Sort sorts all as compare does: by key first, and then in any way. It needs no memory for
-// a second copy. If the keys are spread unevenly, it takes as long as comparing.
-func Sort[E any](all []E, key func(E) uint64, compare func(a, b E) int) {
+// Sort sorts all. It needs no memory for a second copy. If the numbers are spread unevenly,
+// it takes as long as comparing.
+func Sort(all []uint64) {
 	if len(all) == 0 {
 		return
 	}
-	least, greatest := key(all[0]), key(all[0])
-	for _, e := range all {
-		k := key(e)
-		least, greatest = min(least, k), max(greatest, k)
-	}
+	least, greatest := slices.Min(all), slices.Max(all)
 	wanted := min(len(all)/perBucket+1, maxBuckets)
 	shift := max(0, bits.Len64(greatest-least)-bits.Len(uint(wanted)-1))
-	bucket := func(e E) int { return int((key(e) - least) >> shift) }
 	start := 0
-	for _, end := range distribute(all, int((greatest-least)>>shift)+1, bucket) {
-		slices.SortFunc(all[start:end], compare)
+	for _, end := range distribute(all, least, shift, int((greatest-least)>>shift)+1) {
+		slices.Sort(all[start:end])
 		start = end
 	}
 }
 
-// distribute moves all elements into buckets, in the order of their numbers, and returns
-// where each bucket ends.
-func distribute[E any](all []E, buckets int, bucket func(E) int) []int {
-	next := make([]int, buckets) // where the bucket's next element belongs
-	for _, e := range all {
-		next[bucket(e)]++
+// distribute moves all numbers into buckets, by what they exceed the least by, shifted right.
+// It returns where each bucket ends.
+func distribute(all []uint64, least uint64, shift, buckets int) []int {
+	bucket := func(n uint64) int { return int((n - least) >> shift) }
+	next := make([]int, buckets) // where the bucket's next number belongs
+	for _, n := range all {
+		next[bucket(n)]++
 	}
 	ends, end := make([]int, buckets), 0
 	for b, n := range next {
@@ -48,12 +44,12 @@ func distribute[E any](all []E, buckets int, bucket func(E) int) []int {
 	}
 	for b, end := range ends {
 		for next[b] < end {
-			e := all[next[b]]
-			for at := bucket(e); at != b; at = bucket(e) {
-				all[next[at]], e = e, all[next[at]]
+			n := all[next[b]]
+			for at := bucket(n); at != b; at = bucket(n) {
+				all[next[at]], n = n, all[next[at]]
 				next[at]++
 			}
-			all[next[b]] = e
+			all[next[b]] = n
 			next[b]++
 		}
 	}
