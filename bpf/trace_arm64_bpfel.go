@@ -225,6 +225,7 @@ type TraceLayout struct {
 	FpBytecodeOffset    int16
 	BuiltinExitFunction int16
 	RegexpArgument      int16
+	RegexpIsolate       int16
 	DictionaryBit       uint8
 	DescriptorShift     uint8
 	DetailsLocation     uint8
@@ -243,8 +244,9 @@ type TraceLayout struct {
 	KindStatic          uint8
 	FrameWasm           uint8
 	FrameRegexp         uint8
+	RegexpFrame         uint8
 	ExternalData        uint8
-	Pad                 uint8
+	Pad                 [2]uint8
 }
 
 type TraceLimit uint32
@@ -359,7 +361,6 @@ type TraceProcess struct {
 	RangeCount   uint32
 	Serial       uint32
 	Layout       TraceLayout
-	_            [4]byte
 	Ranges       [256]TraceRange
 }
 

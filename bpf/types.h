@@ -59,16 +59,16 @@ struct layout {
 	u16 regexp, regexp_source;
 	u16 builder_saves_fp, builder_returns_to;
 	s16 fp_context, fp_function, fp_bytecode_array, fp_bytecode_offset;
-	s16 builtin_exit_function, regexp_argument;
+	s16 builtin_exit_function, regexp_argument, regexp_isolate;
 	u8 dictionary_bit, descriptor_shift, details_location, details_index;
 	u8 scope_flags_smi, scope_module, scope_receiver;
 	u8 code_start_pointer, code_kind_mask, kind_baseline, kind_maglev, kind_turbofan;
 	u8 dispatch_handle;
 	u8 frame_builtin_exit;
 	u8 kind_members, kind_static;
-	u8 frame_wasm, frame_regexp;
+	u8 frame_wasm, frame_regexp, regexp_frame;
 	u8 external_data;
-	u8 pad;
+	u8 pad[2];
 };
 
 struct process {
