@@ -27,7 +27,7 @@ __noinline int read_regexp(struct walk *w)
 	l = &w->process.layout;
 	fp = w->fp;
 	if (!l->regexp_argument || !w->isolate || !see(w, fp - 48, fp + REGEXP_FRAME_BYTES) ||
-	    word(w, fp + l->regexp_isolate) != w->isolate)
+	    word(w, fp + (l->regexp_isolate ?: l->regexp_argument - 8)) != w->isolate)
 		return false;
 	object = word(w, fp + l->regexp_argument);
 	if (read_object(w, &object, w->object, REGEXP_BYTES) != l->regexp)

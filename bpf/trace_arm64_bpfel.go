@@ -219,6 +219,7 @@ type TraceLayout struct {
 	RegexpSource        uint16
 	BuilderSavesFp      uint16
 	BuilderReturnsTo    uint16
+	RegexpFrame         uint16
 	FpContext           int16
 	FpFunction          int16
 	FpBytecodeArray     int16
@@ -244,9 +245,8 @@ type TraceLayout struct {
 	KindStatic          uint8
 	FrameWasm           uint8
 	FrameRegexp         uint8
-	RegexpFrame         uint8
 	ExternalData        uint8
-	Pad                 [2]uint8
+	Pad                 uint8
 }
 
 type TraceLimit uint32

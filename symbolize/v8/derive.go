@@ -190,10 +190,9 @@ func (d *derivation) frames(l *Layout) {
 	may(d, &l.RegExpSource, "class_RegExpData__source__", "class_JSRegExp__source__")
 }
 
-// placeRegExp sets the slots of frames of regular expressions' machine code. The release has
-// that of the last argument on x86-64; the isolate is the one before.
+// placeRegExp sets the slots of frames of regular expressions' machine code, of which the
+// release has that of the last argument on x86-64.
 func (l *Layout) placeRegExp(machine elf.Machine) {
-	l.RegExpIsolate = l.RegExpArgument - wordSize
 	if machine != elf.EM_AARCH64 || l.RegExpArgument == 0 {
 		return
 	}
@@ -203,8 +202,7 @@ func (l *Layout) placeRegExp(machine elf.Machine) {
 	// of the eight, x7, is saved below, and then below the type and padding.
 	const ninth, ninthOnX86, untypedEighth, typedEighth, untypedFrame = 12 * wordSize, 4 * wordSize, -1 * wordSize, -3 * wordSize, 10 * wordSize
 	l.RegExpArgument += ninth - ninthOnX86
-	l.RegExpIsolate += ninth - ninthOnX86
-	isEighth := l.RegExpIsolate < ninth
+	isEighth := l.RegExpArgument-wordSize < ninth // the isolate
 	switch {
 	case l.FrameRegExp == 0:
 		l.RegExpFrame = untypedFrame

@@ -162,7 +162,7 @@ run_machine() {
 	timeout "$limit" qemu-system-aarch64 -M virt -cpu "$2" -accel tcg -icount shift=0,sleep=off -smp 1 -m 5120 \
 		-nodefaults -display none -no-reboot -serial stdio \
 		-kernel "$debian"/boot/vmlinuz-* -initrd "$dir/initrd" \
-		-append 'console=ttyAMA0 quiet panic=-1 rdinit=/init' </dev/null | tr -d '\r' >"$work/$1" || true
+		-append 'console=ttyAMA0 quiet panic=-1 rdinit=/init' </dev/null | sed -u 's/\r$//' >"$work/$1" || true
 	rm -rf "$dir"
 	echo "$1: CPU $2: $((SECONDS - start)) s"
 	grep -qx '@ status 0' "$work/$1"
