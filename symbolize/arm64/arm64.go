@@ -255,13 +255,28 @@ func (i Instruction) writeBack(r *Registers) {
 
 // result returns what arithmetic leaves in its register.
 func (i Instruction) result(r *Registers, address uint64) Value {
-	unknown := Value{Of: Opaque, At: int64(i.rd())}
 	page := i.signed(5, 19)<<2 | int64(i.bits(29, 2))
 	switch {
 	case i.is(0x9f000000, 0x90000000): // adrp
 		return Value{Of: Number, N: int64(address)&^0xfff + page<<12}
 	case i.is(0x9f000000, 0x10000000): // adr
 		return Value{Of: Number, N: int64(address) + page}
+	}
+	result := i.sum(r)
+	if i.bits(31, 1) == 1 || result.Of == Field { // a field may have 32 bits
+		return result
+	}
+	if result.Of != Number {
+		return Value{Of: Opaque, At: int64(i.rd())}
+	}
+	result.N &= 1<<32 - 1
+	return result
+}
+
+// sum returns what arithmetic without the instruction's address leaves in 64 bits.
+func (i Instruction) sum(r *Registers) Value {
+	unknown := Value{Of: Opaque, At: int64(i.rd())}
+	switch {
 	case i.is(0x7f000000, 0x11000000): // add
 		return r[i.rn()].Plus(i.immediate())
 	case i.is(0x7f000000, 0x51000000): // sub

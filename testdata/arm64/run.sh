@@ -28,7 +28,7 @@ short=(
 	'tools/jsprof ^TestSharesAreTrue$/^node$major$/^plain$'
 	'tools/jsprof ^TestCallsAreCountedExactly$/^node$major$'
 	'tools/stopon ^Test(StackIsTheProgramsOwn|SeedCase)$/^node$major$'
-	'tools/addonlat ^TestCountsTimesAndBucketsAreExact$/^node$major$/^fno-omit'
+	'tools/addonlat ^TestCountsTimesAndBucketsAreExact$/^node$major$/^no-omit'
 	'tools/jscore ^TestCoresCrossArchitectures$'
 	'symbolize/v8/stack ^TestStackEqualsErrorStack$/^node$major$/^turbofan$'
 	'tools/jscore ^TestHeap$/^$version'
@@ -183,7 +183,7 @@ run_machines() {
 		run_machine "machine$i" ${machines[i]} &
 		jobs+=($!)
 	done
-	tail -q -n +1 -F "${names[@]/#/$work/}" --pid $$ 2>/dev/null | awk '/^@ file /,/^@ end of file/ { next } { print; fflush() }' &
+	tail -q -n +1 -F "${names[@]/#/$work/}" --pid $$ 2>/dev/null | sed -u '/^@ file /,/^@ end of file/d' &
 	for job in "${jobs[@]}"; do wait "$job" || failed=1; done
 	is_chosen tools/jscore || return 0
 	for i in "${names[@]}"; do
