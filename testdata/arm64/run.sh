@@ -38,20 +38,26 @@ long_limit=7200
 long_majors='(16|18|20|22|24|26)' # npm has no 25 for arm64
 long_machines=("$signing 0 1" "$other 0 1")
 long=(
+	'tools/stopon ^Test(StackIsTheProgramsOwn|SeedCase)$/^node$major$'
+	'symbolize/v8/stack ^TestStackEqualsErrorStack$/^node$major$'
+	'symbolize/v8 ^TestFunctionsThatCxxImplementsAreKnownByTheirExitFrames$/^$version'
+	'tools/jscore ^TestCoresCrossArchitectures$'
+	'tools/jscore ^TestHeap$/^$version'
+	'tools/addonlat ^TestCountsTimesAndBucketsAreExact$/^node$major$'
+	'tools/addonlat ^TestStrippedNodeShowsAll$/^node$major$'
+	'tools/jsprof ^TestRegularExpressionsHaveTheirSource$'
+	'symbolize/v8/stack ^TestEndlessRegularExpressionIsSeen$'
+	'tools/jsprof ^TestCallsAreCountedExactly$/^node$major$'
+	'tools/stopon ^TestStrippedBuildsShowTheWholeStack$/^stripped$major$'
 	'tools/jsprof ^TestStackEqualsErrorStack$/^node$major$'
 	'tools/jsprof ^TestSharesAreTrue$/^node$major$/^plain$'
-	'tools/jsprof ^TestRegularExpressionsHaveTheirSource$'
-	'tools/jsprof ^Test(CallsAreCountedExactly|EventsAreThoseOfTheKernel)$/^node$major'
-	'tools/stopon ^Test(StackIsTheProgramsOwn|SeedCase|AbortLeavesTheKernelsCore)$/^node$major$'
-	'tools/stopon ^TestTriggersFireOnWhatTheyName$/^node$major$/^(errno|path|write|function|return)$'
-	'tools/addonlat ^TestCountsTimesAndBucketsAreExact$/^node$major$'
-	'tools/addonlat ^TestUringOperationsAreCountedApart$/^node$major$'
-	'tools/core ^TestCoreIsTheProcess$'
-	'tools/jscore ^TestCoresCrossArchitectures$'
-	'tools/jscore ^TestHeap$'
-	'symbolize/v8/stack ^TestStackEqualsErrorStack$/^node$major$'
-	'symbolize/v8/stack ^TestEndlessRegularExpressionIsSeen$'
-	'symbolize/v8/heap ^TestHeap$'
+	'tools/jsprof ^TestEventsAreThoseOfTheKernel$/^node$major'
+	'tools/jsprof ^TestStrippedBuildsNames$/^stripped$major$/^interpreted$'
+	'tools/stopon ^TestAbortLeavesTheKernelsCore$/^node$major$'
+	'tools/stopon ^TestTriggersFireOnWhatTheyName$/^node$major$/^(path|return)$'
+	'tools/addonlat ^TestUringOperationsAreCountedApart$/^(node$major|stripped)$'
+	'tools/core ^TestCoreIsTheProcess$/^$version'
+	'symbolize/v8/heap ^TestHeap$/^$version'
 )
 
 # The architecture of this machine, whose cores are read there, and those of which release.
