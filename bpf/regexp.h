@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
  * Which regular expression machine code executes: the last arguments that V8 calls such code with are
- * the isolate and the JSRegExp, or its data, which x86-64 passes on the stack. Its source and flags
- * are sent once per content, as a function's name is.
+ * the isolate and the JSRegExp, or its data, which are on the stack. Its source and flags are sent once
+ * per content, as a function's name is.
  */
 #ifndef USTACK_REGEXP_H
 #define USTACK_REGEXP_H
@@ -10,6 +10,7 @@
 #include "v8_name.h"
 
 #define REGEXP_BYTES 48        /* up to its flags */
+#define REGEXP_FRAME_BYTES 112 /* above fp: up to its last argument */
 #define REGEXP_SOURCE_BYTES 80 /* of its text */
 
 /* Reads what is executed by the code whose frame is at fp, and sets id; false if that is no regular
@@ -25,8 +26,8 @@ __noinline int read_regexp(struct walk *w)
 		return false;
 	l = &w->process.layout;
 	fp = w->fp;
-	if (!l->regexp_argument || !w->isolate || !see(w, fp - 48, fp + 48) ||
-	    word(w, fp + l->regexp_argument - 8) != w->isolate)
+	if (!l->regexp_argument || !w->isolate || !see(w, fp - 48, fp + REGEXP_FRAME_BYTES) ||
+	    word(w, fp + (l->regexp_isolate ?: l->regexp_argument - 8)) != w->isolate)
 		return false;
 	object = word(w, fp + l->regexp_argument);
 	if (read_object(w, &object, w->object, REGEXP_BYTES) != l->regexp)
@@ -49,13 +50,20 @@ __noinline int read_regexp(struct walk *w)
 	return true;
 }
 
-/* Pushes the regular expression that the code with the frame at fp executes; false if there is none. */
+/* Pushes the regular expression that the code with the frame at fp executes; false if there is none.
+ * Then fp is where the caller's frame pointer is saved.
+ */
 static __always_inline bool push_regexp(struct walk *w)
 {
 	if (!read_regexp(w))
 		return false;
 	push(w, frame_of(FRAME_TEXT, w->id));
+	if (HAS_LINK)
+		w->fp += w->process.layout.regexp_frame;
 	return true;
 }
+
+/* Whether code of regular expressions has frames that look like those of functions. */
+#define hides_regexps(w) (HAS_LINK && (w)->process.layout.regexp_frame)
 
 #endif

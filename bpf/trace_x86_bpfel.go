@@ -219,12 +219,14 @@ type TraceLayout struct {
 	RegexpSource        uint16
 	BuilderSavesFp      uint16
 	BuilderReturnsTo    uint16
+	RegexpFrame         uint16
 	FpContext           int16
 	FpFunction          int16
 	FpBytecodeArray     int16
 	FpBytecodeOffset    int16
 	BuiltinExitFunction int16
 	RegexpArgument      int16
+	RegexpIsolate       int16
 	DictionaryBit       uint8
 	DescriptorShift     uint8
 	DetailsLocation     uint8
@@ -359,7 +361,6 @@ type TraceProcess struct {
 	RangeCount   uint32
 	Serial       uint32
 	Layout       TraceLayout
-	_            [4]byte
 	Ranges       [256]TraceRange
 }
 

@@ -58,8 +58,9 @@ struct layout {
 	u16 wasm_instance, wasm_module, wasm_script, wasm_module_object;
 	u16 regexp, regexp_source;
 	u16 builder_saves_fp, builder_returns_to;
+	u16 regexp_frame;
 	s16 fp_context, fp_function, fp_bytecode_array, fp_bytecode_offset;
-	s16 builtin_exit_function, regexp_argument;
+	s16 builtin_exit_function, regexp_argument, regexp_isolate;
 	u8 dictionary_bit, descriptor_shift, details_location, details_index;
 	u8 scope_flags_smi, scope_module, scope_receiver;
 	u8 code_start_pointer, code_kind_mask, kind_baseline, kind_maglev, kind_turbofan;

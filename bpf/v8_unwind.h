@@ -220,6 +220,8 @@ static __always_inline int step_v8(struct walk *w)
 			push(w, frame_of(FRAME_CODE, w->pc & PC_MASK));
 		return climb(w);
 	}
+	if (hides_regexps(w) && w->code == CODE_JIT && push_regexp(w))
+		return climb(w);
 	marker = word(w, fp + l->fp_context);
 	if (!(marker & 1)) {
 		/* builtins that V8 has just mapped again are not described yet: the marker is enough */

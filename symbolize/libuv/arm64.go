@@ -3,10 +3,11 @@ package libuv
 import (
 	"debug/elf"
 	"encoding/binary"
+	"iter"
 )
 
-// On arm64, places are found in a libuv that has symbols. The kernel emulates branches
-// there, and has the processor single-step other instructions.
+// On arm64, the kernel emulates branches at which a probe is, and has the processor single-step
+// other instructions.
 
 // A Site is a function that is probed, of a file for an architecture.
 type Site struct {
@@ -47,8 +48,9 @@ const (
 	moveLoad       = 0xf85e8c00             // ldr x, [x, #-24]!
 	moveMask, move = 0xffe0ffe0, 0xaa0003e0 // mov from a register
 	callMask, call = 0xfffffc1f, 0xd63f0000 // blr
-	pageMask, page = 0x9f000000, 0x90000000 // adrp
+	pageMask, adrp = 0x9f000000, 0x90000000
 	addMask, add   = 0xffc00000, 0x91000000 // add, of an unsigned number
+	loadWord       = 0xf9400000             // ldr x, at an unsigned offset
 
 	instructionBytes = 4
 	maxBetween       = 4 // instructions from the load to the call
@@ -86,16 +88,39 @@ func findLinkedCall(code []byte) (c Call, found bool) {
 
 // refers reports whether code at an address computes another: adrp, and add soon after.
 func refers(code []byte, address, to uint64) bool {
-	var pages [32]uint64
-	for at := 0; at+instructionBytes <= len(code); at += instructionBytes {
-		word := binary.LittleEndian.Uint32(code[at:])
-		switch {
-		case word&pageMask == page:
-			distance := int64(int32(word<<8)>>13)<<2 | int64(word>>29&3)
-			pages[word&31] = (address+uint64(at)) & ^uint64(0xfff) + uint64(distance<<12)
-		case word&addMask == add && pages[word>>5&31]+uint64(word>>10&0xfff) == to:
+	for _, v := range addresses(code, address) {
+		if v == to {
 			return true
 		}
 	}
 	return false
+}
+
+// addresses yields the places in code at an address that compute another, by adrp and then
+// add, or load from it, and that one.
+func addresses(code []byte, address uint64) iter.Seq2[uint64, uint64] {
+	return func(yield func(at, to uint64) bool) {
+		var pages [32]uint64
+		for at := 0; at+instructionBytes <= len(code); at += instructionBytes {
+			word := binary.LittleEndian.Uint32(code[at:])
+			place, page := address+uint64(at), pages[word>>5&31]
+			if word&pageMask == adrp {
+				distance := int64(int32(word<<8)>>13)<<2 | int64(word>>29&3)
+				pages[word&31] = place & ^uint64(0xfff) + uint64(distance<<12)
+				continue
+			}
+			number := uint64(word >> 10 & 0xfff)
+			switch {
+			case page == 0:
+				continue
+			case word&addMask == loadWord:
+				number *= 8
+			case word&addMask != add:
+				continue
+			}
+			if !yield(place, page+number) {
+				return
+			}
+		}
+	}
 }

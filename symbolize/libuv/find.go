@@ -1,6 +1,7 @@
 package libuv
 
 import (
+	"debug/elf"
 	"maps"
 
 	"golang.org/x/arch/x86/x86asm"
@@ -128,7 +129,7 @@ func (f *finder) submissions(symbol string) []submission {
 	return all
 }
 
-func (f *finder) submissionsOf(t *tracer) (all []submission) {
+func (f *finder) submissionsOf(t effects) (all []submission) {
 	for _, c := range t.calls {
 		kind, work, done := c.arguments[2], c.arguments[3], c.arguments[4]
 		if kind.of == number && kind.n <= slowIO && f.isFunction(work) && f.isFunction(done) && f.starts(c.target) {
@@ -189,7 +190,7 @@ func (f *finder) findWorker() {
 	}
 	var workers []uint64
 	for address := range mentioned {
-		if _, ok := FindCall(f.code(address)); ok {
+		if _, ok := (Site{Function{Code: f.code(address)}, f.file.Machine}).Call(); ok {
 			workers = append(workers, address)
 		}
 	}
@@ -210,6 +211,9 @@ func (f *finder) once(symbol string) uint64 {
 
 // mentions returns the functions whose addresses the code of the function at address uses.
 func (im *Image) mentions(address uint64) map[uint64]bool {
+	if im.file.Machine == elf.EM_AARCH64 {
+		return im.mentionsARM(address)
+	}
 	all := make(map[uint64]bool)
 	for at, inst := range instructions(im.code(address)) {
 		for _, operand := range inst.Args {
@@ -247,10 +251,10 @@ func (f *finder) findUring(name, symbol string) {
 	}
 }
 
-func (f *finder) traceOf(symbol string) *tracer {
+func (f *finder) traceOf(symbol string) effects {
 	address, ok := f.exported(symbol)
 	if !ok {
-		return &tracer{}
+		return effects{}
 	}
 	return f.trace(address)
 }

@@ -59,22 +59,24 @@ func searched() []string {
 
 // TestFunctionsAreFoundWhereTheSymbolsAre uses the symbols only for comparison.
 func TestFunctionsAreFoundWhereTheSymbolsAre(t *testing.T) {
-	for _, version := range nodetest.Versions {
-		t.Run(version, func(t *testing.T) {
-			im, exported := openFile(t, nodetest.Node(t, version))
-			symbols, err := im.file.Symbols()
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := make(map[string]uint64)
-			for _, s := range symbols {
-				if slices.Contains(searched(), s.Name) {
-					want[s.Name] = s.Value
+	for _, goarch := range []string{"amd64", "arm64"} {
+		for _, version := range nodetest.VersionsFor(goarch) {
+			t.Run(version+"/"+goarch, func(t *testing.T) {
+				im, exported := openFile(t, nodetest.NodeFor(t, version, goarch))
+				symbols, err := im.file.Symbols()
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if diff := cmp.Diff(want, findLibuv(im, exported)); diff != "" {
-				t.Errorf("addresses (-want +got):\n%s", diff)
-			}
-		})
+				want := make(map[string]uint64)
+				for _, s := range symbols {
+					if slices.Contains(searched(), s.Name) {
+						want[s.Name] = s.Value
+					}
+				}
+				if diff := cmp.Diff(want, findLibuv(im, exported)); diff != "" {
+					t.Errorf("addresses (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }

@@ -42,7 +42,7 @@ func Open(r io.ReaderAt, pointer func(at uint64) (uint64, bool)) (*Image, error)
 	if err != nil {
 		return nil, err
 	}
-	if file.Machine != elf.EM_X86_64 {
+	if file.Machine != elf.EM_X86_64 && file.Machine != elf.EM_AARCH64 {
 		return nil, errNoFunctions
 	}
 	im := &Image{file: file, pointer: pointer}
@@ -171,9 +171,13 @@ func (im *Image) constant(at uint64) (address uint64, ok bool) {
 
 // trace follows the function that starts at address; the result is empty if no function
 // does, or it is too long.
-func (im *Image) trace(address uint64) *tracer {
-	if im.size(address) > maxTraced {
-		return &tracer{}
+func (im *Image) trace(address uint64) effects {
+	follow := traceCode
+	if im.file.Machine == elf.EM_AARCH64 {
+		follow = traceARM
 	}
-	return traceCode(im.code(address), address, im.constant)
+	if im.size(address) > maxTraced {
+		return effects{}
+	}
+	return follow(im.code(address), address, im.constant)
 }

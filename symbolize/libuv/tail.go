@@ -2,6 +2,7 @@ package libuv
 
 import (
 	"debug/elf"
+	"iter"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -31,6 +32,9 @@ func (im *Image) Submitter(returned, work uint64) uint64 {
 // callsWithin reports whether the call that returns to address calls a function of the
 // same file, or goes through a register.
 func (im *Image) callsWithin(address uint64) bool {
+	if im.file.Machine == elf.EM_AARCH64 {
+		return im.callsWithinARM(address)
+	}
 	start := im.start(address - 1)
 	for at, inst := range instructions(im.code(start)) {
 		next := start + uint64(at+inst.Len)
@@ -108,6 +112,9 @@ func (im *Image) submits(start, work uint64) bool {
 // isOperand reports whether the bytes at place, in the function at start, are the
 // distance in an instruction that does more than call its target, or may be.
 func (im *Image) isOperand(start, place uint64) bool {
+	if im.file.Machine == elf.EM_AARCH64 {
+		return true
+	}
 	for at, inst := range instructions(im.code(start)) {
 		if start+uint64(at+inst.Len) > place {
 			calls := inst.Op == x86asm.CALL || inst.Op == x86asm.JMP
@@ -138,9 +145,7 @@ func (im *Image) references(address uint64) []uint64 {
 		if _, err := p.ReadAt(text, 0); err != nil {
 			return nil
 		}
-		for i := 0; i+4 <= len(text); i++ {
-			at := p.Vaddr + uint64(i)
-			to := relative(text[i:], at+4)
+		for at, to := range im.distances(text, p.Vaddr) {
 			if to != address && !kept[to] {
 				continue
 			}
@@ -156,6 +161,22 @@ func (im *Image) references(address uint64) []uint64 {
 		return nil
 	}
 	return places
+}
+
+// distances yields the places in code at an address that may hold the distance to another, and
+// that one.
+func (im *Image) distances(text []byte, address uint64) iter.Seq2[uint64, uint64] {
+	if im.file.Machine == elf.EM_AARCH64 {
+		return addresses(text, address)
+	}
+	return func(yield func(at, to uint64) bool) {
+		for i := 0; i+4 <= len(text); i++ {
+			at := address + uint64(i)
+			if !yield(at, relative(text[i:], at+4)) {
+				return
+			}
+		}
+	}
 }
 
 // kept returns where in the file's data an address is, false if there is too much data

@@ -40,6 +40,12 @@ type step struct {
 // A store is a store of 8 bytes.
 type store struct{ to, what value }
 
+// Effects are what a function does, as far as that is known.
+type effects struct {
+	calls  []step
+	stores []store
+}
+
 // registers holds what is known about registers of 64 and 128 bits, in halves of 64
 // bits, the low half first.
 type registers map[x86asm.Reg][2]value
@@ -61,8 +67,7 @@ type tracer struct {
 	next     uint64                                    // address of the next instruction
 	jumps    map[int]registers                         // what is known at the targets of its jumps, by place
 	stable   bool                                      // no jump was found to know less than in the pass before
-	calls    []step
-	stores   []store
+	effects
 }
 
 // maxPasses bounds the passes over a function. Each pass knows less than the one before
@@ -71,22 +76,22 @@ const maxPasses = 16
 
 // traceCode follows the function whose code is at address start. It finds nothing in a
 // function that is too tangled or that jumps to unknown places.
-func traceCode(code []byte, start uint64, constant func(uint64) (uint64, bool)) *tracer {
+func traceCode(code []byte, start uint64, constant func(uint64) (uint64, bool)) effects {
 	t := &tracer{start: start, code: code, constant: constant, jumps: make(map[int]registers)}
 	for pass := 0; pass < maxPasses && !t.stable; pass++ {
 		if !t.pass() {
-			return &tracer{}
+			return effects{}
 		}
 	}
 	if !t.stable {
-		return &tracer{}
+		return effects{}
 	}
-	return t
+	return t.effects
 }
 
 // pass goes through the code once; false if it jumps to an unknown place.
 func (t *tracer) pass() bool {
-	t.calls, t.stores, t.stable = nil, nil, true
+	t.effects, t.stable = effects{}, true
 	t.registers = make(registers)
 	for i, r := range arguments {
 		t.registers[r] = [2]value{{of: argument + origin(i)}}

@@ -41,7 +41,7 @@ func assemble(t *testing.T, text string) []byte {
 }
 
 // traced follows code that contains its own constants.
-func traced(code []byte) *tracer {
+func traced(code []byte) effects {
 	return traceCode(code, start, func(at uint64) (uint64, bool) {
 		if at-start < uint64(len(code))-8 {
 			return enc.LittleEndian.Uint64(code[at-start:]), true

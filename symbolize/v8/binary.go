@@ -88,7 +88,7 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	if b.Release, err = releaseOf(b.Version); err != nil {
 		return nil, err
 	}
-	if b.Layout, err = derive(m, b.Release); err != nil {
+	if b.Layout, err = derive(m, b.Release, b.machine); err != nil {
 		return nil, fmt.Errorf("V8 %v: %w", b.Version, err)
 	}
 	b.kinds, b.oddballs = kindsOf(b), oddballsOf(m)

@@ -1,6 +1,7 @@
 package v8
 
 import (
+	"debug/elf"
 	"fmt"
 	"math"
 	"slices"
@@ -17,14 +18,15 @@ type derivation struct {
 	wrong    []string // metadata with an impossible value
 }
 
-// derive returns the layout that m and r describe together.
-func derive(m metadata, r *release.Release) (Layout, error) {
+// derive returns the layout that m and r describe together, in code for machine.
+func derive(m metadata, r *release.Release, machine elf.Machine) (Layout, error) {
 	d := &derivation{metadata: m}
 	l := measured(r)
 	d.types(&l, r.Functions.Types)
 	d.objects(&l)
 	d.code(&l)
 	d.frames(&l)
+	l.placeRegExp(machine)
 	if len(d.missing)+len(d.wrong) > 0 {
 		return Layout{}, fmt.Errorf("read V8's metadata: not there: [%s], out of range: [%s]",
 			strings.Join(d.missing, " "), strings.Join(d.wrong, " "))
@@ -186,4 +188,28 @@ func (d *derivation) frames(l *Layout) {
 	may(d, &l.FrameRegExp, "frametype_IrregexpFrame")
 	may(d, &l.RegExp, "type_IrRegExpData__", "type_JSRegExp__")
 	may(d, &l.RegExpSource, "class_RegExpData__source__", "class_JSRegExp__source__")
+}
+
+// placeRegExp sets the slots of frames of regular expressions' machine code, of which the
+// release has that of the last argument on x86-64.
+func (l *Layout) placeRegExp(machine elf.Machine) {
+	if machine != elf.EM_AARCH64 || l.RegExpArgument == 0 {
+		return
+	}
+	// src/regexp/arm64/regexp-macro-assembler-arm64.h: registers have eight arguments, and not
+	// six. The others are above x19 to x28, the frame pointer and the link register, which are
+	// saved in that order until frames have a type, and then begin with the last two. The last
+	// of the eight, x7, is saved below, and then below the type and padding.
+	const ninth, ninthOnX86, untypedEighth, typedEighth, untypedFrame = 12 * wordSize, 4 * wordSize, -1 * wordSize, -3 * wordSize, 10 * wordSize
+	l.RegExpArgument += ninth - ninthOnX86
+	isEighth := l.RegExpArgument-wordSize < ninth // the isolate
+	switch {
+	case l.FrameRegExp == 0:
+		l.RegExpFrame = untypedFrame
+		if isEighth {
+			l.RegExpIsolate = untypedEighth
+		}
+	case isEighth:
+		l.RegExpIsolate = typedEighth
+	}
 }

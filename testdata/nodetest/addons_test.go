@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func TestBrokenSourceIsTold(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "node_version.h"), []byte(version), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := compile(t.Context(), dir, "napi.c", nil)
+	_, err := compile(t.Context(), runtime.GOARCH, dir, "napi.c", nil)
 	if err == nil || !strings.Contains(err.Error(), "node_api.h") {
 		t.Errorf("error = %v, want the compiler's about node_api.h", err)
 	}

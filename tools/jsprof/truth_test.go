@@ -2,16 +2,14 @@ package jsprof
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
@@ -70,16 +68,6 @@ func profileVersions(t *testing.T, program string, each int) (*profile.Profile, 
 	return p, targets
 }
 
-// scenarios are the ways in which nested.js comes to spin.
-func scenarios(t *testing.T, node string) []string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), node, nodetest.Program("nested.js"), "--list").Output()
-	if err != nil {
-		t.Fatalf("list scenarios: %v", err)
-	}
-	return strings.Fields(string(out))
-}
-
 // A call is a frame as tests compare it.
 type call struct {
 	Name, File   string
@@ -124,26 +112,8 @@ func expected(calls []nodetest.Call, got []call) []call {
 	return want
 }
 
-// common returns the most frequent JavaScript stack of thread pid, one of the stacks
-// that have it, its number of samples, and the number of all samples.
-func common(p *profile.Profile, pid int) (calls []call, stack profile.Stack, count, all uint64) {
-	counts := make(map[string]uint64)
-	for _, s := range p.Stacks {
-		if s.TID != pid {
-			continue
-		}
-		all += s.Value
-		key := fmt.Sprint(javascript(s.Frames))
-		counts[key] += s.Value
-		if counts[key] > count {
-			calls, stack, count = javascript(s.Frames), s, counts[key]
-		}
-	}
-	return calls, stack, count, all
-}
-
-// TestStackEqualsErrorStack stops programs in nested known functions and compares the
-// sampled stack with the program's own new Error().stack.
+// TestStackEqualsErrorStack compares sampled stacks of nested known functions with the
+// program's own new Error().stack.
 func TestStackEqualsErrorStack(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range nodetest.Versions {
@@ -159,48 +129,99 @@ func TestStackEqualsErrorStack(t *testing.T) {
 	}
 }
 
+// testNested profiles a program that spins in one nested function after another. Warnings go
+// to warn, or fail the test if it is nil.
 func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, warn func(error)) {
 	nodetest.NothingLeft(t, programs...)
-	truths := make(map[int]nodetest.Nested)
-	var targets []*nodetest.Target
-	var pids []int
-	for _, scenario := range scenarios(t, node) {
-		target := nodetest.Start(t, node, nodetest.Options{
-			Flags: flags, Script: "nested.js", Args: []string{scenario, "--tier=" + tier.String()},
-		})
+	const (
+		hz           = 299
+		milliseconds = 120 // for each scenario: 36 samples
+		enough       = 10  // samples, where chance or another program takes some
+	)
+	target := nodetest.Start(t, node, nodetest.Options{
+		Flags: flags, Script: "nested.js",
+		Args: []string{"--each", "--on-signal", fmt.Sprintf("--ms=%d", milliseconds), "--tier=" + tier.String()},
+	})
+	p := takeProfile(t, Options{
+		Selection: trace.Selection{PIDs: []int{target.PID}}, Hz: hz, Duration: 3 * time.Minute,
+		Started: func(int) { target.Signal(syscall.SIGUSR2) }, Warn: warn,
+	})
+	target.Wait()
+	sightings, all := leaves(p, target.PID)
+	for line := range target.Lines() {
 		var truth nodetest.Nested
-		target.Facts(&truth)
-		target.Signal(syscall.SIGSTOP) // until all have started, so that they do not compete for the CPUs
-		truths[target.PID] = truth
-		pids = append(pids, target.PID)
-		targets = append(targets, target)
-	}
-	cont := func(int) {
-		for _, target := range targets {
-			target.Signal(syscall.SIGCONT)
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready")), &truth); err != nil {
+			t.Fatalf("decode %q: %v", line, err)
 		}
-	}
-	const each = 20 // samples per process, on average
-	p := profileUntil(t, Options{Selection: trace.Selection{PIDs: pids}, Hz: 299, Duration: time.Minute, Started: cont, Warn: warn}, uint64(each*len(pids)))
-	for pid, truth := range truths {
 		t.Run(truth.Scenario, func(t *testing.T) {
-			got, stack, count, samples := common(p, pid)
-			if samples < 5 || count < samples*9/10 {
-				t.Errorf("stack seen in %d of %d samples, want nine tenths of 5 or more", count, samples)
+			calls := truth.Physical()
+			count, stack := take(sightings, calls)
+			if count < enough {
+				t.Fatalf("stack seen in %d samples, want %d or more of\n%v", count, enough, expected(calls, nil))
 			}
-			want := expected(truth.Physical(), got)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("stack (-want +got):\n%s", diff)
-			}
-			if len(got) == 0 {
-				return
-			}
-			checkExecuting(t, truth.Physical(), stack.Frames)
+			checkExecuting(t, calls, stack.Frames)
 			if leaf := stack.Frames[slices.IndexFunc(stack.Frames, isJS)]; leaf.Tier != tier {
 				t.Errorf("tier of %s = %v, want %v", leaf.Name, leaf.Tier, tier)
 			}
 		})
 	}
+	var others uint64
+	for _, s := range sightings {
+		others += s.count
+	}
+	if others > all/100 {
+		t.Errorf("stacks of leaf that are none of the program's: %d of %d samples", others, all)
+		for _, s := range sightings {
+			t.Logf("%d samples:\n%s", s.count, text(s.stack.Frames))
+		}
+	}
+}
+
+// A sighting is a JavaScript stack in a profile: its samples, and the most frequent stack that
+// has it.
+type sighting struct {
+	calls []call
+	count uint64
+	stack profile.Stack
+}
+
+// leaves returns the stacks of a main thread whose innermost JavaScript function is leaf, by
+// their functions, and the number of their samples.
+func leaves(p *profile.Profile, pid int) (all map[string]*sighting, count uint64) {
+	all = make(map[string]*sighting)
+	for _, s := range p.Stacks {
+		calls := javascript(s.Frames)
+		if s.TID != pid || len(calls) == 0 || calls[0].Name != "leaf" {
+			continue
+		}
+		key := fmt.Sprint(calls)
+		if all[key] == nil {
+			all[key] = &sighting{calls: calls}
+		}
+		of := all[key]
+		of.count += s.Value
+		count += s.Value
+		if s.Value > of.stack.Value {
+			of.stack = s
+		}
+	}
+	return all, count
+}
+
+// take removes from all the stacks that a program says it has, and returns their number of
+// samples and the most frequent one.
+func take(all map[string]*sighting, calls []nodetest.Call) (count uint64, stack profile.Stack) {
+	for key, s := range all {
+		if !slices.Equal(expected(calls, s.calls), s.calls) {
+			continue
+		}
+		count += s.count
+		if s.stack.Value > stack.Value {
+			stack = s.stack
+		}
+		delete(all, key)
+	}
+	return count, stack
 }
 
 // checkExecuting compares the executing lines of a stack with those of the calls that

@@ -80,7 +80,7 @@ func TestOpenHasAllItsFrames(t *testing.T) {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			nodetest.NothingLeft(t, programs...)
 			target := startTrouble(t, version, "paths")
-			r := watch(t, target, Options{Syscalls: []string{"openat", "open"}, Path: "*/*secret-?.txt"})
+			r := watch(t, target, Options{Syscalls: []string{"openat", "openat2"}, Path: "*/*secret-?.txt"})
 			for _, h := range r.end(perform(t, target).Events) {
 				checkWhole(t, h, "uv_fs_open", "openSync", "open", "guilty", "paths", "uv_run", "node::Start")
 			}

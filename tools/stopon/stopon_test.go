@@ -184,7 +184,7 @@ var cases = []struct {
 	{"fd", "twofold", Options{Syscalls: []string{"close"}, JS: "guilty", Conditions: []event.Condition{{Of: event.OfDescriptor, Comparison: equal(9999)}}}, "close(fd=9999)"},
 	{"arg", "twofold", Options{Syscalls: []string{"close"}, JS: "gu?l*y", Conditions: []event.Condition{{Of: 0, Comparison: greater(9998)}}}, "close(fd=9999)"},
 	{"js", "twofold", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}, JS: "guilty"}, "EBADF"},
-	{"path", "paths", Options{Syscalls: []string{"openat", "open"}, Path: "*/*secret-?.txt"}, "secret-"},
+	{"path", "paths", Options{Syscalls: []string{"openat", "openat2"}, Path: "*/*secret-?.txt"}, "secret-"},
 	{"write", "writes", Options{Written: "needle-42"}, "fd="},
 	{"slow call", "slow", Options{Syscalls: []string{"futex"}, Slower: 30 * time.Millisecond, JS: "guilty"}, "futex("},
 	{"signal", "signals", Options{Signals: []unix.Signal{unix.SIGHUP}}, "SIGHUP"},

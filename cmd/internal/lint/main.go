@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 // objects are read from any memory, an address space knows no V8, and each of V8's packages
 // knows only those below it.
 var below = map[string][]string{
-	"symbolize/libuv":      {"symbolize/elfsym"},
+	"symbolize/libuv":      {"symbolize/arm64", "symbolize/elfsym"},
 	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/census", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
 	"symbolize/sourcemap":  {"symbolize", "symbolize/contain"},
 	"symbolize/space":      {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
@@ -43,7 +43,7 @@ var below = map[string][]string{
 	"symbolize/v8":         {"symbolize/elfsym", "symbolize/v8/disasm", "symbolize/v8/release"},
 	"symbolize/v8/wasm":    {"symbolize", "symbolize/v8"},
 	"symbolize/v8/code":    {"symbolize", "symbolize/elfsym", "symbolize/v8", "symbolize/v8/release"},
-	"symbolize/v8/disasm":  {"symbolize/elfsym"},
+	"symbolize/v8/disasm":  {"symbolize/arm64", "symbolize/elfsym"},
 	"symbolize/v8/heap":    {"symbolize/space", "symbolize/v8", "symbolize/v8/release"},
 	"symbolize/v8/value":   {"symbolize/v8", "symbolize/v8/code"},
 	"symbolize/v8/verify":  {"symbolize/contain", "symbolize/elfsym", "symbolize/space", "symbolize/v8", "symbolize/v8/code", "symbolize/v8/disasm", "symbolize/v8/heap"},

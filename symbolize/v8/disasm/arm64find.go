@@ -2,60 +2,85 @@ package disasm
 
 import (
 	"encoding/binary"
+	"iter"
 
+	"ustack/symbolize/arm64"
 	"ustack/symbolize/elfsym"
 )
 
+// armCode decodes code of arm64, by following what is known of registers from instruction to
+// instruction. Its root register is x26.
+type armCode struct{}
+
+const (
+	rootRegister = 26
+	armBias      = 0x100
+	wordBytes    = 8
+)
+
+func (armCode) rootBias() int64 { return armBias }
+
+// trace yields what each instruction of the function s does, with the registers before it.
+func (armCode) trace(f *elfsym.File, s elfsym.Symbol) iter.Seq2[*arm64.Registers, arm64.Event] {
+	size := s.Size
+	if size == 0 || size > maxFunction {
+		size = maxFunction
+	}
+	code := make([]byte, size)
+	n, _ := f.ReadAt(code, s.Address) // a function at a segment's end is shorter
+	return arm64.Trace(code[:n], s.Address)
+}
+
 // counter finds a load of a u32, one added to it, and the store of the sum.
-func (d arm64) counter(f *elfsym.File, s elfsym.Symbol) (offset int64) {
+func (d armCode) counter(f *elfsym.File, s elfsym.Symbol) (offset int64) {
 	for _, e := range d.trace(f, s) {
-		for _, a := range e.accesses {
-			if !a.store || a.size != 4 || a.what.of != field || a.what.n != 1 || a.base.of != opaque && a.base.of != argument {
+		for _, a := range e.Accesses {
+			if !a.Store || a.Size != 4 || a.What.Of != arm64.Field || a.What.N != 1 || a.Base.Of != arm64.Opaque && a.Base.Of != arm64.Argument {
 				continue
 			}
-			at := a.address()
-			if loaded := (value{of: field, at: at.n<<8 | at.at&0xff, n: 1}); a.what != loaded {
+			at := a.Address()
+			if loaded := (arm64.Value{Of: arm64.Field, At: at.N<<8 | at.At&0xff, N: 1}); a.What != loaded {
 				continue
 			}
-			if offset != 0 && offset != at.n {
+			if offset != 0 && offset != at.N {
 				return 0
 			}
-			offset = at.n
+			offset = at.N
 		}
 	}
 	return offset
 }
 
 // passed finds a call or jump with the first argument moved.
-func (d arm64) passed(f *elfsym.File, s elfsym.Symbol) (offset int64) {
+func (d armCode) passed(f *elfsym.File, s elfsym.Symbol) (offset int64) {
 	for r, e := range d.trace(f, s) {
-		if e.target == 0 {
+		if e.Target == 0 {
 			continue
 		}
-		if r[0].of == argument && r[0].at == 0 {
-			return r[0].n
+		if r[0].Of == arm64.Argument && r[0].At == 0 {
+			return r[0].N
 		}
 		break
 	}
 	return 0
 }
 
-func (d arm64) savesFP(f *elfsym.File, s elfsym.Symbol) (offset int64, ok bool) {
+func (d armCode) savesFP(f *elfsym.File, s elfsym.Symbol) (offset int64, ok bool) {
 	for _, e := range d.trace(f, s) {
-		for _, a := range e.accesses {
-			at := a.address()
-			if a.store && a.register == armFP && at.of == opaque && at.at == rootRegister {
-				return at.n, true
+		for _, a := range e.Accesses {
+			at := a.Address()
+			if a.Store && a.Register == arm64.FP && at.Of == arm64.Opaque && at.At == rootRegister {
+				return at.N, true
 			}
 		}
 	}
 	return 0, false
 }
 
-func (arm64) savesFPAt(builtins []byte, offset int64) bool {
-	for _, e := range traceCode(builtins, 0) {
-		for _, a := range e.accesses {
-			if a.store && a.register == armFP && a.address() == (value{of: opaque, at: rootRegister, n: offset}) {
+func (armCode) savesFPAt(builtins []byte, offset int64) bool {
+	for _, e := range arm64.Trace(builtins, 0) {
+		for _, a := range e.Accesses {
+			if a.Store && a.Register == arm64.FP && a.Address() == (arm64.Value{Of: arm64.Opaque, At: rootRegister, N: offset}) {
 				return true
 			}
 		}
@@ -65,19 +90,19 @@ func (arm64) savesFPAt(builtins []byte, offset int64) bool {
 
 // dispatch decodes "adrp x0; ldr x0, [x0, group]; ldr x0, [x0, offset]", or
 // "ldr x0, [x0, isolate]".
-func (d arm64) dispatch(f *elfsym.File, s elfsym.Symbol) (Dispatch, bool) {
+func (d armCode) dispatch(f *elfsym.File, s elfsym.Symbol) (Dispatch, bool) {
 	for _, e := range d.trace(f, s) {
-		for _, a := range e.accesses {
-			at := a.address()
+		for _, a := range e.Accesses {
+			at := a.Address()
 			switch {
-			case a.store || a.register != 0:
-			case at.of == variable && at.n > 0:
-				return Dispatch{Group: uint64(at.at), Offset: at.n}, true
-			case at.of == argument && at.at == 0 && at.n > 0 && at.n < maxIsolate:
-				return Dispatch{Isolate: uint32(at.n)}, true
+			case a.Store || a.Register != 0:
+			case at.Of == arm64.Variable && at.N > 0:
+				return Dispatch{Group: uint64(at.At), Offset: at.N}, true
+			case at.Of == arm64.Argument && at.At == 0 && at.N > 0 && at.N < maxIsolate:
+				return Dispatch{Isolate: uint32(at.N)}, true
 			}
 		}
-		if e.leaves {
+		if e.Leaves {
 			break
 		}
 	}
@@ -86,11 +111,11 @@ func (d arm64) dispatch(f *elfsym.File, s elfsym.Symbol) (Dispatch, bool) {
 
 // stores finds the first address of a constant that is stored where the second argument, or
 // what was kept of it, says.
-func (d arm64) stores(f *elfsym.File, s elfsym.Symbol) (constant uint64) {
+func (d armCode) stores(f *elfsym.File, s elfsym.Symbol) (constant uint64) {
 	for _, e := range d.trace(f, s) {
-		for _, a := range e.accesses {
-			if a.store && a.size == wordBytes && a.what.of == number && a.what.n > maxIsolate && a.address() == (value{of: argument, at: 1}) {
-				return uint64(a.what.n)
+		for _, a := range e.Accesses {
+			if a.Store && a.Size == wordBytes && a.What.Of == arm64.Number && a.What.N > maxIsolate && a.Address() == (arm64.Value{Of: arm64.Argument, At: 1}) {
+				return uint64(a.What.N)
 			}
 		}
 	}
@@ -98,11 +123,11 @@ func (d arm64) stores(f *elfsym.File, s elfsym.Symbol) (constant uint64) {
 }
 
 // loads finds "adrp x0; ldr x0, [x0, variable]" before the function returns.
-func (d arm64) loads(f *elfsym.File, s elfsym.Symbol) uint64 {
+func (d armCode) loads(f *elfsym.File, s elfsym.Symbol) uint64 {
 	for r, e := range d.trace(f, s) {
-		if e.leaves {
-			if r[0].of == variable && r[0].n == 0 {
-				return uint64(r[0].at)
+		if e.Leaves {
+			if r[0].Of == arm64.Variable && r[0].N == 0 {
+				return uint64(r[0].At)
 			}
 			break
 		}
@@ -110,36 +135,36 @@ func (d arm64) loads(f *elfsym.File, s elfsym.Symbol) uint64 {
 	return 0
 }
 
-func (d arm64) returned(f *elfsym.File, address uint64) uint64 {
+func (d armCode) returned(f *elfsym.File, address uint64) uint64 {
 	return d.loads(f, elfsym.Symbol{Address: address})
 }
 
 // stored decodes what GetEmbeddedCodeRange stores where its second and third argument say.
-func (d arm64) stored(f *elfsym.File, s elfsym.Symbol) (words BlobWords) {
+func (d armCode) stored(f *elfsym.File, s elfsym.Symbol) (words BlobWords) {
 	var result uint64 // of the last call: a variable
 	for _, e := range d.trace(f, s) {
-		if e.call {
+		if e.Call {
 			result = 0
-			if e.target != 0 {
-				result = d.returned(f, e.target)
+			if e.Target != 0 {
+				result = d.returned(f, e.Target)
 			}
 		}
-		for _, a := range e.accesses {
-			what := uint64(a.what.at)
-			if a.what == (value{of: opaque}) {
+		for _, a := range e.Accesses {
+			what := uint64(a.What.At)
+			if a.What == (arm64.Value{Of: arm64.Opaque}) {
 				what = result
-			} else if a.what.of != variable {
+			} else if a.What.Of != arm64.Variable {
 				continue
 			}
-			switch at := a.address(); {
-			case !a.store:
-			case at == value{of: argument, at: 1}:
+			switch at := a.Address(); {
+			case !a.Store:
+			case at == arm64.Value{Of: arm64.Argument, At: 1}:
 				words.Code = what
-			case at == value{of: argument, at: 2}:
+			case at == arm64.Value{Of: arm64.Argument, At: 2}:
 				words.Size = what
 			}
 		}
-		if e.leaves {
+		if e.Leaves {
 			break
 		}
 	}
@@ -151,7 +176,7 @@ const frameBuilderName = "Builtins_BaselineOutOfLinePrologue"
 
 // frameBuilder finds the builtin by its symbol. Code of the baseline compiler saves the frame
 // pointer and the return address itself: the frame is complete when the builtin returns.
-func (arm64) frameBuilder(f *elfsym.File, builtins []byte, offset uint64) FrameBuilder {
+func (armCode) frameBuilder(f *elfsym.File, builtins []byte, offset uint64) FrameBuilder {
 	s, ok := f.Symbol(frameBuilderName)
 	start, inFile := f.Address(offset)
 	if !ok || !inFile || s.Address <= start || s.Address-start >= uint64(len(builtins)) {
@@ -169,62 +194,62 @@ func (arm64) frameBuilder(f *elfsym.File, builtins []byte, offset uint64) FrameB
 
 const threadHeader = 16 // bytes at the thread pointer, before a program's variables
 
-func (arm64) threadOffset(f *elfsym.File, variable uint64) int64 {
+func (armCode) threadOffset(f *elfsym.File, variable uint64) int64 {
 	align := max(f.TLSAlign(), 1)
 	return int64((threadHeader+align-1)/align*align + variable)
 }
 
 // threadVariable decodes "mrs x0, tpidr_el0" and a load at an offset from it, which is in the
 // instructions or in a variable.
-func (d arm64) threadVariable(f *elfsym.File, at elfsym.Symbol) Slot {
+func (d armCode) threadVariable(f *elfsym.File, at elfsym.Symbol) Slot {
 	for _, e := range d.trace(f, at) { // it may merely jump to another
-		if e.leaves && e.target != 0 {
-			at = elfsym.Symbol{Address: e.target}
+		if e.Leaves && e.Target != 0 {
+			at = elfsym.Symbol{Address: e.Target}
 		}
 		break
 	}
 	for _, e := range d.trace(f, at) {
-		for _, a := range e.accesses {
-			from := a.address()
+		for _, a := range e.Accesses {
+			from := a.Address()
 			switch {
-			case a.store || a.register != 0:
-			case from.of == thread && from.n != 0:
-				return Slot{Offset: from.n}
-			case from.of == field && from.n == -1:
-				return Slot{GOT: uint64(from.at)}
+			case a.Store || a.Register != 0:
+			case from.Of == arm64.Thread && from.N != 0:
+				return Slot{Offset: from.N}
+			case from.Of == arm64.Field && from.N == -1:
+				return Slot{GOT: uint64(from.At)}
 			}
 		}
-		if e.leaves {
+		if e.Leaves {
 			break
 		}
 	}
 	return Slot{}
 }
 
-func (d arm64) accesses(f *elfsym.File, s elfsym.Symbol, indirect bool) map[int64]bool {
+func (d armCode) accesses(f *elfsym.File, s elfsym.Symbol, indirect bool) map[int64]bool {
 	offsets := map[int64]bool{}
 	for _, e := range d.trace(f, s) {
-		for _, a := range e.accesses {
-			at := a.address()
-			isFrame := at.of == opaque && (at.at == armSP || at.at == armFP)
-			if isFrame || at.of == number || indirect && at.of == argument && at.at == 0 {
+		for _, a := range e.Accesses {
+			at := a.Address()
+			isFrame := at.Of == arm64.Opaque && (at.At == arm64.SP || at.At == arm64.FP)
+			if isFrame || at.Of == arm64.Number || indirect && at.Of == arm64.Argument && at.At == 0 {
 				continue
 			}
-			offsets[at.n] = true
+			offsets[at.N] = true
 		}
 	}
 	return offsets
 }
 
-func (d arm64) constants(f *elfsym.File, s elfsym.Symbol) map[int64]bool {
+func (d armCode) constants(f *elfsym.File, s elfsym.Symbol) map[int64]bool {
 	constants := map[int64]bool{}
 	for r, e := range d.trace(f, s) {
-		if e.has {
-			constants[e.constant] = true
+		if e.HasConstant {
+			constants[e.Constant] = true
 		}
 		for _, v := range r {
-			if v.of == number {
-				constants[v.n] = true
+			if v.Of == arm64.Number {
+				constants[v.N] = true
 			}
 		}
 	}
@@ -232,15 +257,15 @@ func (d arm64) constants(f *elfsym.File, s elfsym.Symbol) map[int64]bool {
 }
 
 // table finds "ldr x0, [table, index]".
-func (d arm64) table(f *elfsym.File, s elfsym.Symbol) (address uint64, ok bool) {
+func (d armCode) table(f *elfsym.File, s elfsym.Symbol) (address uint64, ok bool) {
 	var last int64
 	for r, e := range d.trace(f, s) {
-		for _, v := range r[:savedFrom] {
-			if v.of == number && v.n > maxIsolate {
-				last = v.n
+		for _, v := range r[:arm64.SavedFrom] {
+			if v.Of == arm64.Number && v.N > maxIsolate {
+				last = v.N
 			}
 		}
-		if len(e.accesses) == 1 && !e.accesses[0].store && e.accesses[0].register == 0 && last != 0 {
+		if len(e.Accesses) == 1 && !e.Accesses[0].Store && e.Accesses[0].Register == 0 && last != 0 {
 			return uint64(last), true
 		}
 	}

@@ -42,7 +42,7 @@ type decoder interface {
 // decoderOf returns the decoder of f's code.
 func decoderOf(f *elfsym.File) decoder {
 	if f.Machine() == elf.EM_AARCH64 {
-		return arm64{}
+		return armCode{}
 	}
 	return x86{}
 }

@@ -46,6 +46,11 @@ func (w *walker) stepV8(kind codeKind, p space.Part) bool {
 		}
 	}
 	fp := w.at.FP()
+	if kind == codeJIT && w.executesRegExp(fp) {
+		w.pushCode(kind, p)
+		w.at.Regs[w.machine.arch.FP] += uint64(l.RegExpFrame)
+		return w.climb()
+	}
 	marker, tagged, ok := w.slots(fp)
 	if !ok {
 		return w.giveUp(kind, p)
@@ -84,6 +89,29 @@ func (w *walker) stepV8(kind codeKind, p space.Part) bool {
 	}
 	w.pushFunction(function, f, kind)
 	return w.climb()
+}
+
+// executesRegExp reports whether the frame at fp is of a regular expression's code and looks
+// like a function's: see Layout.RegExpFrame.
+func (w *walker) executesRegExp(fp uint64) bool {
+	l := &w.v8.Binary.Layout
+	if l.RegExpFrame == 0 || w.v8.Heap == nil || w.thread.Isolate == 0 {
+		return false
+	}
+	slot := l.RegExpIsolate
+	if slot == 0 {
+		slot = l.RegExpArgument - 8
+	}
+	isolate, err := w.space.Word(fp + uint64(int64(slot)))
+	if err != nil || isolate != w.thread.Isolate {
+		return false
+	}
+	expression, err := w.space.Word(fp + uint64(int64(l.RegExpArgument)))
+	if err != nil {
+		return false
+	}
+	o, err := w.v8.Heap.Object(v8.Value(expression))
+	return err == nil && o.Map.Type == l.RegExp
 }
 
 // climbGlue is climb for a frame of V8's glue. A builtin that works within its caller's
