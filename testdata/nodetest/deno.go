@@ -7,8 +7,10 @@ import (
 	"testing"
 )
 
-// DenoVersion is that of the Deno that tests run, with V8 15.0.
-const DenoVersion = "2.9.6"
+// Deno is what tests run of it, as README.md's table calls it; its V8 is 15.0.
+const Deno = "Deno " + denoVersion
+
+const denoVersion = "2.9.6"
 
 var denoPackages = map[string]string{"amd64": "@deno/linux-x64-glibc", "arm64": "@deno/linux-arm64-glibc"}
 
@@ -19,9 +21,9 @@ func StartDeno(t testing.TB, script string) *Target {
 	ctx, cancel := context.WithTimeout(t.Context(), fetchLimit)
 	defer cancel()
 	pack := denoPackages[runtime.GOARCH]
-	dir, err := cached("deno-"+DenoVersion, func(temp string) error { return npmInstall(ctx, temp, pack+"@"+DenoVersion) })
+	dir, err := cached("deno-"+denoVersion, func(temp string) error { return npmInstall(ctx, temp, pack+"@"+denoVersion) })
 	if err != nil {
-		t.Fatalf("install Deno %s: %v (is npm's registry reachable?)", DenoVersion, err)
+		t.Fatalf("install Deno %s: %v (is npm's registry reachable?)", denoVersion, err)
 	}
 	return Start(t, filepath.Join(dir, "node_modules", pack, "deno"), Options{
 		Flags: []string{"run", "--no-prompt"}, Script: script,
