@@ -159,12 +159,29 @@ func TestStackEqualsErrorStack(t *testing.T) {
 	}
 }
 
+// TestPlainStackEqualsErrorStack does so for one program, which machines that are emulated
+// can run.
+func TestPlainStackEqualsErrorStack(t *testing.T) {
+	nodetest.Root(t)
+	const version = "22.23.3"
+	for _, tier := range []symbolize.Tier{symbolize.Interpreted, symbolize.Turbofan} {
+		t.Run(tier.String(), func(t *testing.T) {
+			flags, _ := nodetest.TierFlags(version, tier)
+			testScenarios(t, nodetest.Node(t, version), []string{"plain"}, tier, flags, nil)
+		})
+	}
+}
+
 func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, warn func(error)) {
+	testScenarios(t, node, scenarios(t, node), tier, flags, warn)
+}
+
+func testScenarios(t *testing.T, node string, scenarios []string, tier symbolize.Tier, flags []string, warn func(error)) {
 	nodetest.NothingLeft(t, programs...)
 	truths := make(map[int]nodetest.Nested)
 	var targets []*nodetest.Target
 	var pids []int
-	for _, scenario := range scenarios(t, node) {
+	for _, scenario := range scenarios {
 		target := nodetest.Start(t, node, nodetest.Options{
 			Flags: flags, Script: "nested.js", Args: []string{scenario, "--tier=" + tier.String()},
 		})

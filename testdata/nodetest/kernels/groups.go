@@ -50,7 +50,7 @@ func (r Range) has(version [2]int) bool {
 var Groups = []Group{
 	{Package: "loader", Run: "^Test"},
 	{Package: "bpf", Run: "^Test"},
-	{Columns: []string{"jsprof"}, Package: "tools/jsprof", Run: "^TestStackEqualsErrorStack$/^node22$/^(interpreted|turbofan)$/^plain$"},
+	{Columns: []string{"jsprof"}, Package: "tools/jsprof", Run: "^TestPlainStackEqualsErrorStack$"},
 	{Columns: []string{"jsprof"}, Package: "tools/jsprof", Run: "^Test(EverySampleIsCounted|WorkersAreNamedApart|StacksEndWhereThreadsStart)$/^(26.10.0|node26)$"},
 	{Columns: []string{"jsprof"}, Package: "cmd/jsprof", Run: "^TestScripts$/^kernel$"},
 	{Columns: []string{"jsprof -e"}, Package: "tools/jsprof", Run: "^Test(EventsAreThoseOfTheKernel|CallsAreCountedExactly)$/^node26$"},

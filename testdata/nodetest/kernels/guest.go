@@ -3,6 +3,7 @@ package kernels
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -21,7 +22,7 @@ const guestMemory = 5 << 10 // MiB: its file system is in it
 // guestCPU is an x86-64-v2. Vectors of AVX are slow to emulate, and so is what a kernel does
 // against the faults of CPUs: an emulated one has none.
 const (
-	guestCPU    = "qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+lahf_lm"
+	guestCPU    = "qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+lahf_lm,+xsave"
 	guestKernel = "console=ttyS0 quiet panic=-1 mitigations=off rdinit=/init"
 )
 
@@ -43,19 +44,33 @@ func boot(ctx context.Context, kernel, archive string, groups []string, line fun
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, longestLine)
-	for lines.Scan() {
-		line(strings.TrimRight(lines.Text(), "\r"))
-	}
-	_, _ = io.Copy(io.Discard, out) // what follows a line that is too long
+	readErr := eachLine(out, line)
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("run the virtual machine: %w: %s", err, said.String())
 	}
-	return lines.Err()
+	return readErr
 }
 
-const longestLine = 1 << 20
+// longestLine is how much is kept of a line.
+const longestLine = 1 << 12
+
+// eachLine calls line with each line of in, cut off where it is too long.
+func eachLine(in io.Reader, line func(string)) error {
+	lines := bufio.NewReaderSize(in, longestLine)
+	for rest := false; ; {
+		text, more, err := lines.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !rest {
+			line(strings.TrimRight(string(text), "\r"))
+		}
+		rest = more
+	}
+}
 
 // A Report is what a machine printed.
 type Report struct {

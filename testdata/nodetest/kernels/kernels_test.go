@@ -162,6 +162,15 @@ func TestReportsAreRead(t *testing.T) {
 	}
 }
 
+func TestLongLinesAreCutOff(t *testing.T) {
+	long := strings.Repeat("x", 2*longestLine)
+	var got []string
+	err := eachLine(strings.NewReader("a\r\n"+long+"y\nb\n\n"+long), func(line string) { got = append(got, line) })
+	if want := []string{"a", long[:longestLine], "b", "", long[:longestLine]}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("lines = %.20q, %v, want %.20q", got, err, want)
+	}
+}
+
 func TestGroupsAreTestsThatExist(t *testing.T) {
 	for _, g := range Groups {
 		files, err := filepath.Glob(filepath.Join("../../..", g.Package, "*_test.go"))
