@@ -163,3 +163,7 @@ func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
 }
 
 func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "addonlat", "uprobes") }
+
+func TestReleasesDenoIsNotUnderstood(t *testing.T) {
+	clitest.CheckDeno(t, "addonlat", "-d", "1s", "--json")
+}

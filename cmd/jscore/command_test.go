@@ -82,3 +82,7 @@ func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
 }
 
 func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "jscore", "ptrace") }
+
+func TestReleasesDenoIsNotUnderstood(t *testing.T) {
+	clitest.CheckDeno(t, "jscore", "--json", "jsstack")
+}

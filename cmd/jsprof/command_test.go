@@ -146,3 +146,7 @@ func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
 }
 
 func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "jsprof", "perf events") }
+
+func TestReleasesDenoIsNotUnderstood(t *testing.T) {
+	clitest.CheckDeno(t, "jsprof", "-d", "2s", "--json")
+}

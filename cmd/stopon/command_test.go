@@ -252,3 +252,7 @@ func TestCapabilitiesForACore(t *testing.T) {
 }
 
 func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "stopon", "typed tracepoints") }
+
+func TestReleasesDenoIsNotUnderstood(t *testing.T) {
+	clitest.CheckDeno(t, "stopon", "--stall", "1ms", "--json")
+}

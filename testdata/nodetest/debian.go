@@ -105,7 +105,7 @@ func Kernel(t testing.TB, release string) string {
 	return images[0]
 }
 
-// unpackKernel fills dir with what a kernel's packages have for its boot.
+// unpackKernel puts the boot image of a release's kernel into dir/boot.
 func unpackKernel(ctx context.Context, dir, release string) error {
 	apt := filepath.Join(dir, "apt")
 	if err := download(ctx, apt, release, "linux-image-cloud-amd64"); err != nil {
@@ -115,18 +115,44 @@ func unpackKernel(ctx context.Context, dir, release string) error {
 	if err != nil {
 		return err
 	}
+	unpacked := filepath.Join(dir, "unpacked")
 	for _, archive := range archives {
-		if err := run(exec.CommandContext(ctx, "dpkg", "-x", archive, dir)); err != nil {
+		if err := run(exec.CommandContext(ctx, "dpkg", "-x", archive, unpacked)); err != nil {
 			return err
 		}
 	}
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if entry.Name() != "boot" {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
-		}
+	if err := os.Mkdir(filepath.Join(dir, "boot"), 0o755); err != nil {
+		return err
 	}
-	return err
+	image, name, err := kernelImage(unpacked)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(image, filepath.Join(dir, "boot", name)); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(unpacked), os.RemoveAll(apt))
+}
+
+// kernelImage returns the path of the boot image among what is unpacked in dir, and its usual
+// name. Since Linux 7, Debian's packages have it beside the modules.
+func kernelImage(dir string) (path, name string, err error) {
+	var images []string
+	for _, pattern := range []string{"boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return "", "", err
+		}
+		images = append(images, found...)
+	}
+	if len(images) != 1 {
+		return "", "", fmt.Errorf("images among the packages' files: %v, want one", images)
+	}
+	name = filepath.Base(images[0])
+	if name == "vmlinuz" {
+		name += "-" + filepath.Base(filepath.Dir(images[0]))
+	}
+	return images[0], name, nil
 }
 
 // aptConfig has apt work in a folder of its own, where no package is installed:

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,6 +47,24 @@ func TestPackagesThatAreNotThereAreSaid(t *testing.T) {
 	err := download(t.Context(), t.TempDir(), Debians[0], "no-such-package")
 	if err == nil || !strings.Contains(err.Error(), "no-such-package") {
 		t.Errorf("error = %v, want one that names the package", err)
+	}
+}
+
+func TestKernelIsFoundInPackages(t *testing.T) {
+	for file, want := range map[string]string{
+		"boot/vmlinuz-6.1.0-50-cloud-amd64":                "vmlinuz-6.1.0-50-cloud-amd64",
+		"usr/lib/modules/7.2.13+deb14-cloud-amd64/vmlinuz": "vmlinuz-7.2.13+deb14-cloud-amd64",
+		"boot/config-6.1.0-50-cloud-amd64":                 "",
+	} {
+		dir := t.TempDir()
+		file = filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		path, name, err := kernelImage(dir)
+		if name != want || (err == nil) != (want != "") || err == nil && path != file {
+			t.Errorf("image of %s = %q, %q, %v, want %q", file, path, name, err, want)
+		}
 	}
 }
 

@@ -1,9 +1,12 @@
 package kernels
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"ustack/testdata/nodetest"
@@ -28,13 +31,40 @@ func image(t testing.TB, name string) string {
 	return nodetest.Kernel(t, suite)
 }
 
-// row returns the name of a kernel's row in the table: the first two numbers of its release.
-func row(release string) (string, error) {
-	numbers := strings.SplitN(release, ".", 3)
-	if len(numbers) < 2 {
-		return "", fmt.Errorf("%q is no release of Linux", release)
+// releaseOf returns the release of Linux whose boot image a file is: its header has that
+// (Documentation/arch/x86/boot.rst of Linux).
+func releaseOf(path string) (string, error) {
+	const (
+		magic    = 0x202
+		version  = 0x20e // where the text is, less a sector
+		sector   = 0x200
+		longest  = 256
+		noHeader = "%s is no boot image of Linux"
+	)
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
 	}
-	minor, _, _ := strings.Cut(numbers[1], "-")
-	minor, _, _ = strings.Cut(minor, "+")
-	return numbers[0] + "." + minor, nil
+	defer f.Close()
+	header := make([]byte, version+2)
+	if _, err := io.ReadFull(f, header); err != nil || !bytes.HasPrefix(header[magic:], []byte("HdrS")) {
+		return "", fmt.Errorf(noHeader, path)
+	}
+	text := make([]byte, longest)
+	if _, err := f.ReadAt(text, sector+int64(binary.LittleEndian.Uint16(header[version:]))); err != nil {
+		return "", fmt.Errorf(noHeader, path)
+	}
+	release, _, ok := bytes.Cut(text, []byte(" "))
+	if !ok {
+		return "", fmt.Errorf(noHeader, path)
+	}
+	return string(release), nil
+}
+
+// versionOf returns the first two numbers of a release of Linux.
+func versionOf(release string) (version [2]int, err error) {
+	if _, err := fmt.Sscanf(release, "%d.%d", &version[0], &version[1]); err != nil {
+		return version, fmt.Errorf("%q is no release of Linux", release)
+	}
+	return version, nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -127,30 +128,21 @@ func (r Root) tests(ctx context.Context, module, name string) error {
 	return r.folder(data)
 }
 
-// script writes the groups as the shell commands that init reads.
-func (r Root) script(module, cache string) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "export USTACK_CACHE=%s\n", quote(cache))
+// groups writes each group as the shell commands that init reads.
+func (r Root) groups(module, cache string) error {
+	dir := filepath.Join(r.dir, "groups")
+	errs := []error{os.Mkdir(dir, 0o755)}
 	for i, g := range Groups {
 		before := g.Before
 		if before == "" {
 			before = ":"
 		}
-		call := fmt.Sprintf("group %d %s %s %s", i, quote(filepath.Join(module, g.Package)), quote(g.Run), quote(before))
-		switch g.Kernels {
-		case Every:
-			fmt.Fprintln(&b, call)
-		case Supported:
-			fmt.Fprintf(&b, "case $(uname -r) in %s) ;; *) %s ;; esac\n", oldReleases, call)
-		case TooOld:
-			fmt.Fprintf(&b, "case $(uname -r) in %s) %s ;; esac\n", oldReleases, call)
-		}
+		text := fmt.Sprintf("export USTACK_CACHE=%s\ngroup %d %s %s %s\n",
+			quote(cache), i, quote(filepath.Join(module, g.Package)), quote(g.Run), quote(before))
+		errs = append(errs, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), []byte(text), 0o644))
 	}
-	return os.WriteFile(filepath.Join(r.dir, "groups"), b.Bytes(), 0o644)
+	return errors.Join(errs...)
 }
-
-// oldReleases is a shell pattern of kernels that the tools do not support.
-const oldReleases = "[34].*|5.[0-9].*|5.1[0-4].*"
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
@@ -218,7 +210,7 @@ func Fill(ctx context.Context, dir string, init []byte, o Options) (Root, error)
 			return r, err
 		}
 	}
-	return r, r.script(o.Module, o.Cache)
+	return r, r.groups(o.Module, o.Cache)
 }
 
 // system adds init and what every system has.
