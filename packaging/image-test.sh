@@ -89,14 +89,24 @@ console.log('ready');
 END
 chmod 755 "$temp" "$other"
 
+# pivot ROOT USER COMMAND..., for perl: has a command run as this user with this folder as the root of
+# its mount namespace, without capabilities if it is not root.
+pivot='
+my ($root, $user, @command) = @ARGV;
+my ($pivot_root, $umount2, $detach, $here) = (155, 166, 2, ".");
+chdir $root and syscall($pivot_root, $here, $here) == 0 and syscall($umount2, $here, $detach) == 0 and chroot $here or die "pivot_root: $!";
+$) = "$user $user"; $( = $user; $< = $user; $> = $user;
+exec @command;'
+
 # contained GROUP USER: runs node in a container of its own, in this control group, as this
 # user. Its PID is in $inside then.
 contained() {
 	local ready
 	group "$1"
-	exec 3< <(enter "$1" && exec unshare --mount --pid --fork --kill-child \
-		setpriv --no-new-privs --bounding-set=-all,+sys_admin,+sys_chroot,+setuid,+setgid sh -c "
-		mount -t proc proc $other/proc && exec setpriv --bounding-set=-sys_admin chroot --userspec=$2:$2 $other /usr/bin/node /app/server.js")
+	exec 3< <(enter "$1" && exec unshare --mount --pid --fork --kill-child sh -c '
+		root=$1 user=$2 pivot=$3
+		mount --bind "$root" "$root" && mount -t proc proc "$root/proc" &&
+		exec setpriv --no-new-privs perl -e "$pivot" "$root" "$user" /usr/bin/node /app/server.js' sh "$other" "$2" "$pivot")
 	targets+=($!)
 	read -r ready <&3
 	[ "$ready" = ready ] || fail "node does not start"
@@ -118,48 +128,62 @@ install -D -m 600 /dev/stdin "$temp/host/run/containerd/io.containerd.runtime.v2
 END
 
 # in_image PREPARE COMMAND...: runs a tool of the image in a container of its own, which
-# PREPARE, a command, starts.
+# PREPARE, a command, starts, and LIMIT, another one, restricts.
+limit=
+export limit
 in_image() {
 	local prepare=$1
 	shift
 	(enter "docker/$own" && exec unshare --mount --cgroup $prepare sh -c '
 		root=$1 && shift && mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
-		mount --bind "$root/../../host" "$root/host" && exec $setpriv chroot "$root" "$@"' sh "$root" "$@")
+		mount --bind "$root/../../host" "$root/host" && exec $limit chroot "$root" "$@"' sh "$root" "$@")
 }
-# beside COMMAND...: with the host's PID namespace, and privileged.
-beside() { in_image "" "$@"; }
-# within PID COMMAND...: in the PID namespace of this process, with the capabilities that
-# the tool's manual gives the container.
-within() {
+# privileged PID COMMAND...: runs a tool with the PID namespace of this process, the
+# machine's for 1, and all capabilities.
+privileged() {
+	local pid=$1
+	shift
+	in_image "nsenter --target $pid --pid --" "$@"
+}
+# limited PID COMMAND...: likewise, but with the capabilities that the tool's manual gives
+# its container.
+limited() {
 	local pid=$1 tool=$2 capabilities
 	shift
 	capabilities=$(grep -o 'cap-add=[A-Z_]*' "cmd/$tool/$tool.1" | sed 's/.*=/,+/' | tr -d '\n' | tr A-Z a-z)
-	[ -n "$capabilities" ] || fail "no capabilities in the manual of $tool"
-	setpriv="setpriv --bounding-set=-all$capabilities,+sys_chroot" in_image "nsenter --target $pid --pid --" "$@"
+	[ -n "$capabilities" ] || fail "the manual of $tool gives no capabilities"
+	limit="setpriv --bounding-set=-all$capabilities,+sys_chroot" in_image "nsenter --target $pid --pid --" "$@"
 }
-setpriv=
-export setpriv
+# unprivileged PID COMMAND...: likewise, but as the user of the pod, whom no capability helps.
+unprivileged() {
+	local pid=$1
+	shift
+	limit="chroot --userspec=65532:65532 $root" in_image "nsenter --target $pid --pid --" "$@"
+}
 
-# tools HOW SELECTION PID: runs every tool so that HOW is the command before it.
+# tools HOW SELECTION PID: runs every tool; HOW is the command before it.
 tools() {
 	local how=$1 selection=$2 pid=$3
 	has 'busy  server.js:2' $how jsprof $selection -d 2s --lines
-	has "Node.js v22" $how jsprof dump $selection
 	has "node[$pid]" $how stopon $selection --syscall close --errno EBADF --timeout 20s
-	has "thread $pid \"node\" isolate 1" $how stopon $selection --now
-	has 'fs stat' $how addonlat $selection -d 2s
+	has 'fs.stat' $how addonlat $selection --builtin -d 2s
 	has 'busy' $how jscore $selection jsfunctions
+	has 'Node.js v22' $how jsprof dump $selection
+	has "thread $pid \"node\" isolate 1" $how stopon $selection --now
 }
 
 echo "with the host's PID namespace"
-tools beside "--container $id" "$web"
-tools beside "--container web" "$web"
-tools beside "--container shop/web-0/app" "$app"
-tools beside "-p $app" "$app"
+tools "privileged 1" "--container $id" "$web"
+tools "privileged 1" "--container shop/web-0/app" "$app"
+has "node[$web]" privileged 1 stopon --container web --syscall close --errno EBADF --timeout 20s
+has "thread $app" privileged 1 jsprof dump -p "$app"
 
-echo "with the PID namespace of the container"
-tools "within $web" "-p 1" 1
-refuses 'no such container is running' within "$web" jsprof --container web -d 1s
+echo "with the PID namespace of the container, and few capabilities"
+tools "limited $web" "-p 1" 1
+refuses 'no such container is running' limited "$web" jsprof --container web -d 1s
 
-echo "with that of a pod that is distroless and not root's"
-tools "within $app" "-p 1" 1
+echo "with that of a pod without files, not root's"
+tools "privileged $app" "-p 1" 1
+for tool in "jsprof -p 1" "stopon -p 1 --exit any" "addonlat -p 1" "jscore -p 1 status"; do
+	refuses 'CAP_' unprivileged "$app" $tool
+done
