@@ -20,7 +20,7 @@ import (
 
 // flags are the command's own.
 type flags struct {
-	pid     cli.PIDs
+	running cli.Running
 	core    string
 	maps    cli.SourceMaps
 	open    jscore.Options
@@ -41,7 +41,7 @@ either, lines are read from a prompt or from standard input.`
 func (f *flags) command() *cobra.Command {
 	f.color = "auto"
 	cmd := &cobra.Command{
-		Use:   "jscore [flags] {CORE | -p PID} [COMMAND [ARG...]]",
+		Use:   "jscore [flags] {CORE | -p PID | --container NAME} [COMMAND [ARG...]]",
 		Short: "Debug a Node.js program from a core or a snapshot",
 		Long:  long,
 		Example: strings.Join([]string{
@@ -51,6 +51,7 @@ func (f *flags) command() *cobra.Command {
 			"  jscore core findjsobjects              what the heap is full of",
 			"  jscore core 'findjsobjects -c Server | jsprint -d 3'",
 			"  jscore -p 4242 --json jsfunctions      a live process, for programs",
+			"  jscore --container web jsstack         the process of Node.js in a container",
 			"  jscore core help findjsobjects         about one of the commands",
 		}, "\n"),
 		Args: f.check,
@@ -59,8 +60,8 @@ func (f *flags) command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // arguments after CORE are for its commands
 	flags.SortFlags = false
-	flags.VarP(&f.pid, "pid", "p", "take a snapshot of the running process `PID`")
-	flags.Var(&f.maxStop, "max-stop", "with -p: never stop the process for longer (default 10s)")
+	f.running.RegisterOne(cmd, "take a snapshot of")
+	flags.Var(&f.maxStop, "max-stop", "of a live process: never stop it for longer (default 10s)")
 	flags.StringArrayVarP(&f.lines, "execute", "e", nil, "run `LINE` of commands (may be repeated)")
 	flags.StringVar(&f.open.Exe, "exe", "", "use `FILE` as the program that the process ran")
 	flags.StringArrayVar(&f.open.Folders, "symbols", nil, "search `DIR` for programs and libraries, by build ID")
@@ -96,10 +97,10 @@ func (c *choice) Set(word string) error {
 // check checks that exactly one process is given.
 func (f *flags) check(_ *cobra.Command, args []string) error {
 	switch {
-	case len(f.pid) > 1:
-		return cli.Usagef("-p takes one process here")
-	case len(f.pid) == 0 && len(args) == 0:
-		return cli.Usagef("no core or process given (name a core, or a process with -p PID)")
+	case f.running.Given():
+		return f.running.Check()
+	case len(args) == 0:
+		return cli.Usagef("no core or process given (name a core, or a process by -p PID or --container NAME)")
 	}
 	return nil
 }
@@ -109,12 +110,7 @@ func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
 	if args, err = f.target(cmd, args); err != nil {
 		return err
 	}
-	for _, pid := range f.pid {
-		if err := check.Process(pid, check.Dump); err != nil {
-			return cli.SeeCheck(cmd, err)
-		}
-	}
-	dump, err := f.load(cmd.Context())
+	dump, err := f.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -144,7 +140,7 @@ func note(messages *cli.Messages, taken *core.Result) {
 
 // target takes the core's name, and the flags after it, from the arguments.
 func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
-	if len(f.pid) > 0 {
+	if f.running.Given() {
 		return args, nil
 	}
 	f.core, args = args[0], args[1:]
@@ -154,21 +150,28 @@ func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 	if err := cmd.Flags().Parse(args); err != nil {
 		return nil, cli.Usagef("%v", err)
 	}
-	if len(f.pid) > 0 {
-		return nil, cli.Usagef("give either a core or -p PID")
+	if f.running.Given() {
+		return nil, cli.Usagef("give either a core or a process")
 	}
 	return cmd.Flags().Args(), nil
 }
 
 // load opens the core or takes the snapshot.
-func (f *flags) load(ctx context.Context) (*jscore.Dump, error) {
+func (f *flags) load(cmd *cobra.Command) (*jscore.Dump, error) {
 	f.open.Maps = f.maps.Options
-	if len(f.pid) > 0 {
-		o := f.open
-		o.MaxStop = time.Duration(f.maxStop)
-		return jscore.Attach(ctx, f.pid[0], o)
+	if !f.running.Given() {
+		return jscore.Open(cmd.Context(), f.core, f.open)
 	}
-	return jscore.Open(ctx, f.core, f.open)
+	pid, err := f.running.One()
+	if err != nil {
+		return nil, err
+	}
+	if err := check.Process(pid, check.Dump); err != nil {
+		return nil, cli.SeeCheck(cmd, err)
+	}
+	o := f.open
+	o.MaxStop = time.Duration(f.maxStop)
+	return jscore.Attach(cmd.Context(), pid, o)
 }
 
 func (f *flags) output(cmd *cobra.Command) output {

@@ -13,25 +13,26 @@ import (
 
 // dumping is what the flags of "jsprof dump" say.
 type dumping struct {
-	pids cli.PIDs
-	maps cli.SourceMaps
-	text dump.TextOptions
-	json bool
+	running cli.Running
+	maps    cli.SourceMaps
+	text    dump.TextOptions
+	json    bool
 }
 
 func dumpCommand() *cobra.Command {
 	f := new(dumping)
 	cmd := &cobra.Command{
-		Use:   "dump [flags] -p PID",
+		Use:   "dump [flags] " + cli.RunningUse,
 		Short: "Print the stacks of all threads of a running process, once",
 		Example: "  jsprof dump -p 4242                   what every thread is doing\n" +
 			"  jsprof dump -p 4242 --native=false    JavaScript only\n" +
-			"  jsprof dump -p 4242 --json            for programs",
+			"  jsprof dump -p 4242 --json            for programs\n" +
+			"  jsprof dump --container web           of each process of Node.js in a container",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.VarP(&f.pids, "pid", "p", "print the stacks of these running processes")
+	f.running.Register(cmd, "print the stacks of")
 	flags.BoolVar(&f.text.Native, "native", true, "show native functions too")
 	flags.BoolVar(&f.text.Internal, "internal", false, "show V8's typed frames too")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object for each process, with all frames")
@@ -40,16 +41,20 @@ func dumpCommand() *cobra.Command {
 }
 
 func (f *dumping) run(cmd *cobra.Command) error {
-	if len(f.pids) == 0 {
-		return cli.Usagef("nothing to print (name a process: -p PID)")
+	if err := f.running.Check(); err != nil {
+		return err
 	}
-	for _, pid := range f.pids {
+	pids, err := f.running.Find()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
 		if err := check.Process(pid, check.Dump); err != nil {
 			return err
 		}
 	}
 	messages := cli.NewMessages(cmd)
-	for i, pid := range f.pids {
+	for i, pid := range pids {
 		d, err := dump.Take(cmd.Context(), pid, dump.Options{
 			Maps: f.maps.Options, Syscall: event.SyscallName, Warn: messages.Warn,
 			Resumed: func(after time.Duration) {

@@ -26,10 +26,12 @@ import (
 
 // watching is what the flags of "jsprof live" say.
 type watching struct {
-	pids cli.PIDs
-	maps cli.SourceMaps
-	hz   int
-	span cli.Duration
+	running cli.Running
+	maps    cli.SourceMaps
+	hz      int
+	span    cli.Duration
+
+	pid int // once it is found
 }
 
 const (
@@ -41,15 +43,16 @@ const (
 func liveCommand() *cobra.Command {
 	f := &watching{span: cli.Duration(defaultWindow)}
 	cmd := &cobra.Command{
-		Use:   "live [flags] -p PID",
+		Use:   "live [flags] " + cli.RunningUse,
 		Short: "Watch where a running process's time goes, in the terminal",
 		Example: "  jsprof live -p 4242                   functions, refreshed each second\n" +
-			"  jsprof live -p 4242 --window 60s      over the last minute",
+			"  jsprof live -p 4242 --window 60s      over the last minute\n" +
+			"  jsprof live --container web           the process of Node.js in a container",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.VarP(&f.pids, "pid", "p", "watch this running process")
+	f.running.RegisterOne(cmd, "watch")
 	flags.IntVarP(&f.hz, "frequency", "F", 99, "take `HZ` samples a second on each CPU")
 	flags.Var(&f.span, "window", "show the samples of this last time")
 	f.maps.Register(cmd)
@@ -58,32 +61,40 @@ func liveCommand() *cobra.Command {
 
 // check reports what makes no sense, before anything is attached.
 func (f *watching) check(cmd *cobra.Command) error {
+	if err := f.running.Check(); err != nil {
+		return err
+	}
 	switch {
-	case len(f.pids) != 1:
-		return cli.Usagef("name one process: -p PID")
 	case f.hz < 1:
 		return cli.Usagef("frequency must be above 0, not %d", f.hz)
 	case time.Duration(f.span) < refresh:
 		return cli.Usagef("--window must be %v or longer", refresh)
 	case !cli.Terminal(os.Stdin) || !cli.Terminal(cmd.OutOrStdout()):
-		return cli.Usagef("standard input and output must be a terminal (jsprof -p %d -d 10s writes a profile)", f.pids[0])
+		return cli.Usagef("standard input and output must be a terminal (jsprof %v -d 10s writes a profile)", &f.running)
 	case os.Getenv("TERM") == "" || os.Getenv("TERM") == "dumb":
-		return cli.Usagef("the terminal cannot move its cursor: TERM=%s (jsprof -p %d -d 10s writes a profile)", os.Getenv("TERM"), f.pids[0])
+		return cli.Usagef("the terminal cannot move its cursor: TERM=%s (jsprof %v -d 10s writes a profile)", os.Getenv("TERM"), &f.running)
 	}
-	t := cli.Targets{Selection: trace.Selection{PIDs: f.pids}}
+	pid, err := f.running.One()
+	if err != nil {
+		return err
+	}
+	f.pid = pid
+	t := cli.Targets{Selection: f.selection()}
 	return t.Permitted(cmd.Root())
 }
+
+func (f *watching) selection() trace.Selection { return trace.Selection{PIDs: []int{f.pid}} }
 
 func (f *watching) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	p, err := process.Open(f.pids[0])
+	p, err := process.Open(f.pid)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	loop, err := live.NewLoop(f.pids[0], event.SyscallName)
+	loop, err := live.NewLoop(f.pid, event.SyscallName)
 	if err != nil {
 		return err
 	}
@@ -133,14 +144,14 @@ func (w *watch) run(ctx context.Context) error {
 
 // sample samples until ctx is done or the process has ended.
 func (w *watch) sample(ctx context.Context) (err error) {
-	defer contain.Panic(&err, "sample process %d", w.flags.pids[0])
+	defer contain.Panic(&err, "sample process %d", w.flags.pid)
 	var watching sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	watching.Go(func() { w.loop.Watch(ctx) })
 	defer watching.Wait()
 	defer cancel()
 	_, err = jsprof.Run(ctx, jsprof.Options{
-		Selection: trace.Selection{PIDs: w.flags.pids}, Maps: w.flags.maps.Options, Hz: w.flags.hz,
+		Selection: w.flags.selection(), Maps: w.flags.maps.Options, Hz: w.flags.hz,
 		Interval: refresh, Snapshot: w.show,
 		Warn: func(err error) {
 			if len(w.warned) == maxWarned {
@@ -172,7 +183,7 @@ func (w *watch) report(cmd *cobra.Command) {
 	messages := cli.NewMessages(cmd)
 	if w.last != nil && w.last.ended {
 		fmt.Fprintln(cmd.OutOrStdout(), w.last.plain())
-		messages.Notef("process %d has ended", w.flags.pids[0])
+		messages.Notef("process %d has ended", w.flags.pid)
 	}
 	for _, err := range w.warned {
 		messages.Warn(err)

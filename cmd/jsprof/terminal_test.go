@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -230,6 +231,21 @@ func TestEndOfTheProcessIsNoted(t *testing.T) {
 	term.want(`^jsprof live: process \d+ has ended$`)
 	term.restored(0)
 	term.want(`[\d.]+%  pureMain purecpu.js`)
+}
+
+// TestLiveViewOfAContainer finds the only process with V8, and asks which if there are more.
+func TestLiveViewOfAContainer(t *testing.T) {
+	node := clitest.Node(t, programs...)
+	first := nodetest.Start(t, node, nodetest.Options{Script: "purecpu.js"})
+	term := inTerminal(t, nil, "live", "--container", nodetest.Contain(t, first.PID))
+	term.want(fmt.Sprintf(`^node %d purecpu.js, `, first.PID))
+	term.press("q")
+	term.restored(0)
+	second := nodetest.Start(t, node, nodetest.Options{Script: "purecpu.js"})
+	id := nodetest.Contain(t, first.PID, second.PID)
+	term = inTerminal(t, nil, "live", "--container", id[:12])
+	term.want(`container ` + id[:12] + ` has 2 processes with V8: node \d+ purecpu.js, `)
+	term.restored(1)
 }
 
 // coloredCells returns how many cells of a screen have a color.

@@ -73,6 +73,7 @@ func command() *cobra.Command {
 			"  stopon -p 4242 --uncaught --gcore              who throws what nothing catches",
 			"  stopon -p 4242 --now --gcore                   a core, at once",
 			"  stopon -p 4242 --now                           what all threads do now",
+			"  stopon --container web --now --gcore -w        a core of each process in it",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -214,8 +215,8 @@ func (f *flags) checkNow() error {
 	switch {
 	case given != "":
 		return cli.Usagef("--now waits for nothing (leave out --%s)", given)
-	case len(f.targets.PIDs) == 0:
-		return cli.Usagef("--now acts on the processes of -p PID")
+	case len(f.targets.PIDs) == 0 && f.targets.Container == "":
+		return cli.Usagef("--now acts on processes that run (name them: -p PID or --container NAME)")
 	case f.summary:
 		return cli.Usagef("--now sees one moment only (leave out --summary)")
 	case f.timeout > 0 || f.duration > 0:
@@ -237,8 +238,13 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	if f.now && len(f.stopon.Actions) == 0 {
-		return f.printStacks(cmd)
+	if f.now {
+		if err := f.findRunning(); err != nil {
+			return err
+		}
+		if len(f.stopon.Actions) == 0 {
+			return f.printStacks(cmd)
+		}
 	}
 	if err := f.permitted(cmd); err != nil {
 		return err
@@ -272,6 +278,17 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if f.timeout > 0 && !result.Seen() {
 		return cli.ExitStatus(nothingSeen)
 	}
+	return nil
+}
+
+// findRunning selects the processes of --now by number.
+func (f *flags) findRunning() error {
+	pids, err := f.targets.Running()
+	if err != nil {
+		return err
+	}
+	f.targets.Selection = trace.Selection{PIDs: pids}
+	f.stopon.Selection = f.targets.Selected(os.Stderr)
 	return nil
 }
 

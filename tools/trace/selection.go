@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"ustack/symbolize/process"
+	"ustack/symbolize/v8"
 	"ustack/tools/containers"
 )
 
@@ -81,6 +82,51 @@ func (s *Selection) list() ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// Running returns the processes that are selected and run now: those that are named by number,
+// or else those that hold V8. Selected ones without V8 are left out. If there are none, the error
+// wraps ErrNotFound.
+func (s *Selection) Running() (pids []int, err error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if err := s.resolve(); err != nil {
+		return nil, err
+	}
+	all, err := s.list()
+	if err != nil || len(s.PIDs) > 0 {
+		return all, err
+	}
+	t := NewTable(Maps{})
+	defer func() { err = errors.Join(err, t.Close()) }()
+	for _, pid := range all {
+		err := t.sift(pid)
+		switch {
+		case err == nil:
+			pids = append(pids, pid)
+		case !errors.Is(err, process.ErrGone) && !errors.Is(err, v8.ErrNotV8):
+			return nil, err
+		}
+	}
+	if len(pids) == 0 {
+		return nil, s.missing(" with V8")
+	}
+	return pids, nil
+}
+
+// missing returns an error that wraps ErrNotFound, for a selection of which there is no process.
+// The quality, which may be empty, is what else they were to have: " with V8".
+func (s *Selection) missing(quality string) error {
+	switch {
+	case s.Cgroup != "":
+		return fmt.Errorf("%w%s in control group %s", ErrNotFound, quality, s.Cgroup)
+	case s.Container != "":
+		return fmt.Errorf("%w%s in container %v", ErrNotFound, quality, s.container)
+	case s.Comm != "":
+		return fmt.Errorf("%w%s that is named, or runs a file named, %s", ErrNotFound, quality, s.Comm)
+	}
+	return fmt.Errorf("%w with V8", ErrNotFound)
 }
 
 // goesOn reports whether processes that start later may be selected.

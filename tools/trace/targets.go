@@ -101,17 +101,10 @@ func (t *targets) Add() error {
 func (t *targets) Missing() error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	switch {
-	case t.found:
+	if t.found {
 		return nil
-	case t.s.Cgroup != "":
-		return fmt.Errorf("%w in control group %s", ErrNotFound, t.s.Cgroup)
-	case t.s.Container != "":
-		return fmt.Errorf("%w in container %v", ErrNotFound, t.s.container)
-	case t.s.Comm != "":
-		return fmt.Errorf("%w that is named, or runs a file named, %s", ErrNotFound, t.s.Comm)
 	}
-	return fmt.Errorf("%w that holds V8", ErrNotFound)
+	return t.s.missing("")
 }
 
 // Start lets the command run.

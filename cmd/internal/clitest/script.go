@@ -35,6 +35,7 @@ func Node(t testing.TB, programs ...string) string {
 // these commands beside testscript's own:
 //
 //	start PID [FLAG...] PROGRAM [ARG...]  start a program of testdata/programs, or a file
+//	contain ID [PID...]                   put processes into a container, beside one without V8
 //	exits STATUS COMMAND...               run a command that ends with just that status
 type Scripts struct {
 	Programs []string          // names of BPF programs that must not be left behind
@@ -46,7 +47,7 @@ type Scripts struct {
 func (s Scripts) Run(t *testing.T) {
 	t.Helper()
 	node := Node(t, s.Programs...)
-	commands := map[string]func(*testscript.TestScript, bool, []string){"start": start, "exits": exits}
+	commands := map[string]func(*testscript.TestScript, bool, []string){"start": start, "contain": contain, "exits": exits}
 	for name, command := range s.Commands {
 		commands[name] = command
 	}
@@ -77,6 +78,19 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	t := ts.Value(testing.TB(nil)).(testing.TB)
 	target := nodetest.Start(t, ts.Getenv("NODE"), nodetest.Options{Flags: args[1:at], Script: args[at], Args: args[at+1:]})
 	ts.Setenv(args[0], strconv.Itoa(target.PID))
+}
+
+func contain(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: contain ID [PID...]")
+	}
+	var pids []int
+	for _, word := range args[1:] {
+		pid, err := strconv.Atoi(word)
+		ts.Check(err)
+		pids = append(pids, pid)
+	}
+	ts.Setenv(args[0], nodetest.Contain(ts.Value(testing.TB(nil)).(testing.TB), pids...))
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
