@@ -18,6 +18,7 @@ type jsonEvent struct {
 	Inside  int    `json:"namespace_pid,omitempty"` // if it is another
 	Thread  int    `json:"thread"`
 	Probe   string `json:"probe"`
+	Begun   int64  `json:"begun_ns"` // by CLOCK_MONOTONIC, as process.hrtime
 	Latency int64  `json:"latency_ns"`
 	Which   string `json:"which"`
 
@@ -47,7 +48,7 @@ type jsonRequest struct {
 func printJSON(w io.Writer, e *nodesnoop.Event) error {
 	object := jsonEvent{
 		Time: e.Begun.Add(e.Latency).Format(time.RFC3339Nano), PID: e.PID, Inside: e.Inside, Thread: e.TID,
-		Probe: e.Kind.String(), Latency: int64(e.Latency), Which: e.Outcome.String(),
+		Probe: e.Kind.String(), Begun: int64(e.Monotonic), Latency: int64(e.Latency), Which: e.Outcome.String(),
 	}
 	if e.Kind == nodesnoop.GC {
 		object.Which = e.Collection

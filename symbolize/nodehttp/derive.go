@@ -38,6 +38,15 @@ func instructions(code []byte) iter.Seq2[int, x86asm.Inst] {
 	}
 }
 
+// target returns the address that a direct call at an address leads to; 0 for others.
+func target(inst x86asm.Inst, at uint64) uint64 {
+	to, ok := inst.Args[0].(x86asm.Rel)
+	if !ok {
+		return 0
+	}
+	return at + uint64(inst.Len) + uint64(int64(to))
+}
+
 // parser finds where a Parser has its stream: before llhttp's parser, whose place is what
 // llhttp's callbacks subtract from their argument.
 func (f *finder) parser(l *Layout) error {
@@ -111,8 +120,7 @@ func storesOf(code []byte, address, clock uint64) (started, url uint64) {
 		isField := isMem && m.Base != x86asm.RSP && m.Base != x86asm.RBP && m.Base != x86asm.RIP && m.Index == 0 && m.Disp > 0
 		switch {
 		case inst.Op == x86asm.CALL:
-			to, ok := inst.Args[0].(x86asm.Rel)
-			called = called || ok && address+uint64(at+inst.Len)+uint64(int64(to)) == clock
+			called = called || target(inst, address+uint64(at)) == clock
 		case inst.Op == x86asm.CMP && isField && inst.MemBytes == 1:
 			compared = append(compared, uint64(m.Disp))
 		case inst.Op == x86asm.MOV && isField && inst.Args[1] == x86asm.RAX && called && started == 0:

@@ -11,6 +11,8 @@ import (
 	"iter"
 	"strings"
 
+	"golang.org/x/arch/x86/x86asm"
+
 	"ustack/symbolize/elfsym"
 )
 
@@ -26,7 +28,7 @@ type Binary interface {
 	Address(symbol string) (address uint64, ok bool)
 }
 
-// A Point is where a function begins.
+// A Point is where a function begins, or where another calls it.
 type Point struct {
 	Name   string // the function's symbol
 	Offset uint64 // in the file
@@ -36,7 +38,7 @@ type Point struct {
 // Points are where HTTP is observed. The comments say what the functions are called with.
 type Points struct {
 	Headers  []Point // a Parser (adjusted), which has read a head
-	Flush    []Point // a Parser (adjusted), which is about to discard the target; none before Node.js 22
+	Flush    []Point // a Parser (adjusted), which is about to discard the target
 	TryWrite []Point // a StreamBase (adjusted), pointers to buffers and to their number
 	TLSWrite []Point // a StreamBase (adjusted), a request, buffers, their number
 	Read     []Point // a StreamListener, the number of bytes or an error, a buffer
@@ -94,7 +96,9 @@ const (
 	parserBegin22 = "6Parser16on_message_beginEv" // where it is apart from the one above
 	parserHead    = "19on_headers_completeEvEEE3RawEP"
 	parserHead20  = "6Parser19on_headers_completeEv"
-	parserFlush   = "6Parser5FlushEv"
+	parserFlush   = "6Parser5FlushEv" // inlined in parserField before Node.js 22
+	parserField   = "15on_header_fieldES4_mEEE3RawEP"
+	parserFields  = "6Parser13CreateHeadersEv"
 	parserRead    = "6Parser12OnStreamReadElRK8uv_buf_t"
 	tryWrite      = "4node15LibuvStreamWrap10DoTryWriteEPP8uv_buf_tPm"
 	tlsWrite      = "4node6crypto7TLSWrap7DoWriteEPNS_9WriteWrapEP8uv_buf_tmP11uv_stream_s"
@@ -107,7 +111,7 @@ const (
 
 // parts are those of node's own functions.
 var parts = []string{
-	parserBegin, parserBegin22, parserHead, parserHead20, parserFlush, parserRead,
+	parserBegin, parserBegin22, parserHead, parserHead20, parserFlush, parserField, parserFields, parserRead,
 	tryWrite, tlsWrite, tlsRead, emitRead,
 }
 
@@ -127,7 +131,7 @@ func (f *finder) index() {
 		}
 		for _, part := range parts {
 			at := strings.Index(s.Name, part)
-			if at < 0 || !strings.HasPrefix(part, parserHead) && part != parserBegin && !strings.HasSuffix(s.Name, part) {
+			if at < 0 || !strings.HasSuffix(part, "3RawEP") && !strings.HasSuffix(s.Name, part) {
 				continue
 			}
 			f.found[part] = append(f.found[part], s)
@@ -198,10 +202,8 @@ func (f *finder) points(l *Layout) error {
 		return err
 	}
 	l.Close = append(l.Close, p)
-	if _, ok := f.function(parserFlush); ok {
-		if err := f.add(&l.Flush, parserFlush, 0); err != nil {
-			return err
-		}
+	if l.Flush, err = f.flush(); err != nil {
+		return err
 	}
 	headers, adjust := parserHead20, int64(0)
 	if _, ok := f.function(headers); !ok {
@@ -213,4 +215,28 @@ func (f *finder) points(l *Layout) error {
 		f.add(&l.TLSWrite, tlsWrite, int64(tlsBase)),
 		f.add(&l.Read, emitRead, 0),
 	)
+}
+
+// flush returns where a Parser discards the target of a request whose head is not
+// complete.
+func (f *finder) flush() (points []Point, err error) {
+	if _, ok := f.function(parserFlush); ok {
+		err = f.add(&points, parserFlush, 0)
+		return points, err
+	}
+	fields, ok := f.function(parserFields)
+	field, alsoOK := f.function(parserField)
+	if !ok || !alsoOK {
+		return nil, fmt.Errorf("neither %s nor what it calls", parserFlush)
+	}
+	code, offset := f.Code(field.Name)
+	for at, inst := range instructions(code) {
+		if inst.Op == x86asm.CALL && target(inst, field.Address+uint64(at)) == fields.Address {
+			points = append(points, Point{Name: field.Name, Offset: offset + uint64(at)})
+		}
+	}
+	if len(points) == 0 {
+		return nil, fmt.Errorf("%s does not call %s", field.Name, fields.Name)
+	}
+	return points, nil
 }

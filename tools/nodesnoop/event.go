@@ -48,12 +48,14 @@ type Peer struct {
 // An Event is a request and its response, or a garbage collection. Texts are as the other
 // side sent them: unfit to be printed.
 type Event struct {
-	Kind    Kind
-	PID     int
-	Inside  int // the PID in the process's own namespace; 0: the same
-	TID     int
-	Begun   time.Time
-	Latency time.Duration
+	Kind   Kind
+	PID    int
+	Inside int // the PID in the process's own namespace; 0: the same
+	TID    int
+	Begun  time.Time
+	// Monotonic is Begun by CLOCK_MONOTONIC, as process.hrtime has it.
+	Monotonic time.Duration
+	Latency   time.Duration
 
 	Method    string
 	URL       string // as in the request line, up to 2048 bytes
@@ -92,7 +94,7 @@ func (s *session) transaction(raw []byte) {
 	t := trace.Decode[bpf.NodesnoopTransaction](raw)
 	e := Event{
 		Kind: Kind(t.Role), TID: int(uint32(t.Ids)), PID: int(t.Ids >> 32),
-		Begun: s.clock.time(t.Begun), Latency: between(t.Begun, t.Ended),
+		Begun: s.clock.time(t.Begun), Monotonic: time.Duration(t.Begun), Latency: between(t.Begun, t.Ended),
 		Method: text(t.Method[:], int(t.MethodBytes)), Host: text(t.Host[:], int(t.HostBytes)),
 		URL: text(t.Url[:maxURL], int(t.UrlBytes)), URLBytes: int(t.UrlBytes),
 		Status: int(t.Status), Bytes: t.Bytes,
@@ -167,7 +169,7 @@ var methods = []string{
 func (s *session) pause(raw []byte) {
 	p := trace.Decode[bpf.NodesnoopPause](raw)
 	s.handle(p.Generation, Event{
-		Kind: GC, PID: int(p.Ids >> 32), TID: int(uint32(p.Ids)), Begun: s.clock.time(p.Begun),
+		Kind: GC, PID: int(p.Ids >> 32), TID: int(uint32(p.Ids)), Begun: s.clock.time(p.Begun), Monotonic: time.Duration(p.Begun),
 		Latency: time.Duration(p.Length), Collection: collectionOf(p.Kind),
 	})
 }
