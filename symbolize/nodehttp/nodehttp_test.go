@@ -146,3 +146,24 @@ func fill(n int, with byte) []byte {
 	}
 	return code
 }
+
+// TestCollectionsAreFound where each version has them: only Node.js 18 has the callbacks
+// inlined.
+func TestCollectionsAreFound(t *testing.T) {
+	for _, version := range nodetest.VersionsFor("amd64") {
+		c, err := FindCollections(open(t, nodetest.NodeFor(t, version, "amd64")))
+		if err != nil {
+			t.Fatalf("%s: %v", version, err)
+		}
+		want, major := [4]int{1, 1, 0, 0}, nodetest.Major(version)
+		if major == 18 {
+			want = [4]int{0, 0, 1, 2}
+		}
+		if got := [4]int{len(c.Prologue), len(c.Epilogue), len(c.Collect), len(c.Collector)}; got != want {
+			t.Errorf("%s: points = %v, want %v", version, got, want)
+		}
+		if got, want := c.Kinds[2] == "mark-compact", major == 16; got != want {
+			t.Errorf("%s: kinds = %v", version, c.Kinds)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type target struct {
 	generation uint64
 	number     uint32 // of its node, in the kernel
 	links      []link.Link
+	kinds      map[uint32]string // of garbage collections
 }
 
 // closeSymbol is a function that every node exports, wherever it is.
@@ -40,14 +41,14 @@ func (s *session) attach(pid int) error {
 		}
 		return err
 	}
-	layout, err := nodehttp.Find(node)
+	places, err := s.find(t, node)
 	if err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}
 	s.mutex.Lock()
 	t.number = s.numbers.Take()
 	s.mutex.Unlock()
-	err = s.attachTo(t, node, layout)
+	err = s.attachTo(t, node, places)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
@@ -60,37 +61,70 @@ func (s *session) attach(pid int) error {
 	return nil
 }
 
+// found is what is known about one node.
+type found struct {
+	layout      *nodehttp.Layout      // nil if only collections are wanted
+	collections *nodehttp.Collections // nil if they cannot be found, and are not asked for
+}
+
+// find finds where node is observed.
+func (s *session) find(t *target, node *trace.Module) (f found, err error) {
+	f.collections, err = nodehttp.FindCollections(node)
+	if err != nil && s.o.Kinds.GC {
+		return f, err
+	}
+	if err == nil {
+		t.kinds = f.collections.Kinds
+	}
+	if s.o.Kinds.Server || s.o.Kinds.Client {
+		f.layout, err = nodehttp.Find(node)
+		return f, err
+	}
+	return f, nil
+}
+
 // attachTo tells the kernel where t's process has what is read, and probes it: the ends of
 // requests first, so that one whose beginning is seen is seen to its end.
-func (s *session) attachTo(t *target, node *trace.Module, l *nodehttp.Layout) error {
-	described := bpf.NodesnoopNode{
-		Generation: t.generation,
-		Stream:     uint32(l.Stream), Url: uint32(l.URL), Started: uint32(l.Started),
-		Wrapped: uint32(l.Wrapped), Idle: uint32(l.Idle),
+func (s *session) attachTo(t *target, node *trace.Module, f found) error {
+	described := bpf.NodesnoopNode{Generation: t.generation}
+	if l := f.layout; l != nil {
+		described.Stream, described.Url, described.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
+		described.Wrapped, described.Idle = uint32(l.Wrapped), uint32(l.Idle)
 	}
 	if err := s.objects.Nodes.Put(t.number, &described); err != nil {
 		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
 	}
-	o := &s.objects
-	var places []place
-	if s.o.Kinds.Server || s.o.Kinds.Client {
-		places = append(
-			places,
-			place{o.OnClose, l.Close, false},
-			place{o.OnRead, l.Read, false},
-			place{o.OnTlsWrite, l.TLSWrite, false},
-			place{o.OnTryWrite, l.TryWrite, false},
-		)
-	}
-	if s.o.Kinds.Server {
-		places = append(places, place{o.OnFlush, l.Flush, false}, place{o.OnHeaders, l.Headers, false})
-	}
-	for _, p := range places {
+	for _, p := range s.places(f) {
 		if err := t.probe(node, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// places returns where programs are run, in order.
+func (s *session) places(f found) (all []place) {
+	o := &s.objects
+	if c := f.collections; c != nil {
+		all = append(
+			all,
+			place{o.OnGcEpilogue, c.Epilogue, false}, place{o.OnGcPrologue, c.Prologue, false},
+			place{o.OnCollected, c.Collect, true}, place{o.OnCollector, c.Collector, false}, place{o.OnCollect, c.Collect, false},
+		)
+	}
+	l := f.layout
+	if l == nil {
+		return all
+	}
+	all = append(
+		all,
+		place{o.OnClose, l.Close, false}, place{o.OnRead, l.Read, false},
+		place{o.OnTlsWrite, l.TLSWrite, false}, place{o.OnTryWrite, l.TryWrite, false},
+	)
+	if s.o.Kinds.Server {
+		all = append(all, place{o.OnFlush, l.Flush, false}, place{o.OnHeaders, l.Headers, false})
+	}
+	return all
 }
 
 // A place is where a program is run.

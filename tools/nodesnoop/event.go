@@ -168,25 +168,12 @@ var methods = []string{
 // pause takes a garbage collection from the kernel.
 func (s *session) pause(raw []byte) {
 	p := trace.Decode[bpf.NodesnoopPause](raw)
+	kind := "unknown"
+	if t := s.of(p.Generation); t != nil && t.kinds[p.Kind] != "" {
+		kind = t.kinds[p.Kind]
+	}
 	s.handle(p.Generation, Event{
 		Kind: GC, PID: int(p.Ids >> 32), TID: int(uint32(p.Ids)), Begun: s.clock.time(p.Begun), Monotonic: time.Duration(p.Begun),
-		Latency: time.Duration(p.Length), Collection: collectionOf(p.Kind),
+		Latency: time.Duration(p.Length), Collection: kind,
 	})
-}
-
-// collectionOf names a v8::GCType (include/v8-callbacks.h, V8 9.9 and later).
-func collectionOf(kind uint32) string {
-	switch kind {
-	case 1:
-		return "scavenge"
-	case 2:
-		return "minor-mark-sweep"
-	case 4:
-		return "mark-compact"
-	case 8:
-		return "incremental-marking"
-	case 16:
-		return "weak-callbacks"
-	}
-	return "unknown"
 }
