@@ -61,7 +61,7 @@ func FindCollections(b Binary) (*Collections, error) {
 	if !strings.Contains(of[heapCollector][0].Name, "23GarbageCollectionReason") {
 		c.Kinds = kindsOld
 	}
-	if !isCalled(b, of[heapPrologue][0], of[heapCollector]) {
+	if !isCalled(b, of[heapPrologue][0], slices.Concat(of[heapCollect], of[heapCollector])) {
 		c.Collect, c.Collector = pointsOf(b, of[heapCollect]), pointsOf(b, of[heapCollector])
 		if len(c.Collect) == 0 {
 			return nil, errNoCollections
