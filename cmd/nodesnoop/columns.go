@@ -143,6 +143,12 @@ func (r *rows) time(t time.Time) string {
 	return fmt.Sprintf("[%11.6f]", t.Sub(r.start).Seconds())
 }
 
+func (r *rows) begin() { r.start = time.Now() }
+
+func (r *rows) event(w io.Writer, e *nodesnoop.Event) error { return r.print(w, e) }
+
+func (r *rows) end(io.Writer) error { return nil }
+
 func (r *rows) print(w io.Writer, e *nodesnoop.Event) error {
 	if !r.headed {
 		r.headed = true

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -14,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"ustack/cmd/internal/cli"
+	"ustack/cmd/internal/metrics"
 	"ustack/tools/nodesnoop"
+	"ustack/tools/printable"
 )
 
 // flags are the command's own flags.
@@ -31,6 +35,14 @@ type flags struct {
 	statuses string
 	path     string
 	methods  []string
+
+	summary  bool
+	table    bool
+	by       by
+	top      bool
+	interval cli.Duration
+	heatmap  heatmapFlag
+	metrics  metricsFlag
 
 	filter filter
 	rows   rows
@@ -67,20 +79,58 @@ func command() *cobra.Command {
 	flags.StringVar(&f.path, "path", "", "show only requests whose path matches `GLOB`: * within a segment, a final /** below it")
 	flags.StringSliceVar(&f.methods, "method", nil, "show only requests with one of these methods")
 	flags.BoolVar(&f.json, "json", false, "print JSON, one object per line")
+	flags.BoolVar(&f.summary, "summary", false, "draw latencies by --by at the end, in place of lines")
+	flags.BoolVar(&f.table, "table", false, "with --summary, print rows of numbers instead of drawing")
+	flags.Var(&f.by, "by", "group events by "+strings.Join(nodesnoop.Bys, ", ")+" (a client's route is its host)")
+	flags.BoolVar(&f.top, "top", false, "show a screen of rates, latencies and the slowest requests each second")
+	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often")
+	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
+	flags.StringVar(&f.metrics.Addr, "metrics", "", metrics.Usage)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
+	cli.Choices(cmd, "by", nodesnoop.Bys)
 	return cmd
+}
+
+// A by is the value of --by.
+type by nodesnoop.By
+
+func (b *by) String() string { return nodesnoop.Bys[*b] }
+func (b *by) Type() string   { return "WHAT" }
+
+func (b *by) Set(name string) error {
+	i := slices.Index(nodesnoop.Bys, name)
+	if i < 0 {
+		return errors.New("not one of " + strings.Join(nodesnoop.Bys, ", "))
+	}
+	*b = by(i)
+	return nil
 }
 
 // check reports arguments that make no sense, before anything is attached.
 func (f *flags) check(cmd *cobra.Command) (err error) {
 	if f.kinds == (nodesnoop.Kinds{}) {
-		f.kinds = nodesnoop.Kinds{Server: true, Client: true}
+		f.kinds = nodesnoop.Kinds{Server: true, Client: true, GC: f.top}
 	}
-	if f.json && cmd.Flags().Changed("columns") {
+	changed := cmd.Flags().Changed
+	switch {
+	case f.json && changed("columns"):
 		return cli.Usagef("--json holds all columns (leave out -o)")
+	case f.list && len(f.targets.Command) > 0:
+		return cli.Usagef("-l lists processes that run (leave out the command)")
+	case f.summary && f.top:
+		return cli.Usagef("give only one of --summary and --top")
+	case f.top && f.json:
+		return cli.Usagef("--top is for people (leave out --json)")
+	case f.table && (!f.summary || f.json):
+		return cli.Usagef("--table is for --summary without --json")
+	case changed("interval") && !f.top:
+		return cli.Usagef("-i is for --top")
 	}
-	if cmd.Flags().Changed("count") && f.count == 0 {
+	if err := f.metrics.Check(); err != nil {
+		return err
+	}
+	if changed("count") && f.count == 0 {
 		return cli.Usagef("-n: must be greater than 0")
 	}
 	if f.rows.columns, err = parseColumns(f.columns); err != nil {
@@ -170,45 +220,94 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err := f.targets.Permitted(cmd); err != nil {
 		return err
 	}
+	if f.list {
+		return f.printList(cmd)
+	}
+	if err := f.heatmap.open(); err != nil {
+		return err
+	}
+	defer f.heatmap.close()
+	if err := f.metrics.Open(); err != nil {
+		return err
+	}
+	defer f.metrics.Close()
 	return cmp.Or(f.watch(cmd), f.targets.Status())
 }
 
-// watch prints events as they come.
+// A show is how events are shown. Its methods are not called at the same time.
+type show interface {
+	begin()
+	event(w io.Writer, e *nodesnoop.Event) error
+	end(w io.Writer) error
+}
+
+// shows returns how events are shown.
+func (f *flags) shows(out io.Writer) show {
+	f.rows.absolute = f.absolute
+	switch {
+	case f.summary:
+		return &summary{Summary: nodesnoop.Summary{By: nodesnoop.By(f.by)}, table: f.table, json: f.json}
+	case f.top:
+		return &top{Summary: nodesnoop.Summary{By: nodesnoop.By(f.by)}, rows: f.rows, terminal: cli.Terminal(out)}
+	case f.json:
+		return lines{}
+	}
+	return &f.rows
+}
+
+// lines prints each event as JSON.
+type lines struct{}
+
+func (lines) begin()                                      {}
+func (lines) event(w io.Writer, e *nodesnoop.Event) error { return printJSON(w, e) }
+func (lines) end(io.Writer) error                         { return nil }
+
+// watch shows events as they come.
 func (f *flags) watch(cmd *cobra.Command) error {
 	messages := f.targets.Messages(cmd)
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	stop := make(chan struct{})
-	p := &printer{flags: f, out: out, stop: stop}
+	p := &printer{
+		flags: f, show: f.shows(cmd.OutOrStdout()), stop: stop,
+		out: bufio.NewWriterSize(cmd.OutOrStdout(), outBytes),
+	}
 	o := nodesnoop.Options{
 		Selection: f.targets.Selected(os.Stderr),
 		Kinds:     f.kinds, Slower: time.Duration(f.slower), Statuses: f.filter.statuses,
 		Duration: time.Duration(f.duration), Stop: stop,
-		Warn: messages.Warn, Event: p.event, Tick: p.flush,
+		Interval: cmp.Or(time.Duration(f.interval), time.Second), Report: p.report,
+		Warn: messages.Warn, Event: p.event, Tick: p.tick,
+	}
+	if err := f.metrics.begin(nodesnoop.By(f.by), messages); err != nil {
+		return err
 	}
 	o.Started = func() {
-		f.rows.absolute, f.rows.start = f.absolute, time.Now()
+		f.heatmap.begin(nodesnoop.By(f.by))
+		p.show.begin()
 		messages.Started(f.duration, "Watching %v.", &f.targets)
 	}
 	counts, err := nodesnoop.Run(cmd.Context(), o)
-	p.flush()
-	if err = cmp.Or(p.err, err); err != nil {
+	if err != nil {
 		return err
+	}
+	p.note(p.show.end(p.out))
+	p.note(p.out.Flush())
+	if p.err != nil {
+		return p.err
 	}
 	if p.shown == 0 {
 		messages.Release()
-		messages.Notef("nothing to show: %s", seen(counts))
+		messages.Notef("nothing to show: %d requests were served, %d made", counts.Served, counts.Requested)
 	}
-	return nil
+	return f.heatmap.write(&f.targets, messages)
 }
 
-// seen says what there was, shown or not.
-func seen(c nodesnoop.Counts) string {
-	return fmt.Sprintf("%d requests were served, %d made", c.Served, c.Requested)
-}
+// outBytes are printed at once.
+const outBytes = 1 << 16
 
-// A printer prints events. Its methods are not called at the same time.
+// A printer shows events. Its methods are not called at the same time.
 type printer struct {
 	*flags
+	show  show
 	out   *bufio.Writer
 	shown uint64
 	stop  chan struct{} // closed once enough is shown, or the output does not take more
@@ -219,21 +318,29 @@ func (p *printer) event(e nodesnoop.Event) {
 	if p.err != nil || p.count > 0 && p.shown == p.count || !p.filter.wants(&e) {
 		return
 	}
-	p.note(p.print(&e))
+	p.heatmap.event(&e)
+	p.metrics.event(&e)
+	p.note(p.show.event(p.out, &e))
 	p.shown++
-	if p.shown == p.count {
+	if p.shown == p.count && p.err == nil {
 		close(p.stop)
 	}
 }
 
-func (p *printer) print(e *nodesnoop.Event) error {
-	if p.json {
-		return printJSON(p.out, e)
-	}
-	return p.rows.print(p.out, e)
+// tick prints what there is.
+func (p *printer) tick() {
+	p.heatmap.column(time.Now())
+	p.note(p.out.Flush())
 }
 
-func (p *printer) flush() { p.note(p.out.Flush()) }
+func (p *printer) report(loops []nodesnoop.Loop, now time.Time) error {
+	p.metrics.report(loops)
+	if t, ok := p.show.(*top); ok {
+		p.note(t.report(p.out, loops, now))
+		p.note(p.out.Flush())
+	}
+	return p.err
+}
 
 // note keeps the first error, which ends the run.
 func (p *printer) note(err error) {
@@ -244,4 +351,20 @@ func (p *printer) note(err error) {
 	if p.count == 0 || p.shown < p.count {
 		close(p.stop)
 	}
+}
+
+// printList prints the processes that can be watched, and why the others cannot.
+func (f *flags) printList(cmd *cobra.Command) error {
+	messages := f.targets.Messages(cmd)
+	all, err := nodesnoop.List(cmd.Context(), nodesnoop.Options{Selection: f.targets.Selection, Kinds: f.kinds, Warn: messages.Warn})
+	for _, w := range all {
+		line := fmt.Sprintf("%7d %s, Node.js %s", w.PID, w.Title, w.Node)
+		if w.Err != nil {
+			line += ": " + w.Err.Error()
+		}
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), printable.String(line)); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return err
 }

@@ -18,11 +18,13 @@ const (
 	llhttpBytes = 88
 	// src/stream_wrap.h: from a LibuvStreamWrap's StreamBase to the pointer to its handle.
 	streamHandle = 0x40
-	// deps/uv/include/uv.h: from a loop to its metrics.
-	loopMetrics = 0x28
 	// A Parser has no more bytes: 64 strings for fields and values.
 	maxParser = 1 << 14
 )
+
+// LoopMetrics is how far after the beginning of a loop (uv_loop_t) the address of its
+// metrics is, in bytes.
+const LoopMetrics = 0x28
 
 // instructions yields the instructions of code with their places, up to the first that is
 // not understood.
@@ -176,7 +178,7 @@ func loads(code []byte, from x86asm.Reg, disp int64) bool {
 // lock, and before that when the loop became idle.
 func (f *finder) idle(l *Layout) error {
 	code, _ := f.Code(idleTime)
-	if !loads(code, x86asm.RDI, loopMetrics) {
+	if !loads(code, x86asm.RDI, LoopMetrics) {
 		return fmt.Errorf("%s does not load a loop's metrics", idleTime)
 	}
 	var loaded []int64

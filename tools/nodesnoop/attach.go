@@ -22,6 +22,7 @@ type target struct {
 	number     uint32 // of its node, in the kernel
 	links      []link.Link
 	kinds      map[uint32]string // of garbage collections
+	loop       *loopClock        // nil if it is not known
 }
 
 // closeSymbol is a function that every node exports, wherever it is.
@@ -42,6 +43,10 @@ func (s *session) attach(pid int) error {
 		return err
 	}
 	places, err := s.find(t, node)
+	if s.listing != nil {
+		s.listing[pid] = err
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("process %d: %w", pid, err)
 	}
@@ -94,6 +99,7 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 	if err := s.objects.Nodes.Put(t.number, &described); err != nil {
 		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
 	}
+	t.loop = newLoopClock(node, f.layout)
 	for _, p := range s.places(f) {
 		if err := t.probe(node, p); err != nil {
 			return err

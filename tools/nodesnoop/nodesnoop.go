@@ -22,12 +22,17 @@ type Options struct {
 	Slower   time.Duration // only what took longer; all if zero
 	Statuses []StatusRange // only responses with one of these; all if empty
 	Duration time.Duration // until the context or the targets end if zero
+	Interval time.Duration
 
-	Started func()      // called once everything is attached; may be nil
-	Tick    func()      // called some times a second, when no Event is being handled; may be nil
-	Event   func(Event) // called with each event, by one goroutine at a time
-	Warn    func(error) // called with what keeps something from being seen; may be nil
-	Stop    <-chan struct{}
+	Started func() // called once everything is attached; may be nil
+	Tick    func() // called some times a second, when no Event is being handled; may be nil
+	// Report is called each Interval, if that is not zero, when no Event is being handled,
+	// with how the loops of those processes have spent it of which that is known.
+	Report func(loops []Loop, now time.Time) error
+
+	Event func(Event) // called with each event, by one goroutine at a time
+	Warn  func(error) // called with what keeps something from being seen; may be nil
+	Stop  <-chan struct{}
 }
 
 // Kinds are the kinds of events.
@@ -62,12 +67,38 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	return counts, errors.Join(err, s.Close())
 }
 
+// A Watchable is a process that could be watched, or why it cannot.
+type Watchable struct {
+	trace.Identity
+	Err error
+}
+
+// List returns the selected processes that contain Node.js. Nothing is attached to them.
+func List(ctx context.Context, o Options) (all []Watchable, err error) {
+	s, err := open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	s.listing = make(map[int]error)
+	if err := s.Add(); err != nil {
+		return nil, err
+	}
+	for _, id := range s.Table.Identities() {
+		if err, ok := s.listing[id.PID]; ok {
+			all = append(all, Watchable{id, err})
+		}
+	}
+	return all, s.Missing()
+}
+
 // A session is one run: what it has in the kernel.
 type session struct {
 	*trace.Session
 	o       Options
 	objects bpf.NodesnoopObjects
 	clock   clock
+	listing map[int]error // why processes cannot be watched; nil: they are
 
 	handling sync.Mutex // while an event is handled
 
@@ -128,6 +159,7 @@ func flag(b bool) uint32 {
 func (s *session) run(ctx context.Context) (Counts, error) {
 	err := s.Run(ctx, trace.Loop{
 		Started: s.o.Started, Stop: s.o.Stop,
+		Interval: s.o.Interval, Report: s.reportInterval,
 		Tick: func() time.Duration {
 			s.handling.Lock()
 			defer s.handling.Unlock()
