@@ -7,9 +7,9 @@
 #define USTACK_HIT_H
 
 #include "busy.h"
+#include "ends.h"
 #include "event.h"
 
-#define UNIX_BYTES 108    /* include/uapi/linux/un.h: UNIX_PATH_MAX */
 #define ADDRESS_BYTES 112 /* of a struct sockaddr: a Unix socket's has 110 */
 #define CLASS_BYTES 64    /* of an exception's class */
 
@@ -23,16 +23,6 @@ const volatile u32 with_kernel = 0, with_path = 0; /* what is reported */
 const volatile struct pattern path, data, javascript;
 
 volatile u64 unsearched = 0; /* writes whose text was not searched to its end */
-
-/* What a socket is bound and connected to. */
-struct ends {
-	u32 family;      /* AF_…; 0: not a socket */
-	u32 name_length; /* of a Unix socket's name, or its peer's */
-	u32 local_port, peer_port;
-	u8 local[16], peer[16]; /* the first 4 of IPv4; all zero: none */
-	u8 name[UNIX_BYTES];
-	u8 pad[4];
-};
 
 /* An event that matched; its stack is sent after it, except for the end of a stall. */
 struct hit {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ustack/cmd/internal/cli"
+	"ustack/cmd/internal/metrics"
 	"ustack/tools/addonlat"
 	"ustack/tools/outfile"
 	"ustack/tools/quantize"
@@ -64,7 +65,7 @@ func command() *cobra.Command {
 	flags.StringVar(&f.linear, "lquantize", "", "draw totals by equal steps: `LOW,HIGH,STEP` in --unit")
 	flags.StringVarP(&f.output, "output", "o", "", "write to `FILE`")
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
-	flags.StringVar(&f.metrics.addr, "metrics", "", "serve histograms and counts to Prometheus at `ADDR` (:9464 is on loopback)")
+	flags.StringVar(&f.metrics.Addr, "metrics", "", metrics.Usage)
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
@@ -140,10 +141,10 @@ func (f *flags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer f.heatmap.close()
-	if err := f.metrics.open(); err != nil {
+	if err := f.metrics.Open(); err != nil {
 		return err
 	}
-	defer f.metrics.close()
+	defer f.metrics.Close()
 	if f.output == "" {
 		return cmp.Or(f.measure(cmd, cmd.OutOrStdout()), f.targets.Status())
 	}

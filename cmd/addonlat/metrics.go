@@ -1,19 +1,14 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"ustack/cmd/internal/cli"
+	"ustack/cmd/internal/metrics"
 	"ustack/tools/addonlat"
 	"ustack/tools/labels"
 	"ustack/tools/printable"
@@ -22,111 +17,33 @@ import (
 
 // metricsFlag serves what is measured to Prometheus, if an address is given.
 type metricsFlag struct {
-	addr     string
-	listener net.Listener
-	server   *http.Server
-	metrics  *metrics
+	metrics.Server
+	collected *collected
 }
 
-// Limits for each client, so that a slow or hostile one can hold neither a connection nor the
-// measurement.
-const (
-	metricsPath   = "/metrics"
-	scrapeLimit   = 10 * time.Second // for a request, and for its answer
-	idleLimit     = 2 * time.Minute  // between two requests on one connection
-	maxHeader     = 1 << 14          // bytes
-	maxScrapes    = 4                // at the same time
-	metricsPeriod = time.Second      // how old a number may be
-)
+// metricsPeriod is how old a number may be.
+const metricsPeriod = time.Second
 
 // checkMetrics reports what makes no sense with --metrics.
 func (f *flags) checkMetrics() error {
-	if f.metrics.addr == "" {
-		return nil
-	}
-	if f.addonlat.By == addonlat.Stack {
+	if f.metrics.Addr != "" && f.addonlat.By == addonlat.Stack {
 		return cli.Usagef("--metrics needs short names (leave out --by stack)")
 	}
-	if _, _, err := net.SplitHostPort(f.metrics.addr); err != nil {
-		return cli.Usagef("--metrics: %v", err)
-	}
-	return nil
-}
-
-// open listens. An address without a host means loopback.
-func (m *metricsFlag) open() (err error) {
-	if m.addr == "" {
-		return nil
-	}
-	addr := m.addr
-	if strings.HasPrefix(addr, ":") {
-		addr = "127.0.0.1" + addr
-	}
-	if m.listener, err = net.Listen("tcp", addr); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
-}
-
-func (m *metricsFlag) close() {
-	if m.server != nil {
-		_ = m.server.Close() // its connections have nothing more to say
-	}
-	if m.listener != nil {
-		_ = m.listener.Close()
-	}
+	return f.metrics.Check()
 }
 
 // watch has what is measured gathered and served.
 func (m *metricsFlag) watch(f *flags, o *addonlat.Options, messages *cli.Messages) error {
-	if m.listener == nil {
+	if !m.Serves() {
 		return nil
 	}
 	reader, err := labels.NewReader(labels.Options{})
 	if err != nil {
 		return err
 	}
-	m.metrics = newMetrics(addonlat.Bys[o.By], reader)
-	m.metrics.watch(o)
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(m.metrics); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET "+metricsPath, promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
-	m.server = &http.Server{
-		Handler:     guarded(mux),
-		ReadTimeout: scrapeLimit, WriteTimeout: scrapeLimit, IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
-	}
-	go func() {
-		if err := m.server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
-			messages.Warn(fmt.Errorf("serve metrics: %w", err))
-		}
-	}()
-	messages.Notef("metrics at http://%v%s", m.listener.Addr(), metricsPath)
-	return nil
-}
-
-// guarded refuses requests for other hosts than loopback if it is loopback that listens: a
-// page of another site may have its own name lead here (DNS rebinding).
-func guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		if local == nil || local.IP.IsLoopback() && !loopback(r.Host) {
-			http.Error(w, "this server has another name", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// loopback reports whether a Host header names the loopback interface.
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
+	m.collected = newCollected(addonlat.Bys[o.By], reader)
+	m.collected.watch(o)
+	return m.Serve(m.collected, messages)
 }
 
 // maxSeries bounds the combinations of labels, each with four histograms. All others are
@@ -146,8 +63,8 @@ const (
 	mostPower  = 36
 )
 
-// metrics is what Prometheus collects. Its methods may be called concurrently.
-type metrics struct {
+// collected is what Prometheus collects. Its methods may be called concurrently.
+type collected struct {
 	reader                         *labels.Reader
 	histograms                     [4]*prometheus.Desc
 	submitted, completed, inFlight *prometheus.Desc
@@ -168,8 +85,8 @@ type series [4]struct {
 	powers     [mostPower + 1]uint64 // by the power of two above
 }
 
-func newMetrics(by string, reader *labels.Reader) *metrics {
-	m := &metrics{reader: reader, series: make(map[seriesKey]*series), forgotten: time.Now()}
+func newCollected(by string, reader *labels.Reader) *collected {
+	m := &collected{reader: reader, series: make(map[seriesKey]*series), forgotten: time.Now()}
 	names := []string{"service", "namespace", "pod", by}
 	for i, part := range []struct{ name, help string }{
 		{"total", "From the submission of a job to its completion on the event loop."},
@@ -186,7 +103,7 @@ func newMetrics(by string, reader *labels.Reader) *metrics {
 }
 
 // watch has the numbers of o's run added, besides what it does already.
-func (m *metrics) watch(o *addonlat.Options) {
+func (m *collected) watch(o *addonlat.Options) {
 	slice, progress, report := o.Slice, o.Progress, o.Report
 	if slice == nil {
 		o.Every = metricsPeriod
@@ -209,7 +126,7 @@ func (m *metrics) watch(o *addonlat.Options) {
 }
 
 // add adds what was counted within a slice.
-func (m *metrics) add(s *addonlat.Slice) {
+func (m *collected) add(s *addonlat.Slice) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	for i := range s.Kinds {
@@ -241,7 +158,7 @@ func power(bucket int) int {
 }
 
 // of returns the series of a key, or that of all others if there are too many.
-func (m *metrics) of(key seriesKey) *series {
+func (m *collected) of(key seriesKey) *series {
 	s := m.series[key]
 	if s == nil && len(m.series) >= maxSeries {
 		key = seriesKey{otherSeries, otherSeries, otherSeries, otherSeries}
@@ -255,7 +172,7 @@ func (m *metrics) of(key seriesKey) *series {
 }
 
 // key returns the labels' values for a kind of jobs.
-func (m *metrics) key(k *addonlat.SliceKind) seriesKey {
+func (m *collected) key(k *addonlat.SliceKind) seriesKey {
 	if !m.reader.Knows(k.PID) {
 		m.reader.Read(k.PID)
 	}
@@ -272,14 +189,14 @@ func (m *metrics) key(k *addonlat.SliceKind) seriesKey {
 	return key
 }
 
-func (m *metrics) pool(p addonlat.Pool) {
+func (m *collected) pool(p addonlat.Pool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.current = p
 }
 
 // endInterval adds the pools of a report, after which the next numbers begin at 0.
-func (m *metrics) endInterval(r *addonlat.Report) {
+func (m *collected) endInterval(r *addonlat.Report) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	for _, p := range r.Pools {
@@ -290,14 +207,14 @@ func (m *metrics) endInterval(r *addonlat.Report) {
 }
 
 // Describe sends the descriptions of all metrics.
-func (m *metrics) Describe(to chan<- *prometheus.Desc) {
+func (m *collected) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range append(m.histograms[:], m.submitted, m.completed, m.inFlight) {
 		to <- d
 	}
 }
 
 // Collect sends all metrics.
-func (m *metrics) Collect(to chan<- prometheus.Metric) {
+func (m *collected) Collect(to chan<- prometheus.Metric) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	to <- prometheus.MustNewConstMetric(m.submitted, prometheus.CounterValue, float64(m.reported.Submitted+m.current.Submitted))

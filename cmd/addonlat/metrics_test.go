@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -157,7 +156,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMetrics("function", reader)
+	m := newCollected("function", reader)
 	const kinds = 2 * maxSeries
 	var s addonlat.Slice
 	for i := range kinds {
@@ -188,7 +187,7 @@ func TestCountsDoNotFallWithIntervals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMetrics("function", reader)
+	m := newCollected("function", reader)
 	nothing := func(*addonlat.Report) error { return nil }
 	o := addonlat.Options{Report: nothing, Progress: func(addonlat.Pool) {}}
 	m.watch(&o)
@@ -199,34 +198,5 @@ func TestCountsDoNotFallWithIntervals(t *testing.T) {
 	o.Progress(addonlat.Pool{Submitted: 11, Completed: 10, InFlight: 3})
 	if got, want := [2]uint64{m.reported.Submitted + m.current.Submitted, m.reported.Completed + m.current.Completed}, [2]uint64{18, 15}; got != want {
 		t.Errorf("submitted and completed = %d, want %d", got, want)
-	}
-}
-
-// TestLoopbackHasNoOtherName: pages of other sites cannot read metrics by a name of theirs.
-func TestLoopbackHasNoOtherName(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := http.Server{Handler: guarded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}
-	go server.Serve(listener)
-	defer server.Close()
-	for host, want := range map[string]int{
-		listener.Addr().String(): http.StatusOK, "localhost": http.StatusOK, "LOCALHOST:1": http.StatusOK, "[::1]": http.StatusOK,
-		"example.com": http.StatusForbidden, "10.0.0.1:80": http.StatusForbidden, "": http.StatusOK,
-	} {
-		request, err := http.NewRequest(http.MethodGet, "http://"+listener.Addr().String(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = host
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("host %q: status %d, want %d", host, response.StatusCode, want)
-		}
 	}
 }

@@ -60,7 +60,7 @@ type session struct {
 	slicer  slicer
 
 	mutex    sync.Mutex
-	numbers  numbering            // of pools, in the kernel
+	numbers  trace.Numbering      // of pools, in the kernel
 	kinds    map[uint64]submitter // by the kernel's hash
 	targeted map[int]*target      // by pid: those that are running
 	all      map[uint64]*target   // by generation

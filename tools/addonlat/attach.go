@@ -111,14 +111,14 @@ func (s *session) attach(pid int) error {
 	}
 	t.assumed = poolSize(pid)
 	s.mutex.Lock()
-	t.number = s.numbers.take()
+	t.number = s.numbers.Take()
 	s.mutex.Unlock()
 	err = s.attachTo(t)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
 		err = errors.Join(err, t.close())
-		s.numbers.giveBack(t.number)
+		s.numbers.GiveBack(t.number)
 		return err
 	}
 	t.begun = time.Now()
@@ -130,24 +130,6 @@ func (s *session) attach(pid int) error {
 // cookie is what the kernel half needs of a probe: its pool's number in the lower
 // half, what to know about the place in the upper half.
 func (t *target) cookie(place int) uint64 { return uint64(place)<<32 | uint64(t.number) }
-
-// A numbering hands out numbers from 0 on, returned numbers first.
-type numbering struct {
-	next  uint32
-	again []uint32
-}
-
-func (n *numbering) take() uint32 {
-	if last := len(n.again) - 1; last >= 0 {
-		number := n.again[last]
-		n.again = n.again[:last]
-		return number
-	}
-	n.next++
-	return n.next - 1
-}
-
-func (n *numbering) giveBack(number uint32) { n.again = append(n.again, number) }
 
 // threads returns how many threads the pool has by libuv's own count, or by the last
 // count that could be read; 0 if there was none: threads start with the first job.
@@ -335,7 +317,7 @@ func (s *session) leave(t *target) error {
 		err = errors.Join(err, fmt.Errorf("read the pool of process %d: %w", t.pid, lookupErr))
 	}
 	t.ended = time.Now()
-	s.numbers.giveBack(t.number)
+	s.numbers.GiveBack(t.number)
 	s.mutex.Unlock()
 	return errors.Join(err, s.forget(t))
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"ustack/bpf"
 	"ustack/testdata/nodetest"
 	"ustack/tools/trace"
@@ -74,14 +72,4 @@ func inFlight(t *testing.T, s *session) (seated, others int) {
 		t.Fatal(err)
 	}
 	return seated, others
-}
-
-func TestNumbersAreGivenOutAgain(t *testing.T) {
-	var n numbering
-	got := []uint32{n.take(), n.take(), n.take()}
-	n.giveBack(1)
-	got = append(got, n.take(), n.take())
-	if diff := cmp.Diff([]uint32{0, 1, 2, 1, 3}, got); diff != "" {
-		t.Errorf("numbers (-want +got):\n%s", diff)
-	}
 }

@@ -3,6 +3,8 @@
 // than it draws, so that percentiles can be computed from the same counts.
 package quantize
 
+import "math/bits"
+
 // Buckets are log-linear: each power of two is cut into 1<<fineBits equal parts,
 // and values below that many have a bucket each. What counts in the kernel does
 //
@@ -31,4 +33,13 @@ func Bounds(i int) (low, high uint64) {
 	shift := i/fine - 1
 	low = uint64(fine+i%fine) << shift
 	return low, low + (1<<shift - 1)
+}
+
+// Index returns the bucket that counts v: Bounds(Index(v)) contains it.
+func Index(v uint64) int {
+	if v < fine {
+		return int(v)
+	}
+	shift := bits.Len64(v) - fineBits - 1
+	return (shift+1)*fine + int(v>>shift)%fine
 }

@@ -25,8 +25,8 @@ func TestBucketsOfKnownValues(t *testing.T) {
 		{1 << 63, 488},
 		{math.MaxUint64, 495},
 	} {
-		if got := index(test.value); got != test.want {
-			t.Errorf("index(%d) = %d, want %d", test.value, got, test.want)
+		if got := Index(test.value); got != test.want {
+			t.Errorf("Index(%d) = %d, want %d", test.value, got, test.want)
 		}
 	}
 }
@@ -38,8 +38,8 @@ func TestBucketsCoverEverythingOnce(t *testing.T) {
 		if low != next || high < low {
 			t.Errorf("bucket %d = %d to %d, want it to begin at %d", i, low, high, next)
 		}
-		if index(low) != i || index(high) != i {
-			t.Errorf("ends of bucket %d are in %d and %d", i, index(low), index(high))
+		if Index(low) != i || Index(high) != i {
+			t.Errorf("ends of bucket %d are in %d and %d", i, Index(low), Index(high))
 		}
 		if i >= 2*fine && (high-low+1) > low/fine {
 			t.Errorf("bucket %d = %d to %d is wider than an eighth", i, low, high)
@@ -55,12 +55,12 @@ func FuzzIndex(f *testing.F) {
 	f.Add(uint64(0), uint64(8))
 	f.Add(uint64(4095), uint64(4096))
 	f.Fuzz(func(t *testing.T, a, b uint64) {
-		i := index(a)
+		i := Index(a)
 		if low, high := Bounds(i); a < low || a > high {
 			t.Errorf("%d is in bucket %d of %d to %d", a, i, low, high)
 		}
-		if (a < b && i > index(b)) || (a > b && i < index(b)) {
-			t.Errorf("buckets of %d and %d = %d and %d, want them in order", a, b, i, index(b))
+		if (a < b && i > Index(b)) || (a > b && i < Index(b)) {
+			t.Errorf("buckets of %d and %d = %d and %d, want them in order", a, b, i, Index(b))
 		}
 	})
 }

@@ -16,6 +16,17 @@ type Histogram struct {
 	Buckets [Slots]uint64 // counts by Index
 }
 
+// Add counts a value.
+func (h *Histogram) Add(v uint64) {
+	if h.Count == 0 || v < h.Min {
+		h.Min = v
+	}
+	h.Max = max(h.Max, v)
+	h.Count++
+	h.Sum += v
+	h.Buckets[Index(v)]++
+}
+
 // Merge adds everything that other has counted.
 func (h *Histogram) Merge(other *Histogram) {
 	if other.Count == 0 {

@@ -51,9 +51,9 @@ func counts(t *testing.T, text string) []*Histogram {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.Buckets[index(value)] += n / 2
-			_, high := Bounds(index(2*value) - 1)
-			h.Buckets[index(high)] += n - n/2
+			h.Buckets[Index(value)] += n / 2
+			_, high := Bounds(Index(2*value) - 1)
+			h.Buckets[Index(high)] += n - n/2
 		}
 		all = append(all, h)
 	}

@@ -141,6 +141,12 @@ func (m *Module) Pointer(at uint64) (address uint64, ok bool) {
 	return enc.NativeEndian.Uint64(value[:]) - m.bias, err == nil
 }
 
+// Live returns where the process has a file address.
+func (m *Module) Live(address uint64) uint64 { return address + m.bias }
+
+// ReadMemory reads the process's memory at an address of the process.
+func (m *Module) ReadMemory(p []byte, at uint64) (int, error) { return m.process.ReadAt(p, at) }
+
 // Int reads a C int of the process by its symbol.
 func (m *Module) Int(symbol string) (int, error) {
 	address, ok := m.Address(symbol)

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What nodesnoop keeps about connections, and about requests until they are answered.
+ */
+#ifndef USTACK_TRANSACTION_H
+#define USTACK_TRANSACTION_H
+
+#include "ends.h"
+#include "http.h"
+#include "v8_name.h"
+
+#define MAX_STREAMS 32768  /* connections with HTTP on them */
+#define MAX_REQUESTS 16384 /* not answered yet */
+#define MAX_LONG 1024      /* of those, with long targets */
+#define MAX_PIPELINED 256  /* on one connection */
+#define MAX_THREADS 8192
+#define MAX_BUFFERS 128 /* of one write */
+#define SHORT_URL_BYTES 256
+#define MAX_SCANS 4 /* on one CPU at a time: one may preempt another */
+#define MAX_RANGES_OF_STATUS 8
+#define MAX_AGE (3600ull * 1000000000) /* ns: no head is read for longer */
+#define LLHTTP_REQUEST 1
+#define MAX_METHODS 64 /* of llhttp's numbers */
+#define MAX_NESTED 4   /* collections in collections */
+
+enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE };
+
+enum role { ROLE_SERVER, ROLE_CLIENT };
+
+/* How a request ended. */
+enum outcome {
+	OUTCOME_DONE,
+	OUTCOME_UPGRADE, /* its connection is no longer HTTP/1 */
+	OUTCOME_ABORTED, /* the other side closed the connection */
+	OUTCOME_CLOSED,  /* this side did */
+};
+
+enum transaction_flag {
+	TRANSACTION_ENCRYPTED = 1,
+	TRANSACTION_URL_CUT = 2,
+	TRANSACTION_URL_LOST = 4, /* there was no room for more of it */
+	TRANSACTION_END_LOST =
+	    8, /* the body's end was not found: the times are those of its latest byte */
+};
+
+struct range_of_status {
+	u16 low, high;
+};
+
+const volatile u64 slower = 0; /* ns: requests that took less are not sent */
+const volatile u32 with_servers = 1, with_clients = 1, with_pauses = 1;
+const volatile struct range_of_status statuses[MAX_RANGES_OF_STATUS];
+const volatile u32 status_count = 0; /* 0: all */
+
+volatile u64 unfollowed = 0;   /* requests for which there was no room */
+volatile u64 implausible = 0;  /* requests that are not where they should be */
+volatile u64 unattributed = 0; /* requests whose connection is not known */
+volatile u64 endless = 0;      /* messages whose end was not found */
+volatile u64 unscanned =
+    0; /* writes and reads while all scans of their CPU were in use, or too long */
+volatile u64 unsent = 0;                /* requests for which there was no room in events */
+volatile u64 collections = 0;           /* that ended */
+volatile u64 served = 0, requested = 0; /* requests that ended */
+
+/* Where one process's node keeps what is read, from a Parser's address if nothing else is said. */
+struct node {
+	u64 generation; /* of the process */
+	u32 stream;     /* the connection's StreamBase; then llhttp's parser, see below */
+	u32 url;        /* struct { u8 *text; u64 on_heap, bytes; } */
+	u32 started;    /* ns: when the message began */
+	u32 wrapped;    /* from TLSWrap's StreamBase: the StreamBase that it encrypts for */
+	u32 idle;       /* from libuv's metrics: how long the loop was idle */
+	u32 pad;
+};
+
+#define PARSER_AT \
+	16 /* src/node_http_parser.cc: llhttp's parser follows StreamListener's two links */
+#define LLHTTP_TYPE 72
+#define LLHTTP_METHOD 73
+#define LLHTTP_MAJOR 74
+#define STREAM_HANDLE 0x40 /* from a LibuvStreamWrap's StreamBase: its uv_stream_t */
+#define HANDLE_LOOP 8      /* include/uv.h */
+#define HANDLE_FD 0xb8
+#define LOOP_METRICS 0x28
+#define MAX_WRAP_BYTES 0x400 /* a LibuvStreamWrap contains its uv_stream_t */
+#define LISTENER_STREAM 8    /* src/stream_base.h: from a StreamListener */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, u32);
+	__type(value, struct node);
+} nodes SEC(".maps");
+
+struct stream_key {
+	u64 generation;
+	u64 stream; /* address of the StreamBase */
+};
+
+struct stream {
+	u64 first, next; /* numbers of the requests that are not answered yet */
+	u64 metrics;     /* address of how long the loop was idle; 0: not known */
+	u64 handle;      /* address of its uv_stream_t */
+	u64 aborted;     /* ns: when the other side closed; 0: it did not */
+	u32 role;        /* enum role */
+	u32 is_encrypted;
+	struct message asked; /* a client's */
+	struct message answered;
+	struct ends ends;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_STREAMS);
+	__type(key, struct stream_key);
+	__type(value, struct stream);
+} streams SEC(".maps");
+
+/* Streams by the addresses of their handles. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_STREAMS);
+	__type(key, struct stream_key);
+	__type(value, u64);
+} by_handle SEC(".maps");
+
+struct request_key {
+	struct stream_key stream;
+	u64 number;
+};
+
+struct request {
+	u64 begun, answered; /* ns: when it began, when the first byte of its response came */
+	u64 idle, paused;    /* ns: of its loop and its thread's collections so far */
+	u64 ids;             /* tgid, tid */
+	u32 url_bytes;       /* all of it */
+	u32 flags;           /* enum transaction_flag */
+	u8 number;           /* a server's method by llhttp's number; 255: as text */
+	u8 method_bytes, host_bytes;
+	u8 pad[5];
+	u8 method[METHOD_BYTES];
+	u8 host[HOST_BYTES];
+	u8 url[SHORT_URL_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_REQUESTS);
+	__type(key, struct request_key);
+	__type(value, struct request);
+} requests SEC(".maps");
+
+struct long_url {
+	u64 bytes; /* all of it */
+	u8 text[URL_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_LONG);
+	__type(key, struct request_key);
+	__type(value, struct long_url);
+} long_urls SEC(".maps");
+
+/* Targets that node took from its parser before the head was complete, by the Parser. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_LONG);
+	__type(key, struct stream_key);
+	__type(value, struct long_url);
+} early_urls SEC(".maps");
+
+/* The stream that each thread reads from now, or read from last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, u64);
+	__type(value, u64);
+} reading SEC(".maps");
+
+/* A request and its response. */
+struct transaction {
+	u32 event; /* EVENT_TRANSACTION */
+	u8 role, outcome, number, flags;
+	u64 ids; /* tgid, tid */
+	u64 generation;
+	u64 begun, answered, ended; /* ns, CLOCK_MONOTONIC; answered: 0 if not */
+	u64 paused, busy;           /* ns, of its thread's collections, of its loop */
+	u64 bytes;                  /* of the response, its head's too */
+	u16 status;                 /* 0: none */
+	u8 method_bytes, host_bytes;
+	u32 url_bytes; /* all of it */
+	struct ends ends;
+	u8 method[METHOD_BYTES];
+	u8 host[HOST_BYTES];
+	u8 url[2 * URL_BYTES]; /* the second half is room for the verifier's doubts */
+};
+
+/* A garbage collection. */
+struct pause {
+	u32 event; /* EVENT_PAUSE */
+	u32 kind;  /* v8::GCType */
+	u64 ids;   /* tgid, tid */
+	u64 generation;
+	u64 begun, length; /* ns */
+};
+
+/* What programs need more room for than their stacks have. */
+struct scan {
+	struct piece_of piece;
+	u32 taken;
+	u32 outcome;
+	u64 now;
+	struct stream_key key;
+	struct stream stream;
+	struct request request;
+	struct long_url url;
+	struct transaction transaction;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MAX_SCANS);
+	__type(key, u32);
+	__type(value, struct scan);
+} scans SEC(".maps");
+
+/* Keep types that no map names in the object, for Go's bindings. */
+const enum snoop_event *snoop_event_unused __attribute__((unused));
+const struct pause *pause_unused __attribute__((unused));
+const enum role *role_unused __attribute__((unused));
+const enum outcome *outcome_unused __attribute__((unused));
+const enum transaction_flag *transaction_flag_unused __attribute__((unused));
+const enum http_limit *http_limit_unused __attribute__((unused));
+
+/* Garbage collections of a thread. */
+struct thread_pauses {
+	u64 paused; /* ns, of all that ended */
+	u64 depth;  /* collections under way */
+	u64 begun[MAX_NESTED];
+	u32 kinds[MAX_NESTED]; /* v8::GCType */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, u64); /* tgid, tid */
+	__type(value, struct thread_pauses);
+} pauses SEC(".maps");
+
+/* How long a thread has collected garbage so far. */
+static __always_inline u64 paused_so_far(u64 ids, u64 now)
+{
+	struct thread_pauses *t = bpf_map_lookup_elem(&pauses, &ids);
+
+	if (!t)
+		return 0;
+	return t->paused + (t->depth ? now - t->begun[0] : 0);
+}
+
+/* How long the stream's loop was idle so far; 0 if that is not known. */
+static __always_inline u64 idle_so_far(u64 metrics)
+{
+	u64 idle;
+
+	return metrics && read_user(&idle, 8, metrics) ? idle : 0;
+}
+
+/* A scan that is not in use on this CPU; null if all are. */
+static __always_inline struct scan *take_scan(void)
+{
+	for (u32 i = 0; i < MAX_SCANS; i++) {
+		u32 number = i;
+		struct scan *s = bpf_map_lookup_elem(&scans, &number);
+
+		if (s && !__sync_lock_test_and_set(&s->taken, 1)) {
+			s->now = bpf_ktime_get_ns();
+			return s;
+		}
+	}
+	count(unscanned);
+	return 0;
+}
+
+static __always_inline void give_back_scan(struct scan *s)
+{
+	s->taken = 0;
+}
+
+static __always_inline bool is_wanted_status(u16 status)
+{
+	if (!status_count)
+		return true;
+	for (u32 i = 0; i < MAX_RANGES_OF_STATUS; i++) {
+		if (i < status_count && status >= statuses[i].low && status <= statuses[i].high)
+			return true;
+	}
+	return false;
+}
+
+/* Describes the request's end, with what else the stream and its response say. */
+static __always_inline void describe(
+    struct scan *s, struct stream *stream, struct request *r, u64 end)
+{
+	struct transaction *t = &s->transaction;
+	u64 idle = idle_so_far(stream->metrics);
+
+	t->event = EVENT_TRANSACTION;
+	t->role = stream->role;
+	t->outcome = s->outcome;
+	t->number = r->number;
+	t->flags = r->flags;
+	if (stream->is_encrypted)
+		t->flags |= TRANSACTION_ENCRYPTED;
+	if (s->piece.message.state == MESSAGE_LOST)
+		t->flags |= TRANSACTION_END_LOST;
+	t->ids = r->ids;
+	t->generation = s->key.generation;
+	t->begun = r->begun;
+	t->answered = r->answered;
+	t->ended = end;
+	t->paused = paused_so_far(r->ids, s->now) - r->paused;
+	t->busy = s->now - r->begun;
+	if (idle >= r->idle && idle - r->idle <= t->busy)
+		t->busy -= idle - r->idle;
+	t->bytes = r->answered ? s->piece.message.bytes : 0;
+	t->status = r->answered ? s->piece.message.status : 0;
+	t->method_bytes = r->method_bytes;
+	t->host_bytes = r->host_bytes;
+	t->url_bytes = r->url_bytes;
+	t->ends = stream->ends;
+	__builtin_memcpy(t->method, r->method, sizeof(t->method));
+	__builtin_memcpy(t->host, r->host, sizeof(t->host));
+	__builtin_memcpy(t->url, r->url, sizeof(r->url));
+}
+
+static __always_inline void send_transaction(struct scan *s, struct request_key *key)
+{
+	u64 bytes = s->transaction.url_bytes;
+
+	if (bytes > SHORT_URL_BYTES) {
+		struct long_url *url = bpf_map_lookup_elem(&long_urls, key);
+
+		if (url)
+			bpf_probe_read_kernel(s->transaction.url, URL_BYTES, url->text);
+		else
+			s->transaction.flags |= TRANSACTION_URL_LOST;
+		bytes = !url ? SHORT_URL_BYTES : bytes > URL_BYTES ? URL_BYTES : bytes;
+	}
+	mask_index(bytes, 2 * URL_BYTES - 1);
+	if (bpf_ringbuf_output(&events, &s->transaction,
+	        __builtin_offsetof(struct transaction, url) + bytes, BPF_RB_NO_WAKEUP))
+		count(unsent);
+}
+
+/* The oldest request on the stream has ended, as s->outcome says. s->piece.message is the state of
+ * its response.
+ */
+__noinline int end_request(struct scan *s)
+{
+	struct request_key key;
+	struct stream *stream;
+	struct request *r;
+	u64 end;
+
+	if (!s)
+		return 0;
+	key.stream = s->key;
+	stream = bpf_map_lookup_elem(&streams, &key.stream);
+	if (!stream || stream->first >= stream->next)
+		return 0; /* a response that nobody has asked for */
+	key.number = stream->first++;
+	r = bpf_map_lookup_elem(&requests, &key);
+	if (!r)
+		return 0; /* there was no room for it */
+	end = s->now;
+	if (s->outcome == OUTCOME_DONE && s->piece.message.state >= MESSAGE_UNTIL_CLOSE)
+		end = s->piece.message.last;
+	if (s->outcome == OUTCOME_ABORTED && stream->aborted)
+		end = stream->aborted;
+	count(*(stream->role == ROLE_SERVER ? &served : &requested));
+	describe(s, stream, r, end);
+	if ((stream->role == ROLE_CLIENT || with_servers) && end - r->begun >= slower &&
+	    is_wanted_status(s->transaction.status))
+		send_transaction(s, &key);
+	if (r->url_bytes > SHORT_URL_BYTES)
+		bpf_map_delete_elem(&long_urls, &key);
+	bpf_map_delete_elem(&requests, &key);
+	return 0;
+}
+
+/* Notes a request that begins on the stream: s->request, with its whole target in s->url. */
+static __always_inline void add_request(struct scan *s, struct stream *stream)
+{
+	struct request_key key = { s->key, stream->next };
+	struct request *r = &s->request;
+
+	stream->next++;
+	if (key.number - stream->first >= MAX_PIPELINED) {
+		count(unfollowed);
+		return;
+	}
+	r->url_bytes = s->url.bytes;
+	r->ids = current_ids();
+	r->flags = r->url_bytes > URL_BYTES ? TRANSACTION_URL_CUT : 0;
+	r->answered = 0;
+	r->idle = idle_so_far(stream->metrics);
+	r->paused = paused_so_far(r->ids, s->now);
+	__builtin_memcpy(r->url, s->url.text, sizeof(r->url));
+	if (r->url_bytes > SHORT_URL_BYTES)
+		bpf_map_update_elem(&long_urls, &key, &s->url, BPF_ANY);
+	if (bpf_map_update_elem(&requests, &key, r, BPF_ANY))
+		count(unfollowed);
+}
+
+/* Where the stream's loop and socket are. */
+static __always_inline void read_stream(struct scan *s, struct node *node, u64 at)
+{
+	struct stream *stream = &s->stream;
+	u64 handle = 0, wrapped = 0, loop = 0, metrics = 0;
+	u32 fd = -1;
+
+	read_user(&handle, 8, at + STREAM_HANDLE);
+	if (handle - at > MAX_WRAP_BYTES) {
+		stream->is_encrypted = 1;
+		read_user(&wrapped, 8, at + node->wrapped);
+		read_user(&handle, 8, wrapped + STREAM_HANDLE);
+	}
+	stream->handle = handle;
+	if (read_user(&fd, 4, handle + HANDLE_FD))
+		read_socket(&stream->ends, fd);
+	if (read_user(&loop, 8, handle + HANDLE_LOOP) &&
+	    read_user(&metrics, 8, loop + LOOP_METRICS) && metrics)
+		stream->metrics = metrics + node->idle;
+}
+
+static __always_inline void forget_stream(struct stream_key *key, struct stream *stream)
+{
+	struct stream_key handle = { key->generation, stream->handle };
+
+	bpf_map_delete_elem(&by_handle, &handle);
+	bpf_map_delete_elem(&streams, key);
+}
+
+/* Makes the stream s->key known in that role. Null if there is no room. */
+static __always_inline struct stream *new_stream(struct scan *s, struct node *node, u32 role)
+{
+	struct stream_key handle = { node->generation, 0 };
+
+	__builtin_memset(&s->stream, 0, sizeof(s->stream));
+	s->stream.role = role;
+	read_stream(s, node, s->key.stream);
+	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
+		return 0;
+	handle.stream = s->stream.handle;
+	bpf_map_update_elem(&by_handle, &handle, &s->key.stream, BPF_ANY);
+	return bpf_map_lookup_elem(&streams, &s->key);
+}
+
+#endif

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ustack/cmd/internal/cli"
+	"ustack/tools/nodesnoop"
+	"ustack/tools/printable"
+)
+
+// A column shows one thing about each event.
+type column struct {
+	name  string
+	width int // at least; 0: as wide as the text, for the last one
+	right bool
+	text  func(r *rows, e *nodesnoop.Event) string
+}
+
+// columns are all columns.
+var columns = []column{
+	{"TIME", 13, false, func(r *rows, e *nodesnoop.Event) string { return r.time(e.Begun.Add(e.Latency)) }},
+	{"PID", 7, true, func(_ *rows, e *nodesnoop.Event) string { return strconv.Itoa(e.PID) }},
+	{"THREAD", 7, true, func(_ *rows, e *nodesnoop.Event) string { return strconv.Itoa(e.TID) }},
+	{"PROBE", 6, false, func(_ *rows, e *nodesnoop.Event) string { return e.Kind.String() }},
+	{"LATENCY", 11, true, func(_ *rows, e *nodesnoop.Event) string { return ms(e.Latency) }},
+	{"TTFB", 11, true, request(func(e *nodesnoop.Event) string {
+		if e.Status == 0 {
+			return "-"
+		}
+		return ms(e.TTFB)
+	})},
+	{"GC", 9, true, request(func(e *nodesnoop.Event) string { return ms(e.GC) })},
+	{"BUSY", 11, true, request(func(e *nodesnoop.Event) string { return ms(e.Busy) })},
+	{"METHOD", 7, false, request(func(e *nodesnoop.Event) string { return e.Method })},
+	{"STATUS", 6, false, request(func(e *nodesnoop.Event) string {
+		if e.Status == 0 {
+			return "-"
+		}
+		return strconv.Itoa(e.Status)
+	})},
+	{"BYTES", 9, true, request(func(e *nodesnoop.Event) string { return strconv.FormatUint(e.Bytes, 10) })},
+	{"RADDR", 15, false, request(func(e *nodesnoop.Event) string { return address(e.Peer) })},
+	{"RPORT", 5, true, request(func(e *nodesnoop.Event) string {
+		if e.Peer.Port == 0 {
+			return "-"
+		}
+		return strconv.Itoa(e.Peer.Port)
+	})},
+	{"HOST", 24, false, request(func(e *nodesnoop.Event) string { return e.Host })},
+	{"WHICH", 8, false, func(_ *rows, e *nodesnoop.Event) string { return which(e) }},
+	{"ROUTE", 24, false, request(func(e *nodesnoop.Event) string { return nodesnoop.Route(nodesnoop.Path(e.URL)) + cut(e) })},
+	{"PATH", 24, false, request(func(e *nodesnoop.Event) string { return nodesnoop.Path(e.URL) + cut(e) })},
+	{"URL", 24, false, request(func(e *nodesnoop.Event) string { return e.URL + cut(e) })},
+}
+
+// usual are the columns that are shown if none are named.
+const usual = "TIME,PID,PROBE,LATENCY,STATUS,METHOD,PATH"
+
+// request returns a text that only requests have.
+func request(text func(*nodesnoop.Event) string) func(*rows, *nodesnoop.Event) string {
+	return func(_ *rows, e *nodesnoop.Event) string {
+		if e.Kind == nodesnoop.GC {
+			return "-"
+		}
+		if s := text(e); s != "" {
+			return s
+		}
+		return "-"
+	}
+}
+
+// which says how a request ended, or which kind of collection it was.
+func which(e *nodesnoop.Event) string {
+	switch {
+	case e.Kind == nodesnoop.GC:
+		return e.Collection
+	case e.EndLost:
+		return e.Outcome.String() + "?"
+	}
+	return e.Outcome.String()
+}
+
+// cut marks a target that is longer than what is shown.
+func cut(e *nodesnoop.Event) string {
+	if e.URLBytes > len(e.URL) {
+		return "..."
+	}
+	return ""
+}
+
+func address(p nodesnoop.Peer) string {
+	if p.Addr != (netip.Addr{}) {
+		return p.Addr.String()
+	}
+	return p.Path
+}
+
+// ms returns a duration in milliseconds.
+func ms(d time.Duration) string {
+	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64) + "ms"
+}
+
+// parseColumns returns the columns of a list of names.
+func parseColumns(list string) ([]column, error) {
+	var chosen []column
+	for _, name := range strings.Split(list, ",") {
+		i := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(c.name, strings.TrimSpace(name)) })
+		if i < 0 {
+			return nil, cli.Usagef("-o: no column %q (columns: %s)", name, strings.Join(names(), ", "))
+		}
+		chosen = append(chosen, columns[i])
+	}
+	return chosen, nil
+}
+
+func names() []string {
+	var all []string
+	for _, c := range columns {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// rows prints events as lines of columns.
+type rows struct {
+	columns  []column
+	absolute bool
+	start    time.Time
+	headed   bool
+}
+
+// time returns when something was: of the day, or in seconds since the start.
+func (r *rows) time(t time.Time) string {
+	if r.absolute {
+		return t.Format("15:04:05.000000")
+	}
+	return fmt.Sprintf("[%11.6f]", t.Sub(r.start).Seconds())
+}
+
+func (r *rows) begin() { r.start = time.Now() }
+
+func (r *rows) event(w io.Writer, e *nodesnoop.Event) error { return r.print(w, e) }
+
+func (r *rows) end(io.Writer) error { return nil }
+
+func (r *rows) print(w io.Writer, e *nodesnoop.Event) error {
+	if !r.headed {
+		r.headed = true
+		if err := r.line(w, func(c column) string { return c.name }); err != nil {
+			return err
+		}
+	}
+	return r.line(w, func(c column) string { return printable.String(c.text(r, e)) })
+}
+
+func (r *rows) line(w io.Writer, text func(column) string) error {
+	var b strings.Builder
+	for i, c := range r.columns {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		switch s := text(c); {
+		case c.right:
+			fmt.Fprintf(&b, "%*s", c.width, s)
+		case i == len(r.columns)-1:
+			b.WriteString(s)
+		default:
+			fmt.Fprintf(&b, "%-*s", c.width, s)
+		}
+	}
+	b.WriteByte('\n')
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

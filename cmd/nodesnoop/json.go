@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"ustack/tools/nodesnoop"
+	"ustack/tools/printable"
+)
+
+// jsonEvent is an event as --json prints it. Durations are in nanoseconds.
+type jsonEvent struct {
+	Time    string `json:"time"` // of its end
+	PID     int    `json:"pid"`
+	Inside  int    `json:"namespace_pid,omitempty"` // if it is another
+	Thread  int    `json:"thread"`
+	Probe   string `json:"probe"`
+	Begun   int64  `json:"begun_ns"` // by CLOCK_MONOTONIC, as process.hrtime
+	Latency int64  `json:"latency_ns"`
+	Which   string `json:"which"`
+
+	*jsonRequest
+}
+
+type jsonRequest struct {
+	Method    string `json:"method"`
+	URL       string `json:"url"`
+	URLBytes  int    `json:"url_bytes,omitempty"` // if url is cut
+	Path      string `json:"path"`
+	Route     string `json:"route"`
+	Host      string `json:"host,omitempty"`
+	Status    int    `json:"status"` // 0: there was no response
+	Bytes     uint64 `json:"bytes"`
+	TTFB      *int64 `json:"ttfb_ns"`
+	GC        int64  `json:"gc_ns"`
+	Busy      int64  `json:"busy_ns"`
+	Encrypted bool   `json:"encrypted"`
+	Address   string `json:"remote_address,omitempty"`
+	Port      int    `json:"remote_port,omitempty"`
+	Socket    string `json:"socket,omitempty"`
+	Local     int    `json:"local_port,omitempty"`
+	EndLost   bool   `json:"end_lost,omitempty"`
+}
+
+func printJSON(w io.Writer, e *nodesnoop.Event) error {
+	object := jsonEvent{
+		Time: e.Begun.Add(e.Latency).Format(time.RFC3339Nano), PID: e.PID, Inside: e.Inside, Thread: e.TID,
+		Probe: e.Kind.String(), Begun: int64(e.Monotonic), Latency: int64(e.Latency), Which: e.Outcome.String(),
+	}
+	if e.Kind == nodesnoop.GC {
+		object.Which = e.Collection
+	} else {
+		object.jsonRequest = requestObject(e)
+	}
+	text, err := json.Marshal(object)
+	if err == nil {
+		_, err = w.Write(append(printable.JSON(text), '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+func requestObject(e *nodesnoop.Event) *jsonRequest {
+	path := nodesnoop.Path(e.URL)
+	r := &jsonRequest{
+		Method: e.Method, URL: e.URL, Path: path, Route: nodesnoop.Route(path), Host: e.Host,
+		Status: e.Status, Bytes: e.Bytes, GC: int64(e.GC), Busy: int64(e.Busy), Encrypted: e.Encrypted,
+		Port: e.Peer.Port, Socket: e.Peer.Path, Local: e.LocalPort, EndLost: e.EndLost,
+	}
+	if e.URLBytes > len(e.URL) {
+		r.URLBytes = e.URLBytes
+	}
+	if e.Status != 0 {
+		ttfb := int64(e.TTFB)
+		r.TTFB = &ttfb
+	}
+	if e.Peer.Addr != (netip.Addr{}) {
+		r.Address = e.Peer.Addr.String()
+	}
+	return r
+}

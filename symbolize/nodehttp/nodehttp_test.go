@@ -1,0 +1,169 @@
+package nodehttp
+
+import (
+	"debug/elf"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/symbolize/elfsym"
+	"ustack/testdata/nodetest"
+)
+
+// A file is a Binary that no process maps.
+type file struct{ *elfsym.File }
+
+func (f file) Code(symbol string) (code []byte, offset uint64) {
+	s, ok := f.Symbol(symbol)
+	if !ok {
+		return nil, 0
+	}
+	offset, _ = f.Offset(s.Address)
+	code = make([]byte, min(s.Size, 1<<12))
+	n, _ := f.ReadAt(code, s.Address)
+	return code[:n], offset
+}
+
+func (f file) Address(symbol string) (uint64, bool) {
+	s, ok := f.Symbol(symbol)
+	return s.Address, ok
+}
+
+func open(t testing.TB, path string) file {
+	t.Helper()
+	r, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	f, err := elfsym.Open(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return file{f}
+}
+
+// TestOffsetsAreThoseOfEachVersion compares what is derived with what was measured: each
+// offset was seen to hold what it should.
+func TestOffsetsAreThoseOfEachVersion(t *testing.T) {
+	want := map[int]Offsets{
+		16: {Stream: 0x40, URL: 0x6b0, Started: 0x728, Wrapped: 72, Idle: 0x10},
+		18: {Stream: 0x40, URL: 0x6b0, Started: 0x728, Wrapped: 72, Idle: 0x10},
+		20: {Stream: 0x40, URL: 0x6b0, Started: 0x728, Wrapped: 72, Idle: 0x90},
+		22: {Stream: 0x58, URL: 0x6c8, Started: 0x750, Wrapped: 72, Idle: 0x90},
+		24: {Stream: 0x50, URL: 0x26c8, Started: 0x2758, Wrapped: 72, Idle: 0x90},
+		25: {Stream: 0x50, URL: 0x26c8, Started: 0x2740, Wrapped: 72, Idle: 0x90},
+		26: {Stream: 0x50, URL: 0x26c8, Started: 0x2758, Wrapped: 72, Idle: 0x90},
+	}
+	for _, version := range nodetest.VersionsFor("amd64") {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			l, err := Find(open(t, nodetest.NodeFor(t, version, "amd64")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want[nodetest.Major(version)], l.Offsets); diff != "" {
+				t.Errorf("offsets (-want +got):\n%s", diff)
+			}
+			got := []int{len(l.Headers), len(l.Flush), len(l.TryWrite), len(l.TLSWrite), len(l.Read), len(l.Close)}
+			if diff := cmp.Diff([]int{1, 1, 2, 1, 1, 1}, got); diff != "" {
+				t.Errorf("points (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOtherBinariesAreRefused has a program without node, and a node for another machine.
+func TestOtherBinariesAreRefused(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := map[string]error{self: ErrNoNode, nodetest.NodeFor(t, "20.20.2", "arm64"): errMachine}
+	if open(t, self).Machine() != elf.EM_X86_64 {
+		wants[self] = errMachine
+	}
+	for path, want := range wants {
+		if _, err := Find(open(t, path)); !errors.Is(err, want) {
+			t.Errorf("%s: err = %v, want %v", filepath.Base(path), err, want)
+		}
+	}
+}
+
+// An altered Binary has other code in the place of one function's.
+type altered struct {
+	Binary
+	symbol string
+	code   func(code []byte) []byte
+}
+
+func (a altered) Code(symbol string) (code []byte, offset uint64) {
+	code, offset = a.Binary.Code(symbol)
+	if symbol == a.symbol {
+		code = a.code(code)
+	}
+	return code, offset
+}
+
+// TestWhatContradictsIsRefused alters the code of a function from which offsets come: there
+// is an error, or nothing changes. A wrong offset would make wrong lines.
+func TestWhatContradictsIsRefused(t *testing.T) {
+	b := open(t, nodetest.NodeFor(t, "22.23.3", "amd64"))
+	want, err := Find(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &finder{Binary: b, found: make(map[string][]elfsym.Symbol)}
+	f.index()
+	begin, _ := f.function(parserBegin)
+	try, _, _ := f.thunk(tryWrite)
+	for _, symbol := range []string{begin.Name, try.Name, idleTime} {
+		for what, alter := range map[string]func([]byte) []byte{
+			"empty":     func([]byte) []byte { return nil },
+			"cut":       func(c []byte) []byte { return c[:8] },
+			"no memory": func(c []byte) []byte { return fill(len(c), 0x90) },
+			"zero":      func(c []byte) []byte { return fill(len(c), 0) },
+		} {
+			l, err := Find(altered{b, symbol, alter})
+			if err == nil && cmp.Diff(want, l) != "" {
+				t.Errorf("%s of %s: layout = %v, want an error or %v", what, symbol, l, want)
+			}
+			if err == nil && what != "cut" {
+				t.Errorf("%s of %s: no error", what, symbol)
+			}
+		}
+	}
+}
+
+func fill(n int, with byte) []byte {
+	code := make([]byte, n)
+	for i := range code {
+		code[i] = with
+	}
+	return code
+}
+
+// TestCollectionsAreFound where each version has them: only Node.js 18 has the callbacks
+// inlined.
+func TestCollectionsAreFound(t *testing.T) {
+	for _, version := range nodetest.VersionsFor("amd64") {
+		c, err := FindCollections(open(t, nodetest.NodeFor(t, version, "amd64")))
+		if err != nil {
+			t.Fatalf("%s: %v", version, err)
+		}
+		want, major := [4]int{1, 1, 0, 0}, nodetest.Major(version)
+		if major == 18 {
+			want = [4]int{0, 0, 1, 2}
+		}
+		if got := [4]int{len(c.Prologue), len(c.Epilogue), len(c.Collect), len(c.Collector)}; got != want {
+			t.Errorf("%s: points = %v, want %v", version, got, want)
+		}
+		if got, want := c.Kinds[2] == "mark-compact", major == 16; got != want {
+			t.Errorf("%s: kinds = %v", version, c.Kinds)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+// asks.js: makes HTTP requests at SIGUSR2. Its argument is JSON: origins, the servers to ask; rounds;
+// and agents, how many connections to each. Each request has a target of its own, whose path says what
+// the server is to answer. It then prints "asked" with all requests in JSON: url, method, status, host,
+// the local port if it is known, and process.hrtime's time before and after.
+'use strict';
+
+const http = require('http');
+const https = require('https');
+const { say, ready } = require('./lib/ready');
+
+process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
+process.removeAllListeners('warning');
+const options = JSON.parse(process.argv[2]);
+const now = () => String(process.hrtime.bigint());
+const log = [];
+
+const kinds = [
+  ['GET', '/sized'], ['GET', '/chunked'], ['HEAD', '/sized'], ['GET', '/empty'], ['GET', '/failed'],
+  ['POST', '/posted', 'x'.repeat(5000)], ['GET', '/large'], ['GET', '/pieces'], ['GET', '/hints'],
+  ['GET', '/close'], ['GET', `/sized/${'u'.repeat(1800)}`], ['PUT', '/posted', 'short'],
+];
+
+function byRequest(origin, agent, method, target, body) {
+  return new Promise((resolve, reject) => {
+    const entry = { url: target, method, host: new URL(origin).host, begin: now() };
+    const q = (origin.startsWith('https') ? https : http).request(origin + target, { method, agent }, (r) => {
+      entry.port = r.socket.localPort;
+      entry.status = r.statusCode;
+      r.resume();
+      r.on('end', () => { entry.end = now(); log.push(entry); resolve(); });
+    });
+    q.on('error', reject);
+    if (body && method === 'PUT') { q.write(body); q.end(); } else q.end(body);
+  });
+}
+
+async function byFetch(origin, method, target, body) {
+  const entry = { url: target, method, host: new URL(origin).host, port: 0, begin: now() };
+  const r = await fetch(origin + target, { method, body });
+  await r.text();
+  entry.status = r.status;
+  entry.end = now();
+  log.push(entry);
+}
+
+async function one(origin, n) {
+  const agent = new (origin.startsWith('https') ? https : http).Agent({ keepAlive: true, maxSockets: 1 });
+  for (let round = 0; round < options.rounds; round++) {
+    for (const [kind, [method, path, body]] of kinds.entries()) {
+      const unique = `${path}?${new URL(origin).port}.${n}.${round}.${kind}`;
+      await byRequest(origin, agent, method, `${unique}.request`, body);
+      if (typeof fetch === 'function') await byFetch(origin, method, `${unique}.fetch`, body);
+    }
+  }
+  agent.destroy();
+}
+
+process.once('SIGUSR2', async () => {
+  const all = [];
+  for (const origin of options.origins) for (let n = 0; n < options.agents; n++) all.push(one(origin, n));
+  await Promise.all(all);
+  say('asked', log);
+  process.exit();
+});
+setInterval(() => {}, 1 << 30);
+ready();

@@ -1,0 +1,244 @@
+package nodesnoop
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"ustack/bpf"
+	"ustack/loader"
+	"ustack/symbolize/nodehttp"
+	"ustack/tools/trace"
+)
+
+// A target is one program in one process.
+type target struct {
+	pid        int
+	inside     int // see trace.Identity
+	generation uint64
+	number     uint32 // of its node, in the kernel
+	links      []link.Link
+	kinds      map[uint32]string // of garbage collections
+	loop       *loopClock        // nil if it is not known
+}
+
+// closeSymbol is a function that every node exports, wherever it is.
+const closeSymbol = "_ZN4node10HandleWrap5CloseEN2v85LocalINS1_5ValueEEE"
+
+// attach watches process pid, which the table has started to trace.
+func (s *session) attach(pid int) error {
+	t := &target{pid: pid, inside: s.Table.Inside(pid), generation: uint64(s.Table.Generation(pid))}
+	s.detach(pid) // if it has a new program
+	node, err := s.Table.Module(pid, closeSymbol)
+	if err == nil && node == nil {
+		err = fmt.Errorf("process %d: %w", pid, nodehttp.ErrNoNode)
+	}
+	if err != nil {
+		if errors.Is(err, nodehttp.ErrNoNode) && len(s.o.Command) > 0 {
+			return nil // a shell, say: its children, or its next program, may be node
+		}
+		return err
+	}
+	places, err := s.find(t, node)
+	if s.listing != nil {
+		s.listing[pid] = err
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", pid, err)
+	}
+	s.mutex.Lock()
+	t.number = s.numbers.Take()
+	s.mutex.Unlock()
+	err = s.attachTo(t, node, places)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if err != nil {
+		err = errors.Join(err, t.close())
+		s.numbers.GiveBack(t.number)
+		return err
+	}
+	s.targeted[pid] = t
+	s.all[t.generation] = t
+	return nil
+}
+
+// found is what is known about one node.
+type found struct {
+	layout      *nodehttp.Layout      // nil if only collections are wanted
+	collections *nodehttp.Collections // nil if they cannot be found, and are not asked for
+}
+
+// find finds where node is observed.
+func (s *session) find(t *target, node *trace.Module) (f found, err error) {
+	f.collections, err = nodehttp.FindCollections(node)
+	if err != nil && s.o.Kinds.GC {
+		return f, err
+	}
+	if err == nil {
+		t.kinds = f.collections.Kinds
+	}
+	if s.o.Kinds.Server || s.o.Kinds.Client {
+		f.layout, err = nodehttp.Find(node)
+		return f, err
+	}
+	return f, nil
+}
+
+// attachTo tells the kernel where t's process has what is read, and probes it: the ends of
+// requests first, so that one whose beginning is seen is seen to its end.
+func (s *session) attachTo(t *target, node *trace.Module, f found) error {
+	described := bpf.NodesnoopNode{Generation: t.generation}
+	if l := f.layout; l != nil {
+		described.Stream, described.Url, described.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
+		described.Wrapped, described.Idle = uint32(l.Wrapped), uint32(l.Idle)
+	}
+	if err := s.objects.Nodes.Put(t.number, &described); err != nil {
+		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
+	}
+	t.loop = newLoopClock(node, f.layout)
+	for _, p := range s.places(f) {
+		if err := t.probe(node, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// places returns where programs are run, in order.
+func (s *session) places(f found) (all []place) {
+	o := &s.objects
+	if c := f.collections; c != nil {
+		all = append(
+			all,
+			place{o.OnGcEpilogue, c.Epilogue, false}, place{o.OnGcPrologue, c.Prologue, false},
+			place{o.OnCollected, c.Collect, true}, place{o.OnCollector, c.Collector, false}, place{o.OnCollect, c.Collect, false},
+		)
+	}
+	l := f.layout
+	if l == nil {
+		return all
+	}
+	all = append(
+		all,
+		place{o.OnClose, l.Close, false}, place{o.OnRead, l.Read, false},
+		place{o.OnTlsWrite, l.TLSWrite, false}, place{o.OnTryWrite, l.TryWrite, false},
+	)
+	if s.o.Kinds.Server {
+		all = append(all, place{o.OnFlush, l.Flush, false}, place{o.OnHeaders, l.Headers, false})
+	}
+	return all
+}
+
+// A place is where a program is run.
+type place struct {
+	program *ebpf.Program
+	points  []nodehttp.Point
+	returns bool
+}
+
+// probe runs the place's program there.
+func (t *target) probe(m *trace.Module, p place) error {
+	if len(p.points) == 0 {
+		return nil
+	}
+	path, err := m.Path()
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", p.points[0].Name, err)
+	}
+	probes := loader.Probes{Program: p.program, Path: path, Name: p.points[0].Name, PID: t.pid, Return: p.returns}
+	for _, at := range p.points {
+		probes.Points = append(probes.Points, loader.Point{Offset: at.Offset, Cookie: t.cookie(at.Adjust)})
+	}
+	links, err := loader.AttachProbes(probes)
+	t.links = append(t.links, links...)
+	return err
+}
+
+// cookie is what the kernel half needs of a probe: its node's number in the lower half,
+// what to add to the first argument in the upper half.
+func (t *target) cookie(adjust int64) uint64 { return uint64(adjust)<<32 | uint64(t.number) }
+
+// close removes the probes.
+func (t *target) close() error {
+	var errs []error
+	for _, l := range slices.Backward(t.links) { // beginnings first
+		errs = append(errs, l.Close())
+	}
+	t.links = nil
+	return errors.Join(errs...)
+}
+
+// detach stops watching process pid, which has ended.
+func (s *session) detach(pid int) {
+	s.mutex.Lock()
+	t := s.targeted[pid]
+	delete(s.targeted, pid)
+	s.mutex.Unlock()
+	if t == nil {
+		return
+	}
+	err := errors.Join(t.close(), s.forget(t))
+	s.mutex.Lock()
+	s.numbers.GiveBack(t.number)
+	s.mutex.Unlock()
+	if err != nil {
+		s.Warn(err)
+	}
+}
+
+// forget removes from the kernel what it knows about the connections of a program that has
+// ended.
+func (s *session) forget(t *target) error {
+	err := errors.Join(
+		remove(s.objects.Streams, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
+		remove(s.objects.ByHandle, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
+		remove(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
+		remove(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
+		remove(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
+	)
+	if err != nil {
+		return fmt.Errorf("forget process %d: %w", t.pid, err)
+	}
+	return nil
+}
+
+// remove deletes the keys of a map that are gone.
+func remove[K any](m *ebpf.Map, gone func(K) bool) error {
+	var keys []K
+	var key K
+	value := make([]byte, m.ValueSize())
+	for all := m.Iterate(); all.Next(&key, &value); {
+		if gone(key) {
+			keys = append(keys, key)
+		}
+	}
+	var errs []error
+	for _, key := range keys {
+		if err := m.Delete(&key); !errors.Is(err, ebpf.ErrKeyNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// detachAll removes all probes, so that no more events come.
+func (s *session) detachAll() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var errs []error
+	for _, t := range s.all {
+		errs = append(errs, t.close())
+	}
+	return errors.Join(errs...)
+}
+
+// of returns the target of that generation, which an event is of.
+func (s *session) of(generation uint64) *target {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.all[generation]
+}

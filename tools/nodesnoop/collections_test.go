@@ -1,0 +1,49 @@
+package nodesnoop
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
+)
+
+// TestCollectionsAreThoseOfPerfHooks compares the number of collections of each kind, and
+// the sum of their lengths, with what node's own observer has seen.
+func TestCollectionsAreThoseOfPerfHooks(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		target := nodetest.Start(t, node, nodetest.Options{Script: "collects.js", Flags: []string{"--expose-gc"}})
+		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{GC: true}})
+		target.Signal(syscall.SIGUSR2)
+		text, _ := strings.CutPrefix(target.Line(), "collected")
+		type sum struct {
+			Count int
+			MS    float64
+		}
+		var observed struct{ Seen map[string]sum }
+		if err := json.Unmarshal([]byte(text), &observed); err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]sum)
+		for _, e := range w.end() {
+			s := got[e.Collection]
+			s.Count++
+			s.MS += float64(e.Latency) / float64(time.Millisecond)
+			got[e.Collection] = s
+		}
+		t.Logf("seen %v, observed %v", got, observed.Seen)
+		for _, kind := range []string{"scavenge", "mark-compact"} {
+			g, o := got[kind], observed.Seen[kind]
+			if g.Count == 0 || g.Count != o.Count {
+				t.Errorf("%s: %d collections, want %d", kind, g.Count, o.Count)
+			}
+			if math.Abs(g.MS-o.MS) > 0.02*o.MS+0.05*float64(g.Count) {
+				t.Errorf("%s: %.3f ms, want %.3f", kind, g.MS, o.MS)
+			}
+		}
+	})
+}

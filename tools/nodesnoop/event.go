@@ -1,0 +1,179 @@
+package nodesnoop
+
+import (
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ustack/bpf"
+	"ustack/tools/trace"
+)
+
+// A Kind is what an event is about.
+type Kind uint8
+
+// The kinds of events.
+const (
+	Server Kind = iota // a request that the process has served
+	Client             // a request that the process has made
+	GC                 // a garbage collection
+)
+
+// String returns the kind as the column PROBE has it.
+func (k Kind) String() string { return [...]string{"server", "client", "gc"}[k] }
+
+// An Outcome is how a request ended.
+type Outcome uint8
+
+// Outcomes of requests.
+const (
+	Done    Outcome = iota
+	Upgrade         // its connection became something else, such as a WebSocket
+	Aborted         // the other side closed the connection before the response was complete
+	Closed          // this side did
+)
+
+// String returns the outcome as the column WHICH has it.
+func (o Outcome) String() string { return [...]string{"done", "upgrade", "aborted", "closed"}[o] }
+
+// A Peer is the other end of a connection: an address and a port, or the path of a Unix
+// socket, which begins with @ if it is abstract and is empty if the socket has none.
+type Peer struct {
+	Addr netip.Addr // invalid for a Unix socket, and if it is not known
+	Port int
+	Path string
+}
+
+// An Event is a request and its response, or a garbage collection. Texts are as the other
+// side sent them: unfit to be printed.
+type Event struct {
+	Kind   Kind
+	PID    int
+	Inside int // the PID in the process's own namespace; 0: the same
+	TID    int
+	Begun  time.Time
+	// Monotonic is Begun by CLOCK_MONOTONIC, as process.hrtime has it.
+	Monotonic time.Duration
+	Latency   time.Duration
+
+	Method    string
+	URL       string // as in the request line, up to 2048 bytes
+	URLBytes  int    // all of it
+	Host      string // a client's Host field, up to 64 bytes
+	Status    int    // 0: there was no response
+	Bytes     uint64 // of the response, its head's too, before encryption
+	TTFB      time.Duration
+	GC        time.Duration // collections on the thread meanwhile
+	Busy      time.Duration // how long the event loop ran meanwhile
+	Encrypted bool
+	Peer      Peer
+	LocalPort int
+	Outcome   Outcome
+	EndLost   bool // the response's end was not found: Latency is until its last known byte
+
+	Collection string // the kind of a garbage collection
+}
+
+// A clock converts times of CLOCK_MONOTONIC.
+type clock struct {
+	at    time.Time
+	since int64 // ns
+}
+
+func newClock() clock {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it exists
+	return clock{time.Now(), now.Nano()}
+}
+
+func (c clock) time(ns uint64) time.Time { return c.at.Add(time.Duration(int64(ns) - c.since)) }
+
+// transaction takes a request and its response from the kernel.
+func (s *session) transaction(raw []byte) {
+	t := trace.Decode[bpf.NodesnoopTransaction](raw)
+	e := Event{
+		Kind: Kind(t.Role), TID: int(uint32(t.Ids)), PID: int(t.Ids >> 32),
+		Begun: s.clock.time(t.Begun), Monotonic: time.Duration(t.Begun), Latency: between(t.Begun, t.Ended),
+		Method: text(t.Method[:], int(t.MethodBytes)), Host: text(t.Host[:], int(t.HostBytes)),
+		URL: text(t.Url[:maxURL], int(t.UrlBytes)), URLBytes: int(t.UrlBytes),
+		Status: int(t.Status), Bytes: t.Bytes,
+		GC: time.Duration(t.Paused), Busy: time.Duration(t.Busy),
+		Encrypted: t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_ENCRYPTED) != 0,
+		EndLost:   t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_END_LOST) != 0,
+		Peer:      peerOf(t), LocalPort: int(t.Ends.LocalPort),
+		Outcome: Outcome(t.Outcome),
+	}
+	if t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_URL_LOST) != 0 {
+		e.URL = e.URL[:min(len(e.URL), shortURL)]
+	}
+	if t.MethodBytes == 0 && int(t.Number) < len(methods) {
+		e.Method = methods[t.Number]
+	}
+	if t.Answered > 0 {
+		e.TTFB = between(t.Begun, t.Answered)
+	}
+	s.handle(t.Generation, e)
+}
+
+const (
+	maxURL   = int(bpf.NodesnoopHttpLimitURL_BYTES)
+	shortURL = 256 // SHORT_URL_BYTES of the kernel half
+)
+
+func between(begun, ended uint64) time.Duration { return time.Duration(max(ended, begun) - begun) }
+
+// text returns the first n bytes of a field, or all that it has.
+func text(field []byte, n int) string { return string(field[:min(n, len(field))]) }
+
+// handle passes an event of a target on.
+func (s *session) handle(generation uint64, e Event) {
+	if t := s.of(generation); t != nil {
+		e.PID, e.Inside = t.pid, t.inside
+	}
+	s.handling.Lock()
+	defer s.handling.Unlock()
+	s.o.Event(e)
+}
+
+// peerOf returns the other end of a request's connection.
+func peerOf(t *bpf.NodesnoopTransaction) Peer {
+	switch t.Ends.Family {
+	case unix.AF_INET:
+		return Peer{Addr: netip.AddrFrom4([4]byte(t.Ends.Peer[:4])), Port: int(t.Ends.PeerPort)}
+	case unix.AF_INET6:
+		return Peer{Addr: netip.AddrFrom16(t.Ends.Peer).Unmap(), Port: int(t.Ends.PeerPort)}
+	case unix.AF_UNIX:
+		name := t.Ends.Name[:min(int(t.Ends.NameLength), len(t.Ends.Name))]
+		if len(name) > 0 && name[0] == 0 {
+			return Peer{Path: "@" + string(name[1:])}
+		}
+		for len(name) > 0 && name[len(name)-1] == 0 {
+			name = name[:len(name)-1]
+		}
+		return Peer{Path: string(name)}
+	}
+	return Peer{}
+}
+
+// methods are llhttp's, by number (llhttp/src/llhttp/constants.ts), the same in all versions.
+var methods = []string{
+	"DELETE", "GET", "HEAD", "POST", "PUT", "CONNECT", "OPTIONS", "TRACE", "COPY", "LOCK", "MKCOL", "MOVE",
+	"PROPFIND", "PROPPATCH", "SEARCH", "UNLOCK", "BIND", "REBIND", "UNBIND", "ACL", "REPORT", "MKACTIVITY",
+	"CHECKOUT", "MERGE", "M-SEARCH", "NOTIFY", "SUBSCRIBE", "UNSUBSCRIBE", "PATCH", "PURGE", "MKCALENDAR",
+	"LINK", "UNLINK", "SOURCE", "PRI", "DESCRIBE", "ANNOUNCE", "SETUP", "PLAY", "PAUSE", "TEARDOWN",
+	"GET_PARAMETER", "SET_PARAMETER", "REDIRECT", "RECORD", "FLUSH", "QUERY",
+}
+
+// pause takes a garbage collection from the kernel.
+func (s *session) pause(raw []byte) {
+	p := trace.Decode[bpf.NodesnoopPause](raw)
+	kind := "unknown"
+	if t := s.of(p.Generation); t != nil && t.kinds[p.Kind] != "" {
+		kind = t.kinds[p.Kind]
+	}
+	s.handle(p.Generation, Event{
+		Kind: GC, PID: int(p.Ids >> 32), TID: int(uint32(p.Ids)), Begun: s.clock.time(p.Begun), Monotonic: time.Duration(p.Begun),
+		Latency: time.Duration(p.Length), Collection: kind,
+	})
+}

@@ -1,0 +1,213 @@
+// Package nodesnoop shows the HTTP requests that running Node.js processes serve and
+// make, and their garbage collections, one event for each. Nothing is injected: the
+// requests are read from node's own calls as it makes them.
+package nodesnoop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ustack/bpf"
+	"ustack/tools/trace"
+)
+
+// Options say which processes to watch, and for what.
+type Options struct {
+	trace.Selection
+
+	Kinds    Kinds
+	Slower   time.Duration // only what took longer; all if zero
+	Statuses []StatusRange // only responses with one of these; all if empty
+	Duration time.Duration // until the context or the targets end if zero
+	Interval time.Duration
+
+	Started func() // called once everything is attached; may be nil
+	Tick    func() // called some times a second, when no Event is being handled; may be nil
+	// Report is called each Interval, if that is not zero, when no Event is being handled,
+	// with how the loops of those processes have spent it of which that is known.
+	Report func(loops []Loop, now time.Time) error
+
+	Event func(Event) // called with each event, by one goroutine at a time
+	Warn  func(error) // called with what keeps something from being seen; may be nil
+	Stop  <-chan struct{}
+}
+
+// Kinds are the kinds of events.
+type Kinds struct{ Server, Client, GC bool }
+
+// A StatusRange is a range of HTTP statuses, both ends included.
+type StatusRange struct{ Low, High int }
+
+// MaxStatuses is how many Statuses there may be.
+const MaxStatuses = 8
+
+// Counts are what was seen in all, and what was not.
+type Counts struct {
+	Served, Requested, Collections uint64 // that ended, whether they were wanted or not
+
+	Unsent       uint64 // events for which there was no room
+	Unfollowed   uint64 // requests for which there was no room
+	Implausible  uint64 // requests that were not where they should be
+	Unattributed uint64 // requests whose connection is not known
+	Endless      uint64 // messages whose end was not found
+	Unscanned    uint64 // writes and reads that came while others were handled on their CPU
+}
+
+// Run watches until the duration is over, ctx is done or the last target has ended. It is
+// not an error if ctx is done.
+func Run(ctx context.Context, o Options) (Counts, error) {
+	s, err := open(ctx, o)
+	if err != nil {
+		return Counts{}, err
+	}
+	counts, err := s.run(ctx)
+	return counts, errors.Join(err, s.Close())
+}
+
+// A Watchable is a process that could be watched, or why it cannot.
+type Watchable struct {
+	trace.Identity
+	Err error
+}
+
+// List returns the selected processes that contain Node.js. Nothing is attached to them.
+func List(ctx context.Context, o Options) (all []Watchable, err error) {
+	s, err := open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	s.listing = make(map[int]error)
+	if err := s.Add(); err != nil {
+		return nil, err
+	}
+	for _, id := range s.Table.Identities() {
+		if err, ok := s.listing[id.PID]; ok {
+			all = append(all, Watchable{id, err})
+		}
+	}
+	return all, s.Missing()
+}
+
+// A session is one run: what it has in the kernel.
+type session struct {
+	*trace.Session
+	o       Options
+	objects bpf.NodesnoopObjects
+	clock   clock
+	listing map[int]error // why processes cannot be watched; nil: they are
+
+	handling sync.Mutex // while an event is handled
+
+	mutex    sync.Mutex
+	numbers  trace.Numbering    // of nodes, in the kernel
+	targeted map[int]*target    // by pid: those that are running
+	all      map[uint64]*target // by generation
+}
+
+func open(ctx context.Context, o Options) (s *session, err error) {
+	spec, err := bpf.LoadNodesnoop()
+	if err != nil {
+		return nil, err
+	}
+	s = &session{o: o, clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target)}
+	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+		Spec: spec, Objects: &s.objects, Variables: o.variables(), Polled: true,
+		Stack: func(uint64, trace.Stack) {},
+		Events: map[bpf.TraceEventKind]func([]byte){
+			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_TRANSACTION): s.transaction,
+			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_PAUSE):       s.pause,
+		},
+		Added: s.attach, Ended: s.detach,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Defer(s.detachAll)
+	if err := s.Listen(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// variables returns the constants of the programs.
+func (o *Options) variables() map[string]any {
+	var statuses [MaxStatuses]bpf.NodesnoopRangeOfStatus
+	for i, r := range o.Statuses {
+		statuses[i] = bpf.NodesnoopRangeOfStatus{Low: uint16(r.Low), High: uint16(r.High)}
+	}
+	return map[string]any{
+		bpf.NodesnoopVarSlower:      uint64(o.Slower),
+		bpf.NodesnoopVarWithServers: flag(o.Kinds.Server),
+		bpf.NodesnoopVarWithClients: flag(o.Kinds.Client),
+		bpf.NodesnoopVarWithPauses:  flag(o.Kinds.GC),
+		bpf.NodesnoopVarStatuses:    statuses,
+		bpf.NodesnoopVarStatusCount: uint32(len(o.Statuses)),
+	}
+}
+
+func flag(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (s *session) run(ctx context.Context) (Counts, error) {
+	err := s.Run(ctx, trace.Loop{
+		Started: s.o.Started, Stop: s.o.Stop,
+		Interval: s.o.Interval, Report: s.reportInterval,
+		Tick: func() time.Duration {
+			s.handling.Lock()
+			defer s.handling.Unlock()
+			if s.o.Tick != nil {
+				s.o.Tick()
+			}
+			return 0
+		},
+	})
+	if err := s.detachAll(); err != nil {
+		s.Warn(err)
+	}
+	if err != nil {
+		return Counts{}, err
+	}
+	if err := errors.Join(s.Flush(), s.Missing()); err != nil {
+		return Counts{}, err
+	}
+	s.Diagnose()
+	counts := s.counts()
+	s.warnOf(counts)
+	return counts, nil
+}
+
+func (s *session) counts() Counts {
+	o := &s.objects
+	return Counts{
+		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections),
+		Unsent: s.Count(o.Unsent), Unfollowed: s.Count(o.Unfollowed), Implausible: s.Count(o.Implausible),
+		Unattributed: s.Count(o.Unattributed), Endless: s.Count(o.Endless), Unscanned: s.Count(o.Unscanned),
+	}
+}
+
+// warnOf warns of what was not seen, or not wholly.
+func (s *session) warnOf(c Counts) {
+	for _, lost := range []struct {
+		count  uint64
+		format string
+	}{
+		{c.Unsent, "%d events were lost: they came faster than they could be handled"},
+		{c.Unfollowed, "%d requests were not followed: too many were unanswered at once"},
+		{c.Implausible, "%d requests are not shown: they were not where this Node.js should have them"},
+		{c.Unattributed, "%d requests are not shown: what connection they came from is not known"},
+		{c.Endless, "the ends of %d messages were not found: their times are those of their last known bytes"},
+		{c.Unscanned, "%d writes or reads were not seen: others were handled on their CPU"},
+	} {
+		if lost.count > 0 {
+			s.Warn(fmt.Errorf(lost.format, lost.count))
+		}
+	}
+}

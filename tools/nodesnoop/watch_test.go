@@ -1,0 +1,128 @@
+package nodesnoop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"ustack/testdata/nodetest"
+)
+
+// programs are the kernel's names of the programs that must not be left behind.
+var programs = []string{
+	"on_headers", "on_flush", "on_try_write", "on_tls_write", "on_read", "on_close",
+	"on_gc_prologue", "on_gc_epilogue", "on_collect", "on_collector", "on_collected",
+}
+
+const anyVersion = "22.23.3" // for tests that do not depend on the version
+
+// eachVersion runs a test on the oldest and the newest supported Node.js, or on all under
+// USTACK_MATRIX=1.
+func eachVersion(t *testing.T, test func(t *testing.T, node string)) {
+	t.Helper()
+	versions := []string{"18.20.8", "26.10.0"}
+	if os.Getenv("USTACK_MATRIX") == "1" {
+		versions = nodetest.Versions
+	}
+	for _, version := range versions {
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
+			test(t, prepare(t, version))
+		})
+	}
+}
+
+// prepare returns a node for a test that loads programs into the kernel.
+func prepare(t testing.TB, version string) string {
+	t.Helper()
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	return nodetest.Node(t, version)
+}
+
+// A watch is a Run in progress.
+type watch struct {
+	t      testing.TB
+	cancel context.CancelFunc
+	ended  chan struct{}
+	counts Counts
+	err    error
+
+	mutex  sync.Mutex
+	events []Event
+	warned []error
+	more   *sync.Cond
+}
+
+// begin returns when everything is attached.
+func begin(t testing.TB, o Options) *watch {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watch{t: t, cancel: cancel, ended: make(chan struct{})}
+	w.more = sync.NewCond(&w.mutex)
+	started := make(chan struct{})
+	o.Started = func() { close(started) }
+	o.Warn = func(err error) {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		w.warned = append(w.warned, err)
+	}
+	o.Event = func(e Event) {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		w.events = append(w.events, e)
+		w.more.Broadcast()
+	}
+	go func() {
+		defer close(w.ended)
+		w.counts, w.err = Run(ctx, o)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-w.ended
+	})
+	select {
+	case <-started:
+	case <-w.ended:
+		t.Fatalf("Run: %v", w.err)
+	}
+	return w
+}
+
+// end ends the Run and returns its events. There must be no warning.
+func (w *watch) end() []Event {
+	w.t.Helper()
+	w.cancel()
+	<-w.ended
+	if w.err != nil {
+		w.t.Fatalf("Run: %v", w.err)
+	}
+	for _, err := range w.warned {
+		w.t.Errorf("warning = %v, want none", err)
+	}
+	return w.events
+}
+
+// wait returns when there are n events.
+func (w *watch) wait(n int) {
+	w.t.Helper()
+	enough := make(chan struct{})
+	go func() {
+		defer close(enough)
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		for len(w.events) < n && w.t.Context().Err() == nil {
+			w.more.Wait()
+		}
+	}()
+	select {
+	case <-enough:
+	case <-w.ended:
+	case <-time.After(waitLimit):
+		w.t.Errorf("events do not come: %d expected", n)
+	}
+}
+
+const waitLimit = time.Minute // for events, on a machine busy with other tests
