@@ -68,6 +68,12 @@ image: build ## a static OCI image as a tar file in $(DIST): the same bytes each
 test-image: build ## unpack the image with umoci and skopeo, and run it beside a node in another root (as root)
 	packaging/image-test.sh
 
+.PHONY: dtrace-provider
+dtrace-provider: ## npm's package of static probes, compiled, in $(DIST) (also for arm64, if gcc can)
+	@make -C npm/dtrace-provider
+	@if command -v aarch64-linux-gnu-gcc >/dev/null; then make -C npm/dtrace-provider ARCH=arm64 CC=aarch64-linux-gnu-gcc; fi
+	@mkdir -p $(DIST); cd npm/dtrace-provider; npm pack --silent --pack-destination '$(abspath $(DIST))'
+
 .PHONY: test-dist
 test-dist: ## try what dist and install make in an empty root (as root)
 	packaging/test.sh
@@ -234,4 +240,4 @@ fmt: clang ## format Go and C
 
 .PHONY: clean
 clean: ## remove what was built (not the cache of Node.js versions)
-	rm -rf bin demo dist
+	rm -rf bin demo dist npm/dtrace-provider/prebuilds
