@@ -8,3 +8,4 @@ package bpf
 //go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types -type kind_key -type kind -type pool -type job_key -type job -type seat -type work_kind -type by Addonlat addonlat.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror
 //go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types -type hit -type tally_key -type tally -type stop -type ends -type match -type thrown_kind Stopon stopon.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror
 //go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types Alloc alloc.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror
+//go:generate go tool bpf2go -cc clang-14 -strip llvm-strip-14 -target amd64,arm64 -go-package bpf -no-global-types -type chunk -type chunk_flag -type source -type open_file Logsnoop logsnoop.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror
