@@ -312,6 +312,7 @@ int on_usdt(struct pt_regs *ctx)
 	if (!hit)
 		return 0;
 	hit->what = cookie;
+	hit->result = cookie >> USDT_SHIFT; /* which of the probes of that number */
 	usdt = usdt_arguments(ctx, cookie, hit->arguments);
 	if (!all_hold(hit, -1)) {
 		give_back(w);

@@ -9,7 +9,7 @@
 #include "event.h"
 #include "regs.h"
 
-#define MAX_USDTS 256
+#define MAX_USDTS 1024
 #define USDT_SHIFT 32 /* of an attach cookie: below the number of the description, the tool's own */
 
 volatile u64 unnumbered = 0; /* probes whose description is not known: there was no room for it */

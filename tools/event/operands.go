@@ -100,6 +100,13 @@ func (m *machine) scale(text string) uint32 {
 	return uint32(max(n, 1))
 }
 
+// MayBeText reports whether an argument may be the address of a text: it is as long as one and has
+// no sign (bpf/usdt.h: may_be_text).
+func MayBeText(place bpf.TracePlace) bool {
+	const address = 8 // bytes
+	return bpf.TracePlaceKind(place.Kind) != bpf.TracePlaceKindPLACE_NONE && place.Size == address && place.IsSigned == 0
+}
+
 const registerBytes = 8 // of a field of struct pt_regs
 
 // placeOnARM64 returns where struct pt_regs has the register that x19 or w19 are, or sp.

@@ -212,10 +212,9 @@ func (a *Probes) Attach(pid int, places []Place) error {
 		p.settled = time.Now().Add(settling)
 	} else {
 		for _, place := range p.pending {
-			if place.Missing == nil {
-				continue
+			if place.Missing != nil && !p.has(place) {
+				a.warn(fmt.Errorf("process %d: %w", pid, place.Missing))
 			}
-			a.warn(fmt.Errorf("process %d: %w", pid, place.Missing))
 		}
 	}
 	a.mutex.Lock()
@@ -225,6 +224,16 @@ func (a *Probes) Attach(pid int, places []Place) error {
 	}
 	a.of[pid] = p
 	return nil
+}
+
+// has reports whether a place that repeats was found.
+func (p *probed) has(place Place) bool {
+	for key := range p.found {
+		if key.place == place.Name {
+			return true
+		}
+	}
+	return false
 }
 
 // Has reports whether process pid has been attached to and not detached from.

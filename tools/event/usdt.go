@@ -22,7 +22,9 @@ type USDT struct {
 	Provider, Name string // patterns of path.Match, such as "bunyan" and "log-*"
 }
 
-func (u USDT) String() string { return u.Object + ":" + u.Provider + ":" + u.Name }
+func (u USDT) String() string {
+	return strings.TrimPrefix(u.Object+":"+u.Provider+":"+u.Name, ":")
+}
 
 // parseUSDT reads "OBJECT:PROVIDER:NAME".
 func parseUSDT(text string) (*USDT, error) {
@@ -129,39 +131,54 @@ func (u USDT) near(t *trace.Table, pid int) string {
 // usdtShift is where the number of a description begins in a cookie (bpf/usdt.h: USDT_SHIFT).
 const usdtShift = 32
 
-// Descriptions number descriptions of static probes' arguments, such as "8@%rdi -4@$5", for the
-// kernel half. Its methods may be called concurrently.
+// Descriptions number static probes for the kernel half, which knows where each has its arguments.
+// Its methods may be called concurrently.
 type Descriptions struct {
 	mutex   sync.Mutex
-	numbers map[string]uint64
-	all     []bpf.TraceUsdt // by number
+	numbers map[described]uint64
+	all     []Description // by number
 }
 
-// Cookie returns the attach cookie of a probe whose arguments are described by the text; own is
-// what the tool's program finds in its lower half. Once the table, which is bpf/usdt.h's usdts, is
-// full, the cookie has a number that it does not have: the kernel half counts that.
-func (d *Descriptions) Cookie(table *ebpf.Map, text string, own uint32) uint64 {
+// described are what probes with the same number have in common.
+type described struct{ provider, name, arguments string }
+
+// A Description is what is known of a static probe.
+type Description struct {
+	Provider, Name string
+	bpf.TraceUsdt  // where it has its arguments
+}
+
+func (d Description) String() string { return d.Provider + ":" + d.Name }
+
+// Cookie returns the attach cookie of a probe; own is what the tool's program finds in its lower
+// half. Once the table, which is bpf/usdt.h's usdts, is full, the cookie has a number that it does
+// not have: the kernel half counts that.
+func (d *Descriptions) Cookie(table *ebpf.Map, p elfsym.USDT, own uint32) uint64 {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	number, ok := d.numbers[text]
+	key := described{p.Provider, p.Name, p.Arguments}
+	number, ok := d.numbers[key]
 	if !ok {
 		if d.numbers == nil {
-			d.numbers = make(map[string]uint64)
+			d.numbers = make(map[described]uint64)
 		}
 		number = uint64(len(d.numbers))
-		d.numbers[text] = number
-		d.all = append(d.all, ParseArguments(text))
-		_ = table.Put(uint32(number), d.all[number]) // fails for numbers that are too large
+		d.numbers[key] = number
+		d.all = append(d.all, Description{p.Provider, p.Name, ParseArguments(p.Arguments)})
+		_ = table.Put(uint32(number), d.all[number].TraceUsdt) // fails for numbers that are too large
 	}
 	return uint64(own) | number<<usdtShift
 }
 
-// Of returns the description whose number is in a cookie.
-func (d *Descriptions) Of(cookie uint64) (u bpf.TraceUsdt) {
+// Of returns the probe whose number is in a cookie.
+func (d *Descriptions) Of(cookie uint64) (of Description) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	if number := cookie >> usdtShift; number < uint64(len(d.all)) {
-		u = d.all[number]
+		of = d.all[number]
 	}
-	return u
+	return of
 }
+
+// Numbered is Of for the number itself.
+func (d *Descriptions) Numbered(number uint32) Description { return d.Of(uint64(number) << usdtShift) }

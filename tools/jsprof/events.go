@@ -254,7 +254,7 @@ func (e *events) functionPlace(f event.Function, ev event.Event, number uint64) 
 func (e *events) usdtPlace(u event.USDT, number uint64) event.Place {
 	return event.Place{
 		Name: u.String(), Programs: []event.Program{{Program: e.objects.OnUsdt}},
-		Find:    u.Find(func(p elfsym.USDT) uint64 { return e.usdts.Cookie(e.objects.Usdts, p.Arguments, uint32(number)) }),
+		Find:    u.Find(func(p elfsym.USDT) uint64 { return e.usdts.Cookie(e.objects.Usdts, p, uint32(number)) }),
 		Missing: fmt.Errorf("no %s yet (waiting for it to be loaded)", u),
 	}
 }

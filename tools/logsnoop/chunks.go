@@ -3,6 +3,7 @@ package logsnoop
 import (
 	"ustack/bpf"
 	"ustack/symbolize"
+	"ustack/tools/event"
 	"ustack/tools/trace"
 )
 
@@ -81,19 +82,16 @@ func (s *session) takeChunk(raw []byte) {
 
 // takeProbe reports a probe that was reached.
 func (s *session) takeProbe(c *bpf.LogsnoopChunk, p *parts) {
-	s.mutex.Lock()
-	probe := s.known[uint32(c.What)]
-	s.mutex.Unlock()
+	probe := s.usdts.Of(c.What)
 	e := &Event{Time: s.wall(c.Time), PID: int(c.Ids >> 32), TID: int(uint32(c.Ids)), Probe: &probe, Cut: p.cut, Frames: s.frames(c)}
-	places := s.usdts.Of(c.What)
 	found := false
 	for i, value := range c.Arguments {
-		at := places.Arguments[i]
+		at := probe.Arguments[i]
 		if at.Size == 0 { // it has no more
 			break
 		}
 		a := Argument{Value: value, Signed: at.IsSigned != 0}
-		a.IsText = at.Size == 8 && !a.Signed && value != 0
+		a.IsText = event.MayBeText(at) && value != 0
 		if a.IsText {
 			a.Text = string(p.texts[i])
 		}

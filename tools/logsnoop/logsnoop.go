@@ -55,18 +55,13 @@ type Event struct {
 	Cut      bool   // more of the text is missing: it is too long, or could not be read
 	Frames   []symbolize.Frame
 
-	Probe     *Probe // nil if it was written
+	Probe     *event.Description // nil if it was written
 	Arguments []Argument
 
 	FD     int    // that it was written to
 	File   string // what that is: "stdout", "stderr", a path, or "pipe:[123]"
 	Probed bool   // the process also has probes that are watched
 }
-
-// A Probe is a static probe's name.
-type Probe struct{ Provider, Name string }
-
-func (p Probe) String() string { return p.Provider + ":" + p.Name }
 
 // An Argument of a static probe.
 type Argument struct {
@@ -143,9 +138,7 @@ type session struct {
 	offset time.Duration // from CLOCK_MONOTONIC to the time of day
 
 	mutex  sync.Mutex
-	known  []Probe          // by their number
-	number map[Probe]uint32 // of known
-	probed map[int]bool     // by pid
+	probed map[int]bool // by pid
 }
 
 func open(ctx context.Context, o Options) (*session, error) {
@@ -173,7 +166,7 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 		return nil, err
 	}
 	s := &session{
-		o: o, stop: make(chan struct{}), number: make(map[Probe]uint32), probed: make(map[int]bool),
+		o: o, stop: make(chan struct{}), probed: make(map[int]bool),
 		stacks: make(map[uint64]pendingStack), parts: make(map[uint64]*parts),
 		needed: map[string]bool{
 			bpf.LogsnoopProgOnExec: true, bpf.LogsnoopProgOnSystemCallEnd: o.Writes, bpf.LogsnoopProgOnUsdt: len(o.Probes) > 0,
@@ -255,24 +248,18 @@ func (s *session) attach(pid int) error {
 func (s *session) find(u event.USDT) func(*trace.Table, int) ([]event.Site, error) {
 	return func(t *trace.Table, pid int) ([]event.Site, error) {
 		wanted := func(p elfsym.USDT) bool { return s.o.Wanted == nil || s.o.Wanted(p.Provider, p.Name) }
-		sites, err := u.FindWanted(wanted, func(p elfsym.USDT) uint64 {
-			return s.usdts.Cookie(s.objects.Usdts, p.Arguments, s.numberOf(pid, Probe{p.Provider, p.Name}))
+		return u.FindWanted(wanted, func(p elfsym.USDT) uint64 {
+			s.note(pid)
+			return s.usdts.Cookie(s.objects.Usdts, p, 0)
 		})(t, pid)
-		return sites, err
 	}
 }
 
-// numberOf returns the number of a probe that process pid has.
-func (s *session) numberOf(pid int, p Probe) uint32 {
+// note remembers that process pid has probes that are watched.
+func (s *session) note(pid int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.probed[pid] = true
-	number, ok := s.number[p]
-	if !ok {
-		number = uint32(len(s.known))
-		s.known, s.number[p] = append(s.known, p), number
-	}
-	return number
 }
 
 func (s *session) end(pid int) {

@@ -95,7 +95,7 @@ func (f *Format) raw(r Record, _ time.Time) string {
 }
 
 func (f *Format) json(r Record, _ time.Time) string {
-	return string(printable.JSON(indented(r.Line, strings.Repeat(" ", f.indent)))) + "\n"
+	return lines(string(indented(r.Line, strings.Repeat(" ", f.indent))), "") + "\n"
 }
 
 func compact(text string) []byte {
