@@ -45,7 +45,8 @@ install: $(if $(wildcard $(COMMANDS:%=bin/%)),,build) ## binaries, manuals and c
 	done; \
 	install -D -m 644 LICENSE "$$root/share/doc/ustack/LICENSE"; \
 	install -D -m 644 packaging/jsprof.service "$$root/lib/systemd/system/jsprof.service"; \
-	install -D -m 644 packaging/jsprof-daemonset.yaml "$$root/share/doc/ustack/examples/jsprof-daemonset.yaml"
+	install -D -m 644 packaging/jsprof-daemonset.yaml "$$root/share/doc/ustack/examples/jsprof-daemonset.yaml"; \
+	install -D -m 755 npm/dtrace "$$root/share/doc/ustack/examples/dtrace"
 
 .PHONY: uninstall
 uninstall: ## remove what install installs

@@ -9,10 +9,8 @@ const { Worker, isMainThread, workerData } = require('worker_threads');
 const TIMES = 50;
 
 if (!isMainThread) {
-  const fd = fs.openSync(path.join(workerData, 'worker.log'), 'a');
   for (let i = 0; i < TIMES; i++)
-    fs.writeSync(fd, `{"level":40,"time":${Date.now()},"msg":"of a worker","n":${i}}\n`);
-  fs.closeSync(fd);
+    fs.writeSync(workerData, `{"level":40,"time":${Date.now()},"msg":"of a worker","n":${i}}\n`);
   return;
 }
 
@@ -29,6 +27,7 @@ const loggers = [
   winston.createLogger({ level: 'info', format: winston.format.json(), transports: [new winston.transports.File({ filename: file('winston.log') })] }),
 ];
 const parts = fs.openSync(file('parts.log'), 'a');
+const ofWorker = fs.openSync(file('worker.log'), 'a'); // stays open, so that its name can be read
 const other = fs.openSync(file('data'), 'w');
 
 function logAll() {
@@ -52,7 +51,7 @@ function logAll() {
 
 process.on('SIGUSR2', () => {
   logAll();
-  new Worker(__filename, { workerData: dir }).on('exit', () => {
+  new Worker(__filename, { workerData: ofWorker }).on('exit', () => {
     loggers[1].flush();
     // Once all that is queued was written.
     const wait = setInterval(() => {
