@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -166,7 +167,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	}
 	messages := f.targets.Messages(cmd)
 	o := f.logsnoop
-	o.Selection = f.targets.Selected(nil)
+	o.Selection = f.targets.Selected(os.Stderr) // stdout is for what is shown
 	o.Maps = f.maps.Options
 	o.Duration = time.Duration(f.duration)
 	o.Warn = messages.Warn
