@@ -247,7 +247,7 @@ func TestFilesAreChosen(t *testing.T) {
 func TestProbesOfOnesOwn(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
-	node := nodetest.Node(t, nodetest.Versions[2])
+	node := nodetest.Node(t, nodetest.Versions[3])
 	target := nodetest.Start(t, node, nodetest.Options{Script: "provider.js", Args: []string{nodetest.Loggers(t, node)}})
 	listed, unread, err := List(target.PID, []event.USDT{{Provider: "shop", Name: "*"}})
 	if err != nil || unread != nil || len(listed) != 3 || listed[2].Name != "sold" || listed[2].Arguments != "8@(%rdi) -8@8(%rdi) 8@16(%rdi)" {

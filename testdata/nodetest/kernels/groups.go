@@ -38,6 +38,9 @@ var Groups = []Group{
 	{Columns: []string{"addonlat"}, Package: "tools/addonlat", Run: "^Test(UringOperationsAreCountedApart|CountsTimesAndBucketsAreExact)$/^node22$"},
 	{Columns: []string{"stopon"}, Package: "tools/stopon", Run: "^Test(Calls.*|TriggersAreCountedExactly)$"},
 	{Columns: []string{"stopon"}, Package: "tools/stopon", Run: "^Test(TriggersFireOnWhatTheyName|StackIsTheProgramsOwn|ExitIsCaughtBeforeItHappens)$/^node22$/^(errno|path|write|slow_call|signal|function|return)$"},
+	{Package: "tools/logsnoop", Run: "^Test(RecordsBelowTheLevelAreSeenWhileWatched|LinesAreThoseOfTheFiles)$/^26.10.0$"},
+	{Package: "tools/logsnoop", Run: "^Test(FilesAreChosen|ProbesOfOnesOwn)$"},
+	{Package: "tools/stopon", Run: "^TestStaticProbesAreTriggers$"},
 	{Columns: []string{"stopon --gcore"}, Package: "tools/stopon", Run: "^Test(SeedCase|AbortLeavesTheKernelsCore)$/^node22$"},
 	{
 		Columns: []string{"jsprof", "jsprof -e", "jsprof --off-cpu", "jsprof --alloc"},
