@@ -89,7 +89,7 @@ func Parse(line string) (r Record, ok bool) {
 	if !strings.HasPrefix(line, "{") || !gjson.Valid(line) {
 		return Record{}, false
 	}
-	r.Line = line
+	r.Line, r.fields = line, make([]field, 0, usualFields)
 	gjson.Parse(line).ForEach(func(key, value gjson.Result) bool {
 		r.set(key.String(), value)
 		return true
@@ -115,6 +115,9 @@ func Parse(line string) (r Record, ok bool) {
 	}
 	return r, hasMessage || hasTime
 }
+
+// usualFields is how many fields there is room for at first.
+const usualFields = 16
 
 // set gives a field a value: of several of a name, the last counts.
 func (r *Record) set(key string, value gjson.Result) {
