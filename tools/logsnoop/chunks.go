@@ -127,8 +127,12 @@ func (s *session) reportLine(f *file, w written, line []byte, cut bool) {
 	s.mutex.Lock()
 	probed := s.probed[f.key.pid]
 	s.mutex.Unlock()
+	name := f.name
+	if usual, ok := standard[w.fd]; ok && s.o.Path == "" {
+		name = usual
+	}
 	s.report(&Event{
 		Time: s.wall(w.time), PID: f.key.pid, TID: w.tid, Text: string(line), Cut: cut, Frames: w.frames,
-		FD: w.fd, File: f.name, Probed: probed,
+		FD: w.fd, File: name, Probed: probed,
 	})
 }

@@ -147,7 +147,7 @@ func (l *lines) flush() {
 	l.kept = 0
 }
 
-// standard are the names of descriptors that every process has.
+// standard are the names of descriptors that every process has; they may be the same file.
 var standard = map[int]string{1: "stdout", 2: "stderr"}
 
 // nameOf returns what a file is called, and whether it is not wanted by that name.
@@ -162,9 +162,6 @@ func (s *session) nameOf(key fileKey, fd int) (name string, unwanted bool) {
 		target = ""
 	}
 	if s.o.Path == "" {
-		if name, ok := standard[fd]; ok {
-			return name, false
-		}
 		if target == "" {
 			target = fmt.Sprintf("fd %d", fd)
 		}

@@ -352,3 +352,28 @@ func TestLinesKeepLittle(t *testing.T) {
 		t.Errorf("%d bytes reported, want all %d", reported, writes*len(text))
 	}
 }
+
+// TestProbesOfRestify watches a server of npm's restify, in a version that runs on Node.js 16.
+func TestProbesOfRestify(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, nodetest.Versions[0])
+	target := nodetest.Start(t, node, nodetest.Options{Script: "restify.js", Args: []string{nodetest.Loggers(t, node)}})
+	w := start(t, target, Options{Probes: []event.USDT{{Provider: "restify", Name: "route-*"}}})
+	work(target)
+	var urls []string
+	statuses := make(map[uint64]int)
+	for _, e := range w.end() {
+		switch a := e.Arguments; {
+		case e.Probe.Name == "route-start" && len(a) == 6 && a[0].Text == "shop" && a[3].Text == "GET" && json.Valid([]byte(a[5].Text)):
+			urls = append(urls, a[4].Text)
+		case e.Probe.Name == "route-done" && len(a) == 5:
+			statuses[a[3].Value]++
+		default:
+			t.Errorf("event %v %+v", e.Probe, a)
+		}
+	}
+	if len(urls) != 20 || urls[19] != "/items/19" || statuses[200] != 10 || statuses[404] != 10 {
+		t.Errorf("asked for %q, answered with %v, want 20 each", urls, statuses)
+	}
+}
