@@ -45,7 +45,8 @@ install: $(if $(wildcard $(COMMANDS:%=bin/%)),,build) ## binaries, manuals and c
 	done; \
 	install -D -m 644 LICENSE "$$root/share/doc/ustack/LICENSE"; \
 	install -D -m 644 packaging/jsprof.service "$$root/lib/systemd/system/jsprof.service"; \
-	install -D -m 644 packaging/jsprof-daemonset.yaml "$$root/share/doc/ustack/examples/jsprof-daemonset.yaml"
+	install -D -m 644 packaging/jsprof-daemonset.yaml "$$root/share/doc/ustack/examples/jsprof-daemonset.yaml"; \
+	install -D -m 755 npm/dtrace "$$root/share/doc/ustack/examples/dtrace"
 
 .PHONY: uninstall
 uninstall: ## remove what install installs
@@ -67,6 +68,12 @@ image: build ## a static OCI image as a tar file in $(DIST): the same bytes each
 .PHONY: test-image
 test-image: build ## unpack the image with umoci and skopeo, and run it beside a node in another root (as root)
 	packaging/image-test.sh
+
+.PHONY: dtrace-provider
+dtrace-provider: ## npm's package of static probes, compiled, in $(DIST) (also for arm64, if gcc can)
+	@make -C npm/dtrace-provider
+	@if command -v aarch64-linux-gnu-gcc >/dev/null; then make -C npm/dtrace-provider ARCH=arm64 CC=aarch64-linux-gnu-gcc; fi
+	@mkdir -p $(DIST); cd npm/dtrace-provider; npm pack --silent --pack-destination '$(abspath $(DIST))'
 
 .PHONY: test-dist
 test-dist: ## try what dist and install make in an empty root (as root)
@@ -236,4 +243,4 @@ fmt: clang ## format Go and C
 
 .PHONY: clean
 clean: ## remove what was built (not the cache of Node.js versions)
-	rm -rf bin demo dist
+	rm -rf bin demo dist npm/dtrace-provider/prebuilds

@@ -14,9 +14,8 @@
 #include "calls.h"
 #include "written.h"
 #include "aggregate.h"
+#include "usdt.h"
 
-#define USDT_SHIFT 8 /* of an attach cookie: above the number of the kind of event */
-#define MAX_USDTS 256
 #define BYTES_OF_RECORD 8192 /* fields of a tracepoint begin before */
 
 const volatile struct weigher weighers[MAX_EVENTS];
@@ -29,7 +28,6 @@ const volatile u64 max_elapsed = 0; /* nanoseconds that one sample can stand for
 volatile u64 sampled[MAX_EVENTS];   /* ns that samples stand for: since the CPU's last interrupt */
 volatile u64 unbegun =
     0; /* calls that began before they were seen, of which the beginning matters */
-volatile u64 unnumbered = 0; /* USDT probes whose arguments were needed and are not known */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -37,13 +35,6 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } interrupted SEC(".maps"); /* when the CPU last was, by bpf_ktime_get_ns */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_USDTS);
-	__type(key, u32);
-	__type(value, struct usdt);
-} usdts SEC(".maps"); /* where USDT probes have their arguments, by the number in the cookie */
 
 /*
  * since_last returns the nanoseconds since this CPU was last interrupted by that event, 0 at first. A
@@ -279,52 +270,17 @@ int on_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The value of a size in bytes that begins at a word's low end. */
-static __always_inline u64 resized(u64 word, u32 size, bool is_signed)
-{
-	u32 unused = 64 - 8 * (size & 7);
-
-	if (!(size & 7))
-		return word;
-	return is_signed ? (u64)((s64)(word << unused) >> unused) : word << unused >> unused;
-}
-
-/* An argument of a USDT probe. */
-static __always_inline u64 argument_at(struct pt_regs *ctx, const struct place *at)
-{
-	u64 value = 0, index = 0;
-
-	if (at->kind == PLACE_CONSTANT)
-		return at->offset;
-	if (at->kind == PLACE_NONE || bpf_probe_read_kernel(&value, 8, (void *)ctx + at->base))
-		return 0;
-	if (at->kind == PLACE_MEMORY) {
-		if (at->has_index && bpf_probe_read_kernel(&index, 8, (void *)ctx + at->index))
-			return 0;
-		value += at->offset + index * at->scale;
-		if (!read_user(&value, 8, value))
-			return 0;
-	}
-	return resized(value, at->size, at->is_signed);
-}
-
-/* A USDT probe: above the number of the kind of event, the cookie has that of its arguments. */
 SEC("uprobe")
 int on_usdt(struct pt_regs *ctx)
 {
 	u64 cookie = bpf_get_attach_cookie(ctx);
-	u32 number = cookie >> USDT_SHIFT;
-	struct usdt *usdt = bpf_map_lookup_elem(&usdts, &number);
 	struct walk *w = take_walk(current_ids() >> 32);
 	struct hit *hit = begin_event(w, TRIGGER_ENTRY);
 
 	if (!hit)
 		return 0;
 	hit->what = cookie & (MAX_EVENTS - 1);
-	for (u32 i = 0; i < MAX_ARGUMENTS; i++)
-		hit->arguments[i] = usdt ? argument_at(ctx, &usdt->arguments[i]) : 0;
-	if (!usdt)
-		count(unnumbered);
+	usdt_arguments(ctx, cookie, hit->arguments);
 	if (all_hold(hit, -1))
 		finish_event(ctx, w, hit, 0);
 	else

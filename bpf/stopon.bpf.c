@@ -13,6 +13,7 @@
 #include "calls.h"
 #include "socket.h"
 #include "throw.h"
+#include "usdt.h"
 #include "written.h"
 
 #define MAX_LOOPS 16384 /* threads */
@@ -281,6 +282,45 @@ int on_return(struct pt_regs *ctx)
 		finish_hit(ctx, w, hit, 0);
 	else
 		give_back(w);
+	return 0;
+}
+
+/* Keeps the text of the first argument that may be one. */
+static __always_inline void read_usdt_text(struct hit *hit, const struct usdt *usdt)
+{
+	long length;
+
+	for (u32 i = 0; i < MAX_ARGUMENTS; i++) {
+		if (!may_be_text(&usdt->arguments[i]))
+			continue;
+		length = bpf_probe_read_user_str(
+		    hit->match.text, MATCH_BYTES, (void *)argument_of(hit, i));
+		hit->match.length = length > 0 ? length - 1 : 0;
+		return;
+	}
+}
+
+/* A USDT probe: the lower half of the attach cookie is its number. */
+SEC("uprobe")
+int on_usdt(struct pt_regs *ctx)
+{
+	u64 ids = current_ids(), cookie = bpf_get_attach_cookie(ctx);
+	struct walk *w = take_walk(ids >> 32);
+	struct hit *hit = begin_hit(w, ids, TRIGGER_USDT);
+	struct usdt *usdt;
+
+	if (!hit)
+		return 0;
+	hit->what = cookie;
+	hit->result = cookie >> USDT_SHIFT; /* which of the probes of that number */
+	usdt = usdt_arguments(ctx, cookie, hit->arguments);
+	if (!all_hold(hit, -1)) {
+		give_back(w);
+		return 0;
+	}
+	if (usdt)
+		read_usdt_text(hit, usdt);
+	finish_hit(ctx, w, hit, 0);
 	return 0;
 }
 

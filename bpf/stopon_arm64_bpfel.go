@@ -111,6 +111,7 @@ const (
 	StoponMapThreads          = "threads"
 	StoponMapThrown           = "thrown"
 	StoponMapUnwindRows       = "unwind_rows"
+	StoponMapUsdts            = "usdts"
 	StoponMapWalks            = "walks"
 	StoponProgOnCall          = "on_call"
 	StoponProgOnCallInLoop    = "on_call_in_loop"
@@ -126,6 +127,7 @@ const (
 	StoponProgOnThrow         = "on_throw"
 	StoponProgOnTick          = "on_tick"
 	StoponProgOnUncaught      = "on_uncaught"
+	StoponProgOnUsdt          = "on_usdt"
 	StoponVarActed            = "acted"
 	StoponVarActedCount       = "acted_count"
 	StoponVarAddressMask      = "address_mask"
@@ -162,6 +164,7 @@ const (
 	StoponVarThrownClass      = "thrown_class"
 	StoponVarThrownKindUnused = "thrown_kind_unused"
 	StoponVarUnclassed        = "unclassed"
+	StoponVarUnnumbered       = "unnumbered"
 	StoponVarUnsearched       = "unsearched"
 	StoponVarUntallied        = "untallied"
 	StoponVarUnwalked         = "unwalked"
@@ -226,6 +229,7 @@ type StoponProgramSpecs struct {
 	OnThrow         *ebpf.ProgramSpec `ebpf:"on_throw"`
 	OnTick          *ebpf.ProgramSpec `ebpf:"on_tick"`
 	OnUncaught      *ebpf.ProgramSpec `ebpf:"on_uncaught"`
+	OnUsdt          *ebpf.ProgramSpec `ebpf:"on_usdt"`
 }
 
 // StoponMapSpecs contains maps before they are loaded into the kernel.
@@ -250,6 +254,7 @@ type StoponMapSpecs struct {
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
 	Thrown     *ebpf.MapSpec `ebpf:"thrown"`
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
+	Usdts      *ebpf.MapSpec `ebpf:"usdts"`
 	Walks      *ebpf.MapSpec `ebpf:"walks"`
 }
 
@@ -293,6 +298,7 @@ type StoponVariableSpecs struct {
 	ThrownClass      *ebpf.VariableSpec `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
 	Unclassed        *ebpf.VariableSpec `ebpf:"unclassed"`
+	Unnumbered       *ebpf.VariableSpec `ebpf:"unnumbered"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
 	Untallied        *ebpf.VariableSpec `ebpf:"untallied"`
 	Unwalked         *ebpf.VariableSpec `ebpf:"unwalked"`
@@ -339,6 +345,7 @@ type StoponMaps struct {
 	Threads    *ebpf.Map `ebpf:"threads"`
 	Thrown     *ebpf.Map `ebpf:"thrown"`
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
+	Usdts      *ebpf.Map `ebpf:"usdts"`
 	Walks      *ebpf.Map `ebpf:"walks"`
 }
 
@@ -362,6 +369,7 @@ func (m *StoponMaps) Close() error {
 		m.Threads,
 		m.Thrown,
 		m.UnwindRows,
+		m.Usdts,
 		m.Walks,
 	)
 }
@@ -406,6 +414,7 @@ type StoponVariables struct {
 	ThrownClass      *ebpf.Variable `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
 	Unclassed        *ebpf.Variable `ebpf:"unclassed"`
+	Unnumbered       *ebpf.Variable `ebpf:"unnumbered"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
 	Untallied        *ebpf.Variable `ebpf:"untallied"`
 	Unwalked         *ebpf.Variable `ebpf:"unwalked"`
@@ -432,6 +441,7 @@ type StoponPrograms struct {
 	OnThrow         *ebpf.Program `ebpf:"on_throw"`
 	OnTick          *ebpf.Program `ebpf:"on_tick"`
 	OnUncaught      *ebpf.Program `ebpf:"on_uncaught"`
+	OnUsdt          *ebpf.Program `ebpf:"on_usdt"`
 }
 
 func (p *StoponPrograms) Close() error {
@@ -450,6 +460,7 @@ func (p *StoponPrograms) Close() error {
 		p.OnThrow,
 		p.OnTick,
 		p.OnUncaught,
+		p.OnUsdt,
 	)
 }
 

@@ -466,13 +466,14 @@ const (
 	TraceTriggerTRIGGER_SYSCALL   TraceTrigger = 0
 	TraceTriggerTRIGGER_ENTRY     TraceTrigger = 1
 	TraceTriggerTRIGGER_RETURN    TraceTrigger = 2
-	TraceTriggerTRIGGER_SIGNAL    TraceTrigger = 3
-	TraceTriggerTRIGGER_EXIT      TraceTrigger = 4
-	TraceTriggerTRIGGER_STALL     TraceTrigger = 5
-	TraceTriggerTRIGGER_JS        TraceTrigger = 6
-	TraceTriggerTRIGGER_THROW     TraceTrigger = 7
-	TraceTriggerTRIGGER_UNCAUGHT  TraceTrigger = 8
-	TraceTriggerTRIGGER_STALL_END TraceTrigger = 9
+	TraceTriggerTRIGGER_USDT      TraceTrigger = 3
+	TraceTriggerTRIGGER_SIGNAL    TraceTrigger = 4
+	TraceTriggerTRIGGER_EXIT      TraceTrigger = 5
+	TraceTriggerTRIGGER_STALL     TraceTrigger = 6
+	TraceTriggerTRIGGER_JS        TraceTrigger = 7
+	TraceTriggerTRIGGER_THROW     TraceTrigger = 8
+	TraceTriggerTRIGGER_UNCAUGHT  TraceTrigger = 9
+	TraceTriggerTRIGGER_STALL_END TraceTrigger = 10
 )
 
 type TraceUnwindBase uint32

@@ -113,6 +113,7 @@ func (f *flags) registerTriggers(cmd *cobra.Command) {
 	flags.StringSliceVar(&t.syscalls, "syscall", nil, "when system call `NAME`[,...] returns")
 	flags.StringArrayVar(&t.functions, "func", nil, "when function `[OBJECT:]SYMBOL` is entered")
 	flags.BoolVar(&t.returns, "return", false, "when the functions of --func return instead")
+	flags.StringArrayVar(&t.usdts, "usdt", nil, "when static probe `[OBJECT:]PROVIDER:NAME` is reached, with * and ?")
 	flags.StringSliceVar(&t.signals, "signal", nil, "when signal `SIG`[,...] is delivered")
 	flags.StringVar(&t.exit, "exit", "", "when it is about to exit with `CODE`, '!=0' or any")
 	flags.StringVar(&f.stopon.Throw, "throw", "", "when an exception is thrown: any, or of class `CLASS`")

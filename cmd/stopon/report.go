@@ -88,6 +88,7 @@ func (f *flags) reportResult(messages *cli.Messages, r *stopon.Result) {
 		{"writes that were not searched to their end", r.Unsearched},
 		{"exceptions whose class could not be read", r.Unclassed},
 		{"matches counted without their trigger", r.Untallied},
+		{"static probes whose arguments are not known: there are too many kinds of them", r.Unnumbered},
 	} {
 		if loss.times > 0 {
 			messages.Notef("%s: %d", loss.what, loss.times)

@@ -35,11 +35,11 @@ func joinClass(args []string) (joined []string) {
 
 // triggers are the flags that say what to wait for, as they were given.
 type triggers struct {
-	syscalls, signals, functions []string
-	conditions                   cli.Conditions
-	exit                         string
-	returns                      bool
-	stall                        cli.Duration
+	syscalls, signals, functions, usdts []string
+	conditions                          cli.Conditions
+	exit                                string
+	returns                             bool
+	stall                               cli.Duration
 }
 
 // apply sets options from the flags.
@@ -55,6 +55,13 @@ func (t *triggers) apply(o *stopon.Options) error {
 		}
 		f.Return = t.returns
 		o.Functions = append(o.Functions, f)
+	}
+	for _, text := range t.usdts {
+		u, ok := event.ParseUSDT(text)
+		if !ok {
+			return cli.Usagef("--usdt %s: not a static probe (write PROVIDER:NAME)", text)
+		}
+		o.USDTs = append(o.USDTs, u)
 	}
 	for _, text := range t.signals {
 		s, ok := parseSignal(text)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +14,8 @@ import (
 // exists only in the process's mount namespace. If the kernel does not open it
 // through the mapping (that needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
 // OpenFile opens it by its path below the process's root, or below our own root
-// once the process has ended, provided it is still the same file. Otherwise it
+// once the process has ended, provided it is still the same file; a file in
+// memory (memfd_create), by a descriptor that the process has of it. Otherwise it
 // fails, with ErrGone if the process has ended.
 func (p *Process) OpenFile(m Mapping) (*os.File, error) {
 	if !m.File() {
@@ -23,7 +25,11 @@ func (p *Process) OpenFile(m Mapping) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	f, pathErr := p.openPath(m)
+	open := p.openPath
+	if strings.HasPrefix(m.Path, inMemory) {
+		open = p.openDescriptor
+	}
+	f, pathErr := open(m)
 	switch {
 	case pathErr == nil:
 		return f, nil
@@ -93,6 +99,40 @@ func OpenFolderBelow(root, path string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), path), nil
+}
+
+// inMemory begins the kernel's name for a file in memory, which is in no folder.
+const inMemory = "/memfd:"
+
+// maxDescriptors bounds the descriptors that openDescriptor looks at.
+const maxDescriptors = 1 << 14
+
+// openDescriptor opens m's file, which is in memory, by a descriptor that the process has of it.
+func (p *Process) openDescriptor(m Mapping) (*os.File, error) {
+	folder, err := p.open("fd", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(maxDescriptors)
+	if err != nil {
+		return nil, err
+	}
+	buffer := make([]byte, unix.PathMax)
+	for _, name := range names {
+		n, err := unix.Readlinkat(int(folder.Fd()), name, buffer)
+		if err != nil || strings.TrimSuffix(string(buffer[:n]), deleted) != m.Path {
+			continue
+		}
+		fd, err := unix.Openat(int(folder.Fd()), name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		if f, err := openSame(fd, m); err == nil {
+			return f, nil
+		}
+	}
+	return nil, errors.New("the process has no descriptor of it")
 }
 
 // openBelow opens m's file by its path below root.

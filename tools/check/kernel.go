@@ -21,7 +21,7 @@ import (
 // program, as the tools do.
 func kernelProbes() []probe {
 	sampled := map[string]string{"jsprof": always, "stopon": "--stall, --js"}
-	probed := map[string]string{"addonlat": always, "stopon": "--func"}
+	probed := map[string]string{"addonlat": always, "stopon": "--func, --usdt", "logsnoop": "static probes"}
 	return []probe{
 		{"lockdown", used(always, tracers...), lockdown},
 		{"memory limit", used(informs, tracers...), memoryLimit},
@@ -32,8 +32,8 @@ func kernelProbes() []probe {
 		{"perf events", sampled, func() (string, error) { return perfEvent(loader.CPUClock) }},
 		{"cycle counter", used("--cycles", "jsprof"), func() (string, error) { return perfEvent(loader.Cycles) }},
 		{"uprobes", probed, uprobe},
-		{"typed tracepoints", used("--syscall, --signal", "stopon"), typedTracepoint},
-		{"kernel functions", used("--syscall at less cost", "stopon"), kernelFunction},
+		{"typed tracepoints", with(used("--syscall, --signal", "stopon"), "logsnoop", "what is written"), typedTracepoint},
+		{"kernel functions", with(used("--syscall at less cost", "stopon"), "logsnoop", "what is written, at less cost"), kernelFunction},
 	}
 }
 

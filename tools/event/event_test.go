@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ustack/bpf"
+	"ustack/symbolize/elfsym"
 )
 
 func TestFunctions(t *testing.T) {
@@ -117,6 +118,7 @@ func TestProductsAreOfAllocators(t *testing.T) {
 
 // TestArgumentsOfStaticProbes reads operands as compilers write them.
 func TestArgumentsOfStaticProbes(t *testing.T) {
+	parse := machines["amd64"].arguments
 	const word = 8
 	register := func(number, size int, signed uint8) bpf.TracePlace {
 		return bpf.TracePlace{Kind: uint8(bpf.TracePlaceKindPLACE_REGISTER), Base: uint16(number * word), Size: uint8(size), IsSigned: signed}
@@ -140,14 +142,51 @@ func TestArgumentsOfStaticProbes(t *testing.T) {
 		"8@%xmm0":         {Size: 8},
 		"8@8(%rax,%xmm0)": {Size: 8, HasIndex: 1, Scale: 1},
 	} {
-		if got := ParseArguments(text).Arguments[0]; got != want {
-			t.Errorf("ParseArguments(%q) = %+v, want %+v", text, got, want)
+		if got := parse(text).Arguments[0]; got != want {
+			t.Errorf("arguments(%q) = %+v, want %+v", text, got, want)
 		}
 	}
-	all := ParseArguments("8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9 8@%rax")
+	all := parse("8@%rdi 8@%rsi 8@%rdx 8@%rcx 8@%r8 8@%r9 8@%rax")
 	for i, place := range all.Arguments {
 		if place.Kind != uint8(bpf.TracePlaceKindPLACE_REGISTER) {
 			t.Errorf("argument %d = %+v, want a register", i, place)
+		}
+	}
+}
+
+// TestArgumentsOfStaticProbesOnARM64 reads operands as compilers write them there.
+func TestArgumentsOfStaticProbesOnARM64(t *testing.T) {
+	const word = 8
+	got := machines["arm64"].arguments("8@x0 -4@w3 8@[sp, 24] -8@[x0] 8@[x1, x2, lsl 3] -4@-17 8@x31").Arguments
+	want := [...]bpf.TracePlace{
+		{Kind: uint8(bpf.TracePlaceKindPLACE_REGISTER), Size: 8},
+		{Kind: uint8(bpf.TracePlaceKindPLACE_REGISTER), Base: 3 * word, Size: 4, IsSigned: 1},
+		{Kind: uint8(bpf.TracePlaceKindPLACE_MEMORY), Base: 31 * word, Offset: 24, Size: 8},
+		{Kind: uint8(bpf.TracePlaceKindPLACE_MEMORY), Size: 8, IsSigned: 1},
+		{Kind: uint8(bpf.TracePlaceKindPLACE_MEMORY), Base: word, HasIndex: 1, Index: 2 * word, Scale: 8, Size: 8},
+		{Kind: uint8(bpf.TracePlaceKindPLACE_CONSTANT), Offset: -17, Size: 4, IsSigned: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+	if got := machines["arm64"].arguments("8@x31").Arguments[0]; got.Kind != uint8(bpf.TracePlaceKindPLACE_NONE) {
+		t.Errorf("x31 = %+v, want no place", got)
+	}
+}
+
+func TestStaticProbesMatchPatterns(t *testing.T) {
+	for text, want := range map[string]bool{
+		"bunyan:log-debug": true, "bunyan*:log-*": true, ":*:*": true, "a.so:bunyan:log-d????": true,
+		"bunyan:log": false, "other:log-debug": false,
+	} {
+		u, ok := ParseUSDT(text)
+		if got := u.matches(elfsym.USDT{Provider: "bunyan", Name: "log-debug"}); !ok || got != want {
+			t.Errorf("%s matches bunyan:log-debug = %v, %v, want %v", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "a", "a:", ":b", "a:b:c:d", "a:[:b"} {
+		if u, ok := ParseUSDT(text); ok {
+			t.Errorf("ParseUSDT(%q) = %+v, want none", text, u)
 		}
 	}
 }

@@ -39,7 +39,8 @@ type Place struct {
 	// it has mapped no such file yet.
 	Find     func(t *trace.Table, pid int) ([]Site, error)
 	Programs []Program // in the order in which they are attached
-	Missing  error     // the warning about a process that does not have it yet
+	Missing  error     // the warning about a process that does not have it yet; may be nil
+	Repeats  bool      // other files that have it may be mapped at any time
 }
 
 // A Program runs at a Place.
@@ -181,11 +182,15 @@ type Probes struct {
 // probed are the probes of one process.
 type probed struct {
 	links   []link.Link
-	pending []Place       // not found yet
-	wait    time.Duration // between two searches for them
-	next    time.Time     // time of the next search
-	settled time.Time     // when it has most of its code mapped
+	pending []Place          // not found yet, or they repeat
+	found   map[siteKey]bool // of those that repeat
+	wait    time.Duration    // between two searches for them
+	next    time.Time        // time of the next search
+	settled time.Time        // when it has most of its code mapped
 }
+
+// A siteKey is a place in a file.
+type siteKey struct{ place, path string }
 
 // Intervals between searches for what is not mapped yet: a command that has
 // just started loads its libraries at once; what it loads later may take
@@ -199,7 +204,7 @@ const (
 // Attach attaches the programs to the places that process pid has, and warns of those that it
 // does not have.
 func (a *Probes) Attach(pid int, places []Place) error {
-	p := &probed{pending: places, wait: FirstWait}
+	p := &probed{pending: places, found: make(map[siteKey]bool), wait: FirstWait}
 	if err := a.attach(pid, p); err != nil {
 		return errors.Join(err, p.close())
 	}
@@ -207,7 +212,9 @@ func (a *Probes) Attach(pid int, places []Place) error {
 		p.settled = time.Now().Add(settling)
 	} else {
 		for _, place := range p.pending {
-			a.warn(fmt.Errorf("process %d: %w", pid, place.Missing))
+			if place.Missing != nil && !p.has(place) {
+				a.warn(fmt.Errorf("process %d: %w", pid, place.Missing))
+			}
 		}
 	}
 	a.mutex.Lock()
@@ -217,6 +224,16 @@ func (a *Probes) Attach(pid int, places []Place) error {
 	}
 	a.of[pid] = p
 	return nil
+}
+
+// has reports whether a place that repeats was found.
+func (p *probed) has(place Place) bool {
+	for key := range p.found {
+		if key.place == place.Name {
+			return true
+		}
+	}
+	return false
 }
 
 // Has reports whether process pid has been attached to and not detached from.
@@ -234,7 +251,7 @@ func (a *Probes) attach(pid int, p *probed) error {
 		if err != nil {
 			return err
 		}
-		if len(sites) == 0 {
+		if len(sites) == 0 || place.Repeats {
 			missing = append(missing, place)
 		}
 		for _, site := range sites {
@@ -252,6 +269,11 @@ func (p *probed) attach(pid int, place Place, site Site) error {
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", place.Name, err)
 	}
+	key := siteKey{place.Name, path}
+	if p.found[key] {
+		return nil
+	}
+	p.found[key] = place.Repeats
 	for _, program := range place.Programs {
 		links, err := loader.AttachProbes(loader.Probes{
 			Program: program.Program, Path: path, Name: place.Name, PID: pid, Return: program.Return, Points: site.Points,

@@ -3,10 +3,12 @@ package event
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"path"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/cilium/ebpf"
 
 	"ustack/bpf"
 	"ustack/loader"
@@ -14,22 +16,50 @@ import (
 	"ustack/tools/trace"
 )
 
-// A USDT is a static probe of a file of a process.
+// A USDT is a static probe of a file of a process, or several.
 type USDT struct {
 	Object         string // path of the file, or its last element; any file if empty
-	Provider, Name string
+	Provider, Name string // patterns of path.Match, such as "bunyan" and "log-*"
 }
 
-func (u USDT) String() string { return u.Object + ":" + u.Provider + ":" + u.Name }
+func (u USDT) String() string {
+	return strings.TrimPrefix(u.Object+":"+u.Provider+":"+u.Name, ":")
+}
 
 // parseUSDT reads "OBJECT:PROVIDER:NAME".
 func parseUSDT(text string) (*USDT, error) {
-	parts := strings.Split(text, ":")
-	const wanted = 3
-	if len(parts) != wanted || parts[1] == "" || parts[2] == "" {
+	u, ok := ParseUSDT(text)
+	if !ok || strings.Count(text, ":") < 2 {
 		return nil, errors.New("not a static probe (write usdt:OBJECT:PROVIDER:NAME)")
 	}
-	return &USDT{parts[0], parts[1], parts[2]}, nil
+	return &u, nil
+}
+
+// ParseUSDT reads "[OBJECT:]PROVIDER:NAME".
+func ParseUSDT(text string) (u USDT, ok bool) {
+	parts := strings.Split(text, ":")
+	if len(parts) == 2 {
+		parts = slices.Insert(parts, 0, "")
+	}
+	const wanted = 3
+	if len(parts) != wanted || parts[1] == "" || parts[2] == "" {
+		return USDT{}, false
+	}
+	_, err := path.Match(parts[1], "")
+	_, nameErr := path.Match(parts[2], "")
+	return USDT{parts[0], parts[1], parts[2]}, err == nil && nameErr == nil
+}
+
+// Matches reports whether a probe of the file at that path is one of u's.
+func (u USDT) Matches(file string, p elfsym.USDT) bool {
+	return (u.Object == "" || u.Object == file || u.Object == path.Base(file)) && u.matches(p)
+}
+
+// matches reports whether a probe is one of u's.
+func (u USDT) matches(p elfsym.USDT) bool {
+	provider, _ := path.Match(u.Provider, p.Provider) // it was parsed
+	name, _ := path.Match(u.Name, p.Name)
+	return provider && name
 }
 
 // probes returns a file's static probes of that name.
@@ -38,12 +68,16 @@ func (u USDT) probes(m *trace.Module) ([]elfsym.USDT, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(p elfsym.USDT) bool { return p.Provider != u.Provider || p.Name != u.Name }), nil
+	return slices.DeleteFunc(all, func(p elfsym.USDT) bool { return !u.matches(p) }), nil
 }
 
-// Find returns a function for Place.Find. number returns the cookie of a probe whose arguments are
-// described by the text.
-func (u USDT) Find(number func(arguments string) uint64) func(*trace.Table, int) ([]Site, error) {
+// Find returns a function for Place.Find. cookie returns the attach cookie of a probe.
+func (u USDT) Find(cookie func(elfsym.USDT) uint64) func(*trace.Table, int) ([]Site, error) {
+	return u.FindWanted(func(elfsym.USDT) bool { return true }, cookie)
+}
+
+// FindWanted is Find without the probes that are not wanted.
+func (u USDT) FindWanted(wanted func(elfsym.USDT) bool, cookie func(elfsym.USDT) uint64) func(*trace.Table, int) ([]Site, error) {
 	return func(t *trace.Table, pid int) (sites []Site, err error) {
 		for _, m := range t.Modules(pid, u.Object) {
 			probes, err := u.probes(m)
@@ -52,7 +86,10 @@ func (u USDT) Find(number func(arguments string) uint64) func(*trace.Table, int)
 			}
 			site := Site{Module: m}
 			for _, p := range probes {
-				site.Points = append(site.Points, loader.Point{Offset: p.Offset, Cookie: number(p.Arguments), Semaphore: p.Semaphore})
+				if !wanted(p) {
+					continue
+				}
+				site.Points = append(site.Points, loader.Point{Offset: p.Offset, Cookie: cookie(p), Semaphore: p.Semaphore})
 			}
 			if len(site.Points) > 0 {
 				sites = append(sites, site)
@@ -91,85 +128,57 @@ func (u USDT) near(t *trace.Table, pid int) string {
 	return near(u.Provider+":"+u.Name, slices.Compact(known))
 }
 
-// Operands of x86-64 in a probe's description, as the assembler writes them: -4@$5, 8@%rax,
-// -4@-20(%rbp), 8@(%rax,%rbx,8), 8@symbol+4(%rip). The last form is not read.
-var (
-	usdtSize     = regexp.MustCompile(`^(-?)([1248])(?:f)?@(.*)$`)
-	usdtConstant = regexp.MustCompile(`^\$(-?\d+)$`)
-	usdtRegister = regexp.MustCompile(`^%(\w+)$`)
-	usdtMemory   = regexp.MustCompile(`^(-?\d*)\(%(\w+)(?:,%(\w+)(?:,([1248]))?)?\)$`)
-)
+// usdtShift is where the number of a description begins in a cookie (bpf/usdt.h: USDT_SHIFT).
+const usdtShift = 32
 
-// ParseArguments reads where a static probe has its arguments. An operand that is not understood
-// has the kind PLACE_NONE.
-func ParseArguments(text string) (u bpf.TraceUsdt) {
-	const usual = 8
-	for i, operand := range strings.Fields(text) {
-		if i == len(u.Arguments) {
-			break
-		}
-		place := bpf.TracePlace{Size: usual}
-		if m := usdtSize.FindStringSubmatch(operand); m != nil {
-			size, _ := strconv.Atoi(m[2]) // one digit
-			place.Size, operand = uint8(size), m[3]
-			if m[1] == "-" {
-				place.IsSigned = 1
-			}
-		}
-		u.Arguments[i] = parsePlace(place, operand)
-	}
-	return u
+// Descriptions number static probes for the kernel half, which knows where each has its arguments.
+// Its methods may be called concurrently.
+type Descriptions struct {
+	mutex   sync.Mutex
+	numbers map[described]uint64
+	all     []Description // by number
 }
 
-func parsePlace(place bpf.TracePlace, operand string) bpf.TracePlace {
-	if m := usdtConstant.FindStringSubmatch(operand); m != nil {
-		if v, err := strconv.ParseInt(m[1], 10, 64); err == nil {
-			place.Kind, place.Offset = uint8(bpf.TracePlaceKindPLACE_CONSTANT), v
-		}
-	} else if m := usdtRegister.FindStringSubmatch(operand); m != nil {
-		if at, high, ok := registerPlace(m[1]); ok {
-			place.Kind, place.Base = uint8(bpf.TracePlaceKindPLACE_REGISTER), at+high
-		}
-	} else if m := usdtMemory.FindStringSubmatch(operand); m != nil {
-		base, _, ok := registerPlace(m[2])
-		offset, err := strconv.ParseInt("0"+strings.TrimPrefix(m[1], "-"), 10, 64)
-		if strings.HasPrefix(m[1], "-") {
-			offset = -offset
-		}
-		if m[3] != "" {
-			index, _, known := registerPlace(m[3])
-			scale, _ := strconv.Atoi("0" + m[4]) // 0 if it is missing
-			place.HasIndex, place.Index, place.Scale = 1, index, uint32(max(scale, 1))
-			ok = ok && known
-		}
-		if ok && err == nil {
-			place.Kind, place.Base, place.Offset = uint8(bpf.TracePlaceKindPLACE_MEMORY), base, offset
-		}
-	}
-	return place
+// described are what probes with the same number have in common.
+type described struct{ provider, name, arguments string }
+
+// A Description is what is known of a static probe.
+type Description struct {
+	Provider, Name string
+	bpf.TraceUsdt  // where it has its arguments
 }
 
-// registers of x86-64 in the order of the kernel's struct pt_regs (bpf/regs.h).
-var registers = []string{"r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di", "orig_ax", "ip", "cs", "flags", "sp"}
+func (d Description) String() string { return d.Provider + ":" + d.Name }
 
-// registerPlace returns where struct pt_regs has the register that a part of it, such as eax, al
-// or r8d, belongs to; high is 1 for the second byte, such as ah.
-func registerPlace(name string) (at, high uint16, ok bool) {
-	const word = 8
-	short := name
-	switch {
-	case len(name) > 2 && name[0] == 'r' && name[1] >= '0' && name[1] <= '9':
-		short = strings.TrimRight(name, "dwb")
-	case len(name) == 3 && (name[0] == 'r' || name[0] == 'e'):
-		short = name[1:]
-	case len(name) == 3 && name[2] == 'l': // sil, bpl
-		short = name[:2]
-	case len(name) == 2 && strings.Contains("abcd", name[:1]) && (name[1] == 'l' || name[1] == 'h'):
-		short = name[:1] + "x"
-		if name[1] == 'h' {
-			high = 1
+// Cookie returns the attach cookie of a probe; own is what the tool's program finds in its lower
+// half. Once the table, which is bpf/usdt.h's usdts, is full, the cookie has a number that it does
+// not have: the kernel half counts that.
+func (d *Descriptions) Cookie(table *ebpf.Map, p elfsym.USDT, own uint32) uint64 {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	key := described{p.Provider, p.Name, p.Arguments}
+	number, ok := d.numbers[key]
+	if !ok {
+		if d.numbers == nil {
+			d.numbers = make(map[described]uint64)
 		}
+		number = uint64(len(d.numbers))
+		d.numbers[key] = number
+		d.all = append(d.all, Description{p.Provider, p.Name, ParseArguments(p.Arguments)})
+		_ = table.Put(uint32(number), d.all[number].TraceUsdt) // fails for numbers that are too large
 	}
-	i := slices.Index(registers, short)
-	return uint16(max(i, 0) * word), high, i >= 0
+	return uint64(own) | number<<usdtShift
 }
+
+// Of returns the probe whose number is in a cookie.
+func (d *Descriptions) Of(cookie uint64) (of Description) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if number := cookie >> usdtShift; number < uint64(len(d.all)) {
+		of = d.all[number]
+	}
+	return of
+}
+
+// Numbered is Of for the number itself.
+func (d *Descriptions) Numbered(number uint32) Description { return d.Of(uint64(number) << usdtShift) }

@@ -10,6 +10,7 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/symbolize"
+	"ustack/symbolize/elfsym"
 	"ustack/tools/event"
 	"ustack/tools/profile"
 )
@@ -77,8 +78,8 @@ func (o *Options) eventValues() (all []value) {
 type events struct {
 	o       *Options
 	objects bpf.JsprofObjects
-	needed  map[string]bool   // of the programs, by name
-	usdts   map[string]uint64 // numbers of the descriptions of static probes' arguments
+	needed  map[string]bool // of the programs, by name
+	usdts   event.Descriptions
 }
 
 func newEventSource(o *Options) (*source, error) {
@@ -86,7 +87,7 @@ func newEventSource(o *Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &events{o: o, needed: make(map[string]bool), usdts: make(map[string]uint64)}
+	e := &events{o: o, needed: make(map[string]bool)}
 	variables, err := e.configure(spec)
 	if err != nil {
 		return nil, err
@@ -250,28 +251,12 @@ func (e *events) functionPlace(f event.Function, ev event.Event, number uint64) 
 	}
 }
 
-// usdtShift is where the number of a static probe's arguments begins in a cookie
-// (bpf/jsprof.bpf.c: USDT_SHIFT).
-const usdtShift = 8
-
 func (e *events) usdtPlace(u event.USDT, number uint64) event.Place {
 	return event.Place{
 		Name: u.String(), Programs: []event.Program{{Program: e.objects.OnUsdt}},
-		Find:    u.Find(func(arguments string) uint64 { return number | e.arguments(arguments)<<usdtShift }),
+		Find:    u.Find(func(p elfsym.USDT) uint64 { return e.usdts.Cookie(e.objects.Usdts, p, uint32(number)) }),
 		Missing: fmt.Errorf("no %s yet (waiting for it to be loaded)", u),
 	}
-}
-
-// arguments returns the number of a description of a static probe's arguments. Once the kernel's
-// table is full, it returns one that the table does not have, which the kernel half counts.
-func (e *events) arguments(text string) uint64 {
-	if number, ok := e.usdts[text]; ok {
-		return number
-	}
-	number := uint64(len(e.usdts))
-	e.usdts[text] = number
-	_ = e.objects.Usdts.Put(uint32(number), event.ParseArguments(text)) // fails for numbers that are too large
-	return number
 }
 
 // finish adds what is known about an event's samples.

@@ -50,6 +50,7 @@ func (o *Options) programs() map[string]bool {
 		bpf.StoponProgOnEntry:         entries,
 		bpf.StoponProgOnCall:          o.hasReturns(),
 		bpf.StoponProgOnReturn:        o.hasReturns(),
+		bpf.StoponProgOnUsdt:          len(o.USDTs) > 0,
 		bpf.StoponProgOnExit:          o.Exit != nil,
 		bpf.StoponProgOnTick:          o.samples(),
 		bpf.StoponProgOnThrow:         o.throws(),

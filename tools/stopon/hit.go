@@ -32,13 +32,13 @@ type Hit struct {
 	// directory; empty if they could not be read.
 	Command   []string
 	Directory string
-	Trigger   string // "syscall", "function", "return", "signal", "exit", "stall", "js", "throw", "uncaught", "stall-end"
+	Trigger   string // "syscall", "function", "return", "usdt", "signal", "exit", "stall", "js", "throw", "uncaught", "stall-end"
 	Event     string // what happened, in one line
 	Frames    []symbolize.Frame
 	Failures  trace.Failures // what could not be read of stacks, in the run so far
 
 	Syscall   string
-	Function  string
+	Function  string // or static probe
 	Signal    unix.Signal
 	Arguments []Argument
 	Result    int64         // of a system call or function; an exit's status
@@ -181,6 +181,9 @@ func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 			arguments = list(h.Arguments)
 		}
 		h.Event = fmt.Sprintf("%s(%s) = %s%s", h.Function, arguments, integer(uint64(r.Result)), h.took())
+	case bpf.TraceTriggerTRIGGER_USDT:
+		h.Trigger, h.Function = "usdt", s.o.USDTs[r.What].String()
+		h.explainUSDT(r, s.usdts.Numbered(uint32(r.Result)))
 	case bpf.TraceTriggerTRIGGER_SIGNAL:
 		h.Trigger, h.Signal = "signal", unix.Signal(r.What)
 		h.Event = signalEvent(h.Signal, int32(r.Arguments[0]), r.Arguments[1])
@@ -203,6 +206,24 @@ func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 			h.Event = "uncaught rejection of a promise: " + h.exception()
 		}
 	}
+}
+
+// explainUSDT describes a static probe and its arguments. The kernel half has read the text of the
+// first that may be one's address.
+func (h *Hit) explainUSDT(r *bpf.StoponHit, probe event.Description) {
+	h.Function, h.Result = probe.String(), 0
+	text := string(r.Match.Text[:min(int(r.Match.Length), len(r.Match.Text))])
+	for i, place := range probe.Arguments {
+		if place.Size == 0 { // it has no more
+			break
+		}
+		a := Argument{Name: fmt.Sprintf("arg%d", i), Value: r.Arguments[i], Text: integer(r.Arguments[i])}
+		if text != "" && event.MayBeText(place) {
+			a.Text, text = fmt.Sprintf("%q", text), ""
+		}
+		h.Arguments = append(h.Arguments, a)
+	}
+	h.Event = fmt.Sprintf("%s(%s)", h.Function, list(h.Arguments))
 }
 
 // explainCall describes the system call, its arguments and its result.

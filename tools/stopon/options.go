@@ -30,6 +30,7 @@ type Options struct {
 	// Triggers: any of them.
 	Syscalls  []string // by name
 	Functions []event.Function
+	USDTs     []event.USDT      // static probes
 	Signals   []unix.Signal     // delivered to the process
 	Exit      *event.Comparison // of the status with which the process is about to exit
 	Throw     string            // class of an exception that JavaScript or V8 throws, caught or not; a pattern like JS
@@ -42,7 +43,7 @@ type Options struct {
 
 	// Conditions on triggers: all that apply must hold.
 	Errnos     []unix.Errno      // of system calls: any of them
-	Conditions []event.Condition // of system calls and functions
+	Conditions []event.Condition // of system calls, functions and static probes
 	Path       string            // of system calls: a pattern like JS
 	Written    string            // of system calls that write: part of what was written
 	Slower     time.Duration     // of system calls and functions that return: they took this long or longer
@@ -100,7 +101,7 @@ func (o Options) Check() error {
 
 // samples reports whether running threads are sampled.
 func (o *Options) samples() bool {
-	others := len(o.Syscalls)+len(o.Functions)+len(o.Signals) > 0 || o.Exit != nil || o.throws()
+	others := len(o.Syscalls)+len(o.Functions)+len(o.USDTs)+len(o.Signals) > 0 || o.Exit != nil || o.throws()
 	return o.Stall > 0 || o.JS != "" && !others
 }
 
@@ -112,8 +113,8 @@ func (o *Options) hasReturns() bool {
 }
 
 func (o *Options) checkTriggers() error {
-	if len(o.Syscalls) == 0 && len(o.Functions) == 0 && len(o.Signals) == 0 && o.Exit == nil && o.Stall == 0 && o.JS == "" && !o.throws() {
-		return errors.New("nothing to wait for (name a system call, a function, a signal, an exit status, an exception, a stall or a JavaScript function)")
+	if len(o.Syscalls) == 0 && len(o.Functions) == 0 && len(o.USDTs) == 0 && len(o.Signals) == 0 && o.Exit == nil && o.Stall == 0 && o.JS == "" && !o.throws() {
+		return errors.New("nothing to wait for (name a system call, a function, a static probe, a signal, an exit status, an exception, a stall or a JavaScript function)")
 	}
 	for _, name := range o.Syscalls {
 		if event.SyscallNamed(name) == nil {
@@ -130,7 +131,7 @@ func (o *Options) checkTriggers() error {
 
 func (o *Options) checkConditions() error {
 	p := o.predicate()
-	err := p.Check(event.Kinds{Syscalls: len(o.Syscalls) > 0, Arguments: len(o.Functions) > 0, Returns: o.hasReturns()})
+	err := p.Check(event.Kinds{Syscalls: len(o.Syscalls) > 0, Arguments: len(o.Functions)+len(o.USDTs) > 0, Returns: o.hasReturns()})
 	return cmp.Or(err, event.CheckPatterns(o.Throw))
 }
 

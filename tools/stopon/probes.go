@@ -6,6 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"ustack/symbolize/elfsym"
 	"ustack/tools/event"
 )
 
@@ -49,6 +50,13 @@ func (s *session) places() (all []event.Place) {
 		all = append(all, event.Place{
 			Name: f.String(), Find: f.Find(uint64(i)), Programs: programs,
 			Missing: fmt.Errorf("no %s yet (waiting for it to be loaded)", f),
+		})
+	}
+	for i, u := range s.o.USDTs {
+		all = append(all, event.Place{
+			Name: u.String(), Programs: enters(s.objects.OnUsdt), Repeats: true,
+			Find:    u.Find(func(p elfsym.USDT) uint64 { return s.usdts.Cookie(s.objects.Usdts, p, uint32(i)) }),
+			Missing: fmt.Errorf("no static probe %s yet (waiting for it)", u),
 		})
 	}
 	if s.o.Exit != nil {

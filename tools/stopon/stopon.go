@@ -35,6 +35,7 @@ type Result struct {
 	Unsearched uint64
 	Unclassed  uint64         // exceptions whose class could not be read, if one of a class is waited for
 	Untallied  uint64         // matches that are in Matches, but for lack of room not in Triggers
+	Unnumbered uint64         // static probes whose arguments are not known, since there are too many kinds of them
 	Failures   trace.Failures // what could not be read of stacks
 }
 
@@ -64,6 +65,7 @@ type session struct {
 	stopped    stoppedMap      // those that this session has stopped
 	supervisor *supervisor     // nil if no action holds processes
 	probes     event.Probes
+	usdts      event.Descriptions
 	lifelines  lifelines                        // of the processes that the session may stop
 	hits       chan func(context.Context) error // act on hits
 	over       chan struct{}                    // closed when hits are no longer received
@@ -347,6 +349,7 @@ func (s *session) result() (*Result, error) {
 		{s.objects.Unsearched, &r.Unsearched},
 		{s.objects.Unclassed, &r.Unclassed},
 		{s.objects.Untallied, &r.Untallied},
+		{s.objects.Unnumbered, &r.Unnumbered},
 	} {
 		var n uint64
 		errs = append(errs, c.variable.Get(&n))

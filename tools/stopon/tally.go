@@ -24,7 +24,7 @@ type Tally struct {
 // triggers are the words for the kernel's triggers.
 var triggers = map[bpf.TraceTrigger]string{
 	bpf.TraceTriggerTRIGGER_SYSCALL: "syscall", bpf.TraceTriggerTRIGGER_ENTRY: "function",
-	bpf.TraceTriggerTRIGGER_RETURN: "return", bpf.TraceTriggerTRIGGER_SIGNAL: "signal",
+	bpf.TraceTriggerTRIGGER_RETURN: "return", bpf.TraceTriggerTRIGGER_USDT: "usdt", bpf.TraceTriggerTRIGGER_SIGNAL: "signal",
 	bpf.TraceTriggerTRIGGER_EXIT: "exit", bpf.TraceTriggerTRIGGER_STALL: "stall",
 	bpf.TraceTriggerTRIGGER_JS: "js", bpf.TraceTriggerTRIGGER_THROW: "throw",
 	bpf.TraceTriggerTRIGGER_UNCAUGHT: "uncaught",
@@ -43,6 +43,8 @@ func (s *session) tallies() ([]Tally, error) {
 			t.What = callName(key.What)
 		case bpf.TraceTriggerTRIGGER_ENTRY, bpf.TraceTriggerTRIGGER_RETURN:
 			t.What = s.o.Functions[key.What].String()
+		case bpf.TraceTriggerTRIGGER_USDT:
+			t.What = s.o.USDTs[key.What].String()
 		case bpf.TraceTriggerTRIGGER_SIGNAL:
 			t.What = signalName(unix.Signal(key.What))
 		}

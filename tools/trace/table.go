@@ -422,6 +422,11 @@ func text(n *bpf.TraceName) string {
 // struct that bpf2go generated: it has no pointers.
 func Decode[T any](raw []byte) *T {
 	record := new(T)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
+	DecodeTo(raw, record)
 	return record
+}
+
+// DecodeTo is Decode into a record that is used again: where raw has ended, it keeps what it had.
+func DecodeTo[T any](raw []byte, record *T) {
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
 }

@@ -51,7 +51,7 @@ var below = map[string][]string{
 }
 
 // tools are the packages in the directory tools that are tools, not libraries.
-var tools = []string{"jsprof", "addonlat", "stopon", "jscore"}
+var tools = []string{"jsprof", "addonlat", "stopon", "logsnoop", "jscore"}
 
 func main() {
 	wrong, err := check()

@@ -66,6 +66,9 @@ var Groups = []Group{
 		Columns: []string{"stopon"}, Package: "tools/stopon", Machine: second,
 		Run: "^Test(TriggersFireOnWhatTheyName|StackIsTheProgramsOwn|ExitIsCaughtBeforeItHappens)$/^node22$/^(errno|path|write|slow_call|signal|function|return)$",
 	},
+	{Package: "tools/logsnoop", Run: "^Test(RecordsBelowTheLevelAreSeenWhileWatched|LinesAreThoseOfTheFiles)$/^26.10.0$", Machine: second},
+	{Package: "tools/logsnoop", Run: "^Test(FilesAreChosen|ProbesOfOnesOwn)$", Machine: second},
+	{Package: "tools/stopon", Run: "^TestStaticProbesAreTriggers$", Machine: second},
 	{Columns: []string{"stopon --gcore"}, Package: "tools/stopon", Run: "^Test(SeedCase|AbortLeavesTheKernelsCore)$/^node22$", Machine: second},
 	{
 		Columns: []string{"jsprof", "jsprof -e", "jsprof --off-cpu", "jsprof --alloc"},

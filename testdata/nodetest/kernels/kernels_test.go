@@ -62,6 +62,7 @@ func pack(t *testing.T) string {
 			o.Files = append(o.Files, nodetest.Addon(t, o.Nodes[0], source, flag))
 		}
 	}
+	o.Files = append(o.Files, nodetest.Loggers(t, o.Nodes[0]), filepath.Join(o.Module, "npm"))
 	dir := filepath.Join(t.TempDir(), "root")
 	r, err := Fill(t.Context(), dir, guestInit, o)
 	if err != nil {
