@@ -71,8 +71,8 @@ func TestWaitsAreAsLongAsTheProgramSays(t *testing.T) {
 				}
 				got := float64(within(p, name))
 				slack := 0.03*ns + 5e6   // and the CPU time between the waits
-				if name == "shortWait" { // other threads of the process use CPU time meanwhile
-					slack = 0.07 * ns
+				if name == "shortWait" { // the kernel's CPU time of a thread begins some µs before its context switch
+					slack = 0.1 * ns
 				}
 				t.Logf("%s: %v of %v", name, time.Duration(got), time.Duration(ns))
 				if math.Abs(got-ns) > slack {
