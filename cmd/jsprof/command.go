@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -230,6 +231,13 @@ func (f *flags) runSeries(ctx context.Context, s *series) error {
 	return errors.Join(s.err, f.targets.Status())
 }
 
+// sample runs jsprof with one Go thread at a time: little arrives at once, and waking another
+// thread costs more than it saves.
+func sample(ctx context.Context, o jsprof.Options) ([]*profile.Profile, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	return jsprof.RunAll(ctx, o)
+}
+
 // sampling returns the options of a run that prints messages meanwhile.
 func (f *flags) sampling(messages *cli.Messages) jsprof.Options {
 	o := f.jsprof
@@ -250,7 +258,7 @@ func (f *flags) sampling(messages *cli.Messages) jsprof.Options {
 
 // profile samples, prints messages meanwhile, and returns what is to be shown.
 func (f *flags) profile(ctx context.Context, messages *cli.Messages) ([]*profile.Profile, error) {
-	profiles, err := jsprof.RunAll(ctx, f.sampling(messages))
+	profiles, err := sample(ctx, f.sampling(messages))
 	messages.Clear()
 	if err != nil {
 		return nil, err

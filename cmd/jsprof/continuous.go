@@ -6,7 +6,6 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"ustack/tools/jsprof"
 	"ustack/tools/profile"
 	"ustack/tools/trace"
 )
@@ -82,7 +81,7 @@ func (r *run) session(ctx context.Context) error {
 	if !r.until.IsZero() {
 		o.Duration = max(time.Millisecond, time.Until(r.until))
 	}
-	last, err := jsprof.RunAll(ctx, o)
+	last, err := sample(ctx, o)
 	r.ended = time.Now()
 	r.messages.Clear()
 	if errors.Is(err, trace.ErrNotFound) && r.renew {

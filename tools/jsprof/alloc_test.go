@@ -66,7 +66,7 @@ func TestAllocationsAreThoseOfTheProgram(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			var known Allocated
 			profiles, said := memoryOf(t, version, Options{
-				Selection: trace.Selection{}, Memory: Allocations, MemoryStep: 64 << 10,
+				Selection: trace.Selection{}, Memory: Allocations, MemoryStep: 16 << 10,
 				Allocated: func(a Allocated) { known = a },
 			})
 			small := []string{"allocObjects", "allocStrings", "allocArrays"}

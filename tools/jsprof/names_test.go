@@ -48,8 +48,8 @@ func TestAwkwardNames(t *testing.T) {
 	}
 }
 
-// stacksOfKinds profiles names.js until each kind is on a stack, for a few minutes
-// at most.
+// stacksOfKinds profiles names.js until each kind is on a stack, with lines, for a few
+// minutes at most: on a busy machine V8 may move a script whenever it is read.
 func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []profile.Stack {
 	t.Helper()
 	missing := make(map[string]bool)
@@ -65,7 +65,9 @@ func stacksOfKinds(t *testing.T, pid int, kinds []nodetest.Kind) []profile.Stack
 				continue
 			}
 			for _, f := range s.Frames {
-				delete(missing, f.Name)
+				if f.Line > 0 {
+					delete(missing, f.Name)
+				}
 			}
 		}
 	}
@@ -90,6 +92,9 @@ func checkName(t *testing.T, kind nodetest.Kind, frames []symbolize.Frame) uint6
 	caller := frames[spin+1 : len(frames) : len(frames)]
 	js := slices.IndexFunc(caller, func(f symbolize.Frame) bool { return f.Kind == symbolize.JS })
 	got := caller[js]
+	if got.Line == 0 {
+		return 0 // its script was not read in that profile
+	}
 	want := []string{kind.DebugName}
 	if slices.Contains(inDictionary, kind.Kind) {
 		want = append(want, kind.SharedName)
