@@ -20,7 +20,7 @@ other=cortex-a72
 # Packages, and which of their tests. Of Node.js, $major stands for the releases, and $version
 # for what their numbers begin with. Machines, which run at the same time: a CPU, and which
 # of so many parts of the tests it gets.
-short_limit=1200 # seconds, for each machine
+short_limit=3600 # seconds, for a machine that hangs
 short_majors=22
 short_machines=("$signing 0 2" "$signing 1 2")
 short=(
@@ -34,7 +34,7 @@ short=(
 	'tools/jscore ^TestHeap$/^$version'
 )
 
-long_limit=7200
+long_limit=21600
 long_majors='(16|18|20|22|24|26)' # npm has no 25 for arm64
 long_machines=("$signing 0 1" "$other 0 1")
 long=(
