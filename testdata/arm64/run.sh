@@ -174,11 +174,12 @@ run_machine() {
 	grep -qx '@ status 0' "$work/$1"
 }
 
-# read_files FILE FOLDER unpacks the files that a machine has printed.
+# read_files FILE FOLDER unpacks the files that a machine has printed, and adds its libraries.
 read_files() {
 	mkdir -p "$2"
+	cp -L "$debian"/lib/aarch64-linux-gnu/*.so* "$2"
+	cp -L "$debian"/usr/lib/aarch64-linux-gnu/*.so* "$2"
 	awk -v dir="$2" '/^@ end of file/ { close(pipe); pipe = "" } pipe { print | pipe } /^@ file / { pipe = "base64 -d >" dir "/" $3 }' "$1"
-	[[ -n $(ls "$2") ]]
 }
 
 # run_machines runs them all, and then the tests of the cores that they wrote.
@@ -194,7 +195,7 @@ run_machines() {
 	is_chosen tools/jscore || return 0
 	for i in "${names[@]}"; do
 		grep -q '^@ file ' "$work/$i" || continue
-		read_files "$work/$i" "$work/arm64-$i"
+		read_files "$work/$i" "$work/arm64-$i" || failed=1
 		USTACK_CORES_FROM=$work/arm64-$i go_test tools/jscore '^TestCoresCrossArchitectures$' || failed=1
 		read_back=1
 	done
