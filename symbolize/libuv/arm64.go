@@ -101,24 +101,26 @@ func refers(code []byte, address, to uint64) bool {
 func addresses(code []byte, address uint64) iter.Seq2[uint64, uint64] {
 	return func(yield func(at, to uint64) bool) {
 		var pages [32]uint64
+		var known uint32 // which registers have a page
 		for at := 0; at+instructionBytes <= len(code); at += instructionBytes {
 			word := binary.LittleEndian.Uint32(code[at:])
-			place, page := address+uint64(at), pages[word>>5&31]
+			place, base := address+uint64(at), word>>5&31
 			if word&pageMask == adrp {
 				distance := int64(int32(word<<8)>>13)<<2 | int64(word>>29&3)
 				pages[word&31] = place & ^uint64(0xfff) + uint64(distance<<12)
+				known |= 1 << (word & 31)
 				continue
 			}
 			number := uint64(word >> 10 & 0xfff)
 			switch {
-			case page == 0:
+			case known>>base&1 == 0:
 				continue
 			case word&addMask == loadWord:
 				number *= 8
 			case word&addMask != add:
 				continue
 			}
-			if !yield(place, page+number) {
+			if !yield(place, pages[base]+number) {
 				return
 			}
 		}

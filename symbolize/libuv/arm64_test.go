@@ -58,4 +58,8 @@ func TestReferenceIsFound(t *testing.T) {
 			t.Errorf("refers to %#x: %t, want %t", to, got, want)
 		}
 	}
+	lowest := Site{Function{Code: []byte{0x15, 0x00, 0x00, 0x90, 0xb5, 0x32, 0x2b, 0x91}}, elf.EM_AARCH64} // adrp of this page
+	if _, _, got := lowest.Completion(0xacc); !got {
+		t.Error("refers to no address in the lowest page")
+	}
 }

@@ -42,6 +42,8 @@ func (t *armTracer) pass() bool {
 		e := i.Event(&t.registers, address)
 		const kindMask, jump = 0xfffffc1f, 0xd61f0000 // br
 		switch {
+		case uint32(i)&kindMask == jump && t.registers[i>>5&31].Of == arm64.Number: // to another library
+			t.note(step{leaves: true})
 		case uint32(i)&kindMask == jump:
 			return false
 		case e.Call && e.Target != 0:

@@ -1,4 +1,4 @@
-// Package libuv finds, by reading x86-64 machine code, what addonlat probes in libuv and
+// Package libuv finds, by reading machine code of x86-64 and arm64, what addonlat probes in libuv and
 // has no symbol for. It is used where symbols do not suffice:
 //
 //   - In a libuv that is stripped, as Debian's, Functions finds the internal functions

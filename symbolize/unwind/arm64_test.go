@@ -3,8 +3,11 @@ package unwind
 import (
 	"bytes"
 	"debug/elf"
+	"os"
 	"slices"
 	"testing"
+
+	"ustack/testdata/nodetest"
 )
 
 // TestRowsOfLinkedCalls makes rows of instructions for arm64.
@@ -100,5 +103,43 @@ func TestLinkedCallerIsFound(t *testing.T) {
 	x := Cursor{Arch: x86Arch}
 	if x.Climb(codeAddress, stackAddress, stackAddress+64); x.SP() != stackAddress+16 {
 		t.Errorf("sp = %#x on x86-64, want it above the two words of the frame", x.SP())
+	}
+}
+
+// TestProgramsStartHasNoCaller although no table describes it, as in Node.js 16.
+func TestProgramsStartHasNoCaller(t *testing.T) {
+	for _, version := range nodetest.VersionsFor("arm64") {
+		t.Run(version, func(t *testing.T) {
+			file, err := os.Open(nodetest.NodeFor(t, version, "arm64"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			f, err := elf.NewFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := New(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules, err := ReadRules(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := rules.Rows
+			for _, tt := range []struct {
+				at        uint64
+				outermost bool
+			}{{f.Entry, true}, {f.Entry + startBytes - 4, true}, {f.Entry + startBytes, false}} {
+				if row := rowAt(&rows, uint32(tt.at)); (row.Base == Outermost) != tt.outermost {
+					t.Errorf("row at %#x = %+v, want the outermost: %t", tt.at-f.Entry, row, tt.outermost)
+				}
+				c := Cursor{Arch: ArchOf(f.Machine), PC: tt.at, Leaf: true}
+				if _, err := u.Caller(c, tt.at, scramble); (err == ErrOutermost) != tt.outermost {
+					t.Errorf("caller of %#x: %v, want the outermost: %t", tt.at-f.Entry, err, tt.outermost)
+				}
+			}
+		})
 	}
 }

@@ -100,6 +100,8 @@ func ReadRules(file io.ReaderAt, skip ...Span) (*Rules, error) {
 	rules, gaps := rulesOf(table)
 	if f.Machine == elf.EM_X86_64 {
 		rules.merge(derive(f, without(gaps, skip), maxRows-len(rules.Rows)))
+	} else if start := uint32(f.Entry); f.Entry != 0 && f.Entry < math.MaxUint32-startBytes && covers(gaps, start) {
+		rules.merge([]Row{{Start: start, Base: Outermost}, {Start: start + startBytes}})
 	}
 	rules.spare = nil
 	return rules, nil
@@ -158,6 +160,11 @@ func without(spans, others []Span) []Span {
 		spans = rest
 	}
 	return spans
+}
+
+// covers reports whether the code at the start of a program is in one of some spans.
+func covers(spans []Span, start uint32) bool {
+	return slices.ContainsFunc(spans, func(s Span) bool { return s.Start <= start && start+startBytes <= s.End })
 }
 
 // merge adds rows for code for which there was none, or an Unknown one.

@@ -29,7 +29,12 @@ const (
 type Table struct {
 	arch    *Arch
 	entries frame.FrameDescriptionEntries
+	entry   uint64 // where the program begins; 0 in a library
 }
+
+// startBytes are how many bytes at its beginning a program calls its C library from. In C
+// libraries before glibc 2.31 (sysdeps/aarch64/start.S), no table describes them.
+const startBytes = 48
 
 // New reads the section .eh_frame of an ELF file.
 func New(file io.ReaderAt) (*Table, error) {
@@ -45,7 +50,12 @@ func New(file io.ReaderAt) (*Table, error) {
 	if n, err := s.ReadAt(data, 0); n < len(data) {
 		return nil, fmt.Errorf("read unwind tables: %w", err)
 	}
-	return parse(s.arch, data, s.address)
+	u, err := parse(s.arch, data, s.address)
+	if err != nil {
+		return nil, err
+	}
+	u.entry = f.Entry
+	return u, nil
 }
 
 var errNoTable = errors.New("read unwind tables: there are none")
@@ -100,7 +110,7 @@ func parse(arch *Arch, data []byte, address uint64) (u *Table, err error) {
 			e.Instructions = withoutSigns(e.Instructions)
 		}
 	}
-	return &Table{arch, entries}, nil
+	return &Table{arch: arch, entries: entries}, nil
 }
 
 var (
@@ -165,7 +175,10 @@ func (u *Table) Caller(c Cursor, address uint64, read func(uint64) (uint64, erro
 		address-- // the call may be the function's last instruction
 	}
 	entry, err := u.entries.FDEForPC(address)
-	if err != nil {
+	switch {
+	case err != nil && u.entry != 0 && address-u.entry < startBytes:
+		return c, ErrOutermost
+	case err != nil:
 		return c, ErrNoEntry
 	}
 	if isSignal(entry) {

@@ -168,7 +168,7 @@ func Check(t *testing.T, u *stack.Unwinder, c Chain, thread stack.Thread) []stac
 	t.Helper()
 	s := u.Stack(thread)
 	if s.Broken || s.Truncated {
-		t.Errorf("broken = %v, truncated = %v, want neither", s.Broken, s.Truncated)
+		t.Errorf("broken = %v, truncated = %v, want neither:\n%s", s.Broken, s.Truncated, Listing(s))
 	}
 	for _, f := range s.Frames {
 		if f.Trouble != nil {
