@@ -55,7 +55,7 @@ var Groups = []Group{
 	{Columns: []string{"jsprof"}, Package: "cmd/jsprof", Run: "^TestScripts$/^kernel$"},
 	{Columns: []string{"jsprof -e"}, Package: "tools/jsprof", Run: "^Test(EventsAreThoseOfTheKernel|CallsAreCountedExactly)$/^node26$"},
 	{Columns: []string{"jsprof -e"}, Package: "tools/jsprof", Run: "^Test(DurationsAreOfCalls|StaticProbesAreEnabledAndCounted|TracepointsAreCounted)$"},
-	{Columns: []string{"jsprof --off-cpu"}, Package: "tools/jsprof", Run: "^Test(ThreadsAreSomewhereAllTheTime|IdleThreadsAreLeftOut)$"},
+	{Columns: []string{"jsprof --off-cpu"}, Package: "tools/jsprof", Run: "^Test(WaitsAreAsLongAsTheProgramSays|IdleThreadsAreLeftOut)$/^node26$"},
 	{Columns: []string{"jsprof --alloc"}, Package: "tools/jsprof", Run: "^Test(AllocationsAreThoseOfTheProgram|PausesAreThoseOfPerfHooks)$/^26.10.0$"},
 	{Package: "tools/check", Run: "^Test(ToolsNeed|ProgramsCannot|AccessNames|ToolsWork|Machine)", Before: "echo 3 >/proc/sys/kernel/perf_event_paranoid"},
 	{Package: "tools/check", Run: "^TestToolsNeedTheirCapabilities$/PERFMON$", Before: "echo 2 >/proc/sys/kernel/perf_event_paranoid"},
