@@ -25,6 +25,9 @@ type Twin struct {
 // Spin is the JavaScript function in which the twin spends its time.
 func (w *Twin) Spin() string { return "spin_" + w.Name }
 
+// Class is the class of an object that the twin keeps.
+func (w *Twin) Class() string { return "Twin_" + w.Name }
+
 // Begin is the function of addon.node that hands in jobs.
 func (w *Twin) Begin() string { return "begin_" + w.Name }
 
@@ -69,6 +72,7 @@ func Twins(t testing.TB) (all []Twin, folder string) {
 const twinScript = `%sfunction spin_%s() { for (const end = Date.now() + 5; Date.now() < end;); }
 const addon = require(__dirname + '/addon.node');
 function turn() { spin_%[2]s(); addon.spin(100, () => setImmediate(turn)); }
+globalThis.twin = new (class Twin_%[2]s {});
 require('fs').writeSync(1, 'ready\n');
 turn();
 `

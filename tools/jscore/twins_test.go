@@ -50,7 +50,11 @@ func checkTwin(t *testing.T, w *nodetest.Twin, how string, d *Dump) {
 	if b := d.v8.Binary; b == nil || b.NodeVersion != "v"+w.Version {
 		t.Errorf("%s, %s: V8 = %+v, want that of Node.js v%s", w.Name, how, b, w.Version)
 	}
-	if !slices.ContainsFunc(named(d, d.Threads()[0]), func(name string) bool { return name == w.Spin() || name == "turn" }) {
-		t.Errorf("%s, %s: functions = %q, want %s or turn", w.Name, how, named(d, d.Threads()[0]), w.Spin())
+	g, err := d.Graph(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := g.Census(t.Context(), CensusOptions{Class: w.Class()}); len(c.Groups) != 1 || c.Groups[0].Count != 1 {
+		t.Errorf("%s, %s: objects of class %s = %+v, want one", w.Name, how, w.Class(), c.Groups)
 	}
 }
