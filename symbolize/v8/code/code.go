@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
@@ -20,8 +19,6 @@ type Finder struct {
 	layout   *v8.Layout
 	code     codeLayout
 	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or V8 has none
-
-	instructionMaps []uint64 // of objects that At has found, as their first words
 }
 
 // NewFinder returns the Finder of the process that h reads. Bias is the difference
@@ -31,7 +28,7 @@ func NewFinder(h *v8.Heap, bias uint64) (*Finder, error) {
 	if err != nil {
 		err = fmt.Errorf("%w (only functions entered in the middle of a loop have their line)", err)
 	}
-	return &Finder{heap: h, layout: &h.Binary().Layout, code: codeLayoutOf(h.Binary()), dispatch: base}, err
+	return &Finder{h, &h.Binary().Layout, codeLayoutOf(h.Binary()), base}, err
 }
 
 // A Code is a piece of machine code that V8 made for a function, or one of its
@@ -161,31 +158,17 @@ func (f *Finder) tier(kind uint32) (tier symbolize.Tier, builtin bool) {
 const (
 	maxCodeSearch = 4 << 20 // bytes before the pc; larger functions are not compiled
 	searchStep    = 64 << 10
-
-	maxInstructionMaps = 16 // of a process; a hostile one may show any number
 )
 
 var errNoCode = errors.New("read code: no object before the instruction holds it")
 
 // At returns the code that holds the instruction at pc, in memory that starts at
-// low. It searches backward from pc for the start of the object: first for one with a map that
-// such objects had before, because most other words of code look like maps until these are read.
+// low. It searches backward from pc for the start of the object.
 func (f *Finder) At(pc, low uint64) (Code, error) {
-	if len(f.instructionMaps) > 0 {
-		c, err := f.search(pc, low, func(w uint64) bool { return slices.Contains(f.instructionMaps, w) })
-		if !errors.Is(err, errNoCode) {
-			return c, err
-		}
-	}
-	seen := make(map[uint64]bool) // words, and whether they are such a map
-	return f.search(pc, low, func(w uint64) bool { return f.isInstructions(w, seen) })
-}
-
-// search searches for an object whose map isMap accepts.
-func (f *Finder) search(pc, low uint64, isMap func(w uint64) bool) (Code, error) {
 	if pc > maxCodeSearch {
 		low = max(low, pc-maxCodeSearch)
 	}
+	maps := make(map[uint64]bool) // words seen, and whether they are the map looked for
 	step := make([]byte, searchStep)
 	for end := pc &^ (wordSize - 1); end > low; {
 		b := step[:min(searchStep, end-low)]
@@ -195,24 +178,15 @@ func (f *Finder) search(pc, low uint64, isMap func(w uint64) bool) (Code, error)
 		}
 		for at := len(b) - wordSize; at >= 0; at -= wordSize {
 			w := binary.LittleEndian.Uint64(b[at:])
-			if w&tagMask != tag || !isMap(w) {
+			if w&tagMask != tag || !f.isInstructions(w, maps) {
 				continue
 			}
 			if code, err := f.around(end + uint64(at)); err == nil && code.Holds(pc) {
-				f.learn(w)
 				return code, nil
 			}
 		}
 	}
 	return Code{}, errNoCode
-}
-
-// learn notes the map of an object that holds machine code. V8 has one for each read-only heap,
-// where objects do not move.
-func (f *Finder) learn(w uint64) {
-	if !slices.Contains(f.instructionMaps, w) && len(f.instructionMaps) < maxInstructionMaps {
-		f.instructionMaps = append(f.instructionMaps, w)
-	}
 }
 
 // isInstructions reports whether w is the map of objects that hold machine code.

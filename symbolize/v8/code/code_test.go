@@ -78,15 +78,6 @@ func TestCodeIsFoundByItsInstructions(t *testing.T) {
 				t.Errorf("code that begins before the search = %#x, %v, want %v", got.Address, err, errNoCode)
 			}
 		}
-		if len(f.instructionMaps) != 1 {
-			t.Errorf("maps of objects with code = %#x, want one", f.instructionMaps)
-		}
-		f.instructionMaps[0] ^= 1 << 20 // as if all code that was found had another
-		for at, start := range starts {
-			if got, err := f.At(start+8, imageBase); err != nil || got.Address != at {
-				t.Errorf("code with an unknown map at %#x = %#x, %v, want %#x", start+8, got.Address, err, at)
-			}
-		}
 		if _, err := f.At(imageBase, imageBase); !errors.Is(err, errNoCode) {
 			t.Errorf("code before all code: error = %v, want %v", err, errNoCode)
 		}
@@ -365,17 +356,6 @@ func FuzzDamagedCode(f *testing.F) {
 		finder.Baseline(code, fp, start)
 		finder.At(start, imageBase)
 	})
-}
-
-func TestMapsOfCodeAreBounded(t *testing.T) {
-	var f Finder
-	for w := range uint64(maxInstructionMaps + 3) {
-		f.learn(w)
-		f.learn(w)
-	}
-	if len(f.instructionMaps) != maxInstructionMaps {
-		t.Errorf("maps = %d, want %d", len(f.instructionMaps), maxInstructionMaps)
-	}
 }
 
 // damage overwrites random words: with small integers, references, and noise.
