@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/metrics"
 	"time"
 
+	"ustack/symbolize/v8"
 	"ustack/tools/profile"
 	"ustack/tools/trace"
 )
@@ -21,7 +23,7 @@ const (
 	leastAge   = 10 * time.Minute
 )
 
-// maxWarnings bounds the texts of warnings that are remembered, so as not to repeat them.
+// maxWarnings bounds the different warnings that are printed, each once.
 const maxWarnings = 1 << 10
 
 // A run is continuous sampling, in one or several sessions.
@@ -94,16 +96,21 @@ func (r *run) session(ctx context.Context) error {
 	return nil
 }
 
-// warn passes on warnings, each once.
+// warn passes on warnings, each once, up to a bound.
 func (r *run) warn(err error) {
 	text := err.Error()
-	if r.warned[text] {
+	if errors.Is(err, v8.ErrNotV8) { // as of each program that a shell starts
+		text = v8.ErrNotV8.Error()
+		err = fmt.Errorf("%w; others like it are not reported", err)
+	}
+	if r.warned[text] || len(r.warned) == maxWarnings {
 		return
 	}
-	if len(r.warned) < maxWarnings {
-		r.warned[text] = true
-	}
+	r.warned[text] = true
 	r.messages.Warn(err)
+	if len(r.warned) == maxWarnings {
+		r.messages.Notef("more warnings than these %d are not printed", maxWarnings)
+	}
 }
 
 // take sends what was sampled in an interval. It ends the session if another is to follow.
@@ -116,23 +123,23 @@ func (r *run) take(all []*profile.Profile) {
 	}
 	r.reportDropped(r.pusher.Counts())
 	running := r.labels.Forget()
-	if r.due(len(all[0].Processes)-running) && !r.renew {
+	if ended := len(all[0].Processes) - running; !r.renew && r.due(time.Since(r.began), ended, held()) {
 		r.renew = true
 		r.stop()
 	}
 }
 
-// due reports whether sampling is to begin anew. Processes that were named are few, and a
-// command can be started only once.
-func (r *run) due(ended int) bool {
-	age := time.Since(r.began)
+// due reports whether sampling of this age, of which so many processes have ended and so many
+// bytes are held, is to begin anew. Processes that were named are few, and a command can be
+// started only once.
+func (r *run) due(age time.Duration, ended int, held uint64) bool {
 	switch t := &r.flags.targets; {
 	case len(t.PIDs) > 0 || len(t.Command) > 0:
 		return false
 	case age >= renewAge || ended >= renewEnded:
 		return true
 	}
-	return age >= leastAge && held() >= renewBytes
+	return age >= leastAge && held >= renewBytes
 }
 
 // held returns how many bytes were in use when garbage was last collected.

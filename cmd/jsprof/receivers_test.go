@@ -333,3 +333,86 @@ func TestOneProfileIsPushed(t *testing.T) {
 		t.Errorf("without a receiver: %v, want a failure\n%s", err, notes)
 	}
 }
+
+// TestCollectorGetsEverySampleOfNewSessions has so many processes come and go that sampling begins
+// anew, more than once.
+func TestCollectorGetsEverySampleOfNewSessions(t *testing.T) {
+	needReceivers(t)
+	node := clitest.Node(t, programs...)
+	folder := t.TempDir()
+	const name = "comes-and-goes"
+	brief, err := exec.LookPath("cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lasting := filepath.Join(folder, "node", name)
+	short := filepath.Join(folder, "cat", name)
+	for link, program := range map[string]string{lasting: node, short: brief} {
+		if err := os.Mkdir(filepath.Dir(link), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(program, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target := nodetest.Start(t, lasting, nodetest.Options{Script: "nested.js", Args: []string{"sort"}})
+	addresses := []string{freePort(t), freePort(t)}
+	collector := startReceiver(t, build(t, "collector"), addresses...)
+	p := startProfiler(t, "--comm", name, "--continuous", "--interval", "1s", "--push", "otlp+http://"+addresses[0])
+	var all []receipt
+	next := func() { // waits for the end of an interval
+		for r := range collector.lines {
+			all = append(all, r)
+			if r.Labels["process.pid"] == float64(target.PID) {
+				return
+			}
+		}
+		t.Fatal("the collector has ended")
+	}
+	next()
+	const batch = 100
+	for range 2*renewEnded/batch + 4 { // twice, and some more: a few end unseen
+		stop := startMany(t, short, batch)
+		next()
+		next()
+		stop()
+	}
+	notes := p.end(t)
+	all = append(all, collector.stop(t)...)
+	profiles, samples := pushedIn(t, notes)
+	if got := total(t, all); got != samples || len(all) != profiles || strings.Contains(notes, "dropped") {
+		t.Errorf("%d samples in %d profiles arrived, want %d in %d and none dropped:\n%s", got, len(all), samples, profiles, notes)
+	}
+	if !regexp.MustCompile(`sampling began anew [2-9] times, in which \d+\.\d s were not sampled`).MatchString(notes) {
+		t.Errorf("sampling did not begin anew twice:\n%s", notes)
+	}
+	if lines := strings.Count(notes, "\n"); lines > 20 {
+		t.Errorf("%d lines were printed, want a few:\n%s", lines, notes)
+	}
+}
+
+// startMany starts processes that wait until they are stopped.
+func startMany(t *testing.T, program string, n int) (stop func()) {
+	t.Helper()
+	var started []*exec.Cmd
+	var inputs []io.Closer
+	for range n {
+		cmd := exec.Command(program)
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		started, inputs = append(started, cmd), append(inputs, stdin)
+	}
+	return func() {
+		for i, cmd := range started {
+			inputs[i].Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
