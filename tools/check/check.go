@@ -40,8 +40,8 @@ type probe struct {
 	try func() (detail string, err error)
 }
 
-// Tool returns what works here of the named tool: jsprof, addonlat, stopon or
-// jscore.
+// Tool returns what works here of the named tool: jsprof, addonlat, stopon,
+// nodesnoop or jscore.
 func Tool(name string) Report { return report(name, probes()) }
 
 // report tries those of the probes that the tool has a use for.
@@ -67,10 +67,10 @@ func report(name string, probes []probe) Report {
 }
 
 // all are the tools' names.
-var all = []string{"jsprof", "addonlat", "stopon", "jscore"}
+var all = []string{"jsprof", "addonlat", "stopon", "nodesnoop", "jscore"}
 
 // tracers are the tools that run programs in the kernel.
-var tracers = all[:3]
+var tracers = all[:4]
 
 // used returns the uses of these tools, which all need a thing for the same
 // use.

@@ -91,7 +91,8 @@ func (c clock) time(ns uint64) time.Time { return c.at.Add(time.Duration(int64(n
 
 // transaction takes a request and its response from the kernel.
 func (s *session) transaction(raw []byte) {
-	t := trace.Decode[bpf.NodesnoopTransaction](raw)
+	t := &s.record
+	trace.DecodeInto(t, raw)
 	e := Event{
 		Kind: Kind(t.Role), TID: int(uint32(t.Ids)), PID: int(t.Ids >> 32),
 		Begun: s.clock.time(t.Begun), Monotonic: time.Duration(t.Begun), Latency: between(t.Begun, t.Ended),

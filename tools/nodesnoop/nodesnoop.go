@@ -98,7 +98,8 @@ type session struct {
 	o       Options
 	objects bpf.NodesnoopObjects
 	clock   clock
-	listing map[int]error // why processes cannot be watched; nil: they are
+	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
+	listing map[int]error            // why processes cannot be watched; nil: they are
 
 	handling sync.Mutex // while an event is handled
 

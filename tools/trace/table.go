@@ -422,6 +422,12 @@ func text(n *bpf.TraceName) string {
 // struct that bpf2go generated: it has no pointers.
 func Decode[T any](raw []byte) *T {
 	record := new(T)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
+	DecodeInto(record, raw)
 	return record
+}
+
+// DecodeInto is like Decode for a record that is used again. What is after the end of raw
+// stays as it was.
+func DecodeInto[T any](record *T, raw []byte) {
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(record)), unsafe.Sizeof(*record)), raw)
 }
