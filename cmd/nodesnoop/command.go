@@ -296,9 +296,28 @@ func (f *flags) watch(cmd *cobra.Command) error {
 	}
 	if p.shown == 0 {
 		messages.Release()
-		messages.Notef("nothing to show: %d requests were served, %d made", counts.Served, counts.Requested)
+		messages.Notef("nothing to show: %s", f.seen(counts))
 	}
 	return f.heatmap.write(&f.targets, messages)
+}
+
+// seen says what there was, shown or not.
+func (f *flags) seen(c nodesnoop.Counts) string {
+	var parts []string
+	for _, kind := range []struct {
+		wanted bool
+		what   string
+		count  uint64
+	}{
+		{f.kinds.Server, "requests served", c.Served},
+		{f.kinds.Client, "requests made", c.Requested},
+		{f.kinds.GC, "garbage collections", c.Collections},
+	} {
+		if kind.wanted {
+			parts = append(parts, fmt.Sprintf("%d %s", kind.count, kind.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // outBytes are printed at once.
