@@ -36,6 +36,7 @@ var Groups = []Group{
 	{Columns: []string{"jsprof --off-cpu"}, Package: "tools/jsprof", Run: "^Test(ThreadsAreSomewhereAllTheTime|IdleThreadsAreLeftOut)$"},
 	{Columns: []string{"jsprof --alloc"}, Package: "tools/jsprof", Run: "^Test(AllocationsAreThoseOfTheProgram|PausesAreThoseOfPerfHooks)$/^26.10.0$"},
 	{Columns: []string{"addonlat"}, Package: "tools/addonlat", Run: "^Test(UringOperationsAreCountedApart|CountsTimesAndBucketsAreExact)$/^node22$"},
+	{Package: "tools/nodesnoop", Run: "^Test(EveryRequestIsSeen|EveryRequestThatIsMadeIsSeen|CollectionsAreThoseOfPerfHooks)$/^node26$"},
 	{Columns: []string{"stopon"}, Package: "tools/stopon", Run: "^Test(Calls.*|TriggersAreCountedExactly)$"},
 	{Columns: []string{"stopon"}, Package: "tools/stopon", Run: "^Test(TriggersFireOnWhatTheyName|StackIsTheProgramsOwn|ExitIsCaughtBeforeItHappens)$/^node22$/^(errno|path|write|slow_call|signal|function|return)$"},
 	{Columns: []string{"stopon --gcore"}, Package: "tools/stopon", Run: "^Test(SeedCase|AbortLeavesTheKernelsCore)$/^node22$"},
