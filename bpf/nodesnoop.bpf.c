@@ -594,4 +594,75 @@ int on_collected(struct pt_regs *ctx)
 	return 0;
 }
 
+/* Iterations of event loops */
+
+#define MAX_WAITS 4
+
+/* The system calls in which libuv waits, by number; 0: none. */
+const volatile u32 waits[MAX_WAITS];
+
+/* When each thread of the processes woke last, ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, u64); /* tgid, tid */
+	__type(value, u64);
+} woken SEC(".maps");
+
+static __always_inline bool is_wait(u64 call)
+{
+	for (u32 i = 0; i < MAX_WAITS; i++) {
+		if (waits[i] && call == waits[i])
+			return true;
+	}
+	return false;
+}
+
+/* args: struct pt_regs *, number of the call */
+SEC("raw_tp/sys_enter")
+int on_wait(u64 *args)
+{
+	struct iteration iteration = { .event = EVENT_ITERATION };
+	struct process *process;
+	u64 ids, *since;
+	u32 tgid;
+
+	if (!is_wait(args[1]))
+		return 0;
+	ids = current_ids();
+	tgid = ids >> 32;
+	since = bpf_map_lookup_elem(&woken, &ids);
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (!since || !process)
+		return 0;
+	count(iterations);
+	iteration.generation = process->generation;
+	iteration.ids = ids;
+	iteration.begun = *since;
+	iteration.length = bpf_ktime_get_ns() - iteration.begun;
+	if (iteration.length >= slower &&
+	    bpf_ringbuf_output(&events, &iteration, sizeof(iteration), BPF_RB_NO_WAKEUP))
+		count(unsent);
+	return 0;
+}
+
+/* args: struct pt_regs *, result */
+SEC("raw_tp/sys_exit")
+int on_woken(u64 *args)
+{
+	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+	u64 ids, now;
+	u32 tgid;
+
+	if (!is_wait(syscall_number(regs)))
+		return 0;
+	ids = current_ids();
+	tgid = ids >> 32;
+	if (!bpf_map_lookup_elem(&processes, &tgid))
+		return 0;
+	now = bpf_ktime_get_ns();
+	bpf_map_update_elem(&woken, &ids, &now, BPF_ANY);
+	return 0;
+}
+
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -23,7 +23,7 @@
 #define MAX_METHODS 64 /* of llhttp's numbers */
 #define MAX_NESTED 4   /* collections in collections */
 
-enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE };
+enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE, EVENT_ITERATION };
 
 enum role { ROLE_SERVER, ROLE_CLIENT };
 
@@ -60,6 +60,7 @@ volatile u64 unscanned =
     0; /* writes and reads while all scans of their CPU were in use, or too long */
 volatile u64 unsent = 0;                /* requests for which there was no room in events */
 volatile u64 collections = 0;           /* that ended */
+volatile u64 iterations = 0;            /* of event loops, that ended */
 volatile u64 served = 0, requested = 0; /* requests that ended */
 
 /* Where one process's node keeps what is read, from a Parser's address if nothing else is said. */
@@ -205,6 +206,14 @@ struct pause {
 	u64 begun, length; /* ns */
 };
 
+/* What an event loop did between two waits. */
+struct iteration {
+	u32 event; /* EVENT_ITERATION */
+	u32 generation;
+	u64 ids;           /* tgid, tid */
+	u64 begun, length; /* ns */
+};
+
 /* What programs need more room for than their stacks have. */
 struct scan {
 	struct piece_of piece;
@@ -228,6 +237,7 @@ struct {
 /* Keep types that no map names in the object, for Go's bindings. */
 const enum snoop_event *snoop_event_unused __attribute__((unused));
 const struct pause *pause_unused __attribute__((unused));
+const struct iteration *iteration_unused __attribute__((unused));
 const enum role *role_unused __attribute__((unused));
 const enum outcome *outcome_unused __attribute__((unused));
 const enum transaction_flag *transaction_flag_unused __attribute__((unused));
