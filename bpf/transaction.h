@@ -218,7 +218,9 @@ struct iteration {
 struct scan {
 	struct piece_of piece;
 	u32 taken;
+	u32 number; /* of the scan on its CPU */
 	u32 outcome;
+	u32 pad;
 	u64 now;
 	struct stream_key key;
 	struct stream stream;
@@ -276,6 +278,14 @@ static __always_inline u64 idle_so_far(u64 metrics)
 	return metrics && read_user(&idle, 8, metrics) ? idle : 0;
 }
 
+/* The CPU's scan of that number. Functions that are verified apart get the number: what they are given
+ * a pointer to could be neither a map's key nor its value (Linux 6.1).
+ */
+static __always_inline struct scan *scan_numbered(u32 number)
+{
+	return bpf_map_lookup_elem(&scans, &number);
+}
+
 /* A scan that is not in use on this CPU; null if all are. */
 static __always_inline struct scan *take_scan(void)
 {
@@ -284,6 +294,7 @@ static __always_inline struct scan *take_scan(void)
 		struct scan *s = bpf_map_lookup_elem(&scans, &number);
 
 		if (s && !__sync_lock_test_and_set(&s->taken, 1)) {
+			s->number = i;
 			s->now = bpf_ktime_get_ns();
 			return s;
 		}
@@ -366,8 +377,9 @@ static __always_inline void send_transaction(struct scan *s, struct request_key 
 /* The oldest request on the stream has ended, as s->outcome says. s->piece.message is the state of
  * its response.
  */
-__noinline int end_request(struct scan *s)
+__noinline int end_request(u32 number)
 {
+	struct scan *s = scan_numbered(number);
 	struct request_key key;
 	struct stream *stream;
 	struct request *r;
