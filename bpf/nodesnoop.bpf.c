@@ -160,8 +160,9 @@ static __always_inline bool is_method(struct request *r, u8 number, u32 text)
 }
 
 /* The head of a response is complete. Returns PART_MESSAGE if the response is, too. */
-__noinline int take_response_head(struct scan *s)
+__noinline int take_response_head(u32 number)
 {
+	struct scan *s = scan_numbered(number);
 	struct message *m;
 	struct request_key key;
 	struct stream *stream;
@@ -191,15 +192,16 @@ __noinline int take_response_head(struct scan *s)
 	if (is_tunnel) {
 		m->state = stream->asked.state = MESSAGE_OPAQUE;
 		s->outcome = OUTCOME_UPGRADE;
-		end_request(s);
+		end_request(s->number);
 		return PART_SOME;
 	}
 	return begin_body(m, is_bodiless);
 }
 
 /* The first line of a client's request is in the window. */
-__noinline int begin_requested(struct scan *s)
+__noinline int begin_requested(u32 number)
 {
+	struct scan *s = scan_numbered(number);
 	struct stream *stream;
 	u64 n, from;
 
@@ -227,8 +229,9 @@ __noinline int begin_requested(struct scan *s)
 }
 
 /* The head of a client's request is complete. */
-__noinline int take_request_head(struct scan *s)
+__noinline int take_request_head(u32 number)
 {
+	struct scan *s = scan_numbered(number);
 	struct message *m;
 	struct request_key key;
 	struct stream *stream;
@@ -257,8 +260,9 @@ __noinline int take_request_head(struct scan *s)
 }
 
 /* Takes one piece of what is written or read. */
-__noinline int take_piece(struct scan *s)
+__noinline int take_piece(u32 number)
 {
+	struct scan *s = scan_numbered(number);
 	struct message *m;
 
 	if (!s)
@@ -274,15 +278,15 @@ __noinline int take_piece(struct scan *s)
 		m->last = s->now;
 		part = next_part(&s->piece);
 		if (part == PART_FIRST_LINE)
-			begin_requested(s);
+			begin_requested(s->number);
 		if (part == PART_HEAD)
-			part = s->piece.direction == REQUESTS ? take_request_head(s) :
-			                                        take_response_head(s);
+			part = s->piece.direction == REQUESTS ? take_request_head(s->number) :
+			                                        take_response_head(s->number);
 		if (part != PART_MESSAGE)
 			continue;
 		s->outcome = OUTCOME_DONE;
 		if (s->piece.direction == RESPONSES)
-			end_request(s);
+			end_request(s->number);
 		next_message(m);
 	}
 	if (s->piece.at < s->piece.end && m->state < MESSAGE_UNTIL_CLOSE) {
@@ -309,7 +313,7 @@ static __always_inline void take_buffers(struct scan *s, u64 buffers, u64 buffer
 			break;
 		s->piece.at = buffer.base;
 		s->piece.end = buffer.base + buffer.bytes;
-		take_piece(s);
+		take_piece(s->number);
 	}
 	s->piece.message.state = MESSAGE_LOST;
 	count(endless);
@@ -409,8 +413,9 @@ int on_tls_write(struct pt_regs *ctx)
 }
 
 /* Ends all requests on the stream s->key, which closes. */
-__noinline int end_stream(struct scan *s)
+__noinline int end_stream(u32 number)
 {
+	struct scan *s = scan_numbered(number);
 	struct stream *stream;
 
 	if (!s)
@@ -427,7 +432,7 @@ __noinline int end_stream(struct scan *s)
 		s->outcome = state == MESSAGE_UNTIL_CLOSE || state == MESSAGE_LOST ? OUTCOME_DONE :
 		    stream->aborted ? OUTCOME_ABORTED :
 		                      OUTCOME_CLOSED;
-		end_request(s);
+		end_request(s->number);
 		next_message(&s->piece.message);
 	}
 	forget_stream(&s->key, stream);
@@ -466,7 +471,7 @@ int on_read(struct pt_regs *ctx)
 	s->piece.message = stream->answered;
 	if (read_user(&s->piece.at, 8, argument2(ctx))) {
 		s->piece.end = s->piece.at + bytes;
-		take_piece(s);
+		take_piece(s->number);
 		stream->answered = s->piece.message;
 	}
 	give_back_scan(s);
@@ -494,7 +499,7 @@ int on_close(struct pt_regs *ctx)
 		return 0;
 	s->key.generation = node->generation;
 	s->key.stream = *at;
-	end_stream(s);
+	end_stream(s->number);
 	give_back_scan(s);
 	return 0;
 }
@@ -591,6 +596,77 @@ SEC("uretprobe")
 int on_collected(struct pt_regs *ctx)
 {
 	end_pause(bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+/* Iterations of event loops */
+
+#define MAX_WAITS 4
+
+/* The system calls in which libuv waits, by number; 0: none. */
+const volatile u32 waits[MAX_WAITS];
+
+/* When each thread of the processes woke last, ns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, u64); /* tgid, tid */
+	__type(value, u64);
+} woken SEC(".maps");
+
+static __always_inline bool is_wait(u64 call)
+{
+	for (u32 i = 0; i < MAX_WAITS; i++) {
+		if (waits[i] && call == waits[i])
+			return true;
+	}
+	return false;
+}
+
+/* args: struct pt_regs *, number of the call */
+SEC("raw_tp/sys_enter")
+int on_wait(u64 *args)
+{
+	struct iteration iteration = { .event = EVENT_ITERATION };
+	struct process *process;
+	u64 ids, *since;
+	u32 tgid;
+
+	if (!is_wait(args[1]))
+		return 0;
+	ids = current_ids();
+	tgid = ids >> 32;
+	since = bpf_map_lookup_elem(&woken, &ids);
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (!since || !process)
+		return 0;
+	count(iterations);
+	iteration.generation = process->generation;
+	iteration.ids = ids;
+	iteration.begun = *since;
+	iteration.length = bpf_ktime_get_ns() - iteration.begun;
+	if (iteration.length >= slower &&
+	    bpf_ringbuf_output(&events, &iteration, sizeof(iteration), BPF_RB_NO_WAKEUP))
+		count(unsent);
+	return 0;
+}
+
+/* args: struct pt_regs *, result */
+SEC("raw_tp/sys_exit")
+int on_woken(u64 *args)
+{
+	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+	u64 ids, now;
+	u32 tgid;
+
+	if (!is_wait(syscall_number(regs)))
+		return 0;
+	ids = current_ids();
+	tgid = ids >> 32;
+	if (!bpf_map_lookup_elem(&processes, &tgid))
+		return 0;
+	now = bpf_ktime_get_ns();
+	bpf_map_update_elem(&woken, &ids, &now, BPF_ANY);
 	return 0;
 }
 

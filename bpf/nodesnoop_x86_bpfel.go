@@ -22,6 +22,15 @@ const (
 	NodesnoopHttpLimitCARRIED_BYTES NodesnoopHttpLimit = 64
 )
 
+type NodesnoopIteration struct {
+	_          structs.HostLayout
+	Event      uint32
+	Generation uint32
+	Ids        uint64
+	Begun      uint64
+	Length     uint64
+}
+
 type NodesnoopLongUrl struct {
 	_     structs.HostLayout
 	Bytes uint64
@@ -100,6 +109,7 @@ type NodesnoopSnoopEvent uint32
 const (
 	NodesnoopSnoopEventEVENT_TRANSACTION NodesnoopSnoopEvent = 16
 	NodesnoopSnoopEventEVENT_PAUSE       NodesnoopSnoopEvent = 17
+	NodesnoopSnoopEventEVENT_ITERATION   NodesnoopSnoopEvent = 18
 )
 
 type NodesnoopStream struct {
@@ -231,6 +241,7 @@ const (
 	NodesnoopMapThreads               = "threads"
 	NodesnoopMapUnwindRows            = "unwind_rows"
 	NodesnoopMapWalks                 = "walks"
+	NodesnoopMapWoken                 = "woken"
 	NodesnoopProgOnClose              = "on_close"
 	NodesnoopProgOnCollect            = "on_collect"
 	NodesnoopProgOnCollected          = "on_collected"
@@ -243,6 +254,8 @@ const (
 	NodesnoopProgOnRead               = "on_read"
 	NodesnoopProgOnTlsWrite           = "on_tls_write"
 	NodesnoopProgOnTryWrite           = "on_try_write"
+	NodesnoopProgOnWait               = "on_wait"
+	NodesnoopProgOnWoken              = "on_woken"
 	NodesnoopVarCollections           = "collections"
 	NodesnoopVarDescribed             = "described"
 	NodesnoopVarEndless               = "endless"
@@ -250,6 +263,8 @@ const (
 	NodesnoopVarFailures              = "failures"
 	NodesnoopVarHttpLimitUnused       = "http_limit_unused"
 	NodesnoopVarImplausible           = "implausible"
+	NodesnoopVarIterationUnused       = "iteration_unused"
+	NodesnoopVarIterations            = "iterations"
 	NodesnoopVarLostEvents            = "lost_events"
 	NodesnoopVarOutcomeUnused         = "outcome_unused"
 	NodesnoopVarPauseUnused           = "pause_unused"
@@ -267,6 +282,7 @@ const (
 	NodesnoopVarUnscanned             = "unscanned"
 	NodesnoopVarUnsent                = "unsent"
 	NodesnoopVarUnwalked              = "unwalked"
+	NodesnoopVarWaits                 = "waits"
 	NodesnoopVarWithClients           = "with_clients"
 	NodesnoopVarWithPauses            = "with_pauses"
 	NodesnoopVarWithServers           = "with_servers"
@@ -326,6 +342,8 @@ type NodesnoopProgramSpecs struct {
 	OnRead       *ebpf.ProgramSpec `ebpf:"on_read"`
 	OnTlsWrite   *ebpf.ProgramSpec `ebpf:"on_tls_write"`
 	OnTryWrite   *ebpf.ProgramSpec `ebpf:"on_try_write"`
+	OnWait       *ebpf.ProgramSpec `ebpf:"on_wait"`
+	OnWoken      *ebpf.ProgramSpec `ebpf:"on_woken"`
 }
 
 // NodesnoopMapSpecs contains maps before they are loaded into the kernel.
@@ -351,6 +369,7 @@ type NodesnoopMapSpecs struct {
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
 	Walks      *ebpf.MapSpec `ebpf:"walks"`
+	Woken      *ebpf.MapSpec `ebpf:"woken"`
 }
 
 // NodesnoopVariableSpecs contains global variables before they are loaded into the kernel.
@@ -364,6 +383,8 @@ type NodesnoopVariableSpecs struct {
 	Failures              *ebpf.VariableSpec `ebpf:"failures"`
 	HttpLimitUnused       *ebpf.VariableSpec `ebpf:"http_limit_unused"`
 	Implausible           *ebpf.VariableSpec `ebpf:"implausible"`
+	IterationUnused       *ebpf.VariableSpec `ebpf:"iteration_unused"`
+	Iterations            *ebpf.VariableSpec `ebpf:"iterations"`
 	LostEvents            *ebpf.VariableSpec `ebpf:"lost_events"`
 	OutcomeUnused         *ebpf.VariableSpec `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.VariableSpec `ebpf:"pause_unused"`
@@ -381,6 +402,7 @@ type NodesnoopVariableSpecs struct {
 	Unscanned             *ebpf.VariableSpec `ebpf:"unscanned"`
 	Unsent                *ebpf.VariableSpec `ebpf:"unsent"`
 	Unwalked              *ebpf.VariableSpec `ebpf:"unwalked"`
+	Waits                 *ebpf.VariableSpec `ebpf:"waits"`
 	WithClients           *ebpf.VariableSpec `ebpf:"with_clients"`
 	WithPauses            *ebpf.VariableSpec `ebpf:"with_pauses"`
 	WithServers           *ebpf.VariableSpec `ebpf:"with_servers"`
@@ -425,6 +447,7 @@ type NodesnoopMaps struct {
 	Threads    *ebpf.Map `ebpf:"threads"`
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
 	Walks      *ebpf.Map `ebpf:"walks"`
+	Woken      *ebpf.Map `ebpf:"woken"`
 }
 
 func (m *NodesnoopMaps) Close() error {
@@ -448,6 +471,7 @@ func (m *NodesnoopMaps) Close() error {
 		m.Threads,
 		m.UnwindRows,
 		m.Walks,
+		m.Woken,
 	)
 }
 
@@ -462,6 +486,8 @@ type NodesnoopVariables struct {
 	Failures              *ebpf.Variable `ebpf:"failures"`
 	HttpLimitUnused       *ebpf.Variable `ebpf:"http_limit_unused"`
 	Implausible           *ebpf.Variable `ebpf:"implausible"`
+	IterationUnused       *ebpf.Variable `ebpf:"iteration_unused"`
+	Iterations            *ebpf.Variable `ebpf:"iterations"`
 	LostEvents            *ebpf.Variable `ebpf:"lost_events"`
 	OutcomeUnused         *ebpf.Variable `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.Variable `ebpf:"pause_unused"`
@@ -479,6 +505,7 @@ type NodesnoopVariables struct {
 	Unscanned             *ebpf.Variable `ebpf:"unscanned"`
 	Unsent                *ebpf.Variable `ebpf:"unsent"`
 	Unwalked              *ebpf.Variable `ebpf:"unwalked"`
+	Waits                 *ebpf.Variable `ebpf:"waits"`
 	WithClients           *ebpf.Variable `ebpf:"with_clients"`
 	WithPauses            *ebpf.Variable `ebpf:"with_pauses"`
 	WithServers           *ebpf.Variable `ebpf:"with_servers"`
@@ -500,6 +527,8 @@ type NodesnoopPrograms struct {
 	OnRead       *ebpf.Program `ebpf:"on_read"`
 	OnTlsWrite   *ebpf.Program `ebpf:"on_tls_write"`
 	OnTryWrite   *ebpf.Program `ebpf:"on_try_write"`
+	OnWait       *ebpf.Program `ebpf:"on_wait"`
+	OnWoken      *ebpf.Program `ebpf:"on_woken"`
 }
 
 func (p *NodesnoopPrograms) Close() error {
@@ -516,6 +545,8 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnRead,
 		p.OnTlsWrite,
 		p.OnTryWrite,
+		p.OnWait,
+		p.OnWoken,
 	)
 }
 

@@ -23,7 +23,7 @@
 #define MAX_METHODS 64 /* of llhttp's numbers */
 #define MAX_NESTED 4   /* collections in collections */
 
-enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE };
+enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE, EVENT_ITERATION };
 
 enum role { ROLE_SERVER, ROLE_CLIENT };
 
@@ -60,6 +60,7 @@ volatile u64 unscanned =
     0; /* writes and reads while all scans of their CPU were in use, or too long */
 volatile u64 unsent = 0;                /* requests for which there was no room in events */
 volatile u64 collections = 0;           /* that ended */
+volatile u64 iterations = 0;            /* of event loops, that ended */
 volatile u64 served = 0, requested = 0; /* requests that ended */
 
 /* Where one process's node keeps what is read, from a Parser's address if nothing else is said. */
@@ -205,11 +206,21 @@ struct pause {
 	u64 begun, length; /* ns */
 };
 
+/* What an event loop did between two waits. */
+struct iteration {
+	u32 event; /* EVENT_ITERATION */
+	u32 generation;
+	u64 ids;           /* tgid, tid */
+	u64 begun, length; /* ns */
+};
+
 /* What programs need more room for than their stacks have. */
 struct scan {
 	struct piece_of piece;
 	u32 taken;
+	u32 number; /* of the scan on its CPU */
 	u32 outcome;
+	u32 pad;
 	u64 now;
 	struct stream_key key;
 	struct stream stream;
@@ -228,6 +239,7 @@ struct {
 /* Keep types that no map names in the object, for Go's bindings. */
 const enum snoop_event *snoop_event_unused __attribute__((unused));
 const struct pause *pause_unused __attribute__((unused));
+const struct iteration *iteration_unused __attribute__((unused));
 const enum role *role_unused __attribute__((unused));
 const enum outcome *outcome_unused __attribute__((unused));
 const enum transaction_flag *transaction_flag_unused __attribute__((unused));
@@ -266,6 +278,14 @@ static __always_inline u64 idle_so_far(u64 metrics)
 	return metrics && read_user(&idle, 8, metrics) ? idle : 0;
 }
 
+/* The CPU's scan of that number. Functions that are verified apart get the number: what they are given
+ * a pointer to could be neither a map's key nor its value (Linux 6.1).
+ */
+static __always_inline struct scan *scan_numbered(u32 number)
+{
+	return bpf_map_lookup_elem(&scans, &number);
+}
+
 /* A scan that is not in use on this CPU; null if all are. */
 static __always_inline struct scan *take_scan(void)
 {
@@ -274,6 +294,7 @@ static __always_inline struct scan *take_scan(void)
 		struct scan *s = bpf_map_lookup_elem(&scans, &number);
 
 		if (s && !__sync_lock_test_and_set(&s->taken, 1)) {
+			s->number = i;
 			s->now = bpf_ktime_get_ns();
 			return s;
 		}
@@ -356,8 +377,9 @@ static __always_inline void send_transaction(struct scan *s, struct request_key 
 /* The oldest request on the stream has ended, as s->outcome says. s->piece.message is the state of
  * its response.
  */
-__noinline int end_request(struct scan *s)
+__noinline int end_request(u32 number)
 {
+	struct scan *s = scan_numbered(number);
 	struct request_key key;
 	struct stream *stream;
 	struct request *r;

@@ -35,8 +35,8 @@ Section: devel
 Priority: optional
 Description: DTrace's tools for Node.js
  jsprof profiles running Node.js processes, addonlat measures the asynchronous
- work of add-ons, stopon acts when something goes wrong, logsnoop shows what is
- logged, and jscore debugs cores.
+ work of add-ons, nodesnoop shows HTTP requests, stopon acts when something goes
+ wrong, logsnoop shows what is logged, and jscore debugs cores.
 END
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 chmod 644 "$root"/DEBIAN/*

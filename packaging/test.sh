@@ -3,7 +3,7 @@
 # same bytes, and that all is there, runs in an empty root, and goes again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools="addonlat jscore jsprof logsnoop stopon"
+tools="addonlat jscore jsprof logsnoop nodesnoop stopon"
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 

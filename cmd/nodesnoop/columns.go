@@ -65,7 +65,7 @@ const usual = "TIME,PID,PROBE,LATENCY,STATUS,METHOD,PATH"
 // request returns a text that only requests have.
 func request(text func(*nodesnoop.Event) string) func(*rows, *nodesnoop.Event) string {
 	return func(_ *rows, e *nodesnoop.Event) string {
-		if e.Kind == nodesnoop.GC {
+		if !e.Kind.IsRequest() {
 			return "-"
 		}
 		if s := text(e); s != "" {
@@ -80,6 +80,8 @@ func which(e *nodesnoop.Event) string {
 	switch {
 	case e.Kind == nodesnoop.GC:
 		return e.Collection
+	case e.Kind == nodesnoop.LoopRun:
+		return "-"
 	case e.EndLost:
 		return e.Outcome.String() + "?"
 	}

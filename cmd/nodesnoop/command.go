@@ -66,9 +66,10 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.targets.Register(cmd, "watch")
-	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c if none of -s, -c and -g is given)")
+	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c if none of -s, -c, -g and --loop is given)")
 	flags.BoolVarP(&f.kinds.Client, "client", "c", false, "show requests that are made, with http, https or fetch")
 	flags.BoolVarP(&f.kinds.GC, "gc", "g", false, "show garbage collections")
+	flags.BoolVar(&f.kinds.Loop, "loop", false, "show what event loops do between two waits (add --slower)")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.Uint64VarP(&f.count, "count", "n", 0, "stop after `N` events")
 	flags.StringVarP(&f.columns, "columns", "o", usual, "show these columns: `COLS` of "+strings.Join(names(), ", "))
@@ -190,7 +191,7 @@ type filter struct {
 }
 
 func (f *filter) wants(e *nodesnoop.Event) bool {
-	if e.Kind == nodesnoop.GC {
+	if !e.Kind.IsRequest() {
 		return true
 	}
 	if len(f.methods) > 0 && !slices.Contains(f.methods, e.Method) {
@@ -296,9 +297,29 @@ func (f *flags) watch(cmd *cobra.Command) error {
 	}
 	if p.shown == 0 {
 		messages.Release()
-		messages.Notef("nothing to show: %d requests were served, %d made", counts.Served, counts.Requested)
+		messages.Notef("nothing to show: %s", f.seen(counts))
 	}
 	return f.heatmap.write(&f.targets, messages)
+}
+
+// seen says what there was, shown or not.
+func (f *flags) seen(c nodesnoop.Counts) string {
+	var parts []string
+	for _, kind := range []struct {
+		wanted bool
+		what   string
+		count  uint64
+	}{
+		{f.kinds.Server, "requests served", c.Served},
+		{f.kinds.Client, "requests made", c.Requested},
+		{f.kinds.GC, "garbage collections", c.Collections},
+		{f.kinds.Loop, "iterations of event loops", c.Iterations},
+	} {
+		if kind.wanted {
+			parts = append(parts, fmt.Sprintf("%d %s", kind.count, kind.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // outBytes are printed at once.

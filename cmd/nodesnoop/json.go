@@ -20,7 +20,7 @@ type jsonEvent struct {
 	Probe   string `json:"probe"`
 	Begun   int64  `json:"begun_ns"` // by CLOCK_MONOTONIC, as process.hrtime
 	Latency int64  `json:"latency_ns"`
-	Which   string `json:"which"`
+	Which   string `json:"which,omitempty"`
 
 	*jsonRequest
 }
@@ -50,10 +50,10 @@ func printJSON(w io.Writer, e *nodesnoop.Event) error {
 		Time: e.Begun.Add(e.Latency).Format(time.RFC3339Nano), PID: e.PID, Inside: e.Inside, Thread: e.TID,
 		Probe: e.Kind.String(), Begun: int64(e.Monotonic), Latency: int64(e.Latency), Which: e.Outcome.String(),
 	}
-	if e.Kind == nodesnoop.GC {
-		object.Which = e.Collection
-	} else {
+	if e.Kind.IsRequest() {
 		object.jsonRequest = requestObject(e)
+	} else {
+		object.Which = e.Collection
 	}
 	text, err := json.Marshal(object)
 	if err == nil {

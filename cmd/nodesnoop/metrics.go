@@ -37,7 +37,7 @@ func (m *metricsFlag) begin(by nodesnoop.By, messages *cli.Messages) error {
 
 // event counts an event.
 func (m *metricsFlag) event(e *nodesnoop.Event) {
-	if m.collected != nil {
+	if m.collected != nil && e.Kind != nodesnoop.LoopRun {
 		m.collected.event(e)
 	}
 }
@@ -147,7 +147,7 @@ func (c *collected) key(e *nodesnoop.Event) seriesKey {
 	name := printable.String(c.by.Add(e).Key)
 	key[3], key[4] = e.Kind.String(), strings.ToValidUTF8(name[:min(len(name), maxLabel)], "")
 	switch {
-	case e.Kind == nodesnoop.GC:
+	case !e.Kind.IsRequest():
 	case e.Status == 0:
 		key[5] = e.Outcome.String()
 	default:

@@ -32,7 +32,7 @@ func (t *top) begin() { t.begun, t.rows.start = time.Now(), time.Now() }
 
 func (t *top) event(_ io.Writer, e *nodesnoop.Event) error {
 	t.Add(e)
-	if e.Kind == nodesnoop.GC || len(t.slow) == topSlow && e.Latency <= t.slow[topSlow-1].Latency {
+	if !e.Kind.IsRequest() || len(t.slow) == topSlow && e.Latency <= t.slow[topSlow-1].Latency {
 		return nil
 	}
 	at, _ := slices.BinarySearchFunc(t.slow, e.Latency, func(x nodesnoop.Event, l time.Duration) int { return int(l - x.Latency) })

@@ -40,8 +40,8 @@ type probe struct {
 	try func() (detail string, err error)
 }
 
-// Tool returns what works here of the named tool: jsprof, addonlat, stopon, logsnoop
-// or jscore.
+// Tool returns what works here of the named tool: jsprof, addonlat, stopon,
+// nodesnoop, logsnoop or jscore.
 func Tool(name string) Report { return report(name, probes()) }
 
 // report tries those of the probes that the tool has a use for.
@@ -67,7 +67,7 @@ func report(name string, probes []probe) Report {
 }
 
 // all are the tools' names.
-var all = []string{"jsprof", "addonlat", "stopon", "logsnoop", "jscore"}
+var all = []string{"jsprof", "addonlat", "stopon", "nodesnoop", "logsnoop", "jscore"}
 
 // tracers are the tools that run programs in the kernel.
 var tracers = all[:len(all)-1]

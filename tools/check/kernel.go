@@ -21,7 +21,7 @@ import (
 // program, as the tools do.
 func kernelProbes() []probe {
 	sampled := map[string]string{"jsprof": always, "stopon": "--stall, --js"}
-	probed := map[string]string{"addonlat": always, "stopon": "--func, --usdt", "logsnoop": "static probes"}
+	probed := map[string]string{"addonlat": always, "nodesnoop": always, "stopon": "--func, --usdt", "logsnoop": "static probes"}
 	return []probe{
 		{"lockdown", used(always, tracers...), lockdown},
 		{"memory limit", used(informs, tracers...), memoryLimit},

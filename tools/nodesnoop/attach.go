@@ -199,6 +199,7 @@ func (s *session) forget(t *target) error {
 		remove(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		remove(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		remove(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
+		remove(s.objects.Woken, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 	)
 	if err != nil {
 		return fmt.Errorf("forget process %d: %w", t.pid, err)

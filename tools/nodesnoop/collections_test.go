@@ -47,3 +47,26 @@ func TestCollectionsAreThoseOfPerfHooks(t *testing.T) {
 		}
 	})
 }
+
+// TestLongIterationsAreSeen has a program block its event loop, on the main thread and on a
+// worker, and wait in between.
+func TestLongIterationsAreSeen(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		target := nodetest.Start(t, node, nodetest.Options{Script: "blocks.js"})
+		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{Loop: true}, Slower: 300 * time.Millisecond})
+		target.Signal(syscall.SIGUSR2)
+		if line := target.Line(); line != "blocked" {
+			t.Fatalf("line = %q, want blocked", line)
+		}
+		threads := make(map[int]int)
+		for _, e := range w.end() {
+			if e.Kind != LoopRun || e.PID != target.PID || e.Latency < 300*time.Millisecond {
+				t.Errorf("event = %+v, want a long iteration", e)
+			}
+			threads[e.TID]++
+		}
+		if len(threads) != 2 || threads[target.PID] < 3 {
+			t.Errorf("iterations by thread = %v, want 3 or more of %d and of another", threads, target.PID)
+		}
+	})
+}

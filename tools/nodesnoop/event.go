@@ -15,13 +15,14 @@ type Kind uint8
 
 // The kinds of events.
 const (
-	Server Kind = iota // a request that the process has served
-	Client             // a request that the process has made
-	GC                 // a garbage collection
+	Server  Kind = iota // a request that the process has served
+	Client              // a request that the process has made
+	GC                  // a garbage collection
+	LoopRun             // what an event loop did between two waits
 )
 
 // String returns the kind as the column PROBE has it.
-func (k Kind) String() string { return [...]string{"server", "client", "gc"}[k] }
+func (k Kind) String() string { return [...]string{"server", "client", "gc", "loop"}[k] }
 
 // An Outcome is how a request ended.
 type Outcome uint8
@@ -45,7 +46,10 @@ type Peer struct {
 	Path string
 }
 
-// An Event is a request and its response, or a garbage collection. Texts are as the other
+// IsRequest reports whether it is about a request.
+func (k Kind) IsRequest() bool { return k <= Client }
+
+// An Event is a request and its response, or one of the other kinds. Texts are as the other
 // side sent them: unfit to be printed.
 type Event struct {
 	Kind   Kind
@@ -91,7 +95,8 @@ func (c clock) time(ns uint64) time.Time { return c.at.Add(time.Duration(int64(n
 
 // transaction takes a request and its response from the kernel.
 func (s *session) transaction(raw []byte) {
-	t := trace.Decode[bpf.NodesnoopTransaction](raw)
+	t := &s.record
+	trace.DecodeTo(raw, t)
 	e := Event{
 		Kind: Kind(t.Role), TID: int(uint32(t.Ids)), PID: int(t.Ids >> 32),
 		Begun: s.clock.time(t.Begun), Monotonic: time.Duration(t.Begun), Latency: between(t.Begun, t.Ended),
@@ -175,5 +180,14 @@ func (s *session) pause(raw []byte) {
 	s.handle(p.Generation, Event{
 		Kind: GC, PID: int(p.Ids >> 32), TID: int(uint32(p.Ids)), Begun: s.clock.time(p.Begun), Monotonic: time.Duration(p.Begun),
 		Latency: time.Duration(p.Length), Collection: kind,
+	})
+}
+
+// iteration takes what a loop did between two waits from the kernel.
+func (s *session) iteration(raw []byte) {
+	i := trace.Decode[bpf.NodesnoopIteration](raw)
+	s.handle(uint64(i.Generation), Event{
+		Kind: LoopRun, PID: int(i.Ids >> 32), TID: int(uint32(i.Ids)),
+		Begun: s.clock.time(i.Begun), Monotonic: time.Duration(i.Begun), Latency: time.Duration(i.Length),
 	})
 }

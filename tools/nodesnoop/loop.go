@@ -20,7 +20,7 @@ type Loop struct {
 // process does not notice.
 type loopClock struct {
 	node       *trace.Module
-	metrics    uint64 // their address
+	loop       uint64 // its address
 	idleOffset uint64
 	last       reading
 }
@@ -43,10 +43,7 @@ func newLoopClock(node *trace.Module, l *nodehttp.Layout) *loopClock {
 	if !ok || l == nil {
 		return nil
 	}
-	c := &loopClock{node: node, idleOffset: l.Idle}
-	if c.metrics, ok = c.word(node.Live(loop) + nodehttp.LoopMetrics); !ok || c.metrics == 0 {
-		return nil
-	}
+	c := &loopClock{node: node, loop: node.Live(loop), idleOffset: l.Idle}
 	c.last, _ = c.read()
 	return c
 }
@@ -61,9 +58,13 @@ func (c *loopClock) word(address uint64) (uint64, bool) {
 // maxTries bounds how often read looks for a moment at which the loop changes nothing.
 const maxTries = 100
 
-// read returns how long the loop has waited.
+// read returns how long the loop has waited; false before it is made.
 func (c *loopClock) read() (r reading, ok bool) {
-	at := c.metrics + c.idleOffset
+	metrics, ok := c.word(c.loop + nodehttp.LoopMetrics)
+	if !ok || metrics == 0 {
+		return r, false
+	}
+	at := metrics + c.idleOffset
 	for range maxTries {
 		idle, ok := c.word(at)
 		since, alsoOK := c.word(at - entryBeforeIdle)
@@ -93,11 +94,12 @@ func monotonic() int64 {
 // utilization returns which share of the time since the last call the loop did not wait.
 func (c *loopClock) utilization() (share float64, ok bool) {
 	now, ok := c.read()
-	if !ok || now.at <= c.last.at {
+	last := c.last
+	c.last = now
+	if !ok || last.at == 0 || now.at <= last.at {
 		return 0, false
 	}
-	idle := float64(now.idle-c.last.idle) / float64(now.at-c.last.at)
-	c.last = now
+	idle := float64(now.idle-last.idle) / float64(now.at-last.at)
 	return min(max(1-idle, 0), 1), true
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ustack/bpf"
+	"ustack/loader"
 	"ustack/tools/trace"
 )
 
@@ -36,7 +37,12 @@ type Options struct {
 }
 
 // Kinds are the kinds of events.
-type Kinds struct{ Server, Client, GC bool }
+type Kinds struct {
+	Server, Client, GC bool
+	// Loop is for what event loops do between two waits. While it is watched, each system
+	// call of each process takes some 0.3 microseconds longer.
+	Loop bool
+}
 
 // A StatusRange is a range of HTTP statuses, both ends included.
 type StatusRange struct{ Low, High int }
@@ -46,7 +52,7 @@ const MaxStatuses = 8
 
 // Counts are what was seen in all, and what was not.
 type Counts struct {
-	Served, Requested, Collections uint64 // that ended, whether they were wanted or not
+	Served, Requested, Collections, Iterations uint64 // that ended, whether they were wanted or not
 
 	Unsent       uint64 // events for which there was no room
 	Unfollowed   uint64 // requests for which there was no room
@@ -98,7 +104,8 @@ type session struct {
 	o       Options
 	objects bpf.NodesnoopObjects
 	clock   clock
-	listing map[int]error // why processes cannot be watched; nil: they are
+	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
+	listing map[int]error            // why processes cannot be watched; nil: they are
 
 	handling sync.Mutex // while an event is handled
 
@@ -120,6 +127,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 		Events: map[bpf.TraceEventKind]func([]byte){
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_TRANSACTION): s.transaction,
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_PAUSE):       s.pause,
+			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_ITERATION):   s.iteration,
 		},
 		Added: s.attach, Ended: s.detach,
 	})
@@ -145,6 +153,7 @@ func (o *Options) variables() map[string]any {
 		bpf.NodesnoopVarWithClients: flag(o.Kinds.Client),
 		bpf.NodesnoopVarWithPauses:  flag(o.Kinds.GC),
 		bpf.NodesnoopVarStatuses:    statuses,
+		bpf.NodesnoopVarWaits:       waits,
 		bpf.NodesnoopVarStatusCount: uint32(len(o.Statuses)),
 	}
 }
@@ -158,6 +167,7 @@ func flag(b bool) uint32 {
 
 func (s *session) run(ctx context.Context) (Counts, error) {
 	err := s.Run(ctx, trace.Loop{
+		Attach:  s.attachLoops,
 		Started: s.o.Started, Stop: s.o.Stop,
 		Interval: s.o.Interval, Report: s.reportInterval,
 		Tick: func() time.Duration {
@@ -184,10 +194,21 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 	return counts, nil
 }
 
+// attachLoops runs programs at the system calls in which loops wait.
+func (s *session) attachLoops() error {
+	if !s.o.Kinds.Loop {
+		return nil
+	}
+	return errors.Join(
+		s.Attach(loader.RawTracepoint("sys_enter", s.objects.OnWait)),
+		s.Attach(loader.RawTracepoint("sys_exit", s.objects.OnWoken)),
+	)
+}
+
 func (s *session) counts() Counts {
 	o := &s.objects
 	return Counts{
-		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections),
+		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections), Iterations: s.Count(o.Iterations),
 		Unsent: s.Count(o.Unsent), Unfollowed: s.Count(o.Unfollowed), Implausible: s.Count(o.Implausible),
 		Unattributed: s.Count(o.Unattributed), Endless: s.Count(o.Endless), Unscanned: s.Count(o.Unscanned),
 	}

@@ -448,3 +448,108 @@ func TestEndsWithoutResponse(t *testing.T) {
 		}
 	})
 }
+
+// TestHostileClientsAreBounded has clients that send half of a request and wait, pipeline
+// without end, and send heads that are too large. Those of others are seen meanwhile, and
+// what is not followed is counted.
+func TestHostileClientsAreBounded(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{})
+	w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
+	address := at(s.facts.Ports[0][0])
+	for i := range 50 {
+		slow := dial(t, "tcp", address, false)
+		if _, err := io.WriteString(slow, "GET /slow"+strconv.Itoa(i)+" HTTP/1.1\r\nHost:"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const pipelined = 600
+	flood := dial(t, "tcp", address, false)
+	go func() { _, _ = io.WriteString(flood, strings.Repeat("GET /never HTTP/1.1\r\nHost: x\r\n\r\n", pipelined)) }()
+	for deadline := time.Now().Add(time.Minute); s.countLogged(t) < pipelined; {
+		if time.Now().After(deadline) {
+			t.Fatal("the requests have not come")
+		}
+	}
+	large := dial(t, "tcp", address, false)
+	_, _ = io.WriteString(large, "GET /hello?large HTTP/1.1\r\n"+strings.Repeat("X-A: "+strings.Repeat("a", 1000)+"\r\n", 40)+"\r\n")
+	_, _ = io.Copy(io.Discard, large)
+	if _, err := dial(t, "tcp", address, false).send(query{method: "GET", url: "/hello?well"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := flood.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.wait(1 + maxPipelined)
+	w.cancel()
+	<-w.ended
+	got := make(map[string]int)
+	for _, e := range w.events {
+		got[fmt.Sprintf("%s %d %v", e.URL, e.Status, e.Outcome)]++
+	}
+	want := map[string]int{"/hello?well 200 done": 1, "/never 0 aborted": maxPipelined}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if got, want := w.counts.Unfollowed, uint64(pipelined-maxPipelined); got != want || len(w.warned) != 1 {
+		t.Errorf("not followed = %d, warnings = %v, want %d and one about that", got, w.warned, want)
+	}
+}
+
+// maxPipelined is MAX_PIPELINED of the kernel half.
+const maxPipelined = 256
+
+// countLogged returns how many requests the server has logged so far.
+func (s *server) countLogged(t testing.TB) int {
+	t.Helper()
+	s.Signal(syscall.SIGUSR2)
+	if line := s.Line(); line != "logged" {
+		t.Fatalf("line = %q, want logged", line)
+	}
+	text, err := os.ReadFile(s.Log + "." + strconv.Itoa(s.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(text), `"begin"`)
+}
+
+// TestNothingIsDoneToTheProcess looks for what a watch would leave in the process: the
+// system calls that it makes are those that it makes anyway, and nothing traces it.
+func TestNothingIsDoneToTheProcess(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{})
+	before := threadsAndFiles(t, s.PID)
+	w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true, Client: true, GC: true, Loop: true}})
+	load(t, "tcp", []string{at(s.facts.Ports[0][0])}, false, 1, 1, 1)
+	during := threadsAndFiles(t, s.PID)
+	w.end()
+	if diff := cmp.Diff(before, during); diff != "" {
+		t.Errorf("threads, tracer, files and signals (-before +during):\n%s", diff)
+	}
+}
+
+// threadsAndFiles returns what /proc says of a process that a tool might change.
+func threadsAndFiles(t testing.TB, pid int) map[string]string {
+	t.Helper()
+	state := make(map[string]string)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		switch name {
+		case "TracerPid", "Threads", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Seccomp":
+			state[name] = value
+		}
+	}
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, f.Name()))
+		if !strings.HasPrefix(to, "socket:") { // the test's connections
+			state["fd "+f.Name()] = to
+		}
+	}
+	return state
+}

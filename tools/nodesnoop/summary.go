@@ -13,7 +13,7 @@ import (
 // By is what events are grouped by.
 type By int
 
-// The ways to group events. Garbage collections are always grouped by their kind.
+// The ways to group events. The others than requests are grouped by their kinds.
 const (
 	ByRoute  By = iota // a server's requests by method and route, a client's by host
 	ByStatus           // by status
@@ -73,7 +73,7 @@ func (s *Summary) Add(e *Event) *Group {
 
 // Failed reports whether a request had no response, or one that says that the server failed.
 func (e *Event) Failed() bool {
-	return e.Kind != GC && (e.Status == 0 || e.Status >= http.StatusInternalServerError)
+	return e.Kind.IsRequest() && (e.Status == 0 || e.Status >= http.StatusInternalServerError)
 }
 
 // key returns the event's key.
@@ -81,6 +81,8 @@ func (s *Summary) key(e *Event) string {
 	switch {
 	case e.Kind == GC:
 		return e.Collection
+	case e.Kind == LoopRun:
+		return "iteration"
 	case s.By == ByStatus && e.Status == 0:
 		return e.Outcome.String()
 	case s.By == ByStatus:

@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 // knows only those below it.
 var below = map[string][]string{
 	"symbolize/libuv":      {"symbolize/arm64", "symbolize/elfsym"},
+	"symbolize/nodehttp":   {"symbolize/elfsym"},
 	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/census", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
 	"symbolize/sourcemap":  {"symbolize", "symbolize/contain"},
 	"symbolize/space":      {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
@@ -51,7 +52,7 @@ var below = map[string][]string{
 }
 
 // tools are the packages in the directory tools that are tools, not libraries.
-var tools = []string{"jsprof", "addonlat", "stopon", "logsnoop", "jscore"}
+var tools = []string{"jsprof", "addonlat", "stopon", "nodesnoop", "logsnoop", "jscore"}
 
 func main() {
 	wrong, err := check()

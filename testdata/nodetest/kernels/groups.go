@@ -61,6 +61,7 @@ var Groups = []Group{
 	{Package: "tools/check", Run: "^TestToolsNeedTheirCapabilities$/PERFMON$", Before: "echo 2 >/proc/sys/kernel/perf_event_paranoid"},
 
 	{Columns: []string{"addonlat"}, Package: "tools/addonlat", Run: "^Test(UringOperationsAreCountedApart|CountsTimesAndBucketsAreExact)$/^node22$", Machine: second},
+	{Package: "tools/nodesnoop", Run: "^Test(EveryRequestIsSeen|EveryRequestThatIsMadeIsSeen|CollectionsAreThoseOfPerfHooks)$/^node26$", Machine: second},
 	{Columns: []string{"stopon"}, Package: "tools/stopon", Run: "^Test(Calls.*|TriggersAreCountedExactly)$", Machine: second},
 	{
 		Columns: []string{"stopon"}, Package: "tools/stopon", Machine: second,
