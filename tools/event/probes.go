@@ -286,8 +286,9 @@ func (p *probed) attach(pid int, place Place, site Site) error {
 	return nil
 }
 
-// Late inspects what was mapped since the last search in processes that lack a place or have
-// just started. It returns how many such processes there are.
+// Late inspects what was mapped since the last search in processes that lack a place, have just
+// started, or may get more of a place that repeats. It returns how many there are of the first two
+// kinds.
 func (a *Probes) Late() int {
 	a.mutex.Lock()
 	waiting := make(map[int]*probed)
@@ -311,7 +312,18 @@ func (a *Probes) Late() int {
 			a.warn(err)
 		}
 	}
-	return len(waiting)
+	lacking := 0
+	for _, p := range waiting {
+		if p.lacks() || time.Now().Before(p.settled) {
+			lacking++
+		}
+	}
+	return lacking
+}
+
+// lacks reports whether a place was not found yet.
+func (p *probed) lacks() bool {
+	return slices.ContainsFunc(p.pending, func(place Place) bool { return !p.has(place) })
 }
 
 func (p *probed) close() error {

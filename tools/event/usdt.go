@@ -71,18 +71,27 @@ func (u USDT) probes(m *trace.Module) ([]elfsym.USDT, error) {
 	return slices.DeleteFunc(all, func(p elfsym.USDT) bool { return !u.matches(p) }), nil
 }
 
-// Find returns a function for Place.Find. cookie returns the attach cookie of a probe.
+// Find returns a function for Place.Find, for one process. cookie returns the attach cookie of a
+// probe.
 func (u USDT) Find(cookie func(elfsym.USDT) uint64) func(*trace.Table, int) ([]Site, error) {
 	return u.FindWanted(func(elfsym.USDT) bool { return true }, cookie)
 }
 
-// FindWanted is Find without the probes that are not wanted.
+// FindWanted is Find without the probes that are not wanted. The function is for one process.
 func (u USDT) FindWanted(wanted func(elfsym.USDT) bool, cookie func(elfsym.USDT) uint64) func(*trace.Table, int) ([]Site, error) {
+	read := make(map[string][]elfsym.USDT) // by path: notes do not change
 	return func(t *trace.Table, pid int) (sites []Site, err error) {
 		for _, m := range t.Modules(pid, u.Object) {
-			probes, err := u.probes(m)
+			path, err := m.Path()
 			if err != nil {
 				return nil, fmt.Errorf("probe %v: %w", u, err)
+			}
+			probes, known := read[path]
+			if !known {
+				if probes, err = u.probes(m); err != nil {
+					return nil, fmt.Errorf("probe %v: %w", u, err)
+				}
+				read[path] = probes
 			}
 			site := Site{Module: m}
 			for _, p := range probes {

@@ -244,7 +244,7 @@ func (r *Record) rest(extras, details []string) (moreExtras, moreDetails []strin
 func (r *Record) takeError() []string {
 	err, _ := r.get("err")
 	stack := err.Get("stack")
-	if !stack.Exists() {
+	if !stack.Exists() || !few(err) {
 		return nil
 	}
 	r.take("err")
@@ -268,14 +268,14 @@ func (r *Record) addAll(prefix string, object gjson.Result, except ...string) {
 // takeHTTP takes requests and responses, as bunyan's serializers make them.
 func (r *Record) takeHTTP() (details []string) {
 	for _, key := range []string{"req", "client_req"} {
-		if req, _ := r.get(key); req.IsObject() {
+		if req, _ := r.get(key); req.IsObject() && few(req) {
 			r.take(key)
 			details = append(details, indent(request(req)))
 			r.addAll(key, req, "url", "method", "httpVersion", "headers", "body", "trailers")
 		}
 	}
 	for _, key := range []string{"res", "client_res"} {
-		if res, _ := r.get(key); res.IsObject() {
+		if res, _ := r.get(key); res.IsObject() && few(res) {
 			r.take(key)
 			if shown := response(res); shown != "" {
 				details = append(details, indent(shown))

@@ -86,14 +86,17 @@ var (
 
 // Parse reads a line; ok is false if it is no record: an object with a level and a message or a time.
 func Parse(line string) (r Record, ok bool) {
-	if !strings.HasPrefix(line, "{") || !gjson.Valid(line) {
+	if !strings.HasPrefix(line, "{") || depth(line) > maxDepth || !gjson.Valid(line) {
 		return Record{}, false
 	}
 	r.Line, r.fields = line, make([]field, 0, usualFields)
 	gjson.Parse(line).ForEach(func(key, value gjson.Result) bool {
 		r.set(key.String(), value)
-		return true
+		return len(r.fields) <= maxFields
 	})
+	if len(r.fields) > maxFields {
+		return Record{}, false
+	}
 	level, _ := r.get("level")
 	switch level.Type {
 	case gjson.Number:
@@ -114,6 +117,42 @@ func Parse(line string) (r Record, ok bool) {
 		r.Bunyan = r.Bunyan && has && value.Type != gjson.Null
 	}
 	return r, hasMessage || hasTime
+}
+
+// Bounds of a record, for the time that it takes to show one.
+const (
+	maxDepth  = 256 // of objects in one another
+	maxFields = 1000
+)
+
+// depth returns how deep objects and arrays are in one another.
+func depth(line string) (deepest int) {
+	now, inText := 0, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+// few reports whether an object has no more fields than a record may have.
+func few(object gjson.Result) bool {
+	n := 0
+	object.ForEach(func(_, _ gjson.Result) bool {
+		n++
+		return n <= maxFields
+	})
+	return n <= maxFields
 }
 
 // usualFields is how many fields there is room for at first.

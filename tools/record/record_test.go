@@ -105,7 +105,20 @@ func TestRecordsOfOtherLibraries(t *testing.T) {
 			t.Errorf("%s = %q, %v, want %q", line, got, ok, want)
 		}
 	}
-	for _, line := range []string{`{"level":30}`, `{"level":"loud","msg":"x"}`, `{"level":null,"msg":"x"}`, `[{"level":30,"msg":"x"}]`, `{"msg":"x"}`} {
+	many := strings.Builder{}
+	for i := range maxFields {
+		fmt.Fprintf(&many, `"f%d":1,`, i)
+	}
+	if r, ok := Parse(`{"level":30,"msg":"x","req":{` + strings.TrimSuffix(many.String(), ",") + `,"one":"more"}}`); !ok || !strings.Contains(format.Text(r, seen), `"one": "more"`) {
+		t.Errorf("a request of many fields is not shown")
+	}
+	deep := func(n int) string {
+		return `{"level":30,"msg":"x \" {[","deep":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
+	}
+	if _, ok := Parse(deep(maxDepth - 1)); !ok {
+		t.Errorf("%d levels are no record", maxDepth)
+	}
+	for _, line := range []string{"{" + many.String() + `"level":30,"msg":"x"}`, deep(maxDepth), deep(1 << 19), strings.Repeat(`{"level":`, 1<<17), `{"level":30}`, `{"level":"loud","msg":"x"}`, `{"level":null,"msg":"x"}`, `[{"level":30,"msg":"x"}]`, `{"msg":"x"}`} {
 		if r, ok := Parse(line); ok {
 			t.Errorf("%s = %+v, want no record", line, r)
 		}
