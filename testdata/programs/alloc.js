@@ -1,8 +1,10 @@
 'use strict';
-// Allocates in slices of random length, at SIGUSR2, and prints how many bytes each function has
-// allocated by its own count, and how long V8 has collected garbage.
+// alloc.js [MB [--sampler]]: allocates in slices of random length, at SIGUSR2, and prints how many
+// bytes each function has allocated by its own count, and how long V8 has collected garbage; with
+// --sampler, also how many bytes V8's sampling heap profiler has seen of each function.
 
 const { ready, say } = require('./lib/ready');
+const { Session } = require('inspector');
 const { PerformanceObserver, constants } = require('perf_hooks');
 
 const TOTAL = Number(process.argv[2] || 400) << 20;
@@ -62,9 +64,28 @@ new PerformanceObserver((list) => {
 for (let i = 0; i < 300; i++) slice(); // optimized from here on
 for (const name in truth) truth[name] = 0;
 
+// sampler starts V8's sampling heap profiler, and returns what returns its bytes by function.
+function sampler() {
+  const session = new Session();
+  session.connect();
+  session.post('HeapProfiler.startSampling', {
+    samplingInterval: 16 << 10, includeObjectsCollectedByMajorGC: true, includeObjectsCollectedByMinorGC: true,
+  });
+  return () => {
+    const sampled = {};
+    const add = ({ callFrame, selfSize, children }) => {
+      sampled[callFrame.functionName] = (sampled[callFrame.functionName] || 0) + selfSize;
+      children.forEach(add);
+    };
+    session.post('HeapProfiler.stopSampling', (err, { profile }) => add(profile.head)); // calls back at once
+    return sampled;
+  };
+}
+
 process.on('SIGUSR2', () => {
   for (const kind in pauses) delete pauses[kind];
-  turn(TOTAL, () => say('done', { truth, pauses }));
+  const sampled = process.argv[3] === '--sampler' ? sampler() : () => undefined;
+  turn(TOTAL, () => say('done', { truth, pauses, sampled: sampled() }));
 });
 setInterval(() => {}, 1000);
 ready();

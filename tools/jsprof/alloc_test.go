@@ -17,16 +17,17 @@ import (
 
 // allocated is what alloc.js says of itself.
 type allocated struct {
-	Truth  map[string]float64
-	Pauses map[string]struct{ Count, MS float64 }
+	Truth   map[string]float64
+	Pauses  map[string]struct{ Count, MS float64 }
+	Sampled map[string]float64
 }
 
 // memoryOf profiles alloc.js while it allocates.
-func memoryOf(t *testing.T, version string, o Options) ([]*profile.Profile, allocated) {
+func memoryOf(t *testing.T, version string, o Options, args ...string) ([]*profile.Profile, allocated) {
 	t.Helper()
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, append(allocationPrograms, collectionPrograms...)...)
-	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "alloc.js"})
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "alloc.js", Args: args})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	started := make(chan struct{})
@@ -90,6 +91,34 @@ func TestAllocationsAreThoseOfTheProgram(t *testing.T) {
 			}
 			if got := float64(profiles[external].Total); got < said.Truth["allocBuffer"] || got > 1.02*said.Truth["allocBuffer"] {
 				t.Errorf("external = %.0f bytes, want %.0f", got, said.Truth["allocBuffer"])
+			}
+		})
+	}
+}
+
+// TestAllocationsAreThoseOfV8sSampler compares shares of bytes with what V8's sampling heap
+// profiler, which is started from within, has of the same run, of objects that are garbage too.
+func TestAllocationsAreThoseOfV8sSampler(t *testing.T) {
+	for _, version := range startVersions() {
+		if nodetest.Major(version) < 20 {
+			continue // its sampler forgets what is collected
+		}
+		t.Run(version, func(t *testing.T) {
+			profiles, said := memoryOf(t, version, Options{Memory: Allocations, MemoryStep: 16 << 10}, "400", "--sampler")
+			small := []string{"allocObjects", "allocStrings", "allocArrays"}
+			var ours, theirs, all float64
+			for _, name := range small {
+				ours += float64(within(profiles[heap], name))
+				theirs += said.Sampled[name]
+				all += said.Truth[name]
+			}
+			const points = 5
+			for _, name := range small {
+				got, want := 100*float64(within(profiles[heap], name))/ours, 100*said.Sampled[name]/theirs
+				t.Logf("%s: %.1f %%, %.1f by V8, %.1f in truth", name, got, want, 100*said.Truth[name]/all)
+				if math.Abs(got-want) > points {
+					t.Errorf("%s = %.1f %% of the bytes, %.1f by V8's sampler", name, got, want)
+				}
 			}
 		})
 	}
