@@ -300,7 +300,8 @@ func graphOf(t testing.TB, pid int) *jscore.Graph {
 
 // TestChaosCoresDuringCollections takes cores at random moments of a program that creates
 // garbage without pause: most are taken during a collection. Each has the number of
-// live objects that the program always has, give or take those it is just creating.
+// live objects that the program always has, give or take those it is just creating, and, if
+// the graph has doubts about copies, one of a thousand, of which both copies may count.
 func TestChaosCoresDuringCollections(t *testing.T) {
 	const count, making = 30_000, 2
 	versions := []string{"18.20.8", "26.10.0"}
@@ -315,8 +316,12 @@ func TestChaosCoresDuringCollections(t *testing.T) {
 			for i := range nodetest.Rounds(3, 40) {
 				g := graphOf(t, target.PID)
 				live, _ := countByClass(t, g)
+				twice := 0
+				if g.Doubts.Collecting && g.Doubts.Guessed > 0 {
+					twice = count / 1000
+				}
 				for class, want := range map[string]int{"Live": count, "Part": count, "Held": 2 * count} {
-					if got := live[class]; got < want-making || got > want+making {
+					if got := live[class]; got < want-making || got > want+making+twice {
 						t.Errorf("core %d: live objects of %s = %d, want %d; doubts: %+v", i, class, got, want, g.Doubts)
 					}
 				}
