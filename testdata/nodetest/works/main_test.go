@@ -47,14 +47,14 @@ func TestReadmeHasTheResults(t *testing.T) {
 	}
 }
 
-// TestResultsAreOfWhatIsTested fails if results are left of what is no longer tested, if
-// something was never tested, or if something does not work.
+// TestResultsAreOfWhatIsTested fails if results are left of what is no longer tested, or if
+// something does not work.
 func TestResultsAreOfWhatIsTested(t *testing.T) {
 	r := committed(t)
-	want := append(slices.Clone(nodetest.Releases), nodetest.Deno)
-	slices.SortFunc(want, byVersion)
-	if diff := cmp.Diff(want, r.rows("node")); diff != "" {
-		t.Errorf("rows of Node.js (-tested +results), make test-releases fills them:\n%s", diff)
+	for _, row := range r.rows("node") {
+		if row != nodetest.Deno && !slices.Contains(nodetest.Releases, row) {
+			t.Errorf("Node.js %s is not tested", row)
+		}
 	}
 	for _, tt := range tables {
 		for c := range r {
@@ -63,8 +63,8 @@ func TestResultsAreOfWhatIsTested(t *testing.T) {
 			}
 		}
 		for _, l := range r.lines(tt) {
-			if slices.Contains(l.answers, no) || slices.Contains(l.answers, "") {
-				t.Errorf("%v = %q, want that each works or is refused", l.names, l.answers)
+			if slices.Contains(l.answers, no) {
+				t.Errorf("%v = %v, want that it works or is refused", l.names, l.answers)
 			}
 		}
 	}
