@@ -16,7 +16,7 @@ cleanup() {
 		{ kill -9 "$target" && wait "$target"; } 2>/dev/null || true
 	done
 	for ((i = ${#made[@]} - 1; i >= 0; i--)); do
-		while [ -s "${made[i]}/cgroup.procs" ]; do :; done
+		while [ -n "$(cat "${made[i]}/cgroup.procs")" ]; do :; done
 		rmdir "${made[i]}" 2>/dev/null || true # another's container may be in it
 	done
 	rm -rf "$temp"
