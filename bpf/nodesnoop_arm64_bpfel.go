@@ -44,8 +44,8 @@ type NodesnoopNode struct {
 	Url        uint32
 	Started    uint32
 	Wrapped    uint32
+	Session    uint32
 	Idle       uint32
-	Pad        uint32
 }
 
 type NodesnoopOutcome uint32
@@ -82,10 +82,12 @@ type NodesnoopRequest struct {
 	Ids         uint64
 	UrlBytes    uint32
 	Flags       uint32
+	Bytes       uint64
+	Status      uint16
 	Number      uint8
 	MethodBytes uint8
 	HostBytes   uint8
-	Pad         [5]uint8
+	Pad         [3]uint8
 	Method      [16]uint8
 	Host        [64]uint8
 	Url         [256]uint8
@@ -229,6 +231,7 @@ const (
 	NodesnoopMapFunctions             = "functions"
 	NodesnoopMapInstances             = "instances"
 	NodesnoopMapLongUrls              = "long_urls"
+	NodesnoopMapMultiplexed           = "multiplexed"
 	NodesnoopMapNames                 = "names"
 	NodesnoopMapNodes                 = "nodes"
 	NodesnoopMapPauses                = "pauses"
@@ -250,6 +253,11 @@ const (
 	NodesnoopProgOnFlush              = "on_flush"
 	NodesnoopProgOnGcEpilogue         = "on_gc_epilogue"
 	NodesnoopProgOnGcPrologue         = "on_gc_prologue"
+	NodesnoopProgOnH2Begin            = "on_h2_begin"
+	NodesnoopProgOnH2Close            = "on_h2_close"
+	NodesnoopProgOnH2Field            = "on_h2_field"
+	NodesnoopProgOnH2Received         = "on_h2_received"
+	NodesnoopProgOnH2Sent             = "on_h2_sent"
 	NodesnoopProgOnHeaders            = "on_headers"
 	NodesnoopProgOnRead               = "on_read"
 	NodesnoopProgOnTlsWrite           = "on_tls_write"
@@ -339,6 +347,11 @@ type NodesnoopProgramSpecs struct {
 	OnFlush      *ebpf.ProgramSpec `ebpf:"on_flush"`
 	OnGcEpilogue *ebpf.ProgramSpec `ebpf:"on_gc_epilogue"`
 	OnGcPrologue *ebpf.ProgramSpec `ebpf:"on_gc_prologue"`
+	OnH2Begin    *ebpf.ProgramSpec `ebpf:"on_h2_begin"`
+	OnH2Close    *ebpf.ProgramSpec `ebpf:"on_h2_close"`
+	OnH2Field    *ebpf.ProgramSpec `ebpf:"on_h2_field"`
+	OnH2Received *ebpf.ProgramSpec `ebpf:"on_h2_received"`
+	OnH2Sent     *ebpf.ProgramSpec `ebpf:"on_h2_sent"`
 	OnHeaders    *ebpf.ProgramSpec `ebpf:"on_headers"`
 	OnRead       *ebpf.ProgramSpec `ebpf:"on_read"`
 	OnTlsWrite   *ebpf.ProgramSpec `ebpf:"on_tls_write"`
@@ -351,26 +364,27 @@ type NodesnoopProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NodesnoopMapSpecs struct {
-	ByHandle   *ebpf.MapSpec `ebpf:"by_handle"`
-	Codes      *ebpf.MapSpec `ebpf:"codes"`
-	EarlyUrls  *ebpf.MapSpec `ebpf:"early_urls"`
-	Events     *ebpf.MapSpec `ebpf:"events"`
-	Functions  *ebpf.MapSpec `ebpf:"functions"`
-	Instances  *ebpf.MapSpec `ebpf:"instances"`
-	LongUrls   *ebpf.MapSpec `ebpf:"long_urls"`
-	Names      *ebpf.MapSpec `ebpf:"names"`
-	Nodes      *ebpf.MapSpec `ebpf:"nodes"`
-	Pauses     *ebpf.MapSpec `ebpf:"pauses"`
-	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Reading    *ebpf.MapSpec `ebpf:"reading"`
-	Requests   *ebpf.MapSpec `ebpf:"requests"`
-	Scans      *ebpf.MapSpec `ebpf:"scans"`
-	Scripts    *ebpf.MapSpec `ebpf:"scripts"`
-	Streams    *ebpf.MapSpec `ebpf:"streams"`
-	Threads    *ebpf.MapSpec `ebpf:"threads"`
-	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
-	Walks      *ebpf.MapSpec `ebpf:"walks"`
-	Woken      *ebpf.MapSpec `ebpf:"woken"`
+	ByHandle    *ebpf.MapSpec `ebpf:"by_handle"`
+	Codes       *ebpf.MapSpec `ebpf:"codes"`
+	EarlyUrls   *ebpf.MapSpec `ebpf:"early_urls"`
+	Events      *ebpf.MapSpec `ebpf:"events"`
+	Functions   *ebpf.MapSpec `ebpf:"functions"`
+	Instances   *ebpf.MapSpec `ebpf:"instances"`
+	LongUrls    *ebpf.MapSpec `ebpf:"long_urls"`
+	Multiplexed *ebpf.MapSpec `ebpf:"multiplexed"`
+	Names       *ebpf.MapSpec `ebpf:"names"`
+	Nodes       *ebpf.MapSpec `ebpf:"nodes"`
+	Pauses      *ebpf.MapSpec `ebpf:"pauses"`
+	Processes   *ebpf.MapSpec `ebpf:"processes"`
+	Reading     *ebpf.MapSpec `ebpf:"reading"`
+	Requests    *ebpf.MapSpec `ebpf:"requests"`
+	Scans       *ebpf.MapSpec `ebpf:"scans"`
+	Scripts     *ebpf.MapSpec `ebpf:"scripts"`
+	Streams     *ebpf.MapSpec `ebpf:"streams"`
+	Threads     *ebpf.MapSpec `ebpf:"threads"`
+	UnwindRows  *ebpf.MapSpec `ebpf:"unwind_rows"`
+	Walks       *ebpf.MapSpec `ebpf:"walks"`
+	Woken       *ebpf.MapSpec `ebpf:"woken"`
 }
 
 // NodesnoopVariableSpecs contains global variables before they are loaded into the kernel.
@@ -430,26 +444,27 @@ func (o *NodesnoopObjects) Close() error {
 //
 // It can be passed to LoadNodesnoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NodesnoopMaps struct {
-	ByHandle   *ebpf.Map `ebpf:"by_handle"`
-	Codes      *ebpf.Map `ebpf:"codes"`
-	EarlyUrls  *ebpf.Map `ebpf:"early_urls"`
-	Events     *ebpf.Map `ebpf:"events"`
-	Functions  *ebpf.Map `ebpf:"functions"`
-	Instances  *ebpf.Map `ebpf:"instances"`
-	LongUrls   *ebpf.Map `ebpf:"long_urls"`
-	Names      *ebpf.Map `ebpf:"names"`
-	Nodes      *ebpf.Map `ebpf:"nodes"`
-	Pauses     *ebpf.Map `ebpf:"pauses"`
-	Processes  *ebpf.Map `ebpf:"processes"`
-	Reading    *ebpf.Map `ebpf:"reading"`
-	Requests   *ebpf.Map `ebpf:"requests"`
-	Scans      *ebpf.Map `ebpf:"scans"`
-	Scripts    *ebpf.Map `ebpf:"scripts"`
-	Streams    *ebpf.Map `ebpf:"streams"`
-	Threads    *ebpf.Map `ebpf:"threads"`
-	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
-	Walks      *ebpf.Map `ebpf:"walks"`
-	Woken      *ebpf.Map `ebpf:"woken"`
+	ByHandle    *ebpf.Map `ebpf:"by_handle"`
+	Codes       *ebpf.Map `ebpf:"codes"`
+	EarlyUrls   *ebpf.Map `ebpf:"early_urls"`
+	Events      *ebpf.Map `ebpf:"events"`
+	Functions   *ebpf.Map `ebpf:"functions"`
+	Instances   *ebpf.Map `ebpf:"instances"`
+	LongUrls    *ebpf.Map `ebpf:"long_urls"`
+	Multiplexed *ebpf.Map `ebpf:"multiplexed"`
+	Names       *ebpf.Map `ebpf:"names"`
+	Nodes       *ebpf.Map `ebpf:"nodes"`
+	Pauses      *ebpf.Map `ebpf:"pauses"`
+	Processes   *ebpf.Map `ebpf:"processes"`
+	Reading     *ebpf.Map `ebpf:"reading"`
+	Requests    *ebpf.Map `ebpf:"requests"`
+	Scans       *ebpf.Map `ebpf:"scans"`
+	Scripts     *ebpf.Map `ebpf:"scripts"`
+	Streams     *ebpf.Map `ebpf:"streams"`
+	Threads     *ebpf.Map `ebpf:"threads"`
+	UnwindRows  *ebpf.Map `ebpf:"unwind_rows"`
+	Walks       *ebpf.Map `ebpf:"walks"`
+	Woken       *ebpf.Map `ebpf:"woken"`
 }
 
 func (m *NodesnoopMaps) Close() error {
@@ -461,6 +476,7 @@ func (m *NodesnoopMaps) Close() error {
 		m.Functions,
 		m.Instances,
 		m.LongUrls,
+		m.Multiplexed,
 		m.Names,
 		m.Nodes,
 		m.Pauses,
@@ -526,6 +542,11 @@ type NodesnoopPrograms struct {
 	OnFlush      *ebpf.Program `ebpf:"on_flush"`
 	OnGcEpilogue *ebpf.Program `ebpf:"on_gc_epilogue"`
 	OnGcPrologue *ebpf.Program `ebpf:"on_gc_prologue"`
+	OnH2Begin    *ebpf.Program `ebpf:"on_h2_begin"`
+	OnH2Close    *ebpf.Program `ebpf:"on_h2_close"`
+	OnH2Field    *ebpf.Program `ebpf:"on_h2_field"`
+	OnH2Received *ebpf.Program `ebpf:"on_h2_received"`
+	OnH2Sent     *ebpf.Program `ebpf:"on_h2_sent"`
 	OnHeaders    *ebpf.Program `ebpf:"on_headers"`
 	OnRead       *ebpf.Program `ebpf:"on_read"`
 	OnTlsWrite   *ebpf.Program `ebpf:"on_tls_write"`
@@ -544,6 +565,11 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnFlush,
 		p.OnGcEpilogue,
 		p.OnGcPrologue,
+		p.OnH2Begin,
+		p.OnH2Close,
+		p.OnH2Field,
+		p.OnH2Received,
+		p.OnH2Sent,
 		p.OnHeaders,
 		p.OnRead,
 		p.OnTlsWrite,

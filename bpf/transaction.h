@@ -70,8 +70,8 @@ struct node {
 	u32 url;        /* struct { u8 *text; u64 on_heap, bytes; } */
 	u32 started;    /* ns: when the message began */
 	u32 wrapped;    /* from TLSWrap's StreamBase: the StreamBase that it encrypts for */
+	u32 session;    /* from an Http2Session: its StreamBase */
 	u32 idle;       /* from libuv's metrics: how long the loop was idle */
-	u32 pad;
 };
 
 #define PARSER_AT \
@@ -136,9 +136,11 @@ struct request {
 	u64 ids;             /* tgid, tid */
 	u32 url_bytes;       /* all of it */
 	u32 flags;           /* enum transaction_flag */
+	u64 bytes;           /* of the response so far, of HTTP/2 */
+	u16 status;          /* of HTTP/2 */
 	u8 number;           /* a server's method by llhttp's number; 255: as text */
 	u8 method_bytes, host_bytes;
-	u8 pad[5];
+	u8 pad[3];
 	u8 method[METHOD_BYTES];
 	u8 host[HOST_BYTES];
 	u8 url[SHORT_URL_BYTES];
@@ -374,9 +376,22 @@ static __always_inline void send_transaction(struct scan *s, struct request_key 
 		count(unsent);
 }
 
-/* The oldest request on the stream has ended, as s->outcome says. s->piece.message is the state of
- * its response.
+/* Counts a request that has ended as s->outcome says, and sends it if it is wanted. s->piece.message is
+ * the state of its response.
  */
+static __always_inline void report(
+    struct scan *s, struct stream *stream, struct request *r, struct request_key *key, u64 end)
+{
+	bool is_served = stream->role == ROLE_SERVER;
+
+	count(*(is_served ? &served : &requested));
+	describe(s, stream, r, end);
+	if ((is_served ? with_servers : with_clients) && end - r->begun >= slower &&
+	    is_wanted_status(s->transaction.status))
+		send_transaction(s, key);
+}
+
+/* The oldest request on the stream has ended. */
 __noinline int end_request(u32 number)
 {
 	struct scan *s = scan_numbered(number);
@@ -400,11 +415,7 @@ __noinline int end_request(u32 number)
 		end = s->piece.message.last;
 	if (s->outcome == OUTCOME_ABORTED && stream->aborted)
 		end = stream->aborted;
-	count(*(stream->role == ROLE_SERVER ? &served : &requested));
-	describe(s, stream, r, end);
-	if ((stream->role == ROLE_CLIENT || with_servers) && end - r->begun >= slower &&
-	    is_wanted_status(s->transaction.status))
-		send_transaction(s, &key);
+	report(s, stream, r, &key, end);
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_delete_elem(&long_urls, &key);
 	bpf_map_delete_elem(&requests, &key);
@@ -464,14 +475,15 @@ static __always_inline void forget_stream(struct stream_key *key, struct stream 
 	bpf_map_delete_elem(&streams, key);
 }
 
-/* Makes the stream s->key known in that role. Null if there is no room. */
-static __always_inline struct stream *new_stream(struct scan *s, struct node *node, u32 role)
+/* Makes the stream s->key, whose StreamBase is at, known in that role. Null if there is no room. */
+static __always_inline struct stream *new_stream(
+    struct scan *s, struct node *node, u32 role, u64 at)
 {
 	struct stream_key handle = { node->generation, 0 };
 
 	__builtin_memset(&s->stream, 0, sizeof(s->stream));
 	s->stream.role = role;
-	read_stream(s, node, s->key.stream);
+	read_stream(s, node, at);
 	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
 		return 0;
 	handle.stream = s->stream.handle;

@@ -161,6 +161,11 @@ func (f *finder) streams(l *Layout) error {
 		return fmt.Errorf("a TLSWrap's StreamListener is %#x bytes after its beginning, its StreamBase %#x", listener, tlsBase)
 	}
 	l.Wrapped = listener + listenerStream - tlsBase
+	_, listener, err = f.thunk(http2Read)
+	if err != nil {
+		return err
+	}
+	l.Session = listener + listenerStream
 	return nil
 }
 

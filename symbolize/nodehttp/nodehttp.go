@@ -43,6 +43,9 @@ type Points struct {
 	TLSWrite []Point // a StreamBase (adjusted), a request, buffers, their number
 	Read     []Point // a StreamListener, the number of bytes or an error, a buffer
 	Close    []Point // a handle of libuv, which may be a stream
+
+	// Callbacks of nghttp2, which have an Http2Session as their last argument.
+	HTTP2Begin, HTTP2Field, HTTP2Sent, HTTP2Received, HTTP2Close []Point
 }
 
 // Offsets are where node 16 to 26 and libuv keep what is read, in bytes. They differ by
@@ -52,6 +55,7 @@ type Offsets struct {
 	URL     uint64 // from a Parser: the target's text, whether it is on the heap, its length
 	Started uint64 // from a Parser: when the message began, in ns of CLOCK_MONOTONIC
 	Wrapped uint64 // from a TLSWrap's StreamBase: the StreamBase that it encrypts for
+	Session uint64 // from an Http2Session: its StreamBase
 	Idle    uint64 // from a loop's metrics: how long it was idle, in ns
 }
 
@@ -104,6 +108,12 @@ const (
 	tlsWrite      = "4node6crypto7TLSWrap7DoWriteEPNS_9WriteWrapEP8uv_buf_tmP11uv_stream_s"
 	tlsRead       = "4node6crypto7TLSWrap12OnStreamReadElRK8uv_buf_t"
 	emitRead      = "4node22EmitToJSStreamListener12OnStreamReadElRK8uv_buf_t"
+	http2Begin    = "5http212Http2Session22OnBeginHeadersCallbackEP15nghttp2_sessionPK13nghttp2_framePv"
+	http2Field    = "5http212Http2Session16OnHeaderCallbackEP15nghttp2_sessionPK13nghttp2_frameP13nghttp2_rcbufS8_hPv"
+	http2Sent     = "5http212Http2Session11OnFrameSentEP15nghttp2_sessionPK13nghttp2_framePv"
+	http2Received = "5http212Http2Session14OnFrameReceiveEP15nghttp2_sessionPK13nghttp2_framePv"
+	http2Close    = "5http212Http2Session13OnStreamCloseEP15nghttp2_sessionijPv"
+	http2Read     = "5http212Http2Session12OnStreamReadElRK8uv_buf_t"
 	handleClose   = "uv_close"
 	idleTime      = "uv_metrics_idle_time"
 	hrtime        = "uv_hrtime"
@@ -113,6 +123,7 @@ const (
 var parts = []string{
 	parserBegin, parserBegin22, parserHead, parserHead20, parserFlush, parserField, parserFields, parserRead,
 	tryWrite, tlsWrite, tlsRead, emitRead,
+	http2Begin, http2Field, http2Sent, http2Received, http2Close, http2Read,
 }
 
 // A finder knows the functions of one binary by their parts.
@@ -214,6 +225,11 @@ func (f *finder) points(l *Layout) error {
 		f.add(&l.TryWrite, tryWrite, int64(base)),
 		f.add(&l.TLSWrite, tlsWrite, int64(tlsBase)),
 		f.add(&l.Read, emitRead, 0),
+		f.add(&l.HTTP2Begin, http2Begin, 0),
+		f.add(&l.HTTP2Field, http2Field, 0),
+		f.add(&l.HTTP2Sent, http2Sent, 0),
+		f.add(&l.HTTP2Received, http2Received, 0),
+		f.add(&l.HTTP2Close, http2Close, 0),
 	)
 }
 

@@ -1,10 +1,11 @@
-// asks.js: makes HTTP requests at SIGUSR2. Its argument is JSON: origins, the servers to ask; rounds;
+// asks.js: makes HTTP requests at SIGUSR2. Its argument is JSON: origins and http2, the servers to ask; rounds;
 // and agents, how many connections to each. Each request has a target of its own, whose path says what
 // the server is to answer. It then prints "asked" with all requests in JSON: url, method, status, host,
 // the local port if it is known, and process.hrtime's time before and after.
 'use strict';
 
 const http = require('http');
+const http2 = require('http2');
 const https = require('https');
 const { say, ready } = require('./lib/ready');
 
@@ -43,6 +44,31 @@ async function byFetch(origin, method, target, body) {
   log.push(entry);
 }
 
+function byHttp2(origin, session, method, target, body) {
+  return new Promise((resolve, reject) => {
+    const entry = { url: target, method, host: new URL(origin).host, port: 0, begin: now() };
+    const q = session.request({ ':method': method, ':path': target });
+    q.on('response', (fields) => { entry.status = fields[':status']; });
+    q.on('end', () => { entry.end = now(); log.push(entry); resolve(); });
+    q.on('error', reject);
+    q.resume();
+    q.end(body);
+  });
+}
+
+async function overHttp2(origin, n) {
+  const session = http2.connect(origin);
+  const waiting = [];
+  for (let round = 0; round < options.rounds; round++) {
+    for (const [kind, [method, path, body]] of kinds.entries()) {
+      if (path === '/close' || path === '/hints') continue;
+      waiting.push(byHttp2(origin, session, method, `${path}?${new URL(origin).port}.${n}.${round}.${kind}.http2`, body));
+    }
+  }
+  await Promise.all(waiting);
+  session.close();
+}
+
 async function one(origin, n) {
   const agent = new (origin.startsWith('https') ? https : http).Agent({ keepAlive: true, maxSockets: 1 });
   for (let round = 0; round < options.rounds; round++) {
@@ -58,6 +84,7 @@ async function one(origin, n) {
 process.once('SIGUSR2', async () => {
   const all = [];
   for (const origin of options.origins) for (let n = 0; n < options.agents; n++) all.push(one(origin, n));
+  for (const origin of options.http2 || []) for (let n = 0; n < options.agents; n++) all.push(overHttp2(origin, n));
   await Promise.all(all);
   say('asked', log);
   process.exit();

@@ -1,5 +1,5 @@
 // served.js: HTTP servers that log every request. Its argument is JSON: log, a file for the log;
-// tls, a folder with key.pem and cert.pem, for a server with TLS; socket, the path of a Unix socket;
+// tls, a folder with key.pem and cert.pem, for servers with TLS, of HTTP/1 and of HTTP/2; socket, the path of a Unix socket;
 // workers, threads that serve; children, processes of a cluster that do. It is ready with the ports,
 // one for each thread, and the PIDs. At SIGUSR2 each process writes its log, an array in JSON, to the
 // file, to which it adds its PID, and the first prints "logged". Times are process.hrtime's.
@@ -8,6 +8,7 @@
 const cluster = require('cluster');
 const fs = require('fs');
 const http = require('http');
+const http2 = require('http2');
 const https = require('https');
 const path = require('path');
 const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');
@@ -68,6 +69,7 @@ function listen() {
   if (options.tls) {
     const [key, cert] = ['key.pem', 'cert.pem'].map((name) => fs.readFileSync(path.join(options.tls, name)));
     servers.push([https.createServer({ ...limits, key, cert }, serve), [0, '127.0.0.1']]);
+    servers.push([http2.createSecureServer({ key, cert }, serve), [0, '127.0.0.1']]);
   }
   return Promise.all(servers.map(([server, where]) => new Promise((resolve) => {
     server.on('upgrade', upgrade);

@@ -19,6 +19,7 @@ import (
 // asking says what asks.js is to do.
 type asking struct {
 	Origins []string `json:"origins"`
+	HTTP2   []string `json:"http2"`
 	Rounds  int      `json:"rounds"`
 	Agents  int      `json:"agents"`
 }
@@ -76,7 +77,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// origins starts servers for requests, without and with TLS.
+// origins starts servers for requests: without TLS, with it, and with it and HTTP/2.
 func origins(t testing.TB) []string {
 	t.Helper()
 	plain := httptest.NewServer(http.HandlerFunc(answer))
@@ -86,18 +87,24 @@ func origins(t testing.TB) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encrypted := httptest.NewUnstartedServer(http.HandlerFunc(answer))
-	encrypted.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-	encrypted.StartTLS()
-	t.Cleanup(encrypted.Close)
-	return []string{plain.URL, encrypted.URL}
+	all := []string{plain.URL}
+	for _, multiplexed := range []bool{false, true} {
+		encrypted := httptest.NewUnstartedServer(http.HandlerFunc(answer))
+		encrypted.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+		encrypted.EnableHTTP2 = multiplexed
+		encrypted.StartTLS()
+		t.Cleanup(encrypted.Close)
+		all = append(all, encrypted.URL)
+	}
+	return all
 }
 
 // TestEveryRequestThatIsMadeIsSeen has http.request and, where there is one, fetch make
 // requests of all kinds.
 func TestEveryRequestThatIsMadeIsSeen(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {
-		how := asking{Origins: origins(t), Rounds: 2, Agents: 3}
+		servers := origins(t)
+		how := asking{Origins: servers[:2], HTTP2: servers[2:], Rounds: 2, Agents: 3}
 		args, err := json.Marshal(how)
 		if err != nil {
 			t.Fatal(err)

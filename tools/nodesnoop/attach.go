@@ -94,7 +94,7 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 	described := bpf.NodesnoopNode{Generation: t.generation}
 	if l := f.layout; l != nil {
 		described.Stream, described.Url, described.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
-		described.Wrapped, described.Idle = uint32(l.Wrapped), uint32(l.Idle)
+		described.Wrapped, described.Session, described.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
 	}
 	if err := s.objects.Nodes.Put(t.number, &described); err != nil {
 		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
@@ -126,6 +126,8 @@ func (s *session) places(f found) (all []place) {
 		all,
 		place{o.OnClose, l.Close, false}, place{o.OnRead, l.Read, false},
 		place{o.OnTlsWrite, l.TLSWrite, false}, place{o.OnTryWrite, l.TryWrite, false},
+		place{o.OnH2Close, l.HTTP2Close, false}, place{o.OnH2Received, l.HTTP2Received, false},
+		place{o.OnH2Sent, l.HTTP2Sent, false}, place{o.OnH2Field, l.HTTP2Field, false}, place{o.OnH2Begin, l.HTTP2Begin, false},
 	)
 	if s.o.Kinds.Server {
 		all = append(all, place{o.OnFlush, l.Flush, false}, place{o.OnHeaders, l.Headers, false})
@@ -197,6 +199,7 @@ func (s *session) forget(t *target) error {
 		remove(s.objects.Streams, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
 		remove(s.objects.ByHandle, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
 		remove(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
+		remove(s.objects.Multiplexed, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		remove(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		remove(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 		remove(s.objects.Woken, func(ids uint64) bool { return int(ids>>32) == t.pid }),
