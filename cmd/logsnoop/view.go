@@ -29,7 +29,8 @@ type view struct {
 	format    *record.Format
 	tiers     bool
 	json      bool
-	both      bool // bunyan's probes and what is written are watched: records may come twice
+	record    record.Record // used again for each event
+	both      bool          // bunyan's probes and what is written are watched: records may come twice
 }
 
 // failed returns for how many records the condition failed.
@@ -50,7 +51,8 @@ func (v *view) firstFailure() error {
 // write shows an event, unless it is left out.
 func (v *view) write(w io.Writer, e *logsnoop.Event) error {
 	line := strings.TrimRight(e.Text, "\r\n")
-	r, isRecord := record.Parse(line)
+	isRecord := v.record.Parse(line)
+	r := v.record
 	switch {
 	case isRecord && (v.level > 0 && r.Level < v.level || v.condition != nil && !v.condition.Holds(r)):
 		return nil

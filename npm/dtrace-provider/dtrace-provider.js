@@ -85,14 +85,15 @@ function load() {
       this._library = null;
     }
 
-    // fire calls back for the arguments, an array, if somebody watches the probe.
-    fire(callback, ...rest) {
+    // fire calls back for the arguments, an array, if somebody watches the probe. V8 makes no array
+    // of all, since that is only passed on.
+    fire(...all) {
       if (this._counters[this._index] === 0)
         return undefined;
-      return this._fire(callback, rest);
+      return this._fire(...all);
     }
 
-    _fire(callback, rest) {
+    _fire(callback, ...rest) {
       if (typeof callback !== 'function')
         throw new TypeError('Must give probe value callback as first argument');
       const values = callback.apply(this, rest);

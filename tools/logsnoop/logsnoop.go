@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -107,6 +108,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	s, err := open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -114,6 +116,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	result, err := s.run(ctx)
 	return result, errors.Join(err, s.Close())
 }
+
+// gcPercent is how much the heap may grow between collections: little is kept, and much comes and
+// goes.
+const gcPercent = 400
 
 // eventBytes is the size of the kernel's buffer: at 100,000 records of 300 bytes each second, the
 // records of a second.

@@ -63,7 +63,6 @@ func NewFormat(name string, color bool) (*Format, error) {
 
 // Text returns the record.
 func (f *Format) Text(r Record, seen time.Time) string {
-	r.fields = append([]field(nil), r.fields...) // what is shown is taken from it
 	return f.write(f, r, seen)
 }
 
@@ -99,11 +98,30 @@ func (f *Format) json(r Record, _ time.Time) string {
 }
 
 func compact(text string) []byte {
+	if isCompact(text) {
+		return []byte(text)
+	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(text)); err != nil {
 		return []byte(strconv.Quote(text)) // deeper than Go reads
 	}
 	return b.Bytes()
+}
+
+// isCompact reports whether JSON has no space between its parts.
+func isCompact(text string) bool {
+	inText := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case !inText && (c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+			return false
+		}
+	}
+	return true
 }
 
 func indented(text, indent string) []byte {
@@ -125,6 +143,7 @@ func (f *Format) short(r Record, seen time.Time) string { return f.people(r, see
 //
 // without brackets, the date, the pid and the host if it is short.
 func (f *Format) people(r Record, seen time.Time, short bool) string {
+	r.fields = append([]field(nil), r.fields...) // what is shown is taken from it
 	r.take("v")
 	r.take("level")
 	when := timeText(r.takeFirst(timeKeys), seen)

@@ -86,16 +86,24 @@ var (
 
 // Parse reads a line; ok is false if it is no record: an object with a level and a message or a time.
 func Parse(line string) (r Record, ok bool) {
+	r.fields = make([]field, 0, usualFields)
+	ok = r.Parse(line)
+	return r, ok
+}
+
+// Parse is the function Parse into a record that is used again.
+func (r *Record) Parse(line string) (ok bool) {
+	*r = Record{fields: r.fields[:0]}
 	if !strings.HasPrefix(line, "{") || depth(line) > maxDepth || !gjson.Valid(line) {
-		return Record{}, false
+		return false
 	}
-	r.Line, r.fields = line, make([]field, 0, usualFields)
+	r.Line = line
 	gjson.Parse(line).ForEach(func(key, value gjson.Result) bool {
 		r.set(key.String(), value)
 		return len(r.fields) <= maxFields
 	})
 	if len(r.fields) > maxFields {
-		return Record{}, false
+		return false
 	}
 	level, _ := r.get("level")
 	switch level.Type {
@@ -103,10 +111,10 @@ func Parse(line string) (r Record, ok bool) {
 		r.Level = Level(level.Num)
 	case gjson.String:
 		if r.Level, ok = named(level.Str); !ok {
-			return Record{}, false
+			return false
 		}
 	default:
-		return Record{}, false
+		return false
 	}
 	message, hasMessage := r.first(messageKeys)
 	_, hasTime := r.first(timeKeys)
@@ -116,7 +124,7 @@ func Parse(line string) (r Record, ok bool) {
 		value, has := r.get(key)
 		r.Bunyan = r.Bunyan && has && value.Type != gjson.Null
 	}
-	return r, hasMessage || hasTime
+	return hasMessage || hasTime
 }
 
 // Bounds of a record, for the time that it takes to show one.

@@ -21,6 +21,7 @@ var samples = []string{
 	`{"name":"app","hostname":"vm","pid":1,"level":35,"req_id":"12","req":{"method":"POST","url":"/a?b","headers":{"host":"x","accept":"*/*"},"remoteAddress":"::1","body":{"a":1}},"res":{"statusCode":404,"header":"HTTP/1.1 404 Not Found\r\nX: y\r\n\r\n"},"msg":"handled","time":"2026-11-24T12:56:20.394Z","v":0}`,
 	`{"name":"app","hostname":"vm","pid":1,"level":40,"res":{"statusCode":200,"headers":{"a":"b"},"body":"text","extra":1},"msg":"r","time":"2026-11-24T12:56:20.394Z","v":0}`,
 	`{"name":"app","hostname":"vm","pid":1,"level":10,"client_req":{"method":"GET","url":"/","address":"a"},"msg":"c","time":"2026-11-24T12:56:20.394Z","v":0}`,
+	`{ "name":"app", "hostname":"v m\\" ","pid":1 ,"level":30,"msg":"spaced","time":"2026-11-24T12:56:20.394Z","v":0 }`,
 	`not JSON`,
 	`{"half":`,
 	`{"not":"a record"}`,
