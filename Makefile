@@ -139,8 +139,8 @@ test-releases: ## test first, middle and newest release of each Node.js line (ha
 	USTACK_RELEASES=1 USTACK_MUST_RUN=1 go test -json -count=1 -timeout 90m -p 1 -run '^TestReleases' $(PACKAGES) | $(WORKS)
 
 .PHONY: test-kernels
-test-kernels: nodes ## test on KERNELS (all, or some of 5.10 6.1 6.12 newest) in qemu (a quarter of an hour each)
-	USTACK_KERNELS='$(KERNELS)' USTACK_MUST_RUN=1 go test -json -count=1 -timeout 8h -run '^TestKernels$$' ./testdata/nodetest/kernels | $(WORKS)
+test-kernels: nodes ## test on KERNELS (all, or some of 5.10 6.1 6.12 newest) in qemu (a quarter of an hour each; COLUMN=jsprof: one column)
+	USTACK_KERNELS='$(KERNELS)' USTACK_COLUMN='$(COLUMN)' USTACK_MUST_RUN=1 go test -json -count=1 -timeout 8h -run '^TestKernels$$' ./testdata/nodetest/kernels | $(WORKS)
 
 .PHONY: works
 works: ## write README.md's tables of what works by docs/works.tsv

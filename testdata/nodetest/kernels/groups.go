@@ -45,6 +45,12 @@ func (r Range) has(version [2]int) bool {
 		(r.Before == [2]int{} || slices.Compare(version[:], r.Before[:]) < 0)
 }
 
+// runsFor reports whether the group runs on a version of Linux, if one column is asked for, or
+// all if that is empty.
+func (g Group) runsFor(version [2]int, column string) bool {
+	return g.Kernels.has(version) && (column == "" || slices.Contains(g.Columns, column))
+}
+
 // Groups have no test that needs a debugger, another machine's network or the pace of real
 // hardware. Those that change the machine come last.
 var Groups = []Group{
@@ -55,7 +61,7 @@ var Groups = []Group{
 	{Columns: []string{"jsprof"}, Package: "cmd/jsprof", Run: "^TestScripts$/^kernel$"},
 	{Columns: []string{"jsprof -e"}, Package: "tools/jsprof", Run: "^Test(EventsAreThoseOfTheKernel|CallsAreCountedExactly)$/^node26$"},
 	{Columns: []string{"jsprof -e"}, Package: "tools/jsprof", Run: "^Test(DurationsAreOfCalls|StaticProbesAreEnabledAndCounted|TracepointsAreCounted)$"},
-	{Columns: []string{"jsprof --off-cpu"}, Package: "tools/jsprof", Run: "^Test(WaitsAreAsLongAsTheProgramSays|IdleThreadsAreLeftOut)$/^node26$"},
+	{Columns: []string{"jsprof --off-cpu"}, Package: "tools/jsprof", Run: "^Test(RunnableTimeIsWhatTheKernelCounts|IdleThreadsAreLeftOut)$"},
 	{Columns: []string{"jsprof --alloc"}, Package: "tools/jsprof", Run: "^Test(AllocationsAreThoseOfTheProgram|PausesAreThoseOfPerfHooks)$/^26.10.0$"},
 	{Package: "tools/check", Run: "^Test(ToolsNeed|ProgramsCannot|AccessNames|ToolsWork|Machine)", Before: "echo 3 >/proc/sys/kernel/perf_event_paranoid"},
 	{Package: "tools/check", Run: "^TestToolsNeedTheirCapabilities$/PERFMON$", Before: "echo 2 >/proc/sys/kernel/perf_event_paranoid"},

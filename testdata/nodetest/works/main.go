@@ -28,8 +28,13 @@ func main() {
 	}
 }
 
-// record updates both files by what the tests show.
+// record updates both files by what the tests show. It reads them when the tests have ended:
+// another run may have ended meanwhile.
 func record(in io.Reader, out io.Writer) (failed bool, err error) {
+	run, err := watch(in, out)
+	if err != nil {
+		return false, err
+	}
 	text, err := os.ReadFile(resultsFile)
 	if err != nil {
 		return false, err
@@ -37,10 +42,6 @@ func record(in io.Reader, out io.Writer) (failed bool, err error) {
 	results, err := parse(string(text))
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", resultsFile, err)
-	}
-	run, err := watch(in, out)
-	if err != nil {
-		return false, err
 	}
 	results.merge(run.results)
 	readme, err := os.ReadFile(readmeFile)
