@@ -137,7 +137,7 @@ int on_headers(struct pt_regs *ctx)
 	struct node *node = node_of(cookie);
 	struct scan *s;
 
-	if (!node)
+	if (!node || !node->is_open)
 		return 0;
 	s = take_scan();
 	if (!s)
@@ -355,7 +355,7 @@ static __always_inline void written(
 	s->key.generation = node->generation;
 	s->key.stream = at;
 	stream = bpf_map_lookup_elem(&streams, &s->key);
-	if (!stream && with_clients && begins_request(buffers))
+	if (!stream && with_clients && node->is_open && begins_request(buffers))
 		stream = new_client(s, node);
 	if (!stream)
 		return;
@@ -514,8 +514,9 @@ int on_h2_begin(struct pt_regs *ctx)
 	struct h2_frame frame;
 	struct scan *s;
 
-	if (!node || !with_servers || !read_user(&frame, sizeof(frame), argument1(ctx)) ||
-	    frame.type != H2_HEADERS || frame.category != H2_REQUEST)
+	if (!node || !node->is_open || !with_servers ||
+	    !read_user(&frame, sizeof(frame), argument1(ctx)) || frame.type != H2_HEADERS ||
+	    frame.category != H2_REQUEST)
 		return 0;
 	s = take_scan();
 	if (!s)
@@ -582,7 +583,7 @@ static __always_inline void h2_sent_head(
 				h2_status(r, field.value, s->now);
 			return;
 		}
-		if (!r && i == 0 && with_clients) {
+		if (!r && i == 0 && with_clients && node->is_open) {
 			h2_begin(s, node, key->stream.stream, key->number, ROLE_CLIENT);
 			r = bpf_map_lookup_elem(&multiplexed, key);
 		}

@@ -44,8 +44,10 @@ type NodesnoopNode struct {
 	Url        uint32
 	Started    uint32
 	Wrapped    uint32
+	IsOpen     uint32
 	Session    uint32
 	Idle       uint32
+	Pad        uint32
 }
 
 type NodesnoopOutcome uint32

@@ -70,8 +70,10 @@ struct node {
 	u32 url;        /* struct { u8 *text; u64 on_heap, bytes; } */
 	u32 started;    /* ns: when the message began */
 	u32 wrapped;    /* from TLSWrap's StreamBase: the StreamBase that it encrypts for */
+	u32 is_open;    /* all probes are attached: requests may begin */
 	u32 session;    /* from an Http2Session: its StreamBase */
 	u32 idle;       /* from libuv's metrics: how long the loop was idle */
+	u32 pad;
 };
 
 #define PARSER_AT \

@@ -3,11 +3,16 @@ package main
 import (
 	"bytes"
 	"net/netip"
+	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"ustack/cmd/internal/clitest"
+	"ustack/testdata/nodetest"
+	"ustack/tools/check"
 	"ustack/tools/nodesnoop"
 )
 
@@ -72,3 +77,59 @@ func TestLinesAreSafe(t *testing.T) {
 		t.Error("a URL that is cut is not marked")
 	}
 }
+
+// serving starts a server that answers to whoever asks, and asks itself all the time.
+func serving(t *testing.T) *nodetest.Target {
+	t.Helper()
+	return nodetest.Start(t, clitest.Node(t, programs...), nodetest.Options{Script: "echoes.js"})
+}
+
+// echoed returns when the server has answered fifty more requests.
+func echoed(target *nodetest.Target) {
+	target.Signal(syscall.SIGUSR2)
+	target.Line()
+}
+
+func TestInterruptEndsWhatWasSeen(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		target := serving(t)
+		p := clitest.Start(t, "nodesnoop", "-p", strconv.Itoa(target.PID), "--summary", "--table")
+		p.Line("^Watching ")
+		echoed(target)
+		if got := p.End(sig); got.ExitStatus() != 0 {
+			t.Errorf("%v: exit status = %d, want 0", sig, got.ExitStatus())
+		}
+		if want := "server GET /echo "; !strings.Contains(p.Stdout(), want) {
+			t.Errorf("%v: stdout = %q, want %q in it", sig, p.Stdout(), want)
+		}
+	}
+}
+
+func TestKillLeavesKernelAndTargetAsTheyWere(t *testing.T) {
+	target := serving(t)
+	p := clitest.Start(t, "nodesnoop", "-p", strconv.Itoa(target.PID))
+	p.Line("^Watching ")
+	if got := p.End(syscall.SIGKILL); got.Signal() != syscall.SIGKILL {
+		t.Errorf("end = %v, want SIGKILL", got)
+	}
+	echoed(target)
+	out, err := exec.Command("nodesnoop", "-p", strconv.Itoa(target.PID), "-n", "5").CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("/echo")) {
+		t.Errorf("nodesnoop again: %v\n%s", err, out)
+	}
+}
+
+func TestWithoutPrivilegesTheRemedyIsSaid(t *testing.T) {
+	clitest.CheckUnprivileged(t, serving(t).PID, "nodesnoop", "-d", "1s")
+}
+
+func TestKernelThatLacksSomethingIsRefused(t *testing.T) {
+	clitest.CheckKernels(t, serving(t).PID, "nodesnoop", "-d", "1s")
+}
+
+func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
+	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
+	clitest.CheckCapabilities(t, needed, "nodesnoop", "-p", "{pid}", "-d", "0.5", "-scg", "--loop")
+}
+
+func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "nodesnoop", "uprobes") }

@@ -96,14 +96,23 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 		described.Stream, described.Url, described.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
 		described.Wrapped, described.Session, described.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
 	}
-	if err := s.objects.Nodes.Put(t.number, &described); err != nil {
-		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
+	if err := s.describe(t, &described); err != nil {
+		return err
 	}
 	t.loop = newLoopClock(node, f.layout)
 	for _, p := range s.places(f) {
 		if err := t.probe(node, p); err != nil {
 			return err
 		}
+	}
+	described.IsOpen = 1
+	return s.describe(t, &described)
+}
+
+// describe tells the kernel about the node of a process.
+func (s *session) describe(t *target, node *bpf.NodesnoopNode) error {
+	if err := s.objects.Nodes.Put(t.number, node); err != nil {
+		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
 	}
 	return nil
 }
