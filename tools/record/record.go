@@ -84,14 +84,8 @@ var (
 	timeKeys    = []string{"time", "timestamp", "@timestamp"}
 )
 
-// Parse reads a line; ok is false if it is no record: an object with a level and a message or a time.
-func Parse(line string) (r Record, ok bool) {
-	r.fields = make([]field, 0, usualFields)
-	ok = r.Parse(line)
-	return r, ok
-}
-
-// Parse is the function Parse into a record that is used again.
+// Parse makes r, which may be used again, the record of a line. It returns false if that is none: no
+// object with a level and a message or a time.
 func (r *Record) Parse(line string) (ok bool) {
 	*r = Record{fields: r.fields[:0]}
 	if !strings.HasPrefix(line, "{") || depth(line) > maxDepth || !gjson.Valid(line) {
@@ -162,9 +156,6 @@ func few(object gjson.Result) bool {
 	})
 	return n <= maxFields
 }
-
-// usualFields is how many fields there is room for at first.
-const usualFields = 16
 
 // set gives a field a value: of several of a name, the last counts.
 func (r *Record) set(key string, value gjson.Result) {

@@ -28,6 +28,12 @@ var samples = []string{
 	``,
 }
 
+// parse reads a line into a record of its own.
+func parse(line string) (r Record, ok bool) {
+	ok = r.Parse(line)
+	return r, ok
+}
+
 // TestFormatsAreThoseOfBunyan compares with what npm's bunyan prints.
 func TestFormatsAreThoseOfBunyan(t *testing.T) {
 	node := nodetest.Node(t, nodetest.Versions[2])
@@ -57,7 +63,7 @@ func TestFormatsAreThoseOfBunyan(t *testing.T) {
 			}
 			var got strings.Builder
 			for _, line := range lines {
-				if r, ok := Parse(line); ok {
+				if r, ok := parse(line); ok {
 					got.WriteString(format.Text(r, time.Time{}))
 				} else {
 					got.WriteString(line + "\n")
@@ -101,7 +107,7 @@ func TestRecordsOfOtherLibraries(t *testing.T) {
 		`{"level":30,"level":50,"msg":"the last counts"}`:                                              "[2026-11-24T13:00:00.005Z] ERROR: the last counts\n",
 		`{"level":30,"msg":"a\nb\u0007","c\u0007":"d\ne"}`:                                             "[2026-11-24T13:00:00.005Z]  INFO:\n    a\n    b\\x07\n    --\n    c\\x07: d\n    e\n",
 	} {
-		r, ok := Parse(line)
+		r, ok := parse(line)
 		if got := format.Text(r, seen); !ok || got != want {
 			t.Errorf("%s = %q, %v, want %q", line, got, ok, want)
 		}
@@ -110,17 +116,17 @@ func TestRecordsOfOtherLibraries(t *testing.T) {
 	for i := range maxFields {
 		fmt.Fprintf(&many, `"f%d":1,`, i)
 	}
-	if r, ok := Parse(`{"level":30,"msg":"x","req":{` + strings.TrimSuffix(many.String(), ",") + `,"one":"more"}}`); !ok || !strings.Contains(format.Text(r, seen), `"one": "more"`) {
+	if r, ok := parse(`{"level":30,"msg":"x","req":{` + strings.TrimSuffix(many.String(), ",") + `,"one":"more"}}`); !ok || !strings.Contains(format.Text(r, seen), `"one": "more"`) {
 		t.Errorf("a request of many fields is not shown")
 	}
 	deep := func(n int) string {
 		return `{"level":30,"msg":"x \" {[","deep":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
 	}
-	if _, ok := Parse(deep(maxDepth - 1)); !ok {
+	if _, ok := parse(deep(maxDepth - 1)); !ok {
 		t.Errorf("%d levels are no record", maxDepth)
 	}
 	for _, line := range []string{"{" + many.String() + `"level":30,"msg":"x"}`, deep(maxDepth), deep(1 << 19), strings.Repeat(`{"level":`, 1<<17), `{"level":30}`, `{"level":"loud","msg":"x"}`, `{"level":null,"msg":"x"}`, `[{"level":30,"msg":"x"}]`, `{"msg":"x"}`} {
-		if r, ok := Parse(line); ok {
+		if r, ok := parse(line); ok {
 			t.Errorf("%s = %+v, want no record", line, r)
 		}
 	}
@@ -152,7 +158,7 @@ func TestFormatsThatAreNone(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	record := func(line string) Record {
-		r, ok := Parse(line)
+		r, ok := parse(line)
 		if !ok {
 			t.Fatalf("%s is no record", line)
 		}
@@ -180,7 +186,7 @@ func TestConditions(t *testing.T) {
 
 // TestConditionsAreBounded gives conditions that fail, take too long or call themselves.
 func TestConditionsAreBounded(t *testing.T) {
-	good, _ := Parse(`{"level":30,"msg":"x"}`)
+	good, _ := parse(`{"level":30,"msg":"x"}`)
 	for _, text := range []string{
 		`this.nothing.length`, `throw new Error("no")`, `while (true) {}`, `(function f() { return f(); })()`, `require("fs")`, `process.exit()`,
 	} {
@@ -198,7 +204,7 @@ func TestConditionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow, _ := Parse(`{"level":30,"msg":"x","stop":1}`)
+	slow, _ := parse(`{"level":30,"msg":"x","stop":1}`)
 	if c.Holds(slow) || !c.Holds(good) || c.Failed != 1 {
 		t.Errorf("a condition that took too long once: failed %d times, %v, want once", c.Failed, c.First)
 	}
@@ -212,7 +218,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"level":30,"msg":{"deep":[[[[]]]]},"err":{"stack":7},"req":{"headers":"x"},"src":[],"time":-1}`)
 	f.Add("{\"level\":30,\"msg\":\"\x1b\xff\\ud800\"}")
 	f.Fuzz(func(t *testing.T, line string) {
-		r, ok := Parse(line)
+		r, ok := parse(line)
 		if !ok {
 			return
 		}
