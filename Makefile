@@ -158,10 +158,12 @@ chaos: nodes ## kill, stop and starve every process of ours; hostile files, link
 soak: nodes ## take 500 cores of a server under load on each of three Node.js versions
 	USTACK_SOAK=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 40m -v -run '^TestServerUnderCores$$' ./tools/core
 
+BENCH ?= .
+
 .PHONY: bench
-bench: nodes ## measure accuracy and cost beside perf, bpftrace and others, and write BENCHMARKS.md (USTACK_BENCH=full: on every Node.js)
+bench: nodes ## measure accuracy and cost beside perf, bpftrace and others, and write BENCHMARKS.md (BENCH=regexp: some; USTACK_BENCH=full: on every Node.js)
 	tables=$$(mktemp -d) && \
-	USTACK_BENCH=$${USTACK_BENCH:-long} USTACK_TABLES=$$tables go test -count=1 -timeout 2h -p 1 -run '^$$' -bench . $(PACKAGES) && \
+	USTACK_BENCH=$${USTACK_BENCH:-long} USTACK_TABLES=$$tables go test -count=1 -timeout 2h -p 1 -run '^$$' -bench '$(BENCH)' $(PACKAGES) && \
 	go run ./testdata/nodetest/benchmarks $$tables
 
 .PHONY: demo

@@ -193,7 +193,7 @@ func benchmarkOwn(b *testing.B, node string, rivals []profiler, e effort, t *ben
 			b.ReportMetric(rss, "MB-"+p.name)
 			goal := ""
 			if p.name == ours {
-				goal = "< 3 %, < 100 MB"
+				goal = "< 2 %, < 60 MB (< 0.3 s)"
 			}
 			t.Row("own CPU and memory", place(b), p.name, fmt.Sprintf(
 				"%.1f %% of a core, %.0f MB (%.2f s of CPU to start)", share, rss, startup.Seconds()), goal)

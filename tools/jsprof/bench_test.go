@@ -127,5 +127,5 @@ func benchmarkAttach(b *testing.B, node string, e effort, t *benchtable.Table) {
 	}
 	b.ReportMetric(median(times), "ms/first-sample")
 	t.Row("attach to first sample", place(b), "jsprof",
-		fmt.Sprintf("median %.0f ms, worst %.0f", median(times), slices.Max(times)), "< 1000 ms")
+		fmt.Sprintf("median %.0f ms, worst %.0f", median(times), slices.Max(times)), "< 500 ms")
 }
