@@ -181,7 +181,7 @@ func TestLiveView(t *testing.T) {
 	term := inTerminal(t, nil, "live", "-p", pid, "-F", "499")
 	term.want(`^node ` + pid + ` nested.js, Node.js v` + clitest.NodeVersion + `  \d+ samples of the last \d+ s`)
 	term.want(`^main thread:  idle \d+%  JavaScript [1-9]\d*%`)
-	term.want(` ▼SELF   TOTAL  FUNCTION \(JavaScript.*\n +[\d.]+% +[\d.]+%  leaf nested.js:25:\d+`)
+	term.want(` ▼SELF   TOTAL  FUNCTION \(JavaScript.*\n +[\d.]+% +[\d.]+%  leaf nested.js:\d+:\d+`)
 	term.press("s")
 	term.want(`   SELF  ▼TOTAL`)
 	term.press("j")
