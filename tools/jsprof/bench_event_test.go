@@ -3,6 +3,7 @@ package jsprof
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,7 @@ func (s stream) profilers(b *testing.B, path string) []profiler {
 		cmd.Stderr = o.say
 		return cmd
 	}}}
-	if s.rival != "" && installed(b, "bpftrace") {
+	if s.rival != "" && installed(b, "bpftrace") && hasTracepoints(b) {
 		all = append(all, profiler{"bpftrace", "started", func(o order) *exec.Cmd {
 			cmd := exec.Command("bpftrace", "-B", "line", "-e", `BEGIN { printf("started\n"); } `+fmt.Sprintf(s.rival, o.pid))
 			cmd.Stdout = o.say
@@ -51,6 +52,16 @@ func (s stream) profilers(b *testing.B, path string) []profiler {
 		}})
 	}
 	return all
+}
+
+// hasTracepoints reports whether bpftrace finds tracepoints by their names.
+func hasTracepoints(b *testing.B) bool {
+	b.Helper()
+	_, err := os.Stat("/sys/kernel/tracing/events")
+	if err != nil {
+		b.Logf("not compared with bpftrace (mount -t tracefs tracefs /sys/kernel/tracing): %v", err)
+	}
+	return err == nil
 }
 
 // BenchmarkEvents measures at what rate a program makes events while each is counted by its
