@@ -14,7 +14,7 @@ import (
 
 // What is learned about processes is kept until sampling ends, for names of functions are
 // needed as long as a sample may have them. So that a run without an end has bounded memory,
-// sampling begins anew when it has lasted for renewAge, when so many processes have ended, or
+// sampling starts again when it has lasted for renewAge, when so many processes have ended, or
 // when it holds so many bytes and has lasted for leastAge.
 const (
 	renewAge   = time.Hour
@@ -56,7 +56,7 @@ func (s *stream) runContinuous(ctx context.Context) error {
 		err = r.session(ctx)
 	}
 	if r.renewals > 0 {
-		s.messages.Notef("sampling began anew %d times, in which %.1f s were not sampled", r.renewals, r.unseen.Seconds())
+		s.messages.Notef("sampling started again %d times, in which %.1f s were not sampled", r.renewals, r.unseen.Seconds())
 	}
 	if errors.Is(err, trace.ErrNotFound) { // there was nothing to do
 		s.messages.Warn(err)
@@ -65,7 +65,7 @@ func (s *stream) runContinuous(ctx context.Context) error {
 	return err
 }
 
-// session samples until it is over, or is to begin anew.
+// session samples until it is over, or is to start again.
 func (r *run) session(ctx context.Context) error {
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
@@ -130,7 +130,7 @@ func (r *run) take(all []*profile.Profile) {
 }
 
 // due reports whether sampling of this age, of which so many processes have ended and so many
-// bytes are held, is to begin anew. Processes that were named are few, and a command can be
+// bytes are held, is to start again. Processes that were named are few, and a command can be
 // started only once.
 func (r *run) due(age time.Duration, ended int, held uint64) bool {
 	switch t := &r.flags.targets; {

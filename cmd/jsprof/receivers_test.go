@@ -383,8 +383,8 @@ func TestCollectorGetsEverySampleOfNewSessions(t *testing.T) {
 	if got := total(t, all); got != samples || len(all) != profiles || strings.Contains(notes, "dropped") {
 		t.Errorf("%d samples in %d profiles arrived, want %d in %d and none dropped:\n%s", got, len(all), samples, profiles, notes)
 	}
-	if !regexp.MustCompile(`sampling began anew [2-9] times, in which \d+\.\d s were not sampled`).MatchString(notes) {
-		t.Errorf("sampling did not begin anew twice:\n%s", notes)
+	if !regexp.MustCompile(`sampling started again [2-9] times, in which \d+\.\d s were not sampled`).MatchString(notes) {
+		t.Errorf("sampling did not start again twice:\n%s", notes)
 	}
 	if lines := strings.Count(notes, "\n"); lines > 20 {
 		t.Errorf("%d lines were printed, want a few:\n%s", lines, notes)

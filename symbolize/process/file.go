@@ -104,7 +104,7 @@ func OpenFolderBelow(root, path string) (*os.File, error) {
 // inMemory begins the kernel's name for a file in memory, which is in no folder.
 const inMemory = "/memfd:"
 
-// maxDescriptors bounds the descriptors that openDescriptor looks at.
+// maxDescriptors bounds the descriptors that openDescriptor checks.
 const maxDescriptors = 1 << 14
 
 // openDescriptor opens m's file, which is in memory, by a descriptor that the process has of it.

@@ -122,7 +122,7 @@ func TestRunnableTimeIsWhatTheKernelCounts(t *testing.T) {
 	}
 }
 
-// A keptTime is what becomes of a thread's time.
+// A keptTime is what happens to a thread's time.
 type keptTime struct {
 	all, runnable time.Duration // of the profile
 	passed        time.Duration

@@ -78,7 +78,7 @@ type Result struct {
 	Lost    uint64 // that the kernel had no room for
 	Unread  uint64 // writes of which text could not be read
 	Cut     uint64 // events with too much text
-	Closed  uint64 // writes to files that were closed before they could be looked at
+	Closed  uint64 // writes to files that were closed before they could be examined
 	Broken  uint64 // lines of which a part is missing: they were not reported
 	Unnamed uint64 // writes to files whose name could not be read, if files are chosen by name
 	// Arguments of static probes that are not known, since there are too many kinds of them.

@@ -54,7 +54,7 @@ func write(dir string) error {
 func header() string {
 	return fmt.Sprintf(`# Benchmarks
 
-%s writes this file. Everything below is from one run.
+%s writes this file. The rows of a table are from one run.
 
 - Date: %s
 - Machine: %s, %d CPUs, Linux %s, %s
