@@ -335,7 +335,7 @@ func TestOneProfileIsPushed(t *testing.T) {
 }
 
 // TestCollectorGetsEverySampleOfNewSessions has so many processes come and go that sampling begins
-// anew, more than once.
+// again, more than once.
 func TestCollectorGetsEverySampleOfNewSessions(t *testing.T) {
 	needReceivers(t)
 	node := clitest.Node(t, programs...)
