@@ -27,7 +27,6 @@
 
 const volatile u64 quantum = 1; /* ns: shorter waits are sampled */
 const volatile u64 least = 0;   /* ns: shorter waits are ignored */
-const volatile u64 period = 0;  /* ns that a sample of a running thread stands for */
 volatile u64 begun = 0;         /* ns: when user space attached the programs */
 volatile u64 displaced =
     0; /* waits whose system call had ended before their stack could be taken */
@@ -66,6 +65,8 @@ struct absence {
 	    sp; /* that it left with, if the stack is to be taken at the end of the system call */
 	u64 owed[2]; /* time to charge then, by enum time_kind */
 	u64 events;  /* of those */
+	u64 until;   /* ns of short waits until one is sampled */
+	u64 spare;   /* ns of the quantum after that */
 	u32 place;   /* what it waits for */
 	u32 runs;    /* it could have run all the time */
 	u32 first;   /* it left before the programs were attached: where is not certain */
@@ -225,21 +226,40 @@ static __always_inline void charge(struct absence *a, u32 kind, u64 time, u64 ev
 	}
 }
 
-/* Notes that time is to be charged at the end of the system call: all of it if it is long, else a
- * quantum in so many cases that this is right on the whole.
+/* Notes that time is to be charged at the end of the system call: all of it if it is long. Of each
+ * quantum of a thread's short waits, the wait at a random point is charged for all: the sum is right,
+ * and no rhythm of the program can hide a part of it.
  */
 static __always_inline void owe(struct absence *a, u64 blocked, u64 runnable)
 {
-	u64 all = blocked + runnable, events = 1;
+	u64 all = blocked + runnable, events = 1, time, point;
 
 	if (!all)
 		return;
 	if (all < quantum) {
-		if (bpf_get_prandom_u32() % quantum >= all)
+		if (!a->spare) { /* of the first quantum */
+			point = bpf_get_prandom_u32() % quantum;
+			a->until = point + 1;
+			a->spare = quantum - point;
+		}
+		if (a->until > all) {
+			a->until -= all;
 			return;
-		events = quantum / all;
-		blocked = blocked * quantum / all;
-		runnable = quantum - blocked;
+		}
+		point = bpf_get_prandom_u32() % quantum;
+		time = a->spare + point + a->until; /* of the waits until the next one */
+		a->spare = quantum - point;
+		if (time <= all) { /* that is in this wait too */
+			point = bpf_get_prandom_u32() % quantum;
+			time += a->spare + point;
+			a->spare = quantum - point;
+			events = 2;
+		}
+		a->until = time - all;
+		time = quantum * events;
+		events = time / all;
+		blocked = blocked * time / all;
+		runnable = time - blocked;
 	}
 	a->owed[TIME_BLOCKED] += blocked;
 	a->owed[TIME_RUNNABLE] += runnable;
@@ -365,18 +385,36 @@ int on_system_call_end(u64 *ctx)
 	return 0;
 }
 
-/* A timer interrupts a thread that runs. */
+/* When each CPU's timer came last, in ns; 0: it has not yet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} ticks SEC(".maps");
+
+/* A timer interrupts a thread that runs. The sample stands for the time since the CPU's last one, which
+ * is longer than the timer's period if interrupts were late or left out.
+ */
 SEC("perf_event")
 int on_sample(void *ctx)
 {
-	u64 ids = current_ids();
-	struct walk *w = take_walk(ids >> 32);
+	u64 ids, now = bpf_ktime_get_ns(), passed, *last;
+	struct walk *w;
+	u32 only = 0;
 
+	last = bpf_map_lookup_elem(&ticks, &only);
+	if (!last)
+		return 0;
+	passed = now - (*last ? *last : begun);
+	*last = now;
+	ids = current_ids();
+	w = take_walk(ids >> 32);
 	if (!w)
 		return 0;
 	count(matched[TIME_RUNNING]);
 	capture(w, ctx, ids, with_kernel ? WITH_KERNEL : 0);
-	add_to_stack(w, TIME_RUNNING, 0, 1, period);
+	add_to_stack(w, TIME_RUNNING, 0, 1, passed);
 	give_back(w);
 	return 0;
 }

@@ -24,6 +24,8 @@ type OffcpuAbsence struct {
 	Sp     uint64
 	Owed   [2]uint64
 	Events uint64
+	Until  uint64
+	Spare  uint64
 	Place  uint32
 	Runs   uint32
 	First  uint32
@@ -66,6 +68,7 @@ const (
 	OffcpuMapProcesses        = "processes"
 	OffcpuMapScripts          = "scripts"
 	OffcpuMapThreads          = "threads"
+	OffcpuMapTicks            = "ticks"
 	OffcpuMapUnwindRows       = "unwind_rows"
 	OffcpuMapWalks            = "walks"
 	OffcpuProgOnExec          = "on_exec"
@@ -90,7 +93,6 @@ const (
 	OffcpuVarMatched          = "matched"
 	OffcpuVarNegative         = "negative"
 	OffcpuVarPath             = "path"
-	OffcpuVarPeriod           = "period"
 	OffcpuVarPidNamespace     = "pid_namespace"
 	OffcpuVarQuantum          = "quantum"
 	OffcpuVarSlower           = "slower"
@@ -168,6 +170,7 @@ type OffcpuMapSpecs struct {
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
 	Scripts    *ebpf.MapSpec `ebpf:"scripts"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
+	Ticks      *ebpf.MapSpec `ebpf:"ticks"`
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
 	Walks      *ebpf.MapSpec `ebpf:"walks"`
 }
@@ -193,7 +196,6 @@ type OffcpuVariableSpecs struct {
 	Matched        *ebpf.VariableSpec `ebpf:"matched"`
 	Negative       *ebpf.VariableSpec `ebpf:"negative"`
 	Path           *ebpf.VariableSpec `ebpf:"path"`
-	Period         *ebpf.VariableSpec `ebpf:"period"`
 	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Quantum        *ebpf.VariableSpec `ebpf:"quantum"`
 	Slower         *ebpf.VariableSpec `ebpf:"slower"`
@@ -238,6 +240,7 @@ type OffcpuMaps struct {
 	Processes  *ebpf.Map `ebpf:"processes"`
 	Scripts    *ebpf.Map `ebpf:"scripts"`
 	Threads    *ebpf.Map `ebpf:"threads"`
+	Ticks      *ebpf.Map `ebpf:"ticks"`
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
 	Walks      *ebpf.Map `ebpf:"walks"`
 }
@@ -255,6 +258,7 @@ func (m *OffcpuMaps) Close() error {
 		m.Processes,
 		m.Scripts,
 		m.Threads,
+		m.Ticks,
 		m.UnwindRows,
 		m.Walks,
 	)
@@ -281,7 +285,6 @@ type OffcpuVariables struct {
 	Matched        *ebpf.Variable `ebpf:"matched"`
 	Negative       *ebpf.Variable `ebpf:"negative"`
 	Path           *ebpf.Variable `ebpf:"path"`
-	Period         *ebpf.Variable `ebpf:"period"`
 	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
 	Quantum        *ebpf.Variable `ebpf:"quantum"`
 	Slower         *ebpf.Variable `ebpf:"slower"`
