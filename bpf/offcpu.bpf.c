@@ -30,6 +30,8 @@ const volatile u64 least = 0;   /* ns: shorter waits are ignored */
 volatile u64 begun = 0;         /* ns: when user space attached the programs */
 volatile u64 displaced =
     0; /* waits whose system call had ended before their stack could be taken */
+volatile u64 unforeseen =
+    0; /* ns that threads could run, of waits that were taken for short ones */
 
 /* The kinds of time: numbers of events (aggregate.h). */
 enum time_kind { TIME_BLOCKED, TIME_RUNNABLE, TIME_RUNNING };
@@ -67,9 +69,13 @@ struct absence {
 	u64 events;  /* of those */
 	u64 until;   /* ns of short waits until one is sampled */
 	u64 spare;   /* ns of the quantum after that */
-	u32 place;   /* what it waits for */
-	u32 runs;    /* it could have run all the time */
-	u32 first;   /* it left before the programs were attached: where is not certain */
+	u64 likely; /* ns: bound of most of its waits to run on after a system call; 0: not known */
+	u64 chance; /* of a quantum, that the stack was taken; 0: it was for certain */
+	u32 place;  /* what it waits for */
+	u32 runs;   /* it could have run all the time */
+	u32 first;  /* it left before the programs were attached: where is not certain */
+	u32 called; /* it is to run on after a system call */
+	u32 skipped; /* then: its stack was not taken, since the wait is likely to be short */
 	u32 pad;
 };
 
@@ -153,6 +159,15 @@ static __always_inline struct absence *absence_of(u32 pid)
 	return bpf_map_lookup_elem(&absences, &pid);
 }
 
+/* Decides whether to take no stack of a wait to run on after a system call. */
+static __always_inline bool skips(struct absence *a)
+{
+	if (!a->likely || a->likely >= quantum)
+		return false;
+	a->chance = a->likely;
+	return bpf_get_prandom_u32() % quantum >= a->chance;
+}
+
 /* A thread leaves its CPU. */
 static __always_inline void leave(void *ctx, struct task_struct *task, bool preempted)
 {
@@ -182,7 +197,10 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	a->woken = 0;
 	a->hash = 0;
 	a->pc = 0;
+	a->chance = 0;
 	a->runs = preempted || state == TASK_RUNNING;
+	a->called = a->runs && nr != NO_SYSCALL;
+	a->skipped = a->called && skips(a);
 	if (a->runs)
 		a->place = NO_SYSCALL;
 	else if (state & TASK_STOPS)
@@ -195,7 +213,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	    a->before < quantum) {
 		a->pc = user_pc(regs);
 		a->sp = user_sp(regs);
-	} else {
+	} else if (!a->skipped) {
 		w = take_walk(tgid);
 		if (w) {
 			leave_stack(ctx, a, w);
@@ -292,10 +310,20 @@ static __always_inline void arrive_first(struct task_struct *task, u32 pid)
 		owe(a, a->before, 0);
 }
 
+/* Foresees the next waits of a thread to run on after a system call by this one. */
+static __always_inline void foresee(struct absence *a, u64 time)
+{
+	a->likely -= a->likely / 8;
+	if (a->likely < time)
+		a->likely = time;
+	if (a->skipped && time >= quantum && time >= least)
+		__sync_fetch_and_add(&unforeseen, time);
+}
+
 /* A thread returns to a CPU. */
 static __always_inline void arrive(struct task_struct *task)
 {
-	u64 now, blocked, runnable;
+	u64 now, blocked, runnable, events = 1;
 	struct absence *a;
 	u32 pid = task->pid;
 
@@ -313,6 +341,8 @@ static __always_inline void arrive(struct task_struct *task)
 	runnable = now - a->left - blocked;
 	a->before = now - a->left;
 	a->left = 0;
+	if (a->called)
+		foresee(a, runnable);
 	if (a->before < least)
 		return;
 	if (a->pc) {
@@ -320,10 +350,14 @@ static __always_inline void arrive(struct task_struct *task)
 		return;
 	}
 	if (!a->hash)
-		return; /* counted as lost when it left */
-	count(matched[TIME_BLOCKED]);
+		return; /* skipped, or counted as lost when it left */
+	if (a->chance && runnable < quantum) {
+		events = quantum / a->chance;
+		runnable = runnable * quantum / a->chance;
+	}
+	__sync_fetch_and_add(&matched[TIME_BLOCKED], events);
 	charge(a, TIME_BLOCKED, blocked, 1);
-	charge(a, TIME_RUNNABLE, runnable, !blocked);
+	charge(a, TIME_RUNNABLE, runnable, blocked ? 0 : events);
 }
 
 /* include/trace/events/sched.h: preempt, prev, next */

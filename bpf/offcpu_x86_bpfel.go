@@ -14,22 +14,26 @@ import (
 )
 
 type OffcpuAbsence struct {
-	_      structs.HostLayout
-	Left   uint64
-	Woken  uint64
-	Before uint64
-	Ids    uint64
-	Hash   uint64
-	Pc     uint64
-	Sp     uint64
-	Owed   [2]uint64
-	Events uint64
-	Until  uint64
-	Spare  uint64
-	Place  uint32
-	Runs   uint32
-	First  uint32
-	Pad    uint32
+	_       structs.HostLayout
+	Left    uint64
+	Woken   uint64
+	Before  uint64
+	Ids     uint64
+	Hash    uint64
+	Pc      uint64
+	Sp      uint64
+	Owed    [2]uint64
+	Events  uint64
+	Until   uint64
+	Spare   uint64
+	Likely  uint64
+	Chance  uint64
+	Place   uint32
+	Runs    uint32
+	First   uint32
+	Called  uint32
+	Skipped uint32
+	Pad     uint32
 }
 
 type OffcpuTimeKind uint32
@@ -99,6 +103,7 @@ const (
 	OffcpuVarSyscalls         = "syscalls"
 	OffcpuVarTimeKindUnused   = "time_kind_unused"
 	OffcpuVarTruncated        = "truncated"
+	OffcpuVarUnforeseen       = "unforeseen"
 	OffcpuVarUnsearched       = "unsearched"
 	OffcpuVarUnwalked         = "unwalked"
 	OffcpuVarWaitKindUnused   = "wait_kind_unused"
@@ -202,6 +207,7 @@ type OffcpuVariableSpecs struct {
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
 	TimeKindUnused *ebpf.VariableSpec `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
+	Unforeseen     *ebpf.VariableSpec `ebpf:"unforeseen"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
 	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.VariableSpec `ebpf:"wait_kind_unused"`
@@ -291,6 +297,7 @@ type OffcpuVariables struct {
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
 	TimeKindUnused *ebpf.Variable `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
+	Unforeseen     *ebpf.Variable `ebpf:"unforeseen"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
 	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.Variable `ebpf:"wait_kind_unused"`

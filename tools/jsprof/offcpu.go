@@ -142,6 +142,9 @@ func (w *waits) warn(s *session) {
 	if n := s.Count(w.objects.Displaced); n > 0 {
 		s.Warn(fmt.Errorf("%d waits began after their system call had returned its result: they are not in the profile", n))
 	}
+	if ns := s.Count(w.objects.Unforeseen); ns > 0 {
+		s.Warn(fmt.Errorf("%v of waits for a CPU came unforeseen, after many shorter ones of the same thread: they are not in the profile", time.Duration(ns)))
+	}
 }
 
 // Where the parts of a wait's place begin (bpf/offcpu.bpf.c).
