@@ -70,6 +70,7 @@ struct absence {
 	u64 until;   /* ns of short waits until one is sampled */
 	u64 spare;   /* ns of the quantum after that */
 	u64 likely; /* ns: bound of most of its waits to run on after a system call; 0: not known */
+	u64 taken;  /* ns: when the stack of such a wait was last taken for certain */
 	u64 chance; /* of a quantum, that the stack was taken; 0: it was for certain */
 	u32 place;  /* what it waits for */
 	u32 runs;   /* it could have run all the time */
@@ -159,17 +160,24 @@ static __always_inline struct absence *absence_of(u32 pid)
 	return bpf_map_lookup_elem(&absences, &pid);
 }
 
-/* Decides whether to take no stack of a wait to run on after a system call. */
+/* Decides whether to take no stack of a wait to run on after a system call: if it is likely to be
+ * short and soon follows another one.
+ */
 static __always_inline bool skips(struct absence *a)
 {
-	if (!a->likely || a->likely >= quantum)
+	u64 now = bpf_ktime_get_ns();
+
+	if (!a->likely || a->likely >= quantum || now - a->taken >= quantum) {
+		a->taken = now;
 		return false;
+	}
 	a->chance = a->likely;
 	return bpf_get_prandom_u32() % quantum >= a->chance;
 }
 
 /* A thread leaves its CPU. */
-static __always_inline void leave(void *ctx, struct task_struct *task, bool preempted)
+static __always_inline void leave(
+    void *ctx, struct task_struct *task, struct task_struct *next, bool preempted)
 {
 	u32 state = BPF_CORE_READ((struct task_struct___state *)task, __state);
 	struct pt_regs *regs = user_regs(task);
@@ -199,7 +207,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	a->pc = 0;
 	a->chance = 0;
 	a->runs = preempted || state == TASK_RUNNING;
-	a->called = a->runs && nr != NO_SYSCALL;
+	a->called = a->runs && nr != NO_SYSCALL && next->tgid == task->tgid;
 	a->skipped = a->called && skips(a);
 	if (a->runs)
 		a->place = NO_SYSCALL;
@@ -310,14 +318,12 @@ static __always_inline void arrive_first(struct task_struct *task, u32 pid)
 		owe(a, a->before, 0);
 }
 
-/* Foresees the next waits of a thread to run on after a system call by this one. */
+/* Foresees the next waits of a thread that has left to another one of its process by this one. */
 static __always_inline void foresee(struct absence *a, u64 time)
 {
 	a->likely -= a->likely / 8;
 	if (a->likely < time)
 		a->likely = time;
-	if (a->skipped && time >= quantum && time >= least)
-		__sync_fetch_and_add(&unforeseen, time);
 }
 
 /* A thread returns to a CPU. */
@@ -349,8 +355,15 @@ static __always_inline void arrive(struct task_struct *task)
 		owe(a, blocked, runnable);
 		return;
 	}
+	if (a->skipped) {
+		if (runnable >= quantum) {
+			__sync_fetch_and_add(&unforeseen, runnable);
+			charge(a, TIME_RUNNABLE, runnable, 1); /* to no stack */
+		}
+		return;
+	}
 	if (!a->hash)
-		return; /* skipped, or counted as lost when it left */
+		return; /* counted as lost when it left */
 	if (a->chance && runnable < quantum) {
 		events = quantum / a->chance;
 		runnable = runnable * quantum / a->chance;
@@ -364,7 +377,7 @@ static __always_inline void arrive(struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
-	leave(ctx, (struct task_struct *)ctx[1], ctx[0]);
+	leave(ctx, (struct task_struct *)ctx[1], (struct task_struct *)ctx[2], ctx[0]);
 	arrive((struct task_struct *)ctx[2]);
 	return 0;
 }

@@ -27,6 +27,7 @@ type OffcpuAbsence struct {
 	Until   uint64
 	Spare   uint64
 	Likely  uint64
+	Taken   uint64
 	Chance  uint64
 	Place   uint32
 	Runs    uint32

@@ -143,7 +143,7 @@ func (w *waits) warn(s *session) {
 		s.Warn(fmt.Errorf("%d waits began after their system call had returned its result: they are not in the profile", n))
 	}
 	if ns := s.Count(w.objects.Unforeseen); ns > 0 {
-		s.Warn(fmt.Errorf("%v of waits for a CPU came unforeseen, after many shorter ones of the same thread: they are not in the profile", time.Duration(ns)))
+		s.Warn(fmt.Errorf("%v of waits for a CPU came unforeseen, after many shorter ones of the same threads: they are in the profile without a stack", time.Duration(ns)))
 	}
 }
 

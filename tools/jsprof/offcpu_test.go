@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -117,7 +118,7 @@ func TestThreadsAreSomewhereAllTheTime(t *testing.T) {
 // TestRunnableTimeIsWhatTheKernelCounts needs no timer that keeps its pace. Where two threads
 // hand over one CPU, most of the time is sampled.
 func TestRunnableTimeIsWhatTheKernelCounts(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) *nodetest.Target{"long": worksAndWaits, "short": handsOver} {
+	for name, start := range map[string]func(*testing.T) *nodetest.Target{"long": worksAndWaits, "short": handsOver, "starved": starves} {
 		t.Run(name, func(t *testing.T) {
 			took := kept(t, start(t))
 			if difference := took.runnable - took.delay; difference.Abs() > took.delay/20+50*time.Millisecond { // the two begin and end at slightly different times
@@ -130,6 +131,20 @@ func TestRunnableTimeIsWhatTheKernelCounts(t *testing.T) {
 // worksAndWaits starts a program that works, waits and is kept from its CPU by others.
 func worksAndWaits(t *testing.T) *nodetest.Target {
 	return nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
+}
+
+// starves starts a program that shares its CPU with another one.
+func starves(t *testing.T) *nodetest.Target {
+	var target *nodetest.Target
+	onOneCPU(t, func() {
+		target = worksAndWaits(t)
+		rival := exec.Command("sh", "-c", "while :; do :; done")
+		if err := rival.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = rival.Process.Kill(); _ = rival.Wait() })
+	})
+	return target
 }
 
 // handsOver starts a program whose two threads keep handing over one CPU.
@@ -158,7 +173,7 @@ func kept(t *testing.T, target *nodetest.Target) keptTime {
 	defer cancel()
 	delays := make(chan time.Duration, 1)
 	p, err := Run(ctx, Options{
-		Selection: trace.Selection{PIDs: []int{target.PID}}, Waiting: &Waiting{Running: true, Idle: true}, Hz: 499,
+		Selection: trace.Selection{PIDs: []int{target.PID}}, Waiting: &Waiting{Running: true, Idle: true}, Hz: 499, Warn: func(err error) { t.Logf("warning: %v", err) },
 		Started: func(int) {
 			before := runDelay(t, target.PID)
 			time.AfterFunc(3*time.Second, func() {
