@@ -19,6 +19,8 @@ type exchange struct {
 	port        int
 	status      int
 	bytes       uint64 // of the response, its head's too
+	begun       int64  // before the request was written, by CLOCK_MONOTONIC; 0: not known
+	ended       int64  // after the response was read
 }
 
 // A client sends requests over one connection.
@@ -79,11 +81,12 @@ func (c *client) send(queries ...query) (all []exchange, err error) {
 	for _, q := range queries {
 		text.WriteString(q.text())
 	}
+	begun := monotonic()
 	if _, err := io.WriteString(c, text.String()); err != nil {
 		return nil, err
 	}
 	for _, q := range queries {
-		e := exchange{url: q.url, method: q.method, port: c.port}
+		e := exchange{url: q.url, method: q.method, port: c.port, begun: begun}
 		before := c.counted.n - c.reader.Buffered()
 		for e.status < 200 {
 			r, err := http.ReadResponse(c.reader, &http.Request{Method: q.method})
@@ -100,6 +103,7 @@ func (c *client) send(queries ...query) (all []exchange, err error) {
 			}
 		}
 		e.bytes = uint64(c.counted.n - c.reader.Buffered() - before)
+		e.ended = monotonic()
 		all = append(all, e)
 	}
 	return all, nil

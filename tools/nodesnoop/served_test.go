@@ -39,7 +39,8 @@ func check(t testing.TB, events []Event, log map[string]logged, exchanges []exch
 	}
 }
 
-// differ returns how an event is not what the server and its client have seen.
+// differ returns how an event is not what the server and its client have seen: it lasts no
+// shorter than the server's handler, and no longer than the client waits.
 func differ(e Event, l logged, x exchange) error {
 	ended := int64(e.Monotonic + e.Latency)
 	switch {
@@ -53,12 +54,12 @@ func differ(e Event, l logged, x exchange) error {
 		return fmt.Errorf("bytes = %d, want %d", e.Bytes, x.bytes)
 	case e.Peer.Port != x.port || e.PID != l.PID:
 		return fmt.Errorf("port, PID = %d, %d, want %d, %d", e.Peer.Port, e.PID, x.port, l.PID)
-	case int64(e.Monotonic) > l.Begin:
-		return fmt.Errorf("begun %d ns after its handler", int64(e.Monotonic)-l.Begin)
+	case int64(e.Monotonic) > l.Begin || int64(e.Monotonic) < x.begun:
+		return fmt.Errorf("begun %d ns after its handler, %d ns after it was sent", int64(e.Monotonic)-l.Begin, int64(e.Monotonic)-x.begun)
 	case ended < l.Before || e.TTFB > e.Latency || e.Busy > e.Latency || e.GC > e.Latency:
 		return fmt.Errorf("ended %d ns before end() was called; latency, first byte, busy, collections = %v, %v, %v, %v", l.Before-ended, e.Latency, e.TTFB, e.Busy, e.GC)
-	case ended > l.Finish:
-		return fmt.Errorf("ended %d ns after it was written", ended-l.Finish)
+	case ended > l.Finish || ended > x.ended:
+		return fmt.Errorf("ended %d ns after it was written, %d ns after it was read", ended-l.Finish, ended-x.ended)
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ func TestPipelinedRequestsAreSeen(t *testing.T) {
 // TestWorkersAndClustersAreSeen has several threads and several processes serve.
 func TestWorkersAndClustersAreSeen(t *testing.T) {
 	node := prepare(t, anyVersion)
-	for name, how := range map[string]serving{"workers": {Workers: 3}, "cluster": {Children: 4}} {
+	for name, how := range map[string]serving{"workers": {Workers: 3}, "cluster": {Children: 8}} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, node, how)
 			w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
@@ -97,7 +98,7 @@ func TestWorkersAndClustersAreSeen(t *testing.T) {
 			for _, ports := range s.facts.Ports {
 				addresses = append(addresses, at(ports[0]))
 			}
-			all := load(t, "tcp", addresses, false, 12, 3, 1)
+			all := load(t, "tcp", addresses, false, 16, 2, 1)
 			events := w.end()
 			check(t, events, s.logs(t), all)
 			threads := make(map[int]bool)
