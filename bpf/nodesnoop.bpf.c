@@ -15,6 +15,7 @@
 #include "http2.h"
 #include "iterations.h"
 #include "messages.h"
+#include "operation.h"
 
 /* Names are only sent. */
 static __always_inline void note_name(struct walk *w)

@@ -9,7 +9,7 @@
 
 #define MAX_THREADS 8192
 
-enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE, EVENT_ITERATION };
+enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE, EVENT_ITERATION, EVENT_OPERATION };
 
 const volatile u64 slower = 0; /* ns: events that took less are not sent */
 

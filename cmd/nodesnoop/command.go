@@ -51,12 +51,13 @@ func command() *cobra.Command {
 	f := new(flags)
 	cmd := &cobra.Command{
 		Use:   "nodesnoop " + cli.TargetsUse,
-		Short: "Show the HTTP requests that Node.js processes serve and make, and their garbage collections",
+		Short: "Show the HTTP requests that Node.js processes serve and make, and what else they wait for",
 		Example: strings.Join([]string{
 			"  nodesnoop -p 4242                     requests served and made, until Ctrl-C",
 			"  nodesnoop -p 4242 -s --slower 100ms   served requests that took longer",
 			"  nodesnoop -p 4242 --status 5xx,404 -o TIME,STATUS,METHOD,URL,RADDR",
 			"  nodesnoop -p 4242 -sg -o TIME,PROBE,LATENCY,GC,BUSY,PATH   what garbage collection adds",
+			"  nodesnoop -p 4242 -c --io -o TIME,PROBE,LATENCY,WAIT,METHOD,PATH,WHICH   what a request waits for",
 			"  nodesnoop --comm node -c -n 20        the next 20 requests that any node makes",
 			"  nodesnoop --json -- node server.js    for programs, from the first request",
 		}, "\n"),
@@ -65,9 +66,10 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.targets.Register(cmd, "watch")
-	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c if none of -s, -c, -g and --loop is given)")
+	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c if none of -s, -c, -g, --io and --loop is given)")
 	flags.BoolVarP(&f.kinds.Client, "client", "c", false, "show requests that are made, with http, https or fetch")
 	flags.BoolVarP(&f.kinds.GC, "gc", "g", false, "show garbage collections")
+	flags.BoolVar(&f.kinds.IO, "io", false, "show other operations that are waited for: name look-ups, connections, files, zlib, crypto, add-ons")
 	flags.BoolVar(&f.kinds.Loop, "loop", false, "show what event loops do between two waits (add --slower)")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.Uint64VarP(&f.count, "count", "n", 0, "stop after `N` events")
@@ -297,6 +299,7 @@ func (f *flags) seen(c nodesnoop.Counts) string {
 		{f.kinds.Server, "requests served", c.Served},
 		{f.kinds.Client, "requests made", c.Requested},
 		{f.kinds.GC, "garbage collections", c.Collections},
+		{f.kinds.IO, "operations", c.Operations},
 		{f.kinds.Loop, "iterations of event loops", c.Iterations},
 	} {
 		if kind.wanted {
