@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -129,7 +130,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	var count, failed, bytes uint64
 	for key, s := range c.series {
 		count, failed, bytes = count+s.count, failed+s.failed, bytes+s.bytes
-		if len(key[4]) > maxLabel || strings.ContainsAny(key[4], "\x1b\xff") {
+		if len(key[4]) > maxLabel || strings.Contains(key[4], "\x1b") || !utf8.ValidString(key[4]) {
 			t.Errorf("label = %q", key[4])
 		}
 	}
