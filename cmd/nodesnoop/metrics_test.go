@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,6 +14,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"ustack/cmd/internal/clitest"
@@ -108,6 +111,54 @@ func checkHistogram(t *testing.T, name string, events []event, got *dto.Histogra
 		if !math.IsInf(b.GetUpperBound(), 1) && int(b.GetCumulativeCount()) != below {
 			t.Errorf("%s: %d took less than %v s, want %d", name, b.GetCumulativeCount(), b.GetUpperBound(), below)
 		}
+	}
+}
+
+// TestEachKindHasItsMetric has an event of each kind that is collected.
+func TestEachKindHasItsMetric(t *testing.T) {
+	reader, err := labels.NewReader(labels.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCollected(nodesnoop.ByRoute, reader)
+	m := metricsFlag{collected: c}
+	for _, e := range []nodesnoop.Event{
+		{Kind: nodesnoop.Server, Method: "GET", URL: "/a/1", Status: 404},
+		{Kind: nodesnoop.Client, Method: "GET", Host: "host", Outcome: nodesnoop.Closed},
+		{Kind: nodesnoop.GC, Collection: "scavenge"},
+		{Kind: nodesnoop.IO, Method: "fs.open", URL: "/file", Failure: "ENOENT"},
+		{Kind: nodesnoop.IO, Method: "dns.lookup", URL: "host"},
+		{Kind: nodesnoop.LoopRun},
+	} {
+		e.PID = 1 << 30
+		m.event(&e)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if h := m.GetHistogram(); h.GetSampleCount() == 1 {
+				got = append(got, strings.TrimSpace(strings.Join([]string{
+					f.GetName(), label(m, "route") + label(m, "kind") + label(m, "operation"), label(m, "status") + label(m, "result"),
+				}, " ")))
+			}
+		}
+	}
+	want := []string{
+		"nodesnoop_gc_seconds scavenge", "nodesnoop_operation_seconds dns.lookup host done", "nodesnoop_operation_seconds fs.open ENOENT",
+		"nodesnoop_request_seconds host closed", "nodesnoop_request_seconds GET /a/:num 4xx",
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("histograms (-want +got):\n%s", diff)
 	}
 }
 
