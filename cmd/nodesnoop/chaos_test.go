@@ -26,6 +26,7 @@ func TestChaosDeadFileServer(t *testing.T) {
 // process goes on meanwhile; what was seen meanwhile is shown when nodesnoop goes on.
 func TestChaosStoppedToolHarmsNothing(t *testing.T) {
 	target := serving(t)
+	echoed(target) // all its threads have started
 	for _, end := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		unharmed := nodetest.Unharmed(t, target.PID)
 		p := clitest.Start(t, "nodesnoop", "-p", strconv.Itoa(target.PID), "-s", "-o", "PATH")
