@@ -50,6 +50,47 @@ type NodesnoopNode struct {
 	Pad        uint32
 }
 
+type NodesnoopOperation struct {
+	_          structs.HostLayout
+	Event      uint32
+	Kind       uint32
+	Generation uint64
+	Job        struct {
+		_         structs.HostLayout
+		Submitted uint64
+		Begun     uint64
+		Ended     uint64
+		Ids       uint64
+		Class     uint64
+		Functions [6]uint64
+	}
+	Completed uint64
+	Result    int64
+	FsType    int32
+	File      int32
+	Target    [256]uint8
+}
+
+type NodesnoopOperationKey struct {
+	_          structs.HostLayout
+	Generation uint64
+	At         uint64
+}
+
+type NodesnoopOperationKind uint32
+
+const (
+	NodesnoopOperationKindOPERATION_CONNECT      NodesnoopOperationKind = 16
+	NodesnoopOperationKindOPERATION_CONNECT_PATH NodesnoopOperationKind = 17
+)
+
+type NodesnoopOperationLimit uint32
+
+const (
+	NodesnoopOperationLimitTARGET_BYTES   NodesnoopOperationLimit = 256
+	NodesnoopOperationLimitSOCKADDR_BYTES NodesnoopOperationLimit = 28
+)
+
 type NodesnoopOutcome uint32
 
 const (
@@ -114,6 +155,7 @@ const (
 	NodesnoopSnoopEventEVENT_TRANSACTION NodesnoopSnoopEvent = 16
 	NodesnoopSnoopEventEVENT_PAUSE       NodesnoopSnoopEvent = 17
 	NodesnoopSnoopEventEVENT_ITERATION   NodesnoopSnoopEvent = 18
+	NodesnoopSnoopEventEVENT_OPERATION   NodesnoopSnoopEvent = 19
 )
 
 type NodesnoopStream struct {
@@ -228,10 +270,12 @@ const (
 const (
 	NodesnoopMapByHandle              = "by_handle"
 	NodesnoopMapCodes                 = "codes"
+	NodesnoopMapConnecting            = "connecting"
 	NodesnoopMapEarlyUrls             = "early_urls"
 	NodesnoopMapEvents                = "events"
 	NodesnoopMapFunctions             = "functions"
 	NodesnoopMapInstances             = "instances"
+	NodesnoopMapJobs                  = "jobs"
 	NodesnoopMapLongUrls              = "long_urls"
 	NodesnoopMapMultiplexed           = "multiplexed"
 	NodesnoopMapNames                 = "names"
@@ -251,6 +295,10 @@ const (
 	NodesnoopProgOnCollect            = "on_collect"
 	NodesnoopProgOnCollected          = "on_collected"
 	NodesnoopProgOnCollector          = "on_collector"
+	NodesnoopProgOnConnect            = "on_connect"
+	NodesnoopProgOnConnectPath        = "on_connect_path"
+	NodesnoopProgOnConnected          = "on_connected"
+	NodesnoopProgOnDone               = "on_done"
 	NodesnoopProgOnExec               = "on_exec"
 	NodesnoopProgOnFlush              = "on_flush"
 	NodesnoopProgOnGcEpilogue         = "on_gc_epilogue"
@@ -261,7 +309,11 @@ const (
 	NodesnoopProgOnH2Received         = "on_h2_received"
 	NodesnoopProgOnH2Sent             = "on_h2_sent"
 	NodesnoopProgOnHeaders            = "on_headers"
+	NodesnoopProgOnQueue              = "on_queue"
+	NodesnoopProgOnRan                = "on_ran"
 	NodesnoopProgOnRead               = "on_read"
+	NodesnoopProgOnRun                = "on_run"
+	NodesnoopProgOnSubmit             = "on_submit"
 	NodesnoopProgOnTlsWrite           = "on_tls_write"
 	NodesnoopProgOnTryWrite           = "on_try_write"
 	NodesnoopProgOnWait               = "on_wait"
@@ -277,6 +329,10 @@ const (
 	NodesnoopVarIterationUnused       = "iteration_unused"
 	NodesnoopVarIterations            = "iterations"
 	NodesnoopVarLostEvents            = "lost_events"
+	NodesnoopVarOperationKindUnused   = "operation_kind_unused"
+	NodesnoopVarOperationLimitUnused  = "operation_limit_unused"
+	NodesnoopVarOperationUnused       = "operation_unused"
+	NodesnoopVarOperations            = "operations"
 	NodesnoopVarOutcomeUnused         = "outcome_unused"
 	NodesnoopVarPauseUnused           = "pause_unused"
 	NodesnoopVarPidNamespace          = "pid_namespace"
@@ -290,6 +346,7 @@ const (
 	NodesnoopVarTransactionFlagUnused = "transaction_flag_unused"
 	NodesnoopVarUnattributed          = "unattributed"
 	NodesnoopVarUnfollowed            = "unfollowed"
+	NodesnoopVarUnfollowedOperations  = "unfollowed_operations"
 	NodesnoopVarUnscanned             = "unscanned"
 	NodesnoopVarUnsent                = "unsent"
 	NodesnoopVarUnwalked              = "unwalked"
@@ -341,25 +398,33 @@ type NodesnoopSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NodesnoopProgramSpecs struct {
-	OnClose      *ebpf.ProgramSpec `ebpf:"on_close"`
-	OnCollect    *ebpf.ProgramSpec `ebpf:"on_collect"`
-	OnCollected  *ebpf.ProgramSpec `ebpf:"on_collected"`
-	OnCollector  *ebpf.ProgramSpec `ebpf:"on_collector"`
-	OnExec       *ebpf.ProgramSpec `ebpf:"on_exec"`
-	OnFlush      *ebpf.ProgramSpec `ebpf:"on_flush"`
-	OnGcEpilogue *ebpf.ProgramSpec `ebpf:"on_gc_epilogue"`
-	OnGcPrologue *ebpf.ProgramSpec `ebpf:"on_gc_prologue"`
-	OnH2Begin    *ebpf.ProgramSpec `ebpf:"on_h2_begin"`
-	OnH2Close    *ebpf.ProgramSpec `ebpf:"on_h2_close"`
-	OnH2Field    *ebpf.ProgramSpec `ebpf:"on_h2_field"`
-	OnH2Received *ebpf.ProgramSpec `ebpf:"on_h2_received"`
-	OnH2Sent     *ebpf.ProgramSpec `ebpf:"on_h2_sent"`
-	OnHeaders    *ebpf.ProgramSpec `ebpf:"on_headers"`
-	OnRead       *ebpf.ProgramSpec `ebpf:"on_read"`
-	OnTlsWrite   *ebpf.ProgramSpec `ebpf:"on_tls_write"`
-	OnTryWrite   *ebpf.ProgramSpec `ebpf:"on_try_write"`
-	OnWait       *ebpf.ProgramSpec `ebpf:"on_wait"`
-	OnWoken      *ebpf.ProgramSpec `ebpf:"on_woken"`
+	OnClose       *ebpf.ProgramSpec `ebpf:"on_close"`
+	OnCollect     *ebpf.ProgramSpec `ebpf:"on_collect"`
+	OnCollected   *ebpf.ProgramSpec `ebpf:"on_collected"`
+	OnCollector   *ebpf.ProgramSpec `ebpf:"on_collector"`
+	OnConnect     *ebpf.ProgramSpec `ebpf:"on_connect"`
+	OnConnectPath *ebpf.ProgramSpec `ebpf:"on_connect_path"`
+	OnConnected   *ebpf.ProgramSpec `ebpf:"on_connected"`
+	OnDone        *ebpf.ProgramSpec `ebpf:"on_done"`
+	OnExec        *ebpf.ProgramSpec `ebpf:"on_exec"`
+	OnFlush       *ebpf.ProgramSpec `ebpf:"on_flush"`
+	OnGcEpilogue  *ebpf.ProgramSpec `ebpf:"on_gc_epilogue"`
+	OnGcPrologue  *ebpf.ProgramSpec `ebpf:"on_gc_prologue"`
+	OnH2Begin     *ebpf.ProgramSpec `ebpf:"on_h2_begin"`
+	OnH2Close     *ebpf.ProgramSpec `ebpf:"on_h2_close"`
+	OnH2Field     *ebpf.ProgramSpec `ebpf:"on_h2_field"`
+	OnH2Received  *ebpf.ProgramSpec `ebpf:"on_h2_received"`
+	OnH2Sent      *ebpf.ProgramSpec `ebpf:"on_h2_sent"`
+	OnHeaders     *ebpf.ProgramSpec `ebpf:"on_headers"`
+	OnQueue       *ebpf.ProgramSpec `ebpf:"on_queue"`
+	OnRan         *ebpf.ProgramSpec `ebpf:"on_ran"`
+	OnRead        *ebpf.ProgramSpec `ebpf:"on_read"`
+	OnRun         *ebpf.ProgramSpec `ebpf:"on_run"`
+	OnSubmit      *ebpf.ProgramSpec `ebpf:"on_submit"`
+	OnTlsWrite    *ebpf.ProgramSpec `ebpf:"on_tls_write"`
+	OnTryWrite    *ebpf.ProgramSpec `ebpf:"on_try_write"`
+	OnWait        *ebpf.ProgramSpec `ebpf:"on_wait"`
+	OnWoken       *ebpf.ProgramSpec `ebpf:"on_woken"`
 }
 
 // NodesnoopMapSpecs contains maps before they are loaded into the kernel.
@@ -368,10 +433,12 @@ type NodesnoopProgramSpecs struct {
 type NodesnoopMapSpecs struct {
 	ByHandle    *ebpf.MapSpec `ebpf:"by_handle"`
 	Codes       *ebpf.MapSpec `ebpf:"codes"`
+	Connecting  *ebpf.MapSpec `ebpf:"connecting"`
 	EarlyUrls   *ebpf.MapSpec `ebpf:"early_urls"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
+	Jobs        *ebpf.MapSpec `ebpf:"jobs"`
 	LongUrls    *ebpf.MapSpec `ebpf:"long_urls"`
 	Multiplexed *ebpf.MapSpec `ebpf:"multiplexed"`
 	Names       *ebpf.MapSpec `ebpf:"names"`
@@ -404,6 +471,10 @@ type NodesnoopVariableSpecs struct {
 	IterationUnused       *ebpf.VariableSpec `ebpf:"iteration_unused"`
 	Iterations            *ebpf.VariableSpec `ebpf:"iterations"`
 	LostEvents            *ebpf.VariableSpec `ebpf:"lost_events"`
+	OperationKindUnused   *ebpf.VariableSpec `ebpf:"operation_kind_unused"`
+	OperationLimitUnused  *ebpf.VariableSpec `ebpf:"operation_limit_unused"`
+	OperationUnused       *ebpf.VariableSpec `ebpf:"operation_unused"`
+	Operations            *ebpf.VariableSpec `ebpf:"operations"`
 	OutcomeUnused         *ebpf.VariableSpec `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.VariableSpec `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.VariableSpec `ebpf:"pid_namespace"`
@@ -417,6 +488,7 @@ type NodesnoopVariableSpecs struct {
 	TransactionFlagUnused *ebpf.VariableSpec `ebpf:"transaction_flag_unused"`
 	Unattributed          *ebpf.VariableSpec `ebpf:"unattributed"`
 	Unfollowed            *ebpf.VariableSpec `ebpf:"unfollowed"`
+	UnfollowedOperations  *ebpf.VariableSpec `ebpf:"unfollowed_operations"`
 	Unscanned             *ebpf.VariableSpec `ebpf:"unscanned"`
 	Unsent                *ebpf.VariableSpec `ebpf:"unsent"`
 	Unwalked              *ebpf.VariableSpec `ebpf:"unwalked"`
@@ -448,10 +520,12 @@ func (o *NodesnoopObjects) Close() error {
 type NodesnoopMaps struct {
 	ByHandle    *ebpf.Map `ebpf:"by_handle"`
 	Codes       *ebpf.Map `ebpf:"codes"`
+	Connecting  *ebpf.Map `ebpf:"connecting"`
 	EarlyUrls   *ebpf.Map `ebpf:"early_urls"`
 	Events      *ebpf.Map `ebpf:"events"`
 	Functions   *ebpf.Map `ebpf:"functions"`
 	Instances   *ebpf.Map `ebpf:"instances"`
+	Jobs        *ebpf.Map `ebpf:"jobs"`
 	LongUrls    *ebpf.Map `ebpf:"long_urls"`
 	Multiplexed *ebpf.Map `ebpf:"multiplexed"`
 	Names       *ebpf.Map `ebpf:"names"`
@@ -473,10 +547,12 @@ func (m *NodesnoopMaps) Close() error {
 	return _NodesnoopClose(
 		m.ByHandle,
 		m.Codes,
+		m.Connecting,
 		m.EarlyUrls,
 		m.Events,
 		m.Functions,
 		m.Instances,
+		m.Jobs,
 		m.LongUrls,
 		m.Multiplexed,
 		m.Names,
@@ -510,6 +586,10 @@ type NodesnoopVariables struct {
 	IterationUnused       *ebpf.Variable `ebpf:"iteration_unused"`
 	Iterations            *ebpf.Variable `ebpf:"iterations"`
 	LostEvents            *ebpf.Variable `ebpf:"lost_events"`
+	OperationKindUnused   *ebpf.Variable `ebpf:"operation_kind_unused"`
+	OperationLimitUnused  *ebpf.Variable `ebpf:"operation_limit_unused"`
+	OperationUnused       *ebpf.Variable `ebpf:"operation_unused"`
+	Operations            *ebpf.Variable `ebpf:"operations"`
 	OutcomeUnused         *ebpf.Variable `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.Variable `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.Variable `ebpf:"pid_namespace"`
@@ -523,6 +603,7 @@ type NodesnoopVariables struct {
 	TransactionFlagUnused *ebpf.Variable `ebpf:"transaction_flag_unused"`
 	Unattributed          *ebpf.Variable `ebpf:"unattributed"`
 	Unfollowed            *ebpf.Variable `ebpf:"unfollowed"`
+	UnfollowedOperations  *ebpf.Variable `ebpf:"unfollowed_operations"`
 	Unscanned             *ebpf.Variable `ebpf:"unscanned"`
 	Unsent                *ebpf.Variable `ebpf:"unsent"`
 	Unwalked              *ebpf.Variable `ebpf:"unwalked"`
@@ -536,25 +617,33 @@ type NodesnoopVariables struct {
 //
 // It can be passed to LoadNodesnoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NodesnoopPrograms struct {
-	OnClose      *ebpf.Program `ebpf:"on_close"`
-	OnCollect    *ebpf.Program `ebpf:"on_collect"`
-	OnCollected  *ebpf.Program `ebpf:"on_collected"`
-	OnCollector  *ebpf.Program `ebpf:"on_collector"`
-	OnExec       *ebpf.Program `ebpf:"on_exec"`
-	OnFlush      *ebpf.Program `ebpf:"on_flush"`
-	OnGcEpilogue *ebpf.Program `ebpf:"on_gc_epilogue"`
-	OnGcPrologue *ebpf.Program `ebpf:"on_gc_prologue"`
-	OnH2Begin    *ebpf.Program `ebpf:"on_h2_begin"`
-	OnH2Close    *ebpf.Program `ebpf:"on_h2_close"`
-	OnH2Field    *ebpf.Program `ebpf:"on_h2_field"`
-	OnH2Received *ebpf.Program `ebpf:"on_h2_received"`
-	OnH2Sent     *ebpf.Program `ebpf:"on_h2_sent"`
-	OnHeaders    *ebpf.Program `ebpf:"on_headers"`
-	OnRead       *ebpf.Program `ebpf:"on_read"`
-	OnTlsWrite   *ebpf.Program `ebpf:"on_tls_write"`
-	OnTryWrite   *ebpf.Program `ebpf:"on_try_write"`
-	OnWait       *ebpf.Program `ebpf:"on_wait"`
-	OnWoken      *ebpf.Program `ebpf:"on_woken"`
+	OnClose       *ebpf.Program `ebpf:"on_close"`
+	OnCollect     *ebpf.Program `ebpf:"on_collect"`
+	OnCollected   *ebpf.Program `ebpf:"on_collected"`
+	OnCollector   *ebpf.Program `ebpf:"on_collector"`
+	OnConnect     *ebpf.Program `ebpf:"on_connect"`
+	OnConnectPath *ebpf.Program `ebpf:"on_connect_path"`
+	OnConnected   *ebpf.Program `ebpf:"on_connected"`
+	OnDone        *ebpf.Program `ebpf:"on_done"`
+	OnExec        *ebpf.Program `ebpf:"on_exec"`
+	OnFlush       *ebpf.Program `ebpf:"on_flush"`
+	OnGcEpilogue  *ebpf.Program `ebpf:"on_gc_epilogue"`
+	OnGcPrologue  *ebpf.Program `ebpf:"on_gc_prologue"`
+	OnH2Begin     *ebpf.Program `ebpf:"on_h2_begin"`
+	OnH2Close     *ebpf.Program `ebpf:"on_h2_close"`
+	OnH2Field     *ebpf.Program `ebpf:"on_h2_field"`
+	OnH2Received  *ebpf.Program `ebpf:"on_h2_received"`
+	OnH2Sent      *ebpf.Program `ebpf:"on_h2_sent"`
+	OnHeaders     *ebpf.Program `ebpf:"on_headers"`
+	OnQueue       *ebpf.Program `ebpf:"on_queue"`
+	OnRan         *ebpf.Program `ebpf:"on_ran"`
+	OnRead        *ebpf.Program `ebpf:"on_read"`
+	OnRun         *ebpf.Program `ebpf:"on_run"`
+	OnSubmit      *ebpf.Program `ebpf:"on_submit"`
+	OnTlsWrite    *ebpf.Program `ebpf:"on_tls_write"`
+	OnTryWrite    *ebpf.Program `ebpf:"on_try_write"`
+	OnWait        *ebpf.Program `ebpf:"on_wait"`
+	OnWoken       *ebpf.Program `ebpf:"on_woken"`
 }
 
 func (p *NodesnoopPrograms) Close() error {
@@ -563,6 +652,10 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnCollect,
 		p.OnCollected,
 		p.OnCollector,
+		p.OnConnect,
+		p.OnConnectPath,
+		p.OnConnected,
+		p.OnDone,
 		p.OnExec,
 		p.OnFlush,
 		p.OnGcEpilogue,
@@ -573,7 +666,11 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnH2Received,
 		p.OnH2Sent,
 		p.OnHeaders,
+		p.OnQueue,
+		p.OnRan,
 		p.OnRead,
+		p.OnRun,
+		p.OnSubmit,
 		p.OnTlsWrite,
 		p.OnTryWrite,
 		p.OnWait,

@@ -37,7 +37,13 @@ var columns = []column{
 	})},
 	{"GC", 9, true, request(func(e *nodesnoop.Event) string { return ms(e.GC) })},
 	{"BUSY", 11, true, request(func(e *nodesnoop.Event) string { return ms(e.Busy) })},
-	{"METHOD", 7, false, request(func(e *nodesnoop.Event) string { return e.Method })},
+	{"WAIT", 11, true, func(_ *rows, e *nodesnoop.Event) string {
+		if e.Run == 0 {
+			return "-"
+		}
+		return ms(e.Wait)
+	}},
+	{"METHOD", 7, false, asked(func(e *nodesnoop.Event) string { return e.Method })},
 	{"STATUS", 6, false, request(func(e *nodesnoop.Event) string {
 		if e.Status == 0 {
 			return "-"
@@ -45,8 +51,8 @@ var columns = []column{
 		return strconv.Itoa(e.Status)
 	})},
 	{"BYTES", 9, true, request(func(e *nodesnoop.Event) string { return strconv.FormatUint(e.Bytes, 10) })},
-	{"RADDR", 15, false, request(func(e *nodesnoop.Event) string { return address(e.Peer) })},
-	{"RPORT", 5, true, request(func(e *nodesnoop.Event) string {
+	{"RADDR", 15, false, asked(func(e *nodesnoop.Event) string { return address(e.Peer) })},
+	{"RPORT", 5, true, asked(func(e *nodesnoop.Event) string {
 		if e.Peer.Port == 0 {
 			return "-"
 		}
@@ -55,8 +61,8 @@ var columns = []column{
 	{"HOST", 24, false, request(func(e *nodesnoop.Event) string { return e.Host })},
 	{"WHICH", 8, false, func(_ *rows, e *nodesnoop.Event) string { return which(e) }},
 	{"ROUTE", 24, false, request(func(e *nodesnoop.Event) string { return nodesnoop.Route(nodesnoop.Path(e.URL)) + cut(e) })},
-	{"PATH", 24, false, request(func(e *nodesnoop.Event) string { return nodesnoop.Path(e.URL) + cut(e) })},
-	{"URL", 24, false, request(func(e *nodesnoop.Event) string { return e.URL + cut(e) })},
+	{"PATH", 24, false, asked(func(e *nodesnoop.Event) string { return target(e) + cut(e) })},
+	{"URL", 24, false, asked(func(e *nodesnoop.Event) string { return e.URL + cut(e) })},
 }
 
 // usual are the columns that are shown if none are named.
@@ -64,24 +70,41 @@ const usual = "TIME,PID,PROBE,LATENCY,STATUS,METHOD,PATH"
 
 // request returns a text that only requests have.
 func request(text func(*nodesnoop.Event) string) func(*rows, *nodesnoop.Event) string {
-	return func(_ *rows, e *nodesnoop.Event) string {
-		if !e.Kind.IsRequest() {
-			return "-"
+	return asked(func(e *nodesnoop.Event) string {
+		if e.Kind == nodesnoop.IO {
+			return ""
 		}
-		if s := text(e); s != "" {
+		return text(e)
+	})
+}
+
+// asked returns a text that requests and other operations have.
+func asked(text func(*nodesnoop.Event) string) func(*rows, *nodesnoop.Event) string {
+	return func(_ *rows, e *nodesnoop.Event) string {
+		if s := text(e); s != "" && (e.Kind.IsRequest() || e.Kind == nodesnoop.IO) {
 			return s
 		}
 		return "-"
 	}
 }
 
-// which says how a request ended, or which kind of collection it was.
+// target returns a request's path, or all of what an operation is on.
+func target(e *nodesnoop.Event) string {
+	if e.Kind == nodesnoop.IO {
+		return e.URL
+	}
+	return nodesnoop.Path(e.URL)
+}
+
+// which says how a request or operation ended, or which kind of collection it was.
 func which(e *nodesnoop.Event) string {
 	switch {
 	case e.Kind == nodesnoop.GC:
 		return e.Collection
 	case e.Kind == nodesnoop.LoopRun:
 		return "-"
+	case e.Kind == nodesnoop.IO && e.Failure != "":
+		return e.Failure
 	case e.EndLost:
 		return e.Outcome.String() + "?"
 	}

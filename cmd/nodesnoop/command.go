@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,7 +37,7 @@ type flags struct {
 
 	summary  bool
 	table    bool
-	by       by
+	by       nodesnoop.By
 	top      bool
 	interval cli.Duration
 	heatmap  heatmapFlag
@@ -52,12 +51,13 @@ func command() *cobra.Command {
 	f := new(flags)
 	cmd := &cobra.Command{
 		Use:   "nodesnoop " + cli.TargetsUse,
-		Short: "Show the HTTP requests that Node.js processes serve and make, and their garbage collections",
+		Short: "Show the HTTP requests that Node.js processes serve and make, and what else they wait for",
 		Example: strings.Join([]string{
 			"  nodesnoop -p 4242                     requests served and made, until Ctrl-C",
 			"  nodesnoop -p 4242 -s --slower 100ms   served requests that took longer",
 			"  nodesnoop -p 4242 --status 5xx,404 -o TIME,STATUS,METHOD,URL,RADDR",
 			"  nodesnoop -p 4242 -sg -o TIME,PROBE,LATENCY,GC,BUSY,PATH   what garbage collection adds",
+			"  nodesnoop -p 4242 -c --io -o TIME,PROBE,LATENCY,WAIT,METHOD,PATH,WHICH   what a request waits for",
 			"  nodesnoop --comm node -c -n 20        the next 20 requests that any node makes",
 			"  nodesnoop --json -- node server.js    for programs, from the first request",
 		}, "\n"),
@@ -66,9 +66,10 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.targets.Register(cmd, "watch")
-	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c if none of -s, -c, -g and --loop is given)")
+	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c if none of -s, -c, -g, --io and --loop is given)")
 	flags.BoolVarP(&f.kinds.Client, "client", "c", false, "show requests that are made, with http, https or fetch")
 	flags.BoolVarP(&f.kinds.GC, "gc", "g", false, "show garbage collections")
+	flags.BoolVar(&f.kinds.IO, "io", false, "show other operations that are waited for: name look-ups, connections, files, zlib, crypto, add-ons")
 	flags.BoolVar(&f.kinds.Loop, "loop", false, "show what event loops do between two waits (add --slower)")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
 	flags.Uint64VarP(&f.count, "count", "n", 0, "stop after `N` events")
@@ -82,7 +83,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print JSON, one object per line")
 	flags.BoolVar(&f.summary, "summary", false, "draw latencies by --by at the end, in place of lines")
 	flags.BoolVar(&f.table, "table", false, "with --summary, print rows of numbers instead of drawing")
-	flags.Var(&f.by, "by", "group events by "+strings.Join(nodesnoop.Bys, ", ")+" (a client's route is its host)")
+	flags.Var(cli.NewWord(&f.by, nodesnoop.Bys), "by", "group events by "+strings.Join(nodesnoop.Bys, ", ")+" (a client's route is its host)")
 	flags.BoolVar(&f.top, "top", false, "show a screen of rates, latencies and the slowest requests each second")
 	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often")
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
@@ -91,21 +92,6 @@ func command() *cobra.Command {
 	cli.Setup(cmd)
 	cli.Choices(cmd, "by", nodesnoop.Bys)
 	return cmd
-}
-
-// A by is the value of --by.
-type by nodesnoop.By
-
-func (b *by) String() string { return nodesnoop.Bys[*b] }
-func (b *by) Type() string   { return "WHAT" }
-
-func (b *by) Set(name string) error {
-	i := slices.Index(nodesnoop.Bys, name)
-	if i < 0 {
-		return errors.New("not one of " + strings.Join(nodesnoop.Bys, ", "))
-	}
-	*b = by(i)
-	return nil
 }
 
 // check reports arguments that make no sense, before anything is attached.
@@ -247,9 +233,9 @@ func (f *flags) shows(out io.Writer) show {
 	f.rows.absolute = f.absolute
 	switch {
 	case f.summary:
-		return &summary{Summary: nodesnoop.Summary{By: nodesnoop.By(f.by)}, table: f.table, json: f.json}
+		return &summary{Summary: nodesnoop.Summary{By: f.by}, table: f.table, json: f.json}
 	case f.top:
-		return &top{Summary: nodesnoop.Summary{By: nodesnoop.By(f.by)}, rows: f.rows, terminal: cli.Terminal(out)}
+		return &top{Summary: nodesnoop.Summary{By: f.by}, rows: f.rows, terminal: cli.Terminal(out)}
 	case f.json:
 		return lines{}
 	}
@@ -278,11 +264,11 @@ func (f *flags) watch(cmd *cobra.Command) error {
 		Interval: cmp.Or(time.Duration(f.interval), time.Second), Report: p.report,
 		Warn: messages.Warn, Event: p.event, Tick: p.tick,
 	}
-	if err := f.metrics.begin(nodesnoop.By(f.by), messages); err != nil {
+	if err := f.metrics.begin(f.by, messages); err != nil {
 		return err
 	}
 	o.Started = func() {
-		f.heatmap.begin(nodesnoop.By(f.by))
+		f.heatmap.begin(f.by)
 		p.show.begin()
 		messages.Started(f.duration, "Watching %v.", &f.targets)
 	}
@@ -313,6 +299,7 @@ func (f *flags) seen(c nodesnoop.Counts) string {
 		{f.kinds.Server, "requests served", c.Served},
 		{f.kinds.Client, "requests made", c.Requested},
 		{f.kinds.GC, "garbage collections", c.Collections},
+		{f.kinds.IO, "operations", c.Operations},
 		{f.kinds.Loop, "iterations of event loops", c.Iterations},
 	} {
 		if kind.wanted {

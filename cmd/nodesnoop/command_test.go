@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +44,58 @@ func TestPathsMatchGlobs(t *testing.T) {
 	}
 }
 
+func TestStatusesAreParsed(t *testing.T) {
+	for list, want := range map[string][]nodesnoop.StatusRange{
+		"": nil, "404": {{Low: 404, High: 404}}, "5xx, 400-403": {{Low: 500, High: 599}, {Low: 400, High: 403}}, "1XX": {{Low: 100, High: 199}},
+	} {
+		if got, err := parseStatuses(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", list, got, err, want)
+		}
+	}
+	for _, list := range []string{"0xx", "10xx", "-1", "99", "1000", "403-400", "4x", ",", "200,200,200,200,200,200,200,200,200"} {
+		if got, err := parseStatuses(list); err == nil {
+			t.Errorf("%q: %v, want an error", list, got)
+		}
+	}
+}
+
+// TestColumnsOfEachKind has an event of each kind in columns that not all of them have.
+func TestColumnsOfEachKind(t *testing.T) {
+	chosen, err := parseColumns("probe, METHOD,STATUS,TTFB,WAIT,PATH,ROUTE,RPORT,WHICH")
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := nodesnoop.Peer{Addr: netip.MustParseAddr("::1"), Port: 80}
+	for _, test := range []struct {
+		event nodesnoop.Event
+		want  string
+	}{
+		{
+			nodesnoop.Event{Kind: nodesnoop.Server, Method: "GET", URL: "/a/1?b", URLBytes: 6, Status: 200, TTFB: time.Millisecond, Peer: peer},
+			"server GET 200 1.000ms - /a/1 /a/:num 80 done",
+		},
+		{
+			nodesnoop.Event{Kind: nodesnoop.Client, Method: "PUT", URL: "/a", URLBytes: 3000, Outcome: nodesnoop.Aborted, EndLost: true},
+			"client PUT - - - /a... /a... - aborted?",
+		},
+		{nodesnoop.Event{Kind: nodesnoop.GC, Collection: "scavenge"}, "gc - - - - - - - scavenge"},
+		{nodesnoop.Event{Kind: nodesnoop.LoopRun}, "loop - - - - - - - -"},
+		{
+			nodesnoop.Event{Kind: nodesnoop.IO, Method: "fs.open", URL: "/a?b/1", URLBytes: 6, Wait: time.Microsecond, Run: 1, Failure: "ENOENT"},
+			"io fs.open - - 0.001ms /a?b/1 - - ENOENT",
+		},
+		{nodesnoop.Event{Kind: nodesnoop.IO, Method: "connect", URL: "[::1]:80", URLBytes: 8, Peer: peer}, "io connect - - - [::1]:80 - 80 done"},
+	} {
+		var got []string
+		for _, c := range chosen {
+			got = append(got, c.text(new(rows), &test.event))
+		}
+		if got := strings.Join(got, " "); got != test.want {
+			t.Errorf("%v: %q, want %q", test.event.Kind, got, test.want)
+		}
+	}
+}
+
 // TestLinesAreSafe has an event of which everything that others choose is hostile.
 func TestLinesAreSafe(t *testing.T) {
 	const bad = "\x1b]0;x\a\u202e\n\xff"
@@ -60,8 +115,13 @@ func TestLinesAreSafe(t *testing.T) {
 	if err := printJSON(&out, &e); err != nil {
 		t.Fatal(err)
 	}
+	o := nodesnoop.Event{Kind: nodesnoop.IO, Method: bad, URL: bad, URLBytes: 300, Failure: bad, Peer: e.Peer, Run: 1}
+	if err := errors.Join(r.print(&out, &o), printJSON(&out, &o)); err != nil {
+		t.Fatal(err)
+	}
 	s := summary{}
 	s.Add(&e)
+	s.Add(&o)
 	screen := top{rows: rows{columns: all}}
 	for _, err := range []error{screen.event(nil, &e), screen.report(&out, nil, time.Now()), s.end(&out)} {
 		if err != nil {
@@ -116,6 +176,41 @@ func TestKillLeavesKernelAndTargetAsTheyWere(t *testing.T) {
 	out, err := exec.Command("nodesnoop", "-p", strconv.Itoa(target.PID), "-n", "5").CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("/echo")) {
 		t.Errorf("nodesnoop again: %v\n%s", err, out)
+	}
+}
+
+// TestProcessesAreSelected by their control group, their container, and the V8 in them. A
+// process that is not selected is not shown.
+func TestProcessesAreSelected(t *testing.T) {
+	target, other := serving(t), serving(t)
+	selections := [][]string{
+		{"--cgroup", nodetest.Cgroup(t, target.PID)},
+		{"--container", nodetest.Contain(t, target.PID)},
+		{"--all"},
+	}
+	var all []*clitest.Process
+	for _, selection := range selections {
+		all = append(all, clitest.Start(t, "nodesnoop", append(selection, "-s", "-o", "PID,PATH")...))
+	}
+	for _, p := range all {
+		p.Line("^Watching ")
+	}
+	echoed(target)
+	echoed(other)
+	for i, p := range all {
+		selection := selections[i]
+		if got := p.End(syscall.SIGINT); got.ExitStatus() != 0 {
+			t.Errorf("%v: exit status = %d, want 0", selection, got.ExitStatus())
+		}
+		seen := func(target *nodetest.Target) int {
+			return strings.Count(p.Stdout(), fmt.Sprintf("%7d /echo\n", target.PID))
+		}
+		if seen(target) < 50 {
+			t.Errorf("%v: %d requests of %d, want 50 or more\n%s", selection, seen(target), target.PID, p.Stdout())
+		}
+		if isAll := selection[0] == "--all"; isAll != (seen(other) > 0) {
+			t.Errorf("%v: %d requests of %d, which is selected: %t", selection, seen(other), other.PID, isAll)
+		}
 	}
 }
 

@@ -23,6 +23,16 @@ type jsonEvent struct {
 	Which   string `json:"which,omitempty"`
 
 	*jsonRequest
+	*jsonOperation
+}
+
+type jsonOperation struct {
+	Operation string `json:"operation"`
+	On        string `json:"on,omitempty"`      // a path, a name or an address
+	OnCut     bool   `json:"on_cut,omitempty"`  // there may be more of it
+	Error     string `json:"error,omitempty"`   // as node names it
+	Wait      *int64 `json:"wait_ns,omitempty"` // until a thread of libuv's pool began
+	Run       *int64 `json:"run_ns,omitempty"`  // of that thread
 }
 
 type jsonRequest struct {
@@ -50,9 +60,15 @@ func printJSON(w io.Writer, e *nodesnoop.Event) error {
 		Time: e.Begun.Add(e.Latency).Format(time.RFC3339Nano), PID: e.PID, Inside: e.Inside, Thread: e.TID,
 		Probe: e.Kind.String(), Begun: int64(e.Monotonic), Latency: int64(e.Latency), Which: e.Outcome.String(),
 	}
-	if e.Kind.IsRequest() {
+	switch {
+	case e.Kind.IsRequest():
 		object.jsonRequest = requestObject(e)
-	} else {
+	case e.Kind == nodesnoop.IO:
+		object.jsonOperation = operationObject(e)
+		if e.Failure != "" {
+			object.Which = "failed"
+		}
+	default:
 		object.Which = e.Collection
 	}
 	text, err := json.Marshal(object)
@@ -63,6 +79,15 @@ func printJSON(w io.Writer, e *nodesnoop.Event) error {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
+}
+
+func operationObject(e *nodesnoop.Event) *jsonOperation {
+	o := &jsonOperation{Operation: e.Method, On: e.URL, OnCut: e.URLBytes > len(e.URL), Error: e.Failure}
+	if e.Run > 0 {
+		wait, run := int64(e.Wait), int64(e.Run)
+		o.Wait, o.Run = &wait, &run
+	}
+	return o
 }
 
 func requestObject(e *nodesnoop.Event) *jsonRequest {

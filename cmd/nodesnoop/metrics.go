@@ -72,7 +72,7 @@ const (
 type collected struct {
 	reader                     *labels.Reader
 	by                         nodesnoop.Summary // only for its keys
-	requests, gc               *prometheus.Desc
+	requests, gc, io           *prometheus.Desc
 	bytes, failed, utilization *prometheus.Desc
 
 	mutex     sync.Mutex
@@ -100,6 +100,7 @@ func newCollected(by nodesnoop.By, reader *labels.Reader) *collected {
 		bytes:       prometheus.NewDesc("nodesnoop_response_bytes_total", "Bytes of responses, before encryption.", request, nil),
 		failed:      prometheus.NewDesc("nodesnoop_requests_failed_total", "Requests without a response, or with a status from 500 on.", request, nil),
 		gc:          prometheus.NewDesc("nodesnoop_gc_seconds", "Garbage collections.", append(process, "kind"), nil),
+		io:          prometheus.NewDesc("nodesnoop_operation_seconds", "Operations besides HTTP.", append(process, "operation", "result"), nil),
 		utilization: prometheus.NewDesc("nodesnoop_event_loop_utilization", "Share of the last second that the main thread's event loop did not wait.", append(process, "pid"), nil),
 	}
 }
@@ -147,6 +148,8 @@ func (c *collected) key(e *nodesnoop.Event) seriesKey {
 	name := printable.String(c.by.Add(e).Key)
 	key[3], key[4] = e.Kind.String(), strings.ToValidUTF8(name[:min(len(name), maxLabel)], "")
 	switch {
+	case e.Kind == nodesnoop.IO:
+		key[5] = which(e)
 	case !e.Kind.IsRequest():
 	case e.Status == 0:
 		key[5] = e.Outcome.String()
@@ -174,7 +177,7 @@ func (c *collected) process(pid int) []string {
 
 // Describe sends the descriptions of all metrics.
 func (c *collected) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.requests, c.bytes, c.failed, c.gc, c.utilization} {
+	for _, d := range []*prometheus.Desc{c.requests, c.bytes, c.failed, c.gc, c.io, c.utilization} {
 		to <- d
 	}
 }
@@ -185,9 +188,12 @@ func (c *collected) Collect(to chan<- prometheus.Metric) {
 	defer c.mutex.Unlock()
 	for key, s := range c.series {
 		histogram, values := c.requests, key[:]
-		if key[3] == nodesnoop.GC.String() {
+		switch key[3] {
+		case nodesnoop.GC.String():
 			histogram, values = c.gc, append(key[:3:3], key[4])
-		} else {
+		case nodesnoop.IO.String():
+			histogram, values = c.io, append(key[:3:3], key[4:]...)
+		default:
 			to <- prometheus.MustNewConstMetric(c.bytes, prometheus.CounterValue, float64(s.bytes), values...)
 			to <- prometheus.MustNewConstMetric(c.failed, prometheus.CounterValue, float64(s.failed), values...)
 		}

@@ -54,6 +54,12 @@ type event struct {
 	Address   string  `json:"remote_address"`
 	Port      int     `json:"remote_port"`
 	Local     int     `json:"local_port"`
+
+	Operation string `json:"operation"`
+	On        string `json:"on"`
+	Error     string `json:"error"`
+	Wait      *int64 `json:"wait_ns"`
+	Run       *int64 `json:"run_ns"`
 }
 
 func contract(ts *testscript.TestScript, _ bool, args []string) {
@@ -62,7 +68,10 @@ func contract(ts *testscript.TestScript, _ bool, args []string) {
 		if e.Time == "" || e.PID == 0 || e.Thread == 0 || e.Probe == "" || e.Begun == 0 || e.Latency == nil || e.Which == "" {
 			ts.Fatalf("a field is missing: %+v", e)
 		}
-		if e.Probe == "gc" {
+		if e.Probe == "io" && (e.Operation == "" || (e.Which == "failed") != (e.Error != "") || (e.Wait == nil) != (e.Operation == "connect")) {
+			ts.Fatalf("a field of an operation is missing or wrong: %+v", e)
+		}
+		if e.Probe == "gc" || e.Probe == "io" {
 			continue
 		}
 		if e.Method == "" || e.URL == "" || e.Path == "" || e.Route == "" || e.Status == nil || e.Bytes == nil || e.TTFB == nil ||

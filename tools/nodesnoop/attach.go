@@ -105,6 +105,9 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 			return err
 		}
 	}
+	if err := s.attachOperations(t, node); err != nil {
+		return err
+	}
 	described.IsOpen = 1
 	return s.describe(t, &described)
 }
@@ -156,22 +159,28 @@ func (t *target) probe(m *trace.Module, p place) error {
 	if len(p.points) == 0 {
 		return nil
 	}
-	path, err := m.Path()
-	if err != nil {
-		return fmt.Errorf("probe %s: %w", p.points[0].Name, err)
-	}
-	probes := loader.Probes{Program: p.program, Path: path, Name: p.points[0].Name, PID: t.pid, Return: p.returns}
+	probes := loader.Probes{Program: p.program, Name: p.points[0].Name, Return: p.returns}
 	for _, at := range p.points {
 		probes.Points = append(probes.Points, loader.Point{Offset: at.Offset, Cookie: t.cookie(at.Adjust)})
 	}
-	links, err := loader.AttachProbes(probes)
+	return t.probeAt(m, probes)
+}
+
+// probeAt attaches probes to a module of the process.
+func (t *target) probeAt(m *trace.Module, p loader.Probes) error {
+	path, err := m.Path()
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", p.Name, err)
+	}
+	p.Path, p.PID = path, t.pid
+	links, err := loader.AttachProbes(p)
 	t.links = append(t.links, links...)
 	return err
 }
 
-// cookie is what the kernel half needs of a probe: its node's number in the lower half,
-// what to add to the first argument in the upper half.
-func (t *target) cookie(adjust int64) uint64 { return uint64(adjust)<<32 | uint64(t.number) }
+// cookie is what the kernel half needs of a probe: its node's number in the lower half, what
+// to know of the place in the upper half, such as what to add to the first argument.
+func (t *target) cookie(place int64) uint64 { return uint64(place)<<32 | uint64(t.number) }
 
 // close removes the probes.
 func (t *target) close() error {
@@ -210,6 +219,8 @@ func (s *session) forget(t *target) error {
 		remove(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		remove(s.objects.Multiplexed, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		remove(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
+		remove(s.objects.Jobs, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
+		remove(s.objects.Connecting, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
 		remove(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 		remove(s.objects.Woken, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 	)

@@ -19,10 +19,11 @@ const (
 	Client              // a request that the process has made
 	GC                  // a garbage collection
 	LoopRun             // what an event loop did between two waits
+	IO                  // an asynchronous operation besides HTTP
 )
 
 // String returns the kind as the column PROBE has it.
-func (k Kind) String() string { return [...]string{"server", "client", "gc", "loop"}[k] }
+func (k Kind) String() string { return [...]string{"server", "client", "gc", "loop", "io"}[k] }
 
 // An Outcome is how a request ended.
 type Outcome uint8
@@ -77,6 +78,12 @@ type Event struct {
 	EndLost   bool // the response's end was not found: Latency is until its last known byte
 
 	Collection string // the kind of a garbage collection
+
+	// Of an asynchronous operation Method is what it is, such as dns.lookup, fs.open, connect,
+	// zlib, crypto.PBKDF2 or an add-on's function, URL the name, path or address.
+	Failure string        // as node names the error; empty if there is none
+	Wait    time.Duration // until a thread of libuv's pool began; 0 if none does it
+	Run     time.Duration // how long the thread took
 }
 
 // A clock converts times of CLOCK_MONOTONIC.

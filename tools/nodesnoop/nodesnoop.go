@@ -1,5 +1,5 @@
 // Package nodesnoop shows the HTTP requests that running Node.js processes serve and
-// make, and their garbage collections, one event for each. Nothing is injected: the
+// make, what else they wait for, and their garbage collections, one event for each. Nothing is injected: the
 // requests are read from node's own calls as it makes them.
 package nodesnoop
 
@@ -42,6 +42,8 @@ type Kinds struct {
 	// Loop is for what event loops do between two waits. While it is watched, each system
 	// call of each process takes some 0.3 microseconds longer.
 	Loop bool
+	// IO is for asynchronous operations besides HTTP: jobs of libuv's pool, and connections.
+	IO bool
 }
 
 // A StatusRange is a range of HTTP statuses, both ends included.
@@ -52,10 +54,11 @@ const MaxStatuses = 8
 
 // Counts are what was seen in all, and what was not.
 type Counts struct {
-	Served, Requested, Collections, Iterations uint64 // that ended, whether they were wanted or not
+	Served, Requested, Collections, Iterations, Operations uint64 // that ended, whether they were wanted or not
 
 	Unsent       uint64 // events for which there was no room
 	Unfollowed   uint64 // requests for which there was no room
+	NotFollowed  uint64 // operations for which there was no room
 	Implausible  uint64 // requests that were not where they should be
 	Unattributed uint64 // requests whose connection is not known
 	Endless      uint64 // messages whose end was not found
@@ -128,6 +131,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_TRANSACTION): s.transaction,
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_PAUSE):       s.pause,
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_ITERATION):   s.iteration,
+			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_OPERATION):   s.operation,
 		},
 		Added: s.attach, Ended: s.detach,
 	})
@@ -208,8 +212,8 @@ func (s *session) attachLoops() error {
 func (s *session) counts() Counts {
 	o := &s.objects
 	return Counts{
-		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections), Iterations: s.Count(o.Iterations),
-		Unsent: s.Count(o.Unsent), Unfollowed: s.Count(o.Unfollowed), Implausible: s.Count(o.Implausible),
+		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections), Iterations: s.Count(o.Iterations), Operations: s.Count(o.Operations),
+		Unsent: s.Count(o.Unsent), Unfollowed: s.Count(o.Unfollowed), NotFollowed: s.Count(o.UnfollowedOperations), Implausible: s.Count(o.Implausible),
 		Unattributed: s.Count(o.Unattributed), Endless: s.Count(o.Endless), Unscanned: s.Count(o.Unscanned),
 	}
 }
@@ -222,6 +226,7 @@ func (s *session) warnOf(c Counts) {
 	}{
 		{c.Unsent, "%d events were lost: they came faster than they could be handled"},
 		{c.Unfollowed, "%d requests were not followed: too many were unanswered at once"},
+		{c.NotFollowed, "%d operations were not followed: too many were under way at once"},
 		{c.Implausible, "%d requests are not shown: they were not where this Node.js should have them"},
 		{c.Unattributed, "%d requests are not shown: what connection they came from is not known"},
 		{c.Endless, "the ends of %d messages were not found: their times are those of their last known bytes"},

@@ -15,10 +15,10 @@ type By int
 
 // The ways to group events. The others than requests are grouped by their kinds.
 const (
-	ByRoute  By = iota // a server's requests by method and route, a client's by host
-	ByStatus           // by status
-	ByPeer             // by the other end's address
-	ByPath             // by method and path
+	ByRoute  By = iota // a server's requests by method and route, a client's by host, operations by what they are
+	ByStatus           // by status; operations by their errors
+	ByPeer             // by the other end's address; operations by what they are
+	ByPath             // by method and path; operations with the path or name
 )
 
 // Bys are the names of the ways to group events.
@@ -34,7 +34,7 @@ const OtherKey = "[other]"
 type Group struct {
 	Kind    Kind
 	Key     string // unfit to be printed
-	Errors  uint64 // statuses from 500 on, and requests without a response
+	Errors  uint64 // statuses from 500 on, requests without a response, operations that failed
 	Latency quantize.Histogram
 }
 
@@ -71,9 +71,10 @@ func (s *Summary) Add(e *Event) *Group {
 	return g
 }
 
-// Failed reports whether a request had no response, or one that says that the server failed.
+// Failed reports whether a request had no response, or one that says that the server failed,
+// or whether an operation failed.
 func (e *Event) Failed() bool {
-	return e.Kind.IsRequest() && (e.Status == 0 || e.Status >= http.StatusInternalServerError)
+	return e.Failure != "" || e.Kind.IsRequest() && (e.Status == 0 || e.Status >= http.StatusInternalServerError)
 }
 
 // key returns the event's key.
@@ -83,6 +84,14 @@ func (s *Summary) key(e *Event) string {
 		return e.Collection
 	case e.Kind == LoopRun:
 		return "iteration"
+	case e.Kind == IO && s.By == ByStatus:
+		return e.Method + " " + cmp.Or(e.Failure, Done.String())
+	case e.Kind == IO && s.By == ByPath && e.URL != "":
+		return e.Method + " " + e.URL
+	case e.Kind == IO && (e.Method == "connect" || e.Method == "dns.lookup"):
+		return e.Method + " " + e.URL
+	case e.Kind == IO:
+		return e.Method
 	case s.By == ByStatus && e.Status == 0:
 		return e.Outcome.String()
 	case s.By == ByStatus:

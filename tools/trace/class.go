@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/symbolize/elfsym"
 )
@@ -33,4 +34,25 @@ func (g *target) class(address uint64) string {
 		return symbolize.Unknown
 	}
 	return strings.TrimPrefix(b.vtables[at].Demangled(), "vtable for ")
+}
+
+// Native returns the function at an address in the process of that generation.
+func (t *Table) Native(generation uint32, address uint64) symbolize.Frame {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	g := t.owners[generation]
+	if g == nil {
+		return symbolize.Frame{Name: symbolize.Unknown}
+	}
+	words := []uint64{uint64(bpf.TraceFrameKindFRAME_NATIVE)<<kindShift | address&pcMask}
+	t.settle(g, words, false)
+	return t.native(g, placeOf(words, 0))
+}
+
+// Class returns the node class whose vtable is at an address in the process of that
+// generation.
+func (t *Table) Class(generation uint32, address uint64) string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.owners[generation].class(address)
 }

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Asynchronous operations besides HTTP: the jobs of libuv's pool, which look up names, use files,
+ * compress, encrypt and work for add-ons, and connections. Each is followed from where it is
+ * submitted to where it completes, a job by the address of its struct uv__work, a connection by that
+ * of its uv_connect_t.
+ */
+#ifndef USTACK_OPERATION_H
+#define USTACK_OPERATION_H
+
+#include "ends.h"
+#include "snooped.h"
+#include "work.h"
+
+#define MAX_OPERATIONS 16384 /* under way */
+#define MAX_CONNECTING 4096
+
+enum operation_limit {
+	TARGET_BYTES = 256,  /* of a path, a name or an address */
+	SOCKADDR_BYTES = 28, /* struct sockaddr_in6 */
+};
+
+/* What an operation is, besides an enum work_kind. */
+enum operation_kind { OPERATION_CONNECT = 16, OPERATION_CONNECT_PATH };
+
+volatile u64 operations = 0;            /* that completed */
+volatile u64 unfollowed_operations = 0; /* for which there was no room */
+
+struct operation_key {
+	u64 generation; /* of the process */
+	u64 at;         /* address of its struct uv__work or uv_connect_t */
+};
+
+struct job {
+	u64 submitted, begun, ended;   /* ns, CLOCK_MONOTONIC; 0: not seen */
+	u64 ids;                       /* tgid, tid: of the thread that submitted it */
+	u64 class;                     /* of queued work: the vtable of node's object */
+	u64 functions[1 + WORK_WORDS]; /* that may do it: see WORK_WORDS */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_OPERATIONS);
+	__type(key, struct operation_key);
+	__type(value, struct job);
+} jobs SEC(".maps");
+
+struct connecting {
+	u64 submitted, ids;
+	u32 kind; /* enum operation_kind */
+	u32 pad;
+	u8 target[TARGET_BYTES];
+};
+
+/* Of a connection that fails at once nothing more is heard: it goes when others need its place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_CONNECTING);
+	__type(key, struct operation_key);
+	__type(value, struct connecting);
+} connecting SEC(".maps");
+
+/* An operation that has completed. */
+struct operation {
+	u32 event; /* EVENT_OPERATION */
+	u32 kind;  /* enum work_kind or operation_kind */
+	u64 generation;
+	struct job job;
+	u64 completed; /* ns */
+	s64 result;    /* negative: libuv's number of an error */
+	s32 fs_type;   /* uv_fs_type of WORK_FS */
+	s32 file;      /* its descriptor, if it has no path */
+	u8 target[TARGET_BYTES];
+};
+
+/* Keep types that no map names in the object, for Go's bindings. */
+const struct operation *operation_unused __attribute__((unused));
+const enum operation_limit *operation_limit_unused __attribute__((unused));
+const enum operation_kind *operation_kind_unused __attribute__((unused));
+
+/* include/uv.h, unix: more fields of the requests, from their struct uv__work. */
+#define FS_PATH (104 - 336)
+#define FS_FILE (280 - 336)
+#define ADDRINFO_NAME 56
+#define NAMEINFO_ADDRESS 48
+
+static __always_inline void read_string(u8 *to, u64 at)
+{
+	if (!at || bpf_probe_read_user_str(to, TARGET_BYTES, (void *)at) < 0)
+		to[0] = 0;
+}
+
+/* What the job works on. */
+static __always_inline void read_job_target(struct operation *o, u64 work)
+{
+	u64 at = 0;
+
+	o->file = -1;
+	o->target[0] = 0;
+	switch (o->kind) {
+	case WORK_FS:
+		read_user(&o->fs_type, 4, work + FS_TYPE);
+		read_user(&at, 8, work + FS_PATH);
+		if (!at)
+			read_user(&o->file, 4, work + FS_FILE);
+		break;
+	case WORK_ADDRINFO:
+		read_user(&at, 8, work + ADDRINFO_NAME);
+		break;
+	case WORK_NAMEINFO:
+		read_user(o->target, SOCKADDR_BYTES, work + NAMEINFO_ADDRESS);
+		return;
+	}
+	read_string(o->target, at);
+}
+
+static __always_inline bool is_slow_enough(u64 submitted, u64 now)
+{
+	count(operations);
+	return now - submitted >= slower;
+}
+
+static __always_inline void begin_operation(u64 cookie, u64 work, u64 callback, bool is_queued)
+{
+	struct node *node = node_of(cookie);
+	struct operation_key key = {};
+	struct job job = {}, *old;
+
+	if (!node || !node->is_open)
+		return;
+	key.generation = node->generation;
+	key.at = work;
+	job.ids = current_ids();
+	old = is_queued ? 0 : bpf_map_lookup_elem(&jobs, &key);
+	if (old && !old->begun && old->ids == job.ids)
+		return; /* by uv_queue_work() */
+	job.submitted = bpf_ktime_get_ns();
+	job.functions[0] = callback;
+	if (is_queued) {
+		read_user(&job.class, 8, work - UV_WORK_OFFSET - THREAD_POOL_WORK_OFFSET);
+		read_user(&job.functions[1], 8 * WORK_WORDS, work - UV_WORK_OFFSET + UV_WORK_BYTES);
+	}
+	if (bpf_map_update_elem(&jobs, &key, &job, BPF_ANY))
+		count(unfollowed_operations);
+}
+
+/* uv_queue_work(loop, req, work_cb, after_work_cb) */
+SEC("uprobe")
+int on_queue(struct pt_regs *ctx)
+{
+	if (argument2(ctx)) /* without a callback it is refused */
+		begin_operation(bpf_get_attach_cookie(ctx), argument1(ctx) + UV_WORK_OFFSET,
+		    argument2(ctx), true);
+	return 0;
+}
+
+/* uv__work_submit(loop, w, kind, work, done) */
+SEC("uprobe")
+int on_submit(struct pt_regs *ctx)
+{
+	begin_operation(bpf_get_attach_cookie(ctx), argument1(ctx), argument3(ctx), false);
+	return 0;
+}
+
+/* The job that a thread is about to run, or has run. */
+static __always_inline struct job *linked_job(struct pt_regs *ctx)
+{
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	struct node *node = node_of(cookie);
+	struct operation_key key = {};
+
+	if (!node)
+		return 0;
+	key.generation = node->generation;
+	key.at = linked_work(ctx, cookie);
+	return bpf_map_lookup_elem(&jobs, &key);
+}
+
+/* In worker(), just before w->work(w). */
+SEC("uprobe")
+int on_run(struct pt_regs *ctx)
+{
+	struct job *job = linked_job(ctx);
+
+	if (job)
+		job->begun = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* In worker(), just after w->work(w). */
+SEC("uprobe")
+int on_ran(struct pt_regs *ctx)
+{
+	struct job *job = linked_job(ctx);
+
+	if (job)
+		job->ended = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* uv__queue_done(w, status), uv__fs_done(w, status) ...: on the loop's thread. */
+SEC("uprobe")
+int on_done(struct pt_regs *ctx)
+{
+	u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
+	struct node *node = node_of(cookie);
+	struct operation_key key = {};
+	struct operation *o;
+	struct job *job;
+
+	if (!node)
+		return 0;
+	key.generation = node->generation;
+	key.at = completed_work(ctx, cookie);
+	job = bpf_map_lookup_elem(&jobs, &key);
+	if (!job)
+		return 0;
+	if (is_slow_enough(job->submitted, now)) {
+		o = bpf_ringbuf_reserve(&events, sizeof(*o), 0);
+		if (o) {
+			o->event = EVENT_OPERATION;
+			o->kind = work_kind_of(cookie);
+			o->generation = key.generation;
+			o->job = *job;
+			o->completed = now;
+			o->fs_type = 0;
+			o->result = (s32)argument1(ctx);
+			if (o->result != UV_ECANCELED)
+				o->result = result_of(o->kind, key.at);
+			read_job_target(o, key.at);
+			bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
+		} else {
+			count(unsent);
+		}
+	}
+	bpf_map_delete_elem(&jobs, &key);
+	return 0;
+}
+
+static __always_inline void begin_connecting(struct pt_regs *ctx, u32 kind)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	struct operation_key key = {};
+	struct connecting c = {};
+
+	if (!node || !node->is_open)
+		return;
+	key.generation = node->generation;
+	key.at = argument0(ctx);
+	c.submitted = bpf_ktime_get_ns();
+	c.ids = current_ids();
+	c.kind = kind;
+	if (kind == OPERATION_CONNECT)
+		read_user_part(c.target, SOCKADDR_BYTES, argument2(ctx));
+	else
+		read_string(c.target, argument2(ctx));
+	bpf_map_update_elem(&connecting, &key, &c, BPF_ANY);
+}
+
+/* uv_tcp_connect(req, handle, addr, cb) */
+SEC("uprobe")
+int on_connect(struct pt_regs *ctx)
+{
+	begin_connecting(ctx, OPERATION_CONNECT);
+	return 0;
+}
+
+/* uv_pipe_connect(req, handle, name, cb), uv_pipe_connect2(req, handle, name, length, flags, cb) */
+SEC("uprobe")
+int on_connect_path(struct pt_regs *ctx)
+{
+	begin_connecting(ctx, OPERATION_CONNECT_PATH);
+	return 0;
+}
+
+/* ConnectionWrap::AfterConnect(req, status) */
+SEC("uprobe")
+int on_connected(struct pt_regs *ctx)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	u64 now = bpf_ktime_get_ns();
+	struct operation_key key = {};
+	struct connecting *c;
+	struct operation *o;
+
+	if (!node)
+		return 0;
+	key.generation = node->generation;
+	key.at = argument0(ctx);
+	c = bpf_map_lookup_elem(&connecting, &key);
+	if (!c)
+		return 0;
+	if (is_slow_enough(c->submitted, now)) {
+		o = bpf_ringbuf_reserve(&events, sizeof(*o), 0);
+		if (o) {
+			__builtin_memset(o, 0, __builtin_offsetof(struct operation, target));
+			o->event = EVENT_OPERATION;
+			o->kind = c->kind;
+			o->generation = key.generation;
+			o->job.submitted = c->submitted;
+			o->job.ids = c->ids;
+			o->completed = now;
+			o->result = (s32)argument1(ctx);
+			__builtin_memcpy(o->target, c->target, TARGET_BYTES);
+			bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
+		} else {
+			count(unsent);
+		}
+	}
+	bpf_map_delete_elem(&connecting, &key);
+	return 0;
+}
+
+#endif

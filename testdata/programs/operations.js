@@ -1,0 +1,70 @@
+// operations.js: at SIGUSR2 looks up names, uses files, connects, compresses and encrypts, and prints
+// "operated" with all operations in JSON: what each is called, what it is on, its error, and
+// process.hrtime's times before its call and in its callback. Its argument is a folder for files and a
+// socket.
+'use strict';
+
+const crypto = require('crypto');
+const dns = require('dns');
+const fs = require('fs');
+const net = require('net');
+const path = require('path');
+const zlib = require('zlib');
+const { say, ready } = require('./lib/ready');
+
+const folder = process.argv[2];
+const socket = path.join(folder, 'socket');
+const log = [];
+const now = () => String(process.hrtime.bigint());
+
+function operate(what, on, call) {
+  return new Promise((resolve) => {
+    const entry = { what, on, begin: now() };
+    call((error) => {
+      entry.end = now();
+      entry.error = error ? error.code : '';
+      log.push(entry);
+      resolve();
+    });
+  });
+}
+
+function connect(where, on) {
+  return operate('connect', on, (done) => {
+    const s = net.connect(where);
+    s.on('connect', () => { done(); s.destroy(); });
+    s.on('error', done);
+  });
+}
+
+async function all(port, closed) {
+  const file = path.join(folder, 'file');
+  await operate('dns.lookup', 'localhost', (done) => dns.lookup('localhost', done));
+  await operate('dns.lookup', 'nonesuch.invalid', (done) => dns.lookup('nonesuch.invalid', done));
+  await operate('dns.lookupService', '127.0.0.1', (done) => dns.lookupService('127.0.0.1', 22, done));
+  await connect({ port, host: '127.0.0.1' }, `127.0.0.1:${port}`);
+  await connect({ port: closed, host: '127.0.0.1' }, `127.0.0.1:${closed}`);
+  await connect({ path: socket }, socket);
+  await operate('fs.stat', `${file}\u001b[2J`, (done) => fs.stat(`${file}\u001b[2J`, done));
+  let fd;
+  await operate('fs.open', file, (done) => fs.open(file, 'w', (error, opened) => { fd = opened; done(error); }));
+  await operate('fs.write', `fd ${fd}`, (done) => fs.write(fd, 'text', done));
+  await operate('fs.close', `fd ${fd}`, (done) => fs.close(fd, done));
+  await operate('fs.mkdir', folder, (done) => fs.mkdir(folder, done));
+  await operate('zlib', '', (done) => zlib.deflateRaw(Buffer.alloc(1 << 16), done));
+  await operate('crypto.PBKDF2', '', (done) => crypto.pbkdf2('a', 'b', 20000, 20, 'sha1', done));
+  await operate('random', '', (done) => crypto.randomBytes(1 << 10, done));
+  say('operated', log);
+}
+
+const closing = net.createServer().listen(0, '127.0.0.1', () => {
+  const closed = closing.address().port;
+  closing.close(() => {
+    net.createServer().listen(socket, () => {
+      const server = net.createServer().listen(0, '127.0.0.1', () => {
+        process.on('SIGUSR2', () => all(server.address().port, closed));
+        ready();
+      });
+    });
+  });
+});

@@ -1,0 +1,83 @@
+package nodesnoop
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
+)
+
+// operated is an operation as operations.js itself has seen it.
+type operated struct {
+	What, On, Error string
+	Begin           int64 `json:",string"`
+	End             int64 `json:",string"`
+}
+
+// TestEveryOperationIsSeen has a program wait for one of each kind, of which some fail.
+func TestEveryOperationIsSeen(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		target := nodetest.Start(t, node, nodetest.Options{Script: "operations.js", Args: []string{t.TempDir()}})
+		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{IO: true}})
+		target.Signal(syscall.SIGUSR2)
+		text, _ := strings.CutPrefix(target.Line(), "operated")
+		var log []operated
+		if err := json.Unmarshal([]byte(text), &log); err != nil {
+			t.Fatal(err)
+		}
+		events := slices.CompactFunc(w.end(), func(a, b Event) bool { return a.Method == "zlib" && b.Method == "zlib" }) // the last writes nothing
+		var got, want []string
+		for _, l := range log {
+			want = append(want, fmt.Sprintf("%s %q %s", l.What, l.On, l.Error))
+		}
+		for _, e := range events {
+			got = append(got, fmt.Sprintf("%s %q %s", e.Method, e.URL, e.Failure))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("operations (-want +got):\n%s", diff)
+		}
+		for i, e := range events {
+			begun, ended := int64(e.Monotonic), int64(e.Monotonic+e.Latency)
+			if e.Kind != IO || e.PID != target.PID || begun < log[i].Begin || ended > log[i].End {
+				t.Errorf("%s: %v of %d from %d to %d, want io of %d from %d to %d", got[i], e.Kind, e.PID, begun, ended, target.PID, log[i].Begin, log[i].End)
+			}
+			if isJob := e.Method != "connect"; isJob != (e.Run > 0) || e.Wait+e.Run > e.Latency {
+				t.Errorf("%s: waited %v and ran %v of %v", got[i], e.Wait, e.Run, e.Latency)
+			}
+		}
+	})
+}
+
+// TestWorkOfAddonsIsNamed has add-ons give work to libuv, themselves and through Node-API.
+func TestWorkOfAddonsIsNamed(t *testing.T) {
+	node := prepare(t, anyVersion)
+	const count = 31
+	plan := nodetest.Plan{Addons: make(map[string]string), Stay: true}
+	for _, source := range []string{"napi.c", "rawuv.cc"} {
+		plan.Addons[source] = nodetest.Addon(t, node, source, nodetest.FramePointers)
+		plan.Steps = append(plan.Steps, nodetest.Step{Addon: source, Call: "sleep", Micros: 2000, Count: count})
+	}
+	target := nodetest.StartJobs(t, node, plan)
+	w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{IO: true}})
+	target.Begin()
+	target.Done()
+	got := make(map[string]int)
+	for _, e := range w.end() {
+		module, _, _ := strings.Cut(e.Method, "`")
+		got[module]++
+		if e.Run < 2*time.Millisecond {
+			t.Errorf("%s ran for %v, want 2 ms or more", e.Method, e.Run)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"napi_c.node": count, "rawuv_cc.node": count}, got); diff != "" {
+		t.Errorf("work by add-on (-want +got):\n%s", diff)
+	}
+}
