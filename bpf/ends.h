@@ -6,23 +6,13 @@
 #ifndef USTACK_ENDS_H
 #define USTACK_ENDS_H
 
+#include "event.h"
 #include "target.h"
 
-#define UNIX_BYTES 108          /* include/uapi/linux/un.h: UNIX_PATH_MAX */
 #define SOCKFS_MAGIC 0x534f434b /* include/uapi/linux/magic.h */
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
-
-/* What a socket is bound and connected to. */
-struct ends {
-	u32 family;      /* AF_…; 0: not a socket */
-	u32 name_length; /* of a Unix socket's name, or its peer's */
-	u32 local_port, peer_port;
-	u8 local[16], peer[16]; /* the first 4 of IPv4; all zero: none */
-	u8 name[UNIX_BYTES];
-	u8 pad[4];
-};
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
