@@ -145,6 +145,9 @@ func (r *rows) time(t time.Time) string {
 	return fmt.Sprintf("[%11.6f]", t.Sub(r.start).Seconds())
 }
 
+// timeWidth returns how wide that is.
+func (r *rows) timeWidth() int { return len(r.time(time.Time{})) }
+
 func (r *rows) begin() { r.start = time.Now() }
 
 func (r *rows) event(w io.Writer, e *nodesnoop.Event) error { return r.print(w, e) }

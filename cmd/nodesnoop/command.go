@@ -44,6 +44,10 @@ type flags struct {
 	heatmap  heatmapFlag
 	metrics  metricsFlag
 
+	stacks   bool
+	maps     cli.SourceMaps
+	syscalls syscallsFlags
+
 	filter filter
 	rows   rows
 }
@@ -59,6 +63,7 @@ func command() *cobra.Command {
 			"  nodesnoop -p 4242 --status 5xx,404 -o TIME,STATUS,METHOD,URL,RADDR",
 			"  nodesnoop -p 4242 -sg -o TIME,PROBE,LATENCY,GC,BUSY,PATH   what garbage collection adds",
 			"  nodesnoop --comm node -c -n 20        the next 20 requests that any node makes",
+			"  nodesnoop -p 4242 --syscalls=connect,write --strings 32 --stacks",
 			"  nodesnoop --json -- node server.js    for programs, from the first request",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -87,6 +92,9 @@ func command() *cobra.Command {
 	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often")
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
 	flags.StringVar(&f.metrics.Addr, "metrics", "", metrics.Usage)
+	f.syscalls.register(cmd)
+	flags.BoolVar(&f.stacks, "stacks", false, "with --syscalls, show the stack of each: the JavaScript that called")
+	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "by", nodesnoop.Bys)
@@ -128,9 +136,10 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 	case changed("interval") && !f.top:
 		return cli.Usagef("-i is for --top")
 	}
-	if err := f.metrics.Check(); err != nil {
+	if err := cmp.Or(f.metrics.Check(), f.syscalls.check(cmd)); err != nil {
 		return err
 	}
+	f.rows.absolute = f.absolute
 	if changed("count") && f.count == 0 {
 		return cli.Usagef("-n: must be greater than 0")
 	}
@@ -224,6 +233,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if f.list {
 		return f.printList(cmd)
 	}
+	if f.syscalls.given() {
+		return cmp.Or(f.watchSyscalls(cmd), f.targets.Status())
+	}
 	if err := f.heatmap.open(); err != nil {
 		return err
 	}
@@ -244,7 +256,6 @@ type show interface {
 
 // shows returns how events are shown.
 func (f *flags) shows(out io.Writer) show {
-	f.rows.absolute = f.absolute
 	switch {
 	case f.summary:
 		return &summary{Summary: nodesnoop.Summary{By: nodesnoop.By(f.by)}, table: f.table, json: f.json}
