@@ -95,16 +95,21 @@ static __always_inline struct file *file_of(u32 number)
 	return file;
 }
 
-/* That file, if it is a socket; or null. */
-static __always_inline struct sock *socket_of(u32 number)
+/* The socket that a file is; or null. */
+static __always_inline struct sock *socket_in(struct file *file)
 {
-	struct file *file = file_of(number);
 	struct socket *socket;
 
 	if (!file || BPF_CORE_READ(file, f_inode, i_sb, s_magic) != SOCKFS_MAGIC)
 		return 0;
 	socket = BPF_CORE_READ(file, private_data);
 	return BPF_CORE_READ(socket, sk);
+}
+
+/* The current process's socket of that number; or null. */
+static __always_inline struct sock *socket_of(u32 number)
+{
+	return socket_in(file_of(number));
 }
 
 /* The name of a socket in the file system, or an abstract one, which begins with a zero. */
@@ -124,12 +129,8 @@ static __always_inline u32 read_unix_name(struct sock *sk, void *to)
 	return length;
 }
 
-static __always_inline void read_socket(struct ends *ends, u32 number)
+static __always_inline void read_ends(struct ends *ends, struct sock *sk)
 {
-	struct sock *sk = socket_of(number);
-
-	if (!sk)
-		return;
 	ends->family = BPF_CORE_READ(sk, __sk_common.skc_family);
 	if (ends->family == AF_INET) {
 		BPF_CORE_READ_INTO(&ends->local, sk, __sk_common.skc_rcv_saddr);
@@ -149,6 +150,14 @@ static __always_inline void read_socket(struct ends *ends, u32 number)
 	}
 	ends->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
 	ends->peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+}
+
+static __always_inline void read_socket(struct ends *ends, u32 number)
+{
+	struct sock *sk = socket_of(number);
+
+	if (sk)
+		read_ends(ends, sk);
 }
 
 #endif

@@ -9,11 +9,11 @@
 // Needs Linux 5.15.
 
 #include "exec.h"
+#include "once.h"
 #include "socket.h"
 #include "written.h"
 
 #define MAX_UNDER_WAY 16384 /* threads */
-#define MAX_SENT 32768      /* stacks */
 #define WAKE_STEP 16        /* of bytes: more than a record has */
 #define WAKE_AT (1 << 20)   /* bytes that wait: user space is woken early */
 
@@ -57,14 +57,6 @@ struct {
 	__type(value, struct under_way);
 } calls_under_way SEC(".maps");
 
-/* Stacks that user space has. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_SENT);
-	__type(key, u64); /* hash */
-	__type(value, u8);
-} sent SEC(".maps");
-
 const volatile u32 with_stacks = 0;
 const volatile u32 string_bytes = 0; /* of what is written or read: shown */
 
@@ -74,22 +66,6 @@ volatile u64 lost = 0; /* of those, were wanted, but there was no room for them 
 /* Keeps the types, which no map names as such, in the object for Go's bindings. */
 const enum made_limit limit_unused __attribute__((unused));
 const enum wanted wanted_unused __attribute__((unused));
-
-/* Takes the stack of a call that begins and sends it, unless user space has it. Returns its hash. */
-static __always_inline u64 take_stack(void *ctx, struct walk *w, u64 ids)
-{
-	u64 hash;
-	u8 is = 1;
-
-	capture(w, ctx, ids, 0);
-	hash = w->stack.hash;
-	if (bpf_map_lookup_elem(&sent, &hash))
-		return hash;
-	if (!send_stack(w, w->stack.flags & STACK_NEW_CODE))
-		return 0;
-	bpf_map_update_elem(&sent, &hash, &is, BPF_ANY);
-	return hash;
-}
 
 /* The record of a call, to be filled. */
 static __always_inline struct made *begin_record(struct walk *w, u64 ids, u64 number)
@@ -212,7 +188,7 @@ int on_system_call(u64 *ctx)
 		w = take_walk(tgid);
 	if (w) {
 		if (with_stacks)
-			call.hash = take_stack(ctx, w, ids);
+			call.hash = capture_once(w, ctx, ids, 0);
 		if (syscalls[nr].wanted == WANTED_NEVER_RETURNS)
 			send_last(w, ids, &call);
 		give_back(w);

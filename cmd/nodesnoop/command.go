@@ -47,6 +47,7 @@ type flags struct {
 	stacks   bool
 	maps     cli.SourceMaps
 	syscalls syscallsFlags
+	tcp      bool
 
 	filter filter
 	rows   rows
@@ -64,6 +65,7 @@ func command() *cobra.Command {
 			"  nodesnoop -p 4242 -sg -o TIME,PROBE,LATENCY,GC,BUSY,PATH   what garbage collection adds",
 			"  nodesnoop --comm node -c -n 20        the next 20 requests that any node makes",
 			"  nodesnoop -p 4242 --syscalls=connect,write --strings 32 --stacks",
+			"  nodesnoop -p 4242 --tcp --stacks      its TCP connections, and who closes them",
 			"  nodesnoop --json -- node server.js    for programs, from the first request",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -89,11 +91,12 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.table, "table", false, "with --summary, print rows of numbers instead of drawing")
 	flags.Var(&f.by, "by", "group events by "+strings.Join(nodesnoop.Bys, ", ")+" (a client's route is its host)")
 	flags.BoolVar(&f.top, "top", false, "show a screen of rates, latencies and the slowest requests each second")
-	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often")
+	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often; with --tcp, changed queues")
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
 	flags.StringVar(&f.metrics.Addr, "metrics", "", metrics.Usage)
 	f.syscalls.register(cmd)
-	flags.BoolVar(&f.stacks, "stacks", false, "with --syscalls, show the stack of each: the JavaScript that called")
+	flags.BoolVar(&f.tcp, "tcp", false, "show what becomes of TCP connections in place of requests: states, queues, who closes first")
+	flags.BoolVar(&f.stacks, "stacks", false, "with --syscalls and --tcp, show the stack of each: the JavaScript that called")
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
@@ -133,8 +136,13 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 		return cli.Usagef("--top is for people (leave out --json)")
 	case f.table && (!f.summary || f.json):
 		return cli.Usagef("--table is for --summary without --json")
-	case changed("interval") && !f.top:
-		return cli.Usagef("-i is for --top")
+	case changed("interval") && !f.top && !f.tcp:
+		return cli.Usagef("-i is for --top and --tcp")
+	}
+	if f.tcp {
+		if err := onlyWith(cmd, "tcp", "interval"); err != nil {
+			return err
+		}
 	}
 	if err := cmp.Or(f.metrics.Check(), f.syscalls.check(cmd)); err != nil {
 		return err
@@ -233,8 +241,11 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if f.list {
 		return f.printList(cmd)
 	}
-	if f.syscalls.given() {
+	switch {
+	case f.syscalls.given():
 		return cmp.Or(f.watchSyscalls(cmd), f.targets.Status())
+	case f.tcp:
+		return cmp.Or(f.watchTCP(cmd), f.targets.Status())
 	}
 	if err := f.heatmap.open(); err != nil {
 		return err

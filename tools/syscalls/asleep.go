@@ -38,7 +38,7 @@ func (s *session) showAsleep() error {
 	var call bpf.SyscallsUnderWay
 	all := s.objects.CallsUnderWay.Iterate()
 	for all.Next(&ids, &call) {
-		since := now.Sub(s.time(call.Begun))
+		since := now.Sub(s.clock.Time(call.Begun))
 		if since < max(sleepsAfter, s.o.Slower) || s.asleep[ids] == call.Begun {
 			continue
 		}

@@ -109,12 +109,12 @@ type session struct {
 	wanted  map[string]uint8
 	objects bpf.SyscallsObjects
 	record  bpf.SyscallsMade // the latest; what handles records is one goroutine
-	offset  time.Duration    // from CLOCK_MONOTONIC to the time of day
+	clock   trace.Clock
 
-	mutex     sync.Mutex // while a call is handled
-	stacks    map[uint64][]symbolize.Frame
-	stackless uint64
-	asleep    map[uint64]uint64 // by thread: when the call began that was shown asleep
+	stacks trace.Stacks
+
+	mutex  sync.Mutex        // while a call is handled
+	asleep map[uint64]uint64 // by thread: when the call began that was shown asleep
 }
 
 // neverReturn are the calls that are shown when they begin. The last one restores the registers
@@ -148,42 +148,26 @@ func open(ctx context.Context, o Options) (*session, error) {
 		return nil, err
 	}
 	spec.Maps[bpf.SyscallsMapEvents].MaxEntries = eventBytes
-	s := &session{
-		o: o, wanted: o.names(), offset: sinceBoot(),
-		stacks: make(map[uint64][]symbolize.Frame), asleep: make(map[uint64]uint64),
-	}
+	s := &session{o: o, wanted: o.names(), clock: trace.NewClock(), asleep: make(map[uint64]uint64)}
 	variables := map[string]any{
 		bpf.SyscallsVarSyscalls: event.RowsOfData(s.wanted), bpf.SyscallsVarWithPath: uint32(1),
-		bpf.SyscallsVarWithStacks: flag(o.Stacks), bpf.SyscallsVarStringBytes: uint32(o.Strings),
+		bpf.SyscallsVarWithStacks: trace.Flag(o.Stacks), bpf.SyscallsVarStringBytes: uint32(o.Strings),
 		bpf.SyscallsVarSlower: uint64(o.Slower),
 	}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: variables, Polled: true,
-		Stack:  s.stack,
+		Stack:  s.stacks.Take,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.made},
 		Added:  s.forget,
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.stacks.Table, s.stacks.Sent = s.Table, s.objects.Sent
 	if err := s.Listen(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-func flag(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// sinceBoot returns what must be added to CLOCK_MONOTONIC for the time of day.
-func sinceBoot() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it exists
-	return time.Duration(time.Now().UnixNano() - now.Nano())
 }
 
 func (s *session) run(ctx context.Context) (Counts, error) {
@@ -207,7 +191,7 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 		return Counts{}, err
 	}
 	s.Diagnose()
-	counts := Counts{Seen: s.Count(s.objects.Seen), Lost: s.Count(s.objects.Lost), Stacks: s.stackless}
+	counts := Counts{Seen: s.Count(s.objects.Seen), Lost: s.Count(s.objects.Lost), Stacks: s.stacks.Missing()}
 	counts.Failures, err = s.Failures(s.objects.Failures)
 	if n := counts.Lost; n > 0 {
 		s.Warn(fmt.Errorf("%d calls were lost: they came faster than they could be handled (name the calls: --syscalls=LIST)", n))
@@ -216,26 +200,6 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 		s.Warn(fmt.Errorf("%d calls are shown without their stack: there was no room for it", n))
 	}
 	return counts, err
-}
-
-// maxStacks bounds the stacks that are kept.
-const maxStacks = 1 << 16
-
-// stack keeps a stack for the calls that refer to it.
-func (s *session) stack(hash uint64, stack trace.Stack) {
-	frames, _ := s.Table.Frames(stack)
-	for len(frames) > 0 && frames[0].Kind == symbolize.Kernel {
-		frames = frames[1:]
-	}
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if len(s.stacks) >= maxStacks {
-		clear(s.stacks) // and from the kernel, so that it sends them again
-		if err := loader.RemoveKeys(s.objects.Sent, func(uint64) bool { return true }); err != nil {
-			s.Warn(fmt.Errorf("forget stacks: %w", err))
-		}
-	}
-	s.stacks[hash] = frames
 }
 
 // made takes a call from the kernel.
@@ -249,7 +213,7 @@ func (s *session) made(raw []byte) {
 			Address: event.Sockaddr(field(h.Address[:], h.AddressLength)), Socket: event.SocketOf(bpf.TraceEnds(h.Ends)),
 			Data: string(field(r.Text[:], r.Length)),
 		},
-		Time: s.time(h.Time), Duration: time.Duration(h.Duration),
+		Time: s.clock.Time(h.Time), Duration: time.Duration(h.Duration),
 		PID: int(h.Ids >> 32), TID: int(uint32(h.Ids)), Thread: unix.ByteSliceToString(r.Comm[:]),
 	}
 	c.DataCut = c.Data != "" && int64(len(c.Data)) < h.Result
@@ -278,21 +242,13 @@ func (c *Call) isBirth() bool {
 // field returns the first n bytes of a field, or all that it has.
 func field(f []byte, n uint32) []byte { return f[:min(int(n), len(f))] }
 
-func (s *session) time(monotonic uint64) time.Time {
-	return time.Unix(0, int64(monotonic)+int64(s.offset))
-}
-
 // show reports a call with the stack of that hash; 0: none.
 func (s *session) show(c Call, hash uint64) {
 	c.Inside = s.Table.Inside(c.PID)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.o.Stacks && (hash != 0 || c.Duration > 0) {
-		frames, ok := s.stacks[hash]
-		if !ok {
-			s.stackless++
-		}
-		c.Frames = frames
+		c.Frames = s.stacks.Frames(hash)
 	}
 	s.o.Call(c)
 }
