@@ -12,18 +12,15 @@
 #include "exec.h"
 #include "jobs.h"
 #include "submitter.h"
+#include "work.h"
 
 #define MAX_KINDS 1024
-#define MAX_WORKS 65536   /* Node-API works with a resource name */
-#define SLOTS 496         /* tools/quantize: buckets of all u64 */
-#define UV_ECANCELED -125 /* include/uv/errno.h: -ECANCELED */
+#define MAX_WORKS 65536 /* Node-API works with a resource name */
+#define SLOTS 496       /* tools/quantize: buckets of all u64 */
 
 const volatile s64 linear_low = 0, linear_step = 0, linear_levels = 0; /* no steps: none wanted */
 
 volatile u64 unfollowed = 0; /* jobs for which there was no room */
-
-/* Whose struct uv__work it is: the place that a probe on its completion has. */
-enum work_kind { WORK_QUEUED, WORK_FS, WORK_ADDRINFO, WORK_NAMEINFO, WORK_RANDOM };
 
 struct kind_key {
 	u64 generation;
@@ -91,20 +88,13 @@ struct {
 	__type(value, struct pool);
 } pools SEC(".maps");
 
-/* A probe's cookie: the number of its process's pool in the lower half, in the upper one what is to
- * be known of the place.
- */
-#define place_of(cookie) ((cookie) >> 32)
-
+/* A probe's cookie: the number of its process's pool in the lower half. */
 static __always_inline struct pool *pool_of(u64 cookie)
 {
 	u32 number = cookie;
 
 	return bpf_map_lookup_elem(&pools, &number);
 }
-
-/* Keeps types that no map names in the object, for Go's bindings. */
-const enum work_kind *work_kind_unused __attribute__((unused));
 
 #define add(counter, n) __sync_fetch_and_add(&(counter), n)
 
@@ -149,8 +139,6 @@ int on_queue(struct pt_regs *ctx)
 	return 0;
 }
 
-#define UV_WORK_SLOW_IO 2 /* src/uv-common.h: enum uv__work_kind */
-
 /* uv__work_submit(loop, w, kind, work, done) */
 SEC("uprobe")
 int on_submit(struct pt_regs *ctx)
@@ -163,16 +151,13 @@ int on_submit(struct pt_regs *ctx)
 	return 0;
 }
 
-/* include/uv/threadpool.h: struct uv__work is two functions, the loop, its link in a queue. */
-#define WORK_LINK 24
-
 /* In worker(), just before w->work(w): the cookie says in which register the job's link is. */
 SEC("uprobe")
 int on_run(struct pt_regs *ctx)
 {
-	u64 cookie = bpf_get_attach_cookie(ctx), link = register_of(ctx, place_of(cookie));
+	u64 cookie = bpf_get_attach_cookie(ctx);
 	struct pool *pool = pool_of(cookie);
-	struct job_key key = { 0, link - WORK_LINK };
+	struct job_key key = { 0, linked_work(ctx, cookie) };
 	struct job *job;
 
 	if (!pool)
@@ -193,9 +178,8 @@ SEC("uprobe")
 int on_ran(struct pt_regs *ctx)
 {
 	u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
-	u64 link = register_of(ctx, place_of(cookie));
 	struct pool *pool = pool_of(cookie);
-	struct job_key key = { 0, link - WORK_LINK };
+	struct job_key key = { 0, linked_work(ctx, cookie) };
 	struct job *job;
 
 	if (!pool)
@@ -264,45 +248,12 @@ static __always_inline struct kind *kind_of(struct kind_key *key)
 	return bpf_map_lookup_elem(&kinds, key);
 }
 
-/* include/uv.h, unix: fields of the requests, from their struct uv__work. */
-#define FS_TYPE (64 - 336)
-#define FS_RESULT (88 - 336)
-#define ADDRINFO_RESULT 80
-#define RANDOM_RESULT (72 - 104)
-
-/* Whether the request itself says that the work failed; and which one it was. */
-static __always_inline bool has_failed(struct kind_key *key, u64 work)
-{
-	s64 result = 0;
-	s32 status = 0;
-
-	switch (key->work) {
-	case WORK_FS:
-		read_user(&key->operation, 4, work + FS_TYPE);
-		return read_user(&result, 8, work + FS_RESULT) && result < 0;
-	case WORK_ADDRINFO:
-		return read_user(&status, 4, work + ADDRINFO_RESULT) && status != 0;
-	case WORK_RANDOM:
-		return read_user(&status, 4, work + RANDOM_RESULT) && status != 0;
-	}
-	return false;
-}
-
-/* Where a job completes: the place's lowest bits are its enum work_kind. Where libuv calls no
- * function for it, the others say which register has an address in the job, and where in it.
- */
-#define PLACE_KIND 255
-#define PLACE_BY_REGISTER (1 << 8)
-#define PLACE_REGISTER(place) ((place) >> 9 & 15)
-#define PLACE_OFFSET(place) ((place) >> 16)
-
 /* uv__queue_done(w, status), uv__fs_done(w, status) ...: on the loop's thread. */
 SEC("uprobe")
 int on_done(struct pt_regs *ctx)
 {
 	u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(ctx);
-	u64 place = place_of(cookie);
-	struct job_key key = { 0, argument0(ctx) };
+	struct job_key key = { 0, completed_work(ctx, cookie) };
 	bool cancelled = (s32)argument1(ctx) == UV_ECANCELED, failed;
 	struct pool *pool = pool_of(cookie);
 	struct kind_key kind_key = {};
@@ -312,10 +263,10 @@ int on_done(struct pt_regs *ctx)
 	if (!pool)
 		return 0;
 	key.generation = kind_key.generation = pool->generation;
-	if (place & PLACE_BY_REGISTER)
-		key.work = register_of(ctx, PLACE_REGISTER(place)) - PLACE_OFFSET(place);
-	kind_key.work = place & PLACE_KIND;
-	failed = has_failed(&kind_key, key.work) && !cancelled;
+	kind_key.work = work_kind_of(cookie);
+	if (kind_key.work == WORK_FS)
+		read_user(&kind_key.operation, 4, key.work + FS_TYPE);
+	failed = result_of(kind_key.work, key.work) && !cancelled;
 	if (!take_job(&key, &job)) {
 		add(pool->before, 1);
 		return 0;

@@ -87,64 +87,53 @@ type AddonlatSeat struct {
 	Job AddonlatJob
 }
 
-type AddonlatWorkKind uint32
-
-const (
-	AddonlatWorkKindWORK_QUEUED   AddonlatWorkKind = 0
-	AddonlatWorkKindWORK_FS       AddonlatWorkKind = 1
-	AddonlatWorkKindWORK_ADDRINFO AddonlatWorkKind = 2
-	AddonlatWorkKindWORK_NAMEINFO AddonlatWorkKind = 3
-	AddonlatWorkKindWORK_RANDOM   AddonlatWorkKind = 4
-)
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	AddonlatMapCodes          = "codes"
-	AddonlatMapCreating       = "creating"
-	AddonlatMapEmpty          = "empty"
-	AddonlatMapEvents         = "events"
-	AddonlatMapFunctions      = "functions"
-	AddonlatMapInstances      = "instances"
-	AddonlatMapJobs           = "jobs"
-	AddonlatMapKinds          = "kinds"
-	AddonlatMapLately         = "lately"
-	AddonlatMapNames          = "names"
-	AddonlatMapPools          = "pools"
-	AddonlatMapProcesses      = "processes"
-	AddonlatMapQueueing       = "queueing"
-	AddonlatMapScripts        = "scripts"
-	AddonlatMapSeats          = "seats"
-	AddonlatMapThreads        = "threads"
-	AddonlatMapUnwindRows     = "unwind_rows"
-	AddonlatMapWalks          = "walks"
-	AddonlatMapWorks          = "works"
-	AddonlatProgOnCreate      = "on_create"
-	AddonlatProgOnCreated     = "on_created"
-	AddonlatProgOnDone        = "on_done"
-	AddonlatProgOnExec        = "on_exec"
-	AddonlatProgOnInit        = "on_init"
-	AddonlatProgOnQueue       = "on_queue"
-	AddonlatProgOnQueueNamed  = "on_queue_named"
-	AddonlatProgOnRan         = "on_ran"
-	AddonlatProgOnRun         = "on_run"
-	AddonlatProgOnSubmit      = "on_submit"
-	AddonlatProgOnUring       = "on_uring"
-	AddonlatVarByUnused       = "by_unused"
-	AddonlatVarDescribed      = "described"
-	AddonlatVarExecs          = "execs"
-	AddonlatVarFailures       = "failures"
-	AddonlatVarKeyedBy        = "keyed_by"
-	AddonlatVarLinearLevels   = "linear_levels"
-	AddonlatVarLinearLow      = "linear_low"
-	AddonlatVarLinearStep     = "linear_step"
-	AddonlatVarLost           = "lost"
-	AddonlatVarLostEvents     = "lost_events"
-	AddonlatVarPidNamespace   = "pid_namespace"
-	AddonlatVarUnfollowed     = "unfollowed"
-	AddonlatVarUnwalked       = "unwalked"
-	AddonlatVarWorkKindUnused = "work_kind_unused"
+	AddonlatMapCodes         = "codes"
+	AddonlatMapCreating      = "creating"
+	AddonlatMapEmpty         = "empty"
+	AddonlatMapEvents        = "events"
+	AddonlatMapFunctions     = "functions"
+	AddonlatMapInstances     = "instances"
+	AddonlatMapJobs          = "jobs"
+	AddonlatMapKinds         = "kinds"
+	AddonlatMapLately        = "lately"
+	AddonlatMapNames         = "names"
+	AddonlatMapPools         = "pools"
+	AddonlatMapProcesses     = "processes"
+	AddonlatMapQueueing      = "queueing"
+	AddonlatMapScripts       = "scripts"
+	AddonlatMapSeats         = "seats"
+	AddonlatMapThreads       = "threads"
+	AddonlatMapUnwindRows    = "unwind_rows"
+	AddonlatMapWalks         = "walks"
+	AddonlatMapWorks         = "works"
+	AddonlatProgOnCreate     = "on_create"
+	AddonlatProgOnCreated    = "on_created"
+	AddonlatProgOnDone       = "on_done"
+	AddonlatProgOnExec       = "on_exec"
+	AddonlatProgOnInit       = "on_init"
+	AddonlatProgOnQueue      = "on_queue"
+	AddonlatProgOnQueueNamed = "on_queue_named"
+	AddonlatProgOnRan        = "on_ran"
+	AddonlatProgOnRun        = "on_run"
+	AddonlatProgOnSubmit     = "on_submit"
+	AddonlatProgOnUring      = "on_uring"
+	AddonlatVarByUnused      = "by_unused"
+	AddonlatVarDescribed     = "described"
+	AddonlatVarExecs         = "execs"
+	AddonlatVarFailures      = "failures"
+	AddonlatVarKeyedBy       = "keyed_by"
+	AddonlatVarLinearLevels  = "linear_levels"
+	AddonlatVarLinearLow     = "linear_low"
+	AddonlatVarLinearStep    = "linear_step"
+	AddonlatVarLost          = "lost"
+	AddonlatVarLostEvents    = "lost_events"
+	AddonlatVarPidNamespace  = "pid_namespace"
+	AddonlatVarUnfollowed    = "unfollowed"
+	AddonlatVarUnwalked      = "unwalked"
 )
 
 // LoadAddonlat returns the embedded CollectionSpec for Addonlat.
@@ -231,20 +220,19 @@ type AddonlatMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type AddonlatVariableSpecs struct {
-	ByUnused       *ebpf.VariableSpec `ebpf:"by_unused"`
-	Described      *ebpf.VariableSpec `ebpf:"described"`
-	Execs          *ebpf.VariableSpec `ebpf:"execs"`
-	Failures       *ebpf.VariableSpec `ebpf:"failures"`
-	KeyedBy        *ebpf.VariableSpec `ebpf:"keyed_by"`
-	LinearLevels   *ebpf.VariableSpec `ebpf:"linear_levels"`
-	LinearLow      *ebpf.VariableSpec `ebpf:"linear_low"`
-	LinearStep     *ebpf.VariableSpec `ebpf:"linear_step"`
-	Lost           *ebpf.VariableSpec `ebpf:"lost"`
-	LostEvents     *ebpf.VariableSpec `ebpf:"lost_events"`
-	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
-	Unfollowed     *ebpf.VariableSpec `ebpf:"unfollowed"`
-	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
-	WorkKindUnused *ebpf.VariableSpec `ebpf:"work_kind_unused"`
+	ByUnused     *ebpf.VariableSpec `ebpf:"by_unused"`
+	Described    *ebpf.VariableSpec `ebpf:"described"`
+	Execs        *ebpf.VariableSpec `ebpf:"execs"`
+	Failures     *ebpf.VariableSpec `ebpf:"failures"`
+	KeyedBy      *ebpf.VariableSpec `ebpf:"keyed_by"`
+	LinearLevels *ebpf.VariableSpec `ebpf:"linear_levels"`
+	LinearLow    *ebpf.VariableSpec `ebpf:"linear_low"`
+	LinearStep   *ebpf.VariableSpec `ebpf:"linear_step"`
+	Lost         *ebpf.VariableSpec `ebpf:"lost"`
+	LostEvents   *ebpf.VariableSpec `ebpf:"lost_events"`
+	PidNamespace *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Unfollowed   *ebpf.VariableSpec `ebpf:"unfollowed"`
+	Unwalked     *ebpf.VariableSpec `ebpf:"unwalked"`
 }
 
 // AddonlatObjects contains all objects after they have been loaded into the kernel.
@@ -316,20 +304,19 @@ func (m *AddonlatMaps) Close() error {
 //
 // It can be passed to LoadAddonlatObjects or ebpf.CollectionSpec.LoadAndAssign.
 type AddonlatVariables struct {
-	ByUnused       *ebpf.Variable `ebpf:"by_unused"`
-	Described      *ebpf.Variable `ebpf:"described"`
-	Execs          *ebpf.Variable `ebpf:"execs"`
-	Failures       *ebpf.Variable `ebpf:"failures"`
-	KeyedBy        *ebpf.Variable `ebpf:"keyed_by"`
-	LinearLevels   *ebpf.Variable `ebpf:"linear_levels"`
-	LinearLow      *ebpf.Variable `ebpf:"linear_low"`
-	LinearStep     *ebpf.Variable `ebpf:"linear_step"`
-	Lost           *ebpf.Variable `ebpf:"lost"`
-	LostEvents     *ebpf.Variable `ebpf:"lost_events"`
-	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
-	Unfollowed     *ebpf.Variable `ebpf:"unfollowed"`
-	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
-	WorkKindUnused *ebpf.Variable `ebpf:"work_kind_unused"`
+	ByUnused     *ebpf.Variable `ebpf:"by_unused"`
+	Described    *ebpf.Variable `ebpf:"described"`
+	Execs        *ebpf.Variable `ebpf:"execs"`
+	Failures     *ebpf.Variable `ebpf:"failures"`
+	KeyedBy      *ebpf.Variable `ebpf:"keyed_by"`
+	LinearLevels *ebpf.Variable `ebpf:"linear_levels"`
+	LinearLow    *ebpf.Variable `ebpf:"linear_low"`
+	LinearStep   *ebpf.Variable `ebpf:"linear_step"`
+	Lost         *ebpf.Variable `ebpf:"lost"`
+	LostEvents   *ebpf.Variable `ebpf:"lost_events"`
+	PidNamespace *ebpf.Variable `ebpf:"pid_namespace"`
+	Unfollowed   *ebpf.Variable `ebpf:"unfollowed"`
+	Unwalked     *ebpf.Variable `ebpf:"unwalked"`
 }
 
 // AddonlatPrograms contains all programs after they have been loaded into the kernel.

@@ -166,4 +166,168 @@ static __always_inline u64 h2_name(u64 at, u64 bytes)
 	return bytes < 8 ? name & ((1ull << 8 * (bytes & 7)) - 1) : name;
 }
 
+/* Http2Session::OnBeginHeadersCallback(nghttp2_session *, const nghttp2_frame *, void *) */
+SEC("uprobe")
+int on_h2_begin(struct pt_regs *ctx)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	struct h2_frame frame;
+	struct scan *s;
+
+	if (!node || !node->is_open || !with_servers ||
+	    !read_user(&frame, sizeof(frame), argument1(ctx)) || frame.type != H2_HEADERS ||
+	    frame.category != H2_REQUEST)
+		return 0;
+	s = take_scan();
+	if (!s)
+		return 0;
+	h2_begin(s, node, argument2(ctx), frame.stream, ROLE_SERVER);
+	give_back_scan(s);
+	return 0;
+}
+
+/* Http2Session::OnHeaderCallback(nghttp2_session *, const nghttp2_frame *, nghttp2_rcbuf *name,
+ * nghttp2_rcbuf *value, uint8_t, void *)
+ */
+SEC("uprobe")
+int on_h2_field(struct pt_regs *ctx)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	struct request_key key;
+	struct h2_frame frame;
+	struct request *r;
+	u64 arguments[6], name[2], value[2], start;
+	struct scan *s;
+
+	call_arguments(ctx, arguments);
+	if (!node || !read_user(name, sizeof(name), arguments[2] + RCBUF_BASE))
+		return 0;
+	start = h2_name(name[0], name[1]);
+	if (!start || start == H2_SCHEME ||
+	    !read_user(value, sizeof(value), arguments[3] + RCBUF_BASE) ||
+	    !read_user(&frame, 16, arguments[1]) || frame.type != H2_HEADERS)
+		return 0;
+	key = h2_key(node, arguments[5], frame.stream);
+	r = bpf_map_lookup_elem(&multiplexed, &key);
+	if (!r)
+		return 0;
+	if (start == H2_STATUS) {
+		h2_status(r, value[0], bpf_ktime_get_ns());
+		return 0;
+	}
+	s = take_scan();
+	if (!s)
+		return 0;
+	h2_request_field(s, r, &key, start, value[0], value[1]);
+	give_back_scan(s);
+	return 0;
+}
+
+/* The head of a frame that is sent. */
+static __always_inline void h2_sent_head(
+    struct scan *s, struct node *node, struct request_key *key, struct h2_frame *frame)
+{
+	struct request *r = bpf_map_lookup_elem(&multiplexed, key);
+	struct h2_field field;
+	u64 start;
+
+	for (u32 i = 0; i < MAX_FIELDS; i++) {
+		if (i >= frame->field_count ||
+		    !read_user(&field, sizeof(field), frame->fields + i * sizeof(field)))
+			return;
+		start = h2_name(field.name, field.name_bytes);
+		if (!start)
+			return;
+		if (start == H2_STATUS) {
+			if (r)
+				h2_status(r, field.value, s->now);
+			return;
+		}
+		if (!r && i == 0 && with_clients && node->is_open) {
+			h2_begin(s, node, key->stream.stream, key->number, ROLE_CLIENT);
+			r = bpf_map_lookup_elem(&multiplexed, key);
+		}
+		if (!r)
+			return;
+		h2_request_field(s, r, key, start, field.value, field.value_bytes);
+	}
+}
+
+/* A frame passed in the direction of a role's responses or requests. */
+static __always_inline void h2_passed(
+    struct scan *s, struct request_key *key, struct h2_frame *frame, u32 responder)
+{
+	struct stream *stream = bpf_map_lookup_elem(&streams, &key->stream);
+	struct request *r = bpf_map_lookup_elem(&multiplexed, key);
+
+	if (!stream || !r || stream->role != responder)
+		return;
+	if (frame->type == H2_DATA || frame->type == H2_HEADERS)
+		r->bytes += frame->length;
+	if (frame->flags & H2_END_STREAM && r->status)
+		h2_end(s, key, OUTCOME_DONE);
+}
+
+/* Takes a frame that was sent or received. Only the beginning of one received is read. */
+static __always_inline void h2_take_frame(struct pt_regs *ctx, bool is_sent)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	struct request_key key;
+	struct h2_frame frame;
+	struct scan *s;
+
+	if (!node || !read_user(&frame, is_sent ? sizeof(frame) : 16, argument1(ctx)))
+		return;
+	if (frame.type != H2_DATA && frame.type != H2_HEADERS &&
+	    !(is_sent && frame.type == H2_RST_STREAM))
+		return;
+	key = h2_key(node, argument2(ctx), frame.stream);
+	s = take_scan();
+	if (!s)
+		return;
+	if (is_sent && frame.type == H2_RST_STREAM)
+		h2_end(s, &key, OUTCOME_CLOSED);
+	if (is_sent && frame.type == H2_HEADERS)
+		h2_sent_head(s, node, &key, &frame);
+	h2_passed(s, &key, &frame, is_sent ? ROLE_SERVER : ROLE_CLIENT);
+	give_back_scan(s);
+}
+
+/* Http2Session::OnFrameSent(nghttp2_session *, const nghttp2_frame *, void *) */
+SEC("uprobe")
+int on_h2_sent(struct pt_regs *ctx)
+{
+	h2_take_frame(ctx, true);
+	return 0;
+}
+
+/* Http2Session::OnFrameReceive(nghttp2_session *, const nghttp2_frame *, void *) */
+SEC("uprobe")
+int on_h2_received(struct pt_regs *ctx)
+{
+	h2_take_frame(ctx, false);
+	return 0;
+}
+
+/* Http2Session::OnStreamClose(nghttp2_session *, int32_t, uint32_t, void *) */
+SEC("uprobe")
+int on_h2_close(struct pt_regs *ctx)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	struct request_key key;
+	struct scan *s;
+
+	if (!node)
+		return 0;
+	key = h2_key(node, argument3(ctx), argument1(ctx));
+	if (!bpf_map_lookup_elem(&multiplexed, &key))
+		return 0;
+	s = take_scan();
+	if (!s)
+		return 0;
+	h2_end(s, &key, OUTCOME_ABORTED);
+	give_back_scan(s);
+	return 0;
+}
+
 #endif

@@ -7,6 +7,7 @@
 #define USTACK_SUBMITTER_H
 
 #include "busy.h" /* a probe may be preempted by another thread's */
+#include "work.h"
 
 #define MAX_THREADS_IN_CALLS 8192
 #define MAX_NATIVE 12 /* frames that identify the submitter, if it is not an add-on */
@@ -21,12 +22,6 @@ volatile u64 lost = 0; /* kinds for which there was no room */
 
 /* Keeps a type that no map names in the object, for Go's bindings. */
 const enum by *by_unused __attribute__((unused));
-
-/* include/uv.h: uv_work_t is 64 bytes of any request, the loop, two callbacks, a struct uv__work. */
-#define UV_WORK_OFFSET 88
-
-/* src/threadpoolwork-inl.h of Node.js: ThreadPoolWork is a vtable, the Environment, a uv_work_t. */
-#define THREAD_POOL_WORK_OFFSET 16
 
 /* Continues with the caller, ignoring JavaScript. Code with a frame has a caller, though the
  * caller may have used the frame pointer for something else.
@@ -134,12 +129,6 @@ static __always_inline void reduce_to_javascript(struct walk *w)
 	w->stack.count = count;
 	w->stack.hash = hash;
 }
-
-/* Words of an object of Node-API's, behind its uv_work_t, among which is the add-on's function that
- * does the work (src/node_api.cc: class Work; src/threadpoolwork-inl.h: a name since 18).
- */
-#define UV_WORK_BYTES 128
-#define WORK_WORDS 5
 
 /* The function that does the work, of the add-on that was just found on the stack: what it gave to
  * libuv, or else to Node-API; 0: not known.

@@ -551,6 +551,16 @@ const (
 	TraceWeightWEIGHT_PRODUCT  TraceWeight = 4
 )
 
+type TraceWorkKind uint32
+
+const (
+	TraceWorkKindWORK_QUEUED   TraceWorkKind = 0
+	TraceWorkKindWORK_FS       TraceWorkKind = 1
+	TraceWorkKindWORK_ADDRINFO TraceWorkKind = 2
+	TraceWorkKindWORK_NAMEINFO TraceWorkKind = 3
+	TraceWorkKindWORK_RANDOM   TraceWorkKind = 4
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -600,6 +610,7 @@ const (
 	TraceVarWasmType         = "wasm_type"
 	TraceVarWeigherType      = "weigher_type"
 	TraceVarWeightType       = "weight_type"
+	TraceVarWorkKindType     = "work_kind_type"
 )
 
 // LoadTrace returns the embedded CollectionSpec for Trace.
@@ -701,6 +712,7 @@ type TraceVariableSpecs struct {
 	WasmType         *ebpf.VariableSpec `ebpf:"wasm_type"`
 	WeigherType      *ebpf.VariableSpec `ebpf:"weigher_type"`
 	WeightType       *ebpf.VariableSpec `ebpf:"weight_type"`
+	WorkKindType     *ebpf.VariableSpec `ebpf:"work_kind_type"`
 }
 
 // TraceObjects contains all objects after they have been loaded into the kernel.
@@ -778,6 +790,7 @@ type TraceVariables struct {
 	WasmType         *ebpf.Variable `ebpf:"wasm_type"`
 	WeigherType      *ebpf.Variable `ebpf:"weigher_type"`
 	WeightType       *ebpf.Variable `ebpf:"weight_type"`
+	WorkKindType     *ebpf.Variable `ebpf:"work_kind_type"`
 }
 
 // TracePrograms contains all programs after they have been loaded into the kernel.

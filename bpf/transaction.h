@@ -7,23 +7,19 @@
 
 #include "ends.h"
 #include "http.h"
-#include "v8_name.h"
+#include "pauses.h"
 
 #define MAX_STREAMS 32768  /* connections with HTTP on them */
 #define MAX_REQUESTS 16384 /* not answered yet */
 #define MAX_LONG 1024      /* of those, with long targets */
 #define MAX_PIPELINED 256  /* on one connection */
-#define MAX_THREADS 8192
-#define MAX_BUFFERS 128 /* of one write */
+#define MAX_BUFFERS 128    /* of one write */
 #define SHORT_URL_BYTES 256
 #define MAX_SCANS 4 /* on one CPU at a time: one may preempt another */
 #define MAX_RANGES_OF_STATUS 8
 #define MAX_AGE (3600ull * 1000000000) /* ns: no head is read for longer */
 #define LLHTTP_REQUEST 1
 #define MAX_METHODS 64 /* of llhttp's numbers */
-#define MAX_NESTED 4   /* collections in collections */
-
-enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE, EVENT_ITERATION };
 
 enum role { ROLE_SERVER, ROLE_CLIENT };
 
@@ -47,8 +43,7 @@ struct range_of_status {
 	u16 low, high;
 };
 
-const volatile u64 slower = 0; /* ns: requests that took less are not sent */
-const volatile u32 with_servers = 1, with_clients = 1, with_pauses = 1;
+const volatile u32 with_servers = 1, with_clients = 1;
 const volatile struct range_of_status statuses[MAX_RANGES_OF_STATUS];
 const volatile u32 status_count = 0; /* 0: all */
 
@@ -58,42 +53,7 @@ volatile u64 unattributed = 0; /* requests whose connection is not known */
 volatile u64 endless = 0;      /* messages whose end was not found */
 volatile u64 unscanned =
     0; /* writes and reads while all scans of their CPU were in use, or too long */
-volatile u64 unsent = 0;                /* requests for which there was no room in events */
-volatile u64 collections = 0;           /* that ended */
-volatile u64 iterations = 0;            /* of event loops, that ended */
 volatile u64 served = 0, requested = 0; /* requests that ended */
-
-/* Where one process's node keeps what is read, from a Parser's address if nothing else is said. */
-struct node {
-	u64 generation; /* of the process */
-	u32 stream;     /* the connection's StreamBase; then llhttp's parser, see below */
-	u32 url;        /* struct { u8 *text; u64 on_heap, bytes; } */
-	u32 started;    /* ns: when the message began */
-	u32 wrapped;    /* from TLSWrap's StreamBase: the StreamBase that it encrypts for */
-	u32 is_open;    /* all probes are attached: requests may begin */
-	u32 session;    /* from an Http2Session: its StreamBase */
-	u32 idle;       /* from libuv's metrics: how long the loop was idle */
-	u32 pad;
-};
-
-#define PARSER_AT \
-	16 /* src/node_http_parser.cc: llhttp's parser follows StreamListener's two links */
-#define LLHTTP_TYPE 72
-#define LLHTTP_METHOD 73
-#define LLHTTP_MAJOR 74
-#define STREAM_HANDLE 0x40 /* from a LibuvStreamWrap's StreamBase: its uv_stream_t */
-#define HANDLE_LOOP 8      /* include/uv.h */
-#define HANDLE_FD 0xb8
-#define LOOP_METRICS 0x28
-#define MAX_WRAP_BYTES 0x400 /* a LibuvStreamWrap contains its uv_stream_t */
-#define LISTENER_STREAM 8    /* src/stream_base.h: from a StreamListener */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_PROCESSES);
-	__type(key, u32);
-	__type(value, struct node);
-} nodes SEC(".maps");
 
 struct stream_key {
 	u64 generation;
@@ -201,23 +161,6 @@ struct transaction {
 	u8 url[2 * URL_BYTES]; /* the second half is room for the verifier's doubts */
 };
 
-/* A garbage collection. */
-struct pause {
-	u32 event; /* EVENT_PAUSE */
-	u32 kind;  /* v8::GCType */
-	u64 ids;   /* tgid, tid */
-	u64 generation;
-	u64 begun, length; /* ns */
-};
-
-/* What an event loop did between two waits. */
-struct iteration {
-	u32 event; /* EVENT_ITERATION */
-	u32 generation;
-	u64 ids;           /* tgid, tid */
-	u64 begun, length; /* ns */
-};
-
 /* What programs need more room for than their stacks have. */
 struct scan {
 	struct piece_of piece;
@@ -241,38 +184,10 @@ struct {
 } scans SEC(".maps");
 
 /* Keep types that no map names in the object, for Go's bindings. */
-const enum snoop_event *snoop_event_unused __attribute__((unused));
-const struct pause *pause_unused __attribute__((unused));
-const struct iteration *iteration_unused __attribute__((unused));
 const enum role *role_unused __attribute__((unused));
 const enum outcome *outcome_unused __attribute__((unused));
 const enum transaction_flag *transaction_flag_unused __attribute__((unused));
 const enum http_limit *http_limit_unused __attribute__((unused));
-
-/* Garbage collections of a thread. */
-struct thread_pauses {
-	u64 paused; /* ns, of all that ended */
-	u64 depth;  /* collections under way */
-	u64 begun[MAX_NESTED];
-	u32 kinds[MAX_NESTED]; /* v8::GCType */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_THREADS);
-	__type(key, u64); /* tgid, tid */
-	__type(value, struct thread_pauses);
-} pauses SEC(".maps");
-
-/* How long a thread has collected garbage so far. */
-static __always_inline u64 paused_so_far(u64 ids, u64 now)
-{
-	struct thread_pauses *t = bpf_map_lookup_elem(&pauses, &ids);
-
-	if (!t)
-		return 0;
-	return t->paused + (t->depth ? now - t->begun[0] : 0);
-}
 
 /* How long the stream's loop was idle so far; 0 if that is not known. */
 static __always_inline u64 idle_so_far(u64 metrics)
@@ -373,9 +288,7 @@ static __always_inline void send_transaction(struct scan *s, struct request_key 
 		bytes = !url ? SHORT_URL_BYTES : bytes > URL_BYTES ? URL_BYTES : bytes;
 	}
 	mask_index(bytes, 2 * URL_BYTES - 1);
-	if (bpf_ringbuf_output(&events, &s->transaction,
-	        __builtin_offsetof(struct transaction, url) + bytes, BPF_RB_NO_WAKEUP))
-		count(unsent);
+	send_event(&s->transaction, __builtin_offsetof(struct transaction, url) + bytes);
 }
 
 /* Counts a request that has ended as s->outcome says, and sends it if it is wanted. s->piece.message is

@@ -52,5 +52,6 @@ const enum data_kind *data_kind_type;
 const enum weight *weight_type;
 const enum profile_limit *profile_limit_type;
 const enum place_kind *place_kind_type;
+const enum work_kind *work_kind_type;
 
 char _license[] SEC("license") = "Dual MIT/GPL";

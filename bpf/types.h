@@ -295,4 +295,7 @@ enum failure {
 	FAILURES
 };
 
+/* Whose struct uv__work it is: what a probe on its completion knows. */
+enum work_kind { WORK_QUEUED, WORK_FS, WORK_ADDRINFO, WORK_NAMEINFO, WORK_RANDOM };
+
 #endif

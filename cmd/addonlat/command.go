@@ -54,7 +54,7 @@ func command() *cobra.Command {
 	flags.SortFlags = false
 	f.targets.Register(cmd, "measure")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
-	flags.Var((*by)(&f.addonlat.By), "by", "group jobs by "+strings.Join(addonlat.Bys, ", "))
+	flags.Var(cli.NewWord(&f.addonlat.By, addonlat.Bys), "by", "group jobs by "+strings.Join(addonlat.Bys, ", "))
 	flags.BoolVar(&f.addonlat.Builtin, "builtin", false, "show node's own work too: fs, dns, crypto, zlib")
 	flags.BoolVar(&f.view.tiers, "tier", false, "with --by stack, show the tier of each frame, such as turbofan")
 	flags.BoolVar(&f.view.split, "split", false, "draw waiting, running and delivery too")
@@ -72,21 +72,6 @@ func command() *cobra.Command {
 	cli.Choices(cmd, "by", addonlat.Bys)
 	cli.Choices(cmd, "unit", []string{"ns", "us", "ms"})
 	return cmd
-}
-
-// A by is the value of --by.
-type by addonlat.By
-
-func (b *by) String() string { return addonlat.Bys[*b] }
-func (b *by) Type() string   { return "WHAT" }
-
-func (b *by) Set(name string) error {
-	i := slices.Index(addonlat.Bys, name)
-	if i < 0 {
-		return errors.New("not one of " + strings.Join(addonlat.Bys, ", "))
-	}
-	*b = by(i)
-	return nil
 }
 
 // A unit is the value of --unit.

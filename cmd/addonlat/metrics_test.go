@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"ustack/cmd/internal/clitest"
 	"ustack/testdata/nodetest"
@@ -24,34 +21,6 @@ import (
 	"ustack/tools/labels"
 	"ustack/tools/quantize"
 )
-
-// scrape returns the metrics at an address.
-func scrape(t *testing.T, address string) map[string]*dto.MetricFamily {
-	t.Helper()
-	response, err := http.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	all, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("status %s: %v", response.Status, err)
-	}
-	return all
-}
-
-// of returns the metric of a family with this value of a label; nil if there is none.
-func of(f *dto.MetricFamily, label, value string) *dto.Metric {
-	for _, m := range f.GetMetric() {
-		for _, l := range m.GetLabel() {
-			if l.GetName() == label && l.GetValue() == value {
-				return m
-			}
-		}
-	}
-	return nil
-}
 
 // TestScrapeIsWhatTheReportSays: bucket by bucket, for jobs by function and by resource.
 func TestScrapeIsWhatTheReportSays(t *testing.T) {
@@ -90,7 +59,7 @@ func TestScrapeIsWhatTheReportSays(t *testing.T) {
 			var all map[string]*dto.MetricFamily
 			deadline := time.Now().Add(time.Minute)
 			for (total.GetHistogram().GetSampleCount() < count || completed.GetCounter().GetValue() < count) && time.Now().Before(deadline) {
-				all = scrape(t, address)
+				all = clitest.Scrape(t, address)
 				for _, m := range all["addonlat_total_seconds"].GetMetric() {
 					total = m
 				}
@@ -111,14 +80,14 @@ func TestScrapeIsWhatTheReportSays(t *testing.T) {
 			}
 			k := r.Kinds[0]
 			for name, want := range map[string]*histogram{"total": k.Total, "wait": k.Wait, "run": k.Run, "delivery": k.Delivery} {
-				m := of(all["addonlat_"+name+"_seconds"], by, k.Key)
+				m := clitest.Metric(all["addonlat_"+name+"_seconds"], by, k.Key)
 				if m == nil {
 					t.Errorf("%s: no metric with %s=%q: %v", name, by, k.Key, all["addonlat_"+name+"_seconds"])
 					continue
 				}
 				checkHistogram(t, name, m.GetHistogram(), want)
 			}
-			if of(all["addonlat_total_seconds"], "service", "jobs.js") == nil {
+			if clitest.Metric(all["addonlat_total_seconds"], "service", "jobs.js") == nil {
 				t.Errorf("labels = %v, want the script as the service", total.GetLabel())
 			}
 			if got := completed.GetCounter().GetValue(); got < count {

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,7 +37,7 @@ type flags struct {
 
 	summary  bool
 	table    bool
-	by       by
+	by       nodesnoop.By
 	top      bool
 	interval cli.Duration
 	heatmap  heatmapFlag
@@ -89,7 +88,7 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print JSON, one object per line")
 	flags.BoolVar(&f.summary, "summary", false, "draw latencies by --by at the end, in place of lines")
 	flags.BoolVar(&f.table, "table", false, "with --summary, print rows of numbers instead of drawing")
-	flags.Var(&f.by, "by", "group events by "+strings.Join(nodesnoop.Bys, ", ")+" (a client's route is its host)")
+	flags.Var(cli.NewWord(&f.by, nodesnoop.Bys), "by", "group events by "+strings.Join(nodesnoop.Bys, ", ")+" (a client's route is its host)")
 	flags.BoolVar(&f.top, "top", false, "show a screen of rates, latencies and the slowest requests each second")
 	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often; with --tcp, changed queues")
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
@@ -102,21 +101,6 @@ func command() *cobra.Command {
 	cli.Setup(cmd)
 	cli.Choices(cmd, "by", nodesnoop.Bys)
 	return cmd
-}
-
-// A by is the value of --by.
-type by nodesnoop.By
-
-func (b *by) String() string { return nodesnoop.Bys[*b] }
-func (b *by) Type() string   { return "WHAT" }
-
-func (b *by) Set(name string) error {
-	i := slices.Index(nodesnoop.Bys, name)
-	if i < 0 {
-		return errors.New("not one of " + strings.Join(nodesnoop.Bys, ", "))
-	}
-	*b = by(i)
-	return nil
 }
 
 // check reports arguments that make no sense, before anything is attached.
@@ -269,9 +253,9 @@ type show interface {
 func (f *flags) shows(out io.Writer) show {
 	switch {
 	case f.summary:
-		return &summary{Summary: nodesnoop.Summary{By: nodesnoop.By(f.by)}, table: f.table, json: f.json}
+		return &summary{Summary: nodesnoop.Summary{By: f.by}, table: f.table, json: f.json}
 	case f.top:
-		return &top{Summary: nodesnoop.Summary{By: nodesnoop.By(f.by)}, rows: f.rows, terminal: cli.Terminal(out)}
+		return &top{Summary: nodesnoop.Summary{By: f.by}, rows: f.rows, terminal: cli.Terminal(out)}
 	case f.json:
 		return lines{}
 	}
@@ -300,11 +284,11 @@ func (f *flags) watch(cmd *cobra.Command) error {
 		Interval: cmp.Or(time.Duration(f.interval), time.Second), Report: p.report,
 		Warn: messages.Warn, Event: p.event, Tick: p.tick,
 	}
-	if err := f.metrics.begin(nodesnoop.By(f.by), messages); err != nil {
+	if err := f.metrics.begin(f.by, messages); err != nil {
 		return err
 	}
 	o.Started = func() {
-		f.heatmap.begin(nodesnoop.By(f.by))
+		f.heatmap.begin(f.by)
 		p.show.begin()
 		messages.Started(f.duration, "Watching %v.", &f.targets)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"os/exec"
 	"strconv"
@@ -116,6 +117,41 @@ func TestKillLeavesKernelAndTargetAsTheyWere(t *testing.T) {
 	out, err := exec.Command("nodesnoop", "-p", strconv.Itoa(target.PID), "-n", "5").CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("/echo")) {
 		t.Errorf("nodesnoop again: %v\n%s", err, out)
+	}
+}
+
+// TestProcessesAreSelected by their control group, their container, and the V8 in them. A
+// process that is not selected is not shown.
+func TestProcessesAreSelected(t *testing.T) {
+	target, other := serving(t), serving(t)
+	selections := [][]string{
+		{"--cgroup", nodetest.Cgroup(t, target.PID)},
+		{"--container", nodetest.Contain(t, target.PID)},
+		{"--all"},
+	}
+	var all []*clitest.Process
+	for _, selection := range selections {
+		all = append(all, clitest.Start(t, "nodesnoop", append(selection, "-s", "-o", "PID,PATH")...))
+	}
+	for _, p := range all {
+		p.Line("^Watching ")
+	}
+	echoed(target)
+	echoed(other)
+	for i, p := range all {
+		selection := selections[i]
+		if got := p.End(syscall.SIGINT); got.ExitStatus() != 0 {
+			t.Errorf("%v: exit status = %d, want 0", selection, got.ExitStatus())
+		}
+		seen := func(target *nodetest.Target) int {
+			return strings.Count(p.Stdout(), fmt.Sprintf("%7d /echo\n", target.PID))
+		}
+		if seen(target) < 50 {
+			t.Errorf("%v: %d requests of %d, want 50 or more\n%s", selection, seen(target), target.PID, p.Stdout())
+		}
+		if isAll := selection[0] == "--all"; isAll != (seen(other) > 0) {
+			t.Errorf("%v: %d requests of %d, which is selected: %t", selection, seen(other), other.PID, isAll)
+		}
 	}
 }
 

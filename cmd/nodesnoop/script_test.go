@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 
 // The JSON format as the manual page describes it, written down a second time
 // on purpose: a field that is renamed breaks other people's programs.
-type shown struct {
+type event struct {
 	Time    string `json:"time"`
 	PID     int    `json:"pid"`
 	Thread  int    `json:"thread"`
@@ -57,7 +57,7 @@ type shown struct {
 }
 
 func contract(ts *testscript.TestScript, _ bool, args []string) {
-	events := clitest.Decode[shown](ts, args[0])
+	events := clitest.Decode[event](ts, args[0])
 	for _, e := range events {
 		if e.Time == "" || e.PID == 0 || e.Thread == 0 || e.Probe == "" || e.Begun == 0 || e.Latency == nil || e.Which == "" {
 			ts.Fatalf("a field is missing: %+v", e)

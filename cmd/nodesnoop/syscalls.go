@@ -13,7 +13,6 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize"
-	"ustack/tools/event"
 	"ustack/tools/printable"
 	"ustack/tools/profile"
 	"ustack/tools/syscalls"
@@ -54,7 +53,7 @@ func (f *syscallsFlags) check(cmd *cobra.Command) (err error) {
 	if err := onlyWith(cmd, "syscalls", "strings", "slower"); err != nil {
 		return err
 	}
-	if f.names, err = event.ParseSyscalls(f.list); err != nil {
+	if f.names, err = syscalls.ParseNames(f.list); err != nil {
 		return cli.Usagef("--syscalls: %v", err)
 	}
 	return nil
@@ -171,10 +170,7 @@ func callObject(c *syscalls.Call) *jsonCall {
 		o.Local, o.Peer = c.Socket.Local, c.Socket.Peer
 	}
 	if c.State == syscalls.Returned {
-		o.Result = &c.Result
-		if e := c.Errno(); e != 0 {
-			o.Errno = event.ErrnoName(e)
-		}
+		o.Result, o.Errno = &c.Result, c.ErrnoName()
 	}
 	if c.Duration > 0 {
 		d := int64(c.Duration)

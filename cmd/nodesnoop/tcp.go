@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"ustack/tools/event"
 	"ustack/tools/printable"
 	"ustack/tools/tcp"
 )
@@ -87,7 +86,7 @@ func happened(e *tcp.Event) string {
 	case e.Old == tcp.Established && e.Errno == unix.ECONNRESET:
 		text += ": the other side reset it"
 	case e.Errno != 0:
-		text += fmt.Sprintf(": %s (%v)", event.ErrnoName(e.Errno), e.Errno)
+		text += fmt.Sprintf(": %s (%v)", e.ErrnoName(), e.Errno)
 	case e.Old == tcp.Established && e.State == tcp.Close:
 		text += ": this side reset it"
 	case e.Old == tcp.Established && e.Closer == tcp.ThisSide:
@@ -123,13 +122,10 @@ func connectionObject(e *tcp.Event) *jsonConnection {
 	o := &jsonConnection{
 		Time: e.Time.Format(time.RFC3339Nano), PID: e.PID, Inside: e.Inside, Thread: e.TID, Event: e.Kind.String(), Socket: e.Socket,
 		Local: e.Local, Peer: e.Peer, State: e.State.String(), ReceiveQueue: e.ReceiveQueue, SendQueue: e.SendQueue,
-		Retransmitted: e.Retransmitted, ClosedFirst: e.Closer.String(), Stack: functions(e.Frames),
+		Retransmitted: e.Retransmitted, ClosedFirst: e.Closer.String(), Errno: e.ErrnoName(), Stack: functions(e.Frames),
 	}
 	if e.Kind == tcp.Changed {
 		o.From = e.Old.String()
-	}
-	if e.Errno != 0 {
-		o.Errno = event.ErrnoName(e.Errno)
 	}
 	if e.Waited > 0 {
 		waited := int64(e.Waited)

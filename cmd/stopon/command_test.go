@@ -153,44 +153,14 @@ func TestProcessInAContainer(t *testing.T) {
 
 func TestProcessesOfACgroup(t *testing.T) {
 	node := clitest.Node(t, programs...)
-	name := fmt.Sprintf("/ustack-test-%d", os.Getpid())
-	group := filepath.Join(cgroupMount(t), name)
-	if err := os.Mkdir(group, 0o755); err != nil {
-		nodetest.MustRun(t, fmt.Sprintf("no cgroup of our own: %v", err))
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(group); err != nil {
-			t.Error(err)
-		}
-	})
 	outside, inside := startBusy(t, node), startBusy(t, node)
-	t.Cleanup(inside.Stop) // before the group is removed
-	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), strconv.AppendInt(nil, int64(inside.PID), 10), 0); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("stopon", "--cgroup", name, "-w", "--syscall", "close", "--errno", "EBADF", "--count", "7", "--kill", "WINCH").Output()
+	out, err := exec.Command("stopon", "--cgroup", nodetest.Cgroup(t, inside.PID), "-w", "--syscall", "close", "--errno", "EBADF", "--count", "7", "--kill", "WINCH").Output()
 	if err != nil {
 		t.Fatalf("stopon: %v\n%s", err, out)
 	}
 	if got := bytes.Count(out, fmt.Appendf(nil, "[%d]  (anonymous) ", inside.PID)); got != 7 {
 		t.Errorf("hits in the group = %d, want 7, and none in %d\n%s", got, outside.PID, out)
 	}
-}
-
-// cgroupMount returns where control groups of version 2 are mounted.
-func cgroupMount(t *testing.T) string {
-	t.Helper()
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "cgroup2" {
-			return fields[1]
-		}
-	}
-	nodetest.MustRun(t, "no cgroup2 is mounted")
-	return ""
 }
 
 func TestEveryProcessOfAName(t *testing.T) {

@@ -47,6 +47,44 @@ func Contain(t testing.TB, pids ...int) (id string) {
 	return id
 }
 
+// Cgroup puts running processes into a control group of version 2 of their own, and returns
+// its path as --cgroup takes it. When the test ends, before the processes do, they are
+// moved back.
+func Cgroup(t testing.TB, pids ...int) (name string) {
+	t.Helper()
+	mount := cgroup2Mount(t)
+	name = fmt.Sprintf("/ustack-test-%d-%d", os.Getpid(), containers.Add(1))
+	folder := filepath.Join(mount, name)
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		MustRun(t, "no control group can be made: "+err.Error())
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(move(mount, members(folder)), os.Remove(folder)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := move(folder, pids); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// cgroup2Mount returns where control groups of version 2 are mounted.
+func cgroup2Mount(t testing.TB) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "cgroup2" {
+			return fields[1]
+		}
+	}
+	MustRun(t, "no cgroup2 is mounted")
+	return ""
+}
+
 // cgroupMount returns where a hierarchy of control groups is mounted: version 1 of those that
 // limit the number of processes, or version 2.
 func cgroupMount() string {

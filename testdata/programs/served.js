@@ -36,9 +36,22 @@ const answers = {
   close: (q, r) => { r.setHeader('Connection', 'close'); r.end('closed'); },
   posted: (q, r) => { let n = 0; q.on('data', (d) => { n += d.length; }); q.on('end', () => r.end(String(n))); },
   early: (q, r) => { r.writeProcessing(); r.end('early'); },
+  work: (q, r) => { for (let n = turns(); n; n--) spin(); r.end('worked'); },
   never: () => {},
   destroy: (q) => q.socket.destroy(),
 };
+
+// spin is a little work, of which turns() is about a millisecond.
+const spun = new Float64Array(256);
+function spin() { for (let i = 0; i < spun.length; i++) spun[i] = Math.sqrt(spun[i] + i); }
+let measured = 0;
+function turns() {
+  if (measured) return measured;
+  let n = 0;
+  for (const end = process.hrtime.bigint() + 100000000n; process.hrtime.bigint() < end; n++) spin();
+  measured = Math.ceil(n / 100);
+  return measured;
+}
 
 function serve(q, r) {
   const entry = { url: q.url, method: q.method, port: q.socket.remotePort, begin: now(), pid: process.pid };

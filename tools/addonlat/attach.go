@@ -16,6 +16,7 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/symbolize/libuv"
+	"ustack/tools/jobs"
 	"ustack/tools/trace"
 )
 
@@ -36,65 +37,16 @@ type target struct {
 	final      bpf.AddonlatPool // at that time
 }
 
-// A place is a function at whose entry or return something happens to a job.
-type place struct {
-	symbol    string
-	program   func(*bpf.AddonlatObjects) *ebpf.Program
-	arguments int // that the program reads, of the first four
-	returns   bool
-	work      bpf.AddonlatWorkKind
-	missing   string // what is not measured without it; empty if older versions do not have it
-}
+// createAPI is a function of Node-API, at which work gets its name.
+const createAPI = "napi_create_async_work"
 
-const (
-	checkInit = "uv_check_init" // exported wherever libuv is
-	createAPI = "napi_create_async_work"
-)
-
-func onQueue(o *bpf.AddonlatObjects) *ebpf.Program      { return o.OnQueue }
-func onSubmit(o *bpf.AddonlatObjects) *ebpf.Program     { return o.OnSubmit }
-func onDone(o *bpf.AddonlatObjects) *ebpf.Program       { return o.OnDone }
-func onInit(o *bpf.AddonlatObjects) *ebpf.Program       { return o.OnInit }
-func onUring(o *bpf.AddonlatObjects) *ebpf.Program      { return o.OnUring }
-func onCreate(o *bpf.AddonlatObjects) *ebpf.Program     { return o.OnCreate }
-func onCreated(o *bpf.AddonlatObjects) *ebpf.Program    { return o.OnCreated }
-func onQueueNamed(o *bpf.AddonlatObjects) *ebpf.Program { return o.OnQueueNamed }
-
-// uvPlaces are the places in libuv (src/threadpool.c, src/unix/{fs,getaddrinfo,
-// getnameinfo,random-*}.c, 1.43 to 1.52), last first: a job whose submission is seen
-// is then seen to its end. All but uv_queue_work are in .symtab only; without symbols,
-// the package libuv finds them.
-var uvPlaces = slices.Concat(
-	[]place{
-		{symbol: libuv.QueueDone, program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_QUEUED, missing: "when the work of add-ons, crypto and zlib completes"},
-		{symbol: "uv__fs_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_FS, missing: "when file system operations complete"},
-		{symbol: "uv__getaddrinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_ADDRINFO, missing: "when DNS look-ups complete"},
-		{symbol: "uv__getnameinfo_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_NAMEINFO, missing: "when reverse DNS look-ups complete"},
-		{symbol: "uv__random_done", program: onDone, arguments: 2, work: bpf.AddonlatWorkKindWORK_RANDOM, missing: "when random bytes are complete"},
-	},
-	uring("close", "fsync_or_fdatasync", "ftruncate", "link", "mkdir", "open", "read_or_write", "rename", "statx", "symlink", "unlink"),
-	[]place{
-		{symbol: checkInit, program: onInit},
-		{symbol: libuv.WorkSubmit, program: onSubmit, arguments: 4, missing: "when file system and DNS work is submitted"},
-		{symbol: libuv.QueueWork, program: onQueue, arguments: 4},
-	},
-)
-
-// uring are the functions that hand a file system operation to io_uring, in versions
-// of libuv that can (1.45).
-func uring(operations ...string) []place {
-	var places []place
-	for _, o := range operations {
-		places = append(places, place{symbol: "uv__iou_fs_" + o, program: onUring, returns: true})
-	}
-	return places
-}
-
-// nodeAPI are the places in node at which Node-API work gets its name.
-var nodeAPI = []place{
-	{symbol: createAPI, program: onCreated, returns: true},
-	{symbol: createAPI, program: onCreate, arguments: 4},
-	{symbol: "napi_queue_async_work", program: onQueueNamed, arguments: 2},
+// program returns the program that runs at a moment of jobs.
+func (s *session) program(m jobs.Moment) *ebpf.Program {
+	o := &s.objects
+	return map[jobs.Moment]*ebpf.Program{
+		jobs.Begun: o.OnRun, jobs.Ran: o.OnRan, jobs.Completed: o.OnDone, jobs.ByRing: o.OnUring,
+		jobs.Initialized: o.OnInit, jobs.Submitted: o.OnSubmit, jobs.Queued: o.OnQueue,
+	}[m]
 }
 
 // attach follows the jobs of process pid, which the table has started to trace.
@@ -129,7 +81,7 @@ func (s *session) attach(pid int) error {
 
 // cookie is what the kernel half needs of a probe: its pool's number in the lower
 // half, what to know about the place in the upper half.
-func (t *target) cookie(place int) uint64 { return uint64(place)<<32 | uint64(t.number) }
+func (t *target) cookie(place uint32) uint64 { return uint64(place)<<32 | uint64(t.number) }
 
 // threads returns how many threads the pool has by libuv's own count, or by the last
 // count that could be read; 0 if there was none: threads start with the first job.
@@ -150,22 +102,19 @@ func (s *session) attachTo(t *target) error {
 	if err := s.objects.Pools.Put(t.number, &pool); err != nil {
 		return fmt.Errorf("tell the kernel about the pool of process %d: %w", t.pid, err)
 	}
-	all := functionsOf(t.libuv)
-	missing, err := s.attachWorker(t, all)
-	if err != nil {
-		return err
+	places := jobs.Find(t.libuv)
+	for _, p := range places.Probes {
+		probes := loader.Probes{Program: s.program(p.Moment), Name: p.Name, Return: p.Returns}
+		for _, at := range p.Points {
+			probes.Points = append(probes.Points, loader.Point{Offset: at.Offset, Cookie: t.cookie(at.Place)})
+		}
+		if err := t.probe(t.libuv, probes); err != nil {
+			return err
+		}
 	}
-	more, err := s.attachAll(t, all, uvPlaces)
-	if err != nil {
-		return err
-	}
-	inlined, err := s.attachInlined(t, all)
-	if err != nil {
-		return err
-	}
-	missing = append(missing, inlined...)
-	if missing = append(missing, more...); len(missing) > 0 {
-		s.Warn(fmt.Errorf("process %d: libuv is stripped of symbols, or not built as usual, so it is not seen %s", t.pid, strings.Join(missing, ", ")))
+	t.unseen = places.Unseen
+	if len(places.Missing) > 0 {
+		s.Warn(fmt.Errorf("process %d: libuv is stripped of symbols, or not built as usual, so it is not seen %s", t.pid, strings.Join(places.Missing, ", ")))
 	}
 	if s.o.By > Resource {
 		return nil
@@ -177,8 +126,36 @@ func (s *session) attachTo(t *target) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.attachAll(t, functions{Module: node}, nodeAPI)
-	return err
+	return s.attachNames(t, node)
+}
+
+// attachNames probes the functions of Node-API at which works get their names, where node
+// has them.
+func (s *session) attachNames(t *target, node *trace.Module) error {
+	for _, p := range []struct {
+		symbol    string
+		program   *ebpf.Program
+		arguments int // that the program reads, of the first four
+		returns   bool
+	}{
+		{symbol: createAPI, program: s.objects.OnCreated, returns: true},
+		{symbol: createAPI, program: s.objects.OnCreate, arguments: 4},
+		{symbol: "napi_queue_async_work", program: s.objects.OnQueueNamed, arguments: 2},
+	} {
+		code, offset := node.Code(p.symbol)
+		if code == nil {
+			continue
+		}
+		if !p.returns {
+			site := libuv.Site{Function: libuv.Function{Code: code, Offset: offset}, Machine: node.Machine()}
+			offset += uint64(site.Entry(p.arguments))
+		}
+		point := loader.Point{Offset: offset, Cookie: t.cookie(0)}
+		if err := t.probe(node, loader.Probes{Program: p.program, Name: p.symbol, Return: p.returns, Points: []loader.Point{point}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errNoLibuv = errors.New("neither Node.js nor libuv is in it, or they are stripped of all symbols")
@@ -189,86 +166,6 @@ func (s *session) module(pid int, symbol string) (*trace.Module, error) {
 		err = fmt.Errorf("process %d has no %s: %w", pid, symbol, errNoLibuv)
 	}
 	return module, err
-}
-
-// attachWorker probes the places where the pool's threads call a job and return from it.
-func (s *session) attachWorker(t *target, all functions) (missing []string, err error) {
-	f := all.site(libuv.Worker)
-	c, ok := f.Call()
-	if !ok {
-		return []string{"when work runs (" + libuv.Worker + ")"}, nil
-	}
-	for _, p := range []struct {
-		program *ebpf.Program
-		at      int
-	}{{s.objects.OnRan, c.After}, {s.objects.OnRun, c.Before}} {
-		point := loader.Point{Offset: f.Offset + uint64(p.at), Cookie: t.cookie(c.Register)}
-		if err := t.probe(all.Module, loader.Probes{Program: p.program, Name: libuv.Worker, Points: []loader.Point{point}}); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-// Parts of a place's number in the cookie of a probe on a completion: which kind of
-// work it is for and, where no function is called for it, which register holds an
-// address in the job, and its offset there.
-const (
-	byRegister    = 1 << 8
-	registerShift = 9
-	offsetShift   = 16
-)
-
-// attachInlined probes the places where queued work completes without a call, if libuv
-// was compiled that way.
-func (s *session) attachInlined(t *target, all functions) (missing []string, err error) {
-	done, f := all.named(libuv.QueueDone), all.site(libuv.WorkDone)
-	if done.Code == nil || f.Code == nil {
-		return nil, nil
-	}
-	c, found, mentioned := f.Completion(done.Address)
-	switch {
-	case mentioned && !found:
-		t.unseen = true
-		return []string{fmt.Sprintf("%s (%s within %s)", uvPlaces[0].missing, libuv.QueueDone, libuv.WorkDone)}, nil
-	case !found:
-		return nil, nil
-	}
-	place := int(bpf.AddonlatWorkKindWORK_QUEUED) | byRegister | c.Register<<registerShift | int(c.Offset)<<offsetShift
-	point := loader.Point{Offset: f.Offset + uint64(c.At), Cookie: t.cookie(place)}
-	return nil, t.probe(all.Module, loader.Probes{Program: s.objects.OnDone, Name: libuv.WorkDone, Points: []loader.Point{point}})
-}
-
-// attachAll probes those places that the module has, and returns what is not measured
-// because of those it lacks.
-func (s *session) attachAll(t *target, all functions, places []place) (missing []string, err error) {
-	for len(places) > 0 {
-		first := places[0]
-		probes := loader.Probes{Program: first.program(&s.objects), Name: first.symbol, Return: first.returns}
-		for len(places) > 0 && places[0].program(&s.objects) == probes.Program {
-			p := places[0]
-			places = places[1:]
-			f := all.site(p.symbol)
-			if f.Code == nil {
-				if p.missing != "" {
-					t.unseen = t.unseen || probes.Program == s.objects.OnDone
-					missing = append(missing, fmt.Sprintf("%s (%s)", p.missing, p.symbol))
-				}
-				continue
-			}
-			if !p.returns {
-				f.Offset += uint64(f.Entry(p.arguments))
-			}
-			probes.Points = append(probes.Points, loader.Point{Offset: f.Offset, Cookie: t.cookie(int(p.work))})
-		}
-		if len(probes.Points) == 0 {
-			continue
-		}
-		if err := t.probe(all.Module, probes); err != nil {
-			return nil, err
-		}
-	}
-	return missing, nil
 }
 
 func (t *target) probe(m *trace.Module, p loader.Probes) error {

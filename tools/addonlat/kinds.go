@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/symbolize"
+	"ustack/tools/jobs"
 	"ustack/tools/quantize"
 )
 
@@ -194,15 +193,15 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	if ok {
 		frames, _ = s.Table.Frames(by.stack)
 	}
-	work := bpf.AddonlatWorkKind(key.Work)
+	work := bpf.TraceWorkKind(key.Work)
 	addon := by.stack.Addon
 	if by.stack.NewCode { // what it was is known only now
 		addon = mayBeAddons(frames)
 	}
-	k.Builtin = work != bpf.AddonlatWorkKindWORK_QUEUED || ok && !addon
+	k.Builtin = work != bpf.TraceWorkKindWORK_QUEUED || ok && !addon
 	switch {
-	case s.o.By <= Resource && work != bpf.AddonlatWorkKindWORK_QUEUED:
-		k.Key = operation(work, int32(key.Operation))
+	case s.o.By <= Resource && work != bpf.TraceWorkKindWORK_QUEUED:
+		k.Key = jobs.Operation(work, int32(key.Operation))
 	case len(frames) == 0:
 		k.Key = unknown // its record was lost, which is counted
 	case s.o.By == JS:
@@ -216,7 +215,7 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	case k.Builtin && s.o.By <= Resource:
 		k.Key = nodesOwn(frames)
 	default:
-		submitter := frames[max(0, slices.IndexFunc(frames, isAddon), slices.IndexFunc(frames, isLost))]
+		submitter := frames[max(0, slices.IndexFunc(frames, jobs.IsAddon), slices.IndexFunc(frames, isLost))]
 		if by.jumped != "" {
 			submitter.Name = by.jumped
 		}
@@ -224,9 +223,6 @@ func (s *session) kind(key bpf.AddonlatKindKey) Kind {
 	}
 	return k
 }
-
-// isAddon reports whether a frame is an add-on's.
-func isAddon(f symbolize.Frame) bool { return path.Ext(f.Module) == ".node" }
 
 // isLost reports whether a frame is in a library that was never seen: the process had
 // ended before its mappings were read again.
@@ -238,29 +234,27 @@ func isLost(f symbolize.Frame) bool {
 // known by now: the classes of node's own jobs have names.
 func mayBeAddons(frames []symbolize.Frame) bool {
 	own := len(frames) > 0 && strings.HasPrefix(frames[len(frames)-1].Name, "node::")
-	return slices.ContainsFunc(frames, isAddon) || slices.ContainsFunc(frames, isLost) && !own
+	return slices.ContainsFunc(frames, jobs.IsAddon) || slices.ContainsFunc(frames, isLost) && !own
 }
 
 // named returns the add-on's function, or if that has no symbol the name that the work
 // was given.
 func (s *session) named(submitter symbolize.Frame, frames []symbolize.Frame) string {
-	if given := givenName(frames); s.o.By == Function && (isAddon(submitter) || isLost(submitter)) && isNameless(submitter) && given != "" {
+	if given := givenName(frames); s.o.By == Function && (jobs.IsAddon(submitter) || isLost(submitter)) && jobs.IsNameless(submitter) && given != "" {
 		return given
 	}
-	return function(submitter)
+	return jobs.Function(submitter)
 }
 
 // givenName returns the name of the work, which comes after the code; empty if it has none.
 func givenName(frames []symbolize.Frame) string {
 	for _, f := range slices.Backward(frames) {
-		if f.Module == "" && f.Kind == symbolize.Native && f.Offset == 0 && !isNameless(f) {
+		if f.Module == "" && f.Kind == symbolize.Native && f.Offset == 0 && !jobs.IsNameless(f) {
 			return f.Name
 		}
 	}
 	return ""
 }
-
-func isNameless(f symbolize.Frame) bool { return f.Name == "" || f.Name == symbolize.Unknown }
 
 // caller returns the program's own function nearest among the frames, or the nearest of
 // node's if there is none.
@@ -284,21 +278,6 @@ func (o Options) text(frames []symbolize.Frame) string {
 	return strings.Join(lines, "\n")
 }
 
-// clone matches what gcc appends to the name of a function that it has changed.
-var clone = regexp.MustCompile(`(\.(isra|constprop|part|cold|lto_priv)(\.\d+)?)+$`)
-
-// function formats a frame as DTrace does: module`function.
-func function(f symbolize.Frame) string {
-	name := clone.ReplaceAllString(f.Name, "")
-	if f.Module == "" { // a name from Node-API
-		return name
-	}
-	if isNameless(f) {
-		name = fmt.Sprintf("%#x", f.Offset)
-	}
-	return path.Base(f.Module) + "`" + name
-}
-
 // unknown is the key of jobs whose submitter is not known, or not yet.
 const unknown = "(unknown)"
 
@@ -320,58 +299,16 @@ func javascript(f symbolize.Frame) string {
 	return fmt.Sprintf("%s %s:%d:%d", f.Name, f.File, f.Line, f.Column)
 }
 
-// traits matches the part of a class's name that says which of node's crypto jobs it
-// is: node::crypto::DeriveBitsJob<node::crypto::PBKDF2Traits> (src/crypto).
-var traits = regexp.MustCompile(`(\w+?)(Traits|Config)\b`)
-
-// compression matches the names of node's compression streams (src/node_zlib.cc).
-var compression = regexp.MustCompile(`[Zz]lib|Brotli|Zstd|Compression`)
-
 // nodesOwn returns which part of node submitted the job, by the job's class, which the
 // kernel puts last; otherwise node's function.
 func nodesOwn(frames []symbolize.Frame) string {
-	class := frames[len(frames)-1].Name
-	switch name := traits.FindStringSubmatch(class); {
-	case strings.HasPrefix(class, "node::crypto::") && name != nil:
-		if strings.HasPrefix(name[1], "Random") {
-			return "random"
-		}
-		return "crypto." + name[1]
-	case compression.MatchString(class):
-		return "zlib"
-	case class != symbolize.Unknown && strings.HasPrefix(class, "node::"):
-		return class
+	if name := jobs.OfClass(frames[len(frames)-1].Name); name != "" {
+		return name
 	}
 	for _, f := range frames[:len(frames)-1] {
 		if !strings.HasPrefix(f.Name, "uv_") && !strings.HasPrefix(f.Name, "Builtins_") {
-			return function(f)
+			return jobs.Function(f)
 		}
 	}
-	return function(frames[0])
-}
-
-// operations are libuv's file system operations by number (include/uv.h: enum
-// uv_fs_type), with node's names.
-var operations = []string{
-	1: "open", 2: "close", 3: "read", 4: "write", 5: "sendfile", 6: "stat", 7: "lstat", 8: "fstat",
-	9: "ftruncate", 10: "utimes", 11: "futimes", 12: "access", 13: "chmod", 14: "fchmod", 15: "fsync",
-	16: "fdatasync", 17: "unlink", 18: "rmdir", 19: "mkdir", 20: "mkdtemp", 21: "rename", 22: "readdir",
-	23: "link", 24: "symlink", 25: "readlink", 26: "chown", 27: "fchown", 28: "realpath", 29: "copyFile",
-	30: "lchown", 31: "opendir", 32: "dir.read", 33: "dir.close", 34: "statfs", 35: "mkstemp", 36: "lutimes",
-}
-
-// operation names work that libuv itself does on the pool.
-func operation(work bpf.AddonlatWorkKind, number int32) string {
-	switch work {
-	case bpf.AddonlatWorkKindWORK_FS:
-		if number > 0 && int(number) < len(operations) {
-			return "fs." + operations[number]
-		}
-		return fmt.Sprintf("fs operation %d", number)
-	case bpf.AddonlatWorkKindWORK_ADDRINFO:
-		return "dns.lookup"
-	case bpf.AddonlatWorkKindWORK_NAMEINFO:
-		return "dns.lookupService"
-	}
-	return "random"
+	return jobs.Function(frames[0])
 }

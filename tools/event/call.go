@@ -41,6 +41,14 @@ func (c *Call) Errno() unix.Errno {
 	return 0
 }
 
+// ErrnoName returns the name of that error; "" if there is none.
+func (c *Call) ErrnoName() string {
+	if e := c.Errno(); e != 0 {
+		return ErrnoName(e)
+	}
+	return ""
+}
+
 // Called returns the call's name and arguments: "close(fd=21)".
 func (c *Call) Called() string { return fmt.Sprintf("%s(%s)", c.Syscall.Name, List(c.shown())) }
 

@@ -2,16 +2,20 @@ package nodesnoop
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"ustack/testdata/nodetest"
 	"ustack/testdata/nodetest/benchtable"
 )
 
@@ -29,9 +33,9 @@ func chosenEffort() effort {
 // Connections that ask at the same time, and how many requests wait for responses on each.
 const benchConnections = 32
 
-// saturate sends requests for a short answer as fast as they are answered, and returns how
-// many were answered in a second.
-func saturate(b *testing.B, address string, requests int) float64 {
+// saturate sends requests as fast as they are answered, and returns how many were answered
+// in a second.
+func saturate(b *testing.B, address, path string, requests int) float64 {
 	b.Helper()
 	begun := time.Now()
 	var asking sync.WaitGroup
@@ -42,7 +46,7 @@ func saturate(b *testing.B, address string, requests int) float64 {
 		}
 		asking.Go(func() {
 			defer conn.Close()
-			request := []byte("GET /hello HTTP/1.1\r\nHost: test\r\n\r\n")
+			request := []byte(query{method: "GET", url: path}.text())
 			reader := bufio.NewReader(conn)
 			for range requests / benchConnections {
 				if _, err := conn.Write(request); err != nil {
@@ -60,16 +64,22 @@ func saturate(b *testing.B, address string, requests int) float64 {
 	return float64(requests) / time.Since(begun).Seconds()
 }
 
-// skipResponse reads a response whose body is "hello world".
+// skipResponse reads a response with a length.
 func skipResponse(r *bufio.Reader) error {
+	length := int64(0)
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
 		if len(line) == len("\r\n") {
-			_, err := io.CopyN(io.Discard, r, int64(len("hello world")))
+			_, err := io.CopyN(io.Discard, r, length)
 			return err
+		}
+		if text, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -88,52 +98,168 @@ func spent(b *testing.B, pid int) time.Duration {
 	return time.Duration(ns)
 }
 
-// BenchmarkHelloWorld measures the worst case: a server that does nothing but answer. It
-// reports the CPU time of its main thread for each request without and with a watch, in
-// alternation, and the rate with a watch by that without. The load comes from the same
-// machine.
-func BenchmarkHelloWorld(b *testing.B) {
+// A service is what a server does for each request.
+type service struct {
+	name, path string
+	requests   func(effort) int
+	goal       string
+}
+
+var services = []service{
+	{"hello world", "/hello", func(e effort) int { return e.requests }, "≤ 5 µs, ≥ 0.85"},
+	{"1 ms of CPU", "/work", func(e effort) int { return e.requests / 20 }, "≥ 0.99"},
+}
+
+// BenchmarkWatching measures the worst case, a server that does nothing but answer, and one
+// that works for its answers. It reports the CPU time of its main thread for each request
+// without and with a watch, in alternation, and the rate with a watch by that without. The
+// load comes from the same machine.
+func BenchmarkWatching(b *testing.B) {
 	e := chosenEffort()
-	t := benchtable.New("Cost of watching requests", watchingMethod, "server", "CPU a request", "more, median", "more, of the best rounds", "its rate", "goal")
+	t := benchtable.New("Cost of watching requests", watchingMethod, "server", "in", "CPU a request", "more, median", "more, of the best rounds", "its CPU's ratio", "its rate", "goal")
 	for _, version := range []string{"20.20.2", "24.21.0"} {
-		b.Run("node"+strings.Split(version, ".")[0], func(b *testing.B) {
-			s := startServer(b, prepare(b, version), serving{})
-			address := at(s.facts.Ports[0][0])
-			saturate(b, address, e.requests) // warm
-			var bare, watched, rates, extra []float64
-			for b.Loop() {
-				for range e.rounds {
-					measure := func() (micros, rate float64) {
-						before := spent(b, s.PID)
-						rate = saturate(b, address, e.requests)
-						return (spent(b, s.PID) - before).Seconds() * 1e6 / float64(e.requests), rate
-					}
-					without, rate := measure()
-					w := begin(b, Options{Selection: s.selection(), Kinds: Kinds{Server: true, Client: true}})
-					with, rateWith := measure()
-					if events := w.end(); len(events) != e.requests/benchConnections*benchConnections {
-						b.Errorf("%d events, want %d", len(events), e.requests)
-					}
-					bare, watched = append(bare, without), append(watched, with)
-					rates, extra = append(rates, rateWith/rate), append(extra, with-without)
-				}
+		in := fmt.Sprintf("node%d", nodetest.Major(version))
+		for _, of := range services {
+			b.Run(in+"/"+of.path[1:], func(b *testing.B) {
+				c := costOf(b, startServer(b, prepare(b, version), serving{}), of, e)
+				b.ReportMetric(median(c.bare), "us/bare-request")
+				b.ReportMetric(median(c.watched), "us/watched-request")
+				b.ReportMetric(median(c.extra), "us/more")
+				b.ReportMetric(slices.Min(c.watched)-slices.Min(c.bare), "us/more-at-best")
+				b.ReportMetric(median(c.rates), "rate-ratio")
+				micros := func(v float64) string { return fmt.Sprintf("%.1f µs", v) }
+				t.Row(of.name, in, micros(median(c.bare)), micros(median(c.extra)), micros(slices.Min(c.watched)-slices.Min(c.bare)),
+					fmt.Sprintf("× %.3f", median(c.bare)/median(c.watched)), fmt.Sprintf("× %.3f", median(c.rates)), of.goal)
+			})
+		}
+	}
+	t.Print(b)
+}
+
+// A cost is the CPU time of each request in µs, by round, and the rates' ratios.
+type cost struct{ bare, watched, extra, rates []float64 }
+
+func costOf(b *testing.B, s *server, of service, e effort) (c cost) {
+	address, requests := at(s.facts.Ports[0][0]), of.requests(e)
+	saturate(b, address, of.path, requests) // warm
+	measure := func() (micros, rate float64) {
+		before := spent(b, s.PID)
+		rate = saturate(b, address, of.path, requests)
+		return (spent(b, s.PID) - before).Seconds() * 1e6 / float64(requests), rate
+	}
+	for b.Loop() {
+		for range e.rounds {
+			without, rate := measure()
+			w := begin(b, Options{Selection: s.selection(), Kinds: Kinds{Server: true, Client: true}})
+			with, rateWith := measure()
+			if events := w.end(); len(events) != requests/benchConnections*benchConnections {
+				b.Errorf("%d events, want %d", len(events), requests)
 			}
-			b.ReportMetric(median(bare), "us/bare-request")
-			b.ReportMetric(median(watched), "us/watched-request")
-			b.ReportMetric(median(extra), "us/more")
-			b.ReportMetric(slices.Min(watched)-slices.Min(bare), "us/more-at-best")
-			b.ReportMetric(median(rates), "rate-ratio")
-			micros := func(v float64) string { return fmt.Sprintf("%.1f µs", v) }
-			t.Row("node"+strings.Split(version, ".")[0], micros(median(bare)), micros(median(extra)),
-				micros(slices.Min(watched)-slices.Min(bare)), fmt.Sprintf("× %.2f", median(rates)), "≤ 5 µs, ≥ 0.85")
+			c.bare, c.watched = append(c.bare, without), append(c.watched, with)
+			c.rates, c.extra = append(c.rates, rateWith/rate), append(c.extra, with-without)
+		}
+	}
+	return c
+}
+
+const watchingMethod = `A server answers 32 connections as fast as it can: the worst case with "hello world", or after
+about 1 ms of work. Rounds without and with nodesnoop alternate. The load and nodesnoop share the
+server's two CPUs, so its rate says less than its CPU time a request.`
+
+// fixedRate is how many requests a second must be seen, all of them.
+const fixedRate = 20_000
+
+// BenchmarkFixedRate sends requests at a fixed rate, or as fast as the machine can if that is
+// less, several at once on each connection. None may be lost.
+func BenchmarkFixedRate(b *testing.B) {
+	duration := time.Second
+	if chosenEffort().rounds > 1 {
+		duration = 20 * time.Second
+	}
+	t := benchtable.New("Requests at a fixed rate", "32 connections, several requests at once on each; the load shares the server's two CPUs.", "in", "a second", "requests", "seen", "lost", "goal")
+	for _, version := range []string{"20.20.2", "24.21.0"} {
+		in := fmt.Sprintf("node%d", nodetest.Major(version))
+		b.Run(in, func(b *testing.B) {
+			s := startServer(b, prepare(b, version), serving{})
+			for b.Loop() {
+				w := begin(b, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
+				begun := time.Now()
+				sent := paced(b, at(s.facts.Ports[0][0]), duration)
+				rate := float64(sent) / time.Since(begun).Seconds()
+				seen := len(w.end())
+				if seen != sent {
+					b.Errorf("%d requests seen of %d", seen, sent)
+				}
+				b.ReportMetric(rate, "requests/s")
+				t.Row(in, fmt.Sprintf("%.0f", rate), fmt.Sprint(sent), fmt.Sprint(seen), fmt.Sprint(w.counts.Unsent+w.counts.Unfollowed+w.counts.Unscanned), "0 lost at 20000")
+			}
 		})
 	}
 	t.Print(b)
 }
 
-const watchingMethod = `A server answers "hello world" to 32 connections as fast as it can: the worst case. Rounds without
-and with nodesnoop alternate. The load and nodesnoop share the server's two CPUs, so its rate
-says less than its CPU time a request.`
+// paced sends requests at the fixed rate, and returns how many.
+func paced(b *testing.B, address string, duration time.Duration) int {
+	b.Helper()
+	const atOnce = 5
+	rounds := int(duration.Seconds() * fixedRate / benchConnections / atOnce)
+	requests := []byte(strings.Repeat(query{method: "GET", url: "/hello"}.text(), atOnce))
+	begun := time.Now()
+	var asking sync.WaitGroup
+	for range benchConnections {
+		c := dial(b, "tcp", address, false)
+		asking.Go(func() {
+			for round := range rounds {
+				time.Sleep(time.Until(begun.Add(duration / time.Duration(rounds) * time.Duration(round))))
+				if _, err := c.Write(requests); err != nil {
+					b.Error(err)
+					return
+				}
+				for range atOnce {
+					if err := skipResponse(c.reader); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	asking.Wait()
+	return rounds * atOnce * benchConnections
+}
+
+// BenchmarkLatency compares the latency of each request with that in the server's own log,
+// from the beginning of its handler to when the response was written.
+func BenchmarkLatency(b *testing.B) {
+	t := benchtable.New("Latency beside the server's own log", "Requests of 16 kinds from 8 connections, joined by URL: ours less the server's, which begins in its handler and ends in an event of its own.", "in", "requests", "difference, median", "1 to 99 %", "within 2 % + 100 µs", "goal")
+	for _, version := range []string{"20.20.2", "24.21.0"} {
+		in := fmt.Sprintf("node%d", nodetest.Major(version))
+		b.Run(in, func(b *testing.B) {
+			s := startServer(b, prepare(b, version), serving{})
+			for b.Loop() {
+				w := begin(b, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
+				load(b, "tcp", []string{at(s.facts.Ports[0][0])}, false, 8, 12*chosenEffort().rounds, 1)
+				events, log := w.end(), s.logs(b)
+				var differences []float64
+				within := 0
+				for _, e := range events {
+					own := log[e.URL].Finish - log[e.URL].Begin
+					difference := float64(int64(e.Latency)-own) / 1000
+					differences = append(differences, difference)
+					if math.Abs(difference) <= 0.02*float64(own)/1000+100 {
+						within++
+					}
+				}
+				slices.Sort(differences)
+				n := len(differences)
+				b.ReportMetric(median(differences), "us/more")
+				t.Row(in, fmt.Sprint(n), fmt.Sprintf("%.0f µs", median(differences)), fmt.Sprintf("%.0f to %.0f µs", differences[n/100], differences[n-1-n/100]),
+					fmt.Sprintf("%.1f %%", 100*float64(within)/float64(n)), "all")
+			}
+		})
+	}
+	t.Print(b)
+}
 
 func median(all []float64) float64 {
 	slices.Sort(all)

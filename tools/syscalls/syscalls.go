@@ -72,6 +72,9 @@ type Counts struct {
 	Failures trace.Failures
 }
 
+// ParseNames reads names of system calls, separated by commas; "*" stands for all of them.
+func ParseNames(list string) ([]string, error) { return event.ParseSyscalls(list) }
+
 // Check returns an error if the options make no sense.
 func (o *Options) Check() error {
 	if o.Strings < 0 || o.Strings > MaxStrings {

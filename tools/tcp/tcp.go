@@ -91,6 +91,14 @@ type Event struct {
 	Frames        []symbolize.Frame
 }
 
+// ErrnoName returns the name of the error that closed the connection; "" if none did.
+func (e *Event) ErrnoName() string {
+	if e.Errno == 0 {
+		return ""
+	}
+	return event.ErrnoName(e.Errno)
+}
+
 // A State is one of TCP's, by the kernel's number.
 type State uint8
 

@@ -81,3 +81,28 @@ func (p *PIDs) String() string {
 
 // Type returns the word for the value in help.
 func (p *PIDs) Type() string { return "PID[,PID...]" }
+
+// A Word is a flag's value: one of several words, stored as its index.
+type Word[T ~int] struct {
+	to    *T
+	words []string
+}
+
+// NewWord returns a value that stores in to which of the words was given.
+func NewWord[T ~int](to *T, words []string) *Word[T] { return &Word[T]{to, words} }
+
+// Set stores the index of text.
+func (w *Word[T]) Set(text string) error {
+	i := slices.Index(w.words, text)
+	if i < 0 {
+		return errors.New("not one of " + strings.Join(w.words, ", "))
+	}
+	*w.to = T(i)
+	return nil
+}
+
+// String returns the word that is stored.
+func (w *Word[T]) String() string { return w.words[*w.to] }
+
+// Type returns the word for the value in help.
+func (w *Word[T]) Type() string { return "WHAT" }

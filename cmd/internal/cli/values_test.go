@@ -62,3 +62,14 @@ func TestPIDsThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+func TestWord(t *testing.T) {
+	var stored int
+	w := NewWord(&stored, []string{"route", "status"})
+	if err := w.Set("status"); err != nil || stored != 1 || w.String() != "status" {
+		t.Errorf("stored = %d, %q, %v, want 1, status, nil", stored, w, err)
+	}
+	if err := w.Set("Status"); err == nil || err.Error() != "not one of route, status" || stored != 1 {
+		t.Errorf("error, stored = %v, %d, want what it may be, 1", err, stored)
+	}
+}

@@ -57,12 +57,18 @@ func (p *Process) Line(pattern string) string {
 	return ""
 }
 
-// End sends sig and returns how the command ended.
-func (p *Process) End(sig syscall.Signal) syscall.WaitStatus {
+// Signal sends sig.
+func (p *Process) Signal(sig syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(sig); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// End sends sig and returns how the command ended.
+func (p *Process) End(sig syscall.Signal) syscall.WaitStatus {
+	p.t.Helper()
+	p.Signal(sig)
 	for p.stderr.Scan() { // to the end, so that further output does not block the command
 	}
 	if err := p.cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Joins HTTP/1 messages, as they are written and read, with the requests that they belong to.
+ */
+#ifndef USTACK_MESSAGES_H
+#define USTACK_MESSAGES_H
+
+#include "transaction.h"
+
+#define LLHTTP_HEAD 2
+#define LLHTTP_CONNECT 5
+#define TEXT_HEAD 0x44414548 /* HEAD */
+#define TEXT_CONNECT 0x4e4e4f43
+
+static __always_inline bool is_method(struct request *r, u8 number, u32 text)
+{
+	return r->method_bytes ? *(u32 *)r->method == text : r->number == number;
+}
+
+/* The head of a response is complete. Returns PART_MESSAGE if the response is, too. */
+__noinline int take_response_head(u32 number)
+{
+	struct scan *s = scan_numbered(number);
+	struct message *m;
+	struct request_key key;
+	struct stream *stream;
+	struct request *r = 0;
+	bool is_bodiless, is_tunnel;
+
+	if (!s)
+		return PART_SOME;
+	m = &s->piece.message;
+	key.stream = s->key;
+	stream = bpf_map_lookup_elem(&streams, &key.stream);
+	if (!stream)
+		return PART_SOME;
+	if (m->status < 200 && m->status != 101) {
+		next_message(m);
+		return PART_SOME;
+	}
+	key.number = stream->first;
+	if (stream->first < stream->next)
+		r = bpf_map_lookup_elem(&requests, &key);
+	if (r)
+		r->answered = m->begun;
+	is_tunnel = m->status == 101 ||
+	    (r && m->status < 300 && is_method(r, LLHTTP_CONNECT, TEXT_CONNECT));
+	is_bodiless =
+	    m->status == 204 || m->status == 304 || (r && is_method(r, LLHTTP_HEAD, TEXT_HEAD));
+	if (is_tunnel) {
+		m->state = stream->asked.state = MESSAGE_OPAQUE;
+		s->outcome = OUTCOME_UPGRADE;
+		end_request(s->number);
+		return PART_SOME;
+	}
+	return begin_body(m, is_bodiless);
+}
+
+/* The first line of a client's request is in the window. */
+__noinline int begin_requested(u32 number)
+{
+	struct scan *s = scan_numbered(number);
+	struct stream *stream;
+	u64 n, from;
+
+	if (!s)
+		return 0;
+	stream = bpf_map_lookup_elem(&streams, &s->key);
+	if (!stream)
+		return 0;
+	s->request.begun = s->now;
+	s->request.number = 255;
+	s->request.method_bytes = s->piece.method_bytes;
+	s->request.host_bytes = 0;
+	__builtin_memset(s->request.method, 0, METHOD_BYTES);
+	from = s->piece.target_from - 1 - s->piece.method_bytes;
+	mask_index(from, WINDOW_BYTES - 1);
+	bpf_probe_read_kernel(s->request.method, METHOD_BYTES, s->piece.window + from);
+	from = s->piece.target_from;
+	mask_index(from, WINDOW_BYTES - 1);
+	s->url.bytes = n = s->piece.target_bytes;
+	bound(n, URL_BYTES);
+	bpf_probe_read_kernel(s->url.text, n, s->piece.window + from);
+	s->piece.host_bytes = 0;
+	add_request(s, stream);
+	return 0;
+}
+
+/* The head of a client's request is complete. */
+__noinline int take_request_head(u32 number)
+{
+	struct scan *s = scan_numbered(number);
+	struct message *m;
+	struct request_key key;
+	struct stream *stream;
+	struct request *r;
+	u64 n, from;
+
+	if (!s)
+		return PART_SOME;
+	m = &s->piece.message;
+	key.stream = s->key;
+	stream = bpf_map_lookup_elem(&streams, &key.stream);
+	if (!stream)
+		return PART_SOME;
+	key.number = stream->next - 1;
+	r = bpf_map_lookup_elem(&requests, &key);
+	n = s->piece.host_bytes;
+	from = s->piece.host_from;
+	mask_index(from, WINDOW_BYTES - 1);
+	if (n > HOST_BYTES)
+		n = HOST_BYTES;
+	if (r && n) {
+		r->host_bytes = n;
+		bpf_probe_read_kernel(r->host, HOST_BYTES, s->piece.window + from);
+	}
+	return begin_body(m, !m->is_chunked && !m->is_sized);
+}
+
+/* Takes one piece of what is written or read. */
+__noinline int take_piece(u32 number)
+{
+	struct scan *s = scan_numbered(number);
+	struct message *m;
+
+	if (!s)
+		return 0;
+	m = &s->piece.message;
+	for (u32 i = 0; i < MAX_PARTS; i++) {
+		u32 part;
+
+		if (s->piece.at >= s->piece.end)
+			return 0;
+		if (!m->begun)
+			m->begun = s->now;
+		m->last = s->now;
+		part = next_part(&s->piece);
+		if (part == PART_FIRST_LINE)
+			begin_requested(s->number);
+		if (part == PART_HEAD)
+			part = s->piece.direction == REQUESTS ? take_request_head(s->number) :
+			                                        take_response_head(s->number);
+		if (part != PART_MESSAGE)
+			continue;
+		s->outcome = OUTCOME_DONE;
+		if (s->piece.direction == RESPONSES)
+			end_request(s->number);
+		next_message(m);
+	}
+	if (s->piece.at < s->piece.end && m->state < MESSAGE_UNTIL_CLOSE) {
+		m->state = MESSAGE_LOST;
+		count(endless);
+	}
+	return 0;
+}
+
+/* Ends all requests on the stream s->key, which closes. */
+__noinline int end_stream(u32 number)
+{
+	struct scan *s = scan_numbered(number);
+	struct stream *stream;
+
+	if (!s)
+		return 0;
+	stream = bpf_map_lookup_elem(&streams, &s->key);
+	if (!stream)
+		return 0;
+	s->piece.message = stream->answered;
+	for (u32 i = 0; i < MAX_PIPELINED; i++) {
+		u32 state = s->piece.message.state;
+
+		if (stream->first >= stream->next)
+			break;
+		s->outcome = state == MESSAGE_UNTIL_CLOSE || state == MESSAGE_LOST ? OUTCOME_DONE :
+		    stream->aborted ? OUTCOME_ABORTED :
+		                      OUTCOME_CLOSED;
+		end_request(s->number);
+		next_message(&s->piece.message);
+	}
+	forget_stream(&s->key, stream);
+	return 0;
+}
+
+#endif
