@@ -9,6 +9,8 @@
 
 #define MAX_SENT 32768
 
+const volatile u32 with_stacks = 0;
+
 /* Stacks that user space has, which deletes those that it forgets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -32,6 +34,19 @@ static __always_inline u64 capture_once(struct walk *w, void *ctx, u64 ids, u32 
 	if (!send_stack(w, w->stack.flags & STACK_NEW_CODE))
 		return 0;
 	bpf_map_update_elem(&sent, &hash, &is, BPF_ANY);
+	return hash;
+}
+
+/* The same with a walk of its own; 0 also if none is free, which is counted. */
+static __always_inline u64 stack_once(void *ctx, u64 ids, u32 with)
+{
+	struct walk *w = take_walk(ids >> 32);
+	u64 hash;
+
+	if (!w)
+		return 0;
+	hash = capture_once(w, ctx, ids, with);
+	give_back(w);
 	return hash;
 }
 

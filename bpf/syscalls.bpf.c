@@ -57,7 +57,6 @@ struct {
 	__type(value, struct under_way);
 } calls_under_way SEC(".maps");
 
-const volatile u32 with_stacks = 0;
 const volatile u32 string_bytes = 0; /* of what is written or read: shown */
 
 volatile u64 seen = 0; /* calls that ended */

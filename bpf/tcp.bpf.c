@@ -91,8 +91,6 @@ struct {
 	__type(value, u64);
 } unaccepted SEC(".maps");
 
-const volatile u32 with_stacks = 0;
-
 volatile u64 seen = 0;       /* sockets */
 volatile u64 unfollowed = 0; /* of those, there was no room for */
 volatile u64 lost = 0;       /* events there was no room for */
@@ -170,19 +168,6 @@ static __noinline struct tracked *track(u64 socket, u32 tgid)
 	if (!tracked)
 		count(unfollowed);
 	return tracked;
-}
-
-/* Takes the stack of the current thread. Returns its hash; 0: it was not taken. */
-static __always_inline u64 take_stack(void *ctx, u64 ids)
-{
-	struct walk *w = take_walk(ids >> 32);
-	u64 hash;
-
-	if (!w)
-		return 0;
-	hash = capture_once(w, ctx, ids, 0);
-	give_back(w);
-	return hash;
 }
 
 /* What an event about a socket has besides what is read of the socket. */
@@ -289,7 +274,7 @@ int on_state(u64 *ctx)
 	if (is_call(h.old, h.state, error) && bpf_map_lookup_elem(&processes, &tgid)) {
 		h.ids = ids;
 		if (with_stacks)
-			h.hash = take_stack(ctx, ids);
+			h.hash = stack_once(ctx, ids, 0);
 	}
 	send_connection(sk, tracked, &h);
 	if (h.state == TCP_CLOSE)

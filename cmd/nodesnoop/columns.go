@@ -161,7 +161,10 @@ func (r *rows) print(w io.Writer, e *nodesnoop.Event) error {
 			return err
 		}
 	}
-	return r.line(w, func(c column) string { return printable.String(c.text(r, e)) })
+	if err := r.line(w, func(c column) string { return printable.String(c.text(r, e)) }); err != nil {
+		return err
+	}
+	return writeFrames(w, e.Frames)
 }
 
 func (r *rows) line(w io.Writer, text func(column) string) error {

@@ -95,7 +95,7 @@ func command() *cobra.Command {
 	flags.StringVar(&f.metrics.Addr, "metrics", "", metrics.Usage)
 	f.syscalls.register(cmd)
 	flags.BoolVar(&f.tcp, "tcp", false, "show what becomes of TCP connections in place of requests: states, queues, who closes first")
-	flags.BoolVar(&f.stacks, "stacks", false, "with --syscalls and --tcp, show the stack of each: the JavaScript that called")
+	flags.BoolVar(&f.stacks, "stacks", false, "show the JavaScript that called, with --syscalls and --tcp; that allocated, with -g; that ran long, with --loop")
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
@@ -132,6 +132,9 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 		return err
 	}
 	f.rows.absolute = f.absolute
+	if err := f.checkStacks(); err != nil {
+		return err
+	}
 	if changed("count") && f.count == 0 {
 		return cli.Usagef("-n: must be greater than 0")
 	}
@@ -147,6 +150,20 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 	}
 	for _, m := range f.methods {
 		f.filter.methods = append(f.filter.methods, strings.ToUpper(m))
+	}
+	return nil
+}
+
+// checkStacks reports --stacks that makes no sense.
+func (f *flags) checkStacks() error {
+	switch {
+	case !f.stacks || f.syscalls.given() || f.tcp:
+	case f.summary || f.top:
+		return cli.Usagef("--stacks is for lines (leave out --summary and --top)")
+	case !f.kinds.GC && !f.kinds.Loop:
+		return cli.Usagef("--stacks is for -g, --loop, --syscalls and --tcp")
+	case f.kinds.Loop && f.slower == 0:
+		return cli.Usagef("--stacks with --loop needs --slower: which iterations are long")
 	}
 	return nil
 }
@@ -279,7 +296,8 @@ func (f *flags) watch(cmd *cobra.Command) error {
 	}
 	o := nodesnoop.Options{
 		Selection: f.targets.Selected(os.Stderr),
-		Kinds:     f.kinds, Slower: time.Duration(f.slower), Statuses: f.filter.statuses,
+		Maps:      f.maps.Options, Stacks: f.stacks,
+		Kinds: f.kinds, Slower: time.Duration(f.slower), Statuses: f.filter.statuses,
 		Duration: time.Duration(f.duration), Stop: stop,
 		Interval: cmp.Or(time.Duration(f.interval), time.Second), Report: p.report,
 		Warn: messages.Warn, Event: p.event, Tick: p.tick,

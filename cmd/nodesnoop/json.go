@@ -23,6 +23,8 @@ type jsonEvent struct {
 	Which   string `json:"which,omitempty"`
 
 	*jsonRequest
+
+	Stack []string `json:"stack,omitempty"`
 }
 
 type jsonRequest struct {
@@ -49,6 +51,7 @@ func printJSON(w io.Writer, e *nodesnoop.Event) error {
 	object := jsonEvent{
 		Time: e.Begun.Add(e.Latency).Format(time.RFC3339Nano), PID: e.PID, Inside: e.Inside, Thread: e.TID,
 		Probe: e.Kind.String(), Begun: int64(e.Monotonic), Latency: int64(e.Latency), Which: e.Outcome.String(),
+		Stack: functions(e.Frames),
 	}
 	if e.Kind.IsRequest() {
 		object.jsonRequest = requestObject(e)
