@@ -78,7 +78,7 @@ func (c *Call) Arguments() (all []Argument) {
 		address = a.Argument
 	}
 	for i, p := range c.Syscall.Parameters[:min(len(c.Syscall.Parameters), len(c.Values))] {
-		a := Argument{Name: p.Name, Value: c.Values[i], Text: argumentText(p, c.Values[i])}
+		a := Argument{Name: p.Name, Value: c.Values[i], Text: argumentText(c.Syscall.Name, p, c.Values[i])}
 		switch {
 		case i == path:
 			a.Text = fmt.Sprintf("%q", c.Path)
@@ -143,7 +143,10 @@ func errnoText(e unix.Errno) string {
 }
 
 // argumentText formats a system call's argument for people.
-func argumentText(p Parameter, v uint64) string {
+func argumentText(call string, p Parameter, v uint64) string {
+	if text := symbols(call, p, v); text != "" {
+		return text
+	}
 	switch p.Kind {
 	case KindDescriptor, KindSigned:
 		if int32(v) == unix.AT_FDCWD && p.Kind == KindDescriptor {
