@@ -69,6 +69,9 @@ func threadName(pid, tid int) (name string, ok bool) {
 
 // showBlocked shows the calls in which threads sleep that began before the run.
 func (s *session) showBlocked() {
+	if len(s.o.Command) > 0 {
+		return // it waits for us
+	}
 	for _, id := range s.Table.Identities() {
 		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", id.PID))
 		if err != nil {
