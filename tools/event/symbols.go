@@ -49,10 +49,21 @@ var (
 	opening = &vocabulary{
 		mask: unix.O_ACCMODE, values: map[uint64]string{unix.O_RDONLY: "O_RDONLY", unix.O_WRONLY: "O_WRONLY", unix.O_RDWR: "O_RDWR"},
 		flags: []flag{
-			{unix.O_CREAT, "O_CREAT"}, {unix.O_EXCL, "O_EXCL"}, {unix.O_TRUNC, "O_TRUNC"}, {unix.O_APPEND, "O_APPEND"},
-			{unix.O_NONBLOCK, "O_NONBLOCK"}, {unix.O_SYNC, "O_SYNC"}, {unix.O_DSYNC, "O_DSYNC"}, {unix.O_DIRECT, "O_DIRECT"},
-			{unix.O_TMPFILE, "O_TMPFILE"}, {unix.O_DIRECTORY, "O_DIRECTORY"}, {unix.O_NOFOLLOW, "O_NOFOLLOW"}, {unix.O_NOATIME, "O_NOATIME"},
-			{unix.O_PATH, "O_PATH"}, {unix.O_NOCTTY, "O_NOCTTY"}, {unix.O_CLOEXEC, "O_CLOEXEC"},
+			{unix.O_CREAT, "O_CREAT"},
+			{unix.O_EXCL, "O_EXCL"},
+			{unix.O_TRUNC, "O_TRUNC"},
+			{unix.O_APPEND, "O_APPEND"},
+			{unix.O_NONBLOCK, "O_NONBLOCK"},
+			{unix.O_SYNC, "O_SYNC"},
+			{unix.O_DSYNC, "O_DSYNC"},
+			{unix.O_DIRECT, "O_DIRECT"},
+			{unix.O_TMPFILE, "O_TMPFILE"},
+			{unix.O_DIRECTORY, "O_DIRECTORY"},
+			{unix.O_NOFOLLOW, "O_NOFOLLOW"},
+			{unix.O_NOATIME, "O_NOATIME"},
+			{unix.O_PATH, "O_PATH"},
+			{unix.O_NOCTTY, "O_NOCTTY"},
+			{unix.O_CLOEXEC, "O_CLOEXEC"},
 		},
 	}
 	descriptors = &vocabulary{flags: []flag{{unix.O_NONBLOCK, "O_NONBLOCK"}, {unix.O_CLOEXEC, "O_CLOEXEC"}}}
@@ -67,15 +78,22 @@ var (
 	}
 	accepted = &vocabulary{flags: sockets.flags}
 	messages = &vocabulary{flags: []flag{
-		{unix.MSG_OOB, "MSG_OOB"}, {unix.MSG_PEEK, "MSG_PEEK"}, {unix.MSG_TRUNC, "MSG_TRUNC"}, {unix.MSG_DONTWAIT, "MSG_DONTWAIT"},
-		{unix.MSG_WAITALL, "MSG_WAITALL"}, {unix.MSG_NOSIGNAL, "MSG_NOSIGNAL"}, {unix.MSG_MORE, "MSG_MORE"},
+		{unix.MSG_OOB, "MSG_OOB"},
+		{unix.MSG_PEEK, "MSG_PEEK"},
+		{unix.MSG_TRUNC, "MSG_TRUNC"},
+		{unix.MSG_DONTWAIT, "MSG_DONTWAIT"},
+		{unix.MSG_WAITALL, "MSG_WAITALL"},
+		{unix.MSG_NOSIGNAL, "MSG_NOSIGNAL"},
+		{unix.MSG_MORE, "MSG_MORE"},
 		{unix.MSG_CMSG_CLOEXEC, "MSG_CMSG_CLOEXEC"},
 	}}
 	protections = &vocabulary{flags: []flag{
 		{unix.PROT_READ, "PROT_READ"}, {unix.PROT_WRITE, "PROT_WRITE"}, {unix.PROT_EXEC, "PROT_EXEC"},
 	}}
 	lookups = &vocabulary{flags: []flag{
-		{unix.AT_SYMLINK_NOFOLLOW, "AT_SYMLINK_NOFOLLOW"}, {unix.AT_REMOVEDIR, "AT_REMOVEDIR"}, {unix.AT_EMPTY_PATH, "AT_EMPTY_PATH"},
+		{unix.AT_SYMLINK_NOFOLLOW, "AT_SYMLINK_NOFOLLOW"},
+		{unix.AT_REMOVEDIR, "AT_REMOVEDIR"},
+		{unix.AT_EMPTY_PATH, "AT_EMPTY_PATH"},
 		{unix.AT_NO_AUTOMOUNT, "AT_NO_AUTOMOUNT"},
 	}}
 	accesses = &vocabulary{flags: []flag{{unix.R_OK, "R_OK"}, {unix.W_OK, "W_OK"}, {unix.X_OK, "X_OK"}}}
@@ -110,8 +128,12 @@ var vocabularies = map[string]*vocabulary{
 			unix.MAP_SHARED: "MAP_SHARED", unix.MAP_PRIVATE: "MAP_PRIVATE", unix.MAP_SHARED_VALIDATE: "MAP_SHARED_VALIDATE",
 		},
 		flags: []flag{
-			{unix.MAP_FIXED, "MAP_FIXED"}, {unix.MAP_ANONYMOUS, "MAP_ANONYMOUS"}, {unix.MAP_NORESERVE, "MAP_NORESERVE"},
-			{unix.MAP_STACK, "MAP_STACK"}, {unix.MAP_POPULATE, "MAP_POPULATE"}, {unix.MAP_HUGETLB, "MAP_HUGETLB"},
+			{unix.MAP_FIXED, "MAP_FIXED"},
+			{unix.MAP_ANONYMOUS, "MAP_ANONYMOUS"},
+			{unix.MAP_NORESERVE, "MAP_NORESERVE"},
+			{unix.MAP_STACK, "MAP_STACK"},
+			{unix.MAP_POPULATE, "MAP_POPULATE"},
+			{unix.MAP_HUGETLB, "MAP_HUGETLB"},
 			{unix.MAP_FIXED_NOREPLACE, "MAP_FIXED_NOREPLACE"},
 		},
 	},
