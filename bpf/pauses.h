@@ -52,10 +52,16 @@ static __always_inline u64 paused_so_far(u64 ids, u64 now)
 	return t->paused + (t->depth ? now - t->begun[0] : 0);
 }
 
-/* A pause begins; ctx is at the entry of a function of V8's. */
-static __always_inline void begin_pause(struct pt_regs *ctx, u32 kind)
+/* The hash of the stack that a pause interrupts; ctx is at the entry of a function of V8's. */
+static __always_inline u64 interrupted_stack(struct pt_regs *ctx)
 {
-	u64 depth, hash = 0, ids = current_ids();
+	return with_stacks && with_pauses ? stack_once(ctx, current_ids(), AT_ENTRY) : 0;
+}
+
+/* Not inlined: older kernels allow small stacks. */
+static __noinline int begin_pause(u32 kind, u64 hash)
+{
+	u64 depth, ids = current_ids();
 	struct thread_pauses none = {}, *t = bpf_map_lookup_elem(&pauses, &ids);
 
 	if (!t) {
@@ -63,9 +69,7 @@ static __always_inline void begin_pause(struct pt_regs *ctx, u32 kind)
 		t = bpf_map_lookup_elem(&pauses, &ids);
 	}
 	if (!t)
-		return;
-	if (with_stacks && with_pauses)
-		hash = stack_once(ctx, ids, AT_ENTRY);
+		return 0;
 	depth = t->depth;
 	if (depth >= MAX_NESTED)
 		depth = 0; /* ends were missed */
@@ -74,6 +78,7 @@ static __always_inline void begin_pause(struct pt_regs *ctx, u32 kind)
 	t->hashes[depth] = hash;
 	t->kinds[depth] = kind;
 	t->depth = depth + 1;
+	return 0;
 }
 
 static __always_inline void end_pause(u64 cookie)
@@ -104,7 +109,7 @@ static __always_inline void end_pause(u64 cookie)
 SEC("uprobe")
 int on_gc_prologue(struct pt_regs *ctx)
 {
-	begin_pause(ctx, argument1(ctx));
+	begin_pause(argument1(ctx), interrupted_stack(ctx));
 	return 0;
 }
 
@@ -121,7 +126,7 @@ int on_gc_epilogue(struct pt_regs *ctx)
 SEC("uprobe")
 int on_collect(struct pt_regs *ctx)
 {
-	begin_pause(ctx, 0);
+	begin_pause(0, interrupted_stack(ctx));
 	return 0;
 }
 

@@ -153,26 +153,41 @@ static __always_inline void read_strings(struct made *made, u32 kind)
 	}
 }
 
-/* Sends a call that never returns. */
-static __always_inline void send_last(struct walk *w, u64 ids, struct under_way *call)
+/* Keeps a call that begins. Not inlined, as others: older kernels allow small stacks. */
+static __noinline int keep_call(u64 *ctx, u64 ids, u64 hash)
 {
-	struct made *made = begin_record(w, ids, call->number);
+	struct pt_regs *regs = (struct pt_regs *)ctx[0];
+	struct under_way call = { .number = syscall_number(regs), .hash = hash };
 
+	syscall_arguments(regs, call.arguments);
+	call.begun = bpf_ktime_get_ns(); /* its duration does not include the stack's */
+	bpf_map_update_elem(&calls_under_way, &ids, &call, BPF_ANY);
+	return 0;
+}
+
+/* Sends a call that never returns. */
+static __noinline int send_last(u64 *ctx, struct walk *w, u64 ids, u64 hash)
+{
+	struct pt_regs *regs = (struct pt_regs *)ctx[0];
+	struct made *made;
+
+	if (!w)
+		return 0;
+	made = begin_record(w, ids, syscall_number(regs));
 	if (!made)
-		return;
-	made->hit.hash = call->hash;
-	__builtin_memcpy(made->hit.arguments, call->arguments, sizeof(call->arguments));
+		return 0;
+	made->hit.hash = hash;
+	syscall_arguments(regs, made->hit.arguments);
 	count(seen);
 	send_record(made);
+	return 0;
 }
 
 SEC("tp_btf/sys_enter")
 int on_system_call(u64 *ctx)
 {
-	struct pt_regs *regs = (struct pt_regs *)ctx[0];
-	u64 nr = syscall_number(regs), ids;
-	struct under_way call = {};
-	struct walk *w = 0;
+	u64 nr = syscall_number((struct pt_regs *)ctx[0]), ids, hash = 0;
+	struct walk *w;
 	u32 tgid;
 
 	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
@@ -181,21 +196,17 @@ int on_system_call(u64 *ctx)
 	tgid = ids >> 32;
 	if (!bpf_map_lookup_elem(&processes, &tgid))
 		return 0;
-	call.number = nr;
-	syscall_arguments(regs, call.arguments);
-	if (with_stacks || syscalls[nr].wanted == WANTED_NEVER_RETURNS)
+	if (with_stacks || syscalls[nr].wanted == WANTED_NEVER_RETURNS) {
 		w = take_walk(tgid);
-	if (w) {
-		if (with_stacks)
-			call.hash = capture_once(w, ctx, ids, 0);
-		if (syscalls[nr].wanted == WANTED_NEVER_RETURNS)
-			send_last(w, ids, &call);
-		give_back(w);
+		if (w && with_stacks)
+			hash = capture_once(w, ctx, ids, 0);
+		if (w && syscalls[nr].wanted == WANTED_NEVER_RETURNS)
+			send_last(ctx, w, ids, hash);
+		if (w)
+			give_back(w);
 	}
-	if (syscalls[nr].wanted == WANTED_NEVER_RETURNS)
-		return 0;
-	call.begun = bpf_ktime_get_ns(); /* its duration does not include the stack's */
-	bpf_map_update_elem(&calls_under_way, &ids, &call, BPF_ANY);
+	if (syscalls[nr].wanted == WANTED)
+		keep_call(ctx, ids, hash);
 	return 0;
 }
 

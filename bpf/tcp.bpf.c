@@ -238,47 +238,72 @@ static __always_inline u32 closer_of(u32 state, u32 error)
 	return CLOSED_HERE;
 }
 
+/* What changed the state of a socket: one of no traced process, a packet or a timer, or a call. */
+enum cause { CAUSE_NOT_OURS, CAUSE_PACKET, CAUSE_CALL };
+
+/* Notes that a state changes. Not inlined, as others: older kernels allow small stacks. */
+static __noinline u32 note_state(u64 *ctx, u64 ids)
+{
+	struct sock___tcp *sk = (void *)ctx[0];
+	u64 socket = ctx[0], now;
+	u32 old = ctx[1], state = ctx[2], tgid = ids >> 32, error;
+	struct tracked *tracked;
+
+	if (state == TCP_SYN_SENT || state == TCP_LISTEN ||
+	    (state == TCP_SYN_RECV && old == TCP_LISTEN)) {
+		bpf_map_delete_elem(&sockets, &socket);
+		if (state == TCP_SYN_RECV || !bpf_map_lookup_elem(&processes, &tgid))
+			return CAUSE_NOT_OURS;
+		return track(socket, tgid) ? CAUSE_CALL : CAUSE_NOT_OURS;
+	}
+	tracked = bpf_map_lookup_elem(&sockets, &socket);
+	if (!tracked) {
+		now = bpf_ktime_get_ns();
+		if (state == TCP_ESTABLISHED)
+			bpf_map_update_elem(&unaccepted, &socket, &now, BPF_ANY);
+		return CAUSE_NOT_OURS;
+	}
+	error = state == TCP_CLOSE ? BPF_CORE_READ(sk, sk_err) : 0;
+	if (old == TCP_ESTABLISHED && !tracked->closer)
+		tracked->closer = closer_of(state, error);
+	return is_call(old, state, error) && bpf_map_lookup_elem(&processes, &tgid) ? CAUSE_CALL :
+	                                                                              CAUSE_PACKET;
+}
+
+/* Sends that a state changes; ids are those of the thread whose call does it, or 0. */
+static __noinline int send_state(u64 *ctx, u64 ids, u64 hash)
+{
+	struct happened h = { .what = HAPPENED_STATE, .old = ctx[1], .state = ctx[2] };
+	struct tracked *tracked;
+	u64 socket = ctx[0];
+
+	tracked = bpf_map_lookup_elem(&sockets, &socket);
+	if (!tracked)
+		return 0;
+	h.ids = ids ? ids : (u64)tracked->tgid << 32;
+	h.hash = hash;
+	send_connection((void *)socket, tracked, &h);
+	if (h.state == TCP_CLOSE)
+		bpf_map_delete_elem(&sockets, &socket);
+	return 0;
+}
+
 /* inet_sock_set_state(struct sock *, int old, int new), before the new state is set. */
 SEC("tp_btf/inet_sock_set_state")
 int on_state(u64 *ctx)
 {
-	struct sock___tcp *sk = (void *)ctx[0];
-	struct happened h = { .what = HAPPENED_STATE, .old = ctx[1], .state = ctx[2] };
-	u64 socket = ctx[0], ids, now;
-	struct tracked *tracked;
-	u32 tgid, error;
+	u64 ids, hash = 0;
+	u32 cause;
 
-	if (!is_tcp(sk))
+	if (!is_tcp((void *)ctx[0]))
 		return 0;
 	ids = current_ids();
-	tgid = ids >> 32;
-	if (h.state == TCP_SYN_SENT || h.state == TCP_LISTEN ||
-	    (h.state == TCP_SYN_RECV && h.old == TCP_LISTEN)) {
-		bpf_map_delete_elem(&sockets, &socket);
-		if (h.state == TCP_SYN_RECV || !bpf_map_lookup_elem(&processes, &tgid))
-			return 0;
-		tracked = track(socket, tgid);
-	} else {
-		tracked = bpf_map_lookup_elem(&sockets, &socket);
-	}
-	if (!tracked) {
-		now = bpf_ktime_get_ns();
-		if (h.state == TCP_ESTABLISHED)
-			bpf_map_update_elem(&unaccepted, &socket, &now, BPF_ANY);
+	cause = note_state(ctx, ids);
+	if (cause == CAUSE_NOT_OURS)
 		return 0;
-	}
-	error = h.state == TCP_CLOSE ? BPF_CORE_READ(sk, sk_err) : 0;
-	if (h.old == TCP_ESTABLISHED && !tracked->closer)
-		tracked->closer = closer_of(h.state, error);
-	h.ids = (u64)tracked->tgid << 32;
-	if (is_call(h.old, h.state, error) && bpf_map_lookup_elem(&processes, &tgid)) {
-		h.ids = ids;
-		if (with_stacks)
-			h.hash = stack_once(ctx, ids, 0);
-	}
-	send_connection(sk, tracked, &h);
-	if (h.state == TCP_CLOSE)
-		bpf_map_delete_elem(&sockets, &socket);
+	if (cause == CAUSE_CALL && with_stacks)
+		hash = stack_once(ctx, ids, 0);
+	send_state(ctx, cause == CAUSE_CALL ? ids : 0, hash);
 	return 0;
 }
 
