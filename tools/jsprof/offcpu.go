@@ -189,10 +189,7 @@ func waitsFor(call uint32, kind bpf.OffcpuWaitKind) string {
 	if call == noSyscall {
 		return "blocked"
 	}
-	name := fmt.Sprintf("syscall %d", call)
-	if s := event.SyscallOf(call); s != nil {
-		name = s.Name
-	}
+	name := event.SyscallOf(call).Name
 	if sleep := sleeps[name]; sleep != "" {
 		return name + ": " + sleep
 	}
