@@ -25,7 +25,7 @@ const (
 	minRing      = 8   // microtasks
 	maxRing      = 1 << 24
 	maxList      = 1 << 24 // bytes
-	maxIsolate   = 1 << 18 // bytes; 50 to 70 thousand in Node.js 16 to 26
+	maxIsolate   = 1 << 18 // bytes; 50 to 70 thousand in Node.js 16 to 26, 132 thousand on arm64
 	roundedUp    = 2 * chunkAlign
 	cacheKind    = "HashTable" // kind of the tables in V8's caches of compiled code
 )
@@ -71,8 +71,12 @@ type nodeBlock struct {
 
 // findHolders looks for all of them in malloc's chunks. It returns false if V8's
 // isolates are not there or have no handles of a known form.
-func findHolders(ctx context.Context, o *Objects, areas []addressRange) (h *holders, ok bool, err error) {
+func findHolders(ctx context.Context, o *Objects, memory *outside) (h *holders, ok bool, err error) {
+	areas := memory.malloced
 	h = &holders{objects: o, heaps: o.heaps(), areas: areas}
+	for _, c := range memory.mapped {
+		h.isolate(c)
+	}
 	for _, r := range areas {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
@@ -105,12 +109,18 @@ func (o *Objects) heaps() []uint64 {
 	return slices.Sorted(maps.Keys(heaps))
 }
 
+// isolate notes a chunk if an isolate is in it: it may be large enough for malloc to map it
+// separately.
+func (h *holders) isolate(c addressRange) {
+	if c.end-c.start <= maxIsolate && slices.ContainsFunc(h.heaps, c.has) {
+		h.isolates = append(h.isolates, c)
+	}
+}
+
 // chunk inspects a chunk of malloc's memory.
 func (h *holders) chunk(c addressRange) {
 	size := c.end - c.start
-	if size <= maxIsolate && slices.ContainsFunc(h.heaps, c.has) {
-		h.isolates = append(h.isolates, c)
-	}
+	h.isolate(c)
 	switch {
 	case fits(size, handleBlock):
 		h.handles = append(h.handles, handleBlockState{start: c.start})

@@ -175,7 +175,7 @@ func TestListsAreNoLongerThanMemoryInAll(t *testing.T) {
 	for i := range uint64(lists) {
 		h.m.put(h.at[4]+i*4*wordSize, h.at[0], h.at[3], blocks, blocks)
 	}
-	found, ok, _ := findHolders(t.Context(), h.o, []addressRange{{madeArea, madeArea + madeSize}})
+	found, ok, _ := findHolders(t.Context(), h.o, &outside{malloced: []addressRange{{madeArea, madeArea + madeSize}}})
 	if !ok {
 		t.Fatal("no holders")
 	}

@@ -216,6 +216,7 @@ func mappedChunk(m Memory, r addressRange) uint64 {
 type outside struct {
 	spans    []addressRange // all of it, and V8's heap
 	malloced []addressRange // areas managed by malloc
+	mapped   []addressRange // the program's parts of chunks that malloc mapped separately
 	others   []addressRange
 	stacks   []addressRange // the threads'
 }
@@ -267,6 +268,7 @@ func (w *outside) add(o *Objects, finder *chunkFinder, r addressRange) (end uint
 		return p.Address + p.Size
 	}
 	if size := mappedChunk(o.memory, r); size != 0 {
+		w.mapped = append(w.mapped, addressRange{r.start + chunkHead, r.start + size})
 		return r.start + size
 	}
 	if area := finder.area(r); area.end != 0 {

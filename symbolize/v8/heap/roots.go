@@ -69,7 +69,7 @@ func (o *Objects) roots(ctx context.Context, stacks []Stack) (roots []Root, lost
 			err = errors.Join(err, s.scan(ctx, memory.within(addressRange{r.Start, r.End}), ByStack))
 		}
 	}
-	h, ok, failed := findHolders(ctx, o, memory.malloced)
+	h, ok, failed := findHolders(ctx, o, &memory)
 	err = errors.Join(err, failed)
 	if ok {
 		err = errors.Join(err, h.scan(ctx, s))
