@@ -1,7 +1,6 @@
 package nodetest
 
 import (
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -84,14 +83,4 @@ func CalmFlags(version string) []string {
 		return append(flags, "--no-scavenge-task")
 	}
 	return append(flags, "--no-minor-gc-task")
-}
-
-// HeapFlags returns node's flags for a program whose heap is examined. The threads of V8's
-// collector keep lists of objects for as long as they work. Where they share the only CPU with
-// the program, that may be after the collection: there, they are not used.
-func HeapFlags(version string) []string {
-	if runtime.NumCPU() > 1 {
-		return nil
-	}
-	return CalmFlags(version)
 }

@@ -29,7 +29,7 @@ func censusVersions() []string {
 func censusDump(t testing.TB, version string, keep, drop int, more ...string) (*Dump, censusFacts) {
 	t.Helper()
 	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
-		Flags: nodetest.HeapFlags(version), Script: "census.js", Args: append([]string{strconv.Itoa(keep), strconv.Itoa(drop)}, more...),
+		Script: "census.js", Args: append([]string{strconv.Itoa(keep), strconv.Itoa(drop)}, more...),
 	})
 	var facts censusFacts
 	target.Facts(&facts)
