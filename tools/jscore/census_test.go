@@ -74,6 +74,25 @@ func TestHeap(t *testing.T) {
 	}
 }
 
+// TestIsolateInAMappingOfItsOwn has malloc map large chunks separately that are not as large
+// as those that it maps by default.
+func TestIsolateInAMappingOfItsOwn(t *testing.T) {
+	for _, version := range censusVersions() {
+		t.Run(version, func(t *testing.T) {
+			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+				Script: "census.js", Args: []string{"1000", "500"}, Env: []string{"MALLOC_MMAP_THRESHOLD_=40000"},
+			})
+			g := graphOf(t, target.PID)
+			if g.Doubts.Loose {
+				t.Errorf("doubts = %+v, want that all roots are known", g.Doubts)
+			}
+			if got, want := mostOf(t, g, CensusOptions{Class: "Point3", Live: true}).Count, 1000; int(got) != want {
+				t.Errorf("live objects = %d, want %d", got, want)
+			}
+		})
+	}
+}
+
 // mostOf returns the largest group of a census.
 func mostOf(t *testing.T, g *Graph, o CensusOptions) *census.Group {
 	t.Helper()

@@ -18,7 +18,7 @@ const (
 	minChunk      = 32 // bytes
 	chunkAlign    = 16
 	fencepost     = 16      // size that marks the end of an area or of a piece of one
-	minMapped     = 1 << 17 // least bytes of a chunk in a mapping of its own
+	minMapped     = 1 << 15 // least bytes of a chunk in a mapping of its own: a quarter of the usual threshold
 	arenaAlign    = 1 << 26 // of the memory from which all threads but the first allocate
 	maxArenaHead  = 1 << 12 // bytes before its first chunk; 0x8b0 in glibc 2.36
 	manyChunks    = 16      // in a row cannot be an accident
