@@ -6,23 +6,13 @@
 #ifndef USTACK_ENDS_H
 #define USTACK_ENDS_H
 
+#include "event.h"
 #include "target.h"
 
-#define UNIX_BYTES 108          /* include/uapi/linux/un.h: UNIX_PATH_MAX */
 #define SOCKFS_MAGIC 0x534f434b /* include/uapi/linux/magic.h */
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
-
-/* What a socket is bound and connected to. */
-struct ends {
-	u32 family;      /* AF_…; 0: not a socket */
-	u32 name_length; /* of a Unix socket's name, or its peer's */
-	u32 local_port, peer_port;
-	u8 local[16], peer[16]; /* the first 4 of IPv4; all zero: none */
-	u8 name[UNIX_BYTES];
-	u8 pad[4];
-};
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -105,16 +95,21 @@ static __always_inline struct file *file_of(u32 number)
 	return file;
 }
 
-/* That file, if it is a socket; or null. */
-static __always_inline struct sock *socket_of(u32 number)
+/* The socket that a file is; or null. */
+static __always_inline struct sock *socket_in(struct file *file)
 {
-	struct file *file = file_of(number);
 	struct socket *socket;
 
 	if (!file || BPF_CORE_READ(file, f_inode, i_sb, s_magic) != SOCKFS_MAGIC)
 		return 0;
 	socket = BPF_CORE_READ(file, private_data);
 	return BPF_CORE_READ(socket, sk);
+}
+
+/* The current process's socket of that number; or null. */
+static __always_inline struct sock *socket_of(u32 number)
+{
+	return socket_in(file_of(number));
 }
 
 /* The name of a socket in the file system, or an abstract one, which begins with a zero. */
@@ -134,12 +129,8 @@ static __always_inline u32 read_unix_name(struct sock *sk, void *to)
 	return length;
 }
 
-static __always_inline void read_socket(struct ends *ends, u32 number)
+static __always_inline void read_ends(struct ends *ends, struct sock *sk)
 {
-	struct sock *sk = socket_of(number);
-
-	if (!sk)
-		return;
 	ends->family = BPF_CORE_READ(sk, __sk_common.skc_family);
 	if (ends->family == AF_INET) {
 		BPF_CORE_READ_INTO(&ends->local, sk, __sk_common.skc_rcv_saddr);
@@ -159,6 +150,14 @@ static __always_inline void read_socket(struct ends *ends, u32 number)
 	}
 	ends->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
 	ends->peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+}
+
+static __always_inline void read_socket(struct ends *ends, u32 number)
+{
+	struct sock *sk = socket_of(number);
+
+	if (sk)
+		read_ends(ends, sk);
 }
 
 #endif

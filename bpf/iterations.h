@@ -5,6 +5,7 @@
 #ifndef USTACK_ITERATIONS_H
 #define USTACK_ITERATIONS_H
 
+#include "once.h"
 #include "snooped.h"
 
 volatile u64 iterations = 0; /* that ended */
@@ -15,6 +16,7 @@ struct iteration {
 	u32 generation;
 	u64 ids;           /* tgid, tid */
 	u64 begun, length; /* ns */
+	u64 hash;          /* of the stack that was taken once it was long; 0: none */
 };
 
 /* Keeps a type that no map names in the object, for Go's bindings. */
@@ -25,12 +27,19 @@ const struct iteration *iteration_unused __attribute__((unused));
 /* The system calls in which libuv waits, by number; 0: none. */
 const volatile u32 waits[MAX_WAITS];
 
-/* When each thread of the processes woke last, ns. */
+/* What a thread does since it woke last. */
+struct turn {
+	u64 since;   /* ns, CLOCK_MONOTONIC */
+	u64 noticed; /* 1: it has been long, and its stack was taken */
+	u64 hash;
+};
+
+/* Of each thread of the processes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_THREADS);
 	__type(key, u64); /* tgid, tid */
-	__type(value, u64);
+	__type(value, struct turn);
 } woken SEC(".maps");
 
 static __always_inline bool is_wait(u64 call)
@@ -48,24 +57,45 @@ int on_wait(u64 *args)
 {
 	struct iteration iteration = { .event = EVENT_ITERATION };
 	struct process *process;
-	u64 ids, *since;
+	struct turn *turn;
+	u64 ids;
 	u32 tgid;
 
 	if (!is_wait(args[1]))
 		return 0;
 	ids = current_ids();
 	tgid = ids >> 32;
-	since = bpf_map_lookup_elem(&woken, &ids);
+	turn = bpf_map_lookup_elem(&woken, &ids);
 	process = bpf_map_lookup_elem(&processes, &tgid);
-	if (!since || !process)
+	if (!turn || !process)
 		return 0;
 	count(iterations);
 	iteration.generation = process->generation;
 	iteration.ids = ids;
-	iteration.begun = *since;
+	iteration.begun = turn->since;
+	iteration.hash = turn->hash;
 	iteration.length = bpf_ktime_get_ns() - iteration.begun;
 	if (iteration.length >= slower)
 		send_event(&iteration, sizeof(iteration));
+	return 0;
+}
+
+/* Takes the stack of a thread whose turn has become long, once. */
+static __always_inline void check_turn(void *ctx, u64 ids)
+{
+	struct turn *turn = bpf_map_lookup_elem(&woken, &ids);
+
+	if (!turn || turn->noticed || bpf_ktime_get_ns() - turn->since < slower)
+		return;
+	if (!__sync_lock_test_and_set(&turn->noticed, 1))
+		turn->hash = stack_once(ctx, ids, 0);
+}
+
+/* On each CPU, many times a second: finds a thread whose turn becomes long while it runs. */
+SEC("perf_event")
+int on_loop_tick(void *ctx)
+{
+	check_turn(ctx, current_ids());
 	return 0;
 }
 
@@ -74,17 +104,21 @@ SEC("raw_tp/sys_exit")
 int on_woken(u64 *args)
 {
 	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
-	u64 ids, now;
+	struct turn turn = {};
+	u64 ids;
 	u32 tgid;
 
-	if (!is_wait(syscall_number(regs)))
+	if (!is_wait(syscall_number(regs))) {
+		if (with_stacks) /* it may have waited in this call, where no tick comes */
+			check_turn(args, current_ids());
 		return 0;
+	}
 	ids = current_ids();
 	tgid = ids >> 32;
 	if (!bpf_map_lookup_elem(&processes, &tgid))
 		return 0;
-	now = bpf_ktime_get_ns();
-	bpf_map_update_elem(&woken, &ids, &now, BPF_ANY);
+	turn.since = bpf_ktime_get_ns();
+	bpf_map_update_elem(&woken, &ids, &turn, BPF_ANY);
 	return 0;
 }
 

@@ -29,6 +29,7 @@ type NodesnoopIteration struct {
 	Ids        uint64
 	Begun      uint64
 	Length     uint64
+	Hash       uint64
 }
 
 type NodesnoopLongUrl struct {
@@ -108,6 +109,7 @@ type NodesnoopPause struct {
 	Generation uint64
 	Begun      uint64
 	Length     uint64
+	Hash       uint64
 }
 
 type NodesnoopRangeOfStatus struct {
@@ -286,6 +288,7 @@ const (
 	NodesnoopMapRequests              = "requests"
 	NodesnoopMapScans                 = "scans"
 	NodesnoopMapScripts               = "scripts"
+	NodesnoopMapSent                  = "sent"
 	NodesnoopMapStreams               = "streams"
 	NodesnoopMapThreads               = "threads"
 	NodesnoopMapUnwindRows            = "unwind_rows"
@@ -309,6 +312,7 @@ const (
 	NodesnoopProgOnH2Received         = "on_h2_received"
 	NodesnoopProgOnH2Sent             = "on_h2_sent"
 	NodesnoopProgOnHeaders            = "on_headers"
+	NodesnoopProgOnLoopTick           = "on_loop_tick"
 	NodesnoopProgOnQueue              = "on_queue"
 	NodesnoopProgOnRan                = "on_ran"
 	NodesnoopProgOnRead               = "on_read"
@@ -354,6 +358,7 @@ const (
 	NodesnoopVarWithClients           = "with_clients"
 	NodesnoopVarWithPauses            = "with_pauses"
 	NodesnoopVarWithServers           = "with_servers"
+	NodesnoopVarWithStacks            = "with_stacks"
 )
 
 // LoadNodesnoop returns the embedded CollectionSpec for Nodesnoop.
@@ -416,6 +421,7 @@ type NodesnoopProgramSpecs struct {
 	OnH2Received  *ebpf.ProgramSpec `ebpf:"on_h2_received"`
 	OnH2Sent      *ebpf.ProgramSpec `ebpf:"on_h2_sent"`
 	OnHeaders     *ebpf.ProgramSpec `ebpf:"on_headers"`
+	OnLoopTick    *ebpf.ProgramSpec `ebpf:"on_loop_tick"`
 	OnQueue       *ebpf.ProgramSpec `ebpf:"on_queue"`
 	OnRan         *ebpf.ProgramSpec `ebpf:"on_ran"`
 	OnRead        *ebpf.ProgramSpec `ebpf:"on_read"`
@@ -449,6 +455,7 @@ type NodesnoopMapSpecs struct {
 	Requests    *ebpf.MapSpec `ebpf:"requests"`
 	Scans       *ebpf.MapSpec `ebpf:"scans"`
 	Scripts     *ebpf.MapSpec `ebpf:"scripts"`
+	Sent        *ebpf.MapSpec `ebpf:"sent"`
 	Streams     *ebpf.MapSpec `ebpf:"streams"`
 	Threads     *ebpf.MapSpec `ebpf:"threads"`
 	UnwindRows  *ebpf.MapSpec `ebpf:"unwind_rows"`
@@ -496,6 +503,7 @@ type NodesnoopVariableSpecs struct {
 	WithClients           *ebpf.VariableSpec `ebpf:"with_clients"`
 	WithPauses            *ebpf.VariableSpec `ebpf:"with_pauses"`
 	WithServers           *ebpf.VariableSpec `ebpf:"with_servers"`
+	WithStacks            *ebpf.VariableSpec `ebpf:"with_stacks"`
 }
 
 // NodesnoopObjects contains all objects after they have been loaded into the kernel.
@@ -536,6 +544,7 @@ type NodesnoopMaps struct {
 	Requests    *ebpf.Map `ebpf:"requests"`
 	Scans       *ebpf.Map `ebpf:"scans"`
 	Scripts     *ebpf.Map `ebpf:"scripts"`
+	Sent        *ebpf.Map `ebpf:"sent"`
 	Streams     *ebpf.Map `ebpf:"streams"`
 	Threads     *ebpf.Map `ebpf:"threads"`
 	UnwindRows  *ebpf.Map `ebpf:"unwind_rows"`
@@ -563,6 +572,7 @@ func (m *NodesnoopMaps) Close() error {
 		m.Requests,
 		m.Scans,
 		m.Scripts,
+		m.Sent,
 		m.Streams,
 		m.Threads,
 		m.UnwindRows,
@@ -611,6 +621,7 @@ type NodesnoopVariables struct {
 	WithClients           *ebpf.Variable `ebpf:"with_clients"`
 	WithPauses            *ebpf.Variable `ebpf:"with_pauses"`
 	WithServers           *ebpf.Variable `ebpf:"with_servers"`
+	WithStacks            *ebpf.Variable `ebpf:"with_stacks"`
 }
 
 // NodesnoopPrograms contains all programs after they have been loaded into the kernel.
@@ -635,6 +646,7 @@ type NodesnoopPrograms struct {
 	OnH2Received  *ebpf.Program `ebpf:"on_h2_received"`
 	OnH2Sent      *ebpf.Program `ebpf:"on_h2_sent"`
 	OnHeaders     *ebpf.Program `ebpf:"on_headers"`
+	OnLoopTick    *ebpf.Program `ebpf:"on_loop_tick"`
 	OnQueue       *ebpf.Program `ebpf:"on_queue"`
 	OnRan         *ebpf.Program `ebpf:"on_ran"`
 	OnRead        *ebpf.Program `ebpf:"on_read"`
@@ -666,6 +678,7 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnH2Received,
 		p.OnH2Sent,
 		p.OnHeaders,
+		p.OnLoopTick,
 		p.OnQueue,
 		p.OnRan,
 		p.OnRead,

@@ -27,10 +27,11 @@
 
 const volatile u64 quantum = 1; /* ns: shorter waits are sampled */
 const volatile u64 least = 0;   /* ns: shorter waits are ignored */
-const volatile u64 period = 0;  /* ns that a sample of a running thread stands for */
 volatile u64 begun = 0;         /* ns: when user space attached the programs */
 volatile u64 displaced =
     0; /* waits whose system call had ended before their stack could be taken */
+volatile u64 unforeseen =
+    0; /* ns that threads could run, of waits that were taken for short ones */
 
 /* The kinds of time: numbers of events (aggregate.h). */
 enum time_kind { TIME_BLOCKED, TIME_RUNNABLE, TIME_RUNNING };
@@ -66,9 +67,16 @@ struct absence {
 	    sp; /* that it left with, if the stack is to be taken at the end of the system call */
 	u64 owed[2]; /* time to charge then, by enum time_kind */
 	u64 events;  /* of those */
-	u32 place;   /* what it waits for */
-	u32 runs;    /* it could have run all the time */
-	u32 first;   /* it left before the programs were attached: where is not certain */
+	u64 until;   /* ns of short waits until one is sampled */
+	u64 spare;   /* ns of the quantum after that */
+	u64 likely; /* ns: bound of most of its waits to run on after a system call; 0: not known */
+	u64 taken;  /* ns: when the stack of such a wait was last taken for certain */
+	u64 chance; /* of a quantum, that the stack was taken; 0: it was for certain */
+	u32 place;  /* what it waits for */
+	u32 runs;   /* it could have run all the time */
+	u32 first;  /* it left before the programs were attached: where is not certain */
+	u32 called; /* it is to run on after a system call */
+	u32 skipped; /* then: its stack was not taken, since the wait is likely to be short */
 	u32 pad;
 };
 
@@ -152,8 +160,24 @@ static __always_inline struct absence *absence_of(u32 pid)
 	return bpf_map_lookup_elem(&absences, &pid);
 }
 
+/* Decides whether to take no stack of a wait to run on after a system call: if it is likely to be
+ * short and soon follows another one.
+ */
+static __always_inline bool skips(struct absence *a)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (!a->likely || a->likely >= quantum || now - a->taken >= quantum) {
+		a->taken = now;
+		return false;
+	}
+	a->chance = a->likely;
+	return bpf_get_prandom_u32() % quantum >= a->chance;
+}
+
 /* A thread leaves its CPU. */
-static __always_inline void leave(void *ctx, struct task_struct *task, bool preempted)
+static __always_inline void leave(
+    void *ctx, struct task_struct *task, struct task_struct *next, bool preempted)
 {
 	u32 state = BPF_CORE_READ((struct task_struct___state *)task, __state);
 	struct pt_regs *regs = user_regs(task);
@@ -181,7 +205,10 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	a->woken = 0;
 	a->hash = 0;
 	a->pc = 0;
+	a->chance = 0;
 	a->runs = preempted || state == TASK_RUNNING;
+	a->called = a->runs && nr != NO_SYSCALL && next->tgid == task->tgid;
+	a->skipped = a->called && skips(a);
 	if (a->runs)
 		a->place = NO_SYSCALL;
 	else if (state & TASK_STOPS)
@@ -194,7 +221,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	    a->before < quantum) {
 		a->pc = user_pc(regs);
 		a->sp = user_sp(regs);
-	} else {
+	} else if (!a->skipped) {
 		w = take_walk(tgid);
 		if (w) {
 			leave_stack(ctx, a, w);
@@ -225,21 +252,40 @@ static __always_inline void charge(struct absence *a, u32 kind, u64 time, u64 ev
 	}
 }
 
-/* Notes that time is to be charged at the end of the system call: all of it if it is long, else a
- * quantum in so many cases that this is right on the whole.
+/* Notes that time is to be charged at the end of the system call: all of it if it is long. Of each
+ * quantum of a thread's short waits, the wait at a random point is charged for all: the sum is right,
+ * and no rhythm of the program can hide a part of it.
  */
 static __always_inline void owe(struct absence *a, u64 blocked, u64 runnable)
 {
-	u64 all = blocked + runnable, events = 1;
+	u64 all = blocked + runnable, events = 1, time, point;
 
 	if (!all)
 		return;
 	if (all < quantum) {
-		if (bpf_get_prandom_u32() % quantum >= all)
+		if (!a->spare) { /* of the first quantum */
+			point = bpf_get_prandom_u32() % quantum;
+			a->until = point + 1;
+			a->spare = quantum - point;
+		}
+		if (a->until > all) {
+			a->until -= all;
 			return;
-		events = quantum / all;
-		blocked = blocked * quantum / all;
-		runnable = quantum - blocked;
+		}
+		point = bpf_get_prandom_u32() % quantum;
+		time = a->spare + point + a->until; /* of the waits until the next one */
+		a->spare = quantum - point;
+		if (time <= all) { /* that is in this wait too */
+			point = bpf_get_prandom_u32() % quantum;
+			time += a->spare + point;
+			a->spare = quantum - point;
+			events = 2;
+		}
+		a->until = time - all;
+		time = quantum * events;
+		events = time / all;
+		blocked = blocked * time / all;
+		runnable = time - blocked;
 	}
 	a->owed[TIME_BLOCKED] += blocked;
 	a->owed[TIME_RUNNABLE] += runnable;
@@ -272,10 +318,18 @@ static __always_inline void arrive_first(struct task_struct *task, u32 pid)
 		owe(a, a->before, 0);
 }
 
+/* Foresees the next waits of a thread that has left to another one of its process by this one. */
+static __always_inline void foresee(struct absence *a, u64 time)
+{
+	a->likely -= a->likely / 8;
+	if (a->likely < time)
+		a->likely = time;
+}
+
 /* A thread returns to a CPU. */
 static __always_inline void arrive(struct task_struct *task)
 {
-	u64 now, blocked, runnable;
+	u64 now, blocked, runnable, events = 1;
 	struct absence *a;
 	u32 pid = task->pid;
 
@@ -293,24 +347,37 @@ static __always_inline void arrive(struct task_struct *task)
 	runnable = now - a->left - blocked;
 	a->before = now - a->left;
 	a->left = 0;
+	if (a->called)
+		foresee(a, runnable);
 	if (a->before < least)
 		return;
 	if (a->pc) {
 		owe(a, blocked, runnable);
 		return;
 	}
+	if (a->skipped) {
+		if (runnable >= quantum) {
+			__sync_fetch_and_add(&unforeseen, runnable);
+			charge(a, TIME_RUNNABLE, runnable, 1); /* to no stack */
+		}
+		return;
+	}
 	if (!a->hash)
 		return; /* counted as lost when it left */
-	count(matched[TIME_BLOCKED]);
+	if (a->chance && runnable < quantum) {
+		events = quantum / a->chance;
+		runnable = runnable * quantum / a->chance;
+	}
+	__sync_fetch_and_add(&matched[TIME_BLOCKED], events);
 	charge(a, TIME_BLOCKED, blocked, 1);
-	charge(a, TIME_RUNNABLE, runnable, !blocked);
+	charge(a, TIME_RUNNABLE, runnable, blocked ? 0 : events);
 }
 
 /* include/trace/events/sched.h: preempt, prev, next */
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
-	leave(ctx, (struct task_struct *)ctx[1], ctx[0]);
+	leave(ctx, (struct task_struct *)ctx[1], (struct task_struct *)ctx[2], ctx[0]);
 	arrive((struct task_struct *)ctx[2]);
 	return 0;
 }
@@ -365,18 +432,36 @@ int on_system_call_end(u64 *ctx)
 	return 0;
 }
 
-/* A timer interrupts a thread that runs. */
+/* When each CPU's timer came last, in ns; 0: it has not yet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} ticks SEC(".maps");
+
+/* A timer interrupts a thread that runs. The sample stands for the time since the CPU's last one, which
+ * is longer than the timer's period if interrupts were late or left out.
+ */
 SEC("perf_event")
 int on_sample(void *ctx)
 {
-	u64 ids = current_ids();
-	struct walk *w = take_walk(ids >> 32);
+	u64 ids, now = bpf_ktime_get_ns(), passed, *last;
+	struct walk *w;
+	u32 only = 0;
 
+	last = bpf_map_lookup_elem(&ticks, &only);
+	if (!last)
+		return 0;
+	passed = now - (*last ? *last : begun);
+	*last = now;
+	ids = current_ids();
+	w = take_walk(ids >> 32);
 	if (!w)
 		return 0;
 	count(matched[TIME_RUNNING]);
 	capture(w, ctx, ids, with_kernel ? WITH_KERNEL : 0);
-	add_to_stack(w, TIME_RUNNING, 0, 1, period);
+	add_to_stack(w, TIME_RUNNING, 0, 1, passed);
 	give_back(w);
 	return 0;
 }

@@ -14,20 +14,27 @@ import (
 )
 
 type OffcpuAbsence struct {
-	_      structs.HostLayout
-	Left   uint64
-	Woken  uint64
-	Before uint64
-	Ids    uint64
-	Hash   uint64
-	Pc     uint64
-	Sp     uint64
-	Owed   [2]uint64
-	Events uint64
-	Place  uint32
-	Runs   uint32
-	First  uint32
-	Pad    uint32
+	_       structs.HostLayout
+	Left    uint64
+	Woken   uint64
+	Before  uint64
+	Ids     uint64
+	Hash    uint64
+	Pc      uint64
+	Sp      uint64
+	Owed    [2]uint64
+	Events  uint64
+	Until   uint64
+	Spare   uint64
+	Likely  uint64
+	Taken   uint64
+	Chance  uint64
+	Place   uint32
+	Runs    uint32
+	First   uint32
+	Called  uint32
+	Skipped uint32
+	Pad     uint32
 }
 
 type OffcpuTimeKind uint32
@@ -66,6 +73,7 @@ const (
 	OffcpuMapProcesses        = "processes"
 	OffcpuMapScripts          = "scripts"
 	OffcpuMapThreads          = "threads"
+	OffcpuMapTicks            = "ticks"
 	OffcpuMapUnwindRows       = "unwind_rows"
 	OffcpuMapWalks            = "walks"
 	OffcpuProgOnExec          = "on_exec"
@@ -91,13 +99,13 @@ const (
 	OffcpuVarMatched          = "matched"
 	OffcpuVarNegative         = "negative"
 	OffcpuVarPath             = "path"
-	OffcpuVarPeriod           = "period"
 	OffcpuVarPidNamespace     = "pid_namespace"
 	OffcpuVarQuantum          = "quantum"
 	OffcpuVarSlower           = "slower"
 	OffcpuVarSyscalls         = "syscalls"
 	OffcpuVarTimeKindUnused   = "time_kind_unused"
 	OffcpuVarTruncated        = "truncated"
+	OffcpuVarUnforeseen       = "unforeseen"
 	OffcpuVarUnsearched       = "unsearched"
 	OffcpuVarUnwalked         = "unwalked"
 	OffcpuVarWaitKindUnused   = "wait_kind_unused"
@@ -169,6 +177,7 @@ type OffcpuMapSpecs struct {
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
 	Scripts    *ebpf.MapSpec `ebpf:"scripts"`
 	Threads    *ebpf.MapSpec `ebpf:"threads"`
+	Ticks      *ebpf.MapSpec `ebpf:"ticks"`
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
 	Walks      *ebpf.MapSpec `ebpf:"walks"`
 }
@@ -195,13 +204,13 @@ type OffcpuVariableSpecs struct {
 	Matched        *ebpf.VariableSpec `ebpf:"matched"`
 	Negative       *ebpf.VariableSpec `ebpf:"negative"`
 	Path           *ebpf.VariableSpec `ebpf:"path"`
-	Period         *ebpf.VariableSpec `ebpf:"period"`
 	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Quantum        *ebpf.VariableSpec `ebpf:"quantum"`
 	Slower         *ebpf.VariableSpec `ebpf:"slower"`
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
 	TimeKindUnused *ebpf.VariableSpec `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
+	Unforeseen     *ebpf.VariableSpec `ebpf:"unforeseen"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
 	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.VariableSpec `ebpf:"wait_kind_unused"`
@@ -240,6 +249,7 @@ type OffcpuMaps struct {
 	Processes  *ebpf.Map `ebpf:"processes"`
 	Scripts    *ebpf.Map `ebpf:"scripts"`
 	Threads    *ebpf.Map `ebpf:"threads"`
+	Ticks      *ebpf.Map `ebpf:"ticks"`
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
 	Walks      *ebpf.Map `ebpf:"walks"`
 }
@@ -257,6 +267,7 @@ func (m *OffcpuMaps) Close() error {
 		m.Processes,
 		m.Scripts,
 		m.Threads,
+		m.Ticks,
 		m.UnwindRows,
 		m.Walks,
 	)
@@ -284,13 +295,13 @@ type OffcpuVariables struct {
 	Matched        *ebpf.Variable `ebpf:"matched"`
 	Negative       *ebpf.Variable `ebpf:"negative"`
 	Path           *ebpf.Variable `ebpf:"path"`
-	Period         *ebpf.Variable `ebpf:"period"`
 	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
 	Quantum        *ebpf.Variable `ebpf:"quantum"`
 	Slower         *ebpf.Variable `ebpf:"slower"`
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
 	TimeKindUnused *ebpf.Variable `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
+	Unforeseen     *ebpf.Variable `ebpf:"unforeseen"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
 	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.Variable `ebpf:"wait_kind_unused"`

@@ -5,6 +5,7 @@
 #ifndef USTACK_PAUSES_H
 #define USTACK_PAUSES_H
 
+#include "once.h"
 #include "snooped.h"
 
 #define MAX_NESTED 4 /* collections in collections */
@@ -20,6 +21,7 @@ struct pause {
 	u64 ids;   /* tgid, tid */
 	u64 generation;
 	u64 begun, length; /* ns */
+	u64 hash;          /* of the stack that it interrupted, which was sent before; 0: none */
 };
 
 /* Keeps a type that no map names in the object, for Go's bindings. */
@@ -29,7 +31,7 @@ const struct pause *pause_unused __attribute__((unused));
 struct thread_pauses {
 	u64 paused; /* ns, of all that ended */
 	u64 depth;  /* collections under way */
-	u64 begun[MAX_NESTED];
+	u64 begun[MAX_NESTED], hashes[MAX_NESTED];
 	u32 kinds[MAX_NESTED]; /* v8::GCType */
 };
 
@@ -50,7 +52,14 @@ static __always_inline u64 paused_so_far(u64 ids, u64 now)
 	return t->paused + (t->depth ? now - t->begun[0] : 0);
 }
 
-static __always_inline void begin_pause(u32 kind)
+/* The hash of the stack that a pause interrupts; ctx is at the entry of a function of V8's. */
+static __always_inline u64 interrupted_stack(struct pt_regs *ctx)
+{
+	return with_stacks && with_pauses ? stack_once(ctx, current_ids(), AT_ENTRY) : 0;
+}
+
+/* Not inlined: older kernels allow small stacks. */
+static __noinline int begin_pause(u32 kind, u64 hash)
 {
 	u64 depth, ids = current_ids();
 	struct thread_pauses none = {}, *t = bpf_map_lookup_elem(&pauses, &ids);
@@ -60,14 +69,16 @@ static __always_inline void begin_pause(u32 kind)
 		t = bpf_map_lookup_elem(&pauses, &ids);
 	}
 	if (!t)
-		return;
+		return 0;
 	depth = t->depth;
 	if (depth >= MAX_NESTED)
 		depth = 0; /* ends were missed */
 	mask_index(depth, MAX_NESTED - 1);
 	t->begun[depth] = bpf_ktime_get_ns();
+	t->hashes[depth] = hash;
 	t->kinds[depth] = kind;
 	t->depth = depth + 1;
+	return 0;
 }
 
 static __always_inline void end_pause(u64 cookie)
@@ -85,6 +96,7 @@ static __always_inline void end_pause(u64 cookie)
 	pause.generation = node->generation;
 	pause.kind = t->kinds[depth];
 	pause.begun = t->begun[depth];
+	pause.hash = t->hashes[depth];
 	pause.length = bpf_ktime_get_ns() - pause.begun;
 	if (!depth)
 		t->paused += pause.length;
@@ -97,7 +109,7 @@ static __always_inline void end_pause(u64 cookie)
 SEC("uprobe")
 int on_gc_prologue(struct pt_regs *ctx)
 {
-	begin_pause(argument1(ctx));
+	begin_pause(argument1(ctx), interrupted_stack(ctx));
 	return 0;
 }
 
@@ -114,7 +126,7 @@ int on_gc_epilogue(struct pt_regs *ctx)
 SEC("uprobe")
 int on_collect(struct pt_regs *ctx)
 {
-	begin_pause(0);
+	begin_pause(0, interrupted_stack(ctx));
 	return 0;
 }
 

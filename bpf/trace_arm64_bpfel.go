@@ -73,6 +73,18 @@ const (
 	TraceDataKindDATA_MESSAGE TraceDataKind = 2
 )
 
+type TraceEnds struct {
+	_          structs.HostLayout
+	Family     uint32
+	NameLength uint32
+	LocalPort  uint32
+	PeerPort   uint32
+	Local      [16]uint8
+	Peer       [16]uint8
+	Name       [108]uint8
+	Pad        [4]uint8
+}
+
 type TraceEventKind uint32
 
 const (
@@ -560,6 +572,7 @@ const (
 	TraceVarComparisonType   = "comparison_type"
 	TraceVarConditionType    = "condition_type"
 	TraceVarDataKindType     = "data_kind_type"
+	TraceVarEndsType         = "ends_type"
 	TraceVarEventKindType    = "event_kind_type"
 	TraceVarExecType         = "exec_type"
 	TraceVarFailureType      = "failure_type"
@@ -661,6 +674,7 @@ type TraceVariableSpecs struct {
 	ComparisonType   *ebpf.VariableSpec `ebpf:"comparison_type"`
 	ConditionType    *ebpf.VariableSpec `ebpf:"condition_type"`
 	DataKindType     *ebpf.VariableSpec `ebpf:"data_kind_type"`
+	EndsType         *ebpf.VariableSpec `ebpf:"ends_type"`
 	EventKindType    *ebpf.VariableSpec `ebpf:"event_kind_type"`
 	ExecType         *ebpf.VariableSpec `ebpf:"exec_type"`
 	FailureType      *ebpf.VariableSpec `ebpf:"failure_type"`
@@ -738,6 +752,7 @@ type TraceVariables struct {
 	ComparisonType   *ebpf.Variable `ebpf:"comparison_type"`
 	ConditionType    *ebpf.Variable `ebpf:"condition_type"`
 	DataKindType     *ebpf.Variable `ebpf:"data_kind_type"`
+	EndsType         *ebpf.Variable `ebpf:"ends_type"`
 	EventKindType    *ebpf.Variable `ebpf:"event_kind_type"`
 	ExecType         *ebpf.Variable `ebpf:"exec_type"`
 	FailureType      *ebpf.Variable `ebpf:"failure_type"`

@@ -39,6 +39,7 @@ const struct match *match_type;
 const struct weigher *weigher_type;
 const struct field *field_type;
 const struct place *place_type;
+const struct ends *ends_type;
 const struct usdt *usdt_type;
 const struct stack_key *stack_key_type;
 const struct total *total_type;

@@ -168,6 +168,9 @@ func (r *rows) time(t time.Time) string {
 	return fmt.Sprintf("[%11.6f]", t.Sub(r.start).Seconds())
 }
 
+// timeWidth returns how wide that is.
+func (r *rows) timeWidth() int { return len(r.time(time.Time{})) }
+
 func (r *rows) begin() { r.start = time.Now() }
 
 func (r *rows) event(w io.Writer, e *nodesnoop.Event) error { return r.print(w, e) }
@@ -181,7 +184,10 @@ func (r *rows) print(w io.Writer, e *nodesnoop.Event) error {
 			return err
 		}
 	}
-	return r.line(w, func(c column) string { return printable.String(c.text(r, e)) })
+	if err := r.line(w, func(c column) string { return printable.String(c.text(r, e)) }); err != nil {
+		return err
+	}
+	return writeFrames(w, e.Frames)
 }
 
 func (r *rows) line(w io.Writer, text func(column) string) error {

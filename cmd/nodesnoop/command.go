@@ -43,6 +43,11 @@ type flags struct {
 	heatmap  heatmapFlag
 	metrics  metricsFlag
 
+	stacks   bool
+	maps     cli.SourceMaps
+	syscalls syscallsFlags
+	tcp      bool
+
 	filter filter
 	rows   rows
 }
@@ -59,6 +64,8 @@ func command() *cobra.Command {
 			"  nodesnoop -p 4242 -sg -o TIME,PROBE,LATENCY,GC,BUSY,PATH   what garbage collection adds",
 			"  nodesnoop -p 4242 -c --io -o TIME,PROBE,LATENCY,WAIT,METHOD,PATH,WHICH   what a request waits for",
 			"  nodesnoop --comm node -c -n 20        the next 20 requests that any node makes",
+			"  nodesnoop -p 4242 --syscalls=connect,write --strings 32 --stacks",
+			"  nodesnoop -p 4242 --tcp --stacks      its TCP connections, and who closes them",
 			"  nodesnoop --json -- node server.js    for programs, from the first request",
 		}, "\n"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -85,9 +92,13 @@ func command() *cobra.Command {
 	flags.BoolVar(&f.table, "table", false, "with --summary, print rows of numbers instead of drawing")
 	flags.Var(cli.NewWord(&f.by, nodesnoop.Bys), "by", "group events by "+strings.Join(nodesnoop.Bys, ", ")+" (a client's route is its host)")
 	flags.BoolVar(&f.top, "top", false, "show a screen of rates, latencies and the slowest requests each second")
-	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often")
+	flags.VarP(&f.interval, "interval", "i", "with --top, show it this often; with --tcp, changed queues")
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
 	flags.StringVar(&f.metrics.Addr, "metrics", "", metrics.Usage)
+	f.syscalls.register(cmd)
+	flags.BoolVar(&f.tcp, "tcp", false, "show what becomes of TCP connections in place of requests: states, queues, who closes first")
+	flags.BoolVar(&f.stacks, "stacks", false, "show the JavaScript that called, with --syscalls and --tcp; that allocated, with -g; that ran long, with --loop")
+	f.maps.Register(cmd)
 	cli.AddCheck(cmd)
 	cli.Setup(cmd)
 	cli.Choices(cmd, "by", nodesnoop.Bys)
@@ -111,10 +122,19 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 		return cli.Usagef("--top is for people (leave out --json)")
 	case f.table && (!f.summary || f.json):
 		return cli.Usagef("--table is for --summary without --json")
-	case changed("interval") && !f.top:
-		return cli.Usagef("-i is for --top")
+	case changed("interval") && !f.top && !f.tcp:
+		return cli.Usagef("-i is for --top and --tcp")
 	}
-	if err := f.metrics.Check(); err != nil {
+	if f.tcp {
+		if err := onlyWith(cmd, "tcp", "interval"); err != nil {
+			return err
+		}
+	}
+	if err := cmp.Or(f.metrics.Check(), f.syscalls.check(cmd)); err != nil {
+		return err
+	}
+	f.rows.absolute = f.absolute
+	if err := f.checkStacks(); err != nil {
 		return err
 	}
 	if changed("count") && f.count == 0 {
@@ -132,6 +152,20 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 	}
 	for _, m := range f.methods {
 		f.filter.methods = append(f.filter.methods, strings.ToUpper(m))
+	}
+	return nil
+}
+
+// checkStacks reports --stacks that makes no sense.
+func (f *flags) checkStacks() error {
+	switch {
+	case !f.stacks || f.syscalls.given() || f.tcp:
+	case f.summary || f.top:
+		return cli.Usagef("--stacks is for lines (leave out --summary and --top)")
+	case !f.kinds.GC && !f.kinds.Loop:
+		return cli.Usagef("--stacks is for -g, --loop, --syscalls and --tcp")
+	case f.kinds.Loop && f.slower == 0:
+		return cli.Usagef("--stacks with --loop needs --slower: which iterations are long")
 	}
 	return nil
 }
@@ -210,6 +244,12 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if f.list {
 		return f.printList(cmd)
 	}
+	switch {
+	case f.syscalls.given():
+		return cmp.Or(f.watchSyscalls(cmd), f.targets.Status())
+	case f.tcp:
+		return cmp.Or(f.watchTCP(cmd), f.targets.Status())
+	}
 	if err := f.heatmap.open(); err != nil {
 		return err
 	}
@@ -230,7 +270,6 @@ type show interface {
 
 // shows returns how events are shown.
 func (f *flags) shows(out io.Writer) show {
-	f.rows.absolute = f.absolute
 	switch {
 	case f.summary:
 		return &summary{Summary: nodesnoop.Summary{By: f.by}, table: f.table, json: f.json}
@@ -259,7 +298,8 @@ func (f *flags) watch(cmd *cobra.Command) error {
 	}
 	o := nodesnoop.Options{
 		Selection: f.targets.Selected(os.Stderr),
-		Kinds:     f.kinds, Slower: time.Duration(f.slower), Statuses: f.filter.statuses,
+		Maps:      f.maps.Options, Stacks: f.stacks,
+		Kinds: f.kinds, Slower: time.Duration(f.slower), Statuses: f.filter.statuses,
 		Duration: time.Duration(f.duration), Stop: stop,
 		Interval: cmp.Or(time.Duration(f.interval), time.Second), Report: p.report,
 		Warn: messages.Warn, Event: p.event, Tick: p.tick,

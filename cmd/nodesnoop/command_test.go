@@ -222,9 +222,11 @@ func TestKernelThatLacksSomethingIsRefused(t *testing.T) {
 	clitest.CheckKernels(t, serving(t).PID, "nodesnoop", "-d", "1s")
 }
 
+// capabilities are those of the manual.
+var capabilities = []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
+
 func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
-	needed := []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
-	clitest.CheckCapabilities(t, needed, "nodesnoop", "-p", "{pid}", "-d", "0.5", "-scg", "--loop")
+	clitest.CheckCapabilities(t, capabilities, "nodesnoop", "-p", "{pid}", "-d", "0.5", "-scg", "--loop")
 }
 
 func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "nodesnoop", "uprobes") }

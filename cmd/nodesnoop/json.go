@@ -24,6 +24,8 @@ type jsonEvent struct {
 
 	*jsonRequest
 	*jsonOperation
+
+	Stack []string `json:"stack,omitempty"`
 }
 
 type jsonOperation struct {
@@ -59,6 +61,7 @@ func printJSON(w io.Writer, e *nodesnoop.Event) error {
 	object := jsonEvent{
 		Time: e.Begun.Add(e.Latency).Format(time.RFC3339Nano), PID: e.PID, Inside: e.Inside, Thread: e.TID,
 		Probe: e.Kind.String(), Begun: int64(e.Monotonic), Latency: int64(e.Latency), Which: e.Outcome.String(),
+		Stack: functions(e.Frames),
 	}
 	switch {
 	case e.Kind.IsRequest():

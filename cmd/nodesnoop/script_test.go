@@ -21,11 +21,13 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/*.txtar. Their commands beyond those of every command:
 //
 //	contract FILE COUNT    FILE has that many events, JSON as the manual page has it
+//	calls FILE [COUNT]     the same of system calls
+//	connections FILE       the same of all that happens to a connection
 func TestScripts(t *testing.T) {
 	clitest.Node(t)
 	clitest.Scripts{
 		Programs: programs,
-		Commands: map[string]func(*testscript.TestScript, bool, []string){"contract": contract},
+		Commands: map[string]func(*testscript.TestScript, bool, []string){"contract": contract, "calls": checkCalls, "connections": checkConnections},
 	}.Run(t)
 }
 

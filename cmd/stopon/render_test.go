@@ -19,6 +19,7 @@ import (
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize"
 	"ustack/tools/core"
+	"ustack/tools/event"
 	"ustack/tools/printable"
 	"ustack/tools/stopon"
 )
@@ -34,7 +35,7 @@ func sample() *stopon.Hit {
 		Number: 3, Time: noon, PID: 4242, TID: 4242, Comm: "node", Thread: "node",
 		Command: []string{"node", "app.js", strings.Repeat("x", 100)}, Directory: "/app",
 		Trigger: "syscall", Event: "close(fd=21) = -1 EBADF (bad file descriptor)", Syscall: "close",
-		Arguments: []stopon.Argument{{Name: "fd", Value: 21, Text: "21"}}, Result: -9, Errno: unix.EBADF,
+		Arguments: []event.Argument{{Name: "fd", Value: 21, Text: "21"}}, Result: -9, Errno: unix.EBADF,
 		Frames: []symbolize.Frame{
 			{Name: "syscall", Module: "/lib/libc.so.6", Offset: 25},
 			{Name: "node::fs::Close", Module: "/usr/bin/node"},
@@ -65,7 +66,7 @@ func hostile() *stopon.Hit {
 	h := sample()
 	h.TID, h.Comm, h.Thread, h.Written = 4250, escape, escape, escape
 	h.Command, h.Directory, h.Class, h.Message = []string{"node", escape}, "/tmp/"+escape, escape, escape
-	h.Address, h.Socket = escape, &stopon.Socket{Local: escape, Peer: escape}
+	h.Address, h.Socket = escape, &event.Socket{Local: escape, Peer: escape}
 	h.Event = fmt.Sprintf("openat(filename=%q</tmp/%s>) = 3", escape, escape)
 	h.Frames = []symbolize.Frame{
 		{Name: escape, Module: "/tmp/" + escape},

@@ -202,7 +202,8 @@ func summary(ts *testscript.TestScript, neg bool, args []string) {
 	if s.Limited == nil || s.Lost == nil || s.Unreported == nil || s.Triggers == nil || s.Stacks == nil || s.Other == nil || s.Failures == nil {
 		ts.Fatalf("a field is missing: %+v", s)
 	}
-	var got []string
+	var names []string
+	counts := make(map[string]int)
 	for _, g := range s.Stacks {
 		if g.Trigger != "syscall" || g.What != "openat ENOENT" || g.First == "" || g.Last < g.First || g.User == nil ||
 			g.Timed > 0 && (g.Timed != g.Count || g.Min <= 0 || g.Max < g.Min || g.Total < g.Max) {
@@ -212,7 +213,15 @@ func summary(ts *testscript.TestScript, neg bool, args []string) {
 		if i < 0 {
 			ts.Fatalf("stack = %+v, want a function of the program on it", g.Stack)
 		}
-		got = append(got, fmt.Sprintf("%s=%d", *g.Stack[i].Name, g.Count))
+		name := *g.Stack[i].Name
+		if counts[name] == 0 {
+			names = append(names, name)
+		}
+		counts[name] += int(g.Count)
+	}
+	var got []string
+	for _, name := range names {
+		got = append(got, fmt.Sprintf("%s=%d", name, counts[name]))
 	}
 	if diff := cmp.Diff(args[2:], got, cmpopts.EquateEmpty()); diff != "" {
 		ts.Fatalf("functions (-want +got):\n%s", diff)

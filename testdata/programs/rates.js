@@ -1,5 +1,5 @@
-// rates.js KIND: makes events of one kind at a rate that is set, for half a second at each
-// SIGUSR2, by doing sums between them, then says how many came each second.
+// rates.js KIND [on]: makes events of one kind at a rate that is set, for half a second at each
+// SIGUSR2, or from then on, by doing sums between them, then says how many came each second.
 'use strict';
 
 const { Worker, isMainThread, workerData } = require('worker_threads');
@@ -59,7 +59,9 @@ function main() {
     return { rate: count * each * 1e9 / Number(process.hrtime.bigint() - begin), sum };
   }
   round(); // so that all of it is compiled
-  process.on('SIGUSR2', () => say('done', round()));
+  process.on('SIGUSR2', () => {
+    do say('done', round()); while (process.argv[3] === 'on');
+  });
   setInterval(() => {}, 1 << 30);
   ready();
 }

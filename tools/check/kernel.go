@@ -20,8 +20,10 @@ import (
 // kernelProbes are the probes that use the kernel. Each loads and attaches a
 // program, as the tools do.
 func kernelProbes() []probe {
-	sampled := map[string]string{"jsprof": always, "stopon": "--stall, --js"}
+	sampled := map[string]string{"jsprof": always, "stopon": "--stall, --js", "nodesnoop": "--loop --stacks"}
 	probed := map[string]string{"addonlat": always, "nodesnoop": always, "stopon": "--func, --usdt", "logsnoop": "static probes"}
+	typed := map[string]string{"stopon": "--syscall, --signal", "logsnoop": "what is written", "nodesnoop": "--syscalls, --tcp"}
+	functions := map[string]string{"stopon": "--syscall at less cost", "logsnoop": "what is written, at less cost", "nodesnoop": "--tcp at less cost"}
 	return []probe{
 		{"lockdown", used(always, tracers...), lockdown},
 		{"memory limit", used(informs, tracers...), memoryLimit},
@@ -32,8 +34,8 @@ func kernelProbes() []probe {
 		{"perf events", sampled, func() (string, error) { return perfEvent(loader.CPUClock) }},
 		{"cycle counter", used("--cycles", "jsprof"), func() (string, error) { return perfEvent(loader.Cycles) }},
 		{"uprobes", probed, uprobe},
-		{"typed tracepoints", with(used("--syscall, --signal", "stopon"), "logsnoop", "what is written"), typedTracepoint},
-		{"kernel functions", with(used("--syscall at less cost", "stopon"), "logsnoop", "what is written, at less cost"), kernelFunction},
+		{"typed tracepoints", typed, typedTracepoint},
+		{"kernel functions", functions, kernelFunction},
 	}
 }
 

@@ -66,7 +66,7 @@ func Parse(text string) (Event, error) {
 	case !found:
 		err = e.parsePerf(text)
 	case prefix == syscallPrefix:
-		e.Syscalls, err = parseSyscalls(rest)
+		e.Syscalls, err = ParseSyscalls(rest)
 	case prefix == functionPrefix:
 		e.Function, err = parseFunction(rest)
 	case prefix == usdtPrefix:
@@ -99,8 +99,8 @@ func (e *Event) parsePerf(name string) error {
 	return errors.New(hint(name, Names()))
 }
 
-// parseSyscalls reads names of system calls, each of which may have stars.
-func parseSyscalls(text string) ([]string, error) {
+// ParseSyscalls reads names of system calls, separated by commas; "*" stands for all of them.
+func ParseSyscalls(text string) ([]string, error) {
 	if text == anySyscall {
 		return Syscalls(), nil
 	}

@@ -2,6 +2,7 @@ package event
 
 import (
 	_ "embed"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -61,19 +62,27 @@ var syscalls = sync.OnceValue(func() map[string]*Syscall {
 // SyscallNamed returns the system call of that name, or nil.
 func SyscallNamed(name string) *Syscall { return syscalls()[name] }
 
-// SyscallOf returns the system call of that number; nil if the table has none.
-func SyscallOf(number uint32) *Syscall {
+// syscallsByNumber returns this architecture's system calls by number.
+var syscallsByNumber = sync.OnceValue(func() map[uint32]*Syscall {
+	all := make(map[uint32]*Syscall)
 	for _, s := range syscalls() {
-		if s.Number == int(number) {
-			return s
-		}
+		all[uint32(s.Number)] = s
 	}
-	return nil
+	return all
+})
+
+// SyscallOf returns the system call of that number. One that the table does not have is named
+// after its number, and has no known parameters.
+func SyscallOf(number uint32) *Syscall {
+	if s := syscallsByNumber()[number]; s != nil {
+		return s
+	}
+	return &Syscall{Name: fmt.Sprintf("syscall_%d", number), Number: int(number)}
 }
 
 // SyscallName returns the name of the system call of that number; empty if it is not known.
 func SyscallName(number int) string {
-	if s := SyscallOf(uint32(number)); s != nil {
+	if s := syscallsByNumber()[uint32(number)]; s != nil {
 		return s.Name
 	}
 	return ""
@@ -103,6 +112,20 @@ var written = map[string]bpf.TraceDataKind{
 	"pwritev2": bpf.TraceDataKindDATA_VECTORS,
 	"sendmsg":  bpf.TraceDataKindDATA_MESSAGE,
 }
+
+// filled says how a system call passes where it puts what it reads, which is always
+// argument 1.
+var filled = map[string]bpf.TraceDataKind{
+	"read": bpf.TraceDataKindDATA_BUFFER, "pread64": bpf.TraceDataKindDATA_BUFFER,
+	"recvfrom": bpf.TraceDataKindDATA_BUFFER,
+	"readv":    bpf.TraceDataKindDATA_VECTORS, "preadv": bpf.TraceDataKindDATA_VECTORS,
+	"preadv2": bpf.TraceDataKindDATA_VECTORS,
+	"recvmsg": bpf.TraceDataKindDATA_MESSAGE,
+}
+
+// dataArgument is the number of the argument that says where the data of calls that read or
+// write is.
+const dataArgument = 1
 
 // Writing returns the names of the system calls that write.
 func Writing() []string {
@@ -150,7 +173,7 @@ var addresses = map[string]Address{
 func (s *Syscall) row() bpf.TraceSyscall {
 	r := bpf.TraceSyscall{Descriptor: int8(s.First(KindDescriptor)), Path: int8(s.First(KindPath)), Data: -1, Address: -1}
 	if kind, ok := written[s.Name]; ok {
-		r.Data, r.DataKind = 1, uint8(kind)
+		r.Data, r.DataKind = dataArgument, uint8(kind)
 	}
 	if a, ok := s.Address(); ok {
 		r.Address, r.Flags = int8(a.Argument), uint8(a.flags)
@@ -174,6 +197,17 @@ func Rows(wanted map[string]uint8) (rows [maxSyscalls]bpf.TraceSyscall) {
 		if s.Number < maxSyscalls {
 			rows[s.Number] = s.row()
 			rows[s.Number].Wanted = wanted[s.Name]
+		}
+	}
+	return rows
+}
+
+// RowsOfData is Rows, but the calls that read have what they read as data, too.
+func RowsOfData(wanted map[string]uint8) (rows [maxSyscalls]bpf.TraceSyscall) {
+	rows = Rows(wanted)
+	for name, kind := range filled {
+		if s := syscalls()[name]; s != nil {
+			rows[s.Number].Data, rows[s.Number].DataKind = dataArgument, uint8(kind)
 		}
 	}
 	return rows

@@ -170,6 +170,12 @@ func (c *collector) build(values map[bpf.TraceStackKey]bpf.TraceTotal, stacks ma
 		}
 		number, leaf := source.place(key)
 		id := stackID{key.Ids, key.Hash}
+		if key.Hash == 0 {
+			frames := append(slices.Clip(leaf), symbolize.Frame{Name: "[stack not taken]", Kind: symbolize.Runtime})
+			s := profile.Stack{PID: int(key.Ids >> 32), TID: int(uint32(key.Ids)), Frames: frames}
+			put(profiles[number], source.values[number], s, total)
+			continue
+		}
 		stack, ok := stacks[id]
 		if !ok {
 			c.addOther(key.Event, total)

@@ -18,12 +18,12 @@ type Waiting struct {
 	Running bool          // also of threads that run, at the rate of Options.Hz: all of a thread's time
 	Idle    bool          // also of threads that have nothing to do, such as an event loop that polls
 	Least   time.Duration // shorter waits are ignored; 0: none is
-	Quantum time.Duration // shorter waits are sampled, in proportion to their length; 100 µs if zero
+	Quantum time.Duration // shorter waits are sampled, in proportion to their length; 500 µs if zero
 }
 
-// defaultQuantum keeps the number of stacks that are taken below some 10,000 for each second that a
-// thread waits.
-const defaultQuantum = 100 * time.Microsecond
+// defaultQuantum keeps the number of stacks that are taken of short waits at 2000 for each second that
+// a thread waits.
+const defaultQuantum = 500 * time.Microsecond
 
 // Types of the values of stacks of waiting threads.
 var (
@@ -60,7 +60,6 @@ func newWaitSource(o *Options) (*source, error) {
 		spec: spec, objects: &w.objects,
 		variables: map[string]any{
 			bpf.OffcpuVarQuantum: uint64(quantum), bpf.OffcpuVarLeast: uint64(o.Waiting.Least),
-			bpf.OffcpuVarPeriod:     uint64(time.Second / time.Duration(loader.SampleRate(o.Hz))),
 			bpf.OffcpuVarWithKernel: number(o.Kernel), bpf.OffcpuVarSyscalls: event.Rows(nil),
 		},
 		values: []value{{ValueType: o.Waiting.valueType(), event: o.Waiting.valueType().Type}},
@@ -143,6 +142,9 @@ func (w *waits) warn(s *session) {
 	if n := s.Count(w.objects.Displaced); n > 0 {
 		s.Warn(fmt.Errorf("%d waits began after their system call had returned its result: they are not in the profile", n))
 	}
+	if ns := s.Count(w.objects.Unforeseen); ns > 0 {
+		s.Warn(fmt.Errorf("%v of waits for a CPU came unforeseen, after many shorter ones of the same threads: they are in the profile without a stack", time.Duration(ns)))
+	}
 }
 
 // Where the parts of a wait's place begin (bpf/offcpu.bpf.c).
@@ -187,10 +189,7 @@ func waitsFor(call uint32, kind bpf.OffcpuWaitKind) string {
 	if call == noSyscall {
 		return "blocked"
 	}
-	name := fmt.Sprintf("syscall %d", call)
-	if s := event.SyscallOf(call); s != nil {
-		name = s.Name
-	}
+	name := event.SyscallOf(call).Name
 	if sleep := sleeps[name]; sleep != "" {
 		return name + ": " + sleep
 	}

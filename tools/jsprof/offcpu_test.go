@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -108,18 +109,52 @@ func waitOf(p *profile.Profile, what string) (ns float64) {
 // TestThreadsAreSomewhereAllTheTime checks that the parts of a thread's time add up to what
 // has passed.
 func TestThreadsAreSomewhereAllTheTime(t *testing.T) {
-	took := kept(t)
+	took := kept(t, worksAndWaits(t))
 	if ratio := float64(took.all) / float64(took.passed); math.Abs(ratio-1) > 0.06 {
 		t.Errorf("main thread has %v of %v, want all of it", took.all, took.passed)
 	}
 }
 
-// TestRunnableTimeIsWhatTheKernelCounts needs no timer that keeps its pace.
+// TestRunnableTimeIsWhatTheKernelCounts needs no timer that keeps its pace. Where two threads
+// hand over one CPU, most of the time is sampled.
 func TestRunnableTimeIsWhatTheKernelCounts(t *testing.T) {
-	took := kept(t)
-	if difference := took.runnable - took.delay; difference.Abs() > took.delay/20+50*time.Millisecond { // the two begin and end at slightly different times
-		t.Errorf("main thread could run for %v, want %v as the kernel counts", took.runnable, took.delay)
+	for name, start := range map[string]func(*testing.T) *nodetest.Target{"long": worksAndWaits, "short": handsOver, "starved": starves} {
+		t.Run(name, func(t *testing.T) {
+			took := kept(t, start(t))
+			if difference := took.runnable - took.delay; difference.Abs() > took.delay/20+50*time.Millisecond { // the two begin and end at slightly different times
+				t.Errorf("main thread could run for %v, want %v as the kernel counts", took.runnable, took.delay)
+			}
+		})
 	}
+}
+
+// worksAndWaits starts a program that works, waits and is kept from its CPU by others.
+func worksAndWaits(t *testing.T) *nodetest.Target {
+	return nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
+}
+
+// starves starts a program that shares its CPU with another one.
+func starves(t *testing.T) *nodetest.Target {
+	var target *nodetest.Target
+	onOneCPU(t, func() {
+		target = worksAndWaits(t)
+		rival := exec.Command("sh", "-c", "while :; do :; done")
+		if err := rival.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = rival.Process.Kill(); _ = rival.Wait() })
+	})
+	return target
+}
+
+// handsOver starts a program whose two threads keep handing over one CPU.
+func handsOver(t *testing.T) *nodetest.Target {
+	var target *nodetest.Target
+	onOneCPU(t, func() {
+		target = nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "rates.js", Args: []string{"switches", "on"}})
+	})
+	target.Signal(syscall.SIGUSR2)
+	return target
 }
 
 // A keptTime is what happens to a thread's time.
@@ -129,18 +164,16 @@ type keptTime struct {
 	delay         time.Duration // how long it was kept from a CPU, by the kernel's count
 }
 
-// kept takes all of the time of a program that works, waits and is kept from its CPU by
-// another one.
-func kept(t *testing.T) keptTime {
+// kept takes all of the time of a program's threads.
+func kept(t *testing.T, target *nodetest.Target) keptTime {
 	t.Helper()
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, bpf.OffcpuProgOnSwitch, bpf.OffcpuProgOnSample)
-	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "mixed.js"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	delays := make(chan time.Duration, 1)
 	p, err := Run(ctx, Options{
-		Selection: trace.Selection{PIDs: []int{target.PID}}, Waiting: &Waiting{Running: true, Idle: true}, Hz: 499,
+		Selection: trace.Selection{PIDs: []int{target.PID}}, Waiting: &Waiting{Running: true, Idle: true}, Hz: 499, Warn: func(err error) { t.Logf("warning: %v", err) },
 		Started: func(int) {
 			before := runDelay(t, target.PID)
 			time.AfterFunc(3*time.Second, func() {

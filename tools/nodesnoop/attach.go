@@ -212,39 +212,20 @@ func (s *session) detach(pid int) {
 // ended.
 func (s *session) forget(t *target) error {
 	err := errors.Join(
-		remove(s.objects.Streams, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
-		remove(s.objects.ByHandle, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
-		remove(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
-		remove(s.objects.Multiplexed, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
-		remove(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
-		remove(s.objects.Jobs, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
-		remove(s.objects.Connecting, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
-		remove(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
-		remove(s.objects.Woken, func(ids uint64) bool { return int(ids>>32) == t.pid }),
+		loader.RemoveKeys(s.objects.Streams, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.ByHandle, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Multiplexed, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Jobs, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Connecting, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
+		loader.RemoveKeys(s.objects.Woken, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 	)
 	if err != nil {
 		return fmt.Errorf("forget process %d: %w", t.pid, err)
 	}
 	return nil
-}
-
-// remove deletes the keys of a map that are gone.
-func remove[K any](m *ebpf.Map, gone func(K) bool) error {
-	var keys []K
-	var key K
-	value := make([]byte, m.ValueSize())
-	for all := m.Iterate(); all.Next(&key, &value); {
-		if gone(key) {
-			keys = append(keys, key)
-		}
-	}
-	var errs []error
-	for _, key := range keys {
-		if err := m.Delete(&key); !errors.Is(err, ebpf.ErrKeyNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // detachAll removes all probes, so that no more events come. Nothing begins any more when the

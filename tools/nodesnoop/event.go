@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
+	"ustack/symbolize"
 	"ustack/tools/trace"
 )
 
@@ -84,6 +85,10 @@ type Event struct {
 	Failure string        // as node names the error; empty if there is none
 	Wait    time.Duration // until a thread of libuv's pool began; 0 if none does it
 	Run     time.Duration // how long the thread took
+
+	// Frames are the stack that a collection interrupted, or that a long iteration had; empty
+	// without Options.Stacks, or if it was not taken.
+	Frames []symbolize.Frame
 }
 
 // A clock converts times of CLOCK_MONOTONIC.
@@ -186,7 +191,7 @@ func (s *session) pause(raw []byte) {
 	}
 	s.handle(p.Generation, Event{
 		Kind: GC, PID: int(p.Ids >> 32), TID: int(uint32(p.Ids)), Begun: s.clock.time(p.Begun), Monotonic: time.Duration(p.Begun),
-		Latency: time.Duration(p.Length), Collection: kind,
+		Latency: time.Duration(p.Length), Collection: kind, Frames: s.framesOf(p.Hash),
 	})
 }
 
@@ -196,5 +201,14 @@ func (s *session) iteration(raw []byte) {
 	s.handle(uint64(i.Generation), Event{
 		Kind: LoopRun, PID: int(i.Ids >> 32), TID: int(uint32(i.Ids)),
 		Begun: s.clock.time(i.Begun), Monotonic: time.Duration(i.Begun), Latency: time.Duration(i.Length),
+		Frames: s.framesOf(i.Hash),
 	})
+}
+
+// framesOf returns the frames of a stack that was taken.
+func (s *session) framesOf(hash uint64) []symbolize.Frame {
+	if hash == 0 {
+		return nil
+	}
+	return s.stacks.Frames(hash)
 }

@@ -12,6 +12,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
 )
 
@@ -19,7 +20,11 @@ import (
 type Options struct {
 	trace.Selection
 
-	Kinds    Kinds
+	Maps  sourcemaps.Options
+	Kinds Kinds
+	// Stacks is for collections and iterations: the stack that a collection interrupted, and
+	// what ran when an iteration had taken as long as Slower, which is needed then.
+	Stacks   bool
 	Slower   time.Duration // only what took longer; all if zero
 	Statuses []StatusRange // only responses with one of these; all if empty
 	Duration time.Duration // until the context or the targets end if zero
@@ -63,6 +68,7 @@ type Counts struct {
 	Unattributed uint64 // requests whose connection is not known
 	Endless      uint64 // messages whose end was not found
 	Unscanned    uint64 // writes and reads that came while others were handled on their CPU
+	Stackless    uint64 // events whose stack was taken, but had no room
 }
 
 // Run watches until the duration is over, ctx is done or the last target has ended. It is
@@ -107,6 +113,7 @@ type session struct {
 	o       Options
 	objects bpf.NodesnoopObjects
 	clock   clock
+	stacks  trace.Stacks
 	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
 	listing map[int]error            // why processes cannot be watched; nil: they are
 
@@ -124,9 +131,9 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 		return nil, err
 	}
 	s = &session{o: o, clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target)}
-	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
+	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(), Polled: true,
-		Stack: func(uint64, trace.Stack) {},
+		Stack: s.stacks.Take,
 		Events: map[bpf.TraceEventKind]func([]byte){
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_TRANSACTION): s.transaction,
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_PAUSE):       s.pause,
@@ -138,6 +145,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.stacks.Table, s.stacks.Sent = s.Table, s.objects.Sent
 	s.Defer(s.detachAll)
 	if err := s.Listen(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -153,6 +161,7 @@ func (o *Options) variables() map[string]any {
 	}
 	return map[string]any{
 		bpf.NodesnoopVarSlower:      uint64(o.Slower),
+		bpf.NodesnoopVarWithStacks:  flag(o.Stacks),
 		bpf.NodesnoopVarWithServers: flag(o.Kinds.Server),
 		bpf.NodesnoopVarWithClients: flag(o.Kinds.Client),
 		bpf.NodesnoopVarWithPauses:  flag(o.Kinds.GC),
@@ -203,11 +212,25 @@ func (s *session) attachLoops() error {
 	if !s.o.Kinds.Loop {
 		return nil
 	}
-	return errors.Join(
+	err := errors.Join(
 		s.Attach(loader.RawTracepoint("sys_enter", s.objects.OnWait)),
 		s.Attach(loader.RawTracepoint("sys_exit", s.objects.OnWoken)),
 	)
+	if err != nil || !s.o.Stacks {
+		return err
+	}
+	hz := max(minHz, min(maxHz, int(hzPerIteration*time.Second/max(s.o.Slower, 1))))
+	_, err = s.Sample(s.objects.OnLoopTick, loader.CPUClock, loader.Sampling{Hz: hz})
+	return err
 }
+
+// Rates at which running threads are sampled for the stacks of iterations, per second on each
+// CPU.
+const (
+	minHz          = 11
+	maxHz          = 997
+	hzPerIteration = 40 // samples in the time that makes an iteration long
+)
 
 func (s *session) counts() Counts {
 	o := &s.objects
@@ -215,6 +238,7 @@ func (s *session) counts() Counts {
 		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections), Iterations: s.Count(o.Iterations), Operations: s.Count(o.Operations),
 		Unsent: s.Count(o.Unsent), Unfollowed: s.Count(o.Unfollowed), NotFollowed: s.Count(o.UnfollowedOperations), Implausible: s.Count(o.Implausible),
 		Unattributed: s.Count(o.Unattributed), Endless: s.Count(o.Endless), Unscanned: s.Count(o.Unscanned),
+		Stackless: s.stacks.Missing(),
 	}
 }
 
@@ -230,6 +254,7 @@ func (s *session) warnOf(c Counts) {
 		{c.Implausible, "%d requests are not shown: they were not where this Node.js should have them"},
 		{c.Unattributed, "%d requests are not shown: what connection they came from is not known"},
 		{c.Endless, "the ends of %d messages were not found: their times are those of their last known bytes"},
+		{c.Stackless, "%d events are shown without their stack: there was no room for it"},
 		{c.Unscanned, "%d writes or reads were not seen: others were handled on their CPU"},
 	} {
 		if lost.count > 0 {

@@ -1,12 +1,10 @@
 package stopon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,14 +38,14 @@ type Hit struct {
 	Syscall   string
 	Function  string // or static probe
 	Signal    unix.Signal
-	Arguments []Argument
+	Arguments []event.Argument
 	Result    int64         // of a system call or function; an exit's status
 	Errno     unix.Errno    // of a system call that failed
 	Duration  time.Duration // of the call or the stall; 0 if it was not measured
 	Path      string        // passed to the system call
 	Written   string        // the text around what was searched for
-	Address   string        // passed to or returned by the system call, as in Socket
-	Socket    *Socket       // that the system call worked on, or accepted; nil if none
+	Address   string        // passed to or returned by the system call, as in event.Socket
+	Socket    *event.Socket // that the system call worked on, or accepted; nil if none
 
 	Class     string // of an exception: the name of its constructor, or the type if it is a primitive value
 	Message   string // of an exception
@@ -58,13 +56,6 @@ type Hit struct {
 	Core   *core.Result
 	Stays  bool    // the process was left stopped
 	Errors []error // of actions
-}
-
-// An Argument of a system call or function.
-type Argument struct {
-	Name  string
-	Value uint64
-	Text  string // for people
 }
 
 // takeHit keeps a record until its stack arrives.
@@ -172,15 +163,15 @@ func (s *session) explain(h *Hit, r *bpf.StoponHit) {
 	case bpf.TraceTriggerTRIGGER_ENTRY:
 		h.Trigger, h.Function = "function", s.o.Functions[r.What].String()
 		h.registers(r)
-		h.Event = fmt.Sprintf("%s(%s)", h.Function, list(h.Arguments))
+		h.Event = fmt.Sprintf("%s(%s)", h.Function, event.List(h.Arguments))
 	case bpf.TraceTriggerTRIGGER_RETURN:
 		h.Trigger, h.Function = "return", s.o.Functions[r.What].String()
 		arguments := "…"
 		if s.o.needsCalls() {
 			h.registers(r)
-			arguments = list(h.Arguments)
+			arguments = event.List(h.Arguments)
 		}
-		h.Event = fmt.Sprintf("%s(%s) = %s%s", h.Function, arguments, integer(uint64(r.Result)), h.took())
+		h.Event = fmt.Sprintf("%s(%s) = %s%s", h.Function, arguments, event.Integer(uint64(r.Result)), h.took())
 	case bpf.TraceTriggerTRIGGER_USDT:
 		h.Trigger, h.Function = "usdt", s.o.USDTs[r.What].String()
 		h.explainUSDT(r, s.usdts.Numbered(uint32(r.Result)))
@@ -217,86 +208,32 @@ func (h *Hit) explainUSDT(r *bpf.StoponHit, probe event.Description) {
 		if place.Size == 0 { // it has no more
 			break
 		}
-		a := Argument{Name: fmt.Sprintf("arg%d", i), Value: r.Arguments[i], Text: integer(r.Arguments[i])}
+		a := event.Argument{Name: fmt.Sprintf("arg%d", i), Value: r.Arguments[i], Text: event.Integer(r.Arguments[i])}
 		if text != "" && event.MayBeText(place) {
 			a.Text, text = fmt.Sprintf("%q", text), ""
 		}
 		h.Arguments = append(h.Arguments, a)
 	}
-	h.Event = fmt.Sprintf("%s(%s)", h.Function, list(h.Arguments))
+	h.Event = fmt.Sprintf("%s(%s)", h.Function, event.List(h.Arguments))
 }
 
 // explainCall describes the system call, its arguments and its result.
 func (h *Hit) explainCall(r *bpf.StoponHit) {
 	text := string(r.Match.Text[:min(int(r.Match.Length), len(r.Match.Text))])
-	call := event.SyscallOf(r.What)
-	if call == nil {
-		call = &event.Syscall{Name: fmt.Sprintf("syscall_%d", r.What)}
+	call := event.Call{
+		Syscall: event.SyscallOf(r.What), Values: r.Arguments, Result: r.Result,
+		Address: event.Sockaddr(r.Address[:min(int(r.AddressLength), len(r.Address))]), Socket: event.SocketOf(bpf.TraceEnds(r.Ends)),
+		Opened: h.opened,
 	}
-	h.Syscall = call.Name
-	if call.First(event.KindPath) >= 0 {
-		h.Path = text
+	h.Syscall = call.Syscall.Name
+	if call.Syscall.First(event.KindPath) >= 0 {
+		call.Path = text
 	} else if text != "" {
 		h.Written = text
 	}
-	h.Address = sockaddr(r.Address[:min(int(r.AddressLength), len(r.Address))])
-	h.Socket = socketOf(&r.Ends)
-	h.Arguments = arguments(call, h, r)
-	result := fmt.Sprint(r.Result)
-	const lastErrno = 4095 // include/linux/err.h: MAX_ERRNO
-	if r.Result < 0 && r.Result >= -lastErrno {
-		h.Errno = unix.Errno(-r.Result)
-		result = fmt.Sprintf("-1 %s (%v)", errnoName(h.Errno), h.Errno)
-	}
-	if a, _ := call.Address(); a.Accepts() && r.Result >= 0 {
-		result += h.Socket.shown()
-	}
-	h.Event = fmt.Sprintf("%s(%s) = %s%s", call.Name, list(shown(call, h)), result, h.took())
-}
-
-// arguments returns all of a call's arguments.
-func arguments(s *event.Syscall, h *Hit, r *bpf.StoponHit) (all []Argument) {
-	path, address := s.First(event.KindPath), -1
-	a, addressed := s.Address()
-	if addressed {
-		address = a.Argument
-	}
-	for i, p := range s.Parameters[:min(len(s.Parameters), len(r.Arguments))] {
-		a := Argument{Name: p.Name, Value: r.Arguments[i], Text: argumentText(p, r.Arguments[i])}
-		switch {
-		case i == path:
-			a.Text = fmt.Sprintf("%q", h.Path)
-		case i == address && h.Address != "":
-			a.Text = quotedName(h.Address)
-		case p.Kind == event.KindDescriptor && addressed: // the address includes it
-		case p.Kind == event.KindDescriptor && h.Socket != nil && i == s.First(event.KindDescriptor):
-			a.Text += h.Socket.shown()
-		case p.Kind == event.KindDescriptor:
-			a.Text += h.opened(int32(a.Value))
-		}
-		all = append(all, a)
-	}
-	return all
-}
-
-// shown returns the arguments for an event's line. Of an address that was
-// decoded, it omits the pointer and the length.
-func shown(s *event.Syscall, h *Hit) []Argument {
-	a, ok := s.Address()
-	if !ok || h.Address == "" || a.Argument+1 >= len(h.Arguments) {
-		return h.Arguments
-	}
-	at := a.Argument
-	shown := slices.Clone(h.Arguments)
-	shown[at].Name = ""
-	return slices.Delete(shown, at+1, at+2)
-}
-
-func errnoName(e unix.Errno) string {
-	if name := unix.ErrnoName(e); name != "" {
-		return name
-	}
-	return fmt.Sprintf("E%d", int(e)) // the kernel's own, such as ERESTARTSYS
+	h.Path, h.Address, h.Socket = call.Path, call.Address, call.Socket
+	h.Arguments, h.Errno = call.Arguments(), call.Errno()
+	h.Event = fmt.Sprintf("%s = %s%s", call.Called(), call.Returned(), h.took())
 }
 
 // opened returns what a file descriptor refers to, if that can still be read.
@@ -318,47 +255,8 @@ func (h *Hit) took() string {
 // registers are a function's arguments, as if it took that many integers.
 func (h *Hit) registers(r *bpf.StoponHit) {
 	for i, v := range r.Arguments {
-		h.Arguments = append(h.Arguments, Argument{Name: fmt.Sprintf("arg%d", i), Value: v, Text: integer(v)})
+		h.Arguments = append(h.Arguments, event.Argument{Name: fmt.Sprintf("arg%d", i), Value: v, Text: event.Integer(v)})
 	}
-}
-
-// argumentText formats a system call's argument for people.
-func argumentText(p event.Parameter, v uint64) string {
-	switch p.Kind {
-	case event.KindDescriptor, event.KindSigned:
-		if int32(v) == unix.AT_FDCWD && p.Kind == event.KindDescriptor {
-			return "AT_FDCWD"
-		}
-		return fmt.Sprint(int32(v))
-	case event.KindUnsigned:
-		return fmt.Sprint(v)
-	}
-	return integer(v)
-}
-
-// integer formats a number in the base that suits its size.
-func integer(v uint64) string {
-	if s := int64(v); s >= -1<<15 && s < 1<<15 {
-		return fmt.Sprint(s)
-	}
-	if v>>32 == 0 && int32(v) < 0 && int32(v) >= -1<<15 {
-		return fmt.Sprint(int32(v))
-	}
-	return fmt.Sprintf("%#x", v)
-}
-
-func list(arguments []Argument) string {
-	var b bytes.Buffer
-	for i, a := range arguments {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if a.Name != "" {
-			b.WriteString(a.Name + "=")
-		}
-		b.WriteString(a.Text)
-	}
-	return b.String()
 }
 
 // signalEvent says which signal it is and where it comes from (sigaction(2)):

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ustack/symbolize"
+	"ustack/tools/event"
 	"ustack/tools/trace"
 )
 
@@ -85,7 +86,7 @@ func (h *Hit) MarshalJSON() ([]byte, error) {
 		r.Local, r.Peer = h.Socket.Local, h.Socket.Peer
 	}
 	if h.Errno != 0 {
-		r.Errno = errnoName(h.Errno)
+		r.Errno = event.ErrnoName(h.Errno)
 	}
 	if h.Syscall != "" || h.Trigger == "return" || h.Trigger == "exit" {
 		r.Result = &h.Result

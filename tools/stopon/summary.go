@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ustack/symbolize"
+	"ustack/tools/event"
 )
 
 // Bounds of a Summary: of what a process makes up, such as the classes of
@@ -114,7 +115,7 @@ func (h *Hit) what() string {
 	switch h.Trigger {
 	case "syscall":
 		if h.Errno != 0 {
-			return h.Syscall + " " + errnoName(h.Errno)
+			return h.Syscall + " " + event.ErrnoName(h.Errno)
 		}
 		return h.Syscall
 	case "function", "return":

@@ -40,7 +40,7 @@ func (s *session) tallies() ([]Tally, error) {
 		t := Tally{Trigger: triggers[bpf.TraceTrigger(key.Trigger)], Matches: value.Matches, Limited: value.Limited, Lost: value.Lost}
 		switch bpf.TraceTrigger(key.Trigger) {
 		case bpf.TraceTriggerTRIGGER_SYSCALL:
-			t.What = callName(key.What)
+			t.What = event.SyscallOf(key.What).Name
 		case bpf.TraceTriggerTRIGGER_ENTRY, bpf.TraceTriggerTRIGGER_RETURN:
 			t.What = s.o.Functions[key.What].String()
 		case bpf.TraceTriggerTRIGGER_USDT:
@@ -57,8 +57,4 @@ func (s *session) tallies() ([]Tally, error) {
 		return cmp.Or(cmp.Compare(b.Matches, a.Matches), cmp.Compare(a.Trigger, b.Trigger), cmp.Compare(a.What, b.What))
 	})
 	return all, nil
-}
-
-func callName(number uint32) string {
-	return cmp.Or(event.SyscallName(int(number)), fmt.Sprintf("syscall_%d", number))
 }

@@ -21,6 +21,7 @@ const (
 	maxTables     = 1 << 16
 	maxTableBytes = 64 << 20 // of all tables
 	maxSearches   = 1 << 12  // of one process, for code that its function does not refer to
+	vainSearch    = 16       // searches that one counts for that finds nothing: it takes the longest
 	maxAwaiting   = 1 << 6   // places in code of a function, while the kernel sends it again
 	maxStrays     = 1 << 6   // pieces of such code that are remembered, of one process
 	maxCodePages  = 1 << 8   // of one process's memory
@@ -335,12 +336,14 @@ func (g *target) codeAt(f *code.Finder, pc, low uint64) (code.Code, error) {
 	if g.searches >= maxSearches {
 		return code.Code{}, errSearched
 	}
-	g.searches++
 	c, err := f.At(pc, low)
-	if err == nil {
-		g.strays = append(g.strays[max(0, len(g.strays)-maxStrays+1):], c)
+	if err != nil {
+		g.searches += vainSearch
+		return c, err
 	}
-	return c, err
+	g.searches++
+	g.strays = append(g.strays[max(0, len(g.strays)-maxStrays+1):], c)
+	return c, nil
 }
 
 // readTable reads a table of the function fn, of the thread owner. The process may be

@@ -115,9 +115,20 @@ func (t *targets) Start() error {
 	return t.command.resume()
 }
 
-// watch adds process pid until it ends.
+// watch adds process pid until it ends. It may end at any time from then on, be it by
+// what a tool does to it: that is no error.
 func (t *targets) watch(pid int) (err error) {
 	defer contain.Panic(&err, "read process %d", pid)
+	p, err := process.Open(pid)
+	if err != nil {
+		return err
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			_ = p.Close() // a descriptor that was only waited on
+		}
+	}()
 	add := t.table.Add
 	if t.s.All {
 		add = t.table.AddV8
@@ -126,7 +137,7 @@ func (t *targets) watch(pid int) (err error) {
 		return err
 	}
 	if t.Added != nil {
-		if err := t.Added(pid); err != nil {
+		if err := t.Added(pid); err != nil && !errors.Is(err, process.ErrGone) {
 			return errors.Join(err, t.table.Remove(pid))
 		}
 	}
@@ -136,10 +147,7 @@ func (t *targets) watch(pid int) (err error) {
 	if t.watched[pid] != nil || t.closed {
 		return nil
 	}
-	p, err := process.Open(pid)
-	if err != nil {
-		return err
-	}
+	kept = true
 	ctx, cancel := context.WithCancel(context.Background())
 	t.watched[pid] = cancel
 	t.waits.Go(func() {

@@ -106,6 +106,30 @@ func TestCommandThatDoesNotExistIsAnError(t *testing.T) {
 	}
 }
 
+// TestProcessMayEndOnceItIsTraced has a tool that ends its target before anything else
+// is attached, as an action may.
+func TestProcessMayEndOnceItIsTraced(t *testing.T) {
+	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: "purecpu.js", MayFail: true})
+	ended := 0
+	s := openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}}, Tool{
+		Added: func(pid int) error {
+			target.Signal(unix.SIGKILL)
+			target.Wait()
+			return fmt.Errorf("probe it: %w", process.ErrGone)
+		},
+		Ended: func(pid int) { ended = pid },
+	})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), Loop{}); err != nil {
+		t.Errorf("Run() = %v, want no error", err)
+	}
+	if ended != target.PID {
+		t.Errorf("ended = %d, want %d", ended, target.PID)
+	}
+}
+
 // TestNewProcessesAreTraced selects by name, and starts the process afterwards.
 func TestNewProcessesAreTraced(t *testing.T) {
 	name := fmt.Sprintf("n%d", os.Getpid()) // of no other process

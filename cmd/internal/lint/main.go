@@ -52,7 +52,7 @@ var below = map[string][]string{
 }
 
 // tools are the packages in the directory tools that are tools, not libraries.
-var tools = []string{"jsprof", "addonlat", "stopon", "nodesnoop", "logsnoop", "jscore"}
+var tools = []string{"jsprof", "addonlat", "stopon", "nodesnoop", "syscalls", "tcp", "logsnoop", "jscore"}
 
 func main() {
 	wrong, err := check()

@@ -67,7 +67,9 @@ var Groups = []Group{
 	{Package: "tools/check", Run: "^TestToolsNeedTheirCapabilities$/PERFMON$", Before: "echo 2 >/proc/sys/kernel/perf_event_paranoid"},
 
 	{Columns: []string{"addonlat"}, Package: "tools/addonlat", Run: "^Test(UringOperationsAreCountedApart|CountsTimesAndBucketsAreExact)$/^node22$", Machine: second},
-	{Package: "tools/nodesnoop", Run: "^Test(EveryRequestIsSeen|EveryRequestThatIsMadeIsSeen|CollectionsAreThoseOfPerfHooks)$/^node26$", Machine: second},
+	{Package: "tools/nodesnoop", Run: "^Test(EveryRequestIsSeen|EveryRequestThatIsMadeIsSeen|CollectionsAreThoseOfPerfHooks|CollectionsHaveTheStackTheyInterrupt|LongIterationsHaveAStack)$/^node26$", Machine: second},
+	{Package: "tools/syscalls", Run: "^Test(CallsAreThoseOfTheProgram|SleepingCallIsShownWhileItSleeps)$/^node26$", Machine: second},
+	{Package: "tools/tcp", Run: "^Test(ConnectionsAreFollowedToTheirEnd|RetransmissionsAreSeen)$/^node26$", Machine: second},
 	{Columns: []string{"stopon"}, Package: "tools/stopon", Run: "^Test(Calls.*|TriggersAreCountedExactly)$", Machine: second},
 	{
 		Columns: []string{"stopon"}, Package: "tools/stopon", Machine: second,

@@ -1,4 +1,4 @@
-package stopon
+package event
 
 import (
 	"encoding/binary"
@@ -17,9 +17,9 @@ type Socket struct {
 	Local, Peer string // empty if there is none
 }
 
-// socketOf decodes what the kernel half has read of a socket. It returns nil if
+// SocketOf decodes what the kernel half has read of a socket. It returns nil if
 // the descriptor is not a socket, or the socket has no address.
-func socketOf(e *bpf.StoponEnds) *Socket {
+func SocketOf(e bpf.TraceEnds) *Socket {
 	var s Socket
 	switch e.Family {
 	case unix.AF_INET:
@@ -59,9 +59,9 @@ func unixName(name []byte) string {
 	return unix.ByteSliceToString(name)
 }
 
-// sockaddr decodes a struct sockaddr. It returns "" if the address is too short
+// Sockaddr decodes a struct sockaddr. It returns "" if the address is too short
 // or of a family that Socket does not have.
-func sockaddr(b []byte) string {
+func Sockaddr(b []byte) string {
 	const (
 		port4, address4 = 2, 4 // struct sockaddr_in
 		address6        = 8    // struct sockaddr_in6

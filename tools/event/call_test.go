@@ -1,0 +1,38 @@
+package event
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestCallsAreShownInSymbols(t *testing.T) {
+	for want, c := range map[string]Call{
+		`openat(dfd=AT_FDCWD, filename="/a\x1b", flags=O_WRONLY|O_CREAT|O_TRUNC|O_CLOEXEC, mode=0666) = -1 EACCES (permission denied)`: {
+			Syscall: SyscallNamed("openat"), Path: "/a\x1b", Result: -int64(unix.EACCES),
+			Values: [6]uint64{1<<32 - 100, 0x1000, unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_CLOEXEC, 0o666},
+		},
+		"mmap(addr=0, len=4096, prot=0, flags=MAP_PRIVATE|MAP_ANONYMOUS|0x2000000, fd=-1, off=0) = 0x7f0000000000": {
+			Syscall: SyscallNamed("mmap"), Result: 0x7f0000000000,
+			Values: [6]uint64{0, 4096, unix.PROT_NONE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | 1<<25, 1<<64 - 1},
+		},
+		"socket(family=AF_INET6, type=SOCK_STREAM|SOCK_NONBLOCK|SOCK_CLOEXEC, protocol=0) = 21": {
+			Syscall: SyscallNamed("socket"), Result: 21, Values: [6]uint64{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC},
+		},
+		"futex(uaddr=0x123456, op=FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG, val=0, utime=0, uaddr2=0, val3=1) = -1 ERESTARTSYS (interrupted by a signal)": {
+			Syscall: SyscallNamed("futex"), Result: -512, Values: [6]uint64{0x123456, 9 | 128, 0, 0, 0, 1},
+		},
+		`write(fd=1 → 10.0.0.7:80, buf="ab\n"..., count=9) = 9`: {
+			Syscall: SyscallNamed("write"), Values: [6]uint64{1, 0x1000, 9}, Result: 9,
+			Socket: &Socket{Peer: "10.0.0.7:80"}, Data: "ab\n", DataCut: true,
+		},
+		"kill(pid=-1, sig=77) = 0":            {Syscall: SyscallNamed("kill"), Values: [6]uint64{1<<64 - 1, 77}},
+		"kill(pid=1, sig=SIGTERM) = 0":        {Syscall: SyscallNamed("kill"), Values: [6]uint64{1, 15}},
+		"lseek(fd=3, offset=0, whence=9) = 0": {Syscall: SyscallNamed("lseek"), Values: [6]uint64{3, 0, 9}},
+		"syscall_100000() = 0":                {Syscall: SyscallOf(100000)},
+	} {
+		if got := c.Called() + " = " + c.Returned(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
