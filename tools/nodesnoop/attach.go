@@ -18,7 +18,7 @@ type target struct {
 	pid        int
 	inside     int // see trace.Identity
 	generation uint64
-	number     uint32 // of its node, in the kernel
+	number     uint32            // of its node, in the kernel
 	node       bpf.NodesnoopNode // as the kernel has it
 	links      []link.Link
 	kinds      map[uint32]string // of garbage collections
