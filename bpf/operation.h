@@ -114,10 +114,27 @@ static __always_inline void read_job_target(struct operation *o, u64 work)
 	read_string(o->target, at);
 }
 
-static __always_inline bool is_slow_enough(u64 submitted, u64 now)
+/* Counts an operation that has completed. Null if it is not wanted or there is no room; what is
+ * returned lacks job, result, fs_type, file and target.
+ */
+static __always_inline struct operation *new_operation(
+    u64 generation, u32 kind, u64 submitted, u64 now)
 {
+	struct operation *o;
+
 	count(operations);
-	return now - submitted >= slower;
+	if (now - submitted < slower)
+		return 0;
+	o = bpf_ringbuf_reserve(&events, sizeof(*o), 0);
+	if (!o) {
+		count(unsent);
+		return 0;
+	}
+	o->event = EVENT_OPERATION;
+	o->kind = kind;
+	o->generation = generation;
+	o->completed = now;
+	return o;
 }
 
 static __always_inline void begin_operation(u64 cookie, u64 work, u64 callback, bool is_queued)
@@ -215,23 +232,15 @@ int on_done(struct pt_regs *ctx)
 	job = bpf_map_lookup_elem(&jobs, &key);
 	if (!job)
 		return 0;
-	if (is_slow_enough(job->submitted, now)) {
-		o = bpf_ringbuf_reserve(&events, sizeof(*o), 0);
-		if (o) {
-			o->event = EVENT_OPERATION;
-			o->kind = work_kind_of(cookie);
-			o->generation = key.generation;
-			o->job = *job;
-			o->completed = now;
-			o->fs_type = 0;
-			o->result = (s32)argument1(ctx);
-			if (o->result != UV_ECANCELED)
-				o->result = result_of(o->kind, key.at);
-			read_job_target(o, key.at);
-			bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
-		} else {
-			count(unsent);
-		}
+	o = new_operation(key.generation, work_kind_of(cookie), job->submitted, now);
+	if (o) {
+		o->job = *job;
+		o->fs_type = 0;
+		o->result = (s32)argument1(ctx);
+		if (o->result != UV_ECANCELED)
+			o->result = result_of(o->kind, key.at);
+		read_job_target(o, key.at);
+		bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
 	}
 	bpf_map_delete_elem(&jobs, &key);
 	return 0;
@@ -290,22 +299,16 @@ int on_connected(struct pt_regs *ctx)
 	c = bpf_map_lookup_elem(&connecting, &key);
 	if (!c)
 		return 0;
-	if (is_slow_enough(c->submitted, now)) {
-		o = bpf_ringbuf_reserve(&events, sizeof(*o), 0);
-		if (o) {
-			__builtin_memset(o, 0, __builtin_offsetof(struct operation, target));
-			o->event = EVENT_OPERATION;
-			o->kind = c->kind;
-			o->generation = key.generation;
-			o->job.submitted = c->submitted;
-			o->job.ids = c->ids;
-			o->completed = now;
-			o->result = (s32)argument1(ctx);
-			__builtin_memcpy(o->target, c->target, TARGET_BYTES);
-			bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
-		} else {
-			count(unsent);
-		}
+	o = new_operation(key.generation, c->kind, c->submitted, now);
+	if (o) {
+		__builtin_memset(&o->job, 0, sizeof(o->job));
+		o->job.submitted = c->submitted;
+		o->job.ids = c->ids;
+		o->result = (s32)argument1(ctx);
+		o->fs_type = 0;
+		o->file = -1;
+		__builtin_memcpy(o->target, c->target, TARGET_BYTES);
+		bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
 	}
 	bpf_map_delete_elem(&connecting, &key);
 	return 0;

@@ -341,10 +341,8 @@ func TestProbesCountEveryCallUntilClose(t *testing.T) {
 
 func closeAll(t *testing.T, links []link.Link) {
 	t.Helper()
-	for _, l := range links {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+	if err := CloseAll(links); err != nil {
+		t.Error(err)
 	}
 }
 

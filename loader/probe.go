@@ -112,3 +112,23 @@ func attachEach(executable *link.Executable, p Probes) ([]link.Link, error) {
 	}
 	return links, nil
 }
+
+// closesAtOnce bounds how many links CloseAll closes at the same time: each needs a thread.
+const closesAtOnce = 32
+
+// CloseAll closes links at the same time, in no order. For each the kernel waits until no CPU
+// can be running its program, some 30 ms: one after another they take long.
+func CloseAll(links []link.Link) error {
+	errs := make([]error, len(links))
+	var closing sync.WaitGroup
+	slots := make(chan struct{}, closesAtOnce)
+	for i, l := range links {
+		slots <- struct{}{}
+		closing.Go(func() {
+			errs[i] = l.Close()
+			<-slots
+		})
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}

@@ -226,7 +226,7 @@ func TestKernelThatLacksSomethingIsRefused(t *testing.T) {
 var capabilities = []check.Capability{check.BPF, check.Perfmon, check.Ptrace}
 
 func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
-	clitest.CheckCapabilities(t, capabilities, "nodesnoop", "-p", "{pid}", "-d", "0.5", "-scg", "--loop")
+	clitest.CheckCapabilities(t, capabilities, "nodesnoop", "-p", "{pid}", "-d", "0.5", "-scg", "--loop", "--io")
 }
 
 func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "nodesnoop", "uprobes") }

@@ -3,7 +3,6 @@ package nodesnoop
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -19,7 +18,8 @@ type target struct {
 	pid        int
 	inside     int // see trace.Identity
 	generation uint64
-	number     uint32 // of its node, in the kernel
+	number     uint32            // of its node, in the kernel
+	node       bpf.NodesnoopNode // as the kernel has it
 	links      []link.Link
 	kinds      map[uint32]string // of garbage collections
 	loop       *loopClock        // nil if it is not known
@@ -91,12 +91,12 @@ func (s *session) find(t *target, node *trace.Module) (f found, err error) {
 // attachTo tells the kernel where t's process has what is read, and probes it: the ends of
 // requests first, so that one whose beginning is seen is seen to its end.
 func (s *session) attachTo(t *target, node *trace.Module, f found) error {
-	described := bpf.NodesnoopNode{Generation: t.generation}
+	t.node.Generation = t.generation
 	if l := f.layout; l != nil {
-		described.Stream, described.Url, described.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
-		described.Wrapped, described.Session, described.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
+		t.node.Stream, t.node.Url, t.node.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
+		t.node.Wrapped, t.node.Session, t.node.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
 	}
-	if err := s.describe(t, &described); err != nil {
+	if err := s.describe(t, false); err != nil {
 		return err
 	}
 	t.loop = newLoopClock(node, f.layout)
@@ -108,13 +108,14 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 	if err := s.attachOperations(t, node); err != nil {
 		return err
 	}
-	described.IsOpen = 1
-	return s.describe(t, &described)
+	return s.describe(t, true)
 }
 
-// describe tells the kernel about the node of a process.
-func (s *session) describe(t *target, node *bpf.NodesnoopNode) error {
-	if err := s.objects.Nodes.Put(t.number, node); err != nil {
+// describe tells the kernel about the node of a process, and whether what begins in it is to
+// be seen.
+func (s *session) describe(t *target, isOpen bool) error {
+	t.node.IsOpen = flag(isOpen)
+	if err := s.objects.Nodes.Put(t.number, &t.node); err != nil {
 		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
 	}
 	return nil
@@ -184,12 +185,9 @@ func (t *target) cookie(place int64) uint64 { return uint64(place)<<32 | uint64(
 
 // close removes the probes.
 func (t *target) close() error {
-	var errs []error
-	for _, l := range slices.Backward(t.links) { // beginnings first
-		errs = append(errs, l.Close())
-	}
+	err := loader.CloseAll(t.links)
 	t.links = nil
-	return errors.Join(errs...)
+	return err
 }
 
 // detach stops watching process pid, which has ended.
@@ -230,15 +228,22 @@ func (s *session) forget(t *target) error {
 	return nil
 }
 
-// detachAll removes all probes, so that no more events come.
+// detachAll removes all probes, so that no more events come. Nothing begins any more when the
+// first is removed: what has begun is seen to its end, or not at all.
 func (s *session) detachAll() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	var errs []error
-	for _, t := range s.all {
-		errs = append(errs, t.close())
+	var links []link.Link
+	for _, t := range s.targeted {
+		if len(t.links) == 0 {
+			continue
+		}
+		errs = append(errs, s.describe(t, false))
+		links = append(links, t.links...)
+		t.links = nil
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, loader.CloseAll(links))...)
 }
 
 // of returns the target of that generation, which an event is of.
