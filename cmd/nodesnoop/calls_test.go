@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"ustack/cmd/internal/clitest"
 	"ustack/symbolize"
+	"ustack/testdata/nodetest"
 	decoder "ustack/tools/event"
 	"ustack/tools/syscalls"
 	"ustack/tools/tcp"
@@ -131,6 +133,20 @@ func TestCallsAndConnectionsAreSafe(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestKillOfEveryModeLeavesNothing kills it while it watches.
+func TestKillOfEveryModeLeavesNothing(t *testing.T) {
+	nodetest.NothingLeft(t, "on_system_call", "on_system_call_end", "on_state", "on_retransmit", "on_file", "on_loop_tick", "on_woken")
+	target := serving(t)
+	for _, mode := range [][]string{{"--syscalls", "--stacks"}, {"--tcp", "--stacks"}, {"-g", "--loop", "--slower", "1ms", "--stacks"}} {
+		p := clitest.Start(t, "nodesnoop", append([]string{"-p", strconv.Itoa(target.PID)}, mode...)...)
+		p.Line("^Watching ")
+		if got := p.End(syscall.SIGKILL); got.Signal() != syscall.SIGKILL {
+			t.Errorf("%v: end = %v, want SIGKILL", mode, got)
+		}
+	}
+	echoed(target)
 }
 
 func TestCapabilitiesOfTheManualAreEnoughForCallsAndConnections(t *testing.T) {

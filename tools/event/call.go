@@ -50,14 +50,14 @@ func (c *Call) ErrnoName() string {
 }
 
 // Called returns the call's name and arguments: "close(fd=21)".
-func (c *Call) Called() string { return fmt.Sprintf("%s(%s)", c.Syscall.Name, List(c.shown())) }
+func (c *Call) Called() string { return c.Syscall.Name + "(" + List(c.shown()) + ")" }
 
 // mapping are the system calls that return an address.
 var mapping = []string{"mmap", "mremap", "brk", "shmat"}
 
 // Returned returns the call's result, with the error's name and text if it is one.
 func (c *Call) Returned() string {
-	result := fmt.Sprint(c.Result)
+	result := strconv.FormatInt(c.Result, 10)
 	if slices.Contains(mapping, c.Syscall.Name) {
 		result = Integer(uint64(c.Result))
 	}
@@ -71,7 +71,8 @@ func (c *Call) Returned() string {
 }
 
 // Arguments returns all of the call's arguments.
-func (c *Call) Arguments() (all []Argument) {
+func (c *Call) Arguments() []Argument {
+	all := make([]Argument, 0, len(c.Syscall.Parameters))
 	path, address := c.Syscall.First(KindPath), -1
 	a, addressed := c.Syscall.Address()
 	if addressed {
@@ -81,7 +82,7 @@ func (c *Call) Arguments() (all []Argument) {
 		a := Argument{Name: p.Name, Value: c.Values[i], Text: argumentText(c.Syscall.Name, p, c.Values[i])}
 		switch {
 		case i == path:
-			a.Text = fmt.Sprintf("%q", c.Path)
+			a.Text = strconv.Quote(c.Path)
 		case i == dataArgument && c.Data != "":
 			a.Text = quotedData(c.Data, c.DataCut)
 		case i == address && c.Address != "":
@@ -152,9 +153,9 @@ func argumentText(call string, p Parameter, v uint64) string {
 		if int32(v) == unix.AT_FDCWD && p.Kind == KindDescriptor {
 			return "AT_FDCWD"
 		}
-		return fmt.Sprint(int32(v))
+		return strconv.Itoa(int(int32(v)))
 	case KindUnsigned:
-		return fmt.Sprint(v)
+		return strconv.FormatUint(v, 10)
 	}
 	return Integer(v)
 }
@@ -162,12 +163,12 @@ func argumentText(call string, p Parameter, v uint64) string {
 // Integer formats a number in the base that suits its size.
 func Integer(v uint64) string {
 	if s := int64(v); s >= -1<<15 && s < 1<<15 {
-		return fmt.Sprint(s)
+		return strconv.FormatInt(s, 10)
 	}
 	if v>>32 == 0 && int32(v) < 0 && int32(v) >= -1<<15 {
-		return fmt.Sprint(int32(v))
+		return strconv.Itoa(int(int32(v)))
 	}
-	return fmt.Sprintf("%#x", v)
+	return "0x" + strconv.FormatUint(v, 16)
 }
 
 // List returns arguments on one line: "fd=21, count=5".

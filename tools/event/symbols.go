@@ -163,6 +163,9 @@ var vocabularies = map[string]*vocabulary{
 
 // symbols returns an argument in the symbols of C; "" if it has none.
 func symbols(call string, p Parameter, value uint64) string {
+	if p.Kind == KindDescriptor || p.Kind == KindPath || p.Kind == kindPointer {
+		return ""
+	}
 	if v := vocabularies[call+"."+p.Name]; v != nil {
 		return v.text(uint64(uint32(value)))
 	}

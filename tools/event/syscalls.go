@@ -34,6 +34,7 @@ const (
 	KindPath       = 's'
 	KindSigned     = 'd'
 	KindUnsigned   = 'u'
+	kindPointer    = 'p'
 )
 
 // syscalls returns this architecture's system calls by name.

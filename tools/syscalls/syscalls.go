@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -94,6 +95,7 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	if err := o.Check(); err != nil {
 		return Counts{}, err
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	s, err := open(ctx, o)
 	if err != nil {
 		return Counts{}, err
@@ -101,6 +103,10 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	counts, err := s.run(ctx)
 	return counts, errors.Join(err, s.Close())
 }
+
+// gcPercent is how much the heap may grow between collections: little is kept, and much comes and
+// goes.
+const gcPercent = 400
 
 // eventBytes is the size of the kernel's buffer: some 40,000 calls.
 const eventBytes = 32 << 20

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -20,37 +21,56 @@ type Stacks struct {
 	Sent  *ebpf.Map // hashes of those that the kernel has sent
 
 	mutex   sync.Mutex
-	frames  map[uint64][]symbolize.Frame
+	kept    map[uint64]*keptStack
 	missing uint64
 }
 
-// Take keeps a stack; it is a Tool's Stack. The kernel's own frames are left out.
+// A keptStack is a stack, with its frames as they were found last.
+type keptStack struct {
+	stack  Stack
+	frames []symbolize.Frame
+	placed bool // all functions of scripts have lines
+}
+
+// Take keeps a stack; it is a Tool's Stack.
 func (s *Stacks) Take(hash uint64, stack Stack) {
-	frames, _ := s.Table.Frames(stack)
-	for len(frames) > 0 && frames[0].Kind == symbolize.Kernel {
-		frames = frames[1:]
-	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.frames == nil || len(s.frames) >= maxStacks {
-		s.frames = make(map[uint64][]symbolize.Frame)
+	if s.kept == nil || len(s.kept) >= maxStacks {
+		s.kept = make(map[uint64]*keptStack)
 		if err := loader.RemoveKeys(s.Sent, func(uint64) bool { return true }); err != nil { // it sends them again
 			s.Table.Warn(fmt.Errorf("forget stacks: %w", err))
 		}
 		_ = s.Sent.Put(hash, uint8(1)) // this one is kept
 	}
-	s.frames[hash] = frames
+	s.kept[hash] = &keptStack{stack: stack}
 }
 
-// Frames returns the frames of the stack with that hash. It counts those that are missing.
+// Frames returns the frames of the stack with that hash, without the kernel's own. It counts the
+// stacks that are missing. A script's lines may be known only some time after its first stack.
 func (s *Stacks) Frames(hash uint64) []symbolize.Frame {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	frames, ok := s.frames[hash]
-	if !ok {
+	k := s.kept[hash]
+	if k == nil {
 		s.missing++
+		return nil
 	}
-	return frames
+	if !k.placed {
+		k.find(s.Table)
+	}
+	return k.frames
+}
+
+// find finds the frames.
+func (k *keptStack) find(t *Table) {
+	k.frames, _ = t.Frames(k.stack)
+	for len(k.frames) > 0 && k.frames[0].Kind == symbolize.Kernel {
+		k.frames = k.frames[1:]
+	}
+	k.placed = !slices.ContainsFunc(k.frames, func(f symbolize.Frame) bool {
+		return f.Kind == symbolize.JS && f.File != "" && f.Line == 0
+	})
 }
 
 // Missing returns how many stacks were missing.
