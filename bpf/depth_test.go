@@ -19,6 +19,7 @@ const (
 func TestStacksFitOlderKernels(t *testing.T) {
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
 		"jsprof": LoadJsprof, "logsnoop": LoadLogsnoop, "offcpu": LoadOffcpu, "addonlat": LoadAddonlat, "stopon": LoadStopon, "alloc": LoadAlloc,
+		"nodesnoop": LoadNodesnoop, "syscalls": LoadSyscalls, "tcp": LoadTcp,
 	} {
 		spec, err := load()
 		if err != nil {

@@ -327,7 +327,7 @@ static __always_inline void foresee(struct absence *a, u64 time)
 }
 
 /* A thread returns to a CPU. */
-static __always_inline void arrive(struct task_struct *task)
+static __noinline void arrive(struct task_struct *task)
 {
 	u64 now, blocked, runnable, events = 1;
 	struct absence *a;
