@@ -115,6 +115,7 @@ func TestPromptIsATerminals(t *testing.T) {
 	p.press("! echo r''un; exec sleep 1000\r")
 	p.expect("run\r\n")
 	p.press("\x03")
+	p.expect("> ")
 	p.press("v8field ConsString second\r")
 	p.expect("ConsString < String")
 	p.expect("> ")

@@ -77,7 +77,6 @@ func TestRulesAreAboutPackagesThatExist(t *testing.T) {
 	}
 	for _, name := range tools {
 		exists("tools/" + name)
-		exists("cmd/" + name)
 	}
 	if wrong := violations(packages); len(wrong) > 0 {
 		t.Errorf("violations = %q, want none", wrong)
