@@ -25,9 +25,10 @@
 #define NO_SYSCALL 0xffff
 #define MAX_THREADS_OFF_CPU 16384
 
-const volatile u64 quantum = 1; /* ns: shorter waits are sampled */
-const volatile u64 least = 0;   /* ns: shorter waits are ignored */
-volatile u64 begun = 0;         /* ns: when user space attached the programs */
+const volatile u64 quantum = 1;      /* ns: shorter waits are sampled */
+const volatile u64 least = 0;        /* ns: shorter waits are ignored */
+const volatile u32 with_running = 0; /* threads that run are sampled */
+volatile u64 begun = 0;              /* ns: when user space attached the programs */
 volatile u64 displaced =
     0; /* waits whose system call had ended before their stack could be taken */
 volatile u64 unforeseen =
@@ -173,6 +174,46 @@ static __always_inline bool skips(struct absence *a)
 	}
 	a->chance = a->likely;
 	return bpf_get_prandom_u32() % quantum >= a->chance;
+}
+
+/* When a CPU's timer came last, and for how long the CPU has been idle since, without a timer. */
+struct tick {
+	u64 last; /* ns; 0: it has not come yet */
+	u64 since; /* ns: when the CPU became idle; 0: it was when the programs were attached, or is not */
+	u64 idle; /* ns */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct tick);
+} ticks SEC(".maps");
+
+static __always_inline struct tick *tick_of_cpu(void)
+{
+	u32 only = 0;
+
+	return bpf_map_lookup_elem(&ticks, &only);
+}
+
+/* The CPU becomes idle, or is no longer. */
+static __noinline void turn_idle(bool idle)
+{
+	struct tick *t = tick_of_cpu();
+	u64 now = bpf_ktime_get_ns(), from;
+
+	if (!t)
+		return;
+	if (idle) {
+		t->since = now;
+		return;
+	}
+	from = t->since ? t->since : begun;
+	if (from < t->last)
+		from = t->last;
+	t->idle += now - from;
+	t->since = 0;
 }
 
 /* A thread leaves its CPU. */
@@ -377,6 +418,9 @@ static __noinline void arrive(struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
+	if (with_running &&
+	    (!((struct task_struct *)ctx[1])->pid || !((struct task_struct *)ctx[2])->pid))
+		turn_idle(!((struct task_struct *)ctx[2])->pid);
 	leave(ctx, (struct task_struct *)ctx[1], (struct task_struct *)ctx[2], ctx[0]);
 	arrive((struct task_struct *)ctx[2]);
 	return 0;
@@ -432,29 +476,21 @@ int on_system_call_end(u64 *ctx)
 	return 0;
 }
 
-/* When each CPU's timer came last, in ns; 0: it has not yet. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} ticks SEC(".maps");
-
-/* A timer interrupts a thread that runs. The sample stands for the time since the CPU's last one, which
- * is longer than the timer's period if interrupts were late or left out.
+/* A timer interrupts a thread that runs. The sample stands for the time that the CPU has been in use
+ * since its last one, which is longer than the timer's period if interrupts were late or left out.
  */
 SEC("perf_event")
 int on_sample(void *ctx)
 {
-	u64 ids, now = bpf_ktime_get_ns(), passed, *last;
+	u64 ids, now = bpf_ktime_get_ns(), passed;
+	struct tick *t = tick_of_cpu();
 	struct walk *w;
-	u32 only = 0;
 
-	last = bpf_map_lookup_elem(&ticks, &only);
-	if (!last)
+	if (!t)
 		return 0;
-	passed = now - (*last ? *last : begun);
-	*last = now;
+	passed = now - (t->last ? t->last : begun) - t->idle;
+	t->last = now;
+	t->idle = 0;
 	ids = current_ids();
 	w = take_walk(ids >> 32);
 	if (!w)

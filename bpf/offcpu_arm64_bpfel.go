@@ -111,6 +111,7 @@ const (
 	OffcpuVarWaitKindUnused   = "wait_kind_unused"
 	OffcpuVarWithKernel       = "with_kernel"
 	OffcpuVarWithPath         = "with_path"
+	OffcpuVarWithRunning      = "with_running"
 )
 
 // LoadOffcpu returns the embedded CollectionSpec for Offcpu.
@@ -216,6 +217,7 @@ type OffcpuVariableSpecs struct {
 	WaitKindUnused *ebpf.VariableSpec `ebpf:"wait_kind_unused"`
 	WithKernel     *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithPath       *ebpf.VariableSpec `ebpf:"with_path"`
+	WithRunning    *ebpf.VariableSpec `ebpf:"with_running"`
 }
 
 // OffcpuObjects contains all objects after they have been loaded into the kernel.
@@ -307,6 +309,7 @@ type OffcpuVariables struct {
 	WaitKindUnused *ebpf.Variable `ebpf:"wait_kind_unused"`
 	WithKernel     *ebpf.Variable `ebpf:"with_kernel"`
 	WithPath       *ebpf.Variable `ebpf:"with_path"`
+	WithRunning    *ebpf.Variable `ebpf:"with_running"`
 }
 
 // OffcpuPrograms contains all programs after they have been loaded into the kernel.

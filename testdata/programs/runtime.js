@@ -17,10 +17,13 @@ const statements = (count) => Array.from({ length: count }, (_, i) => `x = (x * 
 const lines = statements(3000);
 const inner = `return 1; function never(x, y) { ${lines} }`;
 
-// Each function takes some milliseconds.
+// Each function takes some milliseconds. Were they always the same, they could keep pace with
+// the timer of a profiler.
 
 let young;
-function allocate() { young = Array.from({ length: 10000 }, (_, i) => ({ i, next: { i } })); }
+function allocate() {
+  young = Array.from({ length: 5000 + 10000 * Math.random() }, (_, i) => ({ i, next: { i } }));
+}
 function scavenge() { gc({ type: 'minor' }); }
 
 const old = Array.from({ length: 100000 }, (_, i) => ({ i, text: [i] }));

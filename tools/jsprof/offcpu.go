@@ -60,7 +60,8 @@ func newWaitSource(o *Options) (*source, error) {
 		spec: spec, objects: &w.objects,
 		variables: map[string]any{
 			bpf.OffcpuVarQuantum: uint64(quantum), bpf.OffcpuVarLeast: uint64(o.Waiting.Least),
-			bpf.OffcpuVarWithKernel: number(o.Kernel), bpf.OffcpuVarSyscalls: event.Rows(nil),
+			bpf.OffcpuVarWithRunning: number(o.Waiting.Running),
+			bpf.OffcpuVarWithKernel:  number(o.Kernel), bpf.OffcpuVarSyscalls: event.Rows(nil),
 		},
 		values: []value{{ValueType: o.Waiting.valueType(), event: o.Waiting.valueType().Type}},
 		keeps:  true,

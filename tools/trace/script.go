@@ -38,12 +38,17 @@ func (t *Table) Script(raw []byte) {
 	t.keepScript(key, s)
 }
 
+// scriptReads is how often a script is read before the kernel is asked for it again.
+const scriptReads = 4
+
 // readSent reads into s the script whose object was at address when the kernel saw it. If
 // the object is no longer there, the collector has moved it, and the kernel is asked to
 // announce its address again.
 func (t *Table) readSent(s *script, g *target, key scriptKey, address uint64) {
-	var err error
-	s.source, s.mapURL, err = t.readScript(g, key, address)
+	err := errMoving
+	for tries := 0; tries < scriptReads && errors.Is(err, errMoving); tries++ { // most collections move no script
+		s.source, s.mapURL, err = t.readScript(g, key, address)
+	}
 	s.asked = t.scripts[key].asked
 	if err != nil && g.alive() && s.asked < maxTries {
 		s.asked++
