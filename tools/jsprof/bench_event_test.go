@@ -118,8 +118,8 @@ func onOneCPU(b testing.TB, start func()) {
 }
 
 const eventsMethod = `The program makes one sort of event as fast as it can, or a little slower, and reports its own
-rate; what waits has both of its threads on one CPU. jsprof counts each event by its stack with JavaScript's names; bpftrace by its user
-stack, without them.`
+rate; what waits has both of its threads on one CPU. jsprof counts each event by its stack with
+JavaScript's names; bpftrace by its user stack, without them.`
 
 func benchmarkStream(b *testing.B, target *nodetest.Target, s stream, all []profiler, e effort, t *benchtable.Table) {
 	round := func() float64 {
