@@ -78,7 +78,7 @@ struct absence {
 	u32 first;  /* it left before the programs were attached: where is not certain */
 	u32 called; /* it is to run on after a system call */
 	u32 skipped; /* then: its stack was not taken, since the wait is likely to be short */
-	u32 pad;
+	u32 late;    /* its stack is to be taken at the end of the system call */
 };
 
 /* By the kernel's number of the thread. User space reads those that have not ended. */
@@ -245,7 +245,7 @@ static __always_inline void leave(
 	a->ids = ids;
 	a->woken = 0;
 	a->hash = 0;
-	a->pc = 0;
+	a->late = 0;
 	a->chance = 0;
 	a->runs = preempted || state == TASK_RUNNING;
 	a->called = a->runs && nr != NO_SYSCALL && next->tgid == task->tgid;
@@ -260,6 +260,7 @@ static __always_inline void leave(
 		a->place = place_in(regs, nr);
 	if (!a->runs && state & TASK_SLEEPS && nr != NO_SYSCALL && a->before &&
 	    a->before < quantum) {
+		a->late = 1;
 		a->pc = user_pc(regs);
 		a->sp = user_sp(regs);
 	} else if (!a->skipped) {
@@ -392,7 +393,7 @@ static __noinline void arrive(struct task_struct *task)
 		foresee(a, runnable);
 	if (a->before < least)
 		return;
-	if (a->pc) {
+	if (a->late) {
 		owe(a, blocked, runnable);
 		return;
 	}

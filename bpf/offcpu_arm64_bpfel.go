@@ -34,7 +34,7 @@ type OffcpuAbsence struct {
 	First   uint32
 	Called  uint32
 	Skipped uint32
-	Pad     uint32
+	Late    uint32
 }
 
 type OffcpuTimeKind uint32
