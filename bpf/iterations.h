@@ -80,7 +80,7 @@ int on_wait(u64 *args)
 	return 0;
 }
 
-/* Takes the stack of a thread whose turn has become long, once. */
+/* Takes the stack of a thread whose turn has lasted long, once. */
 static __always_inline void check_turn(void *ctx, u64 ids)
 {
 	struct turn *turn = bpf_map_lookup_elem(&woken, &ids);

@@ -66,19 +66,21 @@ struct absence {
 	u64 hash; /* of the stack it left with; 0: not taken */
 	u64 pc,
 	    sp; /* that it left with, if the stack is to be taken at the end of the system call */
-	u64 owed[2]; /* time to charge then, by enum time_kind */
-	u64 events;  /* of those */
-	u64 until;   /* ns of short waits until one is sampled */
-	u64 spare;   /* ns of the quantum after that */
-	u64 likely; /* ns: bound of most of its waits to run on after a system call; 0: not known */
-	u64 taken;  /* ns: when the stack of such a wait was last taken for certain */
-	u64 chance; /* of a quantum, that the stack was taken; 0: it was for certain */
-	u32 place;  /* what it waits for */
-	u32 runs;   /* it could have run all the time */
-	u32 first;  /* it left before the programs were attached: where is not certain */
-	u32 called; /* it is to run on after a system call */
+	u64 owed[2];    /* time to charge then, by enum time_kind */
+	u64 events;     /* of those */
+	u64 until;      /* ns of short waits until one is sampled */
+	u64 spare;      /* ns of the quantum after that */
+	u64 likely;     /* ns: bound of most of its waits when it has left so; 0: not known */
+	u64 taken;      /* ns: when the stack of such a wait was last taken for certain */
+	u64 chance;     /* of a quantum, that the stack was taken; 0: it was for certain */
+	u32 place;      /* what it waits for */
+	u32 runs;       /* it could have run all the time */
+	u32 first;      /* it left before the programs were attached: where is not certain */
+	u32 owed_place; /* what it waited for in the system call that owed is of */
+	u32 called;  /* it is to run on after a system call, and left to a thread of its process */
 	u32 skipped; /* then: its stack was not taken, since the wait is likely to be short */
 	u32 late;    /* its stack is to be taken at the end of the system call */
+	u32 pad;
 };
 
 /* By the kernel's number of the thread. User space reads those that have not ended. */
@@ -332,6 +334,7 @@ static __always_inline void owe(struct absence *a, u64 blocked, u64 runnable)
 	a->owed[TIME_BLOCKED] += blocked;
 	a->owed[TIME_RUNNABLE] += runnable;
 	a->events += events;
+	a->owed_place = a->place;
 }
 
 /* A thread returns to a CPU that was off it since before the programs were attached. If it is in a
@@ -360,7 +363,9 @@ static __always_inline void arrive_first(struct task_struct *task, u32 pid)
 		owe(a, a->before, 0);
 }
 
-/* Foresees the next waits of a thread that has left to another one of its process by this one. */
+/* Expects the next waits of a thread that leaves to another one of its process to be as long as the
+ * longest of those of late.
+ */
 static __always_inline void foresee(struct absence *a, u64 time)
 {
 	a->likely -= a->likely / 8;
@@ -470,9 +475,9 @@ int on_system_call_end(u64 *ctx)
 	__sync_fetch_and_add(&matched[TIME_BLOCKED], events);
 	capture(w, ctx, a->ids, 0);
 	if (blocked)
-		add_to_stack(w, TIME_BLOCKED, a->place, events, blocked);
+		add_to_stack(w, TIME_BLOCKED, a->owed_place, events, blocked);
 	if (runnable)
-		add_to_stack(w, TIME_RUNNABLE, a->place, blocked ? 0 : events, runnable);
+		add_to_stack(w, TIME_RUNNABLE, a->owed_place, blocked ? 0 : events, runnable);
 	give_back(w);
 	return 0;
 }

@@ -14,27 +14,29 @@ import (
 )
 
 type OffcpuAbsence struct {
-	_       structs.HostLayout
-	Left    uint64
-	Woken   uint64
-	Before  uint64
-	Ids     uint64
-	Hash    uint64
-	Pc      uint64
-	Sp      uint64
-	Owed    [2]uint64
-	Events  uint64
-	Until   uint64
-	Spare   uint64
-	Likely  uint64
-	Taken   uint64
-	Chance  uint64
-	Place   uint32
-	Runs    uint32
-	First   uint32
-	Called  uint32
-	Skipped uint32
-	Late    uint32
+	_         structs.HostLayout
+	Left      uint64
+	Woken     uint64
+	Before    uint64
+	Ids       uint64
+	Hash      uint64
+	Pc        uint64
+	Sp        uint64
+	Owed      [2]uint64
+	Events    uint64
+	Until     uint64
+	Spare     uint64
+	Likely    uint64
+	Taken     uint64
+	Chance    uint64
+	Place     uint32
+	Runs      uint32
+	First     uint32
+	OwedPlace uint32
+	Called    uint32
+	Skipped   uint32
+	Late      uint32
+	Pad       uint32
 }
 
 type OffcpuTimeKind uint32

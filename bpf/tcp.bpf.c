@@ -2,11 +2,11 @@
 
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //
-// tcp: what becomes of a process's TCP connections.
+// tcp: follows a process's TCP connections.
 //
 // The kernel changes a socket's state in whatever runs at that moment, so a socket is known by its
 // address: from when a call of the process begins a connection or listens, or accepts, or from when
-// its open files are read, until its state is CLOSE. Each of these that comes anew forgets what was
+// its open files are read, until its state is CLOSE. Each of these that comes again forgets what was
 // known of the address before.
 // Needs Linux 5.15.
 

@@ -23,7 +23,7 @@ func TestChaosDeadFileServer(t *testing.T) {
 }
 
 // TestChaosStoppedToolHarmsNothing has nodesnoop stopped, and then continued or killed. The
-// process goes on meanwhile; what was seen meanwhile is shown when nodesnoop goes on.
+// process runs on meanwhile; what was seen meanwhile is shown when nodesnoop continues.
 func TestChaosStoppedToolHarmsNothing(t *testing.T) {
 	target := serving(t)
 	echoed(target) // all its threads have started

@@ -96,7 +96,7 @@ func command() *cobra.Command {
 	flags.StringVar(&f.heatmap.path, "heatmap", "", "write a heat map, latency over time, as HTML to `FILE`")
 	flags.StringVar(&f.metrics.Addr, "metrics", "", metrics.Usage)
 	f.syscalls.register(cmd)
-	flags.BoolVar(&f.tcp, "tcp", false, "show what becomes of TCP connections in place of requests: states, queues, who closes first")
+	flags.BoolVar(&f.tcp, "tcp", false, "follow TCP connections in place of requests: states, queues, who closes first")
 	flags.BoolVar(&f.stacks, "stacks", false, "show the JavaScript that called, with --syscalls and --tcp; that allocated, with -g; that ran long, with --loop")
 	f.maps.Register(cmd)
 	cli.AddCheck(cmd)

@@ -14,7 +14,7 @@ import (
 	"ustack/tools/tcp"
 )
 
-// watchTCP shows what becomes of TCP connections.
+// watchTCP follows TCP connections.
 func (f *flags) watchTCP(cmd *cobra.Command) error {
 	messages := f.targets.Messages(cmd)
 	l := newFeed(cmd.OutOrStdout(), f.count)

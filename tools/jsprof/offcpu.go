@@ -42,6 +42,9 @@ func (w *Waiting) valueType() profile.ValueType {
 type waits struct {
 	o       *Options
 	objects bpf.OffcpuObjects
+
+	unknown int           // threads whose last wait has no stack, since it followed short ones
+	waited  time.Duration // in those waits
 }
 
 func newWaitSource(o *Options) (*source, error) {
@@ -116,7 +119,17 @@ func (w *waits) rest() (map[bpf.TraceStackKey]bpf.TraceTotal, error) {
 	var a bpf.OffcpuAbsence
 	absences := w.objects.Absences.Iterate()
 	for absences.Next(&pid, &a) {
-		if a.Left == 0 || a.Left > now || a.Hash == 0 || time.Duration(now-a.Left) < w.o.Waiting.Least {
+		if a.Left == 0 || a.Left > now || time.Duration(now-a.Left) < w.o.Waiting.Least {
+			continue
+		}
+		if a.Hash == 0 && a.Late == 0 {
+			continue // counted as lost when it left
+		}
+		if a.Hash == 0 && !w.o.Waiting.Idle { // whether it is idle is not known
+			if !isPoll(a.Place & noSyscall) {
+				w.unknown++
+				w.waited += time.Duration(now - a.Left)
+			}
 			continue
 		}
 		key := bpf.TraceStackKey{Ids: a.Ids, Hash: a.Hash, Event: uint32(bpf.OffcpuTimeKindTIME_BLOCKED), Bucket: a.Place}
@@ -142,6 +155,9 @@ func (w *waits) finish(_ *session, _ int, p *profile.Profile) {
 func (w *waits) warn(s *session) {
 	if n := s.Count(w.objects.Displaced); n > 0 {
 		s.Warn(fmt.Errorf("%d waits began after their system call had returned its result: they are not in the profile", n))
+	}
+	if w.unknown > 0 {
+		s.Warn(fmt.Errorf("%d threads still waited at the end, after short waits: their last waits, %v in all, are not in the profile", w.unknown, w.waited))
 	}
 	if ns := s.Count(w.objects.Unforeseen); ns > 0 {
 		s.Warn(fmt.Errorf("%v of waits for a CPU came unforeseen, after many shorter ones of the same threads: they are in the profile without a stack", time.Duration(ns)))
@@ -178,6 +194,12 @@ var files = map[bpf.OffcpuWaitKind]string{
 var sleeps = map[string]string{
 	"futex": "lock", "clock_nanosleep": "sleep", "nanosleep": "sleep", "epoll_wait": "events", "epoll_pwait": "events",
 	"epoll_pwait2": "events", "poll": "events", "ppoll": "events", "wait4": "child", "waitid": "child",
+}
+
+// isPoll reports whether a system call waits for any of several events.
+func isPoll(call uint32) bool {
+	s := event.SyscallOf(call)
+	return s != nil && sleeps[s.Name] == "events"
 }
 
 func waitsFor(call uint32, kind bpf.OffcpuWaitKind) string {

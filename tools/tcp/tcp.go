@@ -1,4 +1,4 @@
-// Package tcp shows what becomes of the TCP connections of running processes: each change of a
+// Package tcp follows the TCP connections of running processes: each change of a
 // connection's state and who caused it, who closed first, what waits to be sent and to be read,
 // and what is sent again. The kernel sees the sockets, in whatever network namespace they are;
 // nothing runs in the processes.
