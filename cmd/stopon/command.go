@@ -255,6 +255,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if f.now {
 		o.Started, run = nil, stopon.Now
 	}
+	warnOfNoCore(messages, &o) // before a match can end a process
 	result, err := run(cmd.Context(), o)
 	messages.Clear()
 	if result != nil {
@@ -329,7 +330,6 @@ func (f *flags) hooked(out io.Writer, messages *cli.Messages) stopon.Options {
 	f.view.color, f.view.written = cli.Color(out), o.Written
 	o.Warn = messages.Warn
 	o.Started = func() {
-		warnOfNoCore(messages, &o)
 		if f.timeout > 0 {
 			messages.Started(f.duration, "Watching %v, for %v if nothing is seen.", &f.targets, time.Duration(f.timeout))
 			return
