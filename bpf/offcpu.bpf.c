@@ -31,6 +31,8 @@ const volatile u32 with_running = 0; /* threads that run are sampled */
 volatile u64 begun = 0;              /* ns: when user space attached the programs */
 volatile u64 displaced =
     0; /* waits whose system call had ended before their stack could be taken */
+volatile u64 unreported =
+    0; /* waits that ended, though no switch to their thread was reported: not charged */
 volatile u64 unforeseen =
     0; /* ns that threads could run, of waits that were taken for short ones */
 
@@ -241,6 +243,8 @@ static __always_inline void leave(
 		count(lost);
 		return;
 	}
+	if (a->left)
+		count(unreported);
 	nr = syscall_number(regs);
 	if (nr >= MAX_SYSCALLS)
 		nr = NO_SYSCALL;
@@ -373,23 +377,11 @@ static __always_inline void foresee(struct absence *a, u64 time)
 		a->likely = time;
 }
 
-/* A thread returns to a CPU. */
-static __noinline void arrive(struct task_struct *task)
+/* A thread that was off the CPU is on one again. */
+static __always_inline void end_absence(struct absence *a)
 {
-	u64 now, blocked, runnable, events = 1;
-	struct absence *a;
-	u32 pid = task->pid;
+	u64 now = bpf_ktime_get_ns(), blocked, runnable, events = 1;
 
-	if (!pid)
-		return; /* idle */
-	a = bpf_map_lookup_elem(&absences, &pid);
-	if (!a) {
-		arrive_first(task, pid);
-		return;
-	}
-	if (!a->left)
-		return;
-	now = bpf_ktime_get_ns();
 	blocked = a->runs ? 0 : (a->woken > a->left ? a->woken : now) - a->left;
 	runnable = now - a->left - blocked;
 	a->before = now - a->left;
@@ -420,6 +412,21 @@ static __noinline void arrive(struct task_struct *task)
 	charge(a, TIME_RUNNABLE, runnable, blocked ? 0 : events);
 }
 
+/* A thread returns to a CPU. */
+static __noinline void arrive(struct task_struct *task)
+{
+	u32 pid = task->pid;
+	struct absence *a;
+
+	if (!pid)
+		return; /* idle */
+	a = bpf_map_lookup_elem(&absences, &pid);
+	if (!a)
+		arrive_first(task, pid);
+	else if (a->left)
+		end_absence(a);
+}
+
 /* include/trace/events/sched.h: preempt, prev, next */
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
@@ -444,7 +451,9 @@ int on_wake(u64 *ctx)
 	return 0;
 }
 
-/* A system call ends: its waits are charged to the stack that it was called with. */
+/* A system call ends: its waits are charged to the stack that it was called with. One that has not
+ * ended yet has ended now: not every switch is reported, on kernels that hide some of their threads.
+ */
 SEC("tp_btf/sys_exit")
 int on_system_call_end(u64 *ctx)
 {
@@ -453,20 +462,25 @@ int on_system_call_end(u64 *ctx)
 	struct pt_regs *regs = (struct pt_regs *)ctx[0];
 	u64 blocked, runnable, events;
 	struct walk *w;
+	bool first;
 
-	if (!a || !a->events)
+	if (!a)
+		return 0;
+	if (a->left)
+		end_absence(a);
+	first = a->first;
+	a->first = 0;
+	if (!a->events)
 		return 0;
 	blocked = a->owed[TIME_BLOCKED];
 	runnable = a->owed[TIME_RUNNABLE];
 	events = a->events;
 	a->owed[TIME_BLOCKED] = a->owed[TIME_RUNNABLE] = a->events = 0;
 	if (user_pc(regs) != a->pc || user_sp(regs) != a->sp) {
-		if (!a->first)
+		if (!first)
 			__sync_fetch_and_add(&displaced, events);
-		a->first = 0;
 		return 0;
 	}
-	a->first = 0;
 	w = take_walk(a->ids >> 32);
 	if (!w) {
 		__sync_fetch_and_add(&lost, events);

@@ -107,6 +107,7 @@ const (
 	OffcpuVarTimeKindUnused   = "time_kind_unused"
 	OffcpuVarTruncated        = "truncated"
 	OffcpuVarUnforeseen       = "unforeseen"
+	OffcpuVarUnreported       = "unreported"
 	OffcpuVarUnsearched       = "unsearched"
 	OffcpuVarUnwalked         = "unwalked"
 	OffcpuVarWaitKindUnused   = "wait_kind_unused"
@@ -212,6 +213,7 @@ type OffcpuVariableSpecs struct {
 	TimeKindUnused *ebpf.VariableSpec `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
 	Unforeseen     *ebpf.VariableSpec `ebpf:"unforeseen"`
+	Unreported     *ebpf.VariableSpec `ebpf:"unreported"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
 	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.VariableSpec `ebpf:"wait_kind_unused"`
@@ -303,6 +305,7 @@ type OffcpuVariables struct {
 	TimeKindUnused *ebpf.Variable `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
 	Unforeseen     *ebpf.Variable `ebpf:"unforeseen"`
+	Unreported     *ebpf.Variable `ebpf:"unreported"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
 	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
 	WaitKindUnused *ebpf.Variable `ebpf:"wait_kind_unused"`

@@ -156,6 +156,9 @@ func (w *waits) warn(s *session) {
 	if n := s.Count(w.objects.Displaced); n > 0 {
 		s.Warn(fmt.Errorf("%d waits began after their system call had returned its result: they are not in the profile", n))
 	}
+	if n := s.Count(w.objects.Unreported); n > 0 {
+		s.Warn(fmt.Errorf("%d waits are not in the profile: the kernel did not report the context switches that ended them", n))
+	}
 	if w.unknown > 0 {
 		s.Warn(fmt.Errorf("%d threads still waited at the end, after short waits: their last waits, %v in all, are not in the profile", w.unknown, w.waited))
 	}
