@@ -89,6 +89,7 @@ type taker struct {
 	space   *space.Space
 	found   stack.Found
 	names   map[int]string // of threads
+	waits   map[int]string // the system calls that threads slept in before the stop
 
 	// Read during the stop.
 	threads []core.Thread

@@ -13,7 +13,7 @@ import (
 )
 
 // prepare reads, while the process runs, what it can: the files' symbols and unwind
-// tables, V8's layout, the threads' names.
+// tables, V8's layout, the threads' names and what they wait in.
 func (t *taker) prepare(ctx context.Context) error {
 	if t.space != nil {
 		if err := t.space.Close(); err != nil {
@@ -43,11 +43,12 @@ func (t *taker) prepare(ctx context.Context) error {
 	}
 	t.verify(ctx)
 	t.readTables()
-	t.names = make(map[int]string)
+	t.names, t.waits = make(map[int]string), make(map[int]string)
 	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", t.process.PID()))
 	for _, entry := range entries {
 		if tid, err := strconv.Atoi(entry.Name()); err == nil {
 			t.names[tid] = threadName(t.process.PID(), tid)
+			t.waits[tid] = waitsIn(t.process.PID(), tid)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -86,7 +87,7 @@ func (t *taker) stateOf(thread core.Thread) State {
 	}
 	s.InCall = true
 	if number == unix.SYS_RESTART_SYSCALL {
-		s.Syscall = waitsIn(t.process.PID(), thread.TID)
+		s.Syscall = cmp.Or(t.waits[thread.TID], waitsIn(t.process.PID(), thread.TID))
 		return s
 	}
 	s.Syscall = fmt.Sprintf("system call %d", number)
@@ -119,7 +120,7 @@ var waiters = []struct{ prefix, call string }{
 	{"poll_schedule", "poll"},
 }
 
-// waitsIn returns the system call in which a thread waits again; empty if it is not known.
+// waitsIn returns the system call that a thread sleeps in; empty if it is not known.
 func waitsIn(pid, tid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/wchan", pid, tid))
 	if err != nil {
