@@ -129,11 +129,13 @@ static __always_inline u64 random_budget(void)
 	return (mean * part_of_mean(random & 15) >> 10) * (192 + (within >> 1)) >> 8;
 }
 
+/* A buffer is within a page; one that is empty may be at the end of it. */
 static __always_inline bool looks_right(const struct buffer *b)
 {
 	return b->start <= b->top && b->top <= b->limit &&
-	    (b->start & ~(u64)(HEAP_PAGE_BYTES - 1)) ==
-	    ((b->limit - 1) & ~(u64)(HEAP_PAGE_BYTES - 1));
+	    (b->start == b->limit ||
+	        (b->start & ~(u64)(HEAP_PAGE_BYTES - 1)) ==
+	            ((b->limit - 1) & ~(u64)(HEAP_PAGE_BYTES - 1)));
 }
 
 /* The known buffer at an address, or the place for it. */
