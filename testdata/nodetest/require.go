@@ -66,6 +66,22 @@ func Root(t testing.TB) {
 	}
 }
 
+// OnVersions runs a test, which needs root, on each of these versions of Node.js, or on all
+// under USTACK_MATRIX=1. No BPF program of these names may be left after it.
+func OnVersions(t *testing.T, versions, programs []string, test func(t *testing.T, node string)) {
+	t.Helper()
+	if os.Getenv("USTACK_MATRIX") == "1" {
+		versions = Versions
+	}
+	for _, version := range versions {
+		t.Run(fmt.Sprintf("node%d", Major(version)), func(t *testing.T) {
+			Root(t)
+			NothingLeft(t, programs...)
+			test(t, Node(t, version))
+		})
+	}
+}
+
 // NothingLeft checks, when the test and its cleanups are done, that the kernel
 // holds no new BPF program with one of these names: a program lives as long as
 // any link, perf event or descriptor holds it. Programs held by unrelated

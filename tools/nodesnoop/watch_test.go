@@ -2,8 +2,6 @@ package nodesnoop
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -21,19 +19,10 @@ var programs = []string{
 
 const anyVersion = "22.23.3" // for tests that do not depend on the version
 
-// eachVersion runs a test on the oldest and the newest supported Node.js, or on all under
-// USTACK_MATRIX=1.
+// eachVersion runs a test on the oldest and the newest supported Node.js.
 func eachVersion(t *testing.T, test func(t *testing.T, node string)) {
 	t.Helper()
-	versions := []string{"18.20.8", "26.10.0"}
-	if os.Getenv("USTACK_MATRIX") == "1" {
-		versions = nodetest.Versions
-	}
-	for _, version := range versions {
-		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
-			test(t, prepare(t, version))
-		})
-	}
+	nodetest.OnVersions(t, []string{"18.20.8", "26.10.0"}, programs, test)
 }
 
 // prepare returns a node for a test that loads programs into the kernel.

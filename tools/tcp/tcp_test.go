@@ -3,7 +3,6 @@ package tcp
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -26,31 +25,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// eachVersion runs a test on the oldest and the newest supported Node.js, or on all under
-// USTACK_MATRIX=1.
+// programs are the BPF programs that a Run loads.
+var programs = []string{"on_state", "on_retransmit", "on_system_call_end", "on_file", "on_exec"}
+
+// eachVersion runs a test on the oldest and the newest supported Node.js.
 func eachVersion(t *testing.T, test func(t *testing.T, node string)) {
 	t.Helper()
-	onVersions(t, []string{"18.20.8", "26.10.0"}, test)
+	nodetest.OnVersions(t, []string{"18.20.8", "26.10.0"}, programs, test)
 }
 
 // oneVersion is eachVersion for what hardly depends on the version.
 func oneVersion(t *testing.T, test func(t *testing.T, node string)) {
 	t.Helper()
-	onVersions(t, []string{"22.23.3"}, test)
-}
-
-func onVersions(t *testing.T, versions []string, test func(t *testing.T, node string)) {
-	t.Helper()
-	if os.Getenv("USTACK_MATRIX") == "1" {
-		versions = nodetest.Versions
-	}
-	for _, version := range versions {
-		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
-			nodetest.Root(t)
-			nodetest.NothingLeft(t, "on_state", "on_retransmit", "on_system_call_end", "on_file", "on_exec")
-			test(t, nodetest.Node(t, version))
-		})
-	}
+	nodetest.OnVersions(t, []string{"22.23.3"}, programs, test)
 }
 
 // A watch is a Run in progress.
