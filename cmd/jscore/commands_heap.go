@@ -119,50 +119,9 @@ of all that is reached only through it. With addresses, only these are shown.`,
 	}
 }
 
-func findjsobjects() *command {
-	return &command{
-		name: "findjsobjects", usage: "[-liar] [-c CLASS] [-p PROPERTY] [-k KIND] [ADDR...]", input: optional,
-		short: "count objects by class and properties, or find those like one",
-		long: `Each line is about objects with the same class and properties, by the bytes that
-they take. In a pipeline each line stands for one object; given the address of
-an object, the command lists all that are like it: "findjsobjects -c Session |
-findjsobjects" lists all Sessions, as does "findjsobjects -i -c Session".`,
-		example: "  findjsobjects\n  findjsobjects -c Session | jsprint\n  findjsobjects -i -p url | jsprint url ! sort | uniq -c",
-		bind: func(flags *pflag.FlagSet) run {
-			var o jscore.CensusOptions
-			flags.StringVarP(&o.Class, "class", "c", "", "find objects of this `CLASS` only")
-			flags.StringVarP(&o.Property, "property", "p", "", "find objects with this `PROPERTY` only")
-			flags.StringVarP(&o.Kind, "kind", "k", "", "find objects of this `KIND` of V8's only: array, string, JSMap")
-			flags.BoolVarP(&o.Live, "live", "l", false, "find live objects only, no garbage")
-			flags.BoolVarP(&o.Internal, "all", "a", false, "find what V8 keeps for itself too, and strings and numbers")
-			flags.BoolVar(&o.ByClass, "by-class", false, "group objects by class only, whatever their properties")
-			instances := flags.BoolP("instances", "i", false, "list every object")
-			references := flags.BoolP("references", "r", false, "show what refers to each ADDR (jsfindrefs)")
-			return func(ctx context.Context, v *invocation) error {
-				g, err := v.graph(ctx)
-				switch {
-				case err != nil:
-					return err
-				case *references:
-					return eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.References, error) {
-						return g.References(ctx, value, jscore.RefOptions{})
-					})(ctx, v)
-				case len(v.inputs) > 0 || v.piped:
-					return eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.Values, error) {
-						return g.AllAlike(ctx, value, o)
-					})(ctx, v)
-				case *instances:
-					return v.emit(g.Instances(ctx, o))
-				}
-				return v.emit(g.Census(ctx, o))
-			}
-		},
-	}
-}
-
 func jsfindrefs() *command {
 	return &command{
-		name: "jsfindrefs", usage: "[-l DEPTH] [-n COUNT] ADDR...", input: required,
+		name: "jsfindrefs", usage: "[-dv] [-l DEPTH] [-n COUNT] ADDR...", input: required,
 		short: "show what refers to objects",
 		long: `Properties, elements, closures' variables, entries of collections and what V8
 keeps for itself are named. A pipeline continues with what refers.`,
@@ -172,44 +131,33 @@ keeps for itself are named. A pipeline continues with what refers.`,
 			flags.IntVarP(&o.Depth, "levels", "l", 1, "follow references `DEPTH` levels up")
 			flags.IntVarP(&o.Limit, "number", "n", 0, "show at most `COUNT` references to one object (default 100)")
 			flags.BoolVar(&o.Live, "live", false, "show references by live objects only")
+			verbose := flags.BoolP("verbose", "v", false, "print the address and the type of each object too")
+			debug := flags.BoolP("debug", "d", false, "print each word of memory that refers to it, and what it is in")
 			return eachInGraph(func(ctx context.Context, g *jscore.Graph, value v8.Value) (*jscore.References, error) {
-				return g.References(ctx, value, o)
-			})
-		},
-	}
-}
-
-func jsfunctions() *command {
-	return &command{
-		name: "jsfunctions", usage: "[-l] [-n NAME] [-s FILE]",
-		short:   "count closures by where they are defined",
-		example: "  jsfunctions -s leaky.js\n  jsfunctions -n onNews | jsclosure",
-		bind: func(flags *pflag.FlagSet) run {
-			var o jscore.FunctionOptions
-			flags.StringVarP(&o.Name, "name", "n", "", "only functions with `NAME` in their names")
-			flags.StringVarP(&o.File, "script", "s", "", "only those of scripts with `FILE` in their names")
-			flags.BoolVarP(&o.Live, "live", "l", false, "only live closures")
-			return func(ctx context.Context, v *invocation) error {
-				g, err := v.graph(ctx)
+				r, err := g.References(ctx, value, o)
 				if err != nil {
-					return err
+					return nil, err
 				}
-				return v.emit(g.Functions(ctx, o))
-			}
+				r.Verbose = *verbose
+				if *debug {
+					r.Words, err = g.WordsThatRefer(ctx, value)
+				}
+				return r, err
+			})
 		},
 	}
 }
 
 func stringsCommand() *command {
 	return &command{
-		name: "strings", usage: "[-l] [-n LENGTH] [-N COUNT] [TEXT]", args: 1,
+		name: "strings", usage: "[--live] [-n LENGTH] [-N COUNT] [TEXT]", args: 1,
 		short: "list the strings that take most memory, with TEXT in them",
 		long: `Equal strings are counted together. Only the first 1024 characters of each are
 compared and searched.`,
 		example: "  strings -n 1000\n  strings /orders/ | jsfindrefs",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.StringOptions
-			flags.BoolVarP(&o.Live, "live", "l", false, "only live strings, no garbage")
+			flags.BoolVar(&o.Live, "live", false, "only live strings, no garbage")
 			flags.IntVarP(&o.Least, "length", "n", 0, "only strings of `LENGTH` characters or more")
 			flags.IntVarP(&o.Limit, "number", "N", 0, "show at most `COUNT` strings (default 100)")
 			return inGraph(func(ctx context.Context, v *invocation, g *jscore.Graph) (*jscore.Texts, error) {

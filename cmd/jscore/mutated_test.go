@@ -35,6 +35,8 @@ var wholeHeap = []string{
 	"findjsobjects", "findjsobjects -a --by-class", "findjsobjects -i -k array", "jsfunctions", "strings", "leaks", "jsretained",
 	"findjsobjects -k array | jsprint -d 4", "findjsobjects -k string | jsfindrefs -l 3", "findjsobjects | jsroots",
 	"findjsobjects -c Holder | findjsobjects", "findjsobjects | v8print", "ugrep 1f3c9",
+	"findjsobjects -lv", "jsfunctions -X -x 1f3c9", "jsfunctions -l | jsfunctions", "findjsobjects -l | findjsobjects -ml; findjsobjects -r",
+	"findjsobjects -c Holder | jsfindrefs -dv",
 }
 
 // A mutant is a core that can be damaged, and made whole again.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -111,26 +110,6 @@ func tagged(address v8.Value) v8.Value {
 		return v8.Ref(uint64(address))
 	}
 	return address
-}
-
-// parseAddress parses an address: hexadecimal, with or without 0x.
-func parseAddress(text string) (v8.Value, error) {
-	digits := strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X")
-	address, err := strconv.ParseUint(digits, 16, 64)
-	if err != nil {
-		return 0, cli.Usagef("%q is no address (they are hexadecimal)", text)
-	}
-	return v8.Value(address), nil
-}
-
-// parseCount parses a count: decimal, hexadecimal after 0x, or decimal after
-// 0t, as in mdb.
-func parseCount(text string) (uint64, error) {
-	count, err := strconv.ParseUint(strings.TrimPrefix(text, "0t"), 0, 64)
-	if err != nil || count == 0 {
-		return 0, cli.Usagef("%q is no count", text)
-	}
-	return count, nil
 }
 
 // A registry contains all commands.
@@ -266,6 +245,7 @@ func (c *command) flags(r *run) *pflag.FlagSet {
 	flags.Usage = func() {}
 	flags.SortFlags = false
 	*r = c.bind(flags)
+	useNumbers(flags)
 	return flags
 }
 

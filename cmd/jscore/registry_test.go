@@ -11,12 +11,12 @@ import (
 )
 
 func TestAddressesAreHexadecimal(t *testing.T) {
-	for text, want := range map[string]v8.Value{"1f3c9": 0x1f3c9, "0x1f3c9": 0x1f3c9, "0XA": 10, "10": 16, "ffffffffffffffff": 1<<64 - 1} {
+	for text, want := range map[string]v8.Value{"1f3c9": 0x1f3c9, "0x1f3c9": 0x1f3c9, "0XA": 10, "10": 16, "0t10": 10, "0T255": 255, "0i101": 5, "0o17": 15, "ffffffffffffffff": 1<<64 - 1} {
 		if got, err := parseAddress(text); err != nil || got != want {
 			t.Errorf("address %s = %#x, %v, want %#x", text, uint64(got), err, uint64(want))
 		}
 	}
-	for _, text := range []string{"", "0x", "xyz", "-1", "1f3c9,10", "10000000000000000"} {
+	for _, text := range []string{"", "0x", "0t", "0tff", "0i2", "0o8", "xyz", "-1", "1f3c9,10", "10000000000000000"} {
 		if _, err := parseAddress(text); !errors.Is(err, cli.ErrUsage) {
 			t.Errorf("address %q: error = %v, want one about usage", text, err)
 		}
@@ -24,7 +24,7 @@ func TestAddressesAreHexadecimal(t *testing.T) {
 }
 
 func TestCountsAreMdbs(t *testing.T) {
-	for text, want := range map[string]uint64{"10": 10, "0t10": 10, "0x10": 16, "1": 1} {
+	for text, want := range map[string]uint64{"10": 10, "0t10": 10, "0x10": 16, "0i11": 3, "1": 1} {
 		if got, err := parseCount(text); err != nil || got != want {
 			t.Errorf("count %s = %d, %v, want %d", text, got, err, want)
 		}

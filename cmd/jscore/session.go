@@ -25,6 +25,7 @@ type session struct {
 
 	objects  *jscore.Graph     // nil until a command has asked for it
 	retained *jscore.Dominated // likewise
+	marked   []v8.Value        // by findjsobjects -m
 }
 
 // heap returns the reader of JavaScript objects.

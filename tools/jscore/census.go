@@ -66,6 +66,15 @@ func (c *Census) Addresses() []v8.Value {
 	return addresses
 }
 
+// Representatives lists the address of one object of each group.
+func (c *Census) Representatives() *Values {
+	list := &Values{Values: make([]Indexed, len(c.Groups))}
+	for i, g := range c.Groups {
+		list.Values[i] = Indexed{i, Brief{Address: g.Address, Kind: g.Kind, Class: g.Class}}
+	}
+	return list
+}
+
 // writeDoubts prints the doubts, if there are any.
 func writeDoubts(w io.Writer, d heap.Doubts) {
 	if d.Collecting {

@@ -56,7 +56,7 @@ func (d *Dominated) Leaks(ctx context.Context, o LeakOptions) *Leaks {
 	}
 	slices.SortStableFunc(l.Collections, func(a, b Retainer) int { return cmp.Compare(b.Retained, a.Retained) })
 	l.Collections = l.Collections[:min(o.Limit, len(l.Collections))]
-	l.Closures = d.graph.Functions(ctx, FunctionOptions{Live: true}).Definitions
+	l.Closures = census.Functions(ctx, d.graph.Graph, FunctionOptions{Live: true}, d.graph.dump.Named)
 	l.Closures = l.Closures[:min(o.Limit, len(l.Closures))]
 	l.Listeners = nodejs.EventListeners(ctx, d.graph.Graph, d.graph.heap, o.Listeners)
 	l.Listeners = l.Listeners[:min(o.Limit, len(l.Listeners))]

@@ -22,6 +22,9 @@ type References struct {
 	Refs []*Reference `json:"references"`
 	More int          `json:"more,omitempty"` // further objects that refer to it and are not reported
 	Seen bool         `json:"seen,omitempty"` // what refers to it is reported elsewhere
+
+	Words   []WordAt `json:"words,omitempty"` // what WordsThatRefer found
+	Verbose bool     `json:"-"`               // WriteText prints the objects' addresses
 }
 
 // A Reference is from one object to another. A store in which V8 keeps properties,
@@ -101,12 +104,23 @@ func (d *Dump) rootRegion(root heap.Root) string {
 // WriteText writes the references as a tree.
 func (r *References) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, r.Brief)
-	r.write(out, 1)
+	for _, word := range r.Words {
+		fmt.Fprintf(out, "word at %s: %s\n", word.Address, word.In)
+	}
+	fmt.Fprintln(out, r.title(r.Verbose))
+	r.write(out, 1, r.Verbose)
 	return out.Flush()
 }
 
-func (r *References) write(out io.Writer, depth int) {
+// title says what the object is, and its address if verbose.
+func (r *References) title(verbose bool) string {
+	if verbose {
+		return fmt.Sprintf("%v %s", r.Brief, r.Address)
+	}
+	return r.Brief.String()
+}
+
+func (r *References) write(out io.Writer, depth int, verbose bool) {
 	margin := strings.Repeat("  ", depth)
 	if r.Root != "" {
 		fmt.Fprintf(out, "%sroot: %s\n", margin, r.Root)
@@ -119,8 +133,8 @@ func (r *References) write(out io.Writer, depth int) {
 		if ref.Seen {
 			note += " (see above)"
 		}
-		fmt.Fprintf(out, "%s%v of %v%s\n", margin, ref.Link, ref.Brief, note)
-		ref.write(out, depth+1)
+		fmt.Fprintf(out, "%s%v of %s%s\n", margin, ref.Link, ref.title(verbose), note)
+		ref.write(out, depth+1, verbose)
 	}
 	if r.More > 0 {
 		fmt.Fprintf(out, "%sand %d more\n", margin, r.More)

@@ -128,3 +128,28 @@ func tableOf(h *v8.Heap, v v8.Value) ([]byte, error) {
 	}
 	return table, nil
 }
+
+// Bytecodes returns where the bytecodes of a SharedFunctionInfo's function are. It returns
+// an error if V8 has not compiled the function, or has dropped its bytecodes.
+func Bytecodes(h *v8.Heap, shared v8.Value) (start, size uint64, err error) {
+	o, err := h.Object(shared)
+	if err != nil {
+		return 0, 0, err
+	}
+	array, ok, err := bytecodes(h, o)
+	if err != nil {
+		return 0, 0, err
+	}
+	first, known := h.Offset("BytecodeArray", "data")
+	if !ok || !known {
+		return 0, 0, fmt.Errorf("find bytecodes of %#x: it has none", o.Address)
+	}
+	n, err := h.SmiField(array, arrayLength)
+	if err != nil {
+		return 0, 0, err
+	}
+	if n < 0 || n > maxBytecodes {
+		return 0, 0, fmt.Errorf("read bytecodes at %#x: %d bytes", array.Address, n)
+	}
+	return array.Address + uint64(first), uint64(n), nil
+}
