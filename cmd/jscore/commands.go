@@ -30,6 +30,7 @@ func groups() []group {
 		{"What it was doing", stackCommands()},
 		{"Values", valueCommands()},
 		{"The heap", heapCommands()},
+		{"Memory and machine code", nativeCommands()},
 		{"Node.js", nodeCommands()},
 		{"V8 itself", v8Commands()},
 		{"Jscore", ownCommands()},

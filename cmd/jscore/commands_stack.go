@@ -6,8 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ustack/cmd/internal/cli"
-	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/stack"
 	"ustack/tools/jscore"
 )
@@ -26,32 +24,11 @@ func stackCommands() registry {
 			})),
 		},
 		jsstack(),
-		{
-			name: "jsframe", usage: "[-v] FP...", input: required,
-			short: "print the frames at frame pointers",
-			bind: func(flags *pflag.FlagSet) run {
-				o := jscore.StackOptions{All: true}
-				verboseFlags(flags, &o)
-				return each(func(_ context.Context, v *invocation, address v8.Value) (*jscore.StackText, error) {
-					return v.dump.JSFrame(uint64(address), o)
-				})
-			},
-		},
-		{
-			name: "walk", usage: "[-t TID] jsframe", args: 1,
-			short:   "list the frame pointers of JavaScript functions",
-			example: "  walk jsframe | jsframe -v",
-			bind: func(flags *pflag.FlagSet) run {
-				tid := flags.IntP("thread", "t", 0, "of the thread `TID`; of the first one if 0")
-				return once(func(_ context.Context, v *invocation) (*jscore.Values, error) {
-					if v.argument(0) != "jsframe" {
-						return nil, cli.Usagef("walks jsframe only")
-					}
-					thread, err := v.thread(*tid)
-					return v.dump.WalkJSFrame(thread), err
-				})
-			},
-		},
+		jsframe(),
+		stackCommand("$c", "print a thread's stack with V8's own frames"),
+		stackCommand("$C", "print a thread's stack with V8's own frames and all addresses"),
+		walk(),
+		walkersCommand(),
 		{
 			name: "suspended", short: "list where generators and async functions wait",
 			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.Suspended, error) {
@@ -63,7 +40,7 @@ func stackCommands() registry {
 
 func jsstack() *command {
 	return &command{
-		name: "jsstack", usage: "[-av] [--tier] [-n LINES] [-f NAME] [-t TID | -A]",
+		name: "jsstack", usage: "[-av] [--tier] [-n LINES] [-f NAME] [-p PROPERTY] [-t TID | -A]",
 		short: "print a thread's stack: JavaScript and native frames",
 		long: `The line of a JavaScript frame is the executing one. A pipeline continues with
 the functions.`,
@@ -73,18 +50,22 @@ the functions.`,
 			flags.BoolVarP(&o.All, "all", "a", false, "print V8's own frames too, and frame pointers and addresses")
 			verboseFlags(flags, &o)
 			flags.BoolVar(&o.Tiers, "tier", false, "print the tier of each JavaScript function, such as turbofan")
-			flags.StringVarP(&o.Function, "function", "f", "", "print only JavaScript functions with `NAME` in their names")
+			property := filterFlags(flags, &o)
 			tid := flags.IntP("thread", "t", 0, "print the stack of the thread `TID`")
 			everyone := flags.BoolP("all-threads", "A", false, "print the stacks of all threads")
 			return func(_ context.Context, v *invocation) error {
 				if *everyone {
-					return v.emit(v.dump.JSStacks(o))
+					return v.emitProperty(v.dump.JSStacks(o), *property)
 				}
 				thread, err := v.thread(*tid)
 				if err != nil {
 					return err
 				}
-				return v.emit(v.dump.JSStack(thread, o))
+				stack := v.dump.JSStack(thread, o)
+				if *property != "" {
+					return v.emitProperty(jscore.StackList{stack}, *property)
+				}
+				return v.emit(stack)
 			}
 		},
 	}

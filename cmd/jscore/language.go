@@ -28,6 +28,7 @@ const maxLine = 1 << 16
 //	line      = { statement ";" } [ "#" comment ]
 //	statement = [ call { "|" call } ] [ "!" shell command to the end of the line ]
 //	call      = [ [ address ] "::" ] name { argument }
+//	          | [ address ] ( "/" | "=" ) format { format }
 //
 // Blanks part words; between quotes, single or double, all characters stand for
 // themselves, but for a backslash between double ones. A comment begins a
@@ -111,7 +112,7 @@ func (p *parser) call() (call, error) {
 		}
 		words = append(words, word)
 	}
-	if len(words) > 1 && strings.HasPrefix(words[1], "::") && isAddress(words[0]) { // "ADDR ::name"
+	if len(words) > 1 && isAddress(words[0]) && (strings.HasPrefix(words[1], "::") || strings.IndexAny(words[1], "/=") == 0) { // "ADDR ::name"
 		words = append([]string{words[0] + words[1]}, words[2:]...)
 	}
 	if len(words) == 0 {
@@ -120,6 +121,11 @@ func (p *parser) call() (call, error) {
 	c := call{name: words[0], args: words[1:]}
 	if address, name, ok := strings.Cut(words[0], "::"); ok {
 		c.address, c.name = address, name
+	} else if at := strings.IndexAny(words[0], "/="); at == 0 || at > 0 && isAddress(words[0][:at]) {
+		c.address, c.name = words[0][:at], words[0][at:at+1]
+		if rest := words[0][at+1:]; rest != "" {
+			c.args = append([]string{rest}, c.args...)
+		}
 	}
 	if c.name == "" {
 		return call{}, fmt.Errorf("no command in %q", words[0])

@@ -34,8 +34,9 @@ type command struct {
 	long    string // what that line does not say; may be empty
 	example string // lines; may be empty
 	input   input
-	args    int  // maximum beside flags and addresses; no maximum if below 0
-	counted bool // an address may have a count: "ADDR,LEN"
+	args    int                    // maximum beside flags and addresses; no maximum if below 0
+	counted bool                   // an address may have a count: "ADDR,LEN"
+	isWord  func(text string) bool // reports whether an argument is not an address; nil: the first is an address
 	bind    func(flags *pflag.FlagSet) run
 }
 
@@ -193,7 +194,10 @@ func (c *command) prepare(from call, piped bool) (*stage, error) {
 		if piped || c.input == noInput {
 			return nil, errors.New("takes no address here")
 		}
-		s.args, given = append([]string{from.address}, s.args...), false
+		if err := s.takeAddress(from.address); err != nil {
+			return nil, err
+		}
+		given = false
 	}
 	if piped && c.input == noInput {
 		return nil, errors.New("takes no addresses from a pipeline")
@@ -209,31 +213,43 @@ func (c *command) prepare(from call, piped bool) (*stage, error) {
 	return s, nil
 }
 
-// takeAddresses parses the first argument as an address, or all of them if the
-// command has no other arguments.
+// takeAddresses takes the addresses from the arguments: all that are no words; or the first
+// one unless an address was given, and all if the command has no other arguments.
 func (s *stage) takeAddresses() error {
-	if len(s.args) == 0 && s.input == required {
-		return errors.New("needs an address")
-	}
-	count := min(1, len(s.args))
-	if s.command.args == 0 {
-		count = len(s.args)
-	}
-	for _, text := range s.args[:count] {
-		if before, after, ok := strings.Cut(text, ","); ok && s.counted {
-			var err error
-			if s.count, err = parseCount(after); err != nil {
-				return err
-			}
-			text = before
+	var rest []string
+	for i, text := range s.args {
+		word := s.command.args != 0 && (i > 0 || len(s.addresses) > 0)
+		if s.isWord != nil {
+			word = s.isWord(text)
 		}
-		address, err := parseAddress(text)
-		if err != nil {
+		if word {
+			rest = append(rest, text)
+			continue
+		}
+		if err := s.takeAddress(text); err != nil {
 			return err
 		}
-		s.addresses = append(s.addresses, address)
 	}
-	s.args = s.args[count:]
+	if s.args = rest; len(s.addresses) == 0 && s.input == required {
+		return errors.New("needs an address")
+	}
+	return nil
+}
+
+// takeAddress parses an address, which may have a count.
+func (s *stage) takeAddress(text string) error {
+	if before, after, ok := strings.Cut(text, ","); ok && s.counted {
+		var err error
+		if s.count, err = parseCount(after); err != nil {
+			return err
+		}
+		text = before
+	}
+	address, err := parseAddress(text)
+	if err != nil {
+		return err
+	}
+	s.addresses = append(s.addresses, address)
 	return nil
 }
 
