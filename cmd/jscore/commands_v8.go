@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"math"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -29,11 +29,16 @@ func v8ObjectCommands() registry {
 			})),
 		},
 		{
-			name: "v8print", usage: "ADDR...", input: required,
+			name: "v8print", usage: "[CLASS] ADDR...", input: required, args: 1, isWord: notAddress,
 			short: "print the fields of V8's objects",
 			long: `The fields of each class that the object's is derived from are inside its own.
-What is known of a class depends on V8's version: v8field lists it.`,
+What is known of a class depends on V8's version: v8field lists it. With CLASS,
+objects are read as if they were of that class.`,
+			example: "  v8print 1f3c9\n  v8print HeapObject 1f3c9\n  1f3c9::v8print JSObject",
 			bind: plain(eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*jscore.V8Printed, error) {
+				if class := v.argument(0); class != "" {
+					return v.dump.V8PrintAs(value, class)
+				}
 				return v.dump.V8Print(value)
 			})),
 		},
@@ -67,20 +72,32 @@ TCP handle, say, in field 1.`,
 			bind: plain(eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*jscore.Values, error) {
 				index := -1
 				if text := v.argument(0); text != "" {
-					var err error
-					if index, err = strconv.Atoi(text); err != nil || index < 0 {
+					n, err := number(text, 10)
+					if err != nil || n > math.MaxInt32 {
 						return nil, cli.Usagef("%q is no index", text)
 					}
+					index = int(n)
 				}
 				return jscore.V8Internal(h, value, index)
 			})),
 		},
 		{
-			name: "v8whatis", usage: "ADDR...", input: required,
+			name: "v8whatis", usage: "[-v] [-d BYTES] ADDR...", input: required,
 			short: "find the objects of V8's that addresses are in",
-			bind: plain(each(func(_ context.Context, v *invocation, address v8.Value) (*jscore.Whatis, error) {
-				return v.dump.V8Whatis(address)
-			})),
+			bind: func(flags *pflag.FlagSet) run {
+				verbose := flags.BoolP("verbose", "v", false, "print what they are, and what memory they are in")
+				back := flags.IntP("distance", "d", 0, "only objects that begin at most `BYTES` before; 0: any distance")
+				return each(func(_ context.Context, v *invocation, address v8.Value) (*jscore.V8Whatis, error) {
+					if *back < 0 {
+						return nil, cli.Usagef("-d %d is below 0", *back)
+					}
+					w, err := v.dump.V8Whatis(address, uint64(*back))
+					if err == nil {
+						w.Verbose = *verbose
+					}
+					return w, err
+				})
+			},
 		},
 	}
 }
@@ -89,14 +106,17 @@ TCP handle, say, in field 1.`,
 func v8CodeCommands() registry {
 	return registry{
 		{
-			name: "v8function", usage: "ADDR...", input: required,
+			name: "v8function", usage: "[-d] ADDR...", input: required,
 			short: "show what V8 keeps of functions",
-			bind:  table((*jscore.Dump).V8Function),
+			bind:  withCode((*jscore.Dump).V8Function),
 		},
 		{
-			name: "v8code", usage: "ADDR...", input: required,
+			name: "v8code", usage: "[-d] ADDR...", input: required,
 			short: "show where the machine code of functions is",
-			bind:  table((*jscore.Dump).V8Code),
+			long: `With -d, the code is disassembled, after the line of source that V8 made each
+part of it from.`,
+			example: "  1f3c9::v8code -d\n  jsstack -f handle | v8code -d",
+			bind:    withCode((*jscore.Dump).V8Code),
 		},
 		{
 			name: "v8context", usage: "ADDR...", input: required,
@@ -121,14 +141,12 @@ func v8SchemaCommands() registry {
 			})),
 		},
 		{
-			name: "v8field", usage: "CLASS [FIELD]", args: 2,
-			short: "list where objects of a class keep their fields",
-			bind: plain(once(func(_ context.Context, v *invocation) (*jscore.V8Classes, error) {
-				if err := v.needs("a class"); err != nil {
-					return nil, err
-				}
-				return v.dump.V8Classes(v.args[0], v.argument(1))
-			})),
+			name: "v8field", usage: "CLASS [FIELD [OFFSET]]", args: 3,
+			short: "list where objects of a class keep their fields, or add a field",
+			long: `With OFFSET, v8print shows what is there in objects of the class, for the rest
+of the session.`,
+			example: "  v8field Map\n  v8field JSObject mystery 0x18; v8print 1f3c9",
+			bind:    plain(v8field),
 		},
 		{
 			name: "v8types", short: "list V8's instance types",
@@ -169,4 +187,41 @@ func heapTable(show func(*v8.Heap, v8.Value) (*jscore.Table, error)) func(*pflag
 	return plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*jscore.Table, error) {
 		return show(h, value)
 	}))
+}
+
+// v8field lists fields of a class, or adds one.
+func v8field(_ context.Context, v *invocation) error {
+	if err := v.needs("a class"); err != nil {
+		return err
+	}
+	if len(v.args) < 3 {
+		fields, err := v.dump.V8Classes(v.args[0], v.argument(1))
+		if err != nil {
+			return err
+		}
+		return v.emit(fields)
+	}
+	offset, err := number(v.args[2], 10)
+	if err != nil {
+		return cli.Usagef("%q is no offset", v.args[2])
+	}
+	set, err := v.dump.SetV8Field(v.args[0], v.args[1], offset)
+	if err != nil {
+		return err
+	}
+	return v.emit(set)
+}
+
+// withCode is table for functions that also disassemble.
+func withCode(show func(*jscore.Dump, v8.Value) (*jscore.Table, error)) func(*pflag.FlagSet) run {
+	return func(flags *pflag.FlagSet) run {
+		disassemble := flags.BoolP("disassemble", "d", false, "disassemble the machine code too")
+		return eachObject(func(v *invocation, _ *v8.Heap, value v8.Value) (*jscore.Table, error) {
+			t, err := show(v.dump, value)
+			if err == nil && *disassemble {
+				err = v.dump.Disassemble(t, value)
+			}
+			return t, err
+		})
+	}
 }

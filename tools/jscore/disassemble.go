@@ -43,7 +43,7 @@ func (d *Dump) instructionAt(address uint64) (Instruction, error) {
 	b := make([]byte, maxInstruction)
 	n, err := d.ReadAt(b, address)
 	if n == 0 {
-		return Instruction{}, fmt.Errorf("read an instruction at %x: %w", address, err)
+		return Instruction{}, err
 	}
 	return d.decode(b[:n], address)
 }

@@ -130,7 +130,7 @@ func (d *Dump) shown(f format, s *Shown, step uint64) (string, error) {
 	}
 	b := make([]byte, f.size)
 	if n, err := d.ReadAt(b, s.next); n < len(b) {
-		return "", fmt.Errorf("read %d bytes at %x: %w", len(b), s.next, err)
+		return "", err
 	}
 	s.next += uint64(len(b))
 	return d.text(f, b), nil
@@ -148,7 +148,7 @@ func (d *Dump) shownString(f format, s *Shown) (string, error) {
 	b := make([]byte, maxShownString)
 	n, err := d.ReadAt(b, s.next)
 	if n == 0 {
-		return "", fmt.Errorf("read a string at %x: %w", s.next, err)
+		return "", err
 	}
 	end := bytes.IndexByte(b[:n], 0)
 	more := ""

@@ -182,13 +182,34 @@ func (d *Dump) Whatis(v v8.Value) (*Whatis, error) {
 	return w, nil
 }
 
-// V8Whatis finds the V8 object that contains an address.
-func (d *Dump) V8Whatis(v v8.Value) (*Whatis, error) {
+// A V8Whatis says which object of V8's contains an address.
+type V8Whatis struct {
+	*Whatis
+	Verbose bool `json:"-"` // WriteText writes all that is known, not only the object's address
+}
+
+// V8Whatis finds the V8 object that contains an address and begins at most back bytes
+// before it; at any distance if back is 0.
+func (d *Dump) V8Whatis(v v8.Value, back uint64) (*V8Whatis, error) {
 	w, err := d.Whatis(v)
-	if err == nil && w.Object == nil {
-		err = errors.New("in no object of V8's that is known")
+	switch {
+	case err != nil:
+		return nil, err
+	case w.Object == nil:
+		return nil, errors.New("in no object of V8's that is known")
+	case back > 0 && w.Offset > back:
+		return nil, fmt.Errorf("no object of V8's begins in the %d bytes before it", back)
 	}
-	return w, err
+	return &V8Whatis{Whatis: w}, nil
+}
+
+// WriteText writes the object's address, or all that is known.
+func (w *V8Whatis) WriteText(to io.Writer) error {
+	if w.Verbose {
+		return w.Whatis.WriteText(to)
+	}
+	_, err := fmt.Fprintln(to, w.Object.Address)
+	return err
 }
 
 // regionName describes what a region is for.

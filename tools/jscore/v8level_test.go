@@ -233,12 +233,20 @@ func testAddresses(t *testing.T, l leaky) {
 			t.Errorf("at offset %d is %+v, %v, want %x", offset, got, err, uint64(server))
 		}
 	}
-	got, err := l.V8Whatis(server + 8)
-	like(t, textOf(t, got, err), `[0-9a-f]+ is at offset 8 in [0-9a-f]+ \(JSObject: Server\)
+	inside, err := l.V8Whatis(server+8, 0)
+	like(t, textOf(t, inside, err), fmt.Sprintf("%x\n", uint64(server)))
+	if _, err := l.V8Whatis(server+8, 4); err == nil {
+		t.Error("an object that begins 8 bytes before is found within 4")
+	}
+	inside, err = l.V8Whatis(server+8, 8)
+	if err == nil {
+		inside.Verbose = true
+	}
+	like(t, textOf(t, inside, err), `[0-9a-f]+ is at offset 8 in [0-9a-f]+ \(JSObject: Server\)
     in anonymous memory, [0-9a-f]+ to [0-9a-f]+
 `)
 	sp := l.Threads()[0].Registers.SP
-	got, err = l.Whatis(v8.Value(sp))
+	got, err := l.Whatis(v8.Value(sp))
 	like(t, textOf(t, got, err), fmt.Sprintf(".*\n    in stack of thread %d, .*\n", l.Info().PID))
 	got, err = l.Whatis(v8.Value(l.Threads()[0].Registers.PC))
 	like(t, textOf(t, got, err), "[0-9a-f]+ is epoll_p?wait\n    in .*libc.*\n")

@@ -17,6 +17,8 @@ type Table struct {
 	Title string `json:"title"`
 	Rows  []Row  `json:"rows"`
 
+	Disassembly *Listing `json:"disassembly,omitempty"`
+
 	value v8.Value // what the table is about
 }
 
@@ -55,6 +57,9 @@ func (t *Table) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%s%s: %s\n", indent, r.Name, text)
 	}
 	_, err := io.WriteString(w, b.String())
+	if t.Disassembly != nil {
+		err = errors.Join(err, t.Disassembly.WriteText(w))
+	}
 	return err
 }
 

@@ -28,6 +28,15 @@ func (d *Dump) V8Print(v v8.Value) (*V8Printed, error) {
 	return &V8Printed{value.BriefOf(d.Heap(), v), classes}, nil
 }
 
+// V8PrintAs reads the object v as if it were of a class.
+func (d *Dump) V8PrintAs(v v8.Value, class string) (*V8Printed, error) {
+	classes, err := value.ClassesAs(d.Heap(), d.v8Classes(), v, class)
+	if err != nil {
+		return nil, err
+	}
+	return &V8Printed{value.BriefOf(d.Heap(), v), classes}, nil
+}
+
 // WriteText writes the object as mdb_v8's v8print does: each class around its base class.
 func (p *V8Printed) WriteText(w io.Writer) error {
 	if len(p.Classes) == 0 {
@@ -139,6 +148,42 @@ func (d *Dump) V8Classes(name, field string) (*V8Classes, error) {
 		return nil, fmt.Errorf("find field %s of class %s: no such field (v8field %s lists them)", field, name, name)
 	}
 	return &V8Classes{[]v8.Class{c}}, nil
+}
+
+// A V8FieldSet is a field that was added to a class, or moved there.
+type V8FieldSet struct {
+	Class  string `json:"class"`
+	Field  string `json:"field"`
+	Offset int    `json:"offset"`
+}
+
+// maxFieldOffset bounds the offset of a field in bytes: V8's classes are smaller.
+const maxFieldOffset = 1 << 20
+
+// SetV8Field adds a field to a known class, or moves it, for V8Print.
+func (d *Dump) SetV8Field(class, field string, offset uint64) (*V8FieldSet, error) {
+	if _, err := d.V8Classes(class, ""); err != nil {
+		return nil, err
+	}
+	if offset > maxFieldOffset {
+		return nil, fmt.Errorf("field %s at offset %#x: beyond %#x", field, offset, maxFieldOffset)
+	}
+	set := v8.ClassField{Name: field, Offset: int(offset)}
+	at := slices.IndexFunc(d.classes, func(c v8.Class) bool { return c.Name == class })
+	c := &d.classes[at]
+	if old := slices.IndexFunc(c.Fields, func(f v8.ClassField) bool { return f.Name == field }); old >= 0 {
+		set.Type = c.Fields[old].Type
+		c.Fields = slices.Delete(c.Fields, old, old+1)
+	}
+	c.Fields = append(c.Fields, set)
+	slices.SortStableFunc(c.Fields, func(x, y v8.ClassField) int { return x.Offset - y.Offset })
+	return &V8FieldSet{class, field, set.Offset}, nil
+}
+
+// WriteText writes the field as mdb_v8's v8field does.
+func (s *V8FieldSet) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s::%s at offset %#x\n", s.Class, s.Field, s.Offset)
+	return err
 }
 
 // Numbered are numbers with V8's names: of instance types, or of frame types.

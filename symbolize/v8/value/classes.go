@@ -2,6 +2,7 @@ package value
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -37,8 +38,25 @@ func Classes(h *v8.Heap, known []v8.Class, v v8.Value) ([]ClassFields, error) {
 	if err != nil {
 		return nil, err
 	}
+	return classesOf(h, known, o, o.Map.Kind), nil
+}
+
+// ClassesAs is Classes for an object that is read as if it were of the named class.
+func ClassesAs(h *v8.Heap, known []v8.Class, v v8.Value, name string) ([]ClassFields, error) {
+	o, err := h.Object(v.Strong())
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(known, func(c v8.Class) bool { return c.Name == name }) {
+		return nil, fmt.Errorf("no class %s is known (v8classes lists those that are)", name)
+	}
+	return classesOf(h, known, o, name), nil
+}
+
+// classesOf reads the fields of the named class and of its base classes in o.
+func classesOf(h *v8.Heap, known []v8.Class, o v8.Object, name string) []ClassFields {
 	var classes []ClassFields
-	for name := o.Map.Kind; name != "" && len(classes) < maxClassDepth; {
+	for name != "" && len(classes) < maxClassDepth {
 		at := slices.IndexFunc(known, func(c v8.Class) bool { return c.Name == name })
 		if at < 0 {
 			break
@@ -52,7 +70,7 @@ func Classes(h *v8.Heap, known []v8.Class, v v8.Value) ([]ClassFields, error) {
 		classes = append(classes, class)
 		name = known[at].Parent
 	}
-	return classes, nil
+	return classes
 }
 
 // within reports whether o has a field that objects of its class may lack: a function's
