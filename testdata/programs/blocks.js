@@ -1,12 +1,12 @@
 // blocks.js: at SIGUSR2, the main thread and a worker block their event loops three times each, for
-// longer than 300 ms, and wait in between. It then prints "blocked".
+// 600 ms, and wait in between. It then prints "blocked".
 'use strict';
 
 const { Worker, isMainThread, parentPort } = require('worker_threads');
 const { say, ready } = require('./lib/ready');
 
 function block(times, done) {
-  const end = process.hrtime.bigint() + 320000000n;
+  const end = process.hrtime.bigint() + 600000000n;
   while (process.hrtime.bigint() < end);
   if (times > 1) setTimeout(block, 20, times - 1, done); else setTimeout(done, 20);
 }

@@ -182,32 +182,46 @@ func checkTotals(t *testing.T, r *Report, tallies []nodetest.Tally) {
 	}
 }
 
+// attempts is how often something is measured: a busy machine may start a job late.
+const attempts = 5
+
 func TestSaturatedPoolIsWaitedFor(t *testing.T) {
-	const sleep = 200 * ms
 	eachVersion(t, func(t *testing.T, _, node string) {
 		plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers)}
 		for _, source := range nodetest.Addons {
 			plan.Steps = append(plan.Steps, nodetest.Step{Addon: source, Call: "sleep", Micros: 200_000, Count: 8, InFlight: 8})
 		}
-		r, tallies := measure(t, node, plan, Options{})
-		checkTotals(t, r, tallies)
-		for _, source := range nodetest.Addons {
-			k := kind(t, r, keys[source]["sleep"])
-			if short, long := between(&k.Wait, 0, sleep/2), between(&k.Wait, sleep/2, time.Hour); short != 4 || long != 4 {
-				t.Errorf("%s: waits = %d short, %d as long as one job, want 4 of each", k.Key, short, long)
+		var err error
+		for range attempts {
+			r, tallies := measure(t, node, plan, Options{})
+			checkTotals(t, r, tallies)
+			if p := pool(t, r); p.Threads != 4 || p.Deepest < 4 || p.Deepest > 8 || p.Busy < 0.1 {
+				t.Errorf("threads, deepest, busy = %d, %d, %v, want 4, 4 to 8, more than a tenth", p.Threads, p.Deepest, p.Busy)
 			}
-			if time.Duration(k.Delivery.Min) > sleep/2 { // on a busy machine some are late
-				t.Errorf("%s: shortest delivery = %v, want it short", k.Key, time.Duration(k.Delivery.Min))
+			if err = saturated(t, r, 200*ms); err == nil {
+				return
 			}
 		}
-		if p := pool(t, r); p.Threads != 4 || p.Deepest < 4 || p.Deepest > 8 || p.Busy < 0.1 {
-			t.Errorf("threads, deepest, busy = %d, %d, %v, want 4, 4 to 8, more than a tenth", p.Threads, p.Deepest, p.Busy)
-		}
+		t.Error(err)
 	})
 }
 
+// saturated returns an error unless of the eight jobs of each add-on, which sleep for so long on
+// four threads, four waited for the others.
+func saturated(t *testing.T, r *Report, sleep time.Duration) error {
+	for _, source := range nodetest.Addons {
+		k := kind(t, r, keys[source]["sleep"])
+		if short, long := between(&k.Wait, 0, sleep/2), between(&k.Wait, sleep/2, time.Hour); short != 4 || long != 4 {
+			return fmt.Errorf("%s: waits = %d short, %d as long as one job, want 4 of each", k.Key, short, long)
+		}
+		if time.Duration(k.Delivery.Min) > sleep/2 { // on a busy machine some are late
+			return fmt.Errorf("%s: shortest delivery = %v, want it short", k.Key, time.Duration(k.Delivery.Min))
+		}
+	}
+	return nil
+}
+
 func TestBlockedLoopDelaysDelivery(t *testing.T) {
-	const attempts = 5 // a busy machine may start a job late, so that it waits for most of the time
 	eachVersion(t, func(t *testing.T, _, node string) {
 		plan := nodetest.Plan{Addons: addons(t, node, nodetest.FramePointers)}
 		for _, source := range nodetest.Addons {
