@@ -170,22 +170,20 @@ type DisOptions struct {
 // Dis disassembles a function if address is its start, and else the instructions around
 // address.
 func (d *Dump) Dis(address uint64, o DisOptions) (*Listing, error) {
-	if o.Around == 0 {
+	if o.Around <= 0 {
 		o.Around = 10
+	}
+	o.Around = min(o.Around, maxDisassembled)
+	if _, err := d.instructionAt(address); err != nil {
+		return nil, err
 	}
 	s, ok := d.stretchAround(address)
 	if !ok { // nothing says where the instruction before begins
 		l := d.list(stretch{"", address, address + uint64(o.Around+1)*maxInstruction})
-		l.Instructions = l.Instructions[:min(o.Around+1, len(l.Instructions))]
-		if l.Cut = false; len(l.Instructions) == 0 {
-			return nil, fmt.Errorf("read an instruction at %x: %w", address, errNoCode)
-		}
+		l.Instructions, l.Cut = l.Instructions[:min(o.Around+1, len(l.Instructions))], false
 		return l, nil
 	}
 	l := d.list(s)
-	if len(l.Instructions) == 0 {
-		return nil, fmt.Errorf("read an instruction at %x: %w", s.start, errNoCode)
-	}
 	if address != s.start || o.Window {
 		l.narrow(address, o.Around)
 	}
