@@ -65,7 +65,7 @@ const unknownInstruction = "(unknown)"
 
 // decodeX86 disassembles an instruction of x86-64. Size is 0 if there is none.
 func decodeX86(b []byte, address uint64, symbol x86asm.SymLookup) (text string, size int) {
-	if inst, err := x86asm.Decode(b, 64); err == nil && inst.Len > 0 && inst.Len <= len(b) {
+	if inst, err := x86asm.Decode(b, 64); err == nil && inst.Op != 0 && inst.Len <= len(b) {
 		return x86asm.GNUSyntax(inst, address, symbol), inst.Len
 	}
 	if size = int(x86.Decode(b).Length); size > len(b) {
