@@ -49,8 +49,9 @@ func ownCommands() registry {
 			short: "list the names of all commands",
 			bind:  plain(once(func(_ context.Context, v *invocation) (nameList, error) { return v.commands.names(), nil })),
 		},
+		mdbCommand(),
 		{
-			name: "quit", aliases: []string{"exit"}, short: "end the session",
+			name: "quit", aliases: []string{"exit", "$q"}, short: "end the session",
 			bind: plain(func(_ context.Context, v *invocation) error { v.over = true; return nil }),
 		},
 	}

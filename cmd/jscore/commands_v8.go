@@ -43,21 +43,25 @@ objects are read as if they were of that class.`,
 			})),
 		},
 		{
-			name: "v8str", usage: "[-v] ADDR...", input: required,
+			name: "v8str", usage: "[-rv] ADDR...", input: required,
 			short: "print strings, of any form",
 			bind: func(flags *pflag.FlagSet) run {
 				parts := flags.BoolP("verbose", "v", false, "show what the string is made of")
+				flags.BoolP("raw", "r", false, "print the text without quotes, which is done in any case")
 				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*jscore.V8String, error) {
 					return jscore.V8Str(h, value, *parts)
 				})
 			},
 		},
 		{
-			name: "v8array", usage: "ADDR...", input: required,
+			name: "v8array", usage: "[-i] ADDR...", input: required,
 			short: "list the elements of V8's own arrays",
-			bind: plain(eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*jscore.Values, error) {
-				return jscore.V8Array(h, value)
-			})),
+			bind: func(flags *pflag.FlagSet) run {
+				flags.BoolP("immediate", "i", false, "read an array at once, which is done in any case")
+				return eachObject(func(_ *invocation, h *v8.Heap, value v8.Value) (*jscore.Values, error) {
+					return jscore.V8Array(h, value)
+				})
+			},
 		},
 		{
 			name: "v8map", usage: "ADDR...", input: required,

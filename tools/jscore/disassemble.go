@@ -65,7 +65,7 @@ const unknownInstruction = "(unknown)"
 
 // decodeX86 disassembles an instruction of x86-64. Size is 0 if there is none.
 func decodeX86(b []byte, address uint64, symbol x86asm.SymLookup) (text string, size int) {
-	if inst, err := x86asm.Decode(b, 64); err == nil && inst.Len > 0 && inst.Len <= len(b) {
+	if inst, err := x86asm.Decode(b, 64); err == nil && inst.Op != 0 && inst.Len <= len(b) {
 		return x86asm.GNUSyntax(inst, address, symbol), inst.Len
 	}
 	if size = int(x86.Decode(b).Length); size > len(b) {
@@ -170,22 +170,20 @@ type DisOptions struct {
 // Dis disassembles a function if address is its start, and else the instructions around
 // address.
 func (d *Dump) Dis(address uint64, o DisOptions) (*Listing, error) {
-	if o.Around == 0 {
+	if o.Around <= 0 {
 		o.Around = 10
+	}
+	o.Around = min(o.Around, maxDisassembled)
+	if _, err := d.instructionAt(address); err != nil {
+		return nil, err
 	}
 	s, ok := d.stretchAround(address)
 	if !ok { // nothing says where the instruction before begins
 		l := d.list(stretch{"", address, address + uint64(o.Around+1)*maxInstruction})
-		l.Instructions = l.Instructions[:min(o.Around+1, len(l.Instructions))]
-		if l.Cut = false; len(l.Instructions) == 0 {
-			return nil, fmt.Errorf("read an instruction at %x: %w", address, errNoCode)
-		}
+		l.Instructions, l.Cut = l.Instructions[:min(o.Around+1, len(l.Instructions))], false
 		return l, nil
 	}
 	l := d.list(s)
-	if len(l.Instructions) == 0 {
-		return nil, fmt.Errorf("read an instruction at %x: %w", s.start, errNoCode)
-	}
 	if address != s.start || o.Window {
 		l.narrow(address, o.Around)
 	}

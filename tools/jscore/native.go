@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"ustack/symbolize/v8"
@@ -153,10 +154,14 @@ type SymbolLine struct {
 // maxSymbols bounds the symbols that are listed; node has 250,000.
 const maxSymbols = 1 << 20
 
+// identifier matches a text that is the same in a name of C++ as the linker knows it.
+var identifier = regexp.MustCompile(`^\w+$`)
+
 // Symbols lists the symbols whose names, as the linker knows them or demangled, contain
-// text.
+// text. An identifier is sought in the former only, which is faster.
 func (d *Dump) Symbols(text string) *SymbolList {
 	l := &SymbolList{Symbols: []SymbolLine{}}
+	plain := identifier.MatchString(text)
 	for _, m := range d.Modules() {
 		if m.ELF == nil {
 			continue
@@ -165,8 +170,7 @@ func (d *Dump) Symbols(text string) *SymbolList {
 			if s.Type == elf.STT_TLS || s.Address == 0 || s.Name == "" {
 				continue // it is at no address of its own
 			}
-			name := s.Demangled()
-			if !strings.Contains(s.Name, text) && !strings.Contains(name, text) {
+			if !strings.Contains(s.Name, text) && (plain || !strings.Contains(s.Demangled(), text)) {
 				continue
 			}
 			if len(l.Symbols) == maxSymbols {
@@ -174,7 +178,7 @@ func (d *Dump) Symbols(text string) *SymbolList {
 				return l
 			}
 			l.Symbols = append(l.Symbols, SymbolLine{
-				Address(s.Address + m.Bias), s.Size, symbolTypes[s.Type], symbolBinds[s.Bind], name, filepath.Base(m.Path),
+				Address(s.Address + m.Bias), s.Size, symbolTypes[s.Type], symbolBinds[s.Bind], s.Demangled(), filepath.Base(m.Path),
 			})
 		}
 	}

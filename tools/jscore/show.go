@@ -63,7 +63,7 @@ type Shown struct {
 
 // A ShownValue is what one format shows.
 type ShownValue struct {
-	Address Address `json:"address"`
+	Address Address `json:"address,omitempty"` // where it is
 	Format  string  `json:"format"`
 	Text    string  `json:"text"`
 
