@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type flags struct {
 	maps    cli.SourceMaps
 	open    jscore.Options
 	lines   []string
+	isolate isolate
 	json    bool
 	color   choice
 	noPager bool
@@ -63,6 +65,7 @@ func (f *flags) command() *cobra.Command {
 	f.running.RegisterOne(cmd, "take a snapshot of")
 	flags.Var(&f.maxStop, "max-stop", "of a live process: never stop it for longer (default 10s)")
 	flags.StringArrayVarP(&f.lines, "execute", "e", nil, "run `LINE` of commands (may be repeated)")
+	flags.Var(&f.isolate, "isolate", "show only `WHICH` isolate: main, a number of v8isolates, or a thread's TID")
 	flags.StringVar(&f.open.Exe, "exe", "", "use `FILE` as the program that the process ran")
 	flags.StringArrayVar(&f.open.Folders, "symbols", nil, "search `DIR` for programs and libraries, by build ID")
 	flags.BoolVar(&f.json, "json", false, "print JSON, one document for each command")
@@ -94,6 +97,20 @@ func (c *choice) Set(word string) error {
 	return errors.New("not auto, always or never")
 }
 
+// An isolate is main, or a number: its own or its thread's.
+type isolate string
+
+func (i *isolate) String() string { return string(*i) }
+func (i *isolate) Type() string   { return "WHICH" }
+
+func (i *isolate) Set(word string) error {
+	if _, err := strconv.ParseUint(word, 10, 31); err != nil && word != "main" {
+		return errors.New("neither main nor a number")
+	}
+	*i = isolate(word)
+	return nil
+}
+
 // check checks that exactly one process is given.
 func (f *flags) check(_ *cobra.Command, args []string) error {
 	switch {
@@ -120,6 +137,11 @@ func (f *flags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	for _, missing := range dump.Missing() {
 		messages.Notef("%s", missing)
+	}
+	if f.isolate != "" {
+		if err := dump.SelectIsolate(string(f.isolate)); err != nil {
+			return err
+		}
 	}
 	s := &session{dump: dump, options: f.open, commands: commands(), messages: messages, output: f.output(cmd)}
 	defer func() { f.status = s.status }()

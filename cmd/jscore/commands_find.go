@@ -63,6 +63,7 @@ func (f *finding) run(ctx context.Context, v *invocation) error {
 	if err != nil {
 		return err
 	}
+	f.ByHeap = v.dump.Several()
 	if f.verbose {
 		f.report(ctx, v, g, time.Since(begun))
 	}

@@ -78,8 +78,11 @@ func verboseFlags(flags *pflag.FlagSet, o *jscore.StackOptions) {
 
 // thread returns the thread with that TID, or the first one for 0.
 func (v *invocation) thread(tid int) (stack.Thread, error) {
+	if first, ok := v.dump.FirstThread(); ok && tid == 0 {
+		return first, nil
+	}
 	for _, t := range v.dump.Threads() {
-		if tid == 0 || t.TID == tid {
+		if t.TID == tid {
 			return t, nil
 		}
 	}

@@ -58,9 +58,11 @@ func (p *Process) constant(name string) (uint64, error) {
 	return uint64(binary.LittleEndian.Uint32(b[:])), nil
 }
 
-// environments returns the addresses of node's C++ objects that represent threads
-// running JavaScript.
-func (p *Process) environments(g *heap.Graph) ([]uint64, error) {
+// An environment is node's C++ object that represents a thread running JavaScript.
+type environment struct{ address, heap uint64 }
+
+// environments finds all of them.
+func (p *Process) environments(g *heap.Graph) ([]environment, error) {
 	slot, err := p.constant("const_ContextEmbedderIndex__kEnvironment__int")
 	if err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func (p *Process) environments(g *heap.Graph) ([]uint64, error) {
 	if slot > maxEmbedderSlot {
 		return nil, fmt.Errorf("find node's environment: in slot %d", slot)
 	}
-	var found []uint64
+	var found []environment
 	seen := map[uint64]bool{0: true}
 	for id := range heap.ID(g.Len()) {
 		if g.Map(id).Kind != "NativeContext" || len(found) >= maxEnvironments {
@@ -78,10 +80,10 @@ func (p *Process) environments(g *heap.Graph) ([]uint64, error) {
 		if err != nil {
 			continue // another embedder's
 		}
-		environment, err := p.space.Word(v8.Value(array).Address() + 16 + slot*wordSize)
-		if err == nil && !seen[environment] && p.isEnvironment(environment) {
-			seen[environment] = true
-			found = append(found, environment)
+		address, err := p.space.Word(v8.Value(array).Address() + 16 + slot*wordSize)
+		if err == nil && !seen[address] && p.isEnvironment(address) {
+			seen[address] = true
+			found = append(found, environment{address, g.Page(id).Heap})
 		}
 	}
 	if len(found) == 0 {
@@ -125,6 +127,7 @@ func (p *Process) queue(environment uint64, list, member string, visit func(obje
 type Wrap struct {
 	Address value.Address `json:"wrap"`   // the C++ object
 	Object  value.Brief   `json:"object"` // of kind "<bad>" if the wrap has none
+	Heap    uint64        `json:"-"`      // of its isolate
 
 	// The rest is for handles.
 	Type       string `json:"type,omitempty"` // libuv's: "tcp", "timer" …
@@ -138,8 +141,9 @@ type Wrap struct {
 func (p *Process) Handles(g *heap.Graph) ([]Wrap, error) {
 	list := []Wrap{}
 	err := p.listed(g, "handle_wrap_queue___Environment_HandleWrapQueue",
-		"offset_HandleWrap__handle_wrap_queue___ListNode_HandleWrap", func(o uint64) {
+		"offset_HandleWrap__handle_wrap_queue___ListNode_HandleWrap", func(o, heap uint64) {
 			object := p.wrap(o)
+			object.Heap = heap
 			if within, err := p.constant("offset_HandleWrap__handle_wrap_queue___ListNode_HandleWrap"); err == nil {
 				p.addHandle(&object, o+within)
 			}
@@ -152,21 +156,23 @@ func (p *Process) Handles(g *heap.Graph) ([]Wrap, error) {
 func (p *Process) Requests(g *heap.Graph) ([]Wrap, error) {
 	list := []Wrap{}
 	err := p.listed(g, "req_wrap_queue___Environment_ReqWrapQueue",
-		"offset_ReqWrap__req_wrap_queue___ListNode_ReqWrapQueue", func(o uint64) {
-			list = append(list, p.wrap(o))
+		"offset_ReqWrap__req_wrap_queue___ListNode_ReqWrapQueue", func(o, heap uint64) {
+			object := p.wrap(o)
+			object.Heap = heap
+			list = append(list, object)
 		})
 	return list, err
 }
 
 // listed visits the elements of the lists of that name, in all environments.
-func (p *Process) listed(g *heap.Graph, list, member string, visit func(object uint64)) error {
+func (p *Process) listed(g *heap.Graph, list, member string, visit func(object, heap uint64)) error {
 	environments, err := p.environments(g)
 	if err != nil {
 		return err
 	}
-	for _, environment := range environments {
-		if err := p.queue(environment, list, member, visit); err != nil {
-			return fmt.Errorf("read node's environment at %x: %w", environment, err)
+	for _, e := range environments {
+		if err := p.queue(e.address, list, member, func(object uint64) { visit(object, e.heap) }); err != nil {
+			return fmt.Errorf("read node's environment at %x: %w", e.address, err)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ type Timer struct {
 	Callback value.Brief   `json:"callback"`
 	Place    string        `json:"place,omitempty"` // where the callback is defined
 	Unref    bool          `json:"unref,omitempty"` // it does not keep the program running
+	Heap     uint64        `json:"-"`               // of its isolate
 }
 
 // Timers returns the pending timers, in the order of Node.js's lists.
@@ -26,6 +27,7 @@ func (p *Process) Timers(g *heap.Graph) []Timer {
 		if o.Map.Kind != "JSObject" || !g.IsLive(id) {
 			continue
 		}
+		before := len(timers)
 		switch class, _ := p.v8.Heap.Class(o); class {
 		case "TimersList":
 			timers = append(timers, p.listTimers(o, seen)...)
@@ -33,6 +35,9 @@ func (p *Process) Timers(g *heap.Graph) []Timer {
 			if t, ok := p.immediate(o); ok {
 				timers = append(timers, t)
 			}
+		}
+		for i := range timers[before:] {
+			timers[before+i].Heap = g.Page(id).Heap
 		}
 	}
 	return timers

@@ -2,10 +2,13 @@ package jscore
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"iter"
+	"slices"
+	"strconv"
 	"strings"
 
 	"ustack/symbolize/v8"
@@ -17,12 +20,54 @@ import (
 type CensusOptions = census.Options
 
 // A Census counts objects.
-type Census struct{ *census.Census }
+type Census struct {
+	*census.Census
+	Isolates []IsolateTally `json:"isolates,omitempty"` // if they were distinguished
+}
+
+// An IsolateTally sums up the objects in one isolate's heap.
+type IsolateTally struct {
+	Isolate *int   `json:"isolate"` // number; null: shared by isolates, or of no known one
+	Count   int    `json:"count"`
+	Live    int    `json:"live"`
+	Bytes   uint64 `json:"bytes"`
+	Outside uint64 `json:"outside"`
+}
 
 // Census counts objects by class and properties. Once ctx is done it returns at once,
 // with the objects counted so far.
 func (g *Graph) Census(ctx context.Context, o CensusOptions) *Census {
-	return &Census{census.Take(ctx, g.Graph, o)}
+	c := &Census{Census: census.Take(ctx, g.Graph, o)}
+	if o.ByHeap {
+		c.tallyIsolates(g.dump.isolateNumbers())
+	}
+	return c
+}
+
+// tallyIsolates numbers the groups' isolates, and sums up the groups of each.
+func (c *Census) tallyIsolates(number func(heap uint64) *int) {
+	for _, g := range c.Groups {
+		g.Isolate = number(g.Heap)
+		at := slices.IndexFunc(c.Isolates, func(t IsolateTally) bool { return sameIsolate(t.Isolate, g.Isolate) })
+		if at < 0 {
+			at = len(c.Isolates)
+			c.Isolates = append(c.Isolates, IsolateTally{Isolate: g.Isolate})
+		}
+		t := &c.Isolates[at]
+		t.Count += g.Count
+		t.Live += g.Live
+		t.Bytes += g.Bytes
+		t.Outside += g.Outside
+	}
+	slices.SortFunc(c.Isolates, func(a, b IsolateTally) int { return cmp.Compare(b.Bytes, a.Bytes) })
+}
+
+// isolateColumn is an isolate's number in a table with a column for it.
+func isolateColumn(isolate *int) string {
+	if isolate == nil {
+		return "-"
+	}
+	return strconv.Itoa(*isolate)
 }
 
 // Select yields the objects that a census with these options counts, by address,
@@ -37,19 +82,26 @@ const maxShown = 100 // characters
 // WriteText writes a table like that of mdb_v8's findjsobjects.
 func (c *Census) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "%16s %9s %9s %12s %6s %s\n", "OBJECT", "#OBJECTS", "#LIVE", "BYTES", "#PROPS", "CLASS: PROPERTIES")
+	column := func(string) string { return "" }
+	if c.Isolates != nil {
+		column = func(text string) string { return fmt.Sprintf(" %7s", text) }
+	}
+	fmt.Fprintf(out, "%16s%s %9s %9s %12s %6s %s\n", "OBJECT", column("ISOLATE"), "#OBJECTS", "#LIVE", "BYTES", "#PROPS", "CLASS: PROPERTIES")
 	for _, g := range c.Groups {
 		count := fmt.Sprint(len(g.Properties))
 		if g.Dictionary {
 			count = "-"
 		}
-		fmt.Fprintf(out, "%16s %9d %9d %12d %6s %s", g.Address, g.Count, g.Live, g.Bytes, count, g.Class)
+		fmt.Fprintf(out, "%16s%s %9d %9d %12d %6s %s", g.Address, column(isolateColumn(g.Isolate)), g.Count, g.Live, g.Bytes, count, g.Class)
 		if len(g.Properties) > 0 {
 			fmt.Fprintf(out, ": %s", shortened(strings.Join(g.Properties, ", "), maxShown))
 		}
 		out.WriteByte('\n')
 	}
-	fmt.Fprintf(out, "%16s %9d %9d %12d\n", "total", c.Count, c.Live, c.Bytes)
+	fmt.Fprintf(out, "%16s%s %9d %9d %12d\n", "total", column(""), c.Count, c.Live, c.Bytes)
+	for _, t := range c.Isolates {
+		fmt.Fprintf(out, "%16s%s %9d %9d %12d\n", "of isolate", column(isolateColumn(t.Isolate)), t.Count, t.Live, t.Bytes)
+	}
 	if c.Outside > 0 {
 		fmt.Fprintf(out, "outside of V8's heap: %d of these bytes\n", c.Outside)
 	}

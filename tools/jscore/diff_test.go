@@ -10,12 +10,12 @@ import (
 )
 
 func TestDiffTellsWhatGrew(t *testing.T) {
-	before := &Census{&census.Census{Groups: []*census.Group{
+	before := &Census{Census: &census.Census{Groups: []*census.Group{
 		{Class: "Session", Tally: census.Tally{Count: 10, Bytes: 1000, Address: 1}},
 		{Class: "Same", Tally: census.Tally{Count: 3, Bytes: 30, Address: 2}},
 		{Class: "Gone", Tally: census.Tally{Count: 1, Bytes: 8, Address: 3}},
 	}}}
-	after := &Census{&census.Census{Groups: []*census.Group{
+	after := &Census{Census: &census.Census{Groups: []*census.Group{
 		{Class: "Session", Tally: census.Tally{Count: 20, Bytes: 2500, Address: 0x21}},
 		{Class: "Session", Tally: census.Tally{Count: 5, Bytes: 400, Address: 0x31}},
 		{Class: "New", Tally: census.Tally{Count: 2, Bytes: 64, Address: 0x41}},

@@ -53,6 +53,8 @@ type Dump struct {
 	maps    *sourcemaps.Finder
 	root    *os.File // the live process's root directory; nil for a core
 	warned  []error  // about source maps
+
+	selected *stack.Isolate // that alone is reported on; nil: all
 }
 
 // Missing is something that the core needs and that was not found.

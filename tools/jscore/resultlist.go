@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/census"
@@ -77,25 +80,80 @@ func (e *Exported) WriteText(w io.Writer) error {
 // Spaces are those in which V8 has objects, largest first.
 type Spaces []Space
 
-// V8Spaces adds up V8's pages by space.
+// V8Spaces adds up V8's pages by space, and by isolate if there are several.
 func (d *Dump) V8Spaces() (Spaces, error) {
-	if d.v8.Binary == nil {
+	switch {
+	case d.v8.Binary == nil:
 		return nil, v8.ErrNotV8
+	case !d.Several():
+		return sumSpaces(d.pages()), nil
 	}
-	return d.spaces(), nil
+	byHeap := map[int][]heap.Page{}
+	number := d.isolateNumbers()
+	for _, p := range d.pages() {
+		at := -1
+		if n := number(p.Heap); n != nil && !p.Shared() {
+			at = *n
+		}
+		byHeap[at] = append(byHeap[at], p)
+	}
+	spaces := Spaces{}
+	for _, at := range slices.Sorted(maps.Keys(byHeap)) {
+		of := sumSpaces(byHeap[at])
+		for i := range of {
+			if of[i].Isolate = &at; at < 0 {
+				of[i].Isolate = nil
+			}
+		}
+		spaces = append(spaces, of...)
+	}
+	return spaces, nil
 }
 
-// WriteText writes a line for each space.
+// String lists the spaces in one line.
+func (l Spaces) String() string {
+	total, spaces := uint64(0), make([]string, len(l))
+	for i, s := range l {
+		total += s.Bytes
+		spaces[i] = s.Name + " " + megabytes(s.Bytes)
+	}
+	return megabytes(total) + ": " + strings.Join(spaces, ", ")
+}
+
+// WriteText writes a line for each space, below a line for its isolate if there are several.
 func (l Spaces) WriteText(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%-20s %8s %14s\n", "SPACE", "PAGES", "BYTES"); err != nil {
 		return err
 	}
-	for _, s := range l {
+	several := slices.ContainsFunc(l, func(s Space) bool { return s.Isolate != nil })
+	for i, s := range l {
+		if several && (i == 0 || !sameIsolate(l[i-1].Isolate, s.Isolate)) {
+			if err := l.writeIsolate(w, s.Isolate); err != nil {
+				return err
+			}
+		}
 		if _, err := fmt.Fprintf(w, "%-20s %8d %14d\n", s.Name, s.Pages, s.Bytes); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeIsolate writes the sum of an isolate's spaces.
+func (l Spaces) writeIsolate(w io.Writer, isolate *int) error {
+	var sum Space
+	for _, s := range l {
+		if sameIsolate(s.Isolate, isolate) {
+			sum.Pages += s.Pages
+			sum.Bytes += s.Bytes
+		}
+	}
+	title := "shared"
+	if isolate != nil {
+		title = fmt.Sprintf("isolate %d", *isolate)
+	}
+	_, err := fmt.Fprintf(w, "%-20s %8d %14d\n", title, sum.Pages, sum.Bytes)
+	return err
 }
 
 // Places are words of memory that refer to an address.

@@ -18,27 +18,47 @@ func (d *Dump) Node() *nodejs.Process { return nodejs.New(d.Space, d.Unwinder) }
 
 // NodeObjects are objects of Node.js that wait for something: handles or requests.
 type NodeObjects struct {
-	What    string        `json:"what"` // "handles" or "requests"
-	Objects []nodejs.Wrap `json:"objects"`
+	What    string       `json:"what"` // "handles" or "requests"
+	Objects []NodeObject `json:"objects"`
+}
+
+// A NodeObject is one of them.
+type NodeObject struct {
+	Isolate *int `json:"isolate,omitempty"` // number; nil if there is only one
+	nodejs.Wrap
+}
+
+// nodeObjects returns objects by isolate.
+func (d *Dump) nodeObjects(what string, wraps []nodejs.Wrap) *NodeObjects {
+	number := d.isolateNumbers()
+	l := &NodeObjects{what, []NodeObject{}}
+	for _, w := range wraps {
+		l.Objects = append(l.Objects, NodeObject{number(w.Heap), w})
+	}
+	slices.SortStableFunc(l.Objects, func(a, b NodeObject) int { return compareIsolates(a.Isolate, b.Isolate) })
+	return l
 }
 
 // Handles returns what node listens to: sockets, pipes, signals, node's own timers.
 func (d *Dump) Handles(g *Graph) (*NodeObjects, error) {
 	handles, err := d.Node().Handles(g.Graph)
-	return &NodeObjects{"handles", handles}, err
+	return d.nodeObjects("handles", handles), err
 }
 
 // Requests returns what node has requested from the system and not received yet.
 func (d *Dump) Requests(g *Graph) (*NodeObjects, error) {
 	requests, err := d.Node().Requests(g.Graph)
-	return &NodeObjects{"requests", requests}, err
+	return d.nodeObjects("requests", requests), err
 }
 
 // WriteText writes a line for each object.
 func (l *NodeObjects) WriteText(w io.Writer) error {
 	var b strings.Builder
-	for _, o := range l.Objects {
-		fmt.Fprintf(&b, "%s %s (%v)\n", o.Object.Address, o.Object.Class, wrapText(o))
+	for i, o := range l.Objects {
+		if i == 0 && o.Isolate != nil || i > 0 && !sameIsolate(l.Objects[i-1].Isolate, o.Isolate) {
+			b.WriteString(isolateTitle(o.Isolate))
+		}
+		fmt.Fprintf(&b, "%s %s (%v)\n", o.Object.Address, o.Object.Class, wrapText(o.Wrap))
 	}
 	if len(l.Objects) == 0 {
 		fmt.Fprintf(&b, "no %s\n", l.What)
@@ -147,16 +167,33 @@ func (n *NodeInfo) Addresses() []v8.Value {
 
 // Timers are a process's timers, in the order of Node.js's lists.
 type Timers struct {
-	Timers []nodejs.Timer `json:"timers"`
+	Timers []Timer `json:"timers"`
 }
 
-// Timers finds the pending timers.
-func (d *Dump) Timers(g *Graph) *Timers { return &Timers{d.Node().Timers(g.Graph)} }
+// A Timer is one of them.
+type Timer struct {
+	Isolate *int `json:"isolate,omitempty"` // number; nil if there is only one
+	nodejs.Timer
+}
+
+// Timers finds the pending timers, by isolate.
+func (d *Dump) Timers(g *Graph) *Timers {
+	number := d.isolateNumbers()
+	l := &Timers{[]Timer{}}
+	for _, t := range d.Node().Timers(g.Graph) {
+		l.Timers = append(l.Timers, Timer{number(t.Heap), t})
+	}
+	slices.SortStableFunc(l.Timers, func(a, b Timer) int { return compareIsolates(a.Isolate, b.Isolate) })
+	return l
+}
 
 // WriteText writes a line for each timer.
 func (l *Timers) WriteText(w io.Writer) error {
 	var b strings.Builder
-	for _, t := range l.Timers {
+	for i, t := range l.Timers {
+		if i == 0 && t.Isolate != nil || i > 0 && !sameIsolate(l.Timers[i-1].Isolate, t.Isolate) {
+			b.WriteString(isolateTitle(t.Isolate))
+		}
 		kind := t.Kind
 		if t.Kind != "immediate" {
 			kind += " " + value.FormatNumber(t.After) + " ms"

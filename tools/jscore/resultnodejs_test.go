@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"ustack/symbolize/nodejs"
 )
 
 // testNode checks what is written about Node.js itself: leaky.js has an interval of a
@@ -16,7 +14,7 @@ func testNode(t *testing.T, l leaky) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(handles.Objects, func(o nodejs.Wrap) bool { return o.Object.Class == "Signal" })
+	at := slices.IndexFunc(handles.Objects, func(o NodeObject) bool { return o.Object.Class == "Signal" })
 	if at < 0 {
 		t.Fatalf("handles = %+v, want a Signal among them", handles.Objects)
 	}

@@ -79,7 +79,7 @@ type StackList []*StackText
 // JSStacks returns the stacks of all threads.
 func (d *Dump) JSStacks(o StackOptions) StackList {
 	stacks := StackList{}
-	for _, t := range d.Threads() {
+	for _, t := range d.selectedThreads() {
 		stacks = append(stacks, d.JSStack(t, o))
 	}
 	return stacks

@@ -32,9 +32,10 @@ type Status struct {
 
 // A Space is how much memory V8 has for objects of one sort.
 type Space struct {
-	Name  string `json:"name"`
-	Pages int    `json:"pages"`
-	Bytes uint64 `json:"bytes"`
+	Isolate *int   `json:"isolate,omitempty"` // number; nil if there is only one, or if isolates share it
+	Name    string `json:"name"`
+	Pages   int    `json:"pages"`
+	Bytes   uint64 `json:"bytes"`
 }
 
 // Status reports what happened to the process.
@@ -47,7 +48,7 @@ func (d *Dump) Status() *Status {
 	}
 	if d.v8.Binary != nil {
 		s.Node, s.V8 = d.v8.Binary.NodeVersion, d.v8.Binary.Version.String()
-		s.Spaces = d.spaces()
+		s.Spaces = sumSpaces(d.pages())
 	}
 	s.Reason = "a core of a process that kept running"
 	if signal, ok := d.Signal(); ok {
@@ -58,8 +59,8 @@ func (d *Dump) Status() *Status {
 	for _, missing := range d.Missing() {
 		s.Missing = append(s.Missing, missing.String())
 	}
-	if threads := d.Threads(); len(threads) > 0 {
-		s.Stack = d.JSStack(threads[0], StackOptions{})
+	if thread, ok := d.FirstThread(); ok {
+		s.Stack = d.JSStack(thread, StackOptions{})
 	}
 	return s
 }
@@ -71,11 +72,11 @@ var collectionNames = map[uint32]string{1: "scavenge", 2: "mark-compact", 3: "mi
 // collections returns the kinds of collections that isolates were in.
 func (d *Dump) collections() []string {
 	var names []string
-	for _, isolate := range d.Isolates() {
+	for _, isolate := range d.V8Isolates() {
 		if d.v8.Binary.Layout.GCState == 0 {
 			continue
 		}
-		word, err := d.Word(isolate.Address + uint64(d.v8.Binary.Layout.GCState))
+		word, err := d.Word(uint64(isolate.Address) + uint64(d.v8.Binary.Layout.GCState))
 		if name := collectionNames[uint32(word)]; err == nil && name != "" {
 			names = append(names, name)
 		}
@@ -97,10 +98,10 @@ func (s Signal) reason(pid int) string {
 	return fmt.Sprintf("%s (%v)", text, s.Number)
 }
 
-// spaces adds up V8's pages, largest sum first.
-func (d *Dump) spaces() Spaces {
+// sumSpaces adds up pages by space, largest sum first.
+func sumSpaces(pages []heap.Page) Spaces {
 	spaces := Spaces{}
-	for _, p := range heap.FindPages(d, &d.v8.Binary.Release.Pages) {
+	for _, p := range pages {
 		at := slices.IndexFunc(spaces, func(s Space) bool { return s.Name == p.Space })
 		if at < 0 {
 			at = len(spaces)
@@ -127,16 +128,14 @@ func (s *Status) WriteText(w io.Writer) error {
 	}
 	line("threads", fmt.Sprint(s.Threads))
 	for _, isolate := range s.Isolates {
-		line("isolate", fmt.Sprintf("%s of thread %d", isolate.Address, isolate.Threads[0]))
+		if len(s.Isolates) == 1 {
+			line("isolate", fmt.Sprintf("%s of thread %d", isolate.Address, isolate.Threads[0]))
+			break
+		}
+		line("isolate", fmt.Sprintf("%s at %s: %s", isolate, isolate.Address, isolate.Spaces))
 	}
-	var spaces []string
-	total := uint64(0)
-	for _, space := range s.Spaces {
-		total += space.Bytes
-		spaces = append(spaces, fmt.Sprintf("%s %s", space.Name, megabytes(space.Bytes)))
-	}
-	if total > 0 {
-		line("heap", fmt.Sprintf("%s: %s", megabytes(total), strings.Join(spaces, ", ")))
+	if len(s.Spaces) > 0 {
+		line("heap", s.Spaces.String())
 	}
 	for _, collection := range s.Collections {
 		line("within", "a garbage collection: "+collection)

@@ -298,32 +298,3 @@ func V8Array(h *v8.Heap, v v8.Value) (*Values, error) {
 
 // maxArray bounds the elements that are listed.
 const maxArray = 1 << 20
-
-// V8Isolates are the instances of V8 in the process.
-type V8Isolates []V8Isolate
-
-// A V8Isolate is one instance of V8.
-type V8Isolate struct {
-	Address Address `json:"address"`
-	Threads []int   `json:"threads"` // TIDs; the one that runs its JavaScript is first
-}
-
-// WriteText writes a line for each isolate.
-func (l V8Isolates) WriteText(w io.Writer) error {
-	for _, isolate := range l {
-		threads := strings.Trim(fmt.Sprint(isolate.Threads), "[]")
-		if _, err := fmt.Fprintf(w, "%s threads %s\n", isolate.Address, threads); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// V8Isolates lists the process's isolates, starting with the first thread's.
-func (d *Dump) V8Isolates() V8Isolates {
-	list := V8Isolates{}
-	for _, isolate := range d.Isolates() {
-		list = append(list, V8Isolate{Address(isolate.Address), isolate.Threads})
-	}
-	return list
-}

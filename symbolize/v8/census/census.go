@@ -24,6 +24,7 @@ type Options struct {
 	Live     bool   // only those that are live
 	Internal bool   // also V8's internal objects, strings and numbers included
 	ByClass  bool   // do not distinguish objects of a class by their properties
+	ByHeap   bool   // distinguish objects by the isolate whose heap they are in
 }
 
 // A Group is objects with the same class and property names.
@@ -32,6 +33,8 @@ type Group struct {
 	Kind       string   `json:"kind"`
 	Properties []string `json:"properties,omitempty"` // names, in order
 	Dictionary bool     `json:"dictionary,omitempty"` // properties are in dictionaries: too many objects to read each
+	Heap       uint64   `json:"-"`                    // of an isolate; 0: shared, or not distinguished
+	Isolate    *int     `json:"isolate,omitempty"`    // its number, for the caller to set
 	Tally
 }
 
@@ -69,7 +72,7 @@ func Take(ctx context.Context, g *heap.Graph, o Options) *Census {
 			continue
 		}
 		if group := c.group(id); group != nil {
-			group.add(g, id)
+			c.inHeap(group, id).add(g, id)
 		}
 	}
 	for _, group := range c.groups {
@@ -122,9 +125,9 @@ func Alike(ctx context.Context, g *heap.Graph, id heap.ID, o Options) iter.Seq[h
 	return func(yield func(heap.ID) bool) {
 		o.Internal = true
 		c := newClassifier(g, o)
-		group := c.group(id)
+		group := c.inHeap(c.group(id), id)
 		for other := range g.All(ctx) {
-			if o.Live && !g.IsLive(other) || c.group(other) != group {
+			if o.Live && !g.IsLive(other) || c.inHeap(c.group(other), other) != group {
 				continue
 			}
 			if !yield(other) {
@@ -141,6 +144,14 @@ type classifier struct {
 	groups  []*Group
 	byName  map[string]*Group
 	byKind  []mapGroup // by the graph's numbers of maps
+	heapOf  func(heap.ID) uint64
+	byHeap  map[groupHeap]*Group
+}
+
+// A groupHeap stands for the objects of a group that are in an isolate's heap.
+type groupHeap struct {
+	group *Group
+	heap  uint64
 }
 
 // A mapGroup is the group of a map's objects, once it is known.
@@ -151,7 +162,26 @@ type mapGroup struct {
 }
 
 func newClassifier(g *heap.Graph, o Options) *classifier {
-	return &classifier{graph: g, options: o, byName: make(map[string]*Group), byKind: make([]mapGroup, g.Maps())}
+	return &classifier{
+		graph: g, options: o, byName: make(map[string]*Group), byKind: make([]mapGroup, g.Maps()),
+		heapOf: g.HeapsOf(), byHeap: make(map[groupHeap]*Group),
+	}
+}
+
+// inHeap returns the part of an object's group that is in the same heap, if heaps are
+// distinguished; nil for nil.
+func (c *classifier) inHeap(group *Group, id heap.ID) *Group {
+	if !c.options.ByHeap || group == nil {
+		return group
+	}
+	key := groupHeap{group, c.heapOf(id)}
+	part, ok := c.byHeap[key]
+	if !ok {
+		part = &Group{Class: group.Class, Kind: group.Kind, Properties: group.Properties, Dictionary: group.Dictionary, Heap: key.heap}
+		c.byHeap[key] = part
+		c.groups = append(c.groups, part)
+	}
+	return part
 }
 
 // group returns the group of an object; nil if it should not be counted.

@@ -101,7 +101,7 @@ func findHolders(ctx context.Context, o *Objects, memory *outside) (h *holders, 
 // heaps returns the addresses that identify the isolates' heaps.
 func (o *Objects) heaps() []uint64 {
 	heaps := map[uint64]bool{}
-	for _, p := range o.mapped {
+	for _, p := range slices.Concat(o.mapped, o.others) {
 		if p.Heap != 0 && !p.freed {
 			heaps[p.Heap] = true
 		}

@@ -155,6 +155,9 @@ func (f *pageFinder) space(owner uint64) string {
 	return f.header.Spaces[n]
 }
 
+// Shared reports whether all isolates share the page.
+func (p Page) Shared() bool { return p.Heap == 0 || p.Space == "readonly" }
+
 // wordOf returns the word at an offset in b.
 func wordOf(b []byte, offset int) uint64 { return binary.LittleEndian.Uint64(b[offset:]) }
 

@@ -23,6 +23,7 @@ type Objects struct {
 	memory Memory
 	heap   *v8.Heap
 	mapped []Page // all of V8's, including those whose objects have moved away
+	others []Page // of isolates whose objects are not asked for
 	pages  []pageObjects
 	at     pageTable
 	maps   pageTable // if not empty, the pages in which maps may be; otherwise those of at
@@ -74,9 +75,36 @@ type pageObjects struct {
 
 // Walk finds all objects in a process's memory.
 func Walk(ctx context.Context, m Memory, h *v8.Heap) (*Objects, error) {
+	return WalkSome(ctx, m, h, func(Page) bool { return true })
+}
+
+// WalkSome is Walk for the pages that some selects: those of an isolate, and those that it
+// shares.
+func WalkSome(ctx context.Context, m Memory, h *v8.Heap, some func(Page) bool) (*Objects, error) {
 	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
-	o.mapped = findPages(m, &h.Binary().Release.Pages)
+	for _, p := range findPages(m, &h.Binary().Release.Pages) {
+		if some(p) {
+			o.mapped = append(o.mapped, p)
+		} else {
+			o.others = append(o.others, p)
+		}
+	}
 	return o, o.walk(ctx)
+}
+
+// HeapsOf returns a function that returns the Heap that objects are in, 0 if isolates share
+// it. The function is fastest for objects in order.
+func (o *Objects) HeapsOf() func(ID) uint64 {
+	var last *pageObjects
+	return func(id ID) uint64 {
+		if last == nil || id < last.first || id >= last.first+ID(last.count) {
+			last = o.pageOf(id)
+		}
+		if last.Shared() {
+			return 0
+		}
+		return last.Heap
+	}
 }
 
 // walk finds all objects from scratch. If a collection was moving objects, those that it

@@ -14,6 +14,13 @@ type Isolate struct {
 	Threads []int // TIDs of those that have entered it: first the one that runs JavaScript, then V8's helpers
 }
 
+// maxIsolate bounds the bytes of an Isolate, which its Heap is a part of: 50 to 70 thousand in
+// V8 9.4 to 14.6, 132 thousand on arm64.
+const maxIsolate = 1 << 18
+
+// Has reports whether the Heap at an address is the isolate's.
+func (i Isolate) Has(heap uint64) bool { return heap >= i.Address && heap-i.Address < maxIsolate }
+
 // isolateSlot returns where threads store their isolate, if that is known.
 func (u *Unwinder) isolateSlot() (v8.TLS, error) {
 	if u.v8.Binary == nil {
