@@ -21,6 +21,7 @@ type Status struct {
 	Reason      string       `json:"reason"` // why there is a core
 	Signal      string       `json:"signal,omitempty"`
 	Fatal       string       `json:"fatal_error,omitempty"` // what V8 or Node.js said when it aborted the process
+	Exception   *Exception   `json:"exception,omitempty"`   // that nothing caught
 	Threads     int          `json:"threads"`
 	Isolates    V8Isolates   `json:"isolates"`
 	Spaces      Spaces       `json:"spaces"`
@@ -54,7 +55,7 @@ func (d *Dump) Status() *Status {
 	if signal, ok := d.Signal(); ok {
 		s.Signal, s.Reason = unix.SignalName(signal.Number), signal.reason(d.Info().PID)
 	}
-	s.Fatal = d.Node().FatalError()
+	s.Fatal, s.Exception = d.Node().FatalError(), d.exception()
 	s.Collections = d.collections()
 	for _, missing := range d.Missing() {
 		s.Missing = append(s.Missing, missing.String())
@@ -114,7 +115,7 @@ func sumSpaces(pages []heap.Page) Spaces {
 	return spaces
 }
 
-// WriteText writes the status on one screen, if the stack is not too deep.
+// WriteText writes the status on one screen. What is missing was reported at the start.
 func (s *Status) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, text string) { fmt.Fprintf(&b, "%-9s %s\n", name+":", text) }
@@ -122,6 +123,9 @@ func (s *Status) WriteText(w io.Writer) error {
 	line("reason", s.Reason)
 	if s.Fatal != "" {
 		line("said", s.Fatal)
+	}
+	if s.Exception != nil {
+		line("exception", s.Exception.line())
 	}
 	if s.V8 != "" {
 		line("version", strings.TrimSpace("Node.js "+s.Node+", V8 "+s.V8))
@@ -140,17 +144,19 @@ func (s *Status) WriteText(w io.Writer) error {
 	for _, collection := range s.Collections {
 		line("within", "a garbage collection: "+collection)
 	}
-	for _, missing := range s.Missing {
-		line("missing", missing)
+	if len(s.Missing) > 0 {
+		line("missing", fmt.Sprintf("%d files or parts of V8, named by the messages at the start", len(s.Missing)))
 	}
 	if s.Doubts != nil {
 		writeDoubts(&b, *s.Doubts)
 	}
 	if s.Stack != nil {
 		fmt.Fprintf(&b, "stack of thread %d:\n", s.Stack.TID)
-		if err := s.Stack.WriteText(&b); err != nil {
+		var stack strings.Builder
+		if err := s.Stack.WriteText(&stack); err != nil {
 			return err
 		}
+		b.WriteString(folded(stack.String()))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
