@@ -98,6 +98,7 @@ is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
 			flags.BoolVarP(&o.Addresses, "addresses", "a", false, "print the address of each value")
 			flags.BoolVarP(&o.Base, "base", "b", false, "print the address of the object itself before each line")
 			flags.IntVarP(&o.Depth, "depth", "d", jscore.DefaultDepth, "print so many levels of members")
+			flags.IntVar(&o.Text, "text", 0, "print so many `CHARACTERS` of each string; -1: all (default 1024, of ADDR itself 1048576)")
 			flags.IntVarP(&o.Members, "members", "N", jscore.DefaultMembers, "print so many members of one object; 0: all")
 			return eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*jscore.Printed, error) {
 				if _, isSmi := value.Smi(); !isSmi {

@@ -12,7 +12,7 @@ import (
 type V8String struct {
 	Address Address     `json:"address"`
 	Length  int         `json:"length"` // in UTF-16 code units
-	Text    string      `json:"text"`
+	Text    value.Text  `json:"text"`
 	Cut     bool        `json:"cut,omitempty"` // the text is only the beginning
 	Parts   *value.Part `json:"parts,omitempty"`
 }
@@ -27,10 +27,12 @@ func V8Str(h *v8.Heap, v v8.Value, withParts bool) (*V8String, error) {
 		return nil, fmt.Errorf("read string: it is a %s", o.Map.KindName())
 	}
 	s := &V8String{Address: Address(v)}
-	if s.Text, s.Length, err = h.Text(v, value.MaxText); err != nil {
+	text, length, err := h.Exact(v, -1)
+	if err != nil {
 		return nil, err
 	}
-	s.Cut = s.Length > value.MaxText
+	s.Text, s.Length = value.Text(text), length
+	s.Cut = s.Length > v8.MaxExact
 	if withParts {
 		s.Parts = value.Parts(h, v)
 	}
@@ -44,11 +46,11 @@ func (s *V8String) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	text := s.Text
+	text := string(s.Text)
 	if s.Cut {
 		text += "…"
 	}
-	_, err := fmt.Fprintln(w, text)
+	_, err := fmt.Fprintln(w, v8.EscapeSurrogates(text, func(text string) string { return text }))
 	return err
 }
 

@@ -25,6 +25,7 @@ const (
 type Options struct {
 	Depth   int // levels of members; 0: none
 	Members int // of one object; 0: all
+	Text    int // characters of each string; 0: MaxText of the value itself, fewer of members; below 0: all
 }
 
 // An Address is a word of the program's memory in readable form, tagged if it is one of
@@ -44,9 +45,12 @@ type Node struct {
 	Text    string   `json:"text,omitempty"`    // of a primitive, a function, and an object that has its own text
 	Length  int      `json:"length,omitempty"`  // of a string, an array or a collection
 	Members []Member `json:"members,omitempty"`
-	More    int      `json:"more,omitempty"` // members that are not shown
+	More    int      `json:"more,omitempty"` // members, or characters of a string, that are not shown
 	Hidden  bool     `json:"deeper,omitempty"`
 	Trouble string   `json:"trouble,omitempty"` // what could not be read
+
+	sized  bool // it has a length, even if that is 0
+	listed bool // Members are all that was asked for, even if there are none
 }
 
 // A Member is a property, an element, an entry or an internal slot of an object.
@@ -74,10 +78,17 @@ func (s Slot) HasValue() bool { return !s.IsNumber && !s.IsText && s.BigInt == "
 // Describe describes a value.
 func Describe(h *v8.Heap, s Slot, o Options) *Node {
 	d := &describer{heap: h, options: o, left: maxNodes}
+	if o.Text == 0 {
+		d.options.Text = maxText
+	}
 	if o.Members <= 0 {
 		d.options.Members = math.MaxInt
 	}
-	return d.slot(s, o.Depth, MaxText)
+	text := d.options.Text
+	if o.Text == 0 {
+		text = MaxText
+	}
+	return d.slot(s, o.Depth, text)
 }
 
 type describer struct {
@@ -143,12 +154,12 @@ func (d *describer) object(o v8.Object, depth, text int) *Node {
 }
 
 func (d *describer) text(o v8.Object, limit int) *Node {
-	text, length, err := d.heap.Text(o.Ref(), limit)
+	text, length, err := d.heap.Exact(o.Ref(), limit)
 	if err != nil {
 		return bad(uint64(o.Ref()), err)
 	}
-	n := &Node{Type: "string", Text: text, Length: length}
-	if length > limit {
+	n := &Node{Type: "string", Text: text, Length: length, sized: true}
+	if limit >= 0 && length > limit {
 		n.More = length - limit
 	}
 	return n
@@ -184,7 +195,7 @@ func (d *describer) receiver(o v8.Object, depth int) *Node {
 		n.Trouble = err.Error()
 	}
 	if length, ok := d.heap.Length(o); ok {
-		n.Type, n.Length = "array", length
+		n.Type, n.Length, n.sized = "array", length, true
 	}
 	d.addMembers(n, o, depth)
 	return n
@@ -198,14 +209,16 @@ func (d *describer) addMembers(n *Node, o v8.Object, depth int) {
 	}
 	all := members(d.heap, o)
 	n.Text = cmp.Or(n.Text, all.text)
-	n.Type, n.Length = cmp.Or(all.kind, n.Type), max(n.Length, all.length)
+	n.Type, n.Length, n.sized = cmp.Or(all.kind, n.Type), max(n.Length, all.length), n.sized || all.sized
 	if all.err != nil {
 		n.Trouble = all.err.Error()
 	}
 	if depth <= 0 {
 		n.Hidden = len(all.members) > 0
+		n.listed = !n.Hidden
 		return
 	}
+	n.listed = true
 	d.above = append(d.above, o.Address)
 	defer func() { d.above = d.above[:len(d.above)-1] }()
 	for i, m := range all.members {
@@ -215,11 +228,11 @@ func (d *describer) addMembers(n *Node, o v8.Object, depth int) {
 		}
 		described := Member{Name: m.name, Kind: m.kind}
 		if m.key != nil {
-			described.Key = d.slot(*m.key, depth-1, maxText)
+			described.Key = d.slot(*m.key, depth-1, d.options.Text)
 		}
-		described.Value = d.slot(m.slot, depth-1, maxText)
+		described.Value = d.slot(m.slot, depth-1, d.options.Text)
 		if m.getter {
-			described.Value = &Node{Type: "accessor", Text: "<accessor>"}
+			described.Value = &Node{Type: "accessor", Text: "<" + m.accessor + ">"}
 		}
 		n.Members = append(n.Members, described)
 	}

@@ -2,9 +2,7 @@ package value
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 
 	"ustack/symbolize/v8"
 )
@@ -16,8 +14,9 @@ const maxMembers = 1 << 20
 type member struct {
 	name, kind string
 	slot       Slot
-	key        *Slot // of an entry of a Map
-	getter     bool
+	key        *Slot  // of an entry of a Map
+	getter     bool   // it is an accessor
+	accessor   string // "getter", "setter", or "accessor" for both and those of V8
 }
 
 // contents is what an object contains.
@@ -26,7 +25,8 @@ type contents struct {
 	text    string // of an object best shown as text: a Date, a RegExp
 	kind    string // a Node's Type, if it is not "object"
 	length  int
-	more    int // members that were not read
+	sized   bool // it has a length, even if that is 0
+	more    int  // members that were not read
 	err     error
 }
 
@@ -87,7 +87,7 @@ func members(h *v8.Heap, o v8.Object) contents {
 
 // propertyMember returns p as a member, unless it is internal to V8.
 func propertyMember(h *v8.Heap, p v8.Property) (member, bool) {
-	m := member{name: p.Name, slot: Slot{Value: p.Value}, getter: p.Accessor}
+	m := member{name: p.Name, slot: Slot{Value: p.Value}, getter: p.Accessor, accessor: accessorOf(h, p)}
 	if !p.Symbol {
 		return m, true
 	}
@@ -102,6 +102,20 @@ func propertyMember(h *v8.Heap, p v8.Property) (member, bool) {
 		}
 	}
 	return m, true
+}
+
+// accessorOf returns what a property has: a getter, a setter, or both.
+func accessorOf(h *v8.Heap, p v8.Property) string {
+	callable := func(v v8.Value) bool {
+		return v != 0 && h.Oddball(v) == ""
+	}
+	switch get, set := callable(p.Getter), callable(p.Setter); {
+	case get && !set:
+		return "getter"
+	case set && !get:
+		return "setter"
+	}
+	return "accessor"
 }
 
 // PropertyName returns the name of a property; ok is false if it is internal to V8.
@@ -132,52 +146,4 @@ func isBuiltinProperty(h *v8.Heap, o v8.Object, p v8.Property, isArray bool) boo
 		return p.Name == "lastIndex"
 	}
 	return false
-}
-
-// Lookup follows a path of property names and indices: "a.b.0", "list[3].name".
-// An empty path leads to the value itself.
-func Lookup(h *v8.Heap, s Slot, path string) (Slot, error) {
-	for _, name := range splitPath(path) {
-		if !s.HasValue() || !s.Value.IsObject() {
-			return Slot{}, fmt.Errorf("find %s: what it would be in has no members", name)
-		}
-		o, err := h.Object(s.Value)
-		if err != nil {
-			return Slot{}, fmt.Errorf("find %s: %w", name, err)
-		}
-		if s, err = lookup(h, o, name); err != nil {
-			return Slot{}, err
-		}
-	}
-	return s, nil
-}
-
-func lookup(h *v8.Heap, o v8.Object, name string) (Slot, error) {
-	if !h.IsReceiver(o) {
-		return Slot{}, fmt.Errorf("find %s: %s has no members", name, o.Map.Kind)
-	}
-	all := members(h, o)
-	for _, m := range all.members {
-		if m.name == name && !m.getter {
-			return m.slot, nil
-		}
-	}
-	if name == "length" {
-		if length, ok := h.Length(o); ok {
-			return Slot{Number: float64(length), IsNumber: true}, nil
-		}
-	}
-	if all.err != nil {
-		return Slot{}, fmt.Errorf("find %s: %w", name, all.err)
-	}
-	return Slot{}, fmt.Errorf("find %s: %w", name, ErrNoMember)
-}
-
-// ErrNoMember reports that an object has no such property, or only a getter for it.
-var ErrNoMember = errors.New("no such property")
-
-// splitPath returns the names in "a.b[0].c".
-func splitPath(path string) []string {
-	path = strings.NewReplacer("[", ".", "]", "").Replace(path)
-	return strings.FieldsFunc(path, func(r rune) bool { return r == '.' })
 }

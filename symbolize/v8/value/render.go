@@ -38,7 +38,7 @@ func (r *renderer) node(n *Node, margin string) {
 	}
 	switch n.Type {
 	case "string":
-		r.out.WriteString(strconv.Quote(n.Text))
+		r.out.WriteString(quoteExact(n.Text))
 		if n.More > 0 {
 			fmt.Fprintf(r.out, "... (%d more)", n.More)
 		}

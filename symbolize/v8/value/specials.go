@@ -46,6 +46,7 @@ func (c *contents) addNumber(name string, number float64) {
 }
 
 func addEntries(h *v8.Heap, o v8.Object, c *contents) {
+	c.sized = true
 	keyed := o.Map.Kind == "JSMap" || o.Map.Kind == "JSWeakMap"
 	err := h.Entries(o, func(e v8.Entry) bool {
 		m := member{kind: "entry", slot: Slot{Value: e.Key}}
