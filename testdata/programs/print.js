@@ -54,7 +54,9 @@ const texts = {
   sparse: [sparse, '[\n    1,\n    <1 holes>,\n    3,\n    <3 holes>,\n]'],
   symbols: [symbols, '{\n    [tag]: 1,\n    [Symbol.iterator]: null,\n}'],
   circular: [circular, '{\n    "name": "circle",\n    "self": [circular],\n}'],
-  accessor: [{ get x() { return 1; }, y: 2 }, '{\n    "x": <accessor>,\n    "y": 2,\n}'],
+  accessor: [{ get x() { return 1; }, y: 2 }, '{\n    "x": <getter>,\n    "y": 2,\n}'],
+  accessors: [{ set x(v) {}, get y() { return 1; }, set y(v) {} }, '{\n    "x": <setter>,\n    "y": <accessor>,\n}'],
+  surrogates: ['a\udc00\ud800b\u{1f600}', '"a\\udc00\\ud800b\u{1f600}"'],
   noPrototype: [Object.assign(Object.create(null), { a: 1 }), '{\n    "a": 1,\n}'],
   global: [Object.getPrototypeOf(new Derived(1)).constructor, 'function Derived'],
 };
@@ -64,6 +66,14 @@ for (const [name, [value, text]] of Object.entries(texts)) {
   awkward[name] = value;
   facts[name] = text;
 }
+awkward.paths = {
+  'a.b': 5, 'c]': 6, [Symbol.iterator]: 7, __proto__: { inherited: 8 },
+  map: new Map([['a key', 9], [10, 11], [Symbol.iterator, 12], [{}, 13]]), 0: [14],
+};
+Object.assign(facts, {
+  'paths["a.b"]': '5', 'paths[a.b]': '5', "paths['c]']": '6', 'paths[Symbol.iterator]': '7', 'paths.__proto__.inherited': '8',
+  'paths.map["a key"]': '9', 'paths.map[10]': '11', 'paths.map[Symbol.iterator]': '12', 'paths[0][0]': '14', 'paths.0.length': '1',
+});
 
 // Where the runtime still lets a global and closures be optimized away, this is
 // what holds them: the frame of the wait.

@@ -57,6 +57,8 @@ func (g *Graph) link(o v8.Object, offset int) Link {
 	}
 	index := (offset - arrayHeader) / wordSize
 	switch {
+	case offset >= arrayHeader && (o.Map.Kind == "OrderedHashMap" || o.Map.Kind == "OrderedHashSet"):
+		return g.entryLink(o, offset)
 	case strings.HasSuffix(o.Map.Kind, "Context"):
 		if name, ok := g.slotNames(o)[index]; ok {
 			return Link{ByVariable, name}
@@ -198,7 +200,7 @@ func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
 	case "GlobalDictionary":
 		return g.throughCell(store, offset)
 	case "OrderedHashMap", "OrderedHashSet", "EphemeronHashTable":
-		return Link{ByEntry, ""}, true
+		return g.entryLink(store, offset), true
 	case "FixedArray":
 		at, ok := g.heap.Offset("JSObject", "elements")
 		if elements, err := g.heap.Field(owner, at); ok && err == nil && elements == store.Ref() {
