@@ -206,9 +206,7 @@ func (f *flags) output(cmd *cobra.Command) output {
 // input.
 func (f *flags) session(cmd *cobra.Command, s *session, args []string) error {
 	lines := f.lines
-	if len(args) > 0 {
-		lines = append(lines, strings.Join(args, " "))
-	}
+	lines = append(lines, s.commands.lines(args)...)
 	if len(lines) > 0 {
 		for _, line := range lines {
 			s.line(cmd.Context(), line)

@@ -113,7 +113,8 @@ of all that is reached only through it. With addresses, only these are shown.`,
 				case *count < 1:
 					return cli.Usagef("-n %d is not above 0", *count)
 				}
-				return v.emit(d.Retainers(ctx, o, *count))
+				retainers := d.Retainers(ctx, o, *count)
+				return v.emitKnown(ctx, retainers, len(retainers.Objects), o)
 			}
 		},
 	}

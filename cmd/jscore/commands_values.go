@@ -88,9 +88,9 @@ The mark above the columns is where the first byte is.`,
 // jsprint binds jsprint.
 func jsprint() *command {
 	return &command{
-		name: "jsprint", usage: "[-a] [-b] [-d DEPTH] [-N COUNT] ADDR [MEMBER...]", input: required, args: -1,
+		name: "jsprint", usage: "[-a] [-b] [-d DEPTH] [-N COUNT] [--text CHARACTERS] ADDR [MEMBER...]", input: required, args: -1,
 		short: "print JavaScript values",
-		long: `A MEMBER is a path such as url, list[3].name or options.headers.host: then that
+		long: `A MEMBER is a path such as url, list[3].name or map["a key"].host: then that
 is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
 		example: "  jsprint -d 3 1f3c9\n  findjsobjects -c Session | jsprint id request.url",
 		bind: func(flags *pflag.FlagSet) run {

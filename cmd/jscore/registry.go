@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/pflag"
 
 	"ustack/cmd/internal/cli"
@@ -142,21 +141,10 @@ func (r registry) names() []string {
 // nearest returns the name most similar to the given one; empty if none is
 // similar.
 func (r registry) nearest(name string) string {
-	const longest = 64 // bytes; no command's name is longer
-	if len(name) > longest {
-		return ""
+	if near := nearest(name, r.names()); len(near) > 0 {
+		return near[0]
 	}
-	nearest, least := "", min(max(2, len(name)/3)+1, len(name))
-	for _, candidate := range r.names() {
-		d := levenshtein.ComputeDistance(name, candidate)
-		if len(name) > 2 && strings.HasPrefix(candidate, name) {
-			d = 1
-		}
-		if d < least {
-			nearest, least = candidate, d
-		}
-	}
-	return nearest
+	return ""
 }
 
 // A stage is a command of a pipeline with its parsed arguments.
@@ -176,6 +164,9 @@ func (r registry) prepare(c call, piped bool) (*stage, error) {
 		return nil, err
 	}
 	s, err := cmd.prepare(c, piped)
+	if errors.Is(err, pflag.ErrHelp) { // "findjsobjects --help"
+		return r.prepare(call{name: "help", args: []string{cmd.name}}, false)
+	}
 	if err != nil {
 		return nil, cli.Usagef("%s: %v (usage: %s)", cmd.name, err, cmd.use())
 	}
