@@ -79,11 +79,14 @@ func (f *finding) run(ctx context.Context, v *invocation) error {
 			return g.AllAlike(ctx, value, f.CensusOptions)
 		})(ctx, v)
 	case f.instances:
-		return v.emit(g.Instances(ctx, f.CensusOptions))
-	case f.list:
-		return v.emit(g.Census(ctx, f.CensusOptions).Representatives())
+		list := g.Instances(ctx, f.CensusOptions)
+		return v.emitKnown(ctx, list, len(list.Values), f.CensusOptions)
 	}
-	return v.emit(g.Census(ctx, f.CensusOptions))
+	census := g.Census(ctx, f.CensusOptions)
+	if f.list {
+		return v.emitKnown(ctx, census.Representatives(), census.Count, f.CensusOptions)
+	}
+	return v.emitKnown(ctx, census, census.Count, f.CensusOptions)
 }
 
 // chosen returns the objects given, with -l also all that are like them.

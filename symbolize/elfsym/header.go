@@ -21,6 +21,9 @@ const (
 	segmentSize = 56 // of an Elf64_Phdr
 )
 
+// ErrNotELF reports that a file does not begin as an ELF file does.
+var ErrNotELF = errors.New("bad magic number: not an ELF file")
+
 // Parse reads the headers of a 64-bit little-endian ELF file. Unlike elf.NewFile
 // it uses little memory whatever the file says. The contents of sections are
 // still hostile: check their size before reading them, and expect no random
@@ -75,7 +78,7 @@ func (h *headers) part(offset int64, size int) ([]byte, error) {
 // check rejects headers that would take much memory to read.
 func (h *headers) check() error {
 	if string(h.first[:4]) != elf.ELFMAG {
-		return errors.New("bad magic number: not an ELF file")
+		return ErrNotELF
 	}
 	class, data := elf.Class(h.first[elf.EI_CLASS]), elf.Data(h.first[elf.EI_DATA])
 	if class != elf.ELFCLASS64 || data != elf.ELFDATA2LSB {

@@ -29,6 +29,7 @@ type Module struct {
 	Err  error        // why no file is open
 
 	mappings []Mapping
+	data     bool   // no ELF file, and not the program's
 	buildID  string // as found in memory; empty if it is not there
 	found    string // the file that is open
 	file     io.ReaderAt
@@ -80,6 +81,10 @@ func (m *Module) order(entry uint64) int {
 	}
 	return 0
 }
+
+// IsData reports whether the file is one of data that is mapped like code, or of which the core
+// does not say that it is not: it is no ELF file, and not the program's.
+func (m *Module) IsData() bool { return m.data }
 
 // use reads r as the module's file.
 func (m *Module) use(r io.ReaderAt) (err error) {

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"ustack/symbolize/elfsym"
 )
 
 // A Region is a range of a process's addresses that are mapped alike.
@@ -117,6 +119,7 @@ func (s *Space) describe(l Layout, f *Finder) {
 	for i, m := range s.modules {
 		m.buildID = s.buildID(m)
 		f.open(m, i == 0)
+		m.data = m.ELF == nil && m.buildID == "" && errors.Is(m.Err, elfsym.ErrNotELF) && m.order(entry) == 0
 		for _, mapping := range m.mappings {
 			s.parts = append(s.parts, Part{mapping, m})
 		}

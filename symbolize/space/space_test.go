@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +221,26 @@ func TestBuildIDIsReadFromMemory(t *testing.T) {
 		}, Finder{Files: new(reader.Reader)})
 		if got := s.Modules()[0].buildID; got != tt.want {
 			t.Errorf("%s: build ID = %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestMappedDataIsKnown has files of data that are mapped like code. One that holds the
+// program's entry point replaced the program.
+func TestMappedDataIsKnown(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(data, make([]byte, 1<<13), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := Layout{
+		Regions:  []Region{{Start: 0x1000, End: 0x2000, Exec: true}},
+		Mappings: []Mapping{{Start: 0x1000, End: 0x2000, Path: data}, {Start: 0x5000, End: 0x6000, Path: data}},
+	}
+	for entry, want := range map[uint64]bool{0x8000: true, 0x1800: false} {
+		l.Auxv = []Aux{{auxEntry, entry}}
+		s := New(made{}, l, Finder{Files: new(reader.Reader)})
+		if got := s.Modules(); len(got) != 1 || got[0].IsData() != want {
+			t.Errorf("entry at %#x: modules = %+v, want one that is data: %v", entry, got, want)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func newDump(ctx context.Context, name string, c *core.File, f space.Finder) (*D
 		if m.ELF != nil && m.ELF.Partial() != nil {
 			d.lacks(m.Path, m.ELF.Partial(), "some of its functions have no names")
 		}
-		if m.Err != nil {
+		if m.Err != nil && !m.IsData() {
 			d.lacks(m.Path, m.Err, "its code has no names, and frames that it left no pointer for are not found")
 		}
 	}
