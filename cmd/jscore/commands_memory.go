@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/spf13/pflag"
+
+	"ustack/cmd/internal/cli"
 	"ustack/tools/jscore"
 )
 
@@ -17,7 +20,53 @@ outside of them, malloc's blocks and free memory, stacks, libraries and files. T
 first line says what stands out, the second which command to type next.`,
 			bind: plain(once(func(ctx context.Context, v *invocation) (*jscore.Memory, error) { return v.memory(ctx) })),
 		},
+		mallocCommand(),
+		{
+			name:  "findleaks",
+			short: "find blocks of malloc that nothing refers to, by what they begin with",
+			long: `All of the memory is searched for addresses of blocks: data, stacks, registers,
+V8's heaps, and blocks that are referred to. The content is the class of a C++
+object, or text; a pipeline continues with the blocks, up to 1024 of each group.`,
+			example: "  findleaks\n  findleaks | dump",
+			bind: plain(once(func(ctx context.Context, v *invocation) (*jscore.LostBlocks, error) {
+				return v.dump.FindLeaks(ctx)
+			})),
+		},
 	}
+}
+
+func mallocCommand() *command {
+	return &command{
+		name: "malloc", usage: "[-n COUNT] [-s SIZE]",
+		short: "count malloc's blocks by size, in use and free, and its arenas",
+		long: `SYSTEM is what an arena has from the kernel, FREE what of its free blocks is in
+memory, RELEASED what is not. Sizes include malloc's own word. With -s, list the
+blocks in use of that size.`,
+		example: "  malloc\n  malloc -s 1008 -n 3 | dump",
+		bind: func(flags *pflag.FlagSet) run {
+			var o jscore.MallocOptions
+			flags.IntVarP(&o.Limit, "number", "n", 0, "show at most `COUNT` sizes (default 20), or blocks (default all)")
+			flags.Uint64VarP(&o.Size, "size", "s", 0, "list the blocks of this `SIZE`")
+			return func(ctx context.Context, v *invocation) error {
+				if o.Limit < 0 {
+					return cli.Usagef("-n %d is below 0", o.Limit)
+				}
+				if o.Size != 0 {
+					return emitted(ctx, v, o, v.dump.Blocks)
+				}
+				return emitted(ctx, v, o, v.dump.Malloc)
+			}
+		},
+	}
+}
+
+// emitted emits the result of a function.
+func emitted[O any, R jscore.Result](ctx context.Context, v *invocation, o O, do func(context.Context, O) (R, error)) error {
+	result, err := do(ctx, o)
+	if err != nil {
+		return err
+	}
+	return v.emit(result)
 }
 
 // memory adds up the memory, V8's objects included if V8 is understood.

@@ -195,6 +195,47 @@ func TestOthersMemoryIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestBlocksThatAreNotReferredToAreLost(t *testing.T) {
+	const used, after = heapAt + 0x2d0, heapAt + 0x900
+	library := []space.Range{{Start: libraryAt, End: libraryAt + 0x2000}, {Start: heapAt, End: heapAt + heapSize}}
+	for _, tt := range []struct {
+		name  string
+		refer func(m *made)
+		regs  []uint64
+		want  []uint64 // of heapAt, used, after and otherAt
+	}{
+		{"nothing", func(*made) {}, nil, []uint64{heapAt, used, after, otherAt}},
+		{"a register", func(*made) {}, []uint64{used + headSize}, []uint64{heapAt, after, otherAt}},
+		{"data", func(m *made) { m.put(libraryAt+0x1800, otherAt+headSize) }, nil, []uint64{heapAt, used, after}},
+		{"inside", func(m *made) { m.put(libraryAt+0x1800, used+0x100) }, nil, []uint64{heapAt, after, otherAt}},
+		{"a block in a block", func(m *made) {
+			m.put(libraryAt+0x1800, otherAt+0x20000)
+			m.put(otherAt+0x20008, after+headSize)
+		}, nil, []uint64{heapAt, used}},
+		{"a head", func(m *made) { m.put(libraryAt+0x1800, used, used+8) }, nil, []uint64{heapAt, used, after, otherAt}},
+		{"a lost block", func(m *made) { m.put(used+headSize, after+headSize) }, nil, []uint64{heapAt, used, after, otherAt}},
+		{"a free block", func(m *made) { m.put(heapAt+0x3d0+headSize, after+headSize) }, nil, []uint64{heapAt, used, after, otherAt}},
+	} {
+		m := makeProcess()
+		tt.refer(m)
+		h, err := Find(t.Context(), m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, err := h.Unreferenced(t.Context(), Roots{Ranges: library, Registers: tt.regs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []uint64
+		for _, c := range lost {
+			got = append(got, c.Start)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: lost (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
 func FuzzFind(f *testing.F) {
 	m := makeProcess()
 	f.Add(slices.Concat(m.data[0], m.data[1][:0x1000]), uint64(0), uint64(0))
@@ -227,6 +268,9 @@ func FuzzFind(f *testing.F) {
 			}
 			end = c.Start + c.Size
 		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Unreferenced(t.Context(), Roots{Ranges: private(m.regions), Registers: []uint64{word}}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -3,7 +3,6 @@ package jscore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -108,7 +107,7 @@ func (d *Dump) Memory(ctx context.Context, graph *Graph) (*Memory, error) {
 	l := &ledger{dump: d, graph: graph, resident: residentOf(d.core), memory: &Memory{Parts: []MemoryPart{}}}
 	l.memory.Resident, l.memory.Swapped, l.memory.Exact = l.resident.total, l.resident.swapped, l.resident.exact
 	l.memory.Threads = len(d.Threads())
-	pages := l.holdPages()
+	l.held = d.pageHoldings()
 	if err := l.findMalloc(ctx); err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func (d *Dump) Memory(ctx context.Context, graph *Graph) (*Memory, error) {
 		return nil, err
 	}
 	for _, add := range []func(context.Context) error{
-		func(ctx context.Context) error { return l.addPages(ctx, pages) }, l.addMalloc, l.addHeld, l.addGaps,
+		l.addPages, l.addMalloc, l.addHeld, l.addGaps,
 	} {
 		if err := add(ctx); err != nil {
 			return nil, err
@@ -127,49 +126,19 @@ func (d *Dump) Memory(ctx context.Context, graph *Graph) (*Memory, error) {
 	}
 	l.addOutside()
 	l.finish()
-	l.memory.judge(ctx, graph)
+	l.memory.judge(ctx, l)
 	return l.memory, ctx.Err()
 }
 
-// holdPages notes V8's pages, and returns them.
-func (l *ledger) holdPages() []heap.Page {
-	if l.dump.v8.Binary == nil {
-		return nil
-	}
-	header := &l.dump.v8.Binary.Release.Pages
-	pages := heap.FindPages(l.dump, header)
-	for _, p := range pages {
-		l.held = append(l.held, holding{start: p.Address, end: p.Address + p.Size, by: byV8})
-	}
-	for _, p := range heap.ReleasedPages(l.dump, header) {
-		l.held = append(l.held, holding{start: p.Address, end: p.Address + p.Size, by: byReleased, rank: 1})
-	}
-	return pages
-}
-
 // findMalloc finds what malloc manages.
-func (l *ledger) findMalloc(ctx context.Context) error {
-	l.held = disjoint(l.held)
-	var others []space.Range
-	for _, h := range l.held {
-		others = append(others, space.Range{Start: h.start, End: h.end})
-	}
-	found, err := malloc.Find(ctx, l.dump, others)
-	switch {
-	case errors.Is(err, malloc.ErrNoArena):
-		l.memory.Unread = cmp.Or(l.dump.otherMalloc(), err.Error())
-		return nil
-	case err != nil:
+func (l *ledger) findMalloc(ctx context.Context) (err error) {
+	if l.malloc, l.memory.Unread, err = l.dump.mallocHeap(ctx); err != nil || l.malloc == nil {
 		return err
 	}
-	l.malloc = found
-	if other := l.dump.otherMalloc(); other != "" {
-		l.memory.Unread = other
-	}
-	for _, a := range found.Areas {
+	for _, a := range l.malloc.Areas {
 		l.held = append(l.held, holding{start: a.Start, end: a.End, by: byMalloc, rank: 2})
 	}
-	for _, c := range found.Mapped {
+	for _, c := range l.malloc.Mapped {
 		l.held = append(l.held, holding{start: c.Start, end: c.Start + c.Size, by: byMalloc, rank: 2})
 	}
 	return nil

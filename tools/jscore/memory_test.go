@@ -194,3 +194,85 @@ func TestCompressedCoresSayWhatWasResident(t *testing.T) {
 	}
 	checkParts(t, m, rss)
 }
+
+// TestLostBlocksAreFound has an add-on lose 50,000 blocks and as many C++ objects. A stale word
+// somewhere may still refer to a few.
+func TestLostBlocksAreFound(t *testing.T) {
+	const lost, least = 50_000, 49_500
+	for _, version := range memoryVersions("18.20.8") {
+		t.Run(version, func(t *testing.T) {
+			d := dumped(t, startLeaks(t, version, "lost").PID, Options{})
+			found, err := d.FindLeaks(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []struct {
+				size    uint64
+				content string
+			}{{1024, "Widget"}, {1008, "text: \"xxxxxxxxxxxxxxxx\""}} {
+				blocks := 0
+				for _, g := range found.Groups {
+					if g.Size == want.size && g.Content == want.content {
+						blocks = g.Blocks
+					}
+				}
+				if blocks < least || blocks > lost {
+					t.Errorf("%s of %d bytes: %d blocks, want about %d", want.content, want.size, blocks, lost)
+				}
+			}
+			if found.Blocks > 2*lost+20 {
+				t.Errorf("lost blocks = %d, want little more than %d: %+v", found.Blocks, 2*lost, found.Groups)
+			}
+			if n := len(found.Addresses()); n < 2*maxLostListed {
+				t.Errorf("addresses = %d, want %d of each group", n, maxLostListed)
+			}
+		})
+	}
+}
+
+// TestKeptBlocksAreNotLost has an add-on keep blocks in a list that begins in its data.
+func TestKeptBlocksAreNotLost(t *testing.T) {
+	const kept, size = 100_000, 1008
+	for _, version := range memoryVersions("26.10.0") {
+		t.Run(version, func(t *testing.T) {
+			d := dumped(t, startLeaks(t, version, "malloc").PID, Options{})
+			found, err := d.FindLeaks(t.Context())
+			if err != nil || found.Blocks > 20 {
+				t.Errorf("lost = %+v, %v, want hardly any", found, err)
+			}
+			m, err := d.Malloc(t.Context(), MallocOptions{Limit: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := m.Sizes[0]; s.Size != size || s.InUse < kept || s.InUse > kept+100 || len(m.Sizes) != 1 || m.More == 0 {
+				t.Errorf("sizes = %+v and %d more, want first %d of %d bytes", m.Sizes, m.More, kept, size)
+			}
+			blocks, err := d.Blocks(t.Context(), MallocOptions{Size: size, Limit: 7})
+			if err != nil || len(blocks.Addresses()) != 7 {
+				t.Errorf("blocks = %+v, %v, want 7", blocks, err)
+			}
+		})
+	}
+}
+
+// TestOtherMallocsAreNamed has a library with another malloc's name.
+func TestOtherMallocsAreNamed(t *testing.T) {
+	node := nodetest.Node(t, anyVersion)
+	library := filepath.Join(t.TempDir(), "libjemalloc.so.2")
+	compile := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
+	compile.Stdin = strings.NewReader("int nothing;")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("compile: %v\n%s", err, out)
+	}
+	target := nodetest.Start(t, node, nodetest.Options{
+		Flags: []string{"--expose-gc"}, Script: "leaks.js", Args: []string{"nothing"}, Env: []string{"LD_PRELOAD=" + library},
+	})
+	d := dumped(t, target.PID, Options{})
+	if _, err := d.FindLeaks(t.Context()); err == nil || !strings.Contains(err.Error(), "jemalloc") {
+		t.Errorf("FindLeaks: %v, want that the process uses jemalloc", err)
+	}
+	m, err := d.Memory(t.Context(), nil)
+	if err != nil || !strings.Contains(m.Unread, "jemalloc") {
+		t.Errorf("unread = %q, %v, want that the process uses jemalloc", m.Unread, err)
+	}
+}

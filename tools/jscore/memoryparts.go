@@ -68,7 +68,11 @@ func (u *pageUse) part(name string) MemoryPart {
 }
 
 // addPages adds what V8's pages are used for, by space and by isolate.
-func (l *ledger) addPages(ctx context.Context, pages []heap.Page) error {
+func (l *ledger) addPages(ctx context.Context) error {
+	if l.dump.v8.Binary == nil {
+		return nil
+	}
+	pages := heap.FindPages(l.dump, &l.dump.v8.Binary.Release.Pages)
 	spaces, isolates := map[string]*pageUse{}, map[uint64]*pageUse{}
 	var names []string
 	next := heap.ID(0)
@@ -199,7 +203,7 @@ func (l *ledger) addMalloc(ctx context.Context) error {
 			outside += n
 			u.addTaken(c, bytes-n, n)
 		} else {
-			u.addFree(c, bytes)
+			u.arenas[c.Arena].add(c, bytes)
 		}
 		uses[c.Use] += bytes
 	})
@@ -237,8 +241,7 @@ var freeNames = map[malloc.Use]string{
 // of an array buffer or a string.
 func (u *mallocUse) addTaken(c malloc.Chunk, bytes, outside uint64) {
 	if c.Arena >= 0 {
-		u.arenas[c.Arena].InUse += bytes + outside
-		u.arenas[c.Arena].Blocks++
+		u.arenas[c.Arena].add(c, bytes+outside)
 	}
 	u.inUse += bytes
 	if outside > bytes {
@@ -252,15 +255,6 @@ func (u *mallocUse) addTaken(c malloc.Chunk, bytes, outside uint64) {
 	}
 	s.Blocks++
 	s.Bytes += bytes
-}
-
-func (u *mallocUse) addFree(c malloc.Chunk, bytes uint64) {
-	a := &u.arenas[c.Arena]
-	a.Free += bytes
-	a.Released += c.Size - bytes
-	if c.Use == malloc.Top {
-		a.Top += bytes
-	}
 }
 
 // addHeld adds stacks and files.

@@ -43,7 +43,7 @@ const (
 )
 
 // judge sets the verdict.
-func (m *Memory) judge(ctx context.Context, graph *Graph) {
+func (m *Memory) judge(ctx context.Context, l *ledger) {
 	own := m.Resident
 	for _, name := range []string{partLibraries, partFiles, partSnapshots} {
 		own -= min(own, m.Part(name).Bytes)
@@ -54,8 +54,11 @@ func (m *Memory) judge(ctx context.Context, graph *Graph) {
 		m.Verdict = m.ordinary()
 		return
 	}
-	if graph != nil {
-		m.keep(ctx, graph, &best)
+	if l.graph != nil {
+		m.keep(ctx, l.graph, &best)
+	}
+	if best.Kind == KindMalloc {
+		l.lose(ctx, &best)
 	}
 	m.Verdict = best
 }
@@ -103,7 +106,7 @@ func (m *Memory) candidates() []Verdict {
 	sizes := ""
 	if len(m.Sizes) > 0 {
 		s := m.Sizes[0]
-		sizes = fmt.Sprintf(", %s of them in %s of %d bytes", megabytes(s.Bytes), plural(s.Blocks, "block"), s.Size)
+		sizes = fmt.Sprintf(", %s of it in %s of %d bytes", megabytes(s.Bytes), plural(s.Blocks, "block"), s.Size)
 	}
 	all = append(all, verdict(KindMalloc, inUse, "findleaks", "is memory that native code has from malloc and uses%s", sizes))
 	fragments := m.Part(partMalloc).Bytes - inUse - m.partOf(partMalloc, "its own data")
@@ -206,4 +209,18 @@ func (g *Graph) nameOf(ctx context.Context, id heap.ID) string {
 		}
 	}
 	return ""
+}
+
+// lose adds to the verdict how much of malloc's memory nothing refers to.
+func (l *ledger) lose(ctx context.Context, v *Verdict) {
+	lost, err := l.dump.findLeaks(ctx, l.malloc)
+	switch {
+	case err != nil:
+		return
+	case lost.Bytes > v.Bytes/2:
+		v.Text += fmt.Sprintf("; nothing refers to %s of it: native code has lost it", megabytes(lost.Bytes))
+	default:
+		v.Text += fmt.Sprintf("; native code still refers to all but %s of it", megabytes(lost.Bytes))
+		v.Next = "malloc"
+	}
 }
