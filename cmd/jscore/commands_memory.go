@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/pflag"
 
@@ -13,12 +14,14 @@ import (
 func memoryCommands() registry {
 	return registry{
 		{
-			name:  "memory",
-			short: "show what the resident memory is used for, and what stands out",
+			name: "memory", usage: "[diff CORE]", args: 2,
+			short:   "show what the resident memory is used for, and what stands out",
+			example: "  memory\n  memory diff early.core",
 			long: `The parts add up to the resident memory: V8's heaps, what their objects have
-outside of them, malloc's blocks and free memory, stacks, libraries and files. The
-first line says what stands out, the second which command to type next.`,
-			bind: plain(once(func(ctx context.Context, v *invocation) (*jscore.Memory, error) { return v.memory(ctx) })),
+outside of them, malloc's blocks and free memory, stacks, libraries and files.
+The first line says what stands out, the second which command to type next.
+"memory diff CORE" shows what grew since an earlier core.`,
+			bind: plain(memory),
 		},
 		mallocCommand(),
 		{
@@ -69,13 +72,46 @@ func emitted[O any, R jscore.Result](ctx context.Context, v *invocation, o O, do
 	return v.emit(result)
 }
 
-// memory adds up the memory, V8's objects included if V8 is understood.
-func (v *invocation) memory(ctx context.Context) (*jscore.Memory, error) {
+// memory adds up the memory, or says what grew since an earlier core.
+func memory(ctx context.Context, v *invocation) error {
+	if len(v.args) > 0 && (v.args[0] != "diff" || len(v.args) == 1) {
+		return cli.Usagef("takes nothing, or diff and an earlier core")
+	}
 	g, err := v.graphOrNone(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := v.dump.Memory(ctx, g)
+	if err != nil {
+		return err
+	}
+	if len(v.args) == 0 {
+		return v.emit(now)
+	}
+	before, err := v.memoryBefore(ctx, v.args[1])
+	if err != nil {
+		return err
+	}
+	return v.emit(jscore.DiffMemory(ctx, before, now))
+}
+
+// memoryBefore adds up the memory of an earlier core.
+func (v *invocation) memoryBefore(ctx context.Context, path string) (_ *jscore.Memory, err error) {
+	dump, err := jscore.Open(ctx, path, v.options)
 	if err != nil {
 		return nil, err
 	}
-	return v.dump.Memory(ctx, g)
+	defer func() { err = errors.Join(err, dump.Close()) }()
+	for _, missing := range dump.Missing() {
+		v.messages.Notef("%s", missing)
+	}
+	var g *jscore.Graph
+	if dump.Heap() != nil {
+		if g, err = dump.Graph(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return dump.Memory(ctx, g)
 }
 
 // graphOrNone returns all objects; nil if V8's heap cannot be read.

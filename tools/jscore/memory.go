@@ -26,6 +26,8 @@ type Memory struct {
 	Sizes    []SizeClass     `json:"malloc_sizes"`      // blocks in use by size, those with most bytes first
 	Verdict  Verdict         `json:"verdict"`           //
 	Doubts   *heap.Doubts    `json:"doubts,omitempty"`  // about V8's heap
+
+	ledger *ledger
 }
 
 // A MemoryPart is what a part of the resident memory is used for.
@@ -104,7 +106,18 @@ type ledger struct {
 // Memory says what the process's resident memory is used for. graph is nil if V8's heap is
 // not understood.
 func (d *Dump) Memory(ctx context.Context, graph *Graph) (*Memory, error) {
+	m, err := d.measure(ctx, graph)
+	if err != nil {
+		return nil, err
+	}
+	m.judge(ctx)
+	return m, ctx.Err()
+}
+
+// measure is Memory without a verdict.
+func (d *Dump) measure(ctx context.Context, graph *Graph) (*Memory, error) {
 	l := &ledger{dump: d, graph: graph, resident: residentOf(d.core), memory: &Memory{Parts: []MemoryPart{}}}
+	l.memory.ledger = l
 	l.memory.Resident, l.memory.Swapped, l.memory.Exact = l.resident.total, l.resident.swapped, l.resident.exact
 	l.memory.Threads = len(d.Threads())
 	l.held = d.pageHoldings()
@@ -126,7 +139,6 @@ func (d *Dump) Memory(ctx context.Context, graph *Graph) (*Memory, error) {
 	}
 	l.addOutside()
 	l.finish()
-	l.memory.judge(ctx, l)
 	return l.memory, ctx.Err()
 }
 

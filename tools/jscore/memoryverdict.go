@@ -43,7 +43,7 @@ const (
 )
 
 // judge sets the verdict.
-func (m *Memory) judge(ctx context.Context, l *ledger) {
+func (m *Memory) judge(ctx context.Context) {
 	own := m.Resident
 	for _, name := range []string{partLibraries, partFiles, partSnapshots} {
 		own -= min(own, m.Part(name).Bytes)
@@ -54,13 +54,18 @@ func (m *Memory) judge(ctx context.Context, l *ledger) {
 		m.Verdict = m.ordinary()
 		return
 	}
-	if l.graph != nil {
-		m.keep(ctx, l.graph, &best)
-	}
-	if best.Kind == KindMalloc {
-		l.lose(ctx, &best)
-	}
+	m.explain(ctx, &best)
 	m.Verdict = best
+}
+
+// explain adds to a verdict what keeps the memory, or that nothing does.
+func (m *Memory) explain(ctx context.Context, v *Verdict) {
+	if graph := m.ledger.graph; graph != nil {
+		m.keep(ctx, graph, v)
+	}
+	if v.Kind == KindMalloc {
+		m.ledger.lose(ctx, v)
+	}
 }
 
 // ordinary is the verdict if nothing stands out.
