@@ -76,6 +76,7 @@ func (f *flags) command() *cobra.Command {
 	cli.Setup(cmd)
 	flags.Lookup("verbose").Usage = "print where an internal error happened" // jscore has no counters of the kernel to print
 	cli.Choices(cmd, "color", choices)
+	cmd.AddCommand(watchCommand())
 	return cmd
 }
 

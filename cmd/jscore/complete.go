@@ -54,7 +54,9 @@ func (c *completer) candidates(typed, word string) []string {
 		return cmd.flagNames()
 	case words[len(words)-1] == "-c":
 		return c.classes()
-	case slices.Contains([]string{"export", "diff"}, cmd.name):
+	case cmd.name == "memory" && len(words) == 1:
+		return []string{"diff"}
+	case slices.Contains([]string{"export", "diff", "memory"}, cmd.name):
 		return files(word)
 	}
 	return nil

@@ -24,6 +24,7 @@ type dump struct {
 	info     Info
 	auxv     []byte
 	mappings []process.Mapping
+	resident []Run
 	regions  []region
 
 	// read returns the bytes of a span of at most writeBatch bytes. It is
@@ -143,7 +144,10 @@ func (d *dump) readStopped(threads []Thread) (err error) {
 	if d.auxv, err = readProc(pid, "auxv"); err != nil {
 		return err
 	}
-	d.mappings, err = d.target.Maps() // which also reports whether this is still the same process, or its pid was reused
+	if d.mappings, err = d.target.Maps(); err != nil { // which also reports whether this is still the same process, or its pid was reused
+		return err
+	}
+	d.resident, err = d.planner.resident(d.mappings)
 	return err
 }
 

@@ -41,6 +41,7 @@ type File struct {
 	auxv     []space.Aux
 	info     Info
 	note     []byte
+	resident []Run // nil if the core does not say
 }
 
 // Open opens an ELF core. A core compressed with zstd is unpacked into an

@@ -38,6 +38,10 @@ func (f *File) readNote(owner string, kind uint32, desc []byte) {
 		f.note = bytes.Clone(desc)
 		return
 	}
+	if owner == noteOwner && kind == noteResident {
+		f.readResident(desc)
+		return
+	}
 	if owner != "CORE" && owner != "LINUX" {
 		return
 	}

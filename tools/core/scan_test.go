@@ -47,6 +47,17 @@ func TestBothScansFindTheSame(t *testing.T) {
 			}
 			found += len(got)
 		}
+		want, err := s.readRuns(nil, within)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.scanRuns(nil, within)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("runs of %x-%x %s (-read +scanned):\n%s", mapping.Start, mapping.End, mapping.Path, diff)
+		}
 	}
 	if found < 20 {
 		t.Errorf("runs of pages = %d, want 20 or more", found)

@@ -50,6 +50,7 @@ func (d *dump) notes() []byte {
 		n.addInfo(d.info)
 		n.add("CORE", noteAuxv, d.auxv)
 		n.addFiles(d.mappings)
+		n.addResident(d.resident)
 		if len(d.options.Note) > 0 {
 			n.add(noteOwner, noteEvent, d.options.Note)
 		}

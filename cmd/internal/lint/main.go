@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 // knows only those below it.
 var below = map[string][]string{
 	"symbolize/libuv":      {"symbolize/arm64", "symbolize/elfsym"},
+	"symbolize/malloc":     {"symbolize/space"},
 	"symbolize/nodehttp":   {"symbolize/elfsym"},
 	"symbolize/nodejs":     {"symbolize/space", "symbolize/v8", "symbolize/v8/census", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
 	"symbolize/sourcemap":  {"symbolize", "symbolize/contain"},

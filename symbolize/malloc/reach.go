@@ -1,0 +1,190 @@
+package malloc
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sort"
+
+	"ustack/symbolize/space"
+)
+
+// Roots are where references to blocks may be, besides the blocks themselves.
+type Roots struct {
+	Ranges    []space.Range // of memory; what of it is malloc's is left out
+	Registers []uint64
+}
+
+// Unreferenced returns the blocks that the program has and to which nothing refers, neither
+// the roots nor a block that they lead to, by address. A word refers to a block if it is an
+// address in it, so a block may seem referenced that is not.
+func (h *Heap) Unreferenced(ctx context.Context, r Roots) ([]Chunk, error) {
+	s := &search{heap: h, buffer: make([]byte, windowSize)}
+	if err := s.index(ctx); err != nil {
+		return nil, err
+	}
+	for _, word := range r.Registers {
+		s.word(word)
+	}
+	for _, in := range h.outsideOf(r.Ranges) {
+		if err := s.scan(ctx, in.Start, in.End); err != nil {
+			return nil, err
+		}
+	}
+	for len(s.todo) > 0 {
+		id := s.todo[len(s.todo)-1]
+		s.todo = s.todo[:len(s.todo)-1]
+		start, end := s.chunks[id].Block()
+		if err := s.scan(ctx, start, end); err != nil {
+			return nil, err
+		}
+	}
+	var lost []Chunk
+	for id, c := range s.chunks {
+		if !s.reached[id] {
+			lost = append(lost, c)
+		}
+	}
+	return lost, nil
+}
+
+// outsideOf returns the parts of ranges that malloc does not manage.
+func (h *Heap) outsideOf(ranges []space.Range) []space.Range {
+	var own []space.Range
+	for _, a := range h.Areas {
+		own = append(own, space.Range{Start: a.Start, End: a.End})
+	}
+	for _, a := range h.Arenas { // their lists refer to free blocks
+		own = append(own, space.Range{Start: a.Address, End: a.Address + a.stateSize()})
+	}
+	for _, c := range h.Mapped {
+		own = append(own, space.Range{Start: c.Start, End: c.Start + c.Size})
+	}
+	own = merged(own)
+	var rest []space.Range
+	for _, r := range ranges {
+		i := sort.Search(len(own), func(i int) bool { return own[i].End > r.Start })
+		for ; i < len(own) && own[i].Start < r.End; i++ {
+			if own[i].Start > r.Start {
+				rest = append(rest, space.Range{Start: r.Start, End: own[i].Start})
+			}
+			r.Start = max(r.Start, own[i].End)
+		}
+		if r.Start < r.End {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// merged returns ranges by address, with those that overlap or touch made one.
+func merged(all []space.Range) []space.Range {
+	slices.SortFunc(all, func(a, b space.Range) int { return cmp.Compare(a.Start, b.Start) })
+	var result []space.Range
+	for _, r := range all {
+		if n := len(result); n > 0 && result[n-1].End >= r.Start {
+			result[n-1].End = max(result[n-1].End, r.End)
+			continue
+		}
+		result = append(result, r)
+	}
+	return result
+}
+
+// A search finds which blocks can be reached.
+type search struct {
+	heap    *Heap
+	chunks  []Chunk // that the program has, by address
+	reached []bool  // by index of chunks
+	todo    []int   // indices of chunks that were reached and not searched
+	pieces  []piece // by address
+	buffer  []byte
+}
+
+// A piece is contiguous memory with blocks.
+type piece struct {
+	start, end uint64
+	first      []int // by page: index of the first chunk that begins in it or later
+}
+
+// index lists the blocks.
+func (s *search) index(ctx context.Context) error {
+	err := s.heap.Each(ctx, func(c Chunk) {
+		if c.Taken() {
+			s.chunks = append(s.chunks, c)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(s.chunks, func(a, b Chunk) int { return cmp.Compare(a.Start, b.Start) })
+	s.reached = make([]bool, len(s.chunks))
+	for _, a := range s.heap.Areas {
+		p := piece{start: a.Start, end: a.End}
+		at := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].Start >= a.Start })
+		for page := a.Start; page < a.End; page += pageSize {
+			for at < len(s.chunks) && s.chunks[at].Start < page {
+				at++
+			}
+			p.first = append(p.first, at)
+		}
+		s.pieces = append(s.pieces, p)
+	}
+	for i, c := range s.chunks {
+		if c.Use == Mapped {
+			s.pieces = append(s.pieces, piece{c.Start, c.Start + c.Size, []int{i}})
+		}
+	}
+	slices.SortFunc(s.pieces, func(a, b piece) int { return cmp.Compare(a.start, b.start) })
+	return nil
+}
+
+// scan searches memory for references.
+func (s *search) scan(ctx context.Context, start, end uint64) error {
+	for at := alignUp(start, wordSize); at < end; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if end-at > pageSize { // a small piece is read at once
+			next, ok := s.heap.window.memory.NextData(at)
+			if !ok || next >= end {
+				return nil
+			}
+			at = max(at, next&^(wordSize-1))
+		}
+		part := s.buffer[:min(uint64(len(s.buffer)), end-at)]
+		n, _ := s.heap.window.memory.ReadAt(part, at) // what is missing refers to nothing
+		for i := 0; i+wordSize <= n; i += wordSize {
+			s.word(wordOf(part, i))
+		}
+		at += uint64(len(part))
+	}
+	return nil
+}
+
+// word notes the block that a word refers to.
+func (s *search) word(word uint64) {
+	if len(s.pieces) == 0 || word < s.pieces[0].start || word >= s.pieces[len(s.pieces)-1].end {
+		return
+	}
+	i := sort.Search(len(s.pieces), func(i int) bool { return s.pieces[i].end > word })
+	p := &s.pieces[i]
+	if word < p.start {
+		return
+	}
+	page := min(int((word-p.start)/pageSize), len(p.first)-1)
+	id := p.first[page] - 1
+	for id+1 < len(s.chunks) && s.chunks[id+1].Start+headSize <= word {
+		id++
+		if s.chunks[id].Use == Mapped {
+			break
+		}
+	}
+	if id < 0 || s.reached[id] {
+		return
+	}
+	if start, end := s.chunks[id].Block(); word >= start && word < end {
+		s.reached[id] = true
+		s.todo = append(s.todo, id)
+	}
+}
