@@ -75,9 +75,12 @@ func (h *Heap) declared(context Object) ([]Variable, error) {
 	return variables, err
 }
 
-// functionInContext is the value of the flag scopeFunctionName if a function
-// expression's own name is a variable that closures share.
-const functionInContext = 2 << 12
+// Values of the flag scopeFunctionName if a function expression's own name is a variable:
+// in a register of each frame, or one that closures share.
+const (
+	functionInRegister = 1 << 12
+	functionInContext  = 2 << 12
+)
 
 // ownVariable returns the variable that holds a function expression itself, as in
 // function again() { return () => again }.

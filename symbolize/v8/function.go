@@ -154,6 +154,7 @@ func (h *Heap) scriptOf(shared Object, f *Function) error {
 // Flags of a ScopeInfo, the same in V8 9.4 to 14.6.
 const (
 	scopeTypeMask     = 15
+	scopeStrict       = 1 << 5
 	scopeReceiver     = 7 // two bits from here
 	scopeClassWord    = 1 << 10
 	scopeFunctionName = 3 << 12

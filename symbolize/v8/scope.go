@@ -12,6 +12,8 @@ type Scope struct {
 	Type     string   // "function", "block", "class", "module", "script" …
 	Function Function // name and position; for a block, only the position
 	Locals   []string // the variables in its Contexts, in the order of their slots
+	Strict   bool
+	Own      bool // a register holds the function: it is an expression that uses its own name
 
 	first int // first slot of Locals
 }
@@ -57,6 +59,7 @@ func (h *Heap) Scope(o Object) (Scope, error) {
 		return s, err
 	}
 	s.Type = h.scopeType(flags)
+	s.Strict, s.Own = flags&scopeStrict != 0, flags&scopeFunctionName == functionInRegister
 	if flags&contextExtended != 0 {
 		s.first++
 	}
@@ -65,6 +68,19 @@ func (h *Heap) Scope(o Object) (Scope, error) {
 	}
 	s.Locals, err = h.locals(r, flags)
 	return s, err
+}
+
+// ScopeOf reads the scope of a function that V8 has compiled.
+func (h *Heap) ScopeOf(shared Object) (Scope, error) {
+	v, err := h.Field(shared, int(h.layout.SharedName))
+	if err != nil {
+		return Scope{}, err
+	}
+	o, err := h.Object(v)
+	if err != nil {
+		return Scope{}, err
+	}
+	return h.Scope(o)
 }
 
 func (h *Heap) scopeType(flags uint32) string {
@@ -190,6 +206,21 @@ func (h *Heap) Contexts(context Value, visit func(Object, Context) bool) error {
 		context = c.Previous
 	}
 	return fmt.Errorf("read contexts from %#x on: more than %d", uint64(context), maxScopes)
+}
+
+// Enclosing returns the variables of a context and of its enclosing contexts, innermost
+// first, from those that visit returns true for to the first for which it does not.
+func (h *Heap) Enclosing(context Value, visit func(Value) bool) ([]Variable, error) {
+	var variables []Variable
+	err := h.Contexts(context, func(o Object, c Context) bool {
+		if !visit(o.Ref()) {
+			return false
+		}
+		more, _ := h.unlisted(o) // what cannot be read has no names
+		variables = append(append(variables, c.Variables...), more...)
+		return true
+	})
+	return variables, err
 }
 
 // maxScopes bounds the nesting of scopes; V8's parser stops earlier.

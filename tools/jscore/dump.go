@@ -23,6 +23,7 @@ import (
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/release"
 	"ustack/symbolize/v8/stack"
+	"ustack/symbolize/v8/variables"
 	"ustack/symbolize/v8/verify"
 	"ustack/tools/core"
 	"ustack/tools/sourcemaps"
@@ -54,7 +55,8 @@ type Dump struct {
 	root    *os.File // the live process's root directory; nil for a core
 	warned  []error  // about source maps
 
-	selected *stack.Isolate // that alone is reported on; nil: all
+	selected  *stack.Isolate    // that alone is reported on; nil: all
+	variables *variables.Reader // nil until needed
 }
 
 // Missing is something that the core needs and that was not found.

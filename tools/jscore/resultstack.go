@@ -47,12 +47,15 @@ type FrameText struct {
 	DefinedLine   int `json:"defined_line,omitempty"`
 	DefinedColumn int `json:"defined_column,omitempty"`
 
-	Construct bool    `json:"construct,omitempty"` // called by new or super
-	This      *Brief  `json:"this,omitempty"`
-	Arguments []Brief `json:"arguments,omitempty"`
-	Count     int     `json:"argument_count,omitempty"` // as passed by the caller
-	Source    []Line  `json:"source,omitempty"`
-	Trouble   string  `json:"trouble,omitempty"`
+	Construct bool            `json:"construct,omitempty"` // called by new or super
+	This      *Brief          `json:"this,omitempty"`
+	Arguments []Brief         `json:"arguments,omitempty"`
+	Count     int             `json:"argument_count,omitempty"` // as passed by the caller
+	Variables []FrameVariable `json:"variables,omitempty"`      // if Verbose
+	Source    []Line          `json:"source,omitempty"`
+	Trouble   string          `json:"trouble,omitempty"`
+
+	named int // parameters among the variables; those arguments need no number
 }
 
 // JSStack returns the stack of a thread.
@@ -152,13 +155,13 @@ func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 		t.Trouble = strings.ReplaceAll(f.Trouble.Error(), "\n", "; ")
 	}
 	if f.HasCall && d.v8.Heap != nil {
-		this := value.BriefOf(d.v8.Heap, f.Call.This)
-		t.This, t.Count = &this, f.Call.Count
+		t.This, t.Count = d.this(f), f.Call.Count
 		for _, argument := range f.Call.Arguments {
 			t.Arguments = append(t.Arguments, value.BriefOf(d.v8.Heap, argument))
 		}
 	}
 	if o.Verbose {
+		t.Variables, t.named = d.frameVariables(f)
 		t.Source = d.sourceAround(f, t.scriptLine(), o.Lines)
 	}
 	return t
@@ -307,7 +310,11 @@ func (f *FrameText) writeDetails(b *strings.Builder) {
 	if f.This != nil {
 		fmt.Fprintf(b, "%sthis: %s (%v)\n", margin, f.This.Address, *f.This)
 	}
+	f.writeVariables(b, margin)
 	for i, argument := range f.Arguments {
+		if i < f.named {
+			continue
+		}
 		fmt.Fprintf(b, "%sarg%d: %s (%v)\n", margin, i+1, argument.Address, argument)
 	}
 	if f.Count > len(f.Arguments) {

@@ -42,7 +42,7 @@ js:     wait \(builtin\)
           posn: line \d+ column \d+
           defined: line \d+ column \d+
           this: [0-9a-f]+ \(JSObject: Shape\)
-          arg1: [0-9a-f]+ \(SMI: value = 3\)
+          parameter by: [0-9a-f]+ \(SMI: value = 3\)
 
             +\d+ .*
           > +\d+ .*scale\(by\).*
@@ -75,7 +75,8 @@ func TestInlinedFunctionsHaveTheirSource(t *testing.T) {
           file: /lines/.*
           posn: line \d+ column \d+
           defined: line \d+ column \d+
-
+(          (parameter|local|closure) [^\n]*
+)*
             +\d+.*
           > +\d+ .*
             +\d+.*

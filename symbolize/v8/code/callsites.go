@@ -117,13 +117,16 @@ func newSite(h *v8.Heap, r rawSite) (CallSite, error) {
 	return s, err
 }
 
+// evalFields are names that V8 has given to a Script's field for what made the script.
+var evalFields = []string{"eval_from_shared_or_wrapped_arguments", "eval_from_shared_or_wrapped_arguments_or_sfi_table"}
+
 // EvalCaller returns the SharedFunctionInfo of the function that called eval with f's
 // script; ok is false if f's script did not come from eval.
 func EvalCaller(h *v8.Heap, f v8.Function) (caller v8.Object, ok bool) {
 	if f.Script == 0 {
 		return v8.Object{}, false
 	}
-	for _, field := range []string{"eval_from_shared_or_wrapped_arguments", "eval_from_shared_or_wrapped_arguments_or_sfi_table"} {
+	for _, field := range evalFields {
 		v, err := h.FieldOf(v8.Object{Address: v8.Value(f.Script).Address()}, "Script", field)
 		if err != nil {
 			continue

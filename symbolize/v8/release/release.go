@@ -78,6 +78,7 @@ func (p Place) In(heap uint32) uint32 {
 type Frames struct {
 	BytecodeArray       int16
 	BytecodeOffset      int16 // Smi
+	Registers           int16 // the first register of an interpreted function
 	BuiltinExitFunction int16 // of a BuiltinExit frame: the JSFunction that C++ implements
 	APIExitFunction     int16 // of an ApiCallbackExit frame: its FunctionTemplateInfo
 	RegExpArgument      int16 // of a regular expression's machine code: the JSRegExp or its data, after the isolate

@@ -12,6 +12,7 @@ var _ = Register(Release{
 		EntryFP: Place{BeforeHeap: 33048},
 	},
 	Frames: Frames{
+		Registers:           -48,
 		BuiltinExitFunction: 24,
 		RegExpArgument:      32,
 		ExitReceiver:        48,

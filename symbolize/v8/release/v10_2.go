@@ -17,6 +17,7 @@ var _ = Register(Release{
 		EntryFP: Place{BeforeHeap: 33024},
 	},
 	Frames: Frames{
+		Registers:           -48,
 		BuiltinExitFunction: 24,
 		RegExpArgument:      32,
 		ExitReceiver:        48,

@@ -12,6 +12,7 @@ var _ = Register(Release{
 		EntryFP: Place{Start: 392},
 	},
 	Frames: Frames{
+		Registers:           -48,
 		BuiltinExitFunction: 24,
 		APIExitFunction:     16,
 		RegExpArgument:      32,

@@ -12,6 +12,7 @@ var _ = Register(Release{
 		EntryFP: Place{Start: 272},
 	},
 	Frames: Frames{
+		Registers:           -56,
 		BuiltinExitFunction: 24,
 		APIExitFunction:     48,
 		RegExpArgument:      32,

@@ -17,6 +17,7 @@ var _ = Register(Release{
 		DispatchTable: Place{BeforeHeap: 49312},
 	},
 	Frames: Frames{
+		Registers:           -56,
 		BuiltinExitFunction: 24,
 		APIExitFunction:     48,
 		RegExpArgument:      32,

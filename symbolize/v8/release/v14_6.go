@@ -13,6 +13,7 @@ var _ = Register(Release{
 		DispatchTable: Place{Start: 616},
 	},
 	Frames: Frames{
+		Registers:           -56,
 		BuiltinExitFunction: 24,
 		APIExitFunction:     40,
 		RegExpArgument:      32,

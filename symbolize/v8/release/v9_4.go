@@ -12,6 +12,7 @@ var _ = Register(Release{
 		EntryFP: Place{BeforeHeap: 27720},
 	},
 	Frames: Frames{
+		Registers:           -48,
 		BytecodeArray:       -32,
 		BytecodeOffset:      -40,
 		BuiltinExitFunction: 24,

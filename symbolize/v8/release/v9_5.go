@@ -12,6 +12,7 @@ var _ = Register(Release{
 		EntryFP: Place{BeforeHeap: 27688},
 	},
 	Frames: Frames{
+		Registers:           -48,
 		BuiltinExitFunction: 24,
 		RegExpArgument:      40,
 		ExitReceiver:        48,
