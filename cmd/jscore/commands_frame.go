@@ -11,9 +11,11 @@ import (
 
 func jsframe() *command {
 	return &command{
-		name: "jsframe", usage: "[-aiv] [-n LINES] [-f NAME] [-p PROPERTY] FP...", input: required,
-		short:   "print the frames at frame pointers",
-		example: "  walk jsframe | jsframe -v\n  walk jsframe | jsframe -p this | jsprint",
+		name: "jsframe", usage: "[-aiv] [-n LINES] [-f NAME] [-p PROPERTY] FP|N...", input: required,
+		short: "print the frames at frame pointers, and select the last one",
+		long: `N below 4096 is the number of a frame as walk jsframe lists them, from 0. Then
+jsprint knows the variables of the frame by name.`,
+		example: "  walk jsframe | jsframe -v\n  walk jsframe | jsframe -p this | jsprint\n  jsframe 2; jsprint request.url",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.StackOptions
 			flags.BoolVarP(&o.All, "all", "a", false, "print V8's own frames too, and frame pointers and addresses")
@@ -21,7 +23,14 @@ func jsframe() *command {
 			property := filterFlags(flags, &o)
 			flags.BoolP("immediate", "i", false, "print the frame at FP, which is done in any case")
 			return each(func(_ context.Context, v *invocation, address v8.Value) (jscore.Result, error) {
-				stack, err := v.dump.JSFrame(uint64(address), o)
+				fp, err := v.dump.FramePointer(uint64(address))
+				if err != nil {
+					return nil, err
+				}
+				stack, err := v.dump.JSFrame(fp, o)
+				if err == nil {
+					v.frame = fp
+				}
 				if err != nil || *property == "" {
 					return stack, err
 				}

@@ -88,10 +88,12 @@ The mark above the columns is where the first byte is.`,
 // jsprint binds jsprint.
 func jsprint() *command {
 	return &command{
-		name: "jsprint", usage: "[-a] [-b] [-d DEPTH] [-N COUNT] [--text CHARACTERS] ADDR [MEMBER...]", input: required, args: -1,
+		name: "jsprint", usage: "[-a] [-b] [-d DEPTH] [-N COUNT] [--text CHARACTERS] ADDR|VARIABLE [MEMBER...]", input: required, args: -1, named: true,
 		short: "print JavaScript values",
 		long: `A MEMBER is a path such as url, list[3].name or map["a key"].host: then that
-is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
+is printed instead of the object. What is deeper than DEPTH is shown as [...].
+A VARIABLE is one of the frame that jsframe selected, else of the innermost one; it
+may be a path too, and begins with a dot if it reads as a number: .a or .be.size.`,
 		example: "  jsprint -d 3 1f3c9\n  findjsobjects -c Session | jsprint id request.url",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.PrintOptions
@@ -100,7 +102,7 @@ is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
 			flags.IntVarP(&o.Depth, "depth", "d", jscore.DefaultDepth, "print so many levels of members")
 			flags.IntVar(&o.Text, "text", 0, "print so many `CHARACTERS` of each string; -1: all (default 1024, of ADDR itself 1048576)")
 			flags.IntVarP(&o.Members, "members", "N", jscore.DefaultMembers, "print so many members of one object; 0: all")
-			return eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*jscore.Printed, error) {
+			addressed := eachObject(func(v *invocation, h *v8.Heap, value v8.Value) (*jscore.Printed, error) {
 				if _, isSmi := value.Smi(); !isSmi {
 					if _, err := h.Object(value); err != nil {
 						return nil, err
@@ -109,6 +111,19 @@ is printed instead of the object. What is deeper than DEPTH is shown as [...].`,
 				o.Paths = v.args
 				return jscore.Print(h, value, o)
 			})
+			variable := once(func(_ context.Context, v *invocation) (*jscore.Printed, error) {
+				if _, err := v.heap(); err != nil {
+					return nil, err
+				}
+				o.Paths = v.args
+				return v.dump.PrintVariables(v.frame, o)
+			})
+			return func(ctx context.Context, v *invocation) error {
+				if len(v.inputs) == 0 && !v.piped {
+					return variable(ctx, v)
+				}
+				return addressed(ctx, v)
+			}
 		},
 	}
 }

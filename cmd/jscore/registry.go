@@ -35,6 +35,7 @@ type command struct {
 	input   input
 	args    int                    // maximum beside flags and addresses; no maximum if below 0
 	counted bool                   // an address may have a count: "ADDR,LEN"
+	named   bool                   // a first argument that is no address is a variable's name
 	isWord  func(text string) bool // reports whether an argument is not an address; nil: the first is an address
 	bind    func(flags *pflag.FlagSet) run
 }
@@ -210,6 +211,9 @@ func (s *stage) takeAddresses() error {
 	var rest []string
 	for i, text := range s.args {
 		word := s.command.args != 0 && (i > 0 || len(s.addresses) > 0)
+		if s.named && i == 0 && len(s.addresses) == 0 && !isAddress(text) {
+			word = true
+		}
 		if s.isWord != nil {
 			word = s.isWord(text)
 		}
@@ -221,7 +225,7 @@ func (s *stage) takeAddresses() error {
 			return err
 		}
 	}
-	if s.args = rest; len(s.addresses) == 0 && s.input == required {
+	if s.args = rest; len(s.addresses) == 0 && s.input == required && !(s.named && len(rest) > 0) {
 		return errors.New("needs an address")
 	}
 	return nil

@@ -20,8 +20,9 @@ type session struct {
 	commands registry
 	messages *cli.Messages
 	output   output
-	status   int  // the worst exit status of a command so far
-	over     bool // quit was called
+	status   int    // the worst exit status of a command so far
+	over     bool   // quit was called
+	frame    uint64 // frame pointer of the one that jsframe selected; 0: none
 
 	objects  *jscore.Graph     // nil until a command has asked for it
 	retained *jscore.Dominated // likewise
