@@ -130,7 +130,7 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Graph{found, d, d.v8.Heap}
+	g := &Graph{Graph: found, dump: d, heap: d.v8.Heap}
 	starts[everything] = time.Now()
 	if err := look.run(ctx, g, keep); err != nil {
 		return nil, err
