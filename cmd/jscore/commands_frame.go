@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
 	"ustack/tools/jscore"
 )
@@ -20,13 +21,13 @@ func jsframe() *command {
 			verboseFlags(flags, &o)
 			property := filterFlags(flags, &o)
 			flags.BoolP("immediate", "i", false, "print the frame at FP, which is done in any case")
-			return each(func(_ context.Context, v *invocation, address v8.Value) (jscore.Result, error) {
+			return checked(property, each(func(_ context.Context, v *invocation, address v8.Value) (jscore.Result, error) {
 				stack, err := v.dump.JSFrame(uint64(address), o)
 				if err != nil || *property == "" {
 					return stack, err
 				}
 				return jscore.Properties(jscore.StackList{stack}, *property), nil
-			})
+			}))
 		},
 	}
 }
@@ -35,6 +36,16 @@ func jsframe() *command {
 func filterFlags(flags *pflag.FlagSet, o *jscore.StackOptions) (property *string) {
 	flags.StringVarP(&o.Function, "function", "f", "", "print only JavaScript functions with `NAME` in their names")
 	return flags.StringP("property", "p", "", "print only this `PROPERTY` of them: file, posn, this, arg1, arg2 ...")
+}
+
+// checked makes a run that first checks that a frame can have the property.
+func checked(property *string, r run) run {
+	return func(ctx context.Context, v *invocation) error {
+		if *property != "" && !jscore.IsProperty(*property) {
+			return cli.Usagef("no property %q (there are file, posn, this, arg1, arg2 and so on)", *property)
+		}
+		return r(ctx, v)
+	}
 }
 
 // emitProperty writes a property of the frames, or the stacks if there is no property.

@@ -36,6 +36,7 @@ type command struct {
 	args    int                    // maximum beside flags and addresses; no maximum if below 0
 	counted bool                   // an address may have a count: "ADDR,LEN"
 	isWord  func(text string) bool // reports whether an argument is not an address; nil: the first is an address
+	literal bool                   // arguments that begin with "-" are no flags
 	bind    func(flags *pflag.FlagSet) run
 }
 
@@ -176,10 +177,12 @@ func (r registry) prepare(c call, piped bool) (*stage, error) {
 func (c *command) prepare(from call, piped bool) (*stage, error) {
 	s := &stage{command: c}
 	flags := c.flags(&s.run)
-	if err := flags.Parse(from.args); err != nil {
-		return nil, err
+	if s.args = from.args; !c.literal {
+		if err := flags.Parse(from.args); err != nil {
+			return nil, err
+		}
+		s.args = flags.Args()
 	}
-	s.args = flags.Args()
 	given := piped
 	if from.address != "" {
 		if piped || c.input == noInput {
