@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"ustack/symbolize/v8"
@@ -83,7 +84,7 @@ func (d *Dump) Show(l Formats, address, count uint64) (*Shown, error) {
 			at := s.next
 			text, err := d.shown(f, s)
 			if err != nil {
-				if len(s.Values) == 0 {
+				if !s.hasText() {
 					return nil, err
 				}
 				s.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -93,6 +94,11 @@ func (d *Dump) Show(l Formats, address, count uint64) (*Shown, error) {
 		}
 	}
 	return s, nil
+}
+
+// hasText reports whether anything of the memory is shown.
+func (s *Shown) hasText() bool {
+	return slices.ContainsFunc(s.Values, func(v ShownValue) bool { return strings.TrimSpace(v.Text) != "" })
 }
 
 // shown returns what f shows of the memory at s.next, and moves s.next behind it.

@@ -114,7 +114,7 @@ func TestInstructionsAreDisassembled(t *testing.T) {
 		{"c5f8285c2410", "vmovaps 0x10(%rsp),%xmm3", 6},
 		{"62f17c48586c2401", "vaddps 0x40(%rsp),%zmm0,%zmm5", 8},
 		{"8fe978e1c0", unknownInstruction, 5}, // of XOP
-		{"e8", unknownInstruction, 1}, // cut off
+		{"e8", unknownInstruction, 1},         // cut off
 		{"", "", 0},
 	} {
 		code, err := hex.DecodeString(tt.code)
