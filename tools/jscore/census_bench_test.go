@@ -121,7 +121,7 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 	}
 	defer d.Close()
 	starts := map[stage]time.Time{nothing: time.Now()}
-	o, err := heap.Walk(ctx, d, d.v8.Heap)
+	o, err := heap.Walk(ctx, d, d.v8.Heap, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 		return nil, errors.New("find objects: no V8 is understood in this process")
 	}
 	some := func(p heap.Page) bool { return d.selected == nil || p.Shared() || d.selected.Has(p.Heap) }
-	o, err := heap.WalkSome(ctx, d, d.v8.Heap, some)
+	o, err := heap.Walk(ctx, d, d.v8.Heap, some)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := heap.Walk(t.Context(), m, h)
+		o, err := heap.Walk(t.Context(), m, h, nil)
 		if err != nil {
 			t.Fatalf("a byte in %d: Walk: %v", distance, err)
 		}
