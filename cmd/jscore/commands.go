@@ -31,7 +31,7 @@ func groups() []group {
 		{"Values", valueCommands()},
 		{"The heap", heapCommands()},
 		{"Memory and machine code", nativeCommands()},
-		{"All memory", memoryCommands()},
+		{"Resident memory", memoryCommands()},
 		{"Node.js", nodeCommands()},
 		{"V8 itself", v8Commands()},
 		{"Jscore", ownCommands()},

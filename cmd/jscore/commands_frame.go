@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
 	"ustack/tools/jscore"
 )
@@ -22,7 +23,7 @@ jsprint knows the variables of the frame by name.`,
 			verboseFlags(flags, &o)
 			property := filterFlags(flags, &o)
 			flags.BoolP("immediate", "i", false, "print the frame at FP, which is done in any case")
-			return each(func(_ context.Context, v *invocation, address v8.Value) (jscore.Result, error) {
+			return checked(property, each(func(_ context.Context, v *invocation, address v8.Value) (jscore.Result, error) {
 				fp, err := v.dump.FramePointer(uint64(address))
 				if err != nil {
 					return nil, err
@@ -35,7 +36,7 @@ jsprint knows the variables of the frame by name.`,
 					return stack, err
 				}
 				return jscore.Properties(jscore.StackList{stack}, *property), nil
-			})
+			}))
 		},
 	}
 }
@@ -44,6 +45,16 @@ jsprint knows the variables of the frame by name.`,
 func filterFlags(flags *pflag.FlagSet, o *jscore.StackOptions) (property *string) {
 	flags.StringVarP(&o.Function, "function", "f", "", "print only JavaScript functions with `NAME` in their names")
 	return flags.StringP("property", "p", "", "print only this `PROPERTY` of them: file, posn, this, arg1, arg2 ...")
+}
+
+// checked makes a run that first checks that a frame can have the property.
+func checked(property *string, r run) run {
+	return func(ctx context.Context, v *invocation) error {
+		if *property != "" && !jscore.IsProperty(*property) {
+			return cli.Usagef("no property %q (there are file, posn, this, arg1, arg2 and so on)", *property)
+		}
+		return r(ctx, v)
+	}
 }
 
 // emitProperty writes a property of the frames, or the stacks if there is no property.

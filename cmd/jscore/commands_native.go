@@ -77,7 +77,7 @@ func isFormat(word string) bool {
 
 func show() *command {
 	return &command{
-		name: "/", usage: "FORMAT ADDR[,COUNT]", input: required, args: -1, counted: true, isWord: isFormat,
+		name: "/", usage: "FORMAT ADDR[,COUNT]", input: required, args: -1, counted: true, literal: true, isWord: isFormat,
 		short: `show memory in mdb's formats: "ADDR,COUNT/FORMAT"`,
 		long: `FORMAT is one or more letters, each after a decimal number if it is repeated;
 "formats" lists them. All of it is repeated COUNT times.`,
@@ -96,7 +96,7 @@ func show() *command {
 
 func showNumber() *command {
 	return &command{
-		name: "=", usage: "FORMAT ADDR", input: required, args: -1, isWord: isFormat,
+		name: "=", usage: "FORMAT ADDR", input: required, args: -1, literal: true, isWord: isFormat,
 		short:   `show a number in mdb's formats: "NUMBER=FORMAT"`,
 		example: "  1f3c9=E\n  0t4096=X\n  7f31c0a4=p",
 		bind: plain(func(ctx context.Context, v *invocation) error {

@@ -53,7 +53,7 @@ the functions.`,
 			property := filterFlags(flags, &o)
 			tid := flags.IntP("thread", "t", 0, "print the stack of the thread `TID`")
 			everyone := flags.BoolP("all-threads", "A", false, "print the stacks of all threads")
-			return func(_ context.Context, v *invocation) error {
+			return checked(property, func(_ context.Context, v *invocation) error {
 				if *everyone {
 					return v.emitProperty(v.dump.JSStacks(o), *property)
 				}
@@ -66,7 +66,7 @@ the functions.`,
 					return v.emitProperty(jscore.StackList{stack}, *property)
 				}
 				return v.emit(stack)
-			}
+			})
 		},
 	}
 }

@@ -129,7 +129,7 @@ var mdbComparison = comparisonList{
 	{"dis -w", same, "", ""},
 	{"dis -f", absent, "", "/ and dis also read what the core leaves to files"},
 	{"dump", same, "", "the count is in bytes"},
-	{"findleaks", absent, "", "it knows libumem's memory"},
+	{"findleaks", differs, "", "finds what nothing refers to in malloc's memory, not libumem's"},
 	{"formats", same, "", ""},
 	{"help", same, "", ""},
 	{"load", absent, "", "nothing has to be loaded"},

@@ -109,7 +109,7 @@ func TestComparisonCoversOurFlags(t *testing.T) {
 
 const (
 	comparisonBegins = ".Ss Mdb and mdb_v8\n"
-	comparisonEnds   = ".Sh JSON\n"
+	comparisonEnds   = ".El\n"
 )
 
 // comparisonSection is the manual's section about mdb.
@@ -133,7 +133,7 @@ Variables, the dot and expressions are not there.
 	for _, row := range comparisons() {
 		fmt.Fprintf(&b, ".It %q Ta %q Ta %q\n", row.Theirs, row.Is, row.text())
 	}
-	b.WriteString(".El\n")
+	b.WriteString(comparisonEnds)
 	return b.String()
 }
 
@@ -145,11 +145,11 @@ func TestManPageComparesWithMdb(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	end := strings.Index(page, comparisonEnds)
 	begin := strings.Index(page, comparisonBegins)
 	if begin < 0 {
-		begin = end
+		t.Fatalf("%s has no section %q", path, comparisonBegins)
 	}
+	end := begin + strings.Index(page[begin:], comparisonEnds) + len(comparisonEnds)
 	if *update {
 		page = page[:begin] + comparisonSection() + page[end:]
 		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {

@@ -35,11 +35,11 @@ var wholeHeap = []string{
 	"findjsobjects", "findjsobjects -a --by-class", "findjsobjects -i -k array", "jsfunctions", "strings", "leaks", "jsretained",
 	"findjsobjects -k array | jsprint -d 4", "findjsobjects -k string | jsfindrefs -l 3", "findjsobjects | jsroots",
 	"findjsobjects -c Holder | findjsobjects", "findjsobjects | v8print", "ugrep 1f3c9",
-	"findjsobjects -lv", "jsfunctions -X -x 1f3c9", "jsfunctions -l | jsfunctions", "findjsobjects -l | findjsobjects -ml; findjsobjects -r",
+	"findjsobjects -lv", "jsfunctions -X -x 1f3c9", "jsfunctions -l | jsfunctions", "findjsobjects -lc Holder | findjsobjects -m; findjsobjects -r",
 	"findjsobjects -c Holder | jsfindrefs -dv",
 	"$C", "regs", "mappings", "nm uv_run | dis", "jsfunctions -l | v8code -d", "jsfunctions -l | v8function -d", "memgrep Holder",
 	"walk jsframe | jsframe -p this", "jsstack -Ap arg1", "findjsobjects -l | walk jsprop", "findjsobjects -l -k array | walk jselement",
-	"findjsobjects -l | /2pXsSiaYyC", "findjsobjects -l | v8whatis -v -d 64", "findjsobjects -l | v8print JSObject", "findjsobjects -l | dis",
+	"findjsobjects -l | /2pXsSiaYyC", "findjsobjects -l | v8whatis -v -d 64", "findjsobjects -l | v8print JSObject", "findjsobjects -l -k array | dis",
 }
 
 // A mutant is a core that can be damaged, and made whole again.

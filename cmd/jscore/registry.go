@@ -37,6 +37,7 @@ type command struct {
 	counted bool                   // an address may have a count: "ADDR,LEN"
 	named   bool                   // a first argument that is no address is a variable's name
 	isWord  func(text string) bool // reports whether an argument is not an address; nil: the first is an address
+	literal bool                   // arguments that begin with "-" are no flags
 	bind    func(flags *pflag.FlagSet) run
 }
 
@@ -177,10 +178,12 @@ func (r registry) prepare(c call, piped bool) (*stage, error) {
 func (c *command) prepare(from call, piped bool) (*stage, error) {
 	s := &stage{command: c}
 	flags := c.flags(&s.run)
-	if err := flags.Parse(from.args); err != nil {
-		return nil, err
+	if s.args = from.args; !c.literal {
+		if err := flags.Parse(from.args); err != nil {
+			return nil, err
+		}
+		s.args = flags.Args()
 	}
-	s.args = flags.Args()
 	given := piped
 	if from.address != "" {
 		if piped || c.input == noInput {

@@ -90,7 +90,10 @@ func TestChunksAreThoseThatMallocKnows(t *testing.T) {
 		versions = nodetest.Versions
 	}
 	for _, version := range versions {
-		for _, way := range []string{"fragmentation", "strings", "malloc", "workers"} {
+		for i, way := range []string{"fragmentation", "workers", "strings", "malloc"} {
+			if len(versions) == 2 && version == versions[0] && i > 0 {
+				continue // one way shows what differs between versions
+			}
 			t.Run(version+"/"+way, func(t *testing.T) {
 				says, h := start(t, version, way)
 				checkSays(t, h, says)

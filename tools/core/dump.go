@@ -147,7 +147,9 @@ func (d *dump) readStopped(threads []Thread) (err error) {
 	if d.mappings, err = d.target.Maps(); err != nil { // which also reports whether this is still the same process, or its pid was reused
 		return err
 	}
-	d.resident, err = d.planner.resident(d.mappings)
+	if d.planner.pages != nil { // prepared
+		d.resident, err = d.planner.resident(d.mappings)
+	}
 	return err
 }
 

@@ -121,7 +121,7 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 	}
 	defer d.Close()
 	starts := map[stage]time.Time{nothing: time.Now()}
-	o, err := heap.Walk(ctx, d, d.v8.Heap)
+	o, err := heap.Walk(ctx, d, d.v8.Heap, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func takeMeasure(ctx context.Context, name string) (*measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Graph{found, d, d.v8.Heap}
+	g := &Graph{Graph: found, dump: d, heap: d.v8.Heap}
 	starts[everything] = time.Now()
 	if err := look.run(ctx, g, keep); err != nil {
 		return nil, err

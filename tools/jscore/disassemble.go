@@ -151,7 +151,7 @@ func (d *Dump) stretchAround(address uint64) (stretch, bool) {
 		return stretch{s.Demangled(), start, start + size}, start <= address && address < start+size
 	}
 	r, ok := d.Region(address)
-	if !ok || d.v8.Codes == nil {
+	if !ok || !r.Exec || d.v8.Codes == nil {
 		return stretch{}, false
 	}
 	c, err := d.v8.Codes.At(address, r.Start)

@@ -20,8 +20,8 @@ type format struct {
 
 // formats are those of mdb that only read, in the order in which mdb lists them.
 var formats = []format{
-	{'+', 0, "skip forward by as many bytes as the last format has", nil},
-	{'-', 0, "skip back by as many bytes as the last format has", nil},
+	{'+', 0, "skip a byte", nil},
+	{'-', 0, "go back a byte", nil},
 	{'B', 1, "hexadecimal", hexadecimal},
 	{'C', 1, "character, escaped as in C", escaped},
 	{'D', 4, "decimal, signed", decimal},
@@ -29,7 +29,7 @@ var formats = []format{
 	{'F', 8, "floating point", func(b []byte) string {
 		return strconv.FormatFloat(math.Float64frombits(binary.LittleEndian.Uint64(b)), 'g', -1, 64)
 	}},
-	{'G', 8, "octal, unsigned", octal},
+	{'G', 8, "octal, unsigned", func(b []byte) string { return strconv.FormatUint(low(b), 8) }},
 	{'H', 4, "hexadecimal, with the bytes in reverse order", swapped},
 	{'I', 0, "address and instruction", nil},
 	{'J', 8, "hexadecimal", hexadecimal},
@@ -53,7 +53,7 @@ var formats = []format{
 	{'f', 4, "floating point", func(b []byte) string {
 		return strconv.FormatFloat(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), 'g', -1, 32)
 	}},
-	{'g', 8, "octal, signed", signedOctal},
+	{'g', 8, "octal, signed", func(b []byte) string { return strconv.FormatInt(signed(b), 8) }},
 	{'h', 2, "hexadecimal, with the bytes in reverse order", swapped},
 	{'i', 0, "instruction", nil},
 	{'n', 0, "new line", nil},
@@ -94,8 +94,15 @@ func signed(b []byte) int64 {
 
 func hexadecimal(b []byte) string { return strconv.FormatUint(low(b), 16) }
 func unsigned(b []byte) string    { return strconv.FormatUint(low(b), 10) }
-func octal(b []byte) string       { return "0" + strconv.FormatUint(low(b), 8) }
 func decimal(b []byte) string     { return strconv.FormatInt(signed(b), 10) }
+
+// octal returns a number with the 0 that begins an octal one in C.
+func octal(b []byte) string {
+	if low(b) == 0 {
+		return "0"
+	}
+	return "0" + strconv.FormatUint(low(b), 8)
+}
 
 func signedOctal(b []byte) string {
 	if n := signed(b); n < 0 {

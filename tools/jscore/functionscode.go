@@ -8,6 +8,7 @@ import (
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
+	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/value"
 )
 
@@ -70,7 +71,7 @@ func (d *Dump) instructionsOf(function v8.Value) *Instructions {
 // address; 0 if none is.
 func (d *Dump) madeFor(address uint64) v8.Value {
 	r, ok := d.Region(address)
-	if !ok || d.v8.Codes == nil {
+	if !ok || !r.Exec || d.v8.Codes == nil {
 		return 0
 	}
 	c, err := d.v8.Codes.At(address, r.Start)
@@ -99,18 +100,38 @@ func (g *Graph) ClosuresLike(ctx context.Context, v v8.Value, o FunctionOptions)
 		return nil, err
 	}
 	list := &Values{Address: Address(g.Object(id).Ref()), Values: []Indexed{}}
-	for other := range g.All(ctx) {
-		if !g.heap.IsFunction(v8.Object{Map: g.Map(other)}) || o.Live && !g.IsLive(other) {
-			continue
-		}
-		if of, err := g.heap.FieldOf(g.Object(other), "JSFunction", "shared"); err != nil || of != shared {
+	closures, err := g.closuresOf(ctx, shared)
+	for _, other := range closures {
+		if o.Live && !g.IsLive(other) {
 			continue
 		}
 		if !g.list(list, other) {
 			break
 		}
 	}
-	return list, ctx.Err()
+	return list, err
+}
+
+// closuresOf returns the closures of the function with that SharedFunctionInfo. The first
+// call reads those of all functions.
+func (g *Graph) closuresOf(ctx context.Context, shared v8.Value) ([]heap.ID, error) {
+	if g.closures != nil {
+		return g.closures[shared], nil
+	}
+	closures := map[v8.Value][]heap.ID{}
+	for id := range g.All(ctx) {
+		if !g.heap.IsFunction(v8.Object{Map: g.Map(id)}) {
+			continue
+		}
+		if of, err := g.heap.FieldOf(g.Object(id), "JSFunction", "shared"); err == nil {
+			closures[of] = append(closures[of], id)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	g.closures = closures
+	return closures[shared], nil
 }
 
 // A WordAt is a word of memory, and what it is in.

@@ -14,6 +14,8 @@ type Graph struct {
 	*heap.Graph
 	dump *Dump
 	heap *v8.Heap
+
+	closures map[v8.Value][]heap.ID // by their functions' SharedFunctionInfos; nil until needed
 }
 
 // Graph finds all objects of the process, live and dead, and the references between
@@ -23,7 +25,7 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 		return nil, errors.New("find objects: no V8 is understood in this process")
 	}
 	some := func(p heap.Page) bool { return d.selected == nil || p.Shared() || d.selected.Has(p.Heap) }
-	o, err := heap.WalkSome(ctx, d, d.v8.Heap, some)
+	o, err := heap.Walk(ctx, d, d.v8.Heap, some)
 	if err != nil {
 		return nil, err
 	}
@@ -31,5 +33,5 @@ func (d *Dump) Graph(ctx context.Context) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Graph{g, d, d.v8.Heap}, nil
+	return &Graph{Graph: g, dump: d, heap: d.v8.Heap}, nil
 }

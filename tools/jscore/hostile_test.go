@@ -50,7 +50,7 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := heap.Walk(t.Context(), m, h)
+		o, err := heap.Walk(t.Context(), m, h, nil)
 		if err != nil {
 			t.Fatalf("a byte in %d: Walk: %v", distance, err)
 		}
@@ -58,7 +58,7 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a byte in %d: NewGraph: %v", distance, err)
 		}
-		g := &Graph{found, d, h}
+		g := &Graph{Graph: found, dump: d, heap: h}
 		census := g.Census(t.Context(), CensusOptions{Internal: true})
 		if distance >= 1<<12 && (census.Count == 0 || g.Live == 0) {
 			t.Errorf("a byte in %d: %d objects, %d of them live, want most of them", distance, census.Count, g.Live)

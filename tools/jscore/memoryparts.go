@@ -56,8 +56,10 @@ func (u *pageUse) total() uint64 { return u.live + u.garbage + u.free + u.head }
 func (u *pageUse) part(name string) MemoryPart {
 	p := MemoryPart{Name: name}
 	for _, of := range []MemoryPart{
-		{Name: "live", Bytes: u.live}, {Name: "garbage", Bytes: u.garbage},
-		{Name: "free", Bytes: u.free}, {Name: "headers", Bytes: u.head},
+		{Name: "live", Bytes: u.live},
+		{Name: "garbage", Bytes: u.garbage},
+		{Name: "free", Bytes: u.free},
+		{Name: "headers", Bytes: u.head},
 	} {
 		p.add(of)
 	}
@@ -173,7 +175,6 @@ type mallocUse struct {
 	part   MemoryPart
 	arenas []ArenaMemory
 	sizes  map[uint64]*SizeClass
-	mapped SizeClass
 	blocks int
 	inUse  uint64
 }

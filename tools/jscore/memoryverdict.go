@@ -117,7 +117,7 @@ func (m *Memory) candidates() []Verdict {
 	fragments := m.Part(partMalloc).Bytes - inUse - m.partOf(partMalloc, "its own data")
 	all = append(all, verdict(KindFragmentation, fragments, "malloc",
 		"is free memory that malloc keeps in %s: fragmentation, with only %s in use", plural(len(m.Arenas), "arena"), megabytes(m.allocated())))
-	all = append(all, verdict(KindUnknown, m.Part(partUnknown).Bytes, "memory --json", "is private memory whose use is not known"))
+	all = append(all, verdict(KindUnknown, m.Part(partUnknown).Bytes, "mappings", "is private memory whose use is not known"))
 	if w, ok := m.workers(); ok {
 		all = append(all, w)
 	}

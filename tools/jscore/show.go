@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"ustack/symbolize/v8"
@@ -80,13 +81,13 @@ func (d *Dump) Show(l Formats, address, count uint64) (*Shown, error) {
 	s := &Shown{Address: Address(address), Values: []ShownValue{}, next: address}
 	for range count {
 		for i, f := range l {
-			at, size := s.next, last(l[:i])
-			text, err := d.shown(f, s, size)
+			at := s.next
+			text, err := d.shown(f, s)
 			if err != nil {
-				if len(s.Values) == 0 {
+				if !s.hasText() {
 					return nil, err
 				}
-				s.Error = err.Error()
+				s.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 				return s, nil
 			}
 			s.Values = append(s.Values, ShownValue{Address(at), string(f.letter), text, d.label(at), i == 0 && len(l) > 1})
@@ -95,25 +96,19 @@ func (d *Dump) Show(l Formats, address, count uint64) (*Shown, error) {
 	return s, nil
 }
 
-// last returns the size of the last format that has one.
-func last(l Formats) uint64 {
-	for i := len(l) - 1; i >= 0; i-- {
-		if l[i].size > 0 {
-			return uint64(l[i].size)
-		}
-	}
-	return 1
+// hasText reports whether anything of the memory is shown.
+func (s *Shown) hasText() bool {
+	return slices.ContainsFunc(s.Values, func(v ShownValue) bool { return strings.TrimSpace(v.Text) != "" })
 }
 
-// shown returns what f shows of the memory at s.next, and moves s.next behind it. The last
-// format before f has a size of step.
-func (d *Dump) shown(f format, s *Shown, step uint64) (string, error) {
+// shown returns what f shows of the memory at s.next, and moves s.next behind it.
+func (d *Dump) shown(f format, s *Shown) (string, error) {
 	switch f.letter {
 	case '+':
-		s.next += step
+		s.next++
 		return "", nil
 	case '-':
-		s.next -= step
+		s.next--
 		return "", nil
 	case 'n', 'N':
 		return "\n", nil
@@ -184,7 +179,7 @@ func (d *Dump) ShowNumber(l Formats, number uint64) (*Shown, error) {
 		case 's', 'S', 'i', 'I', '+', '-':
 			return nil, fmt.Errorf("format %c: only for memory (ADDR/%c)", f.letter, f.letter)
 		case 'n', 'N', 't', 'T', 'r':
-			text, _ = d.shown(f, s, 0) // reads nothing
+			text, _ = d.shown(f, s) // reads nothing
 		case 'a':
 			text = d.label(number)
 		default:
@@ -223,7 +218,7 @@ func (s *Shown) WriteText(w io.Writer) error {
 		if inLine == 0 && v.label != "" && v.Format != "a" {
 			fmt.Fprintf(&b, "%-16s ", v.label+":")
 		}
-		fmt.Fprintf(&b, "%-16s", v.Text)
+		fmt.Fprintf(&b, "%-16s ", v.Text)
 		inLine++
 	}
 	if inLine > 0 {

@@ -24,7 +24,7 @@ func TestFormatsAreMdbs(t *testing.T) {
 		{'D', word(minusTwo), "-2"},
 		{'E', word(minusTwo), "18446744073709551614"},
 		{'F', word(math.Float64bits(1.5)), "1.5"},
-		{'G', word(8), "010"},
+		{'G', word(8), "10"},
 		{'H', word(0x1234), "34120000"},
 		{'J', word(minusTwo), "fffffffffffffffe"},
 		{'K', word(0x1f3c9), "1f3c9"},
@@ -36,11 +36,12 @@ func TestFormatsAreMdbs(t *testing.T) {
 		{'X', word(minusTwo), "fffffffe"},
 		{'Y', word(1e9), "2001 Sep 09 01:46:40"},
 		{'b', word(8), "010"},
+		{'b', word(0), "0"},
 		{'c', word('a'), "a"},
 		{'d', word(minusTwo), "-2"},
 		{'e', word(minusTwo), "-2"},
 		{'f', word(uint64(math.Float32bits(0.1))), "0.1"},
-		{'g', word(minusTwo), "-02"},
+		{'g', word(minusTwo), "-2"},
 		{'h', word(0x1234), "3412"},
 		{'o', word(minusTwo), "0177776"},
 		{'q', word(minusTwo), "-02"},
@@ -49,7 +50,7 @@ func TestFormatsAreMdbs(t *testing.T) {
 		{'x', word(minusTwo), "fffe"},
 		{'y', word(1e9), "2001 Sep 09 01:46:40"},
 		{'y', word(1 << 63), "-9223372036854775808"},
-		{'g', word(1 << 63), "-01000000000000000000000"},
+		{'g', word(1 << 63), "-1000000000000000000000"},
 	} {
 		f, ok := formatOf(tt.letter)
 		if !ok || f.size == 0 {

@@ -3,6 +3,7 @@ package jscore
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,19 @@ func Properties(stacks StackList, property string) *FrameProperties {
 	return p
 }
 
+// IsProperty reports whether Properties knows a property of that name.
+func IsProperty(name string) bool {
+	_, isArgument := argumentNumber(name)
+	return isArgument || slices.Contains([]string{"file", "posn", "this"}, name)
+}
+
+// argumentNumber returns the number in arg1, arg2 and so on.
+func argumentNumber(name string) (int, bool) {
+	number, ok := strings.CutPrefix(name, "arg")
+	n, err := strconv.Atoi(number)
+	return n, ok && err == nil && n >= 1
+}
+
 func (f *FrameText) property(name string) (text string, value *Brief) {
 	switch name {
 	case "file":
@@ -53,9 +67,8 @@ func (f *FrameText) property(name string) (text string, value *Brief) {
 	case "this":
 		return "", f.This
 	}
-	number, isArgument := strings.CutPrefix(name, "arg")
-	if i, err := strconv.Atoi(number); isArgument && err == nil && i >= 1 && i <= len(f.Arguments) {
-		return "", &f.Arguments[i-1]
+	if n, ok := argumentNumber(name); ok && n <= len(f.Arguments) {
+		return "", &f.Arguments[n-1]
 	}
 	return "", nil
 }

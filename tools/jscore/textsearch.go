@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 
 	"ustack/symbolize/space"
@@ -181,7 +182,7 @@ func contextText(b []byte, encoding string) string {
 		text = string(runes)
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == 0xfffd {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			return '.'
 		}
 		return r

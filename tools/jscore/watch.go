@@ -142,8 +142,13 @@ func (s *WatchSample) measure(ctx context.Context) error {
 
 // watchColumns are what a line about a sample shows.
 var watchColumns = []struct{ title, kind string }{
-	{"OBJECTS", KindObjects}, {"GARBAGE", KindGarbage}, {"V8FREE", KindFreePages}, {"BUFFERS", KindBuffers},
-	{"STRINGS", KindStrings}, {"MALLOC", KindMalloc}, {"FREE", KindFragmentation},
+	{"OBJECTS", KindObjects},
+	{"GARBAGE", KindGarbage},
+	{"V8FREE", KindFreePages},
+	{"BUFFERS", KindBuffers},
+	{"STRINGS", KindStrings},
+	{"MALLOC", KindMalloc},
+	{"FREE", KindFragmentation},
 }
 
 // WriteText writes a line, in MB; the first with a head.

@@ -35,7 +35,7 @@ var below = map[string][]string{
 	"symbolize/libuv":        {"symbolize/arm64", "symbolize/elfsym"},
 	"symbolize/malloc":       {"symbolize/space"},
 	"symbolize/nodehttp":     {"symbolize/elfsym"},
-	"symbolize/nodejs":       {"symbolize/space", "symbolize/v8", "symbolize/v8/census", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
+	"symbolize/nodejs":       {"symbolize", "symbolize/space", "symbolize/v8", "symbolize/v8/census", "symbolize/v8/heap", "symbolize/v8/stack", "symbolize/v8/value"},
 	"symbolize/sourcemap":    {"symbolize", "symbolize/contain"},
 	"symbolize/space":        {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
 	"symbolize/unwind":       {"symbolize/elfsym", "symbolize/unwind/x86"},

@@ -109,7 +109,7 @@ func TestReleasesCensus(t *testing.T) {
 }
 
 // functions counts closures.
-func functions(ctx context.Context, g *jscore.Graph, o census.FunctionOptions) []*census.Definition {
+func functions(ctx context.Context, g *jscore.Graph, o census.FunctionOptions) []*jscore.Definition {
 	return g.Functions(ctx, o).Definitions
 }
 

@@ -73,17 +73,12 @@ type pageObjects struct {
 	ranks  []uint32 // number of objects before each element of starts
 }
 
-// Walk finds all objects in a process's memory.
-func Walk(ctx context.Context, m Memory, h *v8.Heap) (*Objects, error) {
-	return WalkSome(ctx, m, h, func(Page) bool { return true })
-}
-
-// WalkSome is Walk for the pages that some selects: those of an isolate, and those that it
-// shares.
-func WalkSome(ctx context.Context, m Memory, h *v8.Heap, some func(Page) bool) (*Objects, error) {
+// Walk finds all objects in the pages that some selects: those of an isolate, and those that
+// it shares; nil selects all.
+func Walk(ctx context.Context, m Memory, h *v8.Heap, some func(Page) bool) (*Objects, error) {
 	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
 	for _, p := range findPages(m, &h.Binary().Release.Pages) {
-		if some(p) {
+		if some == nil || some(p) {
 			o.mapped = append(o.mapped, p)
 		} else {
 			o.others = append(o.others, p)

@@ -74,7 +74,7 @@ func KeyText(h *v8.Heap, key Slot) string {
 // splitPath returns the names in `a.b[0]["c.d"]`. What is between brackets is one name, without
 // the quotes around it.
 func splitPath(path string) []string {
-	var names []string
+	names := []string{}
 	for path != "" {
 		if path[0] != '[' {
 			end := strings.IndexAny(path, ".[")
