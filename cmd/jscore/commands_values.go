@@ -92,8 +92,9 @@ func jsprint() *command {
 		short: "print JavaScript values",
 		long: `A MEMBER is a path such as url, list[3].name or map["a key"].host: then that
 is printed instead of the object. What is deeper than DEPTH is shown as [...].
-A VARIABLE is one of the frame that jsframe selected, else of the innermost one; it
-may be a path too, and begins with a dot if it reads as a number: .a or .be.size.`,
+A VARIABLE is one of the frame that jsframe selected, else of the innermost
+one; it may be a path too, and begins with a dot if it reads as a number: .a or
+.be.size.`,
 		example: "  jsprint -d 3 1f3c9\n  findjsobjects -c Session | jsprint id request.url",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.PrintOptions

@@ -14,7 +14,6 @@ type function struct {
 	parameters       []string // empty for a pattern
 	rest             bool     // the last one takes all other arguments
 	simple           bool     // its parameters are names only
-	strict           bool     // it says so
 }
 
 // An opened is what a parser continues with after a function.

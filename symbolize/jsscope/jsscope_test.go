@@ -36,12 +36,18 @@ func registers(v *Variables) string {
 func TestRegistersAreThoseOfV8(t *testing.T) {
 	for _, tt := range []struct{ kind, text, parameters, registers, shared string }{
 		{"function", "(a, b) { return a + b }", "a b", "", ""},
-		{"function", "(p, {q, r}, s = 3, ...rest) { let u = f(); { const v = f(); { let w = f(); } } { let x = f(); } for (const k of [1,2]) { let y = f(); } }",
-			"p  s rest", "p q r s rest - - u k k y x v w", ""},
-		{"function", "() { let unused; let z = f(1); var un2; class A { } class B { m() { return B } } let C = class D {}; function g() {} let last = f(z); return last; }",
-			"", "unused z A B C last", ""},
-		{"function", "() { let a = f(); for (let i = 0, j = 1; i < 2; i++) { const h = () => i; f(h); } let d = f(); for (const q = 1; f() > 2; ) { let z = () => q; } return a + d; }",
-			"", "a - - - - d - - q z i j j h", ""},
+		{
+			"function", "(p, {q, r}, s = 3, ...rest) { let u = f(); { const v = f(); { let w = f(); } } { let x = f(); } for (const k of [1,2]) { let y = f(); } }",
+			"p  s rest", "p q r s rest - - u k k y x v w", "",
+		},
+		{
+			"function", "() { let unused; let z = f(1); var un2; class A { } class B { m() { return B } } let C = class D {}; function g() {} let last = f(z); return last; }",
+			"", "unused z A B C last", "",
+		},
+		{
+			"function", "() { let a = f(); for (let i = 0, j = 1; i < 2; i++) { const h = () => i; f(h); } let d = f(); for (const q = 1; f() > 2; ) { let z = () => q; } return a + d; }",
+			"", "a - - - - d - - q z i j j h", "",
+		},
 		{"arrow", "(u, v) => { let sum = u + v + cap.a; switch (u) { case 1: { let s1 = 'one'; last(s1, sum); } } return sum }", "u v", "sum s1", ""},
 		{"async arrow", "(k, p = 3, ...r) => { let a = 1; for (let i of [1]) { let d = 3 } var v = 2; }", "k p r", "k p r - - - a v i i d", ""},
 		{"arrow", "(k) => { { for (var i of [1]) { } var v = 2; } { let u = 4; } }", "k", "i v - u", ""},
@@ -49,8 +55,10 @@ func TestRegistersAreThoseOfV8(t *testing.T) {
 		{"function", "() { let a = 1; for (;;) { var v = 2; let un; var un2; break; } let b = 5; }", "", "a v b un", ""},
 		{"function", "() { if (f()) { function z() {} let d = 2; } { function y() {} let d = 3; } let b = 5; }", "", "b z y y d z d", ""},
 		{"arrow", "x => y => x + y", "x", "", "x"},
-		{"method", "(loud, { length }, ...more) { let total = 0; for (const [i, m] of more.entries()) { const both = i + m; total += both; if (i == 1) inner.call({q: 1}, 'a', both); } return total; }",
-			"loud  more", "loud length more - - total i m i m both", ""},
+		{
+			"method", "(loud, { length }, ...more) { let total = 0; for (const [i, m] of more.entries()) { const both = i + m; total += both; if (i == 1) inner.call({q: 1}, 'a', both); } return total; }",
+			"loud  more", "loud length more - - total i m i m both", "",
+		},
 	} {
 		got, err := Analyze(Function{Text: utf16.Encode([]rune(tt.text)), Kind: tt.kind})
 		if err != nil {

@@ -151,9 +151,10 @@ func TestScopesAreReadAsTheyAreWritten(t *testing.T) {
 		for typ, name := range r.Scopes.Types {
 			for _, count := range []int{0, 1, 7, 74, 75, 200} {
 				for _, flags := range []uint32{0, scopeClassWord, 1 << scopeReceiver, 3 << scopeReceiver, contextExtended} {
-					want := Scope{Type: name, Function: Function{Name: "own", Inferred: "Foo.bar", Start: 10, End: 20}, first: contextSlots}
+					want := Scope{Type: name, Function: Function{Name: "own", Inferred: "Foo.bar", Start: 10, End: 20}, Own: true, first: contextSlots}
 					if flags == contextExtended {
 						want.first++
+						want.Own = false
 						want.Function.Name, want.Function.Inferred = "", ""
 					}
 					for i := range count {

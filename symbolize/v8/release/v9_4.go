@@ -12,9 +12,9 @@ var _ = Register(Release{
 		EntryFP: Place{BeforeHeap: 27720},
 	},
 	Frames: Frames{
-		Registers:           -48,
 		BytecodeArray:       -32,
 		BytecodeOffset:      -40,
+		Registers:           -48,
 		BuiltinExitFunction: 24,
 		RegExpArgument:      40,
 		ExitReceiver:        48,
