@@ -184,7 +184,8 @@ static __always_inline bool skips(struct absence *a)
 struct tick {
 	u64 last; /* ns; 0: it has not come yet */
 	u64 since; /* ns: when the CPU became idle; 0: it was when the programs were attached, or is not */
-	u64 idle; /* ns */
+	u64 until; /* ns: when the CPU was last no longer idle */
+	u64 idle;  /* ns */
 };
 
 struct {
@@ -213,11 +214,12 @@ static __noinline void turn_idle(bool idle)
 		t->since = now;
 		return;
 	}
-	from = t->since ? t->since : begun;
+	from = t->since ? t->since : t->until ? t->until : begun;
 	if (from < t->last)
 		from = t->last;
 	t->idle += now - from;
 	t->since = 0;
+	t->until = now;
 }
 
 /* A thread leaves its CPU. */
@@ -508,7 +510,8 @@ int on_sample(void *ctx)
 
 	if (!t)
 		return 0;
-	passed = now - (t->last ? t->last : begun) - t->idle;
+	passed = now - (t->last ? t->last : begun);
+	passed -= passed < t->idle ? passed : t->idle;
 	t->last = now;
 	t->idle = 0;
 	ids = current_ids();
