@@ -63,40 +63,36 @@ func Argument(h *v8.Heap, fp uint64, index int) (v8.Value, error) {
 	return v8.Value(w), err
 }
 
-// Saved is what a generator that is suspended has saved.
-type Saved struct{ Parameters, Registers []v8.Value }
-
-// SavedBy reads what a generator has saved of its function's frame.
-func SavedBy(h *v8.Heap, generator v8.Object) (Saved, error) {
-	var s Saved
+// SavedParameters returns the parameters that a suspended generator has saved.
+func SavedParameters(h *v8.Heap, generator v8.Object) ([]v8.Value, error) {
 	v, err := h.FieldOf(generator, "JSGeneratorObject", "parameters_and_registers")
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	words, err := h.FixedArray(v, 2*maxRegisters)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	function, err := h.FieldOf(generator, "JSGeneratorObject", "function")
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	fn, err := h.Object(function)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	shared, err := h.SharedOf(fn)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	count, err := Parameters(h, shared)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	if count < 0 || count > len(words) {
-		return s, fmt.Errorf("read generator: %d parameters in %d words", count, len(words))
+		return nil, fmt.Errorf("read generator: %d parameters in %d words", count, len(words))
 	}
-	return Saved{words[:count], words[count:]}, nil
+	return words[:count], nil
 }
 
 // WrappedParameters returns the parameters of the function that V8 has made of a script's

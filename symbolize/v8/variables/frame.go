@@ -19,7 +19,7 @@ type frame struct {
 	outer   []v8.Variable // in those of the closure
 	has     bool          // own was read
 	visible []jsscope.Local
-	saved   code.Saved
+	saved   []v8.Value // the parameters of a generator
 }
 
 func (r *Reader) frame(f stack.Frame) (*frame, error) {
@@ -48,7 +48,7 @@ func (r *Reader) frame(f stack.Frame) (*frame, error) {
 		if err != nil {
 			return nil, err
 		}
-		at.saved, err = code.SavedBy(r.heap, o)
+		at.saved, err = code.SavedParameters(r.heap, o)
 		return at, err
 	}
 	return at, nil
@@ -127,10 +127,10 @@ func (f *frame) inContexts(v *Variable) bool {
 // parameter reads the parameter with an index from where its caller pushed it.
 func (f *frame) parameter(v *Variable, index int) bool {
 	if f.Generator != 0 {
-		if index >= len(f.saved.Parameters) {
+		if index >= len(f.saved) {
 			return false
 		}
-		v.Value = f.saved.Parameters[index]
+		v.Value = f.saved[index]
 		return true
 	}
 	if f.Inlined || f.FP == 0 || !f.HasCall || !f.unoptimized() && f.of.names.Assigned(v.Name) {
@@ -191,23 +191,18 @@ func (f *frame) hides(name string) bool {
 
 func visibleName(name string) bool { return name != "" && name[0] != '.' && name != "this" }
 
-// register reads a register, if it is proven to be the variable's.
+// register reads a register, if it is proven to be the variable's. Those that a generator has
+// saved are not read: optimized code leaves what an earlier suspension saved in those that it
+// no longer needs.
 func (f *frame) register(v *Variable, number int) bool {
-	if !f.of.proven || !f.unoptimized() || number >= f.of.registers {
+	if !f.of.proven || f.Generator != 0 || !f.unoptimized() || number >= f.of.registers {
 		return false
 	}
-	if f.Generator != 0 {
-		if number >= len(f.saved.Registers) {
-			return false
-		}
-		v.Value = f.saved.Registers[number]
-	} else {
-		value, err := code.Register(f.heap, f.FP, number)
-		if err != nil {
-			return false
-		}
-		v.Value = value
+	value, err := code.Register(f.heap, f.FP, number)
+	if err != nil {
+		return false
 	}
+	v.Value = value
 	if f.heap.Oddball(v.Value) == "optimized out" {
 		return false
 	}
