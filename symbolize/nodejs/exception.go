@@ -147,7 +147,7 @@ func (p *Process) isProcess(v v8.Value) bool {
 	return err == nil && class == "process"
 }
 
-// kind returns the kind of the object that a value refers to; "" if it is none.
+// kind returns the kind of the object that a value refers to; "" if it refers to none.
 func (p *Process) kind(v v8.Value) string {
 	if !v.IsObject() || v.IsWeak() {
 		return ""

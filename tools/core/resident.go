@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -69,7 +68,7 @@ func (f *File) addNonzero(runs []Run, in span) []Run {
 	return runs
 }
 
-// pageBytes is the size of the pages that are told apart by their contents.
+// pageBytes is the size of the pages that are compared with zeros.
 const pageBytes = 1 << 12
 
 var zeroPage [pageBytes]byte
@@ -167,48 +166,18 @@ func addRun(runs []Run, r Run) []Run {
 
 // scanRuns has the kernel find them.
 func (s *scanner) scanRuns(runs []Run, in span) ([]Run, error) {
-	a := scanArguments{
-		size: uint64(unsafe.Sizeof(scanArguments{})), start: in.start, end: in.end, count: scanRegions,
-		regions:  uint64(uintptr(unsafe.Pointer(&s.regions[0]))),
-		inverted: isZeroPage, all: isZeroPage, any: isPresent | isSwapped, returned: isFile | isPresent,
-	}
-	for a.start < a.end {
-		n, _, errno := unix.Syscall(unix.SYS_IOCTL, s.pagemap.Fd(), pagemapScan, uintptr(unsafe.Pointer(&a)))
-		if errno == unix.EINTR {
-			continue
-		}
-		if errno != 0 {
-			return nil, errno
-		}
-		for _, r := range s.regions[:n] {
-			runs = addRun(runs, Run{r.start, r.end, r.categories&isFile != 0, r.categories&isPresent == 0})
-		}
-		if a.walkEnd <= a.start {
-			break
-		}
-		a.start = a.walkEnd
-	}
-	return runs, nil
+	err := s.regionsOf(in, 0, func(r scanRegion) {
+		runs = addRun(runs, Run{r.start, r.end, r.categories&isFile != 0, r.categories&isPresent == 0})
+	})
+	return runs, err
 }
 
 // readRuns examines each page's entry. It takes the shared page of zeros for one of the
 // process's: only the kernel can tell.
 func (s *scanner) readRuns(runs []Run, in span) ([]Run, error) {
-	if s.buffer == nil {
-		s.buffer = make([]byte, pagemapBatch)
-	}
 	size := pageSize()
-	for at := in.start; at < in.end; {
-		batch := s.buffer[:min((in.end-at)/size*entrySize, pagemapBatch)]
-		if _, err := s.pagemap.ReadAt(batch, int64(at/size*entrySize)); err != nil {
-			return nil, err
-		}
-		for ; len(batch) > 0; batch, at = batch[entrySize:], at+size {
-			entry := binary.NativeEndian.Uint64(batch)
-			if entry&(pagePresent|pageSwapped) != 0 {
-				runs = addRun(runs, Run{at, at + size, entry&pageOfFile != 0, entry&pagePresent == 0})
-			}
-		}
-	}
-	return runs, nil
+	err := s.entriesOf(in, func(at, entry uint64) {
+		runs = addRun(runs, Run{at, at + size, entry&pageOfFile != 0, entry&pagePresent == 0})
+	})
+	return runs, err
 }

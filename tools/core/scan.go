@@ -72,54 +72,69 @@ func (s *scanner) pages(within span, own bool) ([]span, error) {
 }
 
 // scan has the kernel find the pages. It omits those that map the zero page.
-func (s *scanner) scan(within span, own bool) ([]span, error) {
+func (s *scanner) scan(within span, own bool) (found []span, err error) {
+	skip := uint64(0)
+	if own {
+		skip = isFile
+	}
+	err = s.regionsOf(within, skip, func(r scanRegion) { found = add(found, span{r.start, r.end}) })
+	return found, err
+}
+
+// regionsOf has the kernel find the pages in memory or swapped out, but for the zero page and
+// those of the categories to skip. Adjacent ones of the same categories are one region.
+func (s *scanner) regionsOf(within span, skip uint64, visit func(scanRegion)) error {
 	a := scanArguments{
 		size: uint64(unsafe.Sizeof(scanArguments{})), start: within.start, end: within.end, count: scanRegions,
 		regions:  uint64(uintptr(unsafe.Pointer(&s.regions[0]))),
-		inverted: isZeroPage, all: isZeroPage, any: isPresent | isSwapped,
+		inverted: isZeroPage | skip, all: isZeroPage | skip, any: isPresent | isSwapped, returned: isFile | isPresent,
 	}
-	if own {
-		a.inverted |= isFile
-		a.all |= isFile
-	}
-	var found []span
 	for a.start < a.end {
 		n, _, errno := unix.Syscall(unix.SYS_IOCTL, s.pagemap.Fd(), pagemapScan, uintptr(unsafe.Pointer(&a)))
 		if errno == unix.EINTR {
 			continue
 		}
 		if errno != 0 {
-			return nil, errno
+			return errno
 		}
 		for _, r := range s.regions[:n] {
-			found = add(found, span{r.start, r.end})
+			visit(r)
 		}
 		if a.walkEnd <= a.start {
 			break
 		}
 		a.start = a.walkEnd
 	}
-	return found, nil
+	return nil
 }
 
 // read examines each page's entry.
-func (s *scanner) read(within span, own bool) ([]span, error) {
+func (s *scanner) read(within span, own bool) (found []span, err error) {
+	size := pageSize()
+	err = s.entriesOf(within, func(at, entry uint64) {
+		if !own || entry&pageOfFile == 0 {
+			found = add(found, span{at, at + size})
+		}
+	})
+	return found, err
+}
+
+// entriesOf visits the entries of the pages in memory or swapped out.
+func (s *scanner) entriesOf(within span, visit func(at, entry uint64)) error {
 	if s.buffer == nil {
 		s.buffer = make([]byte, pagemapBatch)
 	}
-	var found []span
 	size := pageSize()
 	for at := within.start; at < within.end; {
 		batch := s.buffer[:min((within.end-at)/size*entrySize, pagemapBatch)]
 		if _, err := s.pagemap.ReadAt(batch, int64(at/size*entrySize)); err != nil {
-			return nil, err
+			return err
 		}
 		for ; len(batch) > 0; batch, at = batch[entrySize:], at+size {
-			entry := binary.NativeEndian.Uint64(batch)
-			if entry&(pagePresent|pageSwapped) != 0 && !(own && entry&pageOfFile != 0) {
-				found = add(found, span{at, at + size})
+			if entry := binary.NativeEndian.Uint64(batch); entry&(pagePresent|pageSwapped) != 0 {
+				visit(at, entry)
 			}
 		}
 	}
-	return found, nil
+	return nil
 }

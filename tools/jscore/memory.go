@@ -38,7 +38,7 @@ type MemoryPart struct {
 	Parts []MemoryPart `json:"parts,omitempty"` // of it; their sum is Bytes
 }
 
-// Names of parts that the verdict looks at.
+// Names of the parts that verdicts are about.
 const (
 	partHeap      = "V8 heap"
 	partBuffers   = "array buffers"

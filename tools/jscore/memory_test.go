@@ -38,14 +38,20 @@ func memoryOf(t *testing.T, pid int) (m *Memory, rss uint64) {
 	t.Helper()
 	rss = rssOf(t, pid)
 	d := dumped(t, pid, Options{})
+	return memoryIn(t, d), rss
+}
+
+func memoryIn(t *testing.T, d *Dump) *Memory {
+	t.Helper()
 	g, err := d.Graph(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = d.Memory(t.Context(), g); err != nil {
+	m, err := d.Memory(t.Context(), g)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return m, rss
+	return m
 }
 
 // rssOf returns a process's resident memory as the kernel counts it.
@@ -170,14 +176,7 @@ process.abort();`
 		dumps["gdb"] = opened(t, path, Options{})
 	}
 	for maker, d := range dumps {
-		g, err := d.Graph(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := d.Memory(t.Context(), g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := memoryIn(t, d)
 		if m.Exact || m.Verdict.Kind != KindBuffers {
 			t.Errorf("%s: exact = %v, verdict = %+v, want false and %s", maker, m.Exact, m.Verdict, KindBuffers)
 		}
@@ -197,14 +196,7 @@ func TestCompressedCoresSayWhatWasResident(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := opened(t, path, Options{})
-	g, err := d.Graph(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := d.Memory(t.Context(), g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := memoryIn(t, d)
 	checkParts(t, m, rss)
 }
 

@@ -57,7 +57,7 @@ func ParseFormats(text string) (Formats, error) {
 type Shown struct {
 	Address Address      `json:"address"`
 	Values  []ShownValue `json:"values"`
-	Error   string       `json:"error,omitempty"` // why there are no more of them
+	Error   string       `json:"error,omitempty"` // why the list ends early
 
 	next uint64 // the address after the last value
 }

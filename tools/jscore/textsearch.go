@@ -164,7 +164,7 @@ func (d *Dump) describeText(t *FoundText) {
 	t.Context = contextText(b[:n], t.Encoding)
 }
 
-// contextText returns bytes as text, with a dot for what is none.
+// contextText returns bytes as text, with a dot for each that is not printable.
 func contextText(b []byte, encoding string) string {
 	text := string(bytes.ToValidUTF8(b, []byte(".")))
 	switch encoding {
