@@ -14,6 +14,7 @@
 #include "exec.h"
 #include "socket.h"
 #include "aggregate.h"
+#include "tick.h"
 
 /* include/linux/sched.h: task_struct.__state */
 #define TASK_RUNNING 0
@@ -28,7 +29,6 @@
 const volatile u64 quantum = 1;      /* ns: shorter waits are sampled */
 const volatile u64 least = 0;        /* ns: shorter waits are ignored */
 const volatile u32 with_running = 0; /* threads that run are sampled */
-volatile u64 begun = 0;              /* ns: when user space attached the programs */
 volatile u64 displaced =
     0; /* waits whose system call had ended before their stack could be taken */
 volatile u64 unreported =
@@ -178,48 +178,6 @@ static __always_inline bool skips(struct absence *a)
 	}
 	a->chance = a->likely;
 	return bpf_get_prandom_u32() % quantum >= a->chance;
-}
-
-/* When a CPU's timer came last, and for how long the CPU has been idle since, without a timer. */
-struct tick {
-	u64 last; /* ns; 0: it has not come yet */
-	u64 since; /* ns: when the CPU became idle; 0: it was when the programs were attached, or is not */
-	u64 until; /* ns: when the CPU was last no longer idle */
-	u64 idle;  /* ns */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct tick);
-} ticks SEC(".maps");
-
-static __always_inline struct tick *tick_of_cpu(void)
-{
-	u32 only = 0;
-
-	return bpf_map_lookup_elem(&ticks, &only);
-}
-
-/* The CPU becomes idle, or is no longer. */
-static __noinline void turn_idle(bool idle)
-{
-	struct tick *t = tick_of_cpu();
-	u64 now = bpf_ktime_get_ns(), from;
-
-	if (!t)
-		return;
-	if (idle) {
-		t->since = now;
-		return;
-	}
-	from = t->since ? t->since : t->until ? t->until : begun;
-	if (from < t->last)
-		from = t->last;
-	t->idle += now - from;
-	t->since = 0;
-	t->until = now;
 }
 
 /* A thread leaves its CPU. */
@@ -510,10 +468,7 @@ int on_sample(void *ctx)
 
 	if (!t)
 		return 0;
-	passed = now - (t->last ? t->last : begun);
-	passed -= passed < t->idle ? passed : t->idle;
-	t->last = now;
-	t->idle = 0;
+	passed = take_busy(t, now);
 	ids = current_ids();
 	w = take_walk(ids >> 32);
 	if (!w)
