@@ -33,6 +33,8 @@ __noinline int step(struct walk *w)
 		return DONE;
 	if (w->settled && !w->exit_fp && run(w))
 		return CONTINUE;
+	if (run_native(w))
+		return CONTINUE;
 	if (w->stack.count >= MAX_FRAMES) {
 		w->stack.flags |= STACK_TRUNCATED;
 		return DONE;
@@ -88,6 +90,7 @@ static __always_inline struct walk *walk_of(u32 tgid, u32 number)
 	if (w->process.serial != process->serial) {
 		bpf_probe_read_kernel(&w->process, sizeof(w->process), process);
 		__builtin_memset(w->recent, 0, sizeof(w->recent));
+		__builtin_memset(w->rows, 0, sizeof(w->rows));
 	}
 	w->tgid = tgid;
 	w->version = version;

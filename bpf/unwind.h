@@ -13,6 +13,7 @@
 
 enum { DONE = 1, CONTINUE = 0 };
 
+#define MAX_RUN 16         /* frames that are passed at a time; the verifier rejects more */
 #define MAX_ROWS (1 << 22) /* of all files: ten releases of node have it, 26 a tenth */
 
 struct {
@@ -51,18 +52,15 @@ static __always_inline void choose_row(struct unwind_row *row, u64 address)
 	row->fp = offset < PUSHED ? UNWIND_FP_KEPT : 2;
 }
 
-/* Finds the row of the native code at pc: false if its file has none for it. */
-__noinline int find_row(struct walk *w)
+/* The row of the native code at pc, in the rows of its file; the last of those that begin before it.
+ * False if there is none.
+ */
+static __always_inline bool search_rows(struct walk *w, u64 address)
 {
-	const struct range *r;
+	const struct range *r = &w->recent[CODE_NATIVE];
 	const struct unwind_row *row;
-	u64 address;
 	u32 at = 0, key;
 
-	if (!w)
-		return false;
-	r = &w->recent[CODE_NATIVE];
-	address = w->pc - w->returned - r->bias;
 	for (u32 step = MAX_ROWS / 2; step; step >>= 1) {
 		if ((at | step) >= r->row_count)
 			continue;
@@ -77,6 +75,30 @@ __noinline int find_row(struct walk *w)
 		return false;
 	w->row = *row;
 	choose_row(&w->row, address);
+	return true;
+}
+
+/* Finds the row of the native code at pc, which is mostly one of those found last: false if its file
+ * has none for it.
+ */
+__noinline int find_row(struct walk *w)
+{
+	struct known_row *known;
+	u64 pc;
+
+	if (!w)
+		return false;
+	pc = w->pc - w->returned;
+	known =
+	    &w->rows[pc * 0x9e3779b97f4a7c15ull >> (64 - KNOWN_ROW_BITS)]; /* 2^64 / golden ratio */
+	if (known->pc == pc) {
+		w->row = known->row;
+		return true;
+	}
+	if (!search_rows(w, pc - w->recent[CODE_NATIVE].bias))
+		return false;
+	known->pc = pc;
+	known->row = w->row;
 	return true;
 }
 
@@ -327,6 +349,61 @@ static __always_inline int climb(struct walk *w)
 	w->reached = fp;
 	w->fp = next;
 	return CONTINUE;
+}
+
+/* Unwinds native frames of one file for as long as frame pointers chain them and nothing is unusual,
+ * as climb does. An event between calls of native code spends most of its time here, so what changes
+ * is kept in registers.
+ */
+__noinline int run_native(struct walk *w)
+{
+	u64 fp, pc, next, caller, hash, count;
+	u32 code = CODE_NATIVE, passed = 0;
+	struct range file;
+
+	if (!w || !w->returned || w->code != CODE_NATIVE || needs_rows(w))
+		return 0;
+	fp = w->fp;
+	pc = w->pc;
+	hash = w->stack.hash;
+	count = w->stack.count;
+	file = w->recent[CODE_NATIVE];
+	for (; passed < MAX_RUN && count < MAX_FRAMES && code == CODE_NATIVE; passed++) {
+		u64 frame = frame_of(FRAME_NATIVE, (pc & PC_MASK) | RETURN_ADDRESS);
+
+		if (fp & 7 || !is_within(&file, pc - 1) || !see(w, fp, fp + 16))
+			break;
+		next = word(w, fp);
+		caller = code_address(word(w, fp + 8));
+		if (next <= fp || next - fp > MAX_FRAME_BYTES || (w->exit_fp && next >= w->exit_fp))
+			break;
+		if (!is_within(&file, caller - 1)) {
+			u32 of_caller = code_at(w, caller - 1);
+
+			if (of_caller == CODE_UNKNOWN)
+				break;
+			code = of_caller;
+		}
+		mask_index(count, MAX_FRAMES - 1);
+		w->stack.frames[count].word = frame;
+		w->stack.frames[count++].position = 0;
+		hash = mix_frame(hash, frame, 0);
+		w->reached = fp;
+		fp = next;
+		pc = caller;
+	}
+	if (!passed)
+		return 0;
+	if (file.end & RANGE_ADDON)
+		w->stack.flags |= STACK_ADDON;
+	w->leaf = 0;
+	w->sp = sp_above(w->reached);
+	w->fp = fp;
+	w->pc = pc;
+	w->code = code;
+	w->stack.hash = hash;
+	w->stack.count = count;
+	return passed == MAX_RUN;
 }
 
 /* Continues with the caller of the frame at fp, which no unwind rule describes. */

@@ -13,7 +13,6 @@
 #include "unwind.h"
 #include "v8_cache.h"
 
-#define MAX_RUN 16              /* frames that run passes at a time; the verifier rejects more */
 #define MAX_SLOT 48             /* bytes below the frame pointer that are read */
 #define MAX_HANDLER (4 << 10)   /* bytes of one of the interpreter's handlers */
 #define MAX_BYTECODES (8 << 20) /* bytes of one function's */

@@ -23,6 +23,7 @@
 #define MAX_PIECES 16              /* of a concatenated string at once */
 #define MAX_TYPES 32               /* maps whose type is remembered; a power of two */
 #define HEAD_BYTES 96              /* of a string or ScopeInfo, read at once */
+#define KNOWN_ROW_BITS 4           /* of how many places' unwind rows are remembered */
 
 struct piece {
 	u64 string;
@@ -38,6 +39,11 @@ struct thread {
 
 struct descriptor {
 	u64 key, details, value;
+};
+
+struct known_row {
+	u64 pc; /* of the code; 0: none */
+	struct unwind_row row;
 };
 
 /* Fields used together are adjacent, because a sample finds the CPU caches cold. */
@@ -83,6 +89,7 @@ struct walk {
 	u64 window_base;
 	u64 window_bytes;
 	struct range recent[4]; /* by enum code: the last one that a pc was in */
+	struct known_row rows[1 << KNOWN_ROW_BITS];
 	struct process process; /* a copy: reads of it need no lookup */
 	u64 window[WINDOW_WORDS];
 	/* functions that are not remembered */

@@ -132,7 +132,7 @@ func TestManyJobsInFlight(t *testing.T) {
 		tallies := carryOut(t, node, Plan{Addons: addonsFor(t, node, FramePointers), Steps: steps})
 		checkCounts(t, steps, tallies)
 		if len(tallies[0].Durations) != 0 {
-			t.Errorf("%s: durations of %d jobs were told, want none of so many", source, len(tallies[0].Durations))
+			t.Errorf("%s: %d durations, want none of so many jobs", source, len(tallies[0].Durations))
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"ustack/tools/trace"
 )
 
-// look is the time between two reads of the kernel's statistics: long enough that
+// readEvery is the time between two reads of the kernel's statistics: long enough that
 // reading does not evict from the caches what the samples would find there.
-const look = 100 * time.Millisecond
+const readEvery = 100 * time.Millisecond
 
 // A load is a program whose samples are timed.
 type load struct {
@@ -67,7 +67,7 @@ func benchmarkSamples(b *testing.B, node string, e effort, t *benchtable.Table) 
 				goal = fmt.Sprintf("≤ %.0f µs", l.goal)
 			}
 			t.Row("a sample in the kernel", place(b), "jsprof", fmt.Sprintf(
-				"mean %.1f µs (of %d looks' means: median %.1f, quartiles %.1f to %.1f; %.0f JS frames)",
+				"mean %.1f µs (means of %d intervals: median %.1f, quartiles %.1f to %.1f; %.0f JS frames)",
 				mean(times), len(times), median(times), quantile(times, 0.25), quantile(times, 0.75), frames), goal)
 		})
 	}
@@ -161,7 +161,7 @@ func watchSamples(b *testing.B, s *session, miss, window time.Duration) []float6
 	var means []float64
 	last := read(b, s)
 	for end := time.Now().Add(window); time.Now().Before(end); {
-		time.Sleep(look)
+		time.Sleep(readEvery)
 		now := read(b, s)
 		if samples := now.samples - last.samples; samples > 0 {
 			misses := time.Duration(now.runs-last.runs-samples) * miss

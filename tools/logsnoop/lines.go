@@ -155,7 +155,7 @@ func (s *session) nameOf(key fileKey, fd int) (name string, unwanted bool) {
 	link := fmt.Sprintf("/proc/%d/fd/%d", key.pid, fd)
 	target, err := os.Readlink(link)
 	var stat unix.Stat_t
-	if err == nil { // looked at through the link, the file is not opened
+	if err == nil { // stat follows the link and does not open the file
 		err = unix.Stat(link, &stat)
 	}
 	if err != nil || stat.Ino != key.inode {
@@ -169,7 +169,7 @@ func (s *session) nameOf(key fileKey, fd int) (name string, unwanted bool) {
 	}
 	if target == "" {
 		s.result.Unnamed++
-		return "", true // and is looked at again
+		return "", true // the next record asks again
 	}
 	target = strings.TrimSuffix(target, " (deleted)")
 	whole, _ := path.Match(s.o.Path, target) // it was checked

@@ -50,7 +50,7 @@ type State int
 const (
 	Known        State = iota
 	Unset              // its declaration has not run yet
-	OptimizedOut       // V8 does not keep it in the frame, or not where that can be told
+	OptimizedOut       // V8 does not keep it in the frame, or not where it can be found
 )
 
 func (s State) String() string {
