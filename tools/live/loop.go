@@ -13,8 +13,8 @@ import (
 	"ustack/tools/profile"
 )
 
-// lookEvery is how often is looked whether the main thread sleeps, and in what.
-const lookEvery = 50 * time.Millisecond
+// checkEvery is the time between two checks of whether the main thread sleeps, and in what.
+const checkEvery = 50 * time.Millisecond
 
 // A Loop watches the thread of a process that runs its event loop: the main thread.
 type Loop struct {
@@ -77,16 +77,16 @@ func (l *Loop) Close() error {
 	return errors.Join(errs...)
 }
 
-// Watch looks what the thread is doing until ctx is done.
+// Watch checks again and again what the thread is doing, until ctx is done.
 func (l *Loop) Watch(ctx context.Context) {
-	ticks := time.NewTicker(lookEvery)
+	ticks := time.NewTicker(checkEvery)
 	defer ticks.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			l.look()
+			l.check()
 		}
 	}
 }
@@ -94,8 +94,8 @@ func (l *Loop) Watch(ctx context.Context) {
 // maxLine bounds what is read of the files of /proc, in bytes: they have one line.
 const maxLine = 256
 
-// look notes in which system call the thread sleeps, if it does.
-func (l *Loop) look() {
+// check notes in which system call the thread sleeps, if it does.
+func (l *Loop) check() {
 	line := make([]byte, maxLine)
 	n, _ := l.call.ReadAt(line, 0) // nothing once the process has ended
 	number, _, _ := strings.Cut(strings.TrimSpace(string(line[:n])), " ")
