@@ -88,6 +88,7 @@ struct walk {
 	u64 last_script;       /* of this sample, as its function refers to it; 0: none */
 	u64 window_base;
 	u64 window_bytes;
+	u64 edge; /* where a window ended because what follows could not be read; 0: not known */
 	struct range recent[4]; /* by enum code: the last one that a pc was in */
 	struct known_row rows[1 << KNOWN_ROW_BITS];
 	struct process process; /* a copy: reads of it need no lookup */
@@ -178,23 +179,30 @@ static __always_inline bool read_user_part(void *to, u32 bytes, u64 from)
 	return here < bytes && read_user(to, here, from);
 }
 
-/* Makes the stack's words from low to high readable with word(). */
+/* Makes the stack's words from low to high readable with word(). A read that faults costs more than
+ * all others, so where one did is remembered: most stacks end within the last window.
+ */
 static __always_inline bool see(struct walk *w, u64 low, u64 high)
 {
-	u64 bytes;
+	u64 bytes = sizeof(w->window);
 
 	if (low >= w->window_base && high <= w->window_base + w->window_bytes)
 		return true;
+	if (high <= w->edge && w->edge - low < bytes)
+		bytes = w->edge - low;
 	w->window_base = low;
-	w->window_bytes = sizeof(w->window);
-	if (read_user(w->window, sizeof(w->window), low))
-		return true;
-	bytes = PAGE_BYTES - (low & (PAGE_BYTES - 1)); /* the mapping ends within the window */
-	if (bytes < high - low)
-		bytes = high - low;
 	w->window_bytes = 0;
-	if (bytes > sizeof(w->window) || !read_user(w->window, bytes, low))
-		return false;
+	if (bytes > sizeof(w->window))
+		return false; /* cannot happen; tells the verifier so */
+	if (!read_user(w->window, bytes, low)) {
+		bytes =
+		    PAGE_BYTES - (low & (PAGE_BYTES - 1)); /* the mapping ends within the window */
+		if (bytes < high - low)
+			bytes = high - low;
+		if (bytes > sizeof(w->window) || !read_user(w->window, bytes, low))
+			return false;
+		w->edge = low + bytes;
+	}
 	w->window_bytes = bytes;
 	return true;
 }
