@@ -3,6 +3,9 @@ package jsprof
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -132,6 +135,10 @@ func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
 		spec.Maps[bpf.JsprofMapWalks].MaxEntries = 1 // no perf event interrupts another's program on its CPU
 		spec.Maps[bpf.JsprofMapHits].MaxEntries = 1
 	}
+	if !slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Timer == nil }) {
+		buffer := spec.Maps[bpf.JsprofMapEvents]
+		buffer.MaxEntries = min(buffer.MaxEntries, sampleBuffer(len(o.Events)*loader.SampleRate(o.Hz)))
+	}
 	variables := map[string]any{
 		bpf.JsprofVarMaxElapsed: uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz)) + longestTick),
 		bpf.JsprofVarWithKernel: number(o.Kernel), bpf.JsprofVarQuantized: number(o.Quantize), bpf.JsprofVarTimed: number(timed),
@@ -140,6 +147,22 @@ func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
 	}
 	o.Predicate.Set(variables)
 	return variables, nil
+}
+
+const (
+	minSampleBuffer = 2 << 20
+	sampleBytes     = 2 << 10 // a stack of 120 frames
+)
+
+// sampleBuffer returns how many bytes the kernel's buffer needs for a second of so many samples a
+// second on each CPU, if no two have the same stack; a power of two. What is mapped of it counts
+// twice as our memory.
+func sampleBuffer(hz int) uint32 {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return math.MaxUint32
+	}
+	return max(minSampleBuffer, uint32(1)<<min(31, bits.Len(uint(hz*cpus*sampleBytes))))
 }
 
 // number returns 1 for true.
