@@ -24,7 +24,7 @@ type job struct {
 	count        string // so much of it takes about 0.2 s
 }
 
-var jobs = []job{{"mix", "work.js", "300"}, {"http", "answers.js", "1000"}}
+var jobs = []job{{"mix", "work.js", "1200"}, {"http", "answers.js", "6000"}}
 
 func (j job) start(b *testing.B, node string) *nodetest.Target {
 	b.Helper()
@@ -45,6 +45,7 @@ func benchmarkTarget(b *testing.B, node string, j job, rivals []profiler, e effo
 			for _, p := range rivals {
 				before := w.rounds(e.rounds)
 				running, _ := p.start(b, target.PID)
+				w.rounds(e.rounds) // the profiler sees functions for the first time
 				with := w.rounds(e.rounds)
 				running.stop()
 				after := w.rounds(e.rounds) // the machine's drift is in both

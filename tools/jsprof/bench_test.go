@@ -67,7 +67,7 @@ func BenchmarkCost(b *testing.B) {
 }
 
 const costMethod = `Each profiler samples at 99 Hz. *Target* is what the program spends on the same work, in user
-instructions where the machine counts them, else in CPU time; *switched* switches only the
+instructions where the machine counts them, else in CPU time, after a second of sampling; *switched* switches only the
 sampling, in every other round, and also at a multiple of the frequency, where it exceeds
 the noise. *A sample in the kernel* is timed by the kernel's BPF statistics.`
 
