@@ -151,7 +151,7 @@ func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
 
 const (
 	minSampleBuffer = 2 << 20
-	sampleBytes     = 2 << 10 // a stack of 120 frames
+	sampleBytes     = 4 << 10 // a stack of 120 frames, and what is new of its functions
 )
 
 // sampleBuffer returns how many bytes the kernel's buffer needs for a second of so many samples a

@@ -69,7 +69,7 @@ type Session struct {
 // gcWhileReading is how much the heap may grow between collections, in percent, while Open
 // reads files: little of what that allocates is kept, and collecting it soon costs less CPU
 // time than its memory is worth.
-const gcWhileReading = 80
+const gcWhileReading = 60
 
 // Open loads the tool's programs, and meanwhile reads the files of the processes that are
 // selected by number. Nothing runs before Listen. Once ctx ends, files that do not answer
