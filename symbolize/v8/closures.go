@@ -17,11 +17,11 @@ func (h *Heap) Closure(fn Object) ([]Context, error) {
 	}
 	var scopes []Context
 	var moreErr error
-	err = h.Contexts(context, func(o Object, c Context) bool {
+	err = h.Contexts(context, func(o Object, c *Context) bool {
 		more, err := h.unlisted(o)
 		c.Variables = append(c.Variables, more...)
 		moreErr = errors.Join(moreErr, err)
-		scopes = append(scopes, c)
+		scopes = append(scopes, *c)
 		return true
 	})
 	return scopes, errors.Join(err, moreErr)

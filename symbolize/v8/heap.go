@@ -335,6 +335,9 @@ func (h *Heap) Bytes(address, size uint64, limit int) ([]byte, error) {
 
 // words reads count words starting at an address.
 func (h *Heap) words(address uint64, count int) ([]Value, error) {
+	if count == 0 {
+		return nil, nil // what follows need not be mapped
+	}
 	b := make([]byte, count*wordSize)
 	n, err := h.mem.ReadAt(b, address)
 	values := make([]Value, n/wordSize)

@@ -24,6 +24,8 @@ type Context struct {
 	Scope     Scope
 	Previous  Value // Context of the enclosing scope
 	Variables []Variable
+
+	slots int // in all
 }
 
 // A Variable is a variable that closures share, with its value.
@@ -41,7 +43,7 @@ const (
 	contextPrevious = 1
 	contextSlots    = 2 // fixed slots, before variables and what eval declared
 	contextExtended = 1 << 26
-	maxContextSlots = 1 << 20
+	maxContextSlots = 1 << 20 // of a Context, and those that enclose it
 )
 
 // moduleScope is the type of a module's scope.
@@ -150,7 +152,7 @@ func (h *Heap) Context(o Object) (Context, error) {
 	if err != nil {
 		return c, fmt.Errorf("read context at %#x: %w", o.Address, err)
 	}
-	c.Previous = words[contextPrevious]
+	c.slots, c.Previous = length, words[contextPrevious]
 	scope, err := h.Object(words[contextScope])
 	if err != nil {
 		return c, fmt.Errorf("read scope of context at %#x: %w", o.Address, err)
@@ -186,8 +188,9 @@ const contextCellValue = 8
 
 // Contexts visits a context and its enclosing contexts, innermost first, until
 // visit returns false. It does not visit the native context, which holds V8's
-// internals.
-func (h *Heap) Contexts(context Value, visit func(Object, Context) bool) error {
+// internals. What visit adds to the variables counts against the limit on all of them.
+func (h *Heap) Contexts(context Value, visit func(Object, *Context) bool) error {
+	start, left := context, maxContextSlots
 	for range maxScopes {
 		o, err := h.Object(context)
 		if err != nil {
@@ -200,24 +203,29 @@ func (h *Heap) Contexts(context Value, visit func(Object, Context) bool) error {
 		if err != nil {
 			return err
 		}
-		if !visit(o, c) || !c.Previous.IsObject() {
+		if !visit(o, &c) || !c.Previous.IsObject() {
 			return nil
+		}
+		left -= max(c.slots, len(c.Scope.Locals), len(c.Variables))
+		if left < 0 {
+			return fmt.Errorf("read contexts from %#x on: more than %d slots", uint64(start), maxContextSlots)
 		}
 		context = c.Previous
 	}
-	return fmt.Errorf("read contexts from %#x on: more than %d", uint64(context), maxScopes)
+	return fmt.Errorf("read contexts from %#x on: more than %d", uint64(start), maxScopes)
 }
 
 // Enclosing returns the variables of a context and of its enclosing contexts, innermost
 // first, from those that visit returns true for to the first for which it does not.
 func (h *Heap) Enclosing(context Value, visit func(Value) bool) ([]Variable, error) {
 	var variables []Variable
-	err := h.Contexts(context, func(o Object, c Context) bool {
+	err := h.Contexts(context, func(o Object, c *Context) bool {
 		if !visit(o.Ref()) {
 			return false
 		}
 		more, _ := h.unlisted(o) // what cannot be read has no names
-		variables = append(append(variables, c.Variables...), more...)
+		c.Variables = append(c.Variables, more...)
+		variables = append(variables, c.Variables...)
 		return true
 	})
 	return variables, err

@@ -198,6 +198,29 @@ func TestScopeWithoutEndIsRefused(t *testing.T) {
 	}
 }
 
+// TestContextsTogetherAreBounded has a large Context that encloses itself.
+func TestContextsTogetherAreBounded(t *testing.T) {
+	const typeContext = 61
+	w := newWriter(t, release.All()[0])
+	words := make([]uint64, 1+maxContextSlots/4)
+	words[0] = smallInt(len(words) - 1)
+	words[1+contextScope] = w.scope(0, Scope{Locals: []string{"one", "two"}}, 0)
+	context := w.object(typeContext, words...)
+	visited := 0
+	visit := func(Value) bool {
+		visited++
+		return true
+	}
+	if variables, err := w.heap.Enclosing(Value(context), visit); len(variables) != 2 || err != nil {
+		t.Errorf("variables = %v, %v, want two", variables, err)
+	}
+	w.put(context-heapTag+arrayFirst+contextPrevious*wordSize, context)
+	visited = 0
+	if _, err := w.heap.Enclosing(Value(context), visit); !contains(err, "slots") || visited != 5 {
+		t.Errorf("a circle: %d Contexts visited, %v, want 5 and an error", visited, err)
+	}
+}
+
 // TestOnlyObjectsAreLoaded: what has no valid map is no object.
 func TestOnlyObjectsAreLoaded(t *testing.T) {
 	w := newWriter(t, release.All()[0])

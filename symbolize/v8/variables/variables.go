@@ -166,7 +166,7 @@ func (r *Reader) analyze(f *function, shared v8.Object) error {
 	if f.registers, err = code.Registers(h, shared); err != nil {
 		return err
 	}
-	f.proven = err == nil && names.Registers > 0 && names.Registers <= f.registers && slices.Equal(named(scope.Locals), named(names.Shared))
+	f.proven = names.Registers > 0 && names.Registers <= f.registers && slices.Equal(named(scope.Locals), named(names.Shared))
 	return nil
 }
 
