@@ -16,6 +16,7 @@ const (
 	afterEntryFP    = 12 * wordSize // likewise
 	messageArgument = 32            // of a JSMessageObject: what was thrown
 	exitArgument    = 16            // from the frame pointer of an exit frame to the only argument
+	several         = 2             // exceptions, of which none is the one
 )
 
 // Functions that are called with an exception that nothing catches, or to throw one.
@@ -91,12 +92,12 @@ func (p *Process) thrown(t stack.Thread, frames []stack.Frame) (v8.Value, bool) 
 func (p *Process) handled(low, high uint64) (v8.Value, bool) {
 	var messages, thrown []v8.Value
 	add := func(to *[]v8.Value, v v8.Value) {
-		if !slices.Contains(*to, v) {
+		if len(*to) < several && !slices.Contains(*to, v) {
 			*to = append(*to, v)
 		}
 	}
-	for at := low; at < high; at += wordSize {
-		slot, err := p.space.Word(at)
+	for offset := uint64(0); offset < high-low; offset += wordSize {
+		slot, err := p.space.Word(low + offset)
 		if err != nil || slot%wordSize != 0 {
 			continue
 		}

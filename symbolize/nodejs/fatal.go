@@ -46,8 +46,8 @@ func (p *Process) FatalError() string {
 		return message
 	}
 	var texts []string
-	for address := low; address < high && len(texts) < maxFatalTexts; address += 8 {
-		pointer, err := p.space.Word(address)
+	for offset := uint64(0); offset < high-low && len(texts) < maxFatalTexts; offset += wordSize {
+		pointer, err := p.space.Word(low + offset)
 		if err != nil {
 			break
 		}
@@ -85,19 +85,20 @@ func (p *Process) message(address uint64) string {
 // failureMessage returns the text that V8 leaves on the stack for readers of a core
 // when one of its checks fails.
 func (p *Process) failureMessage(low, high uint64) string {
-	for address := low; address < high; address += 8 {
-		first, err := p.space.Word(address)
+	for offset := uint64(0); offset < high-low; offset += wordSize {
+		first, err := p.space.Word(low + offset)
 		if err != nil {
 			return ""
 		}
 		if first != messageStarts {
 			continue
 		}
-		last, err := p.space.Word(address + 8 + messageCapacity)
+		message := low + offset + wordSize
+		last, err := p.space.Word(message + messageCapacity)
 		if err != nil || last != messageEnds {
 			continue
 		}
-		if text, err := p.space.CString(address + 8); err == nil && len(text) <= messageCapacity {
+		if text, err := p.space.CString(message); err == nil && len(text) <= messageCapacity {
 			return text
 		}
 	}
