@@ -19,6 +19,7 @@ const (
 	fewestEmpty = 16      // lists; most are of sizes that programs seldom free
 	maxData     = 1 << 20 // bytes of a library's writable data that are searched for an arena
 	maxAllData  = 1 << 26 // bytes of all libraries' data
+	maxMain     = 64      // states that are tried as the main arena's
 	fastLists   = 10
 )
 
@@ -35,7 +36,7 @@ const (
 
 // findArenas finds the main arena, and those that are linked to it.
 func (h *Heap) findArenas(ctx context.Context) error {
-	total := uint64(0)
+	total, tried := uint64(0), 0
 	for _, r := range h.window.memory.Regions() {
 		size := r.End - r.Start
 		if !isFile(r) || !r.Write || size > maxData || total+size > maxAllData {
@@ -48,8 +49,14 @@ func (h *Heap) findArenas(ctx context.Context) error {
 		data := make([]byte, size)
 		n, _ := h.window.memory.ReadAt(data, r.Start)
 		for i := 0; i+stateEnd <= n; i += wordSize {
-			if isState(data[i:], r.Start+uint64(i)) && h.link(r.Start+uint64(i)) {
+			if !isState(data[i:], r.Start+uint64(i)) {
+				continue
+			}
+			if h.link(r.Start + uint64(i)) {
 				return nil
+			}
+			if tried++; tried == maxMain {
+				return ErrNoArena
 			}
 		}
 	}
@@ -125,7 +132,7 @@ func (h *Heap) findHeaps() {
 				break
 			}
 			owner, before, size := wordOf(words, 0), wordOf(words, wordSize), wordOf(words, 2*wordSize)
-			if owner != a.Address || size == 0 || size > heapAlign || size%pageSize != 0 || before%heapAlign != 0 {
+			if owner != a.Address || size == 0 || size > heapAlign || size%pageSize != 0 || before%heapAlign != 0 || at+size < at {
 				break
 			}
 			head := a.Address % heapAlign // the arena itself is in its first piece

@@ -14,14 +14,14 @@ import (
 // made is memory of a process that was made up: a library's data, a heap and a mapping.
 type made struct {
 	regions []space.Region
-	data    [][]byte // by region
+	data    [][]byte // by region, of which it may be the beginning only
 }
 
 func (m *made) Regions() []space.Region { return m.regions }
 
 func (m *made) NextData(address uint64) (uint64, bool) {
-	for _, r := range m.regions {
-		if address < r.End {
+	for i, r := range m.regions {
+		if address < r.Start+uint64(len(m.data[i])) {
 			return max(address, r.Start), true
 		}
 	}
@@ -31,7 +31,7 @@ func (m *made) NextData(address uint64) (uint64, bool) {
 func (m *made) ReadAt(p []byte, address uint64) (int, error) {
 	for i, r := range m.regions {
 		if address >= r.Start && address < r.End {
-			if n := copy(p, m.data[i][address-r.Start:]); n == len(p) {
+			if n := copy(p, m.data[i][min(address-r.Start, uint64(len(m.data[i]))):]); n == len(p) {
 				return n, nil
 			} else {
 				return n, errors.New("beyond the end")

@@ -28,6 +28,7 @@ func (h *Heap) findPieces(ctx context.Context, others []space.Range) error {
 				return err
 			}
 			at = max(at, next&^(pageSize-1))
+			from := at
 			i := sort.Search(len(others), func(i int) bool { return others[i].End > at })
 			switch {
 			case i == len(others):
@@ -36,6 +37,9 @@ func (h *Heap) findPieces(ctx context.Context, others []space.Range) error {
 				at = alignUp(others[i].End, pageSize)
 			default:
 				at = f.at(at, min(r.End, others[i].Start))
+			}
+			if at < from {
+				break // beyond the last address
 			}
 		}
 	}

@@ -104,7 +104,26 @@ type search struct {
 // A piece is contiguous memory with blocks.
 type piece struct {
 	start, end uint64
-	first      []int // by page: index of the first chunk that begins in it or later
+	step       uint64 // bytes
+	first      []int  // by step: index of the first chunk that begins in it or later; then that after the piece
+}
+
+// newPiece returns the piece from start up to end, with the chunks from one index up to
+// another. However large it is, it has hardly more steps than chunks.
+func (s *search) newPiece(start, end uint64, from, to int) piece {
+	const few = 16
+	p := piece{start: start, end: end, step: pageSize}
+	for (end-start)/p.step > uint64(few+to-from) {
+		p.step *= 2
+	}
+	for at := uint64(0); at < end-start; at += p.step {
+		for from < to && s.chunks[from].Start-start < at {
+			from++
+		}
+		p.first = append(p.first, from)
+	}
+	p.first = append(p.first, to)
+	return p
 }
 
 // index lists the blocks.
@@ -120,19 +139,13 @@ func (s *search) index(ctx context.Context) error {
 	slices.SortFunc(s.chunks, func(a, b Chunk) int { return cmp.Compare(a.Start, b.Start) })
 	s.reached = make([]bool, len(s.chunks))
 	for _, a := range s.heap.Areas {
-		p := piece{start: a.Start, end: a.End}
-		at := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].Start >= a.Start })
-		for page := a.Start; page < a.End; page += pageSize {
-			for at < len(s.chunks) && s.chunks[at].Start < page {
-				at++
-			}
-			p.first = append(p.first, at)
-		}
-		s.pieces = append(s.pieces, p)
+		from := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].Start >= a.Start })
+		to := sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].Start >= a.End })
+		s.pieces = append(s.pieces, s.newPiece(a.Start, a.End, from, to))
 	}
 	for i, c := range s.chunks {
 		if c.Use == Mapped {
-			s.pieces = append(s.pieces, piece{c.Start, c.Start + c.Size, []int{i}})
+			s.pieces = append(s.pieces, s.newPiece(c.Start, c.Start+c.Size, i, i+1))
 		}
 	}
 	slices.SortFunc(s.pieces, func(a, b piece) int { return cmp.Compare(a.start, b.start) })
@@ -172,14 +185,9 @@ func (s *search) word(word uint64) {
 	if word < p.start {
 		return
 	}
-	page := min(int((word-p.start)/pageSize), len(p.first)-1)
-	id := p.first[page] - 1
-	for id+1 < len(s.chunks) && s.chunks[id+1].Start+headSize <= word {
-		id++
-		if s.chunks[id].Use == Mapped {
-			break
-		}
-	}
+	step := (word - p.start) / p.step
+	from, to := p.first[step], p.first[step+1]
+	id := from - 1 + sort.Search(to-from, func(i int) bool { return s.chunks[from+i].Start+headSize > word })
 	if id < 0 || s.reached[id] {
 		return
 	}
