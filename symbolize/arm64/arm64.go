@@ -136,6 +136,7 @@ func (i Instruction) Event(r *Registers, address uint64) (e Event) {
 		e.Leaves = !e.Call
 	case i.is(0x1f000000, 0x11000000), i.is(0x7f800000, 0x52800000), i.is(0x7f800000, 0x12800000): // add, sub, movz, movn
 		e.Constant, e.HasConstant = i.immediate(), true
+	case i.prefetches():
 	default:
 		e.Accesses = i.accesses(r)
 	}
@@ -222,7 +223,6 @@ func (i Instruction) Follow(r *Registers, e Event, address uint64) {
 	}
 	switch {
 	case e.Accesses != nil:
-		i.writeBack(r)
 	case e.Call:
 		r.Forget(0, SavedFrom)
 	case e.Leaves:
@@ -230,6 +230,13 @@ func (i Instruction) Follow(r *Registers, e Event, address uint64) {
 	case i.rd() != SP && i.writes():
 		r[i.rd()] = i.result(r, address)
 	}
+	i.writeBack(r)
+	i.swap(r)
+}
+
+// prefetches reports whether an instruction is a hint that has the form of a load: prfm.
+func (i Instruction) prefetches() bool {
+	return i.is(0xffc00000, 0xf9800000) || i.is(0xffe00c00, 0xf8a00800) || i.is(0xffe00c00, 0xf8800000) || i.is(0xff000000, 0xd8000000)
 }
 
 // writes reports whether an instruction that does nothing else changes its general register.
@@ -240,14 +247,29 @@ func (i Instruction) writes() bool {
 	case class&0xe == 0xa: // mrs; others jump, or change no register
 		return i.is(0xfff00000, 0xd5300000)
 	case class&0x5 == 0x4: // other loads and stores
-		return i.bits(26, 1) == 0
+		return i.bits(26, 1) == 0 && !i.prefetches()
 	}
-	return i.is(0x7f20fc00, 0x1e200000) // from a vector register
+	// From a vector register: fmov and conversions, those to fixed point, umov and smov.
+	return i.is(0x7f20fc00, 0x1e200000) || i.is(0x7f200000, 0x1e000000) || i.is(0xbfe0ec00, 0x0e002c00)
 }
 
-// writeBack notes that a load or store has changed its base.
+// swap notes what exclusive loads and stores and compare-and-swap change besides the first
+// register: one or two that tell whether it was done, or the second of a pair.
+func (i Instruction) swap(r *Registers) {
+	if !i.is(0x3f000000, 0x08000000) {
+		return
+	}
+	if status := int(i.rm()); status != SP {
+		r.Forget(status, status+2)
+	}
+	if second := int(i.bits(10, 5)); second != SP {
+		r.Forget(second, second+1)
+	}
+}
+
+// writeBack notes that a load or store, also of vector registers, has changed its base.
 func (i Instruction) writeBack(r *Registers) {
-	indexed := i.is(0x3f200400, 0x38000400) || i.is(0x3e800000, 0x28800000)
+	indexed := i.is(0x3b200400, 0x38000400) || i.is(0x3a800000, 0x28800000) || i.is(0xbe800000, 0x0c800000)
 	if base := i.rn(); indexed && base != SP {
 		r[base] = Value{Of: Opaque, At: int64(base)}
 	}
