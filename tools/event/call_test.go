@@ -27,6 +27,7 @@ func TestCallsAreShownInSymbols(t *testing.T) {
 			Socket: &Socket{Peer: "10.0.0.7:80"}, Data: "ab\n", DataCut: true,
 		},
 		"kill(pid=-1, sig=77) = 0":            {Syscall: SyscallNamed("kill"), Values: [6]uint64{1<<64 - 1, 77}},
+		"fchmod(fd=3, mode=0600) = 0":         {Syscall: SyscallNamed("fchmod"), Values: [6]uint64{3, 0x7f0000000180}},
 		"kill(pid=1, sig=SIGTERM) = 0":        {Syscall: SyscallNamed("kill"), Values: [6]uint64{1, 15}},
 		"lseek(fd=3, offset=0, whence=9) = 0": {Syscall: SyscallNamed("lseek"), Values: [6]uint64{3, 0, 9}},
 		"syscall_100000() = 0":                {Syscall: SyscallOf(100000)},

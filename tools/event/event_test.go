@@ -174,6 +174,29 @@ func TestArgumentsOfStaticProbesOnARM64(t *testing.T) {
 	}
 }
 
+// FuzzArguments reads operands of any text, which a file of the process has.
+func FuzzArguments(f *testing.F) {
+	for _, text := range []string{
+		"8@%rdi -4@$-17 -4@-20(%rbp) 8@16(%rax,%rdx,4) 1@%ah 8@name+8(%rip) 8@%xmm0", "8@x0 -4@w3 8@[sp, 24] 8@[x1, x2, lsl 3] 8@x31",
+		"8@$99999999999999999999", "8@x99999999999999999999", "8@-(%rax)", "[ ] @ %", "8@%r 8@%e 8@%rdwb",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, m := range machines {
+			for i, p := range m.arguments(text).Arguments {
+				const most = 34 * registerBytes // of struct pt_regs
+				if p.Base > most || p.Index > most {
+					t.Errorf("%s: argument %d of %q = %+v, want a register", name, i, text, p)
+				}
+				if p.Kind != uint8(bpf.TracePlaceKindPLACE_NONE) && p.Size != 1 && p.Size != 2 && p.Size != 4 && p.Size != 8 {
+					t.Errorf("%s: argument %d of %q = %+v, want a size that is read", name, i, text, p)
+				}
+			}
+		}
+	})
+}
+
 func TestStaticProbesMatchPatterns(t *testing.T) {
 	for text, want := range map[string]bool{
 		"bunyan:log-debug": true, "bunyan*:log-*": true, ":*:*": true, "a.so:bunyan:log-d????": true,

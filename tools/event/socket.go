@@ -105,7 +105,7 @@ func (s *Socket) shown() string {
 
 // quotedName quotes the path of a Unix socket; an address needs no quotes.
 func quotedName(name string) string {
-	if _, err := netip.ParseAddrPort(name); err == nil {
+	if a, err := netip.ParseAddrPort(name); err == nil && a.Addr().Zone() == "" { // a zone may be any text
 		return name
 	}
 	return strconv.Quote(name)

@@ -170,7 +170,7 @@ func symbols(call string, p Parameter, value uint64) string {
 		return v.text(uint64(uint32(value)))
 	}
 	if p.Name == "mode" {
-		return fmt.Sprintf("%#o", value)
+		return fmt.Sprintf("%#o", uint32(value)) // its register may have more
 	}
 	return ""
 }
