@@ -9,9 +9,16 @@ import (
 
 func TestClassesAreNamed(t *testing.T) {
 	for class, want := range map[string]string{
-		"node::crypto::DeriveBitsJob<node::crypto::PBKDF2Traits>": "crypto.PBKDF2",
-		"node::crypto::RandomBytesJob<RandomPrimeTraits>":         "random",
-		"node::(anonymous namespace)::CompressionStream<node::Z>": "zlib",
+		"node::crypto::DeriveBitsJob<node::crypto::PBKDF2Traits>":                                                 "crypto.PBKDF2",
+		"node::crypto::RandomBytesJob<RandomPrimeTraits>":                                                         "random",
+		"node::(anonymous namespace)::CompressionStream<node::Z>":                                                 "zlib",
+		"node::crypto::KeyGenJob<node::crypto::KeyPairGenTraits<node::crypto::RsaKeyGenTraits> >":                 "crypto.KeyPairGen",
+		"node::crypto::DeriveBitsJob<node::crypto::RandomBytesTraits>":                                            "random",
+		"node::crypto::CipherJob<node::crypto::ChaCha20Poly1305CipherTraits>":                                     "crypto.ChaCha20Poly1305Cipher",
+		"node::(anonymous namespace)::BrotliCompressionStream<node::(anonymous namespace)::BrotliDecoderContext>": "zlib",
+		"node::(anonymous namespace)::ZstdStream<node::(anonymous namespace)::ZstdCompressContext>":               "zlib",
+		"node::(anonymous namespace)::ZlibStream":                                                                 "zlib",
+		"node::crypto::TLSWrap": "node::crypto::TLSWrap", "myaddon::HashTraits": "", "std::thread": "",
 		"node::Blob": "node::Blob", symbolize.Unknown: "", "": "",
 	} {
 		if got := OfClass(class); got != want {
@@ -26,8 +33,13 @@ func TestOperationsAreNamed(t *testing.T) {
 			t.Errorf("operation %d = %q, want %q", number, got, want)
 		}
 	}
-	if got, want := Operation(bpf.TraceWorkKindWORK_ADDRINFO, 0), "dns.lookup"; got != want {
-		t.Errorf("operation = %q, want %q", got, want)
+	for work, want := range map[bpf.TraceWorkKind]string{
+		bpf.TraceWorkKindWORK_ADDRINFO: "dns.lookup", bpf.TraceWorkKindWORK_NAMEINFO: "dns.lookupService",
+		bpf.TraceWorkKindWORK_RANDOM: "random",
+	} {
+		if got := Operation(work, 1); got != want {
+			t.Errorf("operation of %d = %q, want %q", work, got, want)
+		}
 	}
 }
 
@@ -35,10 +47,21 @@ func TestFunctionsAreNamed(t *testing.T) {
 	for want, f := range map[string]symbolize.Frame{
 		"x.node`Do":   {Module: "/a/x.node", Name: "Do.isra.0.cold"},
 		"x.node`0x10": {Module: "/a/x.node", Name: symbolize.Unknown, Offset: 16},
+		"x.node`0x20": {Module: "/a/x.node", Offset: 32},
+		"x.node`f":    {Module: "x.node", Name: "f.constprop.2.part.0"},
+		"node`a.b":    {Module: "/usr/bin/node", Name: "a.b"},
 		"given":       {Name: "given"},
 	} {
 		if got := Function(f); got != want {
 			t.Errorf("Function(%+v) = %q, want %q", f, got, want)
+		}
+	}
+}
+
+func TestAddonsAreToldByTheirFile(t *testing.T) {
+	for module, want := range map[string]bool{"/a/x.node": true, "/usr/bin/node": false, "/a/x.node.so": false, "": false} {
+		if got := IsAddon(symbolize.Frame{Module: module}); got != want {
+			t.Errorf("IsAddon of %q = %v, want %v", module, got, want)
 		}
 	}
 }

@@ -102,7 +102,9 @@ func (r *Record) Parse(line string) (ok bool) {
 	level, _ := r.get("level")
 	switch level.Type {
 	case gjson.Number:
-		r.Level = Level(level.Num)
+		if r.Level = Level(level.Num); float64(r.Level) != level.Num {
+			return false // a fraction, or too large
+		}
 	case gjson.String:
 		if r.Level, ok = named(level.Str); !ok {
 			return false

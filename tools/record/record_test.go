@@ -125,7 +125,7 @@ func TestRecordsOfOtherLibraries(t *testing.T) {
 	if _, ok := parse(deep(maxDepth - 1)); !ok {
 		t.Errorf("%d levels are no record", maxDepth)
 	}
-	for _, line := range []string{"{" + many.String() + `"level":30,"msg":"x"}`, deep(maxDepth), deep(1 << 19), strings.Repeat(`{"level":`, 1<<17), `{"level":30}`, `{"level":"loud","msg":"x"}`, `{"level":null,"msg":"x"}`, `[{"level":30,"msg":"x"}]`, `{"msg":"x"}`} {
+	for _, line := range []string{"{" + many.String() + `"level":30,"msg":"x"}`, deep(maxDepth), deep(1 << 19), strings.Repeat(`{"level":`, 1<<17), `{"level":30}`, `{"level":"loud","msg":"x"}`, `{"level":null,"msg":"x"}`, `{"level":30.5,"msg":"x"}`, `{"level":1e300,"msg":"x"}`, `[{"level":30,"msg":"x"}]`, `{"msg":"x"}`} {
 		if r, ok := parse(line); ok {
 			t.Errorf("%s = %+v, want no record", line, r)
 		}
