@@ -22,6 +22,7 @@ const (
 	maxNotes    = 1 << 28 // bytes of notes read; those of 1000 threads take some 4 MB
 	maxUnpacked = 1 << 46 // bytes that a compressed core unpacks to, holes included
 	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own default limit for decompression
+	bulk        = 1 << 16 // bytes of a read after which the file's pages are released
 )
 
 // ErrCutShort is a cause that callers of ReadAt distinguish, besides space.ErrUnmapped
@@ -145,7 +146,21 @@ func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
 			n, err = 0, fmt.Errorf("read the file at %#x: %v", offset, fault)
 		}
 	}()
-	return copy(p, f.data[offset:]), nil
+	n = copy(p, f.data[offset:])
+	if n >= bulk {
+		f.release(offset, uint64(n))
+	}
+	return n, nil
+}
+
+// release unmaps the whole pages of a part of the file, so that a pass through all of a
+// large core does not count as memory in use. They are mapped again by the next read.
+func (f *File) release(offset, size uint64) {
+	page := pageSize()
+	start, end := (offset+page-1)/page*page, (offset+size)/page*page
+	if start < end {
+		_ = unix.Madvise(f.data[start:end], unix.MADV_DONTNEED) // only saves memory
+	}
 }
 
 // mapping returns the file mapping that contains address.

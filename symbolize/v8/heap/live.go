@@ -58,11 +58,12 @@ type Graph struct {
 	Roots []Root // by object
 	Live  int    // objects
 
-	links linkNames
-	live  bitSet
-	out   edges
-	in    *edges     // nil until needed
-	pairs []weakPair // by key
+	links   linkNames
+	buffers [][]byte // not in use
+	live    bitSet
+	out     edges
+	in      *edges     // nil until needed
+	pairs   []weakPair // by key
 
 	outside   map[ID]uint64 // bytes that objects have outside the heap
 	dangling  []danglingRef
