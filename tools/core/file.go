@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"ustack/symbolize/space"
 
@@ -35,6 +36,7 @@ type File struct {
 	data     []byte    // the file, mapped
 	extents  []span    // of offsets at which the file has data: the rest are holes
 	segments []segment // by address
+	last     atomic.Pointer[segment]
 	machine  elf.Machine
 
 	threads  []Thread
@@ -114,11 +116,10 @@ func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 
 // readSome reads at least one byte.
 func (f *File) readSome(p []byte, address uint64) (int, error) {
-	i, found := slices.BinarySearchFunc(f.segments, address, compareSegment)
-	if !found {
+	s := f.segment(address)
+	if s == nil {
 		return 0, space.ErrUnmapped
 	}
-	s := f.segments[i]
 	within := address - s.start
 	p = p[:min(uint64(len(p)), s.end-address)]
 	if within < s.size {
@@ -131,6 +132,20 @@ func (f *File) readSome(p []byte, address uint64) (int, error) {
 	}
 	clear(p)
 	return len(p), nil
+}
+
+// segment returns the segment that contains address; nil if there is none. Most reads are
+// close to the last one.
+func (f *File) segment(address uint64) *segment {
+	if last := f.last.Load(); last != nil && within(last.span, address) == 0 {
+		return last
+	}
+	i, found := slices.BinarySearchFunc(f.segments, address, compareSegment)
+	if !found {
+		return nil
+	}
+	f.last.Store(&f.segments[i])
+	return &f.segments[i]
 }
 
 // copyFrom fills p from the file at offset.
