@@ -93,6 +93,13 @@ func NewGraph(ctx context.Context, o *Objects, stacks []Stack) (*Graph, error) {
 	}
 }
 
+// Unmarked returns the graph of objects whose references were not followed, for counting
+// them: none is known to be live.
+func (o *Objects) Unmarked() *Graph {
+	o.Doubts.Unmarked = true
+	return &Graph{Objects: o, live: newBits(o.Len())}
+}
+
 // follow finds the references, and which objects are live.
 func (g *Graph) follow(ctx context.Context, stacks []Stack) (err error) {
 	if err := g.connect(ctx); err != nil {

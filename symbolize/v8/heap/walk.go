@@ -61,6 +61,9 @@ type Doubts struct {
 	Guessed     int    `json:"guessed"`     // objects that end where the next begins: their size is not known
 	Collecting  bool   `json:"collecting"`  // a collection was moving objects
 	Loose       bool   `json:"loose"`       // not all roots were identified, so memory around them counts too
+
+	Interrupted bool `json:"interrupted,omitempty"` // not all objects were counted
+	Unmarked    bool `json:"unmarked,omitempty"`    // which objects are live is not known: none counts as live
 }
 
 // An objectKind is what objects of the same map have in common.
@@ -81,7 +84,8 @@ type pageObjects struct {
 }
 
 // Walk finds all objects in the pages that some selects: those of an isolate, and those that
-// it shares; nil selects all.
+// it shares; nil selects all. Once ctx is done it returns its error, with the objects found
+// until then.
 func Walk(ctx context.Context, m Memory, h *v8.Heap, some func(Page) bool) (*Objects, error) {
 	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
 	for _, p := range findPages(m, &h.Binary().Release.Pages) {
@@ -130,6 +134,9 @@ func (o *Objects) walk(ctx context.Context) error {
 	w := &pageWalker{Objects: o}
 	for i := range o.pages {
 		if err := ctx.Err(); err != nil {
+			o.pages = o.pages[:i]
+			o.at.fill(o.pages)
+			o.Doubts.Interrupted = true
 			return err
 		}
 		if err := w.page(&o.pages[i]); err != nil {
