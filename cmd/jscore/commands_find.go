@@ -61,10 +61,10 @@ func (f *finding) run(ctx context.Context, v *invocation) error {
 	}
 	begun := time.Now()
 	g, err := v.graph(ctx)
-	f.ByHeap = v.dump.Several()
 	if err != nil {
 		return errors.Join(err, f.part(ctx, v, g))
 	}
+	f.ByHeap = v.dump.Several()
 	if f.verbose {
 		f.report(ctx, v, g, time.Since(begun))
 	}
@@ -98,6 +98,7 @@ func (f *finding) part(ctx context.Context, v *invocation, g *jscore.Graph) erro
 	if g == nil || f.Live || f.mark || f.references || f.instances || f.list || len(v.inputs) > 0 || v.piped {
 		return nil
 	}
+	f.ByHeap = v.dump.Several()
 	return v.emit(g.Census(context.WithoutCancel(ctx), f.CensusOptions))
 }
 
