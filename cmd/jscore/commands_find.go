@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -61,7 +62,7 @@ func (f *finding) run(ctx context.Context, v *invocation) error {
 	begun := time.Now()
 	g, err := v.graph(ctx)
 	if err != nil {
-		return err
+		return errors.Join(err, f.part(ctx, v, g))
 	}
 	f.ByHeap = v.dump.Several()
 	if f.verbose {
@@ -82,11 +83,23 @@ func (f *finding) run(ctx context.Context, v *invocation) error {
 		list := g.Instances(ctx, f.CensusOptions)
 		return v.emitKnown(ctx, list, len(list.Values), f.CensusOptions)
 	}
+	v.messages.Progressf("counting objects")
 	census := g.Census(ctx, f.CensusOptions)
+	v.messages.Clear()
 	if f.list {
 		return v.emitKnown(ctx, census.Representatives(), census.Count, f.CensusOptions)
 	}
 	return v.emitKnown(ctx, census, census.Count, f.CensusOptions)
+}
+
+// part counts the objects that were found before ctx was done, if the command counts objects
+// whether they are live or not.
+func (f *finding) part(ctx context.Context, v *invocation, g *jscore.Graph) error {
+	if g == nil || f.Live || f.mark || f.references || f.instances || f.list || len(v.inputs) > 0 || v.piped {
+		return nil
+	}
+	f.ByHeap = v.dump.Several()
+	return v.emit(g.Census(context.WithoutCancel(ctx), f.CensusOptions))
 }
 
 // chosen returns the objects given, with -l also all that are like them.

@@ -47,10 +47,15 @@ func heapCommands() registry {
 }
 
 // export writes a heap snapshot.
-func export(ctx context.Context, v *invocation) error {
+func export(ctx context.Context, v *invocation) (err error) {
 	if err := v.needs("a file"); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			v.messages.Notef("%s was not written", v.args[0])
+		}
+	}()
 	file, err := outfile.Open(v.args[0], outfile.Options{Private: true}) // contains all strings of the program
 	if err != nil {
 		return err
@@ -60,6 +65,8 @@ func export(ctx context.Context, v *invocation) error {
 	if err != nil {
 		return err
 	}
+	v.messages.Progressf("writing %s", v.args[0])
+	defer v.messages.Clear()
 	var result *jscore.Exported
 	err = file.Write(func(w io.Writer) (err error) {
 		result, err = g.Export(ctx, w)
@@ -68,6 +75,7 @@ func export(ctx context.Context, v *invocation) error {
 	if err != nil {
 		return err
 	}
+	v.messages.Clear()
 	return v.emit(result)
 }
 

@@ -37,7 +37,8 @@ func (s *session) heap() (*v8.Heap, error) {
 	return nil, errors.New("V8's heap cannot be read (see the messages at the start; --exe names the program)")
 }
 
-// graph returns all objects with their references. The first call takes time.
+// graph returns all objects with their references. The first call takes time. Once ctx is done
+// it returns its error, with a graph for a census of what was found until then.
 func (s *session) graph(ctx context.Context) (*jscore.Graph, error) {
 	if s.objects == nil {
 		if _, err := s.heap(); err != nil {
@@ -47,7 +48,7 @@ func (s *session) graph(ctx context.Context) (*jscore.Graph, error) {
 		defer s.messages.Clear()
 		g, err := s.dump.Graph(ctx)
 		if err != nil {
-			return nil, err
+			return g, err
 		}
 		s.objects = g
 	}
@@ -125,7 +126,7 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 	for i, st := range stages {
 		v := &invocation{session: s, inputs: st.addresses, count: st.count, args: st.args}
 		v.emit = func(r jscore.Result) error {
-			if err := ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil && !isPartial(r) {
 				return err // what was found until then may be incomplete
 			}
 			return out.put(r)
@@ -152,11 +153,20 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 			out.array()
 		}
 		if err := st.contained(ctx, v); err != nil {
+			if ctx.Err() != nil && out.count == 0 {
+				s.messages.Notef("%s: interrupted before it had a result", st.name)
+			}
 			return fmt.Errorf("%s: %w", st.name, err)
 		}
 		found = next
 	}
 	return nil
+}
+
+// isPartial reports whether a result says that it is incomplete.
+func isPartial(r jscore.Result) bool {
+	p, ok := r.(interface{ Partial() bool })
+	return ok && p.Partial()
 }
 
 // contained runs the command. A core can contain anything: a fault becomes an

@@ -130,8 +130,9 @@ func TestCommandIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s.line(ctx, "never; say more")
-	if out.Len() > 0 || said.Len() > 0 || s.status != 0 {
-		t.Errorf("printed %q, said %q with status %d, want nothing", out, said, s.status)
+	const want = "jscore: never: interrupted before it had a result\n"
+	if out.Len() > 0 || said.String() != want || s.status != 0 {
+		t.Errorf("printed %q, said %q with status %d, want nothing, %q with 0", out, said, s.status, want)
 	}
 }
 

@@ -29,6 +29,16 @@ const (
 // 100,000.
 const maxMaps = 1 << 20
 
+// namesKept is how many names of properties a Heap caches: maps have many in common.
+const namesKept = 1 << 10
+
+// A keyName is the name of a property by its key, a string or a symbol.
+type keyName struct {
+	key    Value
+	name   string
+	symbol bool
+}
+
 // A Heap reads V8's objects from the memory of a process. It caches maps: if the
 // process runs, a Heap is valid only until the next collection. It must not be
 // used concurrently.
@@ -46,6 +56,9 @@ type Heap struct {
 	classes  map[uint64]string // constructors' names by prototype
 	shapes   map[string]shape  // those that depend on the release
 	lostMaps map[uint64]uint64 // by address of the object
+
+	names [namesKept]keyName // of properties
+	word  [wordSize]byte     // as read: a local variable would be allocated for each read
 }
 
 // offsets are the offsets, in bytes, needed to read any object.
@@ -233,11 +246,11 @@ func (h *Heap) Field(o Object, offset int) (Value, error) {
 
 // Uint32 reads the 32-bit number at offset, in bytes, in o.
 func (h *Heap) Uint32(o Object, offset int) (uint32, error) {
-	var b [4]byte
-	if _, err := h.mem.ReadAt(b[:], o.Address+uint64(offset)); err != nil {
+	b := h.word[:4]
+	if _, err := h.mem.ReadAt(b, o.Address+uint64(offset)); err != nil {
 		return 0, fmt.Errorf("read object at %#x: %w", o.Address, err)
 	}
-	return binary.LittleEndian.Uint32(b[:]), nil
+	return binary.LittleEndian.Uint32(b), nil
 }
 
 // FieldOf reads a field of o by its name.
@@ -318,7 +331,12 @@ func (h *Heap) Oddball(v Value) string {
 }
 
 // Word reads the word at an address, which need not be in V8's heap.
-func (h *Heap) Word(addr uint64) (uint64, error) { return ReadWord(h.mem, addr) }
+func (h *Heap) Word(addr uint64) (uint64, error) {
+	if _, err := h.mem.ReadAt(h.word[:], addr); err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(h.word[:]), nil
+}
 
 // ReadAt makes the Heap a Memory.
 func (h *Heap) ReadAt(p []byte, addr uint64) (int, error) { return h.mem.ReadAt(p, addr) }

@@ -182,8 +182,22 @@ func (h *Heap) functionName(v Value) string {
 	if err != nil || !h.IsFunction(o) {
 		return ""
 	}
-	f, err := h.Function(o)
+	name, err := h.ownName(o)
+	if err != nil || name != "" {
+		return name
+	}
+	shared, err := h.Field(o, int(h.layout.FunctionShared))
 	if err != nil {
+		return ""
+	}
+	return h.sharedName(shared)
+}
+
+// sharedName returns the name that a SharedFunctionInfo has from the source.
+func (h *Heap) sharedName(v Value) string {
+	var f Function
+	shared, err := h.Object(v)
+	if err != nil || shared.Map.Type != h.layout.SharedFunctionInfo || h.nameOf(shared, &f) != nil {
 		return ""
 	}
 	return f.Name

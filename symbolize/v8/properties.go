@@ -128,6 +128,18 @@ func (h *Heap) property(key Value, details int) Property {
 
 // keyName returns a property key's text, and whether the key is a symbol.
 func (h *Heap) keyName(key Value) (name string, symbol bool) {
+	if !key.IsObject() {
+		return h.readKeyName(key)
+	}
+	n := &h.names[key.Address()/wordSize%namesKept]
+	if n.key != key {
+		n.name, n.symbol = h.readKeyName(key)
+		n.key = key
+	}
+	return n.name, n.symbol
+}
+
+func (h *Heap) readKeyName(key Value) (name string, symbol bool) {
 	o, err := h.Object(key)
 	if err != nil {
 		return fmt.Sprintf("<bad key %#x>", uint64(key)), false

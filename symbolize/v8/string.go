@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf16"
 )
 
@@ -81,11 +83,35 @@ func (h *Heap) textLength(v Value) (int, error) {
 
 // TextBetween returns the characters of a string in the range [from, to).
 func (h *Heap) TextBetween(v Value, from, to int) (string, error) {
-	var units []uint16
-	if err := h.characters(v, from, to, func(u []uint16) { units = append(units, u...) }); err != nil {
+	var b strings.Builder
+	var rest []uint16 // from the first character on that is not ASCII
+	err := h.characters(v, from, to, func(units []uint16) {
+		if rest == nil {
+			plain := writeASCII(&b, units)
+			units = units[plain:]
+		}
+		rest = append(rest, units...)
+	})
+	if err != nil {
 		return "", err
 	}
-	return string(utf16.Decode(units)), nil
+	for _, r := range utf16.Decode(rest) {
+		b.WriteRune(r)
+	}
+	return b.String(), nil
+}
+
+// writeASCII writes units up to the first that is not ASCII, and returns their number.
+func writeASCII(b *strings.Builder, units []uint16) int {
+	n := slices.IndexFunc(units, func(unit uint16) bool { return unit > unicode.MaxASCII })
+	if n < 0 {
+		n = len(units)
+	}
+	b.Grow(n)
+	for _, unit := range units[:n] {
+		b.WriteByte(byte(unit))
+	}
+	return n
 }
 
 // Characters visits all characters of the string v in order, some at a time, in a

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"ustack/symbolize/space"
 
@@ -22,6 +23,7 @@ const (
 	maxNotes    = 1 << 28 // bytes of notes read; those of 1000 threads take some 4 MB
 	maxUnpacked = 1 << 46 // bytes that a compressed core unpacks to, holes included
 	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own default limit for decompression
+	bulk        = 1 << 16 // bytes of a read after which the file's pages are released
 )
 
 // ErrCutShort is a cause that callers of ReadAt distinguish, besides space.ErrUnmapped
@@ -34,6 +36,7 @@ type File struct {
 	data     []byte    // the file, mapped
 	extents  []span    // of offsets at which the file has data: the rest are holes
 	segments []segment // by address
+	last     atomic.Pointer[segment]
 	machine  elf.Machine
 
 	threads  []Thread
@@ -113,11 +116,10 @@ func (f *File) ReadAt(p []byte, address uint64) (int, error) {
 
 // readSome reads at least one byte.
 func (f *File) readSome(p []byte, address uint64) (int, error) {
-	i, found := slices.BinarySearchFunc(f.segments, address, compareSegment)
-	if !found {
+	s := f.segment(address)
+	if s == nil {
 		return 0, space.ErrUnmapped
 	}
-	s := f.segments[i]
 	within := address - s.start
 	p = p[:min(uint64(len(p)), s.end-address)]
 	if within < s.size {
@@ -130,6 +132,20 @@ func (f *File) readSome(p []byte, address uint64) (int, error) {
 	}
 	clear(p)
 	return len(p), nil
+}
+
+// segment returns the segment that contains address; nil if there is none. Most reads are
+// close to the last one.
+func (f *File) segment(address uint64) *segment {
+	if last := f.last.Load(); last != nil && within(last.span, address) == 0 {
+		return last
+	}
+	i, found := slices.BinarySearchFunc(f.segments, address, compareSegment)
+	if !found {
+		return nil
+	}
+	f.last.Store(&f.segments[i])
+	return &f.segments[i]
 }
 
 // copyFrom fills p from the file at offset.
@@ -145,7 +161,21 @@ func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
 			n, err = 0, fmt.Errorf("read the file at %#x: %v", offset, fault)
 		}
 	}()
-	return copy(p, f.data[offset:]), nil
+	n = copy(p, f.data[offset:])
+	if n >= bulk {
+		f.release(offset, uint64(n))
+	}
+	return n, nil
+}
+
+// release unmaps the whole pages of a part of the file, so that a pass through all of a
+// large core does not count as memory in use. They are mapped again by the next read.
+func (f *File) release(offset, size uint64) {
+	page := pageSize()
+	start, end := (offset+page-1)/page*page, (offset+size)/page*page
+	if start < end {
+		_ = unix.Madvise(f.data[start:end], unix.MADV_DONTNEED) // only saves memory
+	}
 }
 
 // mapping returns the file mapping that contains address.

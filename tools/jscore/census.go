@@ -70,6 +70,9 @@ func isolateColumn(isolate *int) string {
 	return strconv.Itoa(*isolate)
 }
 
+// Partial reports whether something is missing because the census was interrupted.
+func (c *Census) Partial() bool { return c.Doubts.Interrupted || c.Doubts.Unmarked }
+
 // Select yields the objects that a census with these options counts, by address,
 // until ctx is done.
 func (g *Graph) Select(ctx context.Context, o CensusOptions) iter.Seq[heap.ID] {
@@ -86,21 +89,25 @@ func (c *Census) WriteText(w io.Writer) error {
 	if c.Isolates != nil {
 		column = func(text string) string { return fmt.Sprintf(" %7s", text) }
 	}
+	live := strconv.Itoa
+	if c.Doubts.Unmarked {
+		live = func(int) string { return "-" }
+	}
 	fmt.Fprintf(out, "%16s%s %9s %9s %12s %6s %s\n", "OBJECT", column("ISOLATE"), "#OBJECTS", "#LIVE", "BYTES", "#PROPS", "CLASS: PROPERTIES")
 	for _, g := range c.Groups {
 		count := fmt.Sprint(len(g.Properties))
 		if g.Dictionary {
 			count = "-"
 		}
-		fmt.Fprintf(out, "%16s%s %9d %9d %12d %6s %s", g.Address, column(isolateColumn(g.Isolate)), g.Count, g.Live, g.Bytes, count, g.Class)
+		fmt.Fprintf(out, "%16s%s %9d %9s %12d %6s %s", g.Address, column(isolateColumn(g.Isolate)), g.Count, live(g.Live), g.Bytes, count, g.Class)
 		if len(g.Properties) > 0 {
 			fmt.Fprintf(out, ": %s", shortened(strings.Join(g.Properties, ", "), maxShown))
 		}
 		out.WriteByte('\n')
 	}
-	fmt.Fprintf(out, "%16s%s %9d %9d %12d\n", "total", column(""), c.Count, c.Live, c.Bytes)
+	fmt.Fprintf(out, "%16s%s %9d %9s %12d\n", "total", column(""), c.Count, live(c.Live), c.Bytes)
 	for _, t := range c.Isolates {
-		fmt.Fprintf(out, "%16s%s %9d %9d %12d\n", "of isolate", column(isolateColumn(t.Isolate)), t.Count, t.Live, t.Bytes)
+		fmt.Fprintf(out, "%16s%s %9d %9s %12d\n", "of isolate", column(isolateColumn(t.Isolate)), t.Count, live(t.Live), t.Bytes)
 	}
 	if c.Outside > 0 {
 		fmt.Fprintf(out, "outside of V8's heap: %d of these bytes\n", c.Outside)
@@ -129,6 +136,12 @@ func (c *Census) Representatives() *Values {
 
 // writeDoubts prints the doubts, if there are any.
 func writeDoubts(w io.Writer, d heap.Doubts) {
+	if d.Interrupted {
+		fmt.Fprintln(w, "interrupted: not all objects are counted")
+	}
+	if d.Unmarked {
+		fmt.Fprintln(w, "which objects are live is not known: the search was interrupted")
+	}
 	if d.Collecting {
 		fmt.Fprintln(w, "a garbage collection was moving objects: live ones count once, wherever they were; garbage may count twice, or not")
 	}

@@ -65,6 +65,8 @@ func TestHeap(t *testing.T) {
 				{"references are bounded", referencesAreBounded},
 				{"searches end with their context", searchesEndWithTheirContext},
 				{"a census reads as mdb's", censusReadsAsMdbs},
+				{"an interrupted search counts what it found", interruptedSearchCountsWhatItFound},
+				{"interrupted results say so", interruptedResultsSaySo},
 				{"leaks are suspected", leaksAreSuspected},
 				{"classes retain no more than all", classesRetainNoMoreThanAll},
 			} {

@@ -44,7 +44,12 @@ type Retainer struct {
 type Retainers struct {
 	Objects []Retainer `json:"objects"` // most first
 	Live    uint64     `json:"live"`    // bytes of all live objects
+
+	Interrupted bool `json:"interrupted,omitempty"` // others may keep more alive
 }
+
+// Partial reports whether not all objects were compared: the search was interrupted.
+func (r *Retainers) Partial() bool { return r.Interrupted }
 
 // Retainers returns the objects that keep most alive among those that o selects, at most
 // limit of them. Once ctx is done it returns at once, with some of them.
@@ -61,7 +66,7 @@ func (d *Dominated) Retainers(ctx context.Context, o CensusOptions, limit int) *
 		}
 	}
 	slices.SortFunc(best, less)
-	r := &Retainers{Live: d.Total()}
+	r := &Retainers{Live: d.Total(), Interrupted: ctx.Err() != nil}
 	for _, id := range best[:min(limit, len(best))] {
 		r.Objects = append(r.Objects, d.retainer(id))
 	}
@@ -92,6 +97,9 @@ func (r *Retainers) WriteText(w io.Writer) error {
 			fmt.Fprint(out, " (shared with other threads)")
 		}
 		fmt.Fprintln(out)
+	}
+	if r.Interrupted {
+		fmt.Fprintln(out, "interrupted: others may keep more alive")
 	}
 	return out.Flush()
 }

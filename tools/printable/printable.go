@@ -16,6 +16,9 @@ import (
 // terminal, reorder a line or are not visible, and bytes that are not UTF-8,
 // become escape sequences, such as \x1b and \u202e; a tab stays.
 func String(text string) string {
+	if isPlain(text) {
+		return text
+	}
 	if strings.IndexFunc(text, isUnfit) < 0 && utf8.ValidString(text) {
 		return text
 	}
@@ -33,6 +36,16 @@ func String(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// isPlain reports whether text is of printable ASCII characters, as most is.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // JSON escapes what is not printable in JSON, which may go to a terminal.

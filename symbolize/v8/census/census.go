@@ -75,6 +75,7 @@ func Take(ctx context.Context, g *heap.Graph, o Options) *Census {
 			c.inHeap(group, id).add(g, id)
 		}
 	}
+	census.Doubts.Interrupted = census.Doubts.Interrupted || ctx.Err() != nil
 	for _, group := range c.groups {
 		if group.Count == 0 {
 			continue

@@ -78,7 +78,7 @@ func (g *Graph) Export(ctx context.Context, w io.Writer) (_ *Exported, err error
 		slots: map[uint32]bool{},
 	}
 	e.shared, _ = g.heap.Offset("JSFunction", "shared") // every V8 has it
-	for _, part := range []**filePart{&e.nodes, &e.edges} {
+	for _, part := range []**filePart{&e.nodes, &e.edges, &e.strings} {
 		if *part, err = newPart(); err != nil {
 			return nil, fmt.Errorf("export: %w", err)
 		}
@@ -87,14 +87,14 @@ func (g *Graph) Export(ctx context.Context, w io.Writer) (_ *Exported, err error
 	if err := e.collect(ctx); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	e.written.Strings = len(e.texts)
 	if err := e.write(w); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	e.written.Strings = len(e.order)
 	return &e.written, nil
 }
 
-// A filePart is a part of a snapshot, comma-separated numbers, in an unnamed file.
+// A filePart is a part of a snapshot, comma-separated numbers or strings, in an unnamed file.
 type filePart struct {
 	file *os.File
 	out  *bufio.Writer
@@ -125,6 +125,15 @@ func (p *filePart) add(first bool, numbers ...uint64) {
 	p.out.Write(append(p.line, '\n'))
 }
 
+// quote adds a string. Errors in writing are reported by copyTo.
+func (p *filePart) quote(first bool, s string) {
+	quoted, _ := json.Marshal(s) // of a string, it cannot fail
+	if !first {
+		p.out.WriteString(",\n")
+	}
+	p.out.Write(quoted)
+}
+
 // copyTo writes everything that was added.
 func (p *filePart) copyTo(w io.Writer) error {
 	if err := p.out.Flush(); err != nil {
@@ -140,18 +149,18 @@ func (p *filePart) copyTo(w io.Writer) error {
 // An exporter creates a snapshot.
 type exporter struct {
 	*Graph
-	nodes, edges *filePart
-	ordinal      []uint32            // by ID: of the object's node
-	texts        map[string]int      // numbers
-	order        []string            // texts by number
-	shared       int                 // offset of a closure's definition
-	functions    map[v8.Value]string // names by definition
-	slots        map[uint32]bool     // taken by pages, for numbering their objects
-	page         uint64              // of the current object
-	slot         uint32              // the page's
-	size         int                 // bytes of texts
-	count        uint64              // edges of the current node
-	written      Exported
+	nodes, edges, strings *filePart
+
+	ordinal   []uint32            // by ID: of the object's node
+	texts     map[string]int      // numbers
+	shared    int                 // offset of a closure's definition
+	functions map[v8.Value]string // names by definition
+	slots     map[uint32]bool     // taken by pages, for numbering their objects
+	page      uint64              // of the current object
+	slot      uint32              // the page's
+	size      int                 // bytes of texts
+	count     uint64              // edges of the current node
+	written   Exported
 }
 
 // collect creates the nodes and the edges.
@@ -214,9 +223,9 @@ func (e *exporter) text(s string) uint64 {
 	if n, ok := e.texts[s]; ok {
 		return uint64(n)
 	}
-	n := len(e.order)
+	n := len(e.texts)
+	e.strings.quote(n == 0, s)
 	e.texts[s] = n
-	e.order = append(e.order, s)
 	e.size += len(s)
 	return uint64(n)
 }
@@ -234,15 +243,8 @@ func (e *exporter) write(w io.Writer) error {
 		return err
 	}
 	out.WriteString("],\n\"trace_function_infos\":[],\n\"trace_tree\":[],\n\"samples\":[],\n\"locations\":[],\n\"strings\":[")
-	for i, s := range e.order {
-		quoted, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			out.WriteString(",\n")
-		}
-		out.Write(quoted)
+	if err := e.strings.copyTo(out); err != nil {
+		return err
 	}
 	out.WriteString("]}\n")
 	return out.Flush()

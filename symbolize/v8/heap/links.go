@@ -160,11 +160,8 @@ func (g *Graph) eachReference(id ID, visit func(offset int, to ID)) {
 	if k.weak.pairs {
 		size = min(size, wordSize)
 	}
-	var small [32 * wordSize]byte
-	buffer := small[:]
-	if size > uint64(len(small)) {
-		buffer = make([]byte, min(size, pageAlign))
-	}
+	buffer := g.takeBuffer()
+	defer func() { g.buffers = append(g.buffers, buffer) }()
 	address := g.Address(id)
 	for at := uint64(0); at < size; {
 		n, err := g.memory.ReadAt(buffer[:min(size-at, uint64(len(buffer)))], address+at)
@@ -181,6 +178,17 @@ func (g *Graph) eachReference(id ID, visit func(offset int, to ID)) {
 		}
 		at += uint64(n)
 	}
+}
+
+// takeBuffer returns a buffer that no visit in progress uses: one visit may start another.
+func (g *Graph) takeBuffer() []byte {
+	last := len(g.buffers) - 1
+	if last < 0 {
+		return make([]byte, pageAlign)
+	}
+	buffer := g.buffers[last]
+	g.buffers = g.buffers[:last]
+	return buffer
 }
 
 // through returns what the owner of one of V8's stores has at an offset in the store:

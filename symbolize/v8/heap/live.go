@@ -58,11 +58,12 @@ type Graph struct {
 	Roots []Root // by object
 	Live  int    // objects
 
-	links linkNames
-	live  bitSet
-	out   edges
-	in    *edges     // nil until needed
-	pairs []weakPair // by key
+	links   linkNames
+	buffers [][]byte // not in use
+	live    bitSet
+	out     edges
+	in      *edges     // nil until needed
+	pairs   []weakPair // by key
 
 	outside   map[ID]uint64 // bytes that objects have outside the heap
 	dangling  []danglingRef
@@ -90,6 +91,13 @@ func NewGraph(ctx context.Context, o *Objects, stacks []Stack) (*Graph, error) {
 			return g, g.findOutside(ctx)
 		}
 	}
+}
+
+// Unmarked returns the graph of objects whose references were not followed, for counting
+// them: none is known to be live.
+func (o *Objects) Unmarked() *Graph {
+	o.Doubts.Unmarked = true
+	return &Graph{Objects: o, live: newBits(o.Len())}
 }
 
 // follow finds the references, and which objects are live.

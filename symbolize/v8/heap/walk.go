@@ -12,6 +12,9 @@ const (
 	wordSize   = 8
 	maxObjects = 1 << 31 // in a core: an ID is 32 bits
 	maxStrange = 1 << 16 // words cached as not being maps
+	recentMaps = 1 << 10 // words whose kind is found fastest
+	usualSize  = 64      // bytes of an object, for an estimate of their number
+	maxUsual   = 1 << 24 // that estimate: pages may claim any amount
 )
 
 // An ID is an object's number in Objects: objects are numbered by address, from 0.
@@ -29,8 +32,12 @@ type Objects struct {
 	maps   pageTable // if not empty, the pages in which maps may be; otherwise those of at
 	kinds  []objectKind
 	known  map[uint64]int32 // index of kinds by the word that refers to a map; negative: it does not refer to one
-	kind   []uint32         // by ID: index of kinds
-	words  []uint32         // by ID: size
+	recent [recentMaps]struct {
+		word  uint64
+		index int32
+	}
+	kind  []uint32 // by ID: index of kinds
+	words []uint32 // by ID: size
 
 	moving   bool                // a collection was moving objects: see collection.go
 	anchors  map[uint64][]uint64 // sorted addresses where objects are known to begin, by their page's address
@@ -54,6 +61,9 @@ type Doubts struct {
 	Guessed     int    `json:"guessed"`     // objects that end where the next begins: their size is not known
 	Collecting  bool   `json:"collecting"`  // a collection was moving objects
 	Loose       bool   `json:"loose"`       // not all roots were identified, so memory around them counts too
+
+	Interrupted bool `json:"interrupted,omitempty"` // not all objects were counted
+	Unmarked    bool `json:"unmarked,omitempty"`    // which objects are live is not known: none counts as live
 }
 
 // An objectKind is what objects of the same map have in common.
@@ -74,7 +84,8 @@ type pageObjects struct {
 }
 
 // Walk finds all objects in the pages that some selects: those of an isolate, and those that
-// it shares; nil selects all.
+// it shares; nil selects all. Once ctx is done it returns its error, with the objects found
+// until then.
 func Walk(ctx context.Context, m Memory, h *v8.Heap, some func(Page) bool) (*Objects, error) {
 	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
 	for _, p := range findPages(m, &h.Binary().Release.Pages) {
@@ -105,17 +116,27 @@ func (o *Objects) HeapsOf() func(ID) uint64 {
 // walk finds all objects from scratch. If a collection was moving objects, those that it
 // had not moved yet count.
 func (o *Objects) walk(ctx context.Context) error {
-	o.pages, o.kind, o.words = nil, nil, nil
+	o.pages = nil
 	o.Doubts = Doubts{Collecting: o.moving}
+	size := uint64(0)
 	for _, p := range o.mapped {
-		if !p.freed {
-			o.pages = append(o.pages, pageObjects{Page: p})
+		if p.freed {
+			continue
+		}
+		o.pages = append(o.pages, pageObjects{Page: p})
+		if !p.Large() {
+			size += p.End - p.Start
 		}
 	}
+	estimate := min(size/usualSize, maxUsual)
+	o.kind, o.words = make([]uint32, 0, estimate), make([]uint32, 0, estimate)
 	o.at.fill(o.pages)
 	w := &pageWalker{Objects: o}
 	for i := range o.pages {
 		if err := ctx.Err(); err != nil {
+			o.pages = o.pages[:i]
+			o.at.fill(o.pages)
+			o.Doubts.Interrupted = true
 			return err
 		}
 		if err := w.page(&o.pages[i]); err != nil {

@@ -115,7 +115,14 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	if word&3 != 1 {
 		return 0, false
 	}
+	recent := &o.recent[word/wordSize%recentMaps]
+	if recent.word == word {
+		return recent.index, true
+	}
 	if index, ok = o.known[word]; ok {
+		if index >= 0 {
+			recent.word, recent.index = word, index
+		}
 		return index, index >= 0
 	}
 	if o.at.page(word) == nil && o.maps.page(word) == nil {
