@@ -37,7 +37,7 @@ type watching struct {
 const (
 	refresh       = time.Second
 	defaultWindow = 10 * time.Second
-	framesPerSec  = 20 // of the terminal, at most
+	framesPerSec  = 15 // of the terminal, at most
 )
 
 func liveCommand() *cobra.Command {

@@ -97,7 +97,7 @@ func newEventSource(o *Options) (*source, error) {
 	}
 	event.Prune(spec, e.needed)
 	return &source{
-		spec: spec, objects: &e.objects, variables: variables, values: o.eventValues(), quantized: o.Quantize,
+		spec: spec, objects: &e.objects, variables: variables, values: o.eventValues(), quantized: o.Quantize, poll: pollOf(o.Events),
 		attach: e.attach, added: e.added, ended: func(s *session, pid int) { s.probes.Detach(pid) },
 		finish: e.finish, warn: e.warn,
 		place: func(key bpf.TraceStackKey) (int, []symbolize.Frame) { return int(key.Event), nil },
@@ -135,7 +135,7 @@ func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
 		spec.Maps[bpf.JsprofMapWalks].MaxEntries = 1 // no perf event interrupts another's program on its CPU
 		spec.Maps[bpf.JsprofMapHits].MaxEntries = 1
 	}
-	if !slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Timer == nil }) {
+	if onlyTimers(o.Events) {
 		buffer := spec.Maps[bpf.JsprofMapEvents]
 		buffer.MaxEntries = min(buffer.MaxEntries, sampleBuffer(len(o.Events)*loader.SampleRate(o.Hz)))
 	}
@@ -171,6 +171,21 @@ func number(is bool) uint32 {
 		return 1
 	}
 	return 0
+}
+
+// samplesPoll is how long samples' stacks may wait: each wake-up takes CPU time from the target.
+const samplesPoll = 200 * time.Millisecond
+
+// pollOf returns how long stacks may wait; 0: as long as is usual.
+func pollOf(all []event.Event) time.Duration {
+	if onlyTimers(all) {
+		return samplesPoll
+	}
+	return 0
+}
+
+func onlyTimers(all []event.Event) bool {
+	return !slices.ContainsFunc(all, func(e event.Event) bool { return e.Timer == nil })
 }
 
 func anyProbe(all []event.Event) bool {

@@ -4,6 +4,7 @@
 package jsprof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +148,7 @@ func openSource(ctx context.Context, o Options, source *source) (*session, error
 	s.collector = newCollector(s)
 	tool := trace.Tool{
 		Spec: source.spec, Objects: source.objects, Variables: source.variables,
-		Stack: s.collector.take, Polled: true,
+		Stack: s.collector.take, Poll: cmp.Or(source.poll, trace.UsualPoll),
 	}
 	tool.Added = func(pid int) error {
 		if o.Added != nil {

@@ -2,6 +2,7 @@ package jsprof
 
 import (
 	"io"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -15,9 +16,10 @@ type source struct {
 	spec      *ebpf.CollectionSpec
 	objects   io.Closer // pointer to what bpf2go generated for spec
 	variables map[string]any
-	values    []value // of the profiles that the run returns
-	quantized bool    // buckets are of values
-	keeps     bool    // stacks are sent before their values are known, perhaps long before
+	values    []value       // of the profiles that the run returns
+	quantized bool          // buckets are of values
+	keeps     bool          // stacks are sent before their values are known, perhaps long before
+	poll      time.Duration // how long stacks may wait to be read; 0: as long as is usual
 
 	attach func(s *session) error // once the processes that exist are known
 	added  func(s *session, pid int) error

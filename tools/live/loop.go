@@ -14,7 +14,7 @@ import (
 )
 
 // checkEvery is the time between two checks of whether the main thread sleeps, and in what.
-const checkEvery = 50 * time.Millisecond
+const checkEvery = 100 * time.Millisecond
 
 // A Loop watches the thread of a process that runs its event loop: the main thread.
 type Loop struct {

@@ -185,7 +185,7 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 	event.Prune(spec, s.needed)
 	spec.Maps[bpf.LogsnoopMapEvents].MaxEntries = eventBytes
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
-		Spec: spec, Objects: &s.objects, Variables: o.variables(), Stack: s.takeStack, Polled: true,
+		Spec: spec, Objects: &s.objects, Variables: o.variables(), Stack: s.takeStack, Poll: trace.UsualPoll,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.takeChunk},
 		Added:  s.attach, Ended: s.end,
 	})

@@ -132,7 +132,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 	}
 	s = &session{o: o, clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target)}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
-		Spec: spec, Objects: &s.objects, Variables: o.variables(), Polled: true,
+		Spec: spec, Objects: &s.objects, Variables: o.variables(), Poll: trace.UsualPoll,
 		Stack: s.stacks.Take,
 		Events: map[bpf.TraceEventKind]func([]byte){
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_TRANSACTION): s.transaction,

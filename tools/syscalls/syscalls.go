@@ -164,7 +164,7 @@ func open(ctx context.Context, o Options) (*session, error) {
 		bpf.SyscallsVarSlower: uint64(o.Slower),
 	}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
-		Spec: spec, Objects: &s.objects, Variables: variables, Polled: true,
+		Spec: spec, Objects: &s.objects, Variables: variables, Poll: trace.UsualPoll,
 		Stack:  s.stacks.Take,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.made},
 		Added:  s.forget,

@@ -192,7 +192,7 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 		bpf.TcpVarSyscalls: event.Rows(map[string]uint8{accepting[0]: 1, accepting[1]: 1}), bpf.TcpVarWithStacks: trace.Flag(o.Stacks),
 	}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
-		Spec: spec, Objects: &s.objects, Variables: variables, Polled: true,
+		Spec: spec, Objects: &s.objects, Variables: variables, Poll: trace.UsualPoll,
 		Stack:  s.stacks.Take,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.take},
 	})

@@ -14,26 +14,27 @@ import (
 	"ustack/symbolize/contain"
 )
 
-// lookAfter is how long events that the kernel does not wake us for may wait.
-const lookAfter = 50 * time.Millisecond
+// UsualPoll is how long events that the kernel does not wake us for may wait, if they are shown at
+// once or may be many.
+const UsualPoll = 50 * time.Millisecond
 
 // events reads a ring buffer of the kernel's.
 type events struct {
 	reader   *ringbuf.Reader
 	handlers map[bpf.TraceEventKind]func(record []byte)
-	wakes    bool // the kernel wakes us for everything that matters: no polling is needed
+	poll     time.Duration // how long events may wait; 0: the kernel wakes us for all that matter
 	table    *Table
 	done     chan struct{} // closed when the reader has ended
 	err      error         // why it ended, nil after Close or Flush
 }
 
 // listen starts reading. Errors in records are diagnostics of the table.
-func listen(buffer *ebpf.Map, handlers map[bpf.TraceEventKind]func([]byte), wakes bool, table *Table) (*events, error) {
+func listen(buffer *ebpf.Map, handlers map[bpf.TraceEventKind]func([]byte), poll time.Duration, table *Table) (*events, error) {
 	reader, err := ringbuf.NewReader(buffer)
 	if err != nil {
 		return nil, fmt.Errorf("open the kernel's events: %w", err)
 	}
-	e := &events{reader: reader, handlers: handlers, wakes: wakes, table: table, done: make(chan struct{})}
+	e := &events{reader: reader, handlers: handlers, poll: poll, table: table, done: make(chan struct{})}
 	go e.read()
 	return e, nil
 }
@@ -58,8 +59,8 @@ func (e *events) read() {
 	defer close(e.done)
 	var record ringbuf.Record
 	for {
-		if !e.wakes {
-			e.reader.SetDeadline(time.Now().Add(lookAfter))
+		if e.poll > 0 {
+			e.reader.SetDeadline(time.Now().Add(e.poll))
 		}
 		err := e.reader.ReadInto(&record)
 		switch {

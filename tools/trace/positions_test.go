@@ -37,7 +37,7 @@ func startReading(t *testing.T) *reading {
 	work := make(chan func(context.Context) error, 1)
 	r := &reading{}
 	r.sampled = openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}}, Tool{
-		Polled: true,
+		Poll: UsualPoll,
 		Stack: func(_ uint64, s Stack) {
 			for _, word := range s.words {
 				fn := r.table.functions[word&idMask]
@@ -329,7 +329,7 @@ func TestFunctionIsSentAgainWithoutACollection(t *testing.T) {
 	var s *sampled
 	var id uint64
 	s = openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, Tool{
-		Polled: true,
+		Poll: UsualPoll,
 		Stack: func(_ uint64, stack Stack) {
 			s.Table.mutex.Lock()
 			defer s.Table.mutex.Unlock()
@@ -444,7 +444,7 @@ func TestLongScriptsAreReadWhileObjectsMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := nodetest.Start(t, nodetest.Node(t, anyVersion), nodetest.Options{Script: file, Flags: []string{"--max-semi-space-size=1"}, MayFail: true})
-	s := openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, Tool{Polled: true})
+	s := openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, Tool{Poll: UsualPoll})
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,8 @@ type Tool struct {
 
 	Stack  func(hash uint64, s Stack)                 // called with each stack that the kernel sends
 	Events map[bpf.TraceEventKind]func(record []byte) // called with the tool's own records
-	// Polled says that the kernel does not wake us for stacks: they may wait for a moment.
-	Polled bool
+	// Poll is how long stacks may wait to be read; 0: the kernel wakes us for each.
+	Poll time.Duration
 
 	// Added is called for each process that is traced from now on, or that has a new
 	// program; if it returns an error, the process is not traced. Ended is called when
@@ -142,7 +142,7 @@ func set(spec *ebpf.CollectionSpec, name string, value any) error {
 func (s *Session) Listen() error {
 	s.Defer(s.targets.Close)
 	var err error
-	if s.events, err = listen(s.kernel.Events, s.handlers(), !s.tool.Polled, s.Table); err != nil {
+	if s.events, err = listen(s.kernel.Events, s.handlers(), s.tool.Poll, s.Table); err != nil {
 		return err
 	}
 	s.Defer(s.events.Close)

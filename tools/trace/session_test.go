@@ -79,7 +79,7 @@ func TestSessionNamesTheStacksOfAProcess(t *testing.T) {
 	stacks := make(map[uint64]Stack)
 	work := make(chan func(context.Context) error, 1)
 	s := openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}}, Tool{
-		Polled: true,
+		Poll: UsualPoll,
 		Stack: func(hash uint64, stack Stack) {
 			if _, known := stacks[hash]; known {
 				return

@@ -152,7 +152,7 @@ func TestLeafIsInItsFile(t *testing.T) {
 	work := make(chan func(context.Context) error, 1)
 	var s *sampled
 	s = openSampled(t, Options{Selection: Selection{PIDs: []int{target.PID}}, Duration: time.Minute}, Tool{
-		Polled: true,
+		Poll: UsualPoll,
 		Stack: func(_ uint64, stack Stack) {
 			m, addresses := s.Table.Leaf(stack)
 			if m == nil {
