@@ -53,7 +53,7 @@ static __always_inline void choose_row(struct unwind_row *row, u64 address)
 }
 
 /* The row of the native code at pc, in the rows of its file; the last of those that begin before it.
- * False if there is none.
+ * False if no row begins before it.
  */
 static __always_inline bool search_rows(struct walk *w, u64 address)
 {

@@ -134,7 +134,7 @@ func (f *File) readSome(p []byte, address uint64) (int, error) {
 	return len(p), nil
 }
 
-// segment returns the segment that contains address; nil if there is none. Most reads are
+// segment returns the segment that contains address, or nil. Most reads are
 // close to the last one.
 func (f *File) segment(address uint64) *segment {
 	if last := f.last.Load(); last != nil && within(last.span, address) == 0 {
