@@ -102,14 +102,8 @@ func makeProcess() *made {
 
 // state lays out the main arena.
 func (m *made) state(top, small uint64) {
-	topAt := uint64(mainAt) + topOffsets[0]
 	m.put(mainAt+16+wordSize, small) // the list of chunks of 48 bytes
-	m.put(topAt, top, 0)
-	for i := range uint64(lists) {
-		list := topAt + 2*i*wordSize
-		m.put(list+listsAt, list, list)
-	}
-	m.put(topAt+nextAt, mainAt, 0, 1, heapSize, heapSize)
+	m.stateOf(mainAt, top, mainAt, heapSize)
 }
 
 func TestChunksOfMadeUpMemory(t *testing.T) {
