@@ -71,8 +71,10 @@ struct connection {
 struct tracked {
 	u64 number;
 	u32 tgid;
+	u32 state;                     /* as far as it was seen */
 	u32 closer;                    /* enum closer */
 	u32 send_queue, receive_queue; /* as reported last */
+	u32 pad;
 };
 
 /* By address. */
@@ -94,6 +96,7 @@ struct {
 volatile u64 seen = 0;       /* sockets */
 volatile u64 unfollowed = 0; /* of those, there was no room for */
 volatile u64 lost = 0;       /* events there was no room for */
+volatile u64 unreported = 0; /* changes of state before which the kernel has not reported others */
 volatile u64 untimed = 0; /* accepted connections of which it is not known how long they waited */
 
 /* Keeps the types, which no map names as such, in the object for Go's bindings. */
@@ -157,10 +160,10 @@ static __always_inline void read_queues(struct connection *c, struct sock___tcp 
 	c->retransmitted = BPF_CORE_READ(tcp, total_retrans);
 }
 
-/* Makes a socket known as that of a process; null if there is no room. */
-static __noinline struct tracked *track(u64 socket, u32 tgid)
+/* Makes a socket in that state known as that of a process; null if there is no room. */
+static __noinline struct tracked *track(u64 socket, u32 tgid, u32 state)
 {
-	struct tracked fresh = { .tgid = tgid }, *tracked;
+	struct tracked fresh = { .tgid = tgid, .state = state }, *tracked;
 
 	fresh.number = __sync_fetch_and_add(&seen, 1) + 1;
 	bpf_map_update_elem(&sockets, &socket, &fresh, BPF_ANY);
@@ -247,22 +250,28 @@ static __noinline u32 note_state(u64 *ctx, u64 ids)
 	struct sock___tcp *sk = (void *)ctx[0];
 	u64 socket = ctx[0], now;
 	u32 old = ctx[1], state = ctx[2], tgid = ids >> 32, error;
-	struct tracked *tracked;
+	struct tracked *tracked = bpf_map_lookup_elem(&sockets, &socket);
 
+	if (tracked && tracked->state == state)
+		return CAUSE_NOT_OURS; /* no change, or the other program has seen it */
 	if (state == TCP_SYN_SENT || state == TCP_LISTEN ||
 	    (state == TCP_SYN_RECV && old == TCP_LISTEN)) {
+		if (tracked)
+			count(unreported); /* the end of another socket at that address */
 		bpf_map_delete_elem(&sockets, &socket);
 		if (state == TCP_SYN_RECV || !bpf_map_lookup_elem(&processes, &tgid))
 			return CAUSE_NOT_OURS;
-		return track(socket, tgid) ? CAUSE_CALL : CAUSE_NOT_OURS;
+		return track(socket, tgid, state) ? CAUSE_CALL : CAUSE_NOT_OURS;
 	}
-	tracked = bpf_map_lookup_elem(&sockets, &socket);
 	if (!tracked) {
 		now = bpf_ktime_get_ns();
 		if (state == TCP_ESTABLISHED)
 			bpf_map_update_elem(&unaccepted, &socket, &now, BPF_ANY);
 		return CAUSE_NOT_OURS;
 	}
+	if (tracked->state != old)
+		count(unreported);
+	tracked->state = state;
 	error = state == TCP_CLOSE ? BPF_CORE_READ(sk, sk_err) : 0;
 	if (old == TCP_ESTABLISHED && !tracked->closer)
 		tracked->closer = closer_of(state, error);
@@ -289,8 +298,7 @@ static __noinline int send_state(u64 *ctx, u64 ids, u64 hash)
 }
 
 /* inet_sock_set_state(struct sock *, int old, int new), before the new state is set. */
-SEC("tp_btf/inet_sock_set_state")
-int on_state(u64 *ctx)
+static __always_inline int follow_state(u64 *ctx)
 {
 	u64 ids, hash = 0;
 	u32 cause;
@@ -305,6 +313,21 @@ int on_state(u64 *ctx)
 		hash = stack_once(ctx, ids, 0);
 	send_state(ctx, cause == CAUSE_CALL ? ids : 0, hash);
 	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int on_state(u64 *ctx)
+{
+	return follow_state(ctx);
+}
+
+/* Sees what on_state does not: the kernel does not run a program that a packet interrupts for that
+ * packet.
+ */
+SEC("tp_btf/inet_sock_set_state")
+int on_state_meanwhile(u64 *ctx)
+{
+	return follow_state(ctx);
 }
 
 /* accept(), accept4() have returned: at the tracepoint or in the kernel's function (stopon.bpf.c). */
@@ -339,7 +362,7 @@ int on_system_call_end(u64 *ctx)
 	} else {
 		count(untimed);
 	}
-	tracked = track(socket, tgid);
+	tracked = track(socket, tgid, h.state);
 	send_connection(sk, tracked, &h);
 	return 0;
 }
@@ -405,7 +428,7 @@ int on_file(struct bpf_iter__task_file *ctx)
 		return 0; /* it is not connected */
 	} else {
 		h.what = HAPPENED_FOUND;
-		tracked = track(socket, tgid);
+		tracked = track(socket, tgid, h.state);
 	}
 	send_connection(sk, tracked, &h);
 	return 0;

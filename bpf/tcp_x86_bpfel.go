@@ -82,61 +82,65 @@ type TcpTracked struct {
 	_            structs.HostLayout
 	Number       uint64
 	Tgid         uint32
+	State        uint32
 	Closer       uint32
 	SendQueue    uint32
 	ReceiveQueue uint32
+	Pad          uint32
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	TcpMapCodes            = "codes"
-	TcpMapEvents           = "events"
-	TcpMapFunctions        = "functions"
-	TcpMapHits             = "hits"
-	TcpMapInstances        = "instances"
-	TcpMapNames            = "names"
-	TcpMapProcesses        = "processes"
-	TcpMapScripts          = "scripts"
-	TcpMapSent             = "sent"
-	TcpMapSockets          = "sockets"
-	TcpMapThreads          = "threads"
-	TcpMapUnaccepted       = "unaccepted"
-	TcpMapUnwindRows       = "unwind_rows"
-	TcpMapWalks            = "walks"
-	TcpProgOnExec          = "on_exec"
-	TcpProgOnFile          = "on_file"
-	TcpProgOnRetransmit    = "on_retransmit"
-	TcpProgOnState         = "on_state"
-	TcpProgOnSystemCallEnd = "on_system_call_end"
-	TcpVarCloserUnused     = "closer_unused"
-	TcpVarConditionCount   = "condition_count"
-	TcpVarConditions       = "conditions"
-	TcpVarConnectionUnused = "connection_unused"
-	TcpVarData             = "data"
-	TcpVarDescribed        = "described"
-	TcpVarErrnoCount       = "errno_count"
-	TcpVarErrnos           = "errnos"
-	TcpVarExecs            = "execs"
-	TcpVarFailures         = "failures"
-	TcpVarHappeningUnused  = "happening_unused"
-	TcpVarJavascript       = "javascript"
-	TcpVarLost             = "lost"
-	TcpVarLostEvents       = "lost_events"
-	TcpVarPath             = "path"
-	TcpVarPidNamespace     = "pid_namespace"
-	TcpVarSeen             = "seen"
-	TcpVarSlower           = "slower"
-	TcpVarStateUnused      = "state_unused"
-	TcpVarSyscalls         = "syscalls"
-	TcpVarUnfollowed       = "unfollowed"
-	TcpVarUnsearched       = "unsearched"
-	TcpVarUntimed          = "untimed"
-	TcpVarUnwalked         = "unwalked"
-	TcpVarWithKernel       = "with_kernel"
-	TcpVarWithPath         = "with_path"
-	TcpVarWithStacks       = "with_stacks"
+	TcpMapCodes             = "codes"
+	TcpMapEvents            = "events"
+	TcpMapFunctions         = "functions"
+	TcpMapHits              = "hits"
+	TcpMapInstances         = "instances"
+	TcpMapNames             = "names"
+	TcpMapProcesses         = "processes"
+	TcpMapScripts           = "scripts"
+	TcpMapSent              = "sent"
+	TcpMapSockets           = "sockets"
+	TcpMapThreads           = "threads"
+	TcpMapUnaccepted        = "unaccepted"
+	TcpMapUnwindRows        = "unwind_rows"
+	TcpMapWalks             = "walks"
+	TcpProgOnExec           = "on_exec"
+	TcpProgOnFile           = "on_file"
+	TcpProgOnRetransmit     = "on_retransmit"
+	TcpProgOnState          = "on_state"
+	TcpProgOnStateMeanwhile = "on_state_meanwhile"
+	TcpProgOnSystemCallEnd  = "on_system_call_end"
+	TcpVarCloserUnused      = "closer_unused"
+	TcpVarConditionCount    = "condition_count"
+	TcpVarConditions        = "conditions"
+	TcpVarConnectionUnused  = "connection_unused"
+	TcpVarData              = "data"
+	TcpVarDescribed         = "described"
+	TcpVarErrnoCount        = "errno_count"
+	TcpVarErrnos            = "errnos"
+	TcpVarExecs             = "execs"
+	TcpVarFailures          = "failures"
+	TcpVarHappeningUnused   = "happening_unused"
+	TcpVarJavascript        = "javascript"
+	TcpVarLost              = "lost"
+	TcpVarLostEvents        = "lost_events"
+	TcpVarPath              = "path"
+	TcpVarPidNamespace      = "pid_namespace"
+	TcpVarSeen              = "seen"
+	TcpVarSlower            = "slower"
+	TcpVarStateUnused       = "state_unused"
+	TcpVarSyscalls          = "syscalls"
+	TcpVarUnfollowed        = "unfollowed"
+	TcpVarUnreported        = "unreported"
+	TcpVarUnsearched        = "unsearched"
+	TcpVarUntimed           = "untimed"
+	TcpVarUnwalked          = "unwalked"
+	TcpVarWithKernel        = "with_kernel"
+	TcpVarWithPath          = "with_path"
+	TcpVarWithStacks        = "with_stacks"
 )
 
 // LoadTcp returns the embedded CollectionSpec for Tcp.
@@ -181,11 +185,12 @@ type TcpSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TcpProgramSpecs struct {
-	OnExec          *ebpf.ProgramSpec `ebpf:"on_exec"`
-	OnFile          *ebpf.ProgramSpec `ebpf:"on_file"`
-	OnRetransmit    *ebpf.ProgramSpec `ebpf:"on_retransmit"`
-	OnState         *ebpf.ProgramSpec `ebpf:"on_state"`
-	OnSystemCallEnd *ebpf.ProgramSpec `ebpf:"on_system_call_end"`
+	OnExec           *ebpf.ProgramSpec `ebpf:"on_exec"`
+	OnFile           *ebpf.ProgramSpec `ebpf:"on_file"`
+	OnRetransmit     *ebpf.ProgramSpec `ebpf:"on_retransmit"`
+	OnState          *ebpf.ProgramSpec `ebpf:"on_state"`
+	OnStateMeanwhile *ebpf.ProgramSpec `ebpf:"on_state_meanwhile"`
+	OnSystemCallEnd  *ebpf.ProgramSpec `ebpf:"on_system_call_end"`
 }
 
 // TcpMapSpecs contains maps before they are loaded into the kernel.
@@ -233,6 +238,7 @@ type TcpVariableSpecs struct {
 	StateUnused      *ebpf.VariableSpec `ebpf:"state_unused"`
 	Syscalls         *ebpf.VariableSpec `ebpf:"syscalls"`
 	Unfollowed       *ebpf.VariableSpec `ebpf:"unfollowed"`
+	Unreported       *ebpf.VariableSpec `ebpf:"unreported"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
 	Untimed          *ebpf.VariableSpec `ebpf:"untimed"`
 	Unwalked         *ebpf.VariableSpec `ebpf:"unwalked"`
@@ -321,6 +327,7 @@ type TcpVariables struct {
 	StateUnused      *ebpf.Variable `ebpf:"state_unused"`
 	Syscalls         *ebpf.Variable `ebpf:"syscalls"`
 	Unfollowed       *ebpf.Variable `ebpf:"unfollowed"`
+	Unreported       *ebpf.Variable `ebpf:"unreported"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
 	Untimed          *ebpf.Variable `ebpf:"untimed"`
 	Unwalked         *ebpf.Variable `ebpf:"unwalked"`
@@ -333,11 +340,12 @@ type TcpVariables struct {
 //
 // It can be passed to LoadTcpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TcpPrograms struct {
-	OnExec          *ebpf.Program `ebpf:"on_exec"`
-	OnFile          *ebpf.Program `ebpf:"on_file"`
-	OnRetransmit    *ebpf.Program `ebpf:"on_retransmit"`
-	OnState         *ebpf.Program `ebpf:"on_state"`
-	OnSystemCallEnd *ebpf.Program `ebpf:"on_system_call_end"`
+	OnExec           *ebpf.Program `ebpf:"on_exec"`
+	OnFile           *ebpf.Program `ebpf:"on_file"`
+	OnRetransmit     *ebpf.Program `ebpf:"on_retransmit"`
+	OnState          *ebpf.Program `ebpf:"on_state"`
+	OnStateMeanwhile *ebpf.Program `ebpf:"on_state_meanwhile"`
+	OnSystemCallEnd  *ebpf.Program `ebpf:"on_system_call_end"`
 }
 
 func (p *TcpPrograms) Close() error {
@@ -346,6 +354,7 @@ func (p *TcpPrograms) Close() error {
 		p.OnFile,
 		p.OnRetransmit,
 		p.OnState,
+		p.OnStateMeanwhile,
 		p.OnSystemCallEnd,
 	)
 }

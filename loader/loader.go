@@ -6,6 +6,7 @@ package loader
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -19,24 +20,46 @@ import (
 
 // Load loads spec into the kernel and assigns its programs and maps to the fields
 // of objects, a pointer to a struct that bpf2go generated. It returns the programs
-// that have no field, by name. The caller closes both.
-func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Program, err error) {
+// that have no field, by name; the caller closes both. Until then, misses returns how many events the
+// programs did not see, by name, since they came on a CPU that was in the program already. A program
+// NAME_meanwhile sees what NAME does not; what neither sees is for the tool to count.
+func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Program, misses func() (map[string]uint64, error), err error) {
 	// Only kernels before 5.11 charge BPF memory to this limit, so failing to
 	// raise it means nothing here: if it matters, loading fails too.
 	_ = rlimit.RemoveMemlock()
 	if err := setAddressMask(spec); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	loaded, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, fmt.Errorf("load BPF programs: %w", explain(err))
+		return nil, nil, fmt.Errorf("load BPF programs: %w", explain(err))
 	}
 	defer loaded.Close() // what is left in it
+	programs := maps.Clone(loaded.Programs)
 	if err := loaded.Assign(objects); err != nil {
-		return nil, fmt.Errorf("assign BPF programs: %w", err)
+		return nil, nil, fmt.Errorf("assign BPF programs: %w", err)
 	}
 	others, loaded.Programs = loaded.Programs, nil
-	return others, nil
+	return others, func() (map[string]uint64, error) { return missesOf(programs) }, nil
+}
+
+// meanwhile ends the name of a program that sees what its namesake does not.
+const meanwhile = "_meanwhile"
+
+// missesOf is what Load's misses returns (Linux 5.12).
+func missesOf(programs map[string]*ebpf.Program) (map[string]uint64, error) {
+	misses := make(map[string]uint64)
+	for name, p := range programs {
+		stats, err := p.Stats()
+		if err != nil {
+			return nil, fmt.Errorf("read the statistics of %v: %w", p, err)
+		}
+		misses[name] = stats.RecursionMisses
+	}
+	maps.DeleteFunc(misses, func(name string, n uint64) bool {
+		return n == 0 || strings.HasSuffix(name, meanwhile) || programs[name+meanwhile] != nil
+	})
+	return misses, nil
 }
 
 // NewProgram loads one program. The caller closes it.

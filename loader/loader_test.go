@@ -73,9 +73,12 @@ func loadCounting(t *testing.T, kind ebpf.ProgramType) *objects {
 	spec := counting(kind)
 	PrepareProbes(spec)
 	o := &objects{}
-	others, err := Load(spec, o)
+	others, misses, err := Load(spec, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if m, err := misses(); err != nil || len(m) > 0 {
+		t.Errorf("misses = %v, %v, want none: nothing has run yet", m, err)
 	}
 	t.Cleanup(func() {
 		if err := o.Close(); err != nil {
@@ -94,7 +97,7 @@ func TestProgramsWithoutAFieldAreReturned(t *testing.T) {
 	var maps struct {
 		Hits *ebpf.Map `ebpf:"hits"`
 	}
-	others, err := Load(counting(ebpf.RawTracepoint), &maps)
+	others, _, err := Load(counting(ebpf.RawTracepoint), &maps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,13 +121,13 @@ func TestRefusedProgramsLeaveNothing(t *testing.T) {
 	unverified := counting(ebpf.RawTracepoint)
 	unverified.Programs[counted].Instructions = asm.Instructions{asm.Return()} // of a result that was never set
 	var verifier *ebpf.VerifierError
-	if _, err := Load(unverified, &objects{}); !errors.As(err, &verifier) || !strings.HasPrefix(err.Error(), "load BPF programs: ") {
+	if _, _, err := Load(unverified, &objects{}); !errors.As(err, &verifier) || !strings.HasPrefix(err.Error(), "load BPF programs: ") {
 		t.Errorf("err = %v, want the verifier's", err)
 	}
 	var lacking struct {
 		Other *ebpf.Program `ebpf:"other"`
 	}
-	if _, err := Load(counting(ebpf.RawTracepoint), &lacking); err == nil || !strings.HasPrefix(err.Error(), "assign BPF programs: ") {
+	if _, _, err := Load(counting(ebpf.RawTracepoint), &lacking); err == nil || !strings.HasPrefix(err.Error(), "assign BPF programs: ") {
 		t.Errorf("err = %v, want that there is no such program", err)
 	}
 	if _, err := NewProgram(unverified.Programs[counted]); !errors.As(err, &verifier) || !strings.HasPrefix(err.Error(), "load a BPF program: ") {

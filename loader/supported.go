@@ -42,9 +42,12 @@ func Unlocked() error {
 	return nil
 }
 
-// lacks reports whether the kernel does not have a helper, or does not let programs call it.
+// lacks reports whether the kernel does not have a helper, or does not let programs call it. Where it
+// does not let them call the one that is asked for, the library tries an older one, and then does not
+// know newer kernels' words for that (Linux 6.12).
 func lacks(helper asm.BuiltinFunc) bool {
-	return errors.Is(features.HaveProgramHelper(ebpf.Kprobe, helper), ebpf.ErrNotSupported)
+	err := features.HaveProgramHelper(ebpf.Kprobe, helper)
+	return errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL)
 }
 
 // release returns the kernel's.

@@ -202,7 +202,7 @@ func describe(t *testing.T, pid int, r *recording) {
 		t.Fatal(err)
 	}
 	var maps trace.Maps
-	programs, err := loader.Load(spec, &maps)
+	programs, _, err := loader.Load(spec, &maps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
 
@@ -90,19 +89,6 @@ func RunInFunctions(spec *ebpf.CollectionSpec, functions []string, needed map[st
 			spec.Programs[name+" "+function] = p
 		}
 	}
-}
-
-// Unseen returns how many system calls, of any process, the copies have not seen, in case threads
-// were preempted in one after all: preemption can be switched while the kernel runs.
-func Unseen(copies map[string]*ebpf.Program) (unseen uint64, err error) {
-	for _, p := range copies {
-		stats, err := p.Stats()
-		if err != nil {
-			return 0, fmt.Errorf("read what %v has missed: %w", p, err)
-		}
-		unseen += stats.RecursionMisses
-	}
-	return unseen, nil
 }
 
 // Prune empties the programs that are not needed, so that they load at once: the kernel takes a

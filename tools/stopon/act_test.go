@@ -83,7 +83,7 @@ var (
 // the system call that failed.
 func checkCore(t *testing.T, h *Hit) {
 	t.Helper()
-	f, err := core.Open(h.Core.Path)
+	f, err := core.Open(t.Context(), h.Core.Path, core.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func testAbort(t *testing.T, version string) {
 	if state := target.Wait().Sys().(syscall.WaitStatus); state.Signal() != syscall.SIGABRT || !state.CoreDump() {
 		t.Errorf("end = %v, want by SIGABRT with a core", state)
 	}
-	f, err := core.Open(filepath.Join(dir, fmt.Sprintf("core.%d", target.PID)))
+	f, err := core.Open(t.Context(), filepath.Join(dir, fmt.Sprintf("core.%d", target.PID)), core.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package stopon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -360,15 +359,6 @@ func (s *session) result() (*Result, error) {
 	r.Triggers, err = s.tallies()
 	errs = append(errs, err)
 	r.Failures, err = s.Failures(s.objects.Failures)
-	errs = append(errs, err, s.checkUnseen())
+	errs = append(errs, err)
 	return r, errors.Join(errs...)
-}
-
-// checkUnseen warns of system calls that no program has seen.
-func (s *session) checkUnseen() error {
-	unseen, err := event.Unseen(s.Others)
-	if unseen > 0 {
-		s.warn(fmt.Errorf("system calls, of any process, that could not be checked: %d", unseen))
-	}
-	return err
 }

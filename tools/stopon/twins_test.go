@@ -9,9 +9,9 @@ import (
 	"ustack/tools/event"
 )
 
-// TestFilesOfOnePathAreToldApart stops at functions of processes whose programs and add-ons have the
+// TestFilesOfOnePathAreDistinguished stops at functions of processes whose programs and add-ons have the
 // same paths and are other files: of these, each defines only its own function.
-func TestFilesOfOnePathAreToldApart(t *testing.T) {
+func TestFilesOfOnePathAreDistinguished(t *testing.T) {
 	nodetest.Root(t)
 	twins, folder := nodetest.Twins(t)
 	for _, w := range twins {

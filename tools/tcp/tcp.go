@@ -18,6 +18,7 @@ import (
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/symbolize"
+	"ustack/tools/descriptors"
 	"ustack/tools/event"
 	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
@@ -100,7 +101,7 @@ func (e *Event) ErrnoName() string {
 }
 
 // A State is one of TCP's, by the kernel's number.
-type State uint8
+type State = descriptors.State
 
 // States that others compare with.
 const (
@@ -109,25 +110,12 @@ const (
 	Listen      = State(bpf.TcpTcpStateTCP_LISTEN)
 )
 
-// states are the names of the states (include/net/tcp_states.h).
-var states = [...]string{
-	"-", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE", "CLOSE_WAIT",
-	"LAST_ACK", "LISTEN", "CLOSING", "NEW_SYN_RECV",
-}
-
-// String returns the state's name, as netstat and ss write it.
-func (s State) String() string {
-	if int(s) >= len(states) {
-		return fmt.Sprintf("STATE_%d", uint8(s))
-	}
-	return states[s]
-}
-
 // Counts are what was seen in all, and what was not.
 type Counts struct {
 	Sockets    uint64 // of the processes
 	Unfollowed uint64 // of those, there was no room for
 	Lost       uint64 // events for which there was no room
+	Unreported uint64 // changes of state before which the kernel did not report others
 	Untimed    uint64 // accepted connections of which it is not known how long they waited
 	Stacks     uint64 // events that are shown without their stack: there was no room for it
 	Failures   trace.Failures
@@ -208,7 +196,7 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 
 // attach attaches the programs, those that end what others begin first.
 func (s *session) attach() error {
-	programs := []*ebpf.Program{s.objects.OnState, s.objects.OnRetransmit}
+	programs := []*ebpf.Program{s.objects.OnState, s.objects.OnStateMeanwhile, s.objects.OnRetransmit}
 	if s.needed[bpf.TcpProgOnSystemCallEnd] {
 		programs = append(programs, s.objects.OnSystemCallEnd)
 	}
@@ -248,8 +236,8 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 	s.Diagnose()
 	o := &s.objects
 	counts := Counts{
-		Sockets: s.Count(o.Seen), Unfollowed: s.Count(o.Unfollowed), Lost: s.Count(o.Lost), Untimed: s.Count(o.Untimed),
-		Stacks: s.stacks.Missing(),
+		Sockets: s.Count(o.Seen), Unfollowed: s.Count(o.Unfollowed), Lost: s.Count(o.Lost),
+		Unreported: s.Count(o.Unreported), Untimed: s.Count(o.Untimed), Stacks: s.stacks.Missing(),
 	}
 	s.warnOf(counts)
 	counts.Failures, err = s.Failures(o.Failures)
@@ -264,6 +252,7 @@ func (s *session) warnOf(c Counts) {
 	}{
 		{c.Unfollowed, "%d sockets were not followed: too many were open at once"},
 		{c.Lost, "%d events were lost: they came faster than they could be handled"},
+		{c.Unreported, "%d changes of state came after others that the kernel did not report"},
 		{c.Untimed, "%d connections were accepted of which it is not known how long they waited"},
 		{c.Stacks, "%d events are shown without their stack: there was no room for it"},
 	} {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // programs are the BPF programs that a Run loads.
-var programs = []string{"on_state", "on_retransmit", "on_system_call_end", "on_file", "on_exec"}
+var programs = []string{"on_state", "on_state_meanwhile", "on_retransmit", "on_system_call_end", "on_file", "on_exec"}
 
 // eachVersion runs a test on the oldest and the newest supported Node.js.
 func eachVersion(t *testing.T, test func(t *testing.T, node string)) {

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +58,7 @@ type Session struct {
 	Table *Table
 	// Others are the loaded programs that have no field in the tool's objects, by name.
 	Others map[string]*ebpf.Program
+	misses func() (map[string]uint64, error) // see loader.Load
 
 	o        Options
 	tool     Tool
@@ -119,7 +122,7 @@ func (s *Session) load() error {
 		spec.Maps["processes"].MaxEntries = entriesOfFew
 	}
 	loader.PrepareProbes(spec)
-	if s.Others, err = loader.Load(spec, s.tool.Objects); err != nil {
+	if s.Others, s.misses, err = loader.Load(spec, s.tool.Objects); err != nil {
 		return err
 	}
 	s.Defer(s.tool.Objects.Close)
@@ -324,6 +327,13 @@ func (s *Session) Diagnose() {
 	s.warnOfNew()
 	if n := s.Count(s.kernel.Unwalked); n > 0 {
 		s.Warn(fmt.Errorf("%d events came while others were handled on their CPU: they were not seen", n))
+	}
+	misses, err := s.misses()
+	if err != nil {
+		s.Warn(err)
+	}
+	for _, program := range slices.Sorted(maps.Keys(misses)) {
+		s.Warn(fmt.Errorf("%d events, of whatever process, were not seen by %s: they came on a CPU that was in the program already, for a thread that was preempted or interrupted", misses[program], program))
 	}
 }
 
