@@ -12,6 +12,7 @@
 // Needs Linux 5.15.
 
 #include "exec.h"
+#include "absence.h"
 #include "socket.h"
 #include "aggregate.h"
 #include "tick.h"
@@ -24,9 +25,7 @@
 #define TASK_DEAD 0x80
 
 #define NO_SYSCALL 0xffff
-#define MAX_THREADS_OFF_CPU 16384
 
-const volatile u64 quantum = 1;      /* ns: shorter waits are sampled */
 const volatile u64 least = 0;        /* ns: shorter waits are ignored */
 const volatile u32 with_running = 0; /* threads that run are sampled */
 volatile u64 displaced =
@@ -35,9 +34,6 @@ volatile u64 unreported =
     0; /* waits that ended, though no switch to their thread was reported: not charged */
 volatile u64 unforeseen =
     0; /* ns that threads could run, of waits that were taken for short ones */
-
-/* The kinds of time: numbers of events (aggregate.h). */
-enum time_kind { TIME_BLOCKED, TIME_RUNNABLE, TIME_RUNNING };
 
 /* What a thread waits for, in a key's bucket: the number of a system call in the low 16 bits, or
  * NO_SYSCALL; above them the kind of the file that it works on, or why there is no call.
@@ -58,42 +54,6 @@ enum { WAIT_KIND_SHIFT = 16 };
 /* Keeps types that no map names in the object, for Go's bindings. */
 const enum time_kind *time_kind_unused __attribute__((unused));
 const enum wait_kind *wait_kind_unused __attribute__((unused));
-
-/* A thread that is off its CPU, or was. */
-struct absence {
-	u64 left;   /* ns; 0: it is on a CPU */
-	u64 woken;  /* ns; 0: it is blocked */
-	u64 before; /* how long the last absence was */
-	u64 ids;
-	u64 hash; /* of the stack it left with; 0: not taken */
-	u64 pc,
-	    sp; /* that it left with, if the stack is to be taken at the end of the system call */
-	u64 owed[2];    /* time to charge then, by enum time_kind */
-	u64 events;     /* of those */
-	u64 until;      /* ns of short waits until one is sampled */
-	u64 spare;      /* ns of the quantum after that */
-	u64 likely;     /* ns: bound of most of its waits when it has left so; 0: not known */
-	u64 taken;      /* ns: when the stack of such a wait was last taken for certain */
-	u64 chance;     /* of a quantum, that the stack was taken; 0: it was for certain */
-	u32 place;      /* what it waits for */
-	u32 runs;       /* it could have run all the time */
-	u32 first;      /* it left before the programs were attached: where is not certain */
-	u32 owed_place; /* what it waited for in the system call that owed is of */
-	u32 called;  /* it is to run on after a system call, and left to a thread of its process */
-	u32 skipped; /* then: its stack was not taken, since the wait is likely to be short */
-	u32 late;    /* its stack is to be taken at the end of the system call */
-	u32 pad;
-};
-
-/* By the kernel's number of the thread. User space reads those that have not ended. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_THREADS_OFF_CPU);
-	__type(key, u32);
-	__type(value, struct absence);
-} absences SEC(".maps");
-
-static const struct absence none; /* of a thread that is seen for the first time */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -151,33 +111,6 @@ static __always_inline void leave_stack(void *ctx, struct absence *a, struct wal
 	capture(w, ctx, a->ids, with_kernel ? WITH_KERNEL : 0);
 	a->hash = w->stack.hash;
 	add_to_stack(w, a->runs ? TIME_RUNNABLE : TIME_BLOCKED, a->place, 0, 0);
-}
-
-/* What is known of a thread's absences; null if there is no room. */
-static __always_inline struct absence *absence_of(u32 pid)
-{
-	struct absence *a = bpf_map_lookup_elem(&absences, &pid);
-
-	if (a)
-		return a;
-	if (bpf_map_update_elem(&absences, &pid, &none, BPF_NOEXIST))
-		return 0;
-	return bpf_map_lookup_elem(&absences, &pid);
-}
-
-/* Decides whether to take no stack of a wait to run on after a system call: if it is likely to be
- * short and soon follows another one.
- */
-static __always_inline bool skips(struct absence *a)
-{
-	u64 now = bpf_ktime_get_ns();
-
-	if (!a->likely || a->likely >= quantum || now - a->taken >= quantum) {
-		a->taken = now;
-		return false;
-	}
-	a->chance = a->likely;
-	return bpf_get_prandom_u32() % quantum >= a->chance;
 }
 
 /* A thread leaves its CPU. */
@@ -260,47 +193,6 @@ static __always_inline void charge(struct absence *a, u32 kind, u64 time, u64 ev
 	}
 }
 
-/* Notes that time is to be charged at the end of the system call: all of it if it is long. Of each
- * quantum of a thread's short waits, the wait at a random point is charged for all: the sum is right,
- * and no rhythm of the program can hide a part of it.
- */
-static __always_inline void owe(struct absence *a, u64 blocked, u64 runnable)
-{
-	u64 all = blocked + runnable, events = 1, time, point;
-
-	if (!all)
-		return;
-	if (all < quantum) {
-		if (!a->spare) { /* of the first quantum */
-			point = bpf_get_prandom_u32() % quantum;
-			a->until = point + 1;
-			a->spare = quantum - point;
-		}
-		if (a->until > all) {
-			a->until -= all;
-			return;
-		}
-		point = bpf_get_prandom_u32() % quantum;
-		time = a->spare + point + a->until; /* of the waits until the next one */
-		a->spare = quantum - point;
-		if (time <= all) { /* that is in this wait too */
-			point = bpf_get_prandom_u32() % quantum;
-			time += a->spare + point;
-			a->spare = quantum - point;
-			events = 2;
-		}
-		a->until = time - all;
-		time = quantum * events;
-		events = time / all;
-		blocked = blocked * time / all;
-		runnable = time - blocked;
-	}
-	a->owed[TIME_BLOCKED] += blocked;
-	a->owed[TIME_RUNNABLE] += runnable;
-	a->events += events;
-	a->owed_place = a->place;
-}
-
 /* A thread returns to a CPU that was off it since before the programs were attached. If it is in a
  * system call, the wait since then is charged at its end.
  */
@@ -314,7 +206,7 @@ static __always_inline void arrive_first(struct task_struct *task, u32 pid)
 	if (!bpf_map_lookup_elem(&processes, &tgid))
 		return;
 	nr = syscall_number(regs);
-	a = absence_of(pid);
+	a = begun ? absence_of(pid) : 0;
 	if (!a || nr >= MAX_SYSCALLS)
 		return;
 	a->ids = (u64)tgid << 32 | tid;
@@ -327,25 +219,23 @@ static __always_inline void arrive_first(struct task_struct *task, u32 pid)
 		owe(a, a->before, 0);
 }
 
-/* Expects the next waits of a thread that leaves to another one of its process to be as long as the
- * longest of those of late.
+/* A thread that was off the CPU is on one again. What was before everything was attached is not
+ * charged.
  */
-static __always_inline void foresee(struct absence *a, u64 time)
-{
-	a->likely -= a->likely / 8;
-	if (a->likely < time)
-		a->likely = time;
-}
-
-/* A thread that was off the CPU is on one again. */
 static __always_inline void end_absence(struct absence *a)
 {
-	u64 now = bpf_ktime_get_ns(), blocked, runnable, events = 1;
+	u64 now = bpf_ktime_get_ns(), from = a->left, blocked, runnable, events = 1;
 
-	blocked = a->runs ? 0 : (a->woken > a->left ? a->woken : now) - a->left;
-	runnable = now - a->left - blocked;
-	a->before = now - a->left;
 	a->left = 0;
+	if (!begun)
+		return;
+	if (from < begun)
+		from = begun < now ? begun : now;
+	blocked = a->runs ? 0 : (a->woken ? a->woken : now) - from;
+	if (a->woken && a->woken < from)
+		blocked = 0; /* it could run when everything was attached */
+	runnable = now - from - blocked;
+	a->before = now - from;
 	if (a->called)
 		foresee(a, runnable);
 	if (a->before < least)
@@ -355,7 +245,7 @@ static __always_inline void end_absence(struct absence *a)
 		return;
 	}
 	if (a->skipped) {
-		if (runnable >= quantum) {
+		if (runnable > foreseen(a)) {
 			__sync_fetch_and_add(&unforeseen, runnable);
 			charge(a, TIME_RUNNABLE, runnable, 1); /* to no stack */
 		}
@@ -363,7 +253,7 @@ static __always_inline void end_absence(struct absence *a)
 	}
 	if (!a->hash)
 		return; /* counted as lost when it left */
-	if (a->chance && runnable < quantum) {
+	if (a->chance && runnable <= foreseen(a)) {
 		events = quantum / a->chance;
 		runnable = runnable * quantum / a->chance;
 	}
@@ -469,6 +359,8 @@ int on_sample(void *ctx)
 	if (!t)
 		return 0;
 	passed = take_busy(t, now);
+	if (!begun)
+		return 0;
 	ids = current_ids();
 	w = take_walk(ids >> 32);
 	if (!w)

@@ -7,12 +7,12 @@
 
 #include "event.h"
 
-volatile u64 begun = 0; /* ns: when user space attached the programs */
+volatile u64 begun = 0; /* ns: when user space had attached the programs; 0: not yet */
 
 /* When a CPU's timer came last, and for how long the CPU has been idle since, without a timer. */
 struct tick {
 	u64 last; /* ns; 0: it has not come yet */
-	u64 since; /* ns: when the CPU became idle; 0: it was when the programs were attached, or is not */
+	u64 since; /* ns: when the CPU became idle; 0: before the programs were attached, or it is not */
 	u64 until; /* ns: when the CPU was last no longer idle */
 	u64 idle;  /* ns */
 };
@@ -43,19 +43,25 @@ static __noinline void turn_idle(bool idle)
 		t->since = now;
 		return;
 	}
-	from = t->since ? t->since : t->until ? t->until : begun;
+	from = t->since ? t->since : t->until;
+	if (from < begun)
+		from = begun;
 	if (from < t->last)
 		from = t->last;
-	t->idle += now - from;
+	if (begun && from < now)
+		t->idle += now - from;
 	t->since = 0;
 	t->until = now;
 }
 
-/* How long the CPU has been in use since its last timer, in ns; another one has come now. */
+/* How long the CPU has been in use since its last timer, in ns; another one has come now. 0 before
+ * everything is attached.
+ */
 static __always_inline u64 take_busy(struct tick *t, u64 now)
 {
-	u64 passed = now - (t->last ? t->last : begun);
+	u64 from = t->last > begun ? t->last : begun, passed;
 
+	passed = begun && from < now ? now - from : 0;
 	passed -= passed < t->idle ? passed : t->idle;
 	t->last = now;
 	t->idle = 0;

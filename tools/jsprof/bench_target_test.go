@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -91,32 +94,83 @@ func benchmarkSwitched(b *testing.B, node string, j job, e effort, t *benchtable
 	}
 	for b.Loop() {
 		for _, times := range []int{1, 20} {
-			ratios := w.switched(s, times*defaultHz, e.switches)
-			result, scaled := fmt.Sprintf("× %s at %d Hz", spread(ratios), times*defaultHz), median(ratios)
-			if times > 1 {
-				scaled = 1 + (median(ratios)-1)/float64(times)
-				result += fmt.Sprintf(", so × %.4f at %d", scaled, defaultHz)
+			for _, sampling := range []switchable{sessionSampling(s), {"timer alone", openTimers, nothing}} {
+				ratios := w.switched(sampling, times*defaultHz, e.switches)
+				result, scaled := fmt.Sprintf("× %s at %d Hz", spread(ratios), times*defaultHz), median(ratios)
+				goal := ""
+				if sampling.by == ours {
+					goal = targetGoal
+				}
+				if times > 1 {
+					scaled = 1 + (median(ratios)-1)/float64(times)
+					result += fmt.Sprintf(", so × %.4f at %d", scaled, defaultHz)
+				}
+				b.ReportMetric(scaled, fmt.Sprintf("x-%s-by-%dHz", strings.ReplaceAll(sampling.by, " ", "-"), times*defaultHz))
+				t.Row("target's "+w.unit, place(b), sampling.by, result, goal)
 			}
-			b.ReportMetric(scaled, fmt.Sprintf("x-by-%dHz", times*defaultHz))
-			t.Row("target's "+w.unit, place(b), ours, result, targetGoal)
 		}
 	}
 }
 
-// switched returns what rounds cost with sampling, in terms of those before and after them.
-func (w *work) switched(s *session, hz, n int) (ratios []float64) {
+// A switchable is something that interrupts all CPUs hz times a second until it is closed.
+type switchable struct {
+	by     string
+	open   func(hz int) (io.Closer, error)
+	closed func() // after each round with it
+}
+
+func nothing() {}
+
+// sessionSampling samples for a session.
+func sessionSampling(s *session) switchable {
+	return switchable{ours, func(hz int) (io.Closer, error) {
+		return loader.Sample(s.source.objects.(*bpf.JsprofObjects).OnSample, loader.CPUClock, loader.Sampling{Hz: hz})
+	}, s.collector.relieve}
+}
+
+// timers are perf events that run no program.
+type timers []int
+
+// openTimers opens the events that sampling uses, on each CPU: what they cost is the
+// machine's price of a timer interrupt, which no profiler that samples by time avoids.
+func openTimers(hz int) (io.Closer, error) {
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Sample: uint64(hz), Bits: unix.PerfBitFreq, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+	}
+	var opened timers
+	for cpu := range runtime.NumCPU() {
+		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if err != nil {
+			return nil, errors.Join(err, opened.Close())
+		}
+		opened = append(opened, fd)
+	}
+	return opened, nil
+}
+
+func (t timers) Close() error {
+	var errs []error
+	for _, fd := range t {
+		errs = append(errs, unix.Close(fd))
+	}
+	return errors.Join(errs...)
+}
+
+// switched returns what rounds cost with a sampling, in terms of those before and after them.
+func (w *work) switched(sampling switchable, hz, n int) (ratios []float64) {
 	w.b.Helper()
 	before := w.rounds(1)
 	for range n {
-		sampler, err := loader.Sample(s.source.objects.(*bpf.JsprofObjects).OnSample, loader.CPUClock, loader.Sampling{Hz: hz})
+		opened, err := sampling.open(hz)
 		if err != nil {
 			w.b.Fatal(err)
 		}
 		with := w.rounds(1)
-		if err := sampler.Close(); err != nil {
+		if err := opened.Close(); err != nil {
 			w.b.Fatal(err)
 		}
-		s.collector.relieve()
+		sampling.closed()
 		after := w.rounds(1)
 		ratios = append(ratios, 2*with/(before+after))
 		before = after

@@ -69,7 +69,7 @@ func BenchmarkCost(b *testing.B) {
 const costMethod = `Each profiler samples at 99 Hz. *Target* is what the program spends on the same work, in user
 instructions where the machine counts them, else in CPU time, after a second of sampling; *switched* switches only the
 sampling, in every other round, and also at a multiple of the frequency, where it exceeds
-the noise. *A sample in the kernel* is timed by the kernel's BPF statistics.`
+the noise; the *timer alone* interrupts as often and runs no program. *A sample in the kernel* is timed by the kernel's BPF statistics.`
 
 // place returns the benchmark's name below BenchmarkCost.
 func place(b *testing.B) string {

@@ -119,7 +119,7 @@ func (c *collector) profiles() ([]*profile.Profile, error) {
 		return nil, err
 	}
 	if rest := c.session.source.rest; rest != nil {
-		values, err := rest()
+		values, err := rest(c.session.ended)
 		if err != nil {
 			return nil, err
 		}

@@ -121,6 +121,7 @@ type session struct {
 	probes    event.Probes
 	hz        int       // of events that have a rate
 	since     time.Time // start of what the next snapshot has
+	ended     uint64    // ns, CLOCK_MONOTONIC: when all programs were detached
 }
 
 func open(ctx context.Context, o Options) (*session, error) {
@@ -192,13 +193,16 @@ func (s *session) run(ctx context.Context) ([]*profile.Profile, error) {
 		},
 		Tick: s.tick, FirstTick: event.FirstWait,
 	})
+	end := time.Now()
+	if err == nil {
+		s.ended, err = monotonic()
+	}
 	if err == nil {
 		err = errors.Join(s.probes.Close(), s.Missing())
 	}
 	if err != nil {
 		return nil, err
 	}
-	end := time.Now()
 	profiles, err := s.collector.profiles()
 	if err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ type waits struct {
 	o       *Options
 	objects bpf.OffcpuObjects
 
+	begun   uint64        // ns, CLOCK_MONOTONIC: when everything was attached
 	unknown int           // threads whose last wait has no stack, since it followed short ones
 	waited  time.Duration // in those waits
 }
@@ -74,13 +75,6 @@ func newWaitSource(o *Options) (*source, error) {
 }
 
 func (w *waits) attach(s *session) (err error) {
-	now, err := monotonic()
-	if err != nil {
-		return err
-	}
-	if err := w.objects.Begun.Set(now); err != nil {
-		return fmt.Errorf("set when waits are seen: %w", err)
-	}
 	if w.o.Waiting.Running {
 		if s.hz, err = s.Sample(w.objects.OnSample, loader.CPUClock, loader.Sampling{Hz: w.o.Hz}); err != nil {
 			return err
@@ -96,6 +90,12 @@ func (w *waits) attach(s *session) (err error) {
 			return err
 		}
 	}
+	if w.begun, err = monotonic(); err != nil {
+		return err
+	}
+	if err := w.objects.Begun.Set(w.begun); err != nil {
+		return fmt.Errorf("set when everything was attached: %w", err)
+	}
 	return nil
 }
 
@@ -108,18 +108,15 @@ func monotonic() (uint64, error) {
 	return uint64(now.Nano()), nil
 }
 
-// rest returns the waits that have not ended: how long they have lasted.
-func (w *waits) rest() (map[bpf.TraceStackKey]bpf.TraceTotal, error) {
-	now, err := monotonic()
-	if err != nil {
-		return nil, err
-	}
+// rest returns the waits that had not ended when nothing was seen any more: how long they had lasted.
+func (w *waits) rest(end uint64) (map[bpf.TraceStackKey]bpf.TraceTotal, error) {
 	all := make(map[bpf.TraceStackKey]bpf.TraceTotal)
 	var pid uint32
 	var a bpf.OffcpuAbsence
 	absences := w.objects.Absences.Iterate()
 	for absences.Next(&pid, &a) {
-		if a.Left == 0 || a.Left > now || time.Duration(now-a.Left) < w.o.Waiting.Least {
+		from := max(a.Left, w.begun)
+		if a.Left == 0 || from > end || time.Duration(end-from) < w.o.Waiting.Least {
 			continue
 		}
 		if a.Hash == 0 && a.Late == 0 {
@@ -128,7 +125,7 @@ func (w *waits) rest() (map[bpf.TraceStackKey]bpf.TraceTotal, error) {
 		if a.Hash == 0 && !w.o.Waiting.Idle { // whether it is idle is not known
 			if !isPoll(a.Place & noSyscall) {
 				w.unknown++
-				w.waited += time.Duration(now - a.Left)
+				w.waited += time.Duration(end - from)
 			}
 			continue
 		}
@@ -136,7 +133,7 @@ func (w *waits) rest() (map[bpf.TraceStackKey]bpf.TraceTotal, error) {
 		if a.Runs != 0 {
 			key.Event = uint32(bpf.OffcpuTimeKindTIME_RUNNABLE)
 		}
-		all[key] = sum(all[key], bpf.TraceTotal{Events: 1, Value: now - a.Left})
+		all[key] = sum(all[key], bpf.TraceTotal{Events: 1, Value: end - from})
 	}
 	if err := absences.Err(); err != nil {
 		return nil, fmt.Errorf("read the waits that have not ended: %w", err)

@@ -25,8 +25,9 @@ type source struct {
 	added  func(s *session, pid int) error
 	ended  func(s *session, pid int)
 	tick   func(s *session)
-	// rest returns what the programs have not added up when they are detached. It may be nil.
-	rest   func() (map[bpf.TraceStackKey]bpf.TraceTotal, error)
+	// rest returns what the programs have not added up when they are detached, at end: ns,
+	// CLOCK_MONOTONIC. It may be nil.
+	rest   func(end uint64) (map[bpf.TraceStackKey]bpf.TraceTotal, error)
 	finish func(s *session, number int, p *profile.Profile) // completes a profile that was collected
 	warn   func(s *session)                                 // warns at the end of what is missing
 	// place returns which profile a key's values belong to, and what is inside of the leaf.

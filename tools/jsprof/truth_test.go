@@ -134,8 +134,8 @@ func TestStackEqualsErrorStack(t *testing.T) {
 func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, warn func(error)) {
 	nodetest.NothingLeft(t, programs...)
 	const (
-		hz           = 299
-		milliseconds = 120 // for each scenario: 36 samples
+		hz           = 599
+		milliseconds = 120 // for each scenario: 72 samples
 		enough       = 10  // samples, where chance or another program takes some
 	)
 	target := nodetest.Start(t, node, nodetest.Options{

@@ -11,9 +11,9 @@ import (
 	"ustack/tools/trace"
 )
 
-// TestFilesOfOnePathAreToldApart profiles processes whose programs, add-ons and scripts have the
+// TestFilesOfOnePathAreDistinguished profiles processes whose programs, add-ons and scripts have the
 // same paths and are other files: none gets a version, a name or a line of another.
-func TestFilesOfOnePathAreToldApart(t *testing.T) {
+func TestFilesOfOnePathAreDistinguished(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	twins, folder := nodetest.Twins(t)

@@ -177,8 +177,8 @@ func TestFilesThatHaveChangedAreToldOf(t *testing.T) {
 	}
 }
 
-// TestFilesOfTheSamePathAreToldApart has two processes with other texts in one path.
-func TestFilesOfTheSamePathAreToldApart(t *testing.T) {
+// TestFilesOfTheSamePathAreDistinguished has two processes with other texts in one path.
+func TestFilesOfTheSamePathAreDistinguished(t *testing.T) {
 	p := inlining()
 	other := p.Stacks[0]
 	other.PID++
