@@ -285,7 +285,8 @@ static __always_inline bool fill_window(struct piece_of *p)
 	if (n > WINDOW_BYTES - CARRIED_BYTES)
 		n = WINDOW_BYTES - CARRIED_BYTES;
 	mask_index(n, WINDOW_BYTES - 1);
-	bpf_probe_read_kernel(p->window, CARRIED_BYTES, p->message.carry);
+	if (carried)
+		bpf_probe_read_kernel(p->window, CARRIED_BYTES, p->message.carry);
 	mask_index(carried, 2 * CARRIED_BYTES - 1);
 	p->have = carried + n;
 	return read_user(p->window + carried, n, p->at);

@@ -40,7 +40,7 @@ __noinline int take_response_head(u32 number)
 	}
 	key.number = stream->first;
 	if (stream->first < stream->next)
-		r = bpf_map_lookup_elem(&requests, &key);
+		r = request_of(stream, &key);
 	if (r)
 		r->answered = m->begun;
 	is_tunnel = m->status == 101 ||
@@ -104,7 +104,7 @@ __noinline int take_request_head(u32 number)
 	if (!stream)
 		return PART_SOME;
 	key.number = stream->next - 1;
-	r = bpf_map_lookup_elem(&requests, &key);
+	r = request_of(stream, &key);
 	n = s->piece.host_bytes;
 	from = s->piece.host_from;
 	mask_index(from, WINDOW_BYTES - 1);

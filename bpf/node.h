@@ -11,14 +11,22 @@
 struct node {
 	u64 generation; /* of the process */
 	u32 stream;     /* the connection's StreamBase; see struct parser_head */
-	u32 url;        /* struct { u8 *text; u64 on_heap, bytes; } */
-	u32 started;    /* ns: when the message began */
+	u32 url;        /* struct target_of */
+	u32 started;    /* from there, less than TAIL_BYTES: when the message began, in ns */
 	u32 wrapped;    /* from TLSWrap's StreamBase: the StreamBase that it encrypts for */
 	u32 is_open;    /* all probes are attached: requests may begin */
 	u32 session;    /* from an Http2Session: its StreamBase */
 	u32 idle;       /* from libuv's metrics: how long the loop was idle */
 	u32 pad;
 };
+
+/* Where a Parser has a request's target. */
+struct target_of {
+	u64 text, on_heap, bytes;
+};
+
+#define TAIL_BYTES \
+	256 /* of a Parser from there on, a power of two: MaxTail of symbolize/nodehttp */
 
 /* Of llhttp's parser, which follows StreamListener's two links (src/node_http_parser.cc). */
 #define LLHTTP_TYPE 72

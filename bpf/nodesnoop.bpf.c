@@ -24,27 +24,26 @@ static __always_inline void note_name(struct walk *w)
 
 /* Servers */
 
-/* The target of the request whose head a Parser has read, into s->url. */
-static __always_inline bool read_target(struct scan *s, struct node *node, u64 parser)
+/* Reads a request's target into s->url. */
+static __always_inline bool read_target(struct scan *s, const struct target_of *target)
+{
+	u64 n = target->bytes;
+
+	s->url.bytes = n;
+	bound(n, URL_BYTES);
+	return read_user(s->url.text, n, target->text);
+}
+
+/* Takes the target that node took from a Parser before the head was complete, if it did. */
+static __always_inline void take_early(struct scan *s, struct node *node, u64 parser)
 {
 	struct stream_key key = { node->generation, parser };
-	struct {
-		u64 text, on_heap, bytes;
-	} url;
-	struct long_url *early;
-	u64 n;
+	struct long_url *early = bpf_map_lookup_elem(&early_urls, &key);
 
-	if (!read_user(&url, sizeof(url), parser + node->url))
-		return false;
-	early = bpf_map_lookup_elem(&early_urls, &key);
-	if (early && !url.bytes) {
-		bpf_probe_read_kernel(&s->url, sizeof(s->url), early);
-		bpf_map_delete_elem(&early_urls, &key);
-		return true;
-	}
-	s->url.bytes = n = url.bytes;
-	bound(n, URL_BYTES);
-	return read_user(s->url.text, n, url.text);
+	if (!early)
+		return;
+	bpf_probe_read_kernel(&s->url, sizeof(s->url), early);
+	bpf_map_delete_elem(&early_urls, &key);
 }
 
 /* Parser::Flush(): the head has many fields, and node takes those so far with the target. */
@@ -54,16 +53,17 @@ int on_flush(struct pt_regs *ctx)
 	u64 cookie = bpf_get_attach_cookie(ctx), parser = adjusted(argument0(ctx), cookie);
 	struct node *node = node_of(cookie);
 	struct stream_key key = {};
+	struct target_of target;
 	struct scan *s;
 
-	if (!node)
+	if (!node || !read_user(&target, sizeof(target), parser + node->url))
 		return 0;
 	s = take_scan();
 	if (!s)
 		return 0;
 	key.generation = node->generation;
 	key.stream = parser;
-	if (read_target(s, node, parser) && s->url.bytes)
+	if (read_target(s, &target) && s->url.bytes)
 		bpf_map_update_elem(&early_urls, &key, &s->url, BPF_ANY);
 	give_back_scan(s);
 	return 0;
@@ -88,6 +88,22 @@ static __always_inline u64 stream_of(struct parser_head *head)
 	return now ? *now : 0;
 }
 
+/* Reads when the message that a Parser reads began, and its target. */
+static __always_inline bool read_tail(struct scan *s, struct node *node, u64 parser)
+{
+	u64 started = node->started;
+
+	mask_index(started, TAIL_BYTES - 1);
+	if (!read_user(s->tail, started + 8, parser + node->url))
+		return false;
+	s->request.begun = s->tail[started / 8];
+	if (!read_target(s, (struct target_of *)s->tail))
+		return false;
+	if (!s->url.bytes)
+		take_early(s, node, parser);
+	return true;
+}
+
 static __always_inline void begin_served(struct scan *s, struct node *node, u64 parser)
 {
 	struct parser_head head;
@@ -96,9 +112,8 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 	if (!read_user(&head, sizeof(head), parser + node->stream) ||
 	    head.llhttp[LLHTTP_TYPE] != LLHTTP_REQUEST)
 		return; /* a response */
-	if (!read_user(&s->request.begun, 8, parser + node->started) ||
-	    head.llhttp[LLHTTP_METHOD] >= MAX_METHODS || head.llhttp[LLHTTP_MAJOR] > 2 ||
-	    s->now - s->request.begun > MAX_AGE || !read_target(s, node, parser)) {
+	if (!read_tail(s, node, parser) || head.llhttp[LLHTTP_METHOD] >= MAX_METHODS ||
+	    head.llhttp[LLHTTP_MAJOR] > 2 || s->now - s->request.begun > MAX_AGE) {
 		count(implausible);
 		return;
 	}
@@ -212,7 +227,7 @@ static __always_inline void written(
 	s->piece.message = stream->asked;
 	take_buffers(s, buffers, buffer_count);
 	stream->asked = s->piece.message;
-	if (!stream->next) /* it was no request */
+	if (stream->next == 1) /* it was no request */
 		forget_stream(&s->key, stream);
 }
 

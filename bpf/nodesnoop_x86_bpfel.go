@@ -67,7 +67,7 @@ type NodesnoopOperation struct {
 	}
 	Completed uint64
 	Result    int64
-	FsType    int32
+	Type      int32
 	File      int32
 	Target    [256]uint8
 }
@@ -83,6 +83,8 @@ type NodesnoopOperationKind uint32
 const (
 	NodesnoopOperationKindOPERATION_CONNECT      NodesnoopOperationKind = 16
 	NodesnoopOperationKindOPERATION_CONNECT_PATH NodesnoopOperationKind = 17
+	NodesnoopOperationKindOPERATION_QUERY        NodesnoopOperationKind = 18
+	NodesnoopOperationKindOPERATION_REVERSE      NodesnoopOperationKind = 19
 )
 
 type NodesnoopOperationLimit uint32
@@ -164,6 +166,7 @@ type NodesnoopStream struct {
 	_           structs.HostLayout
 	First       uint64
 	Next        uint64
+	Held        uint64
 	Metrics     uint64
 	Handle      uint64
 	Aborted     uint64
@@ -214,6 +217,7 @@ type NodesnoopStream struct {
 		Name       [108]uint8
 		Pad        [4]uint8
 	}
+	Request NodesnoopRequest
 }
 
 type NodesnoopStreamKey struct {
@@ -272,9 +276,9 @@ const (
 const (
 	NodesnoopMapByHandle              = "by_handle"
 	NodesnoopMapCodes                 = "codes"
-	NodesnoopMapConnecting            = "connecting"
 	NodesnoopMapEarlyUrls             = "early_urls"
 	NodesnoopMapEvents                = "events"
+	NodesnoopMapExchanges             = "exchanges"
 	NodesnoopMapFunctions             = "functions"
 	NodesnoopMapInstances             = "instances"
 	NodesnoopMapJobs                  = "jobs"
@@ -300,8 +304,8 @@ const (
 	NodesnoopProgOnCollector          = "on_collector"
 	NodesnoopProgOnConnect            = "on_connect"
 	NodesnoopProgOnConnectPath        = "on_connect_path"
-	NodesnoopProgOnConnected          = "on_connected"
 	NodesnoopProgOnDone               = "on_done"
+	NodesnoopProgOnExchanged          = "on_exchanged"
 	NodesnoopProgOnExec               = "on_exec"
 	NodesnoopProgOnFlush              = "on_flush"
 	NodesnoopProgOnGcEpilogue         = "on_gc_epilogue"
@@ -313,9 +317,11 @@ const (
 	NodesnoopProgOnH2Sent             = "on_h2_sent"
 	NodesnoopProgOnHeaders            = "on_headers"
 	NodesnoopProgOnLoopTick           = "on_loop_tick"
+	NodesnoopProgOnQuery              = "on_query"
 	NodesnoopProgOnQueue              = "on_queue"
 	NodesnoopProgOnRan                = "on_ran"
 	NodesnoopProgOnRead               = "on_read"
+	NodesnoopProgOnReverse            = "on_reverse"
 	NodesnoopProgOnRun                = "on_run"
 	NodesnoopProgOnSubmit             = "on_submit"
 	NodesnoopProgOnTlsWrite           = "on_tls_write"
@@ -408,8 +414,8 @@ type NodesnoopProgramSpecs struct {
 	OnCollector   *ebpf.ProgramSpec `ebpf:"on_collector"`
 	OnConnect     *ebpf.ProgramSpec `ebpf:"on_connect"`
 	OnConnectPath *ebpf.ProgramSpec `ebpf:"on_connect_path"`
-	OnConnected   *ebpf.ProgramSpec `ebpf:"on_connected"`
 	OnDone        *ebpf.ProgramSpec `ebpf:"on_done"`
+	OnExchanged   *ebpf.ProgramSpec `ebpf:"on_exchanged"`
 	OnExec        *ebpf.ProgramSpec `ebpf:"on_exec"`
 	OnFlush       *ebpf.ProgramSpec `ebpf:"on_flush"`
 	OnGcEpilogue  *ebpf.ProgramSpec `ebpf:"on_gc_epilogue"`
@@ -421,9 +427,11 @@ type NodesnoopProgramSpecs struct {
 	OnH2Sent      *ebpf.ProgramSpec `ebpf:"on_h2_sent"`
 	OnHeaders     *ebpf.ProgramSpec `ebpf:"on_headers"`
 	OnLoopTick    *ebpf.ProgramSpec `ebpf:"on_loop_tick"`
+	OnQuery       *ebpf.ProgramSpec `ebpf:"on_query"`
 	OnQueue       *ebpf.ProgramSpec `ebpf:"on_queue"`
 	OnRan         *ebpf.ProgramSpec `ebpf:"on_ran"`
 	OnRead        *ebpf.ProgramSpec `ebpf:"on_read"`
+	OnReverse     *ebpf.ProgramSpec `ebpf:"on_reverse"`
 	OnRun         *ebpf.ProgramSpec `ebpf:"on_run"`
 	OnSubmit      *ebpf.ProgramSpec `ebpf:"on_submit"`
 	OnTlsWrite    *ebpf.ProgramSpec `ebpf:"on_tls_write"`
@@ -438,9 +446,9 @@ type NodesnoopProgramSpecs struct {
 type NodesnoopMapSpecs struct {
 	ByHandle    *ebpf.MapSpec `ebpf:"by_handle"`
 	Codes       *ebpf.MapSpec `ebpf:"codes"`
-	Connecting  *ebpf.MapSpec `ebpf:"connecting"`
 	EarlyUrls   *ebpf.MapSpec `ebpf:"early_urls"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
+	Exchanges   *ebpf.MapSpec `ebpf:"exchanges"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Jobs        *ebpf.MapSpec `ebpf:"jobs"`
@@ -526,9 +534,9 @@ func (o *NodesnoopObjects) Close() error {
 type NodesnoopMaps struct {
 	ByHandle    *ebpf.Map `ebpf:"by_handle"`
 	Codes       *ebpf.Map `ebpf:"codes"`
-	Connecting  *ebpf.Map `ebpf:"connecting"`
 	EarlyUrls   *ebpf.Map `ebpf:"early_urls"`
 	Events      *ebpf.Map `ebpf:"events"`
+	Exchanges   *ebpf.Map `ebpf:"exchanges"`
 	Functions   *ebpf.Map `ebpf:"functions"`
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Jobs        *ebpf.Map `ebpf:"jobs"`
@@ -554,9 +562,9 @@ func (m *NodesnoopMaps) Close() error {
 	return _NodesnoopClose(
 		m.ByHandle,
 		m.Codes,
-		m.Connecting,
 		m.EarlyUrls,
 		m.Events,
+		m.Exchanges,
 		m.Functions,
 		m.Instances,
 		m.Jobs,
@@ -631,8 +639,8 @@ type NodesnoopPrograms struct {
 	OnCollector   *ebpf.Program `ebpf:"on_collector"`
 	OnConnect     *ebpf.Program `ebpf:"on_connect"`
 	OnConnectPath *ebpf.Program `ebpf:"on_connect_path"`
-	OnConnected   *ebpf.Program `ebpf:"on_connected"`
 	OnDone        *ebpf.Program `ebpf:"on_done"`
+	OnExchanged   *ebpf.Program `ebpf:"on_exchanged"`
 	OnExec        *ebpf.Program `ebpf:"on_exec"`
 	OnFlush       *ebpf.Program `ebpf:"on_flush"`
 	OnGcEpilogue  *ebpf.Program `ebpf:"on_gc_epilogue"`
@@ -644,9 +652,11 @@ type NodesnoopPrograms struct {
 	OnH2Sent      *ebpf.Program `ebpf:"on_h2_sent"`
 	OnHeaders     *ebpf.Program `ebpf:"on_headers"`
 	OnLoopTick    *ebpf.Program `ebpf:"on_loop_tick"`
+	OnQuery       *ebpf.Program `ebpf:"on_query"`
 	OnQueue       *ebpf.Program `ebpf:"on_queue"`
 	OnRan         *ebpf.Program `ebpf:"on_ran"`
 	OnRead        *ebpf.Program `ebpf:"on_read"`
+	OnReverse     *ebpf.Program `ebpf:"on_reverse"`
 	OnRun         *ebpf.Program `ebpf:"on_run"`
 	OnSubmit      *ebpf.Program `ebpf:"on_submit"`
 	OnTlsWrite    *ebpf.Program `ebpf:"on_tls_write"`
@@ -663,8 +673,8 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnCollector,
 		p.OnConnect,
 		p.OnConnectPath,
-		p.OnConnected,
 		p.OnDone,
+		p.OnExchanged,
 		p.OnExec,
 		p.OnFlush,
 		p.OnGcEpilogue,
@@ -676,9 +686,11 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnH2Sent,
 		p.OnHeaders,
 		p.OnLoopTick,
+		p.OnQuery,
 		p.OnQueue,
 		p.OnRan,
 		p.OnRead,
+		p.OnReverse,
 		p.OnRun,
 		p.OnSubmit,
 		p.OnTlsWrite,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
  * Asynchronous operations besides HTTP: the jobs of libuv's pool, which look up names, use files,
- * compress, encrypt and work for add-ons, and connections. Each is followed from where it is
- * submitted to where it completes, a job by the address of its struct uv__work, a connection by that
- * of its uv_connect_t.
+ * compress, encrypt and work for add-ons, and what waits for others without a job: connections, and
+ * queries to DNS servers. Each is followed from where it is submitted to where it completes, a job by
+ * the address of its struct uv__work, a connection by that of its uv_connect_t, a query by the pointer
+ * that node has c-ares pass to the callback.
  */
 #ifndef USTACK_OPERATION_H
 #define USTACK_OPERATION_H
@@ -13,7 +14,7 @@
 #include "work.h"
 
 #define MAX_OPERATIONS 16384 /* under way */
-#define MAX_CONNECTING 4096
+#define MAX_EXCHANGES 4096
 
 enum operation_limit {
 	TARGET_BYTES = 256,  /* of a path, a name or an address */
@@ -21,14 +22,19 @@ enum operation_limit {
 };
 
 /* What an operation is, besides an enum work_kind. */
-enum operation_kind { OPERATION_CONNECT = 16, OPERATION_CONNECT_PATH };
+enum operation_kind {
+	OPERATION_CONNECT = 16,
+	OPERATION_CONNECT_PATH,
+	OPERATION_QUERY,   /* DNS, for a name */
+	OPERATION_REVERSE, /* DNS, for an address */
+};
 
 volatile u64 operations = 0;            /* that completed */
 volatile u64 unfollowed_operations = 0; /* for which there was no room */
 
 struct operation_key {
 	u64 generation; /* of the process */
-	u64 at;         /* address of its struct uv__work or uv_connect_t */
+	u64 at;         /* address of its struct uv__work or uv_connect_t, or c-ares' argument */
 };
 
 struct job {
@@ -45,20 +51,20 @@ struct {
 	__type(value, struct job);
 } jobs SEC(".maps");
 
-struct connecting {
+struct exchange {
 	u64 submitted, ids;
 	u32 kind; /* enum operation_kind */
-	u32 pad;
+	s32 type; /* of the records that OPERATION_QUERY asks for */
 	u8 target[TARGET_BYTES];
 };
 
 /* Of a connection that fails at once nothing more is heard: it goes when others need its place. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_CONNECTING);
+	__uint(max_entries, MAX_EXCHANGES);
 	__type(key, struct operation_key);
-	__type(value, struct connecting);
-} connecting SEC(".maps");
+	__type(value, struct exchange);
+} exchanges SEC(".maps");
 
 /* An operation that has completed. */
 struct operation {
@@ -67,8 +73,8 @@ struct operation {
 	u64 generation;
 	struct job job;
 	u64 completed; /* ns */
-	s64 result;    /* negative: libuv's number of an error */
-	s32 fs_type;   /* uv_fs_type of WORK_FS */
+	s64 result;    /* negative: libuv's number of an error; of DNS: c-ares' status */
+	s32 type;      /* uv_fs_type of WORK_FS; of OPERATION_QUERY, that of the records */
 	s32 file;      /* its descriptor, if it has no path */
 	u8 target[TARGET_BYTES];
 };
@@ -99,7 +105,7 @@ static __always_inline void read_job_target(struct operation *o, u64 work)
 	o->target[0] = 0;
 	switch (o->kind) {
 	case WORK_FS:
-		read_user(&o->fs_type, 4, work + FS_TYPE);
+		read_user(&o->type, 4, work + FS_TYPE);
 		read_user(&at, 8, work + FS_PATH);
 		if (!at)
 			read_user(&o->file, 4, work + FS_FILE);
@@ -115,7 +121,7 @@ static __always_inline void read_job_target(struct operation *o, u64 work)
 }
 
 /* Counts an operation that has completed. Null if it is not wanted or there is no room; what is
- * returned lacks job, result, fs_type, file and target.
+ * returned lacks job, result, type, file and target.
  */
 static __always_inline struct operation *new_operation(
     u64 generation, u32 kind, u64 submitted, u64 now)
@@ -235,7 +241,7 @@ int on_done(struct pt_regs *ctx)
 	o = new_operation(key.generation, work_kind_of(cookie), job->submitted, now);
 	if (o) {
 		o->job = *job;
-		o->fs_type = 0;
+		o->type = 0;
 		o->result = (s32)argument1(ctx);
 		if (o->result != UV_ECANCELED)
 			o->result = result_of(o->kind, key.at);
@@ -246,31 +252,52 @@ int on_done(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void begin_connecting(struct pt_regs *ctx, u32 kind)
+/* Keeps the address of family AF_INET or AF_INET6 as its struct sockaddr has it. */
+static __always_inline void read_address(u8 *to, u32 family, u64 at)
+{
+	*(u16 *)to = family;
+	if (family == AF_INET)
+		read_user(to + 4, 4, at);
+	else if (family == AF_INET6)
+		read_user(to + 8, 16, at);
+}
+
+static __always_inline void begin_exchange(struct pt_regs *ctx, u32 kind, u64 at)
 {
 	struct node *node = node_of(bpf_get_attach_cookie(ctx));
 	struct operation_key key = {};
-	struct connecting c = {};
+	struct exchange x = {};
 
 	if (!node || !node->is_open)
 		return;
 	key.generation = node->generation;
-	key.at = argument0(ctx);
-	c.submitted = bpf_ktime_get_ns();
-	c.ids = current_ids();
-	c.kind = kind;
-	if (kind == OPERATION_CONNECT)
-		read_user_part(c.target, SOCKADDR_BYTES, argument2(ctx));
-	else
-		read_string(c.target, argument2(ctx));
-	bpf_map_update_elem(&connecting, &key, &c, BPF_ANY);
+	key.at = at;
+	x.submitted = bpf_ktime_get_ns();
+	x.ids = current_ids();
+	x.kind = kind;
+	switch (kind) {
+	case OPERATION_CONNECT:
+		read_user_part(x.target, SOCKADDR_BYTES, argument2(ctx));
+		break;
+	case OPERATION_CONNECT_PATH:
+		read_string(x.target, argument2(ctx));
+		break;
+	case OPERATION_QUERY:
+		x.type = argument3(ctx);
+		read_string(x.target, argument1(ctx));
+		break;
+	case OPERATION_REVERSE:
+		read_address(x.target, argument3(ctx), argument1(ctx));
+		break;
+	}
+	bpf_map_update_elem(&exchanges, &key, &x, BPF_ANY);
 }
 
 /* uv_tcp_connect(req, handle, addr, cb) */
 SEC("uprobe")
 int on_connect(struct pt_regs *ctx)
 {
-	begin_connecting(ctx, OPERATION_CONNECT);
+	begin_exchange(ctx, OPERATION_CONNECT, argument0(ctx));
 	return 0;
 }
 
@@ -278,39 +305,55 @@ int on_connect(struct pt_regs *ctx)
 SEC("uprobe")
 int on_connect_path(struct pt_regs *ctx)
 {
-	begin_connecting(ctx, OPERATION_CONNECT_PATH);
+	begin_exchange(ctx, OPERATION_CONNECT_PATH, argument0(ctx));
 	return 0;
 }
 
-/* ConnectionWrap::AfterConnect(req, status) */
+/* ares_query(channel, name, class, type, callback, arg), and ares_query_dnsrec() */
 SEC("uprobe")
-int on_connected(struct pt_regs *ctx)
+int on_query(struct pt_regs *ctx)
+{
+	begin_exchange(ctx, OPERATION_QUERY, argument5(ctx));
+	return 0;
+}
+
+/* ares_gethostbyaddr(channel, addr, length, family, callback, arg) */
+SEC("uprobe")
+int on_reverse(struct pt_regs *ctx)
+{
+	begin_exchange(ctx, OPERATION_REVERSE, argument5(ctx));
+	return 0;
+}
+
+/* ConnectionWrap::AfterConnect(req, status), QueryWrap::Callback(arg, status, timeouts, answer) */
+SEC("uprobe")
+int on_exchanged(struct pt_regs *ctx)
 {
 	struct node *node = node_of(bpf_get_attach_cookie(ctx));
 	u64 now = bpf_ktime_get_ns();
 	struct operation_key key = {};
-	struct connecting *c;
 	struct operation *o;
+	struct exchange *x;
 
 	if (!node)
 		return 0;
 	key.generation = node->generation;
 	key.at = argument0(ctx);
-	c = bpf_map_lookup_elem(&connecting, &key);
-	if (!c)
+	x = bpf_map_lookup_elem(&exchanges, &key);
+	if (!x)
 		return 0;
-	o = new_operation(key.generation, c->kind, c->submitted, now);
+	o = new_operation(key.generation, x->kind, x->submitted, now);
 	if (o) {
 		__builtin_memset(&o->job, 0, sizeof(o->job));
-		o->job.submitted = c->submitted;
-		o->job.ids = c->ids;
+		o->job.submitted = x->submitted;
+		o->job.ids = x->ids;
 		o->result = (s32)argument1(ctx);
-		o->fs_type = 0;
+		o->type = x->type;
 		o->file = -1;
-		__builtin_memcpy(o->target, c->target, TARGET_BYTES);
+		__builtin_memcpy(o->target, x->target, TARGET_BYTES);
 		bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
 	}
-	bpf_map_delete_elem(&connecting, &key);
+	bpf_map_delete_elem(&exchanges, &key);
 	return 0;
 }
 

@@ -60,8 +60,25 @@ struct stream_key {
 	u64 stream; /* address of the StreamBase */
 };
 
+struct request {
+	u64 begun, answered; /* ns: when it began, when the first byte of its response came */
+	u64 idle, paused;    /* ns: of its loop and its thread's collections so far */
+	u64 ids;             /* tgid, tid */
+	u32 url_bytes;       /* all of it */
+	u32 flags;           /* enum transaction_flag */
+	u64 bytes;           /* of the response so far, of HTTP/2 */
+	u16 status;          /* of HTTP/2 */
+	u8 number;           /* a server's method by llhttp's number; 255: as text */
+	u8 method_bytes, host_bytes;
+	u8 pad[3];
+	u8 method[METHOD_BYTES];
+	u8 host[HOST_BYTES];
+	u8 url[SHORT_URL_BYTES];
+};
+
 struct stream {
-	u64 first, next; /* numbers of the requests that are not answered yet */
+	u64 first, next; /* numbers of the requests that are not answered yet, from 1 */
+	u64 held;        /* the number of the one in request; 0: none is */
 	u64 metrics;     /* address of how long the loop was idle; 0: not known */
 	u64 handle;      /* address of its uv_stream_t */
 	u64 aborted;     /* ns: when the other side closed; 0: it did not */
@@ -70,6 +87,7 @@ struct stream {
 	struct message asked; /* a client's */
 	struct message answered;
 	struct ends ends;
+	struct request request;
 };
 
 struct {
@@ -92,22 +110,7 @@ struct request_key {
 	u64 number;
 };
 
-struct request {
-	u64 begun, answered; /* ns: when it began, when the first byte of its response came */
-	u64 idle, paused;    /* ns: of its loop and its thread's collections so far */
-	u64 ids;             /* tgid, tid */
-	u32 url_bytes;       /* all of it */
-	u32 flags;           /* enum transaction_flag */
-	u64 bytes;           /* of the response so far, of HTTP/2 */
-	u16 status;          /* of HTTP/2 */
-	u8 number;           /* a server's method by llhttp's number; 255: as text */
-	u8 method_bytes, host_bytes;
-	u8 pad[3];
-	u8 method[METHOD_BYTES];
-	u8 host[HOST_BYTES];
-	u8 url[SHORT_URL_BYTES];
-};
-
+/* Requests that came while their stream held another. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_REQUESTS);
@@ -170,6 +173,7 @@ struct scan {
 	u32 pad;
 	u64 now;
 	struct stream_key key;
+	u64 tail[TAIL_BYTES / 8 + 1];
 	struct stream stream;
 	struct request request;
 	struct long_url url;
@@ -306,6 +310,14 @@ static __always_inline void report(
 		send_transaction(s, key);
 }
 
+/* The stream's request of that number; null if there was no room for it. */
+static __always_inline struct request *request_of(struct stream *stream, struct request_key *key)
+{
+	if (stream->held == key->number)
+		return &stream->request;
+	return bpf_map_lookup_elem(&requests, key);
+}
+
 /* The oldest request on the stream has ended. */
 __noinline int end_request(u32 number)
 {
@@ -322,9 +334,9 @@ __noinline int end_request(u32 number)
 	if (!stream || stream->first >= stream->next)
 		return 0; /* a response that nobody has asked for */
 	key.number = stream->first++;
-	r = bpf_map_lookup_elem(&requests, &key);
+	r = request_of(stream, &key);
 	if (!r)
-		return 0; /* there was no room for it */
+		return 0;
 	end = s->now;
 	if (s->outcome == OUTCOME_DONE && s->piece.message.state >= MESSAGE_UNTIL_CLOSE)
 		end = s->piece.message.last;
@@ -333,7 +345,10 @@ __noinline int end_request(u32 number)
 	report(s, stream, r, &key, end);
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_delete_elem(&long_urls, &key);
-	bpf_map_delete_elem(&requests, &key);
+	if (stream->held == key.number)
+		stream->held = 0;
+	else
+		bpf_map_delete_elem(&requests, &key);
 	return 0;
 }
 
@@ -357,8 +372,12 @@ static __always_inline void add_request(struct scan *s, struct stream *stream)
 	__builtin_memcpy(r->url, s->url.text, sizeof(r->url));
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_update_elem(&long_urls, &key, &s->url, BPF_ANY);
-	if (bpf_map_update_elem(&requests, &key, r, BPF_ANY))
+	if (!stream->held) {
+		stream->request = *r;
+		stream->held = key.number;
+	} else if (bpf_map_update_elem(&requests, &key, r, BPF_ANY)) {
 		count(unfollowed);
+	}
 }
 
 /* Where the stream's loop and socket are. */
@@ -398,6 +417,7 @@ static __always_inline struct stream *new_stream(
 
 	__builtin_memset(&s->stream, 0, sizeof(s->stream));
 	s->stream.role = role;
+	s->stream.first = s->stream.next = 1;
 	read_stream(s, node, at);
 	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
 		return 0;

@@ -66,7 +66,9 @@ static __always_inline void forget_types(struct walk *w)
 }
 
 /* The first bytes of *object, and its instance type; -1 if it is none. An object that the
- * collector has moved says where to in its map word: *object is then its new place.
+ * collector has moved says where to in its map word: *object is then its new place. Newer V8s say
+ * so before they copy the rest (Scavenger::MigrateObject), and the old place keeps it until the
+ * collection ends: the bytes after the map are from there.
  */
 static __always_inline int read_object(struct walk *w, u64 *object, void *to, u32 bytes)
 {
@@ -77,7 +79,7 @@ static __always_inline int read_object(struct walk *w, u64 *object, void *to, u3
 	map = *(u64 *)to;
 	if (!(map & 1)) {
 		*object = map | 1;
-		if (!read_user(to, bytes, map))
+		if (!read_user(to, sizeof(map), map))
 			return -1;
 		map = *(u64 *)to;
 	}
@@ -107,6 +109,12 @@ __noinline int read_head(struct walk *w, u64 string)
 		w->head_bytes = STRING_BYTES;
 		w->head_type = read_object(w, &w->head_of, w->head, STRING_BYTES);
 	}
+	if (w->head_of == string)
+		return w->head_type;
+	/* the collector may have replaced one that refers to another by that */
+	if (!read_user(
+	        w->head, w->head_bytes < HEAD_BYTES ? STRING_BYTES : HEAD_BYTES, w->head_of - 1))
+		w->head_type = -1;
 	return w->head_type;
 }
 

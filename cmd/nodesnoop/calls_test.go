@@ -137,7 +137,7 @@ func TestCallsAndConnectionsAreSafe(t *testing.T) {
 
 // TestKillOfEveryModeLeavesNothing kills it while it watches.
 func TestKillOfEveryModeLeavesNothing(t *testing.T) {
-	nodetest.NothingLeft(t, "on_system_call", "on_system_call_end", "on_state", "on_retransmit", "on_file", "on_loop_tick", "on_woken")
+	nodetest.NothingLeft(t, "on_system_call", "on_system_call_end", "on_state", "on_state_meanwhile", "on_retransmit", "on_file", "on_loop_tick", "on_woken")
 	target := serving(t)
 	for _, mode := range [][]string{{"--syscalls", "--stacks"}, {"--tcp", "--stacks"}, {"-g", "--loop", "--slower", "1ms", "--stacks"}} {
 		p := clitest.Start(t, "nodesnoop", append([]string{"-p", strconv.Itoa(target.PID)}, mode...)...)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"ustack/cmd/internal/cli"
 	"ustack/tools/nodesnoop"
@@ -158,6 +159,7 @@ type rows struct {
 	absolute bool
 	start    time.Time
 	headed   bool
+	buffer   []byte // of the last line, to be used again
 }
 
 // time returns when something was: of the day, or in seconds since the start.
@@ -165,8 +167,11 @@ func (r *rows) time(t time.Time) string {
 	if r.absolute {
 		return t.Format("15:04:05.000000")
 	}
-	return fmt.Sprintf("[%11.6f]", t.Sub(r.start).Seconds())
+	seconds := strconv.FormatFloat(t.Sub(r.start).Seconds(), 'f', 6, 64)
+	return "[" + blanks[:max(0, secondsWidth-len(seconds))] + seconds + "]"
 }
+
+const secondsWidth = 11
 
 // timeWidth returns how wide that is.
 func (r *rows) timeWidth() int { return len(r.time(time.Time{})) }
@@ -190,24 +195,31 @@ func (r *rows) print(w io.Writer, e *nodesnoop.Event) error {
 	return writeFrames(w, e.Frames)
 }
 
+// line prints a line; fmt would take most of the time that an event costs.
 func (r *rows) line(w io.Writer, text func(column) string) error {
-	var b strings.Builder
+	b := r.buffer[:0]
 	for i, c := range r.columns {
 		if i > 0 {
-			b.WriteByte(' ')
+			b = append(b, ' ')
 		}
-		switch s := text(c); {
+		s := text(c)
+		padding := blanks[:min(len(blanks), max(0, c.width-utf8.RuneCountInString(s)))]
+		switch {
 		case c.right:
-			fmt.Fprintf(&b, "%*s", c.width, s)
+			b = append(append(b, padding...), s...)
 		case i == len(r.columns)-1:
-			b.WriteString(s)
+			b = append(b, s...)
 		default:
-			fmt.Fprintf(&b, "%-*s", c.width, s)
+			b = append(append(b, s...), padding...)
 		}
 	}
-	b.WriteByte('\n')
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	b = append(b, '\n')
+	r.buffer = b
+	if _, err := w.Write(b); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
 }
+
+// blanks fill the widest column.
+const blanks = "                                "

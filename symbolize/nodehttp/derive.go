@@ -103,11 +103,13 @@ func (f *finder) message(l *Layout) error {
 	if !ok {
 		return errors.New("no " + hrtime)
 	}
-	l.Started, l.URL = storesOf(code, address, clock)
+	var started uint64
+	started, l.URL = storesOf(code, address, clock)
 	llhttpEnd := l.Stream + llhttpAfter + llhttpBytes
-	if l.Started <= l.URL || l.URL < llhttpEnd || l.Started >= maxParser {
-		return fmt.Errorf("a Parser's target is %#x bytes after its beginning, its time %#x", l.URL, l.Started)
+	if started <= l.URL || started-l.URL >= MaxTail || l.URL < llhttpEnd || started >= maxParser {
+		return fmt.Errorf("a Parser's target is %#x bytes after its beginning, its time %#x", l.URL, started)
 	}
+	l.Started = started - l.URL
 	return nil
 }
 

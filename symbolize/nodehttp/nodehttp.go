@@ -53,11 +53,14 @@ type Points struct {
 type Offsets struct {
 	Stream  uint64 // from a Parser: its StreamBase; llhttp's parser is 16 bytes after it
 	URL     uint64 // from a Parser: the target's text, whether it is on the heap, its length
-	Started uint64 // from a Parser: when the message began, in ns of CLOCK_MONOTONIC
+	Started uint64 // from there, less than MaxTail: when the message began, in ns of CLOCK_MONOTONIC
 	Wrapped uint64 // from a TLSWrap's StreamBase: the StreamBase that it encrypts for
 	Session uint64 // from an Http2Session: its StreamBase
 	Idle    uint64 // from a loop's metrics: how long it was idle, in ns
 }
+
+// MaxTail is the most bytes that a Parser has from its target to when its message began.
+const MaxTail = 256
 
 // A Layout is both.
 type Layout struct {

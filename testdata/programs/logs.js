@@ -21,10 +21,12 @@ const pino = load('pino');
 const winston = load('winston');
 const file = (name) => path.join(dir, name);
 
+const pinoFile = pino.destination({ dest: file('pino.log'), sync: false, minLength: 512 });
+const winstonFile = new winston.transports.File({ filename: file('winston.log') });
 const loggers = [
   bunyan.createLogger({ name: 'service', level: 'info', streams: [{ path: file('bunyan.log') }] }),
-  pino({ level: 'info' }, pino.destination({ dest: file('pino.log'), sync: false, minLength: 512 })),
-  winston.createLogger({ level: 'info', format: winston.format.json(), transports: [new winston.transports.File({ filename: file('winston.log') })] }),
+  pino({ level: 'info' }, pinoFile),
+  winston.createLogger({ level: 'info', format: winston.format.json(), transports: [winstonFile] }),
 ];
 const parts = fs.openSync(file('parts.log'), 'a');
 const ofWorker = fs.openSync(file('worker.log'), 'a'); // stays open, so that its name can be read
@@ -53,10 +55,11 @@ process.on('SIGUSR2', () => {
   logAll();
   new Worker(__filename, { workerData: ofWorker }).on('exit', () => {
     loggers[1].flush();
-    // Once all that is queued was written.
+    // Once all that is queued was written, and the calls have returned.
+    const has = (name, lines) => fs.readFileSync(file(name), 'utf8').split('\n').length > lines;
+    const isWriting = () => pinoFile._writing || winstonFile._dest.writableLength > 0 || loggers[0].streams[0].stream.writableLength > 0;
     const wait = setInterval(() => {
-      if (fs.readFileSync(file('winston.log'), 'utf8').split('\n').length > TIMES && fs.readFileSync(file('bunyan.log'), 'utf8').split('\n').length > 2 * TIMES &&
-          fs.readFileSync(file('pino.log'), 'utf8').split('\n').length > 2 * TIMES) {
+      if (has('winston.log', TIMES) && has('bunyan.log', 2 * TIMES) && has('pino.log', 2 * TIMES) && !isWriting()) {
         clearInterval(wait);
         console.log('done');
       }

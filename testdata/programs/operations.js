@@ -1,10 +1,11 @@
-// operations.js: at SIGUSR2 looks up names, uses files, connects, compresses and encrypts, and prints
+// operations.js: at SIGUSR2 looks up names, also at a DNS server of its own, uses files, connects, compresses and encrypts, and prints
 // "operated" with all operations in JSON: what each is called, what it is on, its error, and
 // process.hrtime's times before its call and in its callback. Its argument is a folder for files and a
 // socket.
 'use strict';
 
 const crypto = require('crypto');
+const dgram = require('dgram');
 const dns = require('dns');
 const fs = require('fs');
 const net = require('net');
@@ -37,11 +38,36 @@ function connect(where, on) {
   });
 }
 
+// answer answers a DNS query (RFC 1035, 4.1): names of .test exist, and have the address 127.0.0.9.
+function answer(query) {
+  const exists = query.includes('\x04test\0');
+  const question = query.subarray(12, query.indexOf(0, 12) + 5);
+  const hasAddress = exists && question[question.length - 3] === 1;
+  const head = Buffer.from([query[0], query[1], 0x81, exists ? 0x80 : 0x83, 0, 1, 0, hasAddress ? 1 : 0, 0, 0, 0, 0]);
+  const address = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 9]);
+  return Buffer.concat(hasAddress ? [head, question, address] : [head, question]);
+}
+
+async function resolve() {
+  const server = dgram.createSocket('udp4');
+  server.on('message', (query, from) => server.send(answer(query), from.port, from.address));
+  await new Promise((bound) => { server.bind(0, '127.0.0.1', bound); });
+  const resolver = new dns.Resolver();
+  resolver.setServers([`127.0.0.1:${server.address().port}`]);
+  await operate('dns.resolve4', 'some.test', (done) => resolver.resolve4('some.test', done));
+  await operate('dns.resolve6', 'some.test', (done) => resolver.resolve6('some.test', done));
+  await operate('dns.resolveMx', 'nonesuch.invalid', (done) => resolver.resolveMx('nonesuch.invalid', done));
+  await operate('dns.reverse', '192.0.2.7', (done) => resolver.reverse('192.0.2.7', done));
+  await operate('dns.reverse', '2001:db8::7', (done) => resolver.reverse('2001:db8::7', done));
+  server.close();
+}
+
 async function all(port, closed) {
   const file = path.join(folder, 'file');
   await operate('dns.lookup', 'localhost', (done) => dns.lookup('localhost', done));
   await operate('dns.lookup', 'nonesuch.invalid', (done) => dns.lookup('nonesuch.invalid', done));
   await operate('dns.lookupService', '127.0.0.1', (done) => dns.lookupService('127.0.0.1', 22, done));
+  await resolve();
   await connect({ port, host: '127.0.0.1' }, `127.0.0.1:${port}`);
   await connect({ port: closed, host: '127.0.0.1' }, `127.0.0.1:${closed}`);
   await connect({ path: socket }, socket);

@@ -195,7 +195,7 @@ func TestLinesAreThoseOfTheFiles(t *testing.T) {
 				}
 				want := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 				if !slices.Equal(got[path], want) {
-					t.Errorf("%s: %d lines seen, %d written, want the same", name, len(got[path]), len(want))
+					t.Errorf("%s: %d lines seen, %d written, want the same; %s", name, len(got[path]), len(want), firstDifference(got[path], want))
 				}
 			}
 			if lines := got["stdout"]; len(lines) != 51 || lines[49] != "line 49 \x1b[31m" || lines[50] != "done" {
@@ -209,6 +209,21 @@ func TestLinesAreThoseOfTheFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// firstDifference says where two lists of lines begin to differ.
+func firstDifference(got, want []string) string {
+	i := 0
+	for i < len(got) && i < len(want) && got[i] == want[i] {
+		i++
+	}
+	shown := func(lines []string) string {
+		if i >= len(lines) {
+			return "the end"
+		}
+		return fmt.Sprintf("%d bytes, %.90q", len(lines[i]), lines[i])
+	}
+	return fmt.Sprintf("line %d is %s, want %s", i+1, shown(got), shown(want))
 }
 
 func hasFunction(frames []symbolize.Frame, name string) bool {

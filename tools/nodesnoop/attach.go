@@ -218,7 +218,7 @@ func (s *session) forget(t *target) error {
 		loader.RemoveKeys(s.objects.Multiplexed, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Jobs, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
-		loader.RemoveKeys(s.objects.Connecting, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Exchanges, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 		loader.RemoveKeys(s.objects.Woken, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 	)

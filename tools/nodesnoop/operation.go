@@ -24,7 +24,7 @@ func (s *session) attachOperations(t *target, node *trace.Module) error {
 	if !s.o.Kinds.IO {
 		return nil
 	}
-	uv, err := s.Table.Module(t.pid, libuv.QueueWork)
+	uv, err := s.libraryOf(t, node, libuv.QueueWork)
 	if err == nil && uv == nil {
 		err = fmt.Errorf("process %d: no libuv is in it, or it is stripped of all symbols", t.pid)
 	}
@@ -45,7 +45,7 @@ func (s *session) attachOperations(t *target, node *trace.Module) error {
 			return err
 		}
 	}
-	missing, err := s.attachConnects(t, uv, node)
+	missing, err := s.attachRemotes(t, node)
 	if err != nil {
 		return err
 	}
@@ -63,50 +63,6 @@ func (s *session) program(m jobs.Moment) *ebpf.Program {
 	}[m]
 }
 
-// connected is the part of the names of node's functions that libuv calls with a connection.
-const connected = "12AfterConnectEP12uv_connect_si"
-
-// attachConnects probes where connections begin, in libuv, and where node gets them.
-func (s *session) attachConnects(t *target, uv, node *trace.Module) (missing []string, err error) {
-	found := false
-	for f := range node.Symbols("_ZN4node14ConnectionWrapI") {
-		if !strings.HasSuffix(f.Name, connected) {
-			continue
-		}
-		found = true
-		if err := s.attachEntry(t, node, f.Name, s.objects.OnConnected); err != nil {
-			return nil, err
-		}
-	}
-	if !found {
-		return []string{"when connections are made (" + connected + ")"}, nil
-	}
-	for _, f := range []struct {
-		symbol  string
-		program *ebpf.Program
-	}{
-		{"uv_tcp_connect", s.objects.OnConnect},
-		{"uv_pipe_connect", s.objects.OnConnectPath},
-		{"uv_pipe_connect2", s.objects.OnConnectPath}, // since libuv 1.46
-	} {
-		if err := s.attachEntry(t, uv, f.symbol, f.program); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-// attachEntry probes the entry of a function of up to three arguments, if m has it.
-func (s *session) attachEntry(t *target, m *trace.Module, symbol string, program *ebpf.Program) error {
-	code, offset := m.Code(symbol)
-	if code == nil {
-		return nil
-	}
-	site := libuv.Site{Function: libuv.Function{Code: code, Offset: offset}, Machine: m.Machine()}
-	point := loader.Point{Offset: offset + uint64(site.Entry(3)), Cookie: t.cookie(0)}
-	return t.probeAt(m, loader.Probes{Program: program, Name: symbol, Points: []loader.Point{point}})
-}
-
 // operation takes an asynchronous operation from the kernel.
 func (s *session) operation(raw []byte) {
 	o := trace.Decode[bpf.NodesnoopOperation](raw)
@@ -122,15 +78,20 @@ func (s *session) operation(raw []byte) {
 	text, _, _ := bytes.Cut(o.Target[:], []byte{0})
 	e.URL = string(text)
 	switch {
-	case o.Kind == uint32(bpf.NodesnoopOperationKindOPERATION_CONNECT):
+	case o.Kind == uint32(opConnect):
 		e.Method, e.Peer = "connect", peerAt(o.Target[:])
 		e.URL = e.Peer.String()
-	case o.Kind == uint32(bpf.NodesnoopOperationKindOPERATION_CONNECT_PATH):
+	case o.Kind == uint32(opConnectPath):
 		e.Method, e.Peer = "connect", Peer{Path: e.URL}
+	case o.Kind == uint32(opQuery):
+		e.Method, e.Failure = resolves(o.Type), queryFailure(o.Result)
+	case o.Kind == uint32(opReverse):
+		e.Method, e.Failure = "dns.reverse", queryFailure(o.Result)
+		e.URL = peerAt(o.Target[:]).Addr.String()
 	case o.Kind == uint32(bpf.TraceWorkKindWORK_QUEUED):
 		e.Method = s.queuedBy(uint32(o.Generation), o)
 	default:
-		e.Method = jobs.Operation(bpf.TraceWorkKind(o.Kind), o.FsType)
+		e.Method = jobs.Operation(bpf.TraceWorkKind(o.Kind), o.Type)
 	}
 	switch {
 	case o.Kind == uint32(bpf.TraceWorkKindWORK_NAMEINFO):

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ustack/tools/quantize"
@@ -88,7 +89,7 @@ func (s *Summary) key(e *Event) string {
 		return e.Method + " " + cmp.Or(e.Failure, Done.String())
 	case e.Kind == IO && s.By == ByPath && e.URL != "":
 		return e.Method + " " + e.URL
-	case e.Kind == IO && (e.Method == "connect" || e.Method == "dns.lookup"):
+	case e.Kind == IO && (e.Method == "connect" || strings.HasPrefix(e.Method, "dns.")):
 		return e.Method + " " + e.URL
 	case e.Kind == IO:
 		return e.Method
