@@ -34,6 +34,9 @@ func (s *Space) ReadAt(p []byte, address uint64) (int, error) {
 			return done, err
 		}
 		n, fileErr := s.readFile(p[done:], address+uint64(done))
+		if errors.Is(fileErr, ErrUnmapped) && errors.Is(err, ErrUnmapped) {
+			return done, err // that says it all
+		}
 		if fileErr != nil {
 			return done, errors.Join(err, fileErr)
 		}

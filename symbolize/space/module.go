@@ -31,6 +31,7 @@ type Module struct {
 	mappings []Mapping
 	data     bool   // no ELF file, and not the program's
 	buildID  string // as found in memory; empty if it is not there
+	lacksID  bool   // the memory in which a build ID would be is not known
 	found    string // the file that is open
 	file     io.ReaderAt
 
@@ -86,6 +87,10 @@ func (m *Module) order(entry uint64) int {
 // does not say that it is not: it is no ELF file, and not the program's.
 func (m *Module) IsData() bool { return m.data }
 
+// IsUnverified reports whether the open file was found by its path alone: the core does not have
+// the page with the build ID, so it may be another build than the process ran.
+func (m *Module) IsUnverified() bool { return m.ELF != nil && m.lacksID }
+
 // use reads r as the module's file.
 func (m *Module) use(r io.ReaderAt) (err error) {
 	defer contain.Panic(&err, "read %s", m.Path)
@@ -120,16 +125,25 @@ const (
 	buildIDType = 3       // NT_GNU_BUILD_ID
 )
 
-// buildID returns the build ID of a module from its first page in the core, empty if
+// buildID returns the build ID of a module from its first page in the core; known is false if
 // that page is not there.
-func (s *Space) buildID(m *Module) string {
+func (s *Space) buildID(m *Module) (id string, known bool) {
 	at := slices.IndexFunc(m.mappings, func(m Mapping) bool { return m.Offset == 0 })
 	if at < 0 {
-		return ""
+		return "", false
 	}
 	start := m.mappings[at].Start
 	var header elf.Header64
-	if s.decode(start, &header) != nil || string(header.Ident[:4]) != elf.ELFMAG || header.Phnum > maxPrograms {
+	if s.decode(start, &header) != nil {
+		return "", false
+	}
+	return s.notedBuildID(start, header), true
+}
+
+// notedBuildID returns the build ID of the ELF file with that header at start; empty if it has
+// none.
+func (s *Space) notedBuildID(start uint64, header elf.Header64) string {
+	if string(header.Ident[:4]) != elf.ELFMAG || header.Phnum > maxPrograms {
 		return ""
 	}
 	programs := make([]elf.Prog64, header.Phnum)
@@ -184,6 +198,7 @@ func noteBuildID(notes []byte) string {
 // another machine.
 type Finder struct {
 	Exe     string           // the program; if empty, found by its path, or in Folders
+	Root    *os.File         // the folder below which the process's paths are, which no link leads out of; nil: "/"
 	Folders []string         // where to search for programs and libraries, by build ID, then by name
 	Process *process.Process // the live process; nil for a core
 	Files   *reader.Reader
@@ -191,12 +206,12 @@ type Finder struct {
 	ids map[string][]string // files in the folders by build ID; nil until they are searched
 }
 
-var errNotFound = errors.New("not found (give a folder that has it; for the program also --exe)")
+var errNotFound = errors.New("not found (name a folder with it by --symbols or --sysroot, or the program by --exe)")
 
 // open opens the file of m, or stores in m.Err why it cannot.
 func (f *Finder) open(m *Module, isProgram bool) {
 	if isProgram && f.Exe != "" {
-		m.Err = f.try(m, f.Exe)
+		m.Err = f.try(m, f.Exe, f.Files.Open)
 		return
 	}
 	m.Err = errNotFound
@@ -205,22 +220,30 @@ func (f *Finder) open(m *Module, isProgram bool) {
 			return
 		}
 	}
-	path, gone := strings.CutSuffix(m.Path, deleted)
-	var paths []string
-	if !gone || m.buildID != "" { // another file may have the path now
-		paths = append(paths, path)
-	}
-	paths = append(paths, f.inFolders(m)...)
-	for _, path := range paths {
-		err := f.try(m, path)
-		if err == nil {
-			m.Err = nil
-			return
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+	tried := func(path string, open func(string) (*reader.File, error)) bool {
+		err := f.try(m, path, open)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			m.Err = err
 		}
+		return err == nil
 	}
+	path, gone := strings.CutSuffix(m.Path, deleted)
+	if (!gone || m.buildID != "") && tried(path, f.own) { // without a build ID, another file may have the path now
+		return
+	}
+	for _, path := range f.inFolders(m) {
+		if tried(path, f.Files.Open) {
+			return
+		}
+	}
+}
+
+// own opens the file that the process had at path.
+func (f *Finder) own(path string) (*reader.File, error) {
+	if f.Root == nil {
+		return f.Files.Open(path)
+	}
+	return f.Files.Below(f.Root, path)
 }
 
 // live opens the file that the live process has mapped.
@@ -239,13 +262,13 @@ func (f *Finder) live(m *Module) error {
 	if err != nil {
 		return err
 	}
-	m.found = m.Path
+	m.found, m.lacksID = m.Path, false
 	return closeOn(m.use(file), file)
 }
 
 // try opens path as the file of m. It must have m's build ID, if that is known.
-func (f *Finder) try(m *Module, path string) error {
-	file, err := f.Files.Open(path)
+func (f *Finder) try(m *Module, path string, open func(string) (*reader.File, error)) error {
+	file, err := open(path)
 	if err != nil {
 		return err
 	}

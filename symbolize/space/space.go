@@ -117,7 +117,8 @@ func (s *Space) describe(l Layout, f *Finder) {
 	entry, _ := s.aux(auxEntry)
 	slices.SortStableFunc(s.modules, func(a, b *Module) int { return cmp.Compare(b.order(entry), a.order(entry)) })
 	for i, m := range s.modules {
-		m.buildID = s.buildID(m)
+		id, known := s.buildID(m)
+		m.buildID, m.lacksID = id, !known
 		f.open(m, i == 0)
 		m.data = m.ELF == nil && m.buildID == "" && errors.Is(m.Err, elfsym.ErrNotELF) && m.order(entry) == 0
 		for _, mapping := range m.mappings {
