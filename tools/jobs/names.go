@@ -63,9 +63,13 @@ func OfClass(class string) string {
 // clone matches what gcc appends to the name of a function that it has changed.
 var clone = regexp.MustCompile(`(\.(isra|constprop|part|cold|lto_priv)(\.\d+)?)+$`)
 
-// Function formats a frame as DTrace does: module`function.
+// lambda matches what a lambda's name has after that of the function it is in.
+var lambda = regexp.MustCompile(`\(\)::\{lambda\(.*$`)
+
+// Function formats a frame as DTrace does: module`function. A lambda is called as the function that
+// it is in.
 func Function(f symbolize.Frame) string {
-	name := clone.ReplaceAllString(f.Name, "")
+	name := lambda.ReplaceAllString(clone.ReplaceAllString(f.Name, ""), "")
 	if f.Module == "" { // a name from Node-API
 		return name
 	}

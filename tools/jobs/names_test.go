@@ -51,6 +51,9 @@ func TestFunctionsAreNamed(t *testing.T) {
 		"x.node`f":    {Module: "x.node", Name: "f.constprop.2.part.0"},
 		"node`a.b":    {Module: "/usr/bin/node", Name: "a.b"},
 		"given":       {Name: "given"},
+		"node`node::ThreadPoolWork::ScheduleWork": {
+			Module: "/usr/bin/node", Name: "node::ThreadPoolWork::ScheduleWork()::{lambda(uv_work_s*)#1}::_FUN",
+		},
 	} {
 		if got := Function(f); got != want {
 			t.Errorf("Function(%+v) = %q, want %q", f, got, want)
