@@ -35,6 +35,7 @@ runs() {
 	rmdir "$root/proc" "$root/sys"
 }
 
+export XZ_LEVEL=1
 make -s dist DIST="$temp/one"
 version=$(packaging/version.sh)
 (umask 077 && cd / && TZ=Asia/Tokyo make -s -C "$OLDPWD" dist DIST="$temp/two")
