@@ -67,6 +67,7 @@ func (f *flags) command() *cobra.Command {
 	flags.StringArrayVarP(&f.lines, "execute", "e", nil, "run `LINE` of commands (may be repeated)")
 	flags.Var(&f.isolate, "isolate", "show only `WHICH` isolate: main, a number of v8isolates, or a thread's TID")
 	flags.StringVar(&f.open.Exe, "exe", "", "use `FILE` as the program that the process ran")
+	flags.StringVar(&f.open.Root, "sysroot", "", "use the files of a core's process that are below `DIR`, not this machine's")
 	flags.StringArrayVar(&f.open.Folders, "symbols", nil, "search `DIR` for programs and libraries, by build ID")
 	flags.BoolVar(&f.json, "json", false, "print JSON, one document for each command")
 	flags.Var(&f.color, "color", "color what goes to a terminal: auto, always or never")
@@ -115,6 +116,8 @@ func (i *isolate) Set(word string) error {
 // check checks that exactly one process is given.
 func (f *flags) check(_ *cobra.Command, args []string) error {
 	switch {
+	case f.running.Given() && f.open.Root != "":
+		return cli.Usagef("--sysroot goes with a core: a running process's own files are used")
 	case f.running.Given():
 		return f.running.Check()
 	case len(args) == 0:
@@ -183,6 +186,9 @@ func (f *flags) target(cmd *cobra.Command, args []string) ([]string, error) {
 func (f *flags) load(cmd *cobra.Command) (*jscore.Dump, error) {
 	f.open.Maps = f.maps.Options
 	if !f.running.Given() {
+		messages := cli.NewMessages(cmd)
+		defer messages.Clear()
+		f.open.Progress = func(done, total uint64) { messages.Progressf("unpacking the core: %d %%", done*100/max(total, 1)) }
 		return jscore.Open(cmd.Context(), f.core, f.open)
 	}
 	pid, err := f.running.One()

@@ -30,7 +30,7 @@ func groups() []group {
 		{"What it was doing", stackCommands()},
 		{"Values", valueCommands()},
 		{"The heap", heapCommands()},
-		{"Memory and machine code", nativeCommands()},
+		{"Memory and machine code", slices.Concat(nativeCommands(), expressionCommands())},
 		{"Resident memory", memoryCommands()},
 		{"Node.js", nodeCommands()},
 		{"V8 itself", v8Commands()},

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/pflag"
 
-	"ustack/cmd/internal/cli"
 	"ustack/symbolize/v8"
 	"ustack/tools/jscore"
 )
@@ -14,8 +14,9 @@ func jsframe() *command {
 	return &command{
 		name: "jsframe", usage: "[-aiv] [-n LINES] [-f NAME] [-p PROPERTY] FP|N...", input: required,
 		short: "print the frames at frame pointers, and select the last one",
-		long: `N below 4096 is the number of a frame as walk jsframe lists them, from 0. Then
-jsprint knows the variables of the frame by name.`,
+		long: `N below 4096 is the number of a function in the list of walk jsframe, from 0;
+inlined functions have numbers of their own. Then jsprint knows the function's
+variables by name.`,
 		example: "  walk jsframe | jsframe -v\n  walk jsframe | jsframe -p this | jsprint\n  jsframe 2; jsprint request.url",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.StackOptions
@@ -23,19 +24,24 @@ jsprint knows the variables of the frame by name.`,
 			verboseFlags(flags, &o)
 			property := filterFlags(flags, &o)
 			flags.BoolP("immediate", "i", false, "print the frame at FP, which is done in any case")
-			return checked(property, each(func(_ context.Context, v *invocation, address v8.Value) (jscore.Result, error) {
-				fp, err := v.dump.FramePointer(uint64(address))
+			return withProperty(property, &o, each(func(_ context.Context, v *invocation, address v8.Value) (jscore.Result, error) {
+				id, err := v.dump.FrameID(uint64(address))
 				if err != nil {
 					return nil, err
 				}
-				stack, err := v.dump.JSFrame(fp, o)
+				o.Calls = *property != ""
+				stack, err := v.dump.JSFrame(id, o)
 				if err == nil {
-					v.frame = fp
+					v.frame = id
 				}
 				if err != nil || *property == "" {
 					return stack, err
 				}
-				return jscore.Properties(jscore.StackList{stack}, *property), nil
+				properties, err := jscore.Properties(jscore.StackList{stack}, *property)
+				if v.piped && errors.Is(err, jscore.ErrNoVariable) {
+					return &jscore.FrameProperties{Property: *property, Frames: []jscore.FrameProperty{}}, nil // another may have it
+				}
+				return properties, err
 			}))
 		},
 	}
@@ -44,14 +50,17 @@ jsprint knows the variables of the frame by name.`,
 // filterFlags are the flags of jsstack and jsframe that say what to print of which frames.
 func filterFlags(flags *pflag.FlagSet, o *jscore.StackOptions) (property *string) {
 	flags.StringVarP(&o.Function, "function", "f", "", "print only JavaScript functions with `NAME` in their names")
-	return flags.StringP("property", "p", "", "print only this `PROPERTY` of them: file, posn, this, arg1, arg2 ...")
+	return flags.StringP("property", "p", "", "print only this `PROPERTY` of them: file, posn, this, arg1 ..., or a variable by its name")
 }
 
-// checked makes a run that first checks that a frame can have the property.
-func checked(property *string, r run) run {
+// withProperty makes a run that reads variables if the property is one.
+func withProperty(property *string, o *jscore.StackOptions, r run) run {
 	return func(ctx context.Context, v *invocation) error {
 		if *property != "" && !jscore.IsProperty(*property) {
-			return cli.Usagef("no property %q (there are file, posn, this, arg1, arg2 and so on)", *property)
+			if _, err := v.heap(); err != nil {
+				return err
+			}
+			o.Verbose, o.Lines = true, 0
 		}
 		return r(ctx, v)
 	}
@@ -62,7 +71,11 @@ func (v *invocation) emitProperty(stacks jscore.StackList, property string) erro
 	if property == "" {
 		return v.emit(stacks)
 	}
-	return v.emit(jscore.Properties(stacks, property))
+	properties, err := jscore.Properties(stacks, property)
+	if err != nil {
+		return err
+	}
+	return v.emit(properties)
 }
 
 // stackCommand is one of mdb's: $c or $C.

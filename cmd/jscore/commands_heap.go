@@ -245,6 +245,16 @@ func inGraph[R jscore.Result](do func(ctx context.Context, v *invocation, g *jsc
 func nodeCommands() registry {
 	return registry{
 		{
+			name: "globals", short: "list the global variables that the program has added",
+			long: `Properties of the global object that Node.js and V8 do not define, or whose
+functions the program has replaced, and what scripts outside of modules have
+declared by let, const or class. A pipeline continues with the values.`,
+			example: "  globals\n  globals | jsretained",
+			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.Globals, error) {
+				return v.dump.Globals(g), nil
+			})),
+		},
+		{
 			name: "nodeinfo", usage: "[-e]",
 			short: "show what the process is and how it was started",
 			bind: func(flags *pflag.FlagSet) run {

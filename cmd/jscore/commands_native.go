@@ -77,28 +77,79 @@ func isFormat(word string) bool {
 
 func show() *command {
 	return &command{
-		name: "/", usage: "FORMAT ADDR[,COUNT]", input: required, args: -1, counted: true, literal: true, isWord: isFormat,
+		name: "/", usage: "FORMAT ADDR[,COUNT]", input: required, args: -1, counted: true, literal: true, dotted: true, isWord: isFormat,
 		short: `show memory in mdb's formats: "ADDR,COUNT/FORMAT"`,
 		long: `FORMAT is one or more letters, each after a decimal number if it is repeated;
-"formats" lists them. All of it is repeated COUNT times.`,
-		example: "  55d0c8a0/X\n  55d0c8a0,4/nap\n  55d0c8a0/s\n  mappings heap | /2J",
+"formats" lists them. All of it is repeated COUNT times. With l, L or M,
+"ADDR/M VALUE MASK" finds the next number that has this value in the bits of
+MASK, or is VALUE if that is left out. Nothing is written: w, W and Z only show
+numbers after another letter or "=".`,
+		example: "  55d0c8a0/X\n  55d0c8a0,4/nap\n  55d0c8a0/s\n  mappings heap | /2J\n  55d0c8a0/M 1f3c9",
 		bind: plain(func(ctx context.Context, v *invocation) error {
+			if m, ok, err := v.match(); ok || err != nil {
+				return v.showMatches(ctx, m, err)
+			}
 			formats, err := v.formats()
 			if err != nil {
 				return err
 			}
 			return each(func(_ context.Context, v *invocation, address v8.Value) (*jscore.Shown, error) {
-				return v.dump.Show(formats, uint64(address), v.count)
+				shown, err := v.dump.Show(formats, uint64(address), v.count, v.step)
+				if err == nil {
+					v.setDot(shown.Last())
+				}
+				return shown, err
 			})(ctx, v)
 		}),
 	}
 }
 
+// match returns what to find if the first format is one that finds numbers.
+func (v *invocation) match() (m jscore.Match, ok bool, err error) {
+	if len(v.args) == 0 || len(v.args[0]) != 1 {
+		return m, false, nil
+	}
+	letter := v.args[0][0]
+	if jscore.WritesMemory(letter) && (letter != 'v' || len(v.args) > 1) {
+		return m, false, cli.Usagef("%c writes to memory in mdb: a core is never written (formats lists what shows memory)", letter)
+	}
+	size, ok := jscore.MatchSize(letter)
+	if !ok {
+		return m, false, nil
+	}
+	m = jscore.Match{Size: size, Mask: ^uint64(0)}
+	if n := len(v.args) - 1; n < 1 || n > 2 {
+		return m, true, cli.Usagef("%c needs a value to find, and perhaps a mask", letter)
+	}
+	for i, to := range []*uint64{&m.Value, &m.Mask}[:len(v.args)-1] {
+		value, err := asAddress(v.args[i+1], asArgument, v.session)
+		if err != nil {
+			return m, true, err
+		}
+		*to = uint64(value)
+	}
+	return m, true, nil
+}
+
+// showMatches emits the first match at each address or above it.
+func (v *invocation) showMatches(ctx context.Context, m jscore.Match, err error) error {
+	if err != nil {
+		return err
+	}
+	return each(func(ctx context.Context, v *invocation, address v8.Value) (*jscore.Matched, error) {
+		found, err := v.dump.FindNumber(ctx, m, uint64(address))
+		if err == nil {
+			v.setDot(uint64(found.Address), uint64(m.Size))
+		}
+		return found, err
+	})(ctx, v)
+}
+
 func showNumber() *command {
 	return &command{
-		name: "=", usage: "FORMAT ADDR", input: required, args: -1, literal: true, isWord: isFormat,
+		name: "=", usage: "FORMAT ADDR", input: required, args: -1, literal: true, dotted: true, isWord: isFormat,
 		short:   `show a number in mdb's formats: "NUMBER=FORMAT"`,
-		example: "  1f3c9=E\n  0t4096=X\n  7f31c0a4=p",
+		example: "  1f3c9=E\n  0t4096=X\n  7f31c0a4=p\n  1f3c9+0t10*8=J",
 		bind: plain(func(ctx context.Context, v *invocation) error {
 			formats, err := v.formats()
 			if err != nil {

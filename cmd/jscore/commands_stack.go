@@ -30,10 +30,17 @@ func stackCommands() registry {
 		walk(),
 		walkersCommand(),
 		{
-			name: "suspended", short: "list where generators and async functions wait",
-			bind: plain(inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.Suspended, error) {
-				return v.dump.WaitingText(g), nil
-			})),
+			name: "suspended", usage: "[-v] [-n LINES]", short: "list where generators and async functions wait",
+			long: `With -v, the variables are those of the first one at each place. Of functions
+that may have been optimized, only parameters and what closures share is known.`,
+			example: "  suspended -v",
+			bind: func(flags *pflag.FlagSet) run {
+				var o jscore.StackOptions
+				verboseFlags(flags, &o)
+				return inGraph(func(_ context.Context, v *invocation, g *jscore.Graph) (*jscore.Suspended, error) {
+					return v.dump.WaitingText(g, o), nil
+				})
+			},
 		},
 	}
 }
@@ -43,8 +50,8 @@ func jsstack() *command {
 		name: "jsstack", usage: "[-av] [--tier] [-n LINES] [-f NAME] [-p PROPERTY] [-t TID | -A]",
 		short: "print a thread's stack: JavaScript and native frames",
 		long: `The line of a JavaScript frame is the executing one. A pipeline continues with
-the functions.`,
-		example: "  jsstack -v\n  jsstack -f handle | jssource\n  jsstack -A",
+the functions, with -p with the values.`,
+		example: "  jsstack -v\n  jsstack -p request | jsprint url\n  jsstack -f handle | jssource\n  jsstack -A",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.StackOptions
 			flags.BoolVarP(&o.All, "all", "a", false, "print V8's own frames too, and frame pointers and addresses")
@@ -53,7 +60,8 @@ the functions.`,
 			property := filterFlags(flags, &o)
 			tid := flags.IntP("thread", "t", 0, "print the stack of the thread `TID`")
 			everyone := flags.BoolP("all-threads", "A", false, "print the stacks of all threads")
-			return checked(property, func(_ context.Context, v *invocation) error {
+			return withProperty(property, &o, func(_ context.Context, v *invocation) error {
+				o.Calls = *property != ""
 				if *everyone {
 					return v.emitProperty(v.dump.JSStacks(o), *property)
 				}

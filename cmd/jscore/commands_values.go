@@ -88,18 +88,19 @@ The mark above the columns is where the first byte is.`,
 // jsprint binds jsprint.
 func jsprint() *command {
 	return &command{
-		name: "jsprint", usage: "[-a] [-b] [-d DEPTH] [-N COUNT] [--text CHARACTERS] ADDR|VARIABLE [MEMBER...]", input: required, args: -1, named: true,
+		name: "jsprint", usage: "[-abv] [-d DEPTH] [-N COUNT] [--text CHARACTERS] ADDR|VARIABLE [MEMBER...]", input: required, args: -1, named: true,
 		short: "print JavaScript values",
 		long: `A MEMBER is a path such as url, list[3].name or map["a key"].host: then that
 is printed instead of the object. What is deeper than DEPTH is shown as [...].
 A VARIABLE is one of the frame that jsframe selected, else of the innermost
-one; it may be a path too, and begins with a dot if it reads as a number: .a or
-.be.size.`,
+one; it may be a path too, and begins with a dot if it reads as an address where
+something is: .be.size.`,
 		example: "  jsprint -d 3 1f3c9\n  findjsobjects -c Session | jsprint id request.url",
 		bind: func(flags *pflag.FlagSet) run {
 			var o jscore.PrintOptions
 			flags.BoolVarP(&o.Addresses, "addresses", "a", false, "print the address of each value")
 			flags.BoolVarP(&o.Base, "base", "b", false, "print the address of the object itself before each line")
+			flags.BoolVarP(&o.Storage, "verbose", "v", false, "print where V8 keeps the properties: in the object, in its \"properties\" array ...")
 			flags.IntVarP(&o.Depth, "depth", "d", jscore.DefaultDepth, "print so many levels of members")
 			flags.IntVar(&o.Text, "text", 0, "print so many `CHARACTERS` of each string; -1: all (default 1024, of ADDR itself 1048576)")
 			flags.IntVarP(&o.Members, "members", "N", jscore.DefaultMembers, "print so many members of one object; 0: all")

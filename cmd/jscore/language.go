@@ -29,9 +29,11 @@ const maxLine = 1 << 16
 //	statement = [ call { "|" call } ] [ "!" shell command to the end of the line ]
 //	call      = [ [ address ] "::" ] name { argument }
 //	          | [ address ] ( "/" | "=" ) format { format }
+//	          | [ address ] ">" variable
+//	address   = expression [ "," expression ]
 //
 // Blanks part words; between quotes, single or double, all characters stand for
-// themselves, but for a backslash between double ones. A comment begins a
+// themselves, but for a backslash before another or a quote between double ones. A comment begins a
 // statement or has a blank after its "#".
 func parse(line string) ([]statement, error) {
 	if len(line) > maxLine {
@@ -103,41 +105,71 @@ func (p *parser) statement() (statement, error) {
 	return s, nil
 }
 
+// verbs are the commands that follow an address directly.
+const verbs = "/=>"
+
+// beginsNumbers is what expressions begin with, and commands do not.
+const beginsNumbers = "0123456789.<(*-~+^"
+
 func (p *parser) call() (call, error) {
-	var words []string
-	for !p.ends() && !p.peek("|") {
-		word, err := p.word()
-		if err != nil {
-			return call{}, err
-		}
-		words = append(words, word)
-	}
-	if len(words) > 1 && isAddress(words[0]) && (strings.HasPrefix(words[1], "::") || strings.IndexAny(words[1], "/=") == 0) { // "ADDR ::name"
-		words = append([]string{words[0] + words[1]}, words[2:]...)
-	}
-	if len(words) == 0 {
+	address := p.address()
+	words, err := p.words()
+	switch {
+	case err != nil:
+		return call{}, err
+	case len(words) == 0:
 		return call{}, errors.New("no command beside \"|\"")
 	}
-	c := call{name: words[0], args: words[1:]}
-	if address, name, ok := strings.Cut(words[0], "::"); ok {
-		c.address, c.name = address, name
-	} else if at := strings.IndexAny(words[0], "/="); at == 0 || at > 0 && isAddress(words[0][:at]) {
-		c.address, c.name = words[0][:at], words[0][at:at+1]
+	c := call{address: address, name: words[0], args: words[1:]}
+	if before, name, ok := strings.Cut(words[0], "::"); ok {
+		c.address, c.name = address+before, name
+	} else if at := strings.IndexAny(words[0], verbs); at == 0 || at > 0 && strings.Contains(beginsNumbers, words[0][:1]) {
+		c.address, c.name = address+words[0][:at], words[0][at:at+1]
 		if rest := words[0][at+1:]; rest != "" {
 			c.args = append([]string{rest}, c.args...)
 		}
 	}
 	if c.name == "" {
-		return call{}, fmt.Errorf("no command in %q", words[0])
+		return call{}, fmt.Errorf("no command in %q", address+words[0])
 	}
 	return c, nil
 }
 
-// isAddress reports whether a word is an address, with or without a count.
-func isAddress(word string) bool {
-	address, _, _ := strings.Cut(word, ",")
-	_, err := parseAddress(address)
-	return err == nil
+// words reads the words up to the end of a call.
+func (p *parser) words() ([]string, error) {
+	var words []string
+	for !p.ends() && !p.peek("|") {
+		word, err := p.word()
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, word)
+	}
+	return words, nil
+}
+
+// address takes an expression, with or without a count, that is before "::" or a verb; "" if
+// none is.
+func (p *parser) address() string {
+	p.peek("") // skips blanks
+	end := expressionEnd(p.rest, hexadecimal)
+	if end == 0 {
+		return ""
+	}
+	if rest, ok := strings.CutPrefix(p.rest[end:], ","); ok {
+		count := expressionEnd(rest, decimal)
+		if count == 0 {
+			return ""
+		}
+		end += len(",") + count
+	}
+	after := p.rest[end:]
+	if !strings.HasPrefix(after, "::") && (after == "" || !strings.ContainsAny(after[:1], verbs)) {
+		return ""
+	}
+	address := strings.TrimRight(p.rest[:end], blanks)
+	p.rest = after
+	return address
 }
 
 func (p *parser) word() (string, error) {
@@ -166,7 +198,7 @@ func (p *parser) quoted(quote byte, to *strings.Builder) error {
 			p.rest = p.rest[i+1:]
 			return nil
 		}
-		if c == '\\' && quote == '"' && i+1 < len(p.rest) {
+		if c == '\\' && quote == '"' && i+1 < len(p.rest) && strings.IndexByte(`"\`, p.rest[i+1]) >= 0 {
 			i++
 			c = p.rest[i]
 		}

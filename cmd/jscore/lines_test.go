@@ -22,6 +22,8 @@ func TestWordsAreOneCommandOrSeveral(t *testing.T) {
 		"findjsobjects|-c|Server":              "findjsobjects -c Server",
 		"strings|handles":                      "strings handles",
 		"status; timers|handles":               "status; timers|handles",
+		"jsstack -v|nothing|handles":           "jsstack -v|nothing|handles",
+		"jsstack -q|handles":                   "jsstack -q|handles",
 		"nothing|handles":                      "nothing handles",
 		"status|nothing":                       "status nothing",
 		"findjsobjects --help|status":          "findjsobjects --help|status",

@@ -127,7 +127,12 @@ begins them; in mdb they are hexadecimal unless
 .Ql 0t
 does.
 Addresses are hexadecimal in both.
-Variables, the dot and expressions are not there.
+Expressions are mdb's, but for unary
+.Ql % ,
+.Ql #
+and
+.Ql & ,
+casts, characters in quotes, and variables other than those that are set and registers.
 .Bl -column "findjsobjects -m" "other name" "the memory of brk"
 `)
 	for _, row := range comparisons() {

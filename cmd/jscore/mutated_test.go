@@ -31,7 +31,7 @@ const (
 
 // wholeHeap are commands that go through all objects, or through all of the core.
 var wholeHeap = []string{
-	"status", "memory", "malloc", "findleaks", "jsstack", "walk", "suspended", "nodeinfo", "v8isolates", "v8spaces", "handles", "requests", "timers",
+	"status", "memory", "malloc", "findleaks", "jsstack", "walk", "suspended", "globals", "nodeinfo", "v8isolates", "v8spaces", "handles", "requests", "timers",
 	"findjsobjects", "findjsobjects -a --by-class", "findjsobjects -i -k array", "jsfunctions", "strings", "leaks", "jsretained",
 	"findjsobjects -k array | jsprint -d 4", "findjsobjects -k string | jsfindrefs -l 3", "findjsobjects | jsroots",
 	"findjsobjects -c Holder | findjsobjects", "findjsobjects | v8print", "ugrep 1f3c9",

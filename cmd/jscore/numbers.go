@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,19 +24,28 @@ func number(text string, base int) (uint64, error) {
 	return strconv.ParseUint(text, base, 64)
 }
 
+// Bases of numbers without a prefix: of addresses, and of all others.
+const (
+	hexadecimal = 16
+	decimal     = 10
+)
+
 // parseAddress parses an address: hexadecimal unless it has a prefix.
 func parseAddress(text string) (v8.Value, error) {
-	address, err := number(text, 16)
+	address, err := number(text, hexadecimal)
 	if err != nil {
 		return 0, cli.Usagef("%q is no address (they are hexadecimal; 0t begins a decimal one)", text)
 	}
 	return v8.Value(address), nil
 }
 
-// parseCount parses a count: decimal unless it has a prefix.
-func parseCount(text string) (uint64, error) {
-	count, err := number(text, 10)
-	if err != nil || count == 0 {
+// parseCount evaluates a count, whose numbers are decimal unless they have a prefix.
+func parseCount(text string, n names) (uint64, error) {
+	count, err := evaluate(text, decimal, beforeVerb, n)
+	if errors.As(err, new(unresolved)) {
+		return 0, err
+	}
+	if err != nil || n != nil && int64(count) <= 0 {
 		return 0, cli.Usagef("%q is no count", text)
 	}
 	return count, nil
@@ -56,7 +66,7 @@ type prefixed struct{ pflag.Value }
 // Set sets the number.
 func (p prefixed) Set(text string) error {
 	rest, negative := strings.CutPrefix(text, "-")
-	n, err := number(rest, 10)
+	n, err := number(rest, decimal)
 	if err != nil {
 		return fmt.Errorf("%q is no number", text)
 	}

@@ -37,6 +37,7 @@ type command struct {
 	counted bool                   // an address may have a count: "ADDR,LEN"
 	named   bool                   // a first argument that is no address is a variable's name
 	isWord  func(text string) bool // reports whether an argument is not an address; nil: the first is an address
+	dotted  bool                   // without an address, the last one is used
 	literal bool                   // arguments that begin with "-" are no flags
 	bind    func(flags *pflag.FlagSet) run
 }
@@ -156,27 +157,31 @@ type stage struct {
 	addresses []v8.Value
 	count     uint64
 	args      []string
+	names     names
 }
 
-// prepare parses a call's flags and arguments. A command with piped input gets
-// its addresses later.
-func (r registry) prepare(c call, piped bool) (*stage, error) {
+// prepare parses a call's flags and arguments, and evaluates its expressions; if n is nil, it
+// only checks their form. A command with piped input gets its addresses later.
+func (r registry) prepare(c call, piped bool, n names) (*stage, error) {
 	cmd, err := r.lookup(c.name)
 	if err != nil {
 		return nil, err
 	}
-	s, err := cmd.prepare(c, piped)
+	s, err := cmd.prepare(c, piped, n)
 	if errors.Is(err, pflag.ErrHelp) { // "findjsobjects --help"
-		return r.prepare(call{name: "help", args: []string{cmd.name}}, false)
+		return r.prepare(call{name: "help", args: []string{cmd.name}}, false, n)
 	}
-	if err != nil {
+	switch {
+	case errors.As(err, new(unresolved)):
+		return nil, fmt.Errorf("%s: %w", cmd.name, err)
+	case err != nil:
 		return nil, cli.Usagef("%s: %v (usage: %s)", cmd.name, err, cmd.use())
 	}
 	return s, nil
 }
 
-func (c *command) prepare(from call, piped bool) (*stage, error) {
-	s := &stage{command: c}
+func (c *command) prepare(from call, piped bool, n names) (*stage, error) {
+	s := &stage{command: c, names: n}
 	flags := c.flags(&s.run)
 	if s.args = from.args; !c.literal {
 		if err := flags.Parse(from.args); err != nil {
@@ -189,7 +194,7 @@ func (c *command) prepare(from call, piped bool) (*stage, error) {
 		if piped || c.input == noInput {
 			return nil, errors.New("takes no address here")
 		}
-		if err := s.takeAddress(from.address); err != nil {
+		if err := s.takeAddress(from.address, beforeVerb); err != nil {
 			return nil, err
 		}
 		given = false
@@ -197,7 +202,8 @@ func (c *command) prepare(from call, piped bool) (*stage, error) {
 	if piped && c.input == noInput {
 		return nil, errors.New("takes no addresses from a pipeline")
 	}
-	if !given && c.input != noInput {
+	ofVerb := from.address != "" && strings.Contains(verbs, c.name) // then the arguments are its own
+	if !given && c.input != noInput && !ofVerb {
 		if err := s.takeAddresses(); err != nil {
 			return nil, err
 		}
@@ -214,7 +220,7 @@ func (s *stage) takeAddresses() error {
 	var rest []string
 	for i, text := range s.args {
 		word := s.command.args != 0 && (i > 0 || len(s.addresses) > 0)
-		if s.named && i == 0 && len(s.addresses) == 0 && !isAddress(text) {
+		if s.named && i == 0 && len(s.addresses) == 0 && (!isAddress(text) || s.isName(text)) {
 			word = true
 		}
 		if s.isWord != nil {
@@ -224,26 +230,46 @@ func (s *stage) takeAddresses() error {
 			rest = append(rest, text)
 			continue
 		}
-		if err := s.takeAddress(text); err != nil {
+		if err := s.takeAddress(text, asArgument); err != nil {
 			return err
 		}
 	}
-	if s.args = rest; len(s.addresses) == 0 && s.input == required && !(s.named && len(rest) > 0) {
-		return errors.New("needs an address")
+	if s.args = rest; len(s.addresses) > 0 || s.input != required || s.named && len(rest) > 0 {
+		return nil
 	}
-	return nil
+	if s.dotted && s.names != nil {
+		if dot, ok := s.names.dot(); ok {
+			s.addresses = append(s.addresses, v8.Value(dot))
+			return nil
+		}
+	}
+	return errors.New("needs an address")
 }
 
-// takeAddress parses an address, which may have a count.
-func (s *stage) takeAddress(text string) error {
+// isName reports whether an argument that reads as an address, such as "d" or "face", is a name:
+// nothing is there.
+func (s *stage) isName(text string) bool {
+	if s.names == nil || !variableName.MatchString(text) || text[0] >= '0' && text[0] <= '9' {
+		return false
+	}
+	address, err := number(text, hexadecimal)
+	if err != nil {
+		return false
+	}
+	_, err = s.names.word(address)
+	return err != nil
+}
+
+// takeAddress evaluates an address, which may have a count.
+func (s *stage) takeAddress(text string, at where) error {
 	if before, after, ok := strings.Cut(text, ","); ok && s.counted {
 		var err error
-		if s.count, err = parseCount(after); err != nil {
+		if s.count, err = parseCount(after, s.names); err != nil {
 			return err
 		}
 		text = before
 	}
-	address, err := parseAddress(text)
+	address, err := asAddress(text, at, s.names)
 	if err != nil {
 		return err
 	}

@@ -25,12 +25,12 @@ func TestAddressesAreHexadecimal(t *testing.T) {
 
 func TestCountsAreMdbs(t *testing.T) {
 	for text, want := range map[string]uint64{"10": 10, "0t10": 10, "0x10": 16, "0i11": 3, "1": 1} {
-		if got, err := parseCount(text); err != nil || got != want {
+		if got, err := parseCount(text, new(session)); err != nil || got != want {
 			t.Errorf("count %s = %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "0", "0t0", "-1", "ten", "0tten"} {
-		if _, err := parseCount(text); !errors.Is(err, cli.ErrUsage) {
+		if _, err := parseCount(text, new(session)); !errors.Is(err, cli.ErrUsage) {
 			t.Errorf("count %q: error = %v, want one about usage", text, err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestExamplesCanBeRun(t *testing.T) {
 			own := false
 			for _, s := range statements {
 				for i, call := range s.calls {
-					stage, err := all.prepare(call, i > 0)
+					stage, err := all.prepare(call, i > 0, nil)
 					if err != nil {
 						t.Errorf("%s: %q: %v", c.name, line, err)
 						continue
@@ -84,11 +84,11 @@ func TestUsageIsWhatACommandTakes(t *testing.T) {
 		if got := strings.Contains(c.usage, "ADDR") || strings.Contains(c.usage, "FP"); got != (c.input != noInput) {
 			t.Errorf("%s: usage %q, and it takes addresses: %t", c.name, c.usage, c.input != noInput)
 		}
-		_, err := commands().prepare(call{name: c.name}, false)
+		_, err := commands().prepare(call{name: c.name}, false, nil)
 		if needs := c.input == required; needs != (err != nil && strings.Contains(err.Error(), "needs an address")) {
 			t.Errorf("%s without arguments: error = %v, want one about an address: %t", c.name, err, needs)
 		}
-		if _, err := commands().prepare(call{name: c.name}, true); (err != nil) != (c.input == noInput) {
+		if _, err := commands().prepare(call{name: c.name}, true, nil); (err != nil) != (c.input == noInput) {
 			t.Errorf("%s in a pipeline: error = %v, want one: %t", c.name, err, c.input == noInput)
 		}
 	}

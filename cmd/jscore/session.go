@@ -20,13 +20,15 @@ type session struct {
 	commands registry
 	messages *cli.Messages
 	output   output
-	status   int    // the worst exit status of a command so far
-	over     bool   // quit was called
-	frame    uint64 // frame pointer of the one that jsframe selected; 0: none
+	status   int            // the worst exit status of a command so far
+	over     bool           // quit was called
+	frame    jscore.FrameID // the one that jsframe selected; zero: none
+	expressed
 
 	objects  *jscore.Graph     // nil until a command has asked for it
 	retained *jscore.Dominated // likewise
 	marked   []v8.Value        // by findjsobjects -m
+	doing    string            // what takes time at the moment, for all commands; empty: nothing
 }
 
 // heap returns the reader of JavaScript objects.
@@ -44,13 +46,13 @@ func (s *session) graph(ctx context.Context) (*jscore.Graph, error) {
 		if _, err := s.heap(); err != nil {
 			return nil, err
 		}
-		s.messages.Progressf("looking at all objects")
+		s.begin("looking at all objects")
 		defer s.messages.Clear()
 		g, err := s.dump.Graph(ctx)
 		if err != nil {
 			return g, err
 		}
-		s.objects = g
+		s.objects, s.doing = g, ""
 	}
 	return s.objects, nil
 }
@@ -62,13 +64,30 @@ func (s *session) dominated(ctx context.Context) (*jscore.Dominated, error) {
 		return nil, err
 	}
 	if s.retained == nil {
-		s.messages.Progressf("finding out what each object keeps alive")
+		s.begin("finding out what each object keeps alive")
 		defer s.messages.Clear()
 		if s.retained, err = g.Dominated(ctx); err != nil {
 			return nil, err
 		}
+		s.doing = ""
 	}
 	return s.retained, nil
+}
+
+// begin shows what is being done until it is done or interrupted.
+func (s *session) begin(doing string) {
+	s.doing = doing
+	s.messages.Progressf("%s", doing)
+}
+
+// interrupted says that a command has no result, and what it has not finished.
+func (s *session) interrupted(command string) {
+	if s.doing == "" {
+		s.messages.Notef("%s: interrupted before it had a result", command)
+		return
+	}
+	s.messages.Notef("%s: interrupted while %s: nothing of that is known", command, s.doing)
+	s.doing = ""
 }
 
 // line runs a line of commands. It reports errors and records them in the
@@ -108,9 +127,13 @@ func (s *session) complain(err error) {
 func (s *session) statement(ctx context.Context, st statement) (err error) {
 	stages := make([]*stage, len(st.calls))
 	for i, c := range st.calls { // an error in the last must not cost the time of the first
-		if stages[i], err = s.commands.prepare(c, i > 0); err != nil {
+		if stages[i], err = s.commands.prepare(c, i > 0, s); err != nil {
 			return err
 		}
+	}
+	if len(stages) > 0 && len(stages[0].addresses) > 0 {
+		addresses := stages[0].addresses
+		s.setDot(uint64(addresses[len(addresses)-1]), s.step)
 	}
 	out, err := s.output.open(ctx, st.shell)
 	if err != nil {
@@ -154,7 +177,7 @@ func (s *session) pipeline(ctx context.Context, stages []*stage, out *sink) erro
 		}
 		if err := st.contained(ctx, v); err != nil {
 			if ctx.Err() != nil && out.count == 0 {
-				s.messages.Notef("%s: interrupted before it had a result", st.name)
+				s.interrupted(st.name)
 			}
 			return fmt.Errorf("%s: %w", st.name, err)
 		}

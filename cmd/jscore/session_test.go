@@ -136,6 +136,20 @@ func TestCommandIsInterrupted(t *testing.T) {
 	}
 }
 
+func TestInterruptSaysWhatIsNotKnown(t *testing.T) {
+	s, out, said := fakeSession(false)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.begin("adding up")
+	s.line(ctx, "never")
+	s.line(ctx, "never")
+	const want = "jscore: never: interrupted while adding up: nothing of that is known\n" +
+		"jscore: never: interrupted before it had a result\n"
+	if out.Len() > 0 || said.String() != want || s.status != 0 {
+		t.Errorf("printed %q, said %q with status %d, want nothing, %q with 0", out, said, s.status, want)
+	}
+}
+
 func TestPanicIsAnErrorOfItsCommand(t *testing.T) {
 	s, out, said := fakeSession(false)
 	s.line(t.Context(), "break; find -n 1")

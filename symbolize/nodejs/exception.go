@@ -24,6 +24,8 @@ var (
 	throwsArgument = []string{"v8::internal::Runtime_Throw", "v8::internal::Runtime_ReThrow"}
 	throws         = []string{"v8::internal::Isolate::Throw", "v8::internal::Isolate::ThrowInternal", "v8::internal::Isolate::CreateMessageOrAbort"}
 	triggers       = "node::errors::TriggerUncaughtException"
+	aborts         = "v8::base::OS::Abort"
+	fails          = "V8_Fatal" // by which other reasons to abort are reported
 	// The events that process emits with what was thrown.
 	exceptionEvents = []string{"uncaughtException", "uncaughtExceptionMonitor", "unhandledRejection"}
 )
@@ -83,6 +85,8 @@ func (p *Process) thrown(t stack.Thread, frames []stack.Frame) (v8.Value, bool) 
 		return v8.Value(word), err == nil && (isSmi || p.kind(v8.Value(word)) != "")
 	case named(throws...), named(triggers):
 		return p.handled(t.Registers.SP, exit)
+	case len(native) > 0 && native[0].Name == aborts && !named(fails) && p.abortsIfUncaught(): // a stripped build names only these
+		return p.handled(t.Registers.SP, exit)
 	}
 	return 0, false
 }
@@ -122,6 +126,14 @@ func (p *Process) handled(low, high uint64) (v8.Value, bool) {
 		}
 	}
 	return 0, false
+}
+
+// abortsIfUncaught reports whether the process was started with V8's flag for that.
+func (p *Process) abortsIfUncaught() bool {
+	arguments, _ := p.space.Arguments() // what cannot be read is no evidence
+	return slices.ContainsFunc(arguments, func(argument string) bool {
+		return strings.ReplaceAll(argument, "_", "-") == "--abort-on-uncaught-exception"
+	})
 }
 
 // emitted returns what process, in a frame of emit, passes to listeners of exceptions.

@@ -52,6 +52,24 @@ func TestExceptionOfAnAbortIsNamed(t *testing.T) {
 	}
 }
 
+// TestExceptionOfAStrippedBuildIsNamed has builds that name few of their functions.
+func TestExceptionOfAStrippedBuildIsNamed(t *testing.T) {
+	for _, version := range []string{"22.23.3", "24.21.0", "26.10.0"} {
+		for _, p := range exceptionPrograms {
+			if p.name == "rejection" || p.name == "text" || p.name == "number" {
+				continue // Node.js aborts by functions without names; and what is no error is not recognised
+			}
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), p.name), func(t *testing.T) {
+				t.Parallel()
+				core, _ := nodetest.Killed(t, nodetest.StrippedNode(t, version), "--abort-on-uncaught-exception", "-e", p.source)
+				if got := exceptionIn(t, core); !strings.HasPrefix(got, p.want) || p.want == "" && got != "" {
+					t.Errorf("exception = %s, want %s", got, p.want)
+				}
+			})
+		}
+	}
+}
+
 // exceptionIn returns the line of a core's status about its exception.
 func exceptionIn(t *testing.T, core string) string {
 	t.Helper()

@@ -135,6 +135,7 @@ type Wrap struct {
 	Referenced bool   `json:"referenced,omitempty"` // it keeps the program running while active
 	Closing    bool   `json:"closing,omitempty"`
 	FD         *int   `json:"fd,omitempty"`
+	Owner      *Owner `json:"owner,omitempty"` // nil if it has none, or it is not known
 }
 
 // Handles returns what node listens to: sockets, pipes, signals, node's own timers.
@@ -147,6 +148,7 @@ func (p *Process) Handles(g *heap.Graph) ([]Wrap, error) {
 			if within, err := p.constant("offset_HandleWrap__handle_wrap_queue___ListNode_HandleWrap"); err == nil {
 				p.addHandle(&object, o+within)
 			}
+			p.addOwner(&object)
 			list = append(list, object)
 		})
 	return list, err

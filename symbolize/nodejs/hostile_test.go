@@ -68,7 +68,7 @@ func newVictim(t *testing.T, number int) *victim {
 	t.Helper()
 	p := victims[number]
 	path, _ := nodetest.Killed(t, nodetest.Node(t, nodetest.Versions[len(nodetest.Versions)-1]), p.args...)
-	file, err := core.Open(path)
+	file, err := core.Open(t.Context(), path, core.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

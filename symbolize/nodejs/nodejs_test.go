@@ -166,7 +166,7 @@ func checkTimers(t *testing.T, timers []nodejs.Timer) {
 	}
 	var got []timer
 	for _, found := range timers {
-		got = append(got, timer{found.Kind, found.Callback.Text, found.After, found.Unref})
+		got = append(got, timer{found.Kind, string(found.Callback.Text), found.After, found.Unref})
 		if !strings.Contains(found.Place, "source.js line ") || found.Start <= 0 {
 			t.Errorf("timer = %+v, want when it started and where its function is", found)
 		}

@@ -52,7 +52,7 @@ func TestImmediatesAreFound(t *testing.T) {
 				if timer.Kind != "immediate" || timer.After != 0 || timer.Place == "" {
 					t.Errorf("timer = %+v, want an immediate of the program", timer)
 				}
-				got[timer.Callback.Text] = timer.Unref
+				got[string(timer.Callback.Text)] = timer.Unref
 			}
 			if diff := cmp.Diff(map[string]bool{"soon": false, "kept": true}, got); diff != "" {
 				t.Errorf("immediates, and whether they are unreferenced (-want +got):\n%s", diff)

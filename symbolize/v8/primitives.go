@@ -107,7 +107,7 @@ func (h *Heap) Symbol(o Object) (Symbol, error) {
 		return s, err
 	}
 	s.Described = true
-	s.Description, _, err = h.Text(description, maxName)
+	s.Description, _, err = h.Exact(description, maxName)
 	s.WellKnown = !s.Private && !s.Registered && slices.Contains(wellKnown, s.Description)
 	return s, err
 }

@@ -15,7 +15,7 @@ const (
 // A Property is an object's own property with a name or a symbol.
 type Property struct {
 	Key            Value  // String or Symbol
-	Name           string // of a symbol: its description
+	Name           string // exact text; of a symbol: its description
 	Symbol         bool
 	Value          Value // unset for an accessor
 	Accessor       bool
@@ -54,6 +54,26 @@ func (h *Heap) Properties(o Object) ([]Property, error) {
 		properties = append(properties, p)
 	}
 	return properties, err
+}
+
+// A FieldPlace says in which word of an object a property is, from the map's on.
+type FieldPlace struct {
+	Name string
+	Word int
+}
+
+// FieldPlaces returns where objects of a map have their properties with names, as far as
+// they are in the objects themselves.
+func (h *Heap) FieldPlaces(m *Map) ([]FieldPlace, error) {
+	descriptors, err := h.describe(m)
+	var places []FieldPlace
+	for _, d := range descriptors {
+		word := m.InObject + d.field
+		if d.field >= 0 && word < m.Size/wordSize && !d.property.Symbol && !d.property.Accessor {
+			places = append(places, FieldPlace{d.property.Name, word})
+		}
+	}
+	return places, err
 }
 
 // Own returns the value of o's own property of that name; of an accessor, no
@@ -153,7 +173,7 @@ func (h *Heap) readKeyName(key Value) (name string, symbol bool) {
 			return "", true
 		}
 	}
-	name, _, err = h.Text(key, maxName)
+	name, _, err = h.Exact(key, maxName)
 	if err != nil {
 		name = fmt.Sprintf("<bad key %#x>", uint64(key))
 	}

@@ -2,6 +2,7 @@ package v8
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -170,21 +171,55 @@ func (h *Heap) Context(o Object) (Context, error) {
 	return c, nil
 }
 
-// variable returns a Context's variable, taken from the cell in which V8 13 and
-// later track whether it changes.
+// variable returns a Context's variable.
 func (h *Heap) variable(name string, slot int, word Value) Variable {
 	v := Variable{Name: name, Slot: slot, Value: word}
-	o, err := h.Object(word)
-	if err != nil || o.Map.Kind != "ContextCell" {
-		return v
-	}
-	if value, err := h.Field(o, contextCellValue); err == nil {
-		v.Value = value
-	}
+	h.OpenCell(&v)
 	return v
 }
 
-const contextCellValue = 8
+// OpenCell takes the value of a Context's variable out of the cell in which V8 13 and later
+// track whether it changes, if it is in one.
+func (h *Heap) OpenCell(v *Variable) {
+	o, err := h.Object(v.Value)
+	if err != nil || o.Map.Kind != "ContextCell" {
+		return
+	}
+	state, err := h.Uint32(o, contextCellState)
+	if err != nil {
+		return
+	}
+	switch state {
+	case cellConst, cellSmi:
+		if value, err := h.Field(o, contextCellValue); err == nil {
+			v.Value = value
+		}
+	case cellInt32:
+		if bits, err := h.Uint32(o, contextCellNumber); err == nil {
+			v.Value, v.Number, v.IsNumber = 0, float64(int32(bits)), true
+		}
+	case cellFloat64:
+		if bits, err := h.Field(o, contextCellNumber); err == nil {
+			v.Value, v.Number, v.IsNumber = 0, math.Float64frombits(uint64(bits)), true
+		}
+	}
+}
+
+// Offsets in a ContextCell, and its states: V8 14.6 keeps numbers that are no small integers
+// in the cell itself.
+const (
+	contextCellValue  = 8
+	contextCellState  = 24
+	contextCellNumber = 32
+
+	cellConst   = 0
+	cellSmi     = 1
+	cellInt32   = 2
+	cellFloat64 = 3
+)
+
+// FirstSlot returns the slot of the first of Locals in the scope's Contexts.
+func (s *Scope) FirstSlot() int { return s.first }
 
 // Contexts visits a context and its enclosing contexts, innermost first, until
 // visit returns false. It does not visit the native context, which holds V8's

@@ -84,14 +84,7 @@ func (h *Heap) textLength(v Value) (int, error) {
 // TextBetween returns the characters of a string in the range [from, to).
 func (h *Heap) TextBetween(v Value, from, to int) (string, error) {
 	var b strings.Builder
-	var rest []uint16 // from the first character on that is not ASCII
-	err := h.characters(v, from, to, func(units []uint16) {
-		if rest == nil {
-			plain := writeASCII(&b, units)
-			units = units[plain:]
-		}
-		rest = append(rest, units...)
-	})
+	rest, err := h.unitsAfterASCII(v, from, to, &b)
 	if err != nil {
 		return "", err
 	}
@@ -99,6 +92,18 @@ func (h *Heap) TextBetween(v Value, from, to int) (string, error) {
 		b.WriteRune(r)
 	}
 	return b.String(), nil
+}
+
+// unitsAfterASCII writes the characters in the range [from, to) up to the first that is not
+// ASCII, and returns the rest.
+func (h *Heap) unitsAfterASCII(v Value, from, to int, b *strings.Builder) (rest []uint16, err error) {
+	err = h.characters(v, from, to, func(units []uint16) {
+		if rest == nil {
+			units = units[writeASCII(b, units):]
+		}
+		rest = append(rest, units...)
+	})
+	return rest, err
 }
 
 // writeASCII writes units up to the first that is not ASCII, and returns their number.

@@ -1,7 +1,10 @@
 package v8
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -13,7 +16,8 @@ const surrogateBytes = 3
 // MaxExact is how many characters of a string can be read.
 const MaxExact = maxSource
 
-// Exact is Text, except that lone surrogates are kept, as Surrogate reads them.
+// Exact is Text, except that lone surrogates are kept, as Surrogate reads them. It ends before
+// a pair of which limit leaves only a half.
 func (h *Heap) Exact(v Value, limit int) (text string, length int, err error) {
 	if limit < 0 || limit > maxSource {
 		limit = maxSource
@@ -21,10 +25,20 @@ func (h *Heap) Exact(v Value, limit int) (text string, length int, err error) {
 	if length, err = h.textLength(v); err != nil {
 		return "", 0, err
 	}
-	var units []uint16
-	err = h.characters(v, 0, min(length, limit), func(u []uint16) { units = append(units, u...) })
-	return string(exact(units)), length, err
+	var b strings.Builder
+	rest, err := h.unitsAfterASCII(v, 0, min(length, limit), &b)
+	if last := len(rest) - 1; last >= 0 && length > limit && rest[last]>>10 == highSurrogates {
+		rest = rest[:last]
+	}
+	b.Write(exact(rest))
+	return b.String(), length, err
 }
+
+// The bits that all first and all second halves of pairs begin with.
+const (
+	highSurrogates = 0xd800 >> 10
+	lowSurrogates  = 0xdc00 >> 10
+)
 
 // exact encodes UTF-16 as exact text.
 func exact(units []uint16) []byte {
@@ -42,9 +56,13 @@ func exact(units []uint16) []byte {
 				continue
 			}
 		}
-		b = append(b, 0xe0|byte(unit>>12), 0x80|byte(unit>>6)&0x3f, 0x80|byte(unit)&0x3f)
+		b = appendSurrogate(b, uint16(unit))
 	}
 	return b
+}
+
+func appendSurrogate(b []byte, unit uint16) []byte {
+	return append(b, 0xe0|byte(unit>>12), 0x80|byte(unit>>6)&0x3f, 0x80|byte(unit)&0x3f)
 }
 
 // Surrogate returns the lone surrogate with which exact text begins; false if it begins with
@@ -68,4 +86,92 @@ func EscapeSurrogates(text string, escape func(string) string) string {
 		}
 	}
 	return string(b) + escape(text[from:])
+}
+
+// An ExactText is exact text, which keeps its lone surrogates in JSON.
+type ExactText string
+
+// MarshalJSON writes the text as a string.
+func (t ExactText) MarshalJSON() ([]byte, error) { return MarshalExact(string(t)), nil }
+
+// MarshalExact returns exact text as a string of JSON.
+func MarshalExact(text string) []byte {
+	inside := func(text string) string {
+		b, _ := json.Marshal(text) // a string has a form
+		return string(b[1 : len(b)-1])
+	}
+	return []byte(`"` + EscapeSurrogates(text, inside) + `"`)
+}
+
+// QuoteExact quotes exact text as JavaScript does.
+func QuoteExact(text string) string {
+	return `"` + EscapeSurrogates(text, func(text string) string {
+		quoted := strconv.Quote(text)
+		return quoted[1 : len(quoted)-1]
+	}) + `"`
+}
+
+// nextExact returns how many bytes the first character of exact text has, and how many of
+// UTF-16's units it is.
+func nextExact(text string) (bytes, units int) {
+	if _, ok := Surrogate(text); ok {
+		return surrogateBytes, 1
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	return size, max(1, utf16.RuneLen(r))
+}
+
+// CutExact returns the first characters of exact text.
+func CutExact(text string, characters int) string {
+	at := 0
+	for ; characters > 0 && at < len(text); characters-- {
+		size, _ := nextExact(text[at:])
+		at += size
+	}
+	return text[:at]
+}
+
+// ExactUnits returns the length of exact text in UTF-16 code units.
+func ExactUnits(text string) int {
+	n := 0
+	for text != "" {
+		size, units := nextExact(text)
+		text = text[size:]
+		n += units
+	}
+	return n
+}
+
+// UnescapeSurrogates returns text with escape sequences such as \ud800 replaced by what they stand
+// for: a lone surrogate or, two together, a character. No other sequence is one.
+func UnescapeSurrogates(text string) string {
+	var b []byte
+	for text != "" {
+		high, ok := escapedSurrogate(text)
+		if !ok {
+			size, _ := nextExact(text)
+			b, text = append(b, text[:size]...), text[size:]
+			continue
+		}
+		text = text[escapeBytes:]
+		low, ok := escapedSurrogate(text)
+		if ok && high>>10 == highSurrogates && low>>10 == lowSurrogates {
+			b, text = utf8.AppendRune(b, utf16.DecodeRune(rune(high), rune(low))), text[escapeBytes:]
+			continue
+		}
+		b = appendSurrogate(b, high)
+	}
+	return string(b)
+}
+
+// escapeBytes is the length of an escape sequence such as \ud800.
+const escapeBytes = 6
+
+// escapedSurrogate returns the surrogate whose escape sequence text begins with.
+func escapedSurrogate(text string) (unit uint16, ok bool) {
+	if len(text) < escapeBytes || !strings.HasPrefix(text, `\u`) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text[2:escapeBytes], 16, 16)
+	return uint16(n), err == nil && utf16.IsSurrogate(rune(n))
 }

@@ -7,6 +7,9 @@ type Value uint64
 // Smi returns the small integer that v is.
 func (v Value) Smi() (int, bool) { return int(int64(v) >> 32), v&(1<<32-1) == 0 }
 
+// Small returns a small integer; n must fit into 32 bits.
+func Small(n int) Value { return Value(uint64(n) << 32) }
+
 // IsObject reports whether v is a reference to an object, weak ones included.
 func (v Value) IsObject() bool { return v&heapTag != 0 && v != cleared }
 

@@ -190,7 +190,7 @@ require('fs').writeSync(1, 'ready\n');
 	}
 }
 
-func TestSeveralProcessesAreToldApart(t *testing.T) {
+func TestSeveralProcessesAreDistinguished(t *testing.T) {
 	node := prepare(t)
 	paths := addons(t, node, nodetest.FramePointers)
 	var pids []int

@@ -11,9 +11,9 @@ import (
 	"ustack/tools/trace"
 )
 
-// TestFilesOfOnePathAreToldApart measures processes whose programs and add-ons have the same paths
+// TestFilesOfOnePathAreDistinguished measures processes whose programs and add-ons have the same paths
 // and are other files: each is probed in its own, and its jobs have the names of that.
-func TestFilesOfOnePathAreToldApart(t *testing.T) {
+func TestFilesOfOnePathAreDistinguished(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
 	twins, _ := nodetest.Twins(t)

@@ -27,6 +27,7 @@ const copyThreads = 8
 type copier struct {
 	pid    int
 	memory *os.File // /proc/PID/mem: also reads what the process itself may not
+	tracer *tracer  // which has stopped the process; nil if nothing has
 }
 
 func openCopier(pid int) (*copier, error) {
@@ -34,7 +35,7 @@ func openCopier(pid int) (*copier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &copier{pid, memory}, nil
+	return &copier{pid: pid, memory: memory}, nil
 }
 
 func (c *copier) Close() error { return c.memory.Close() }
@@ -99,8 +100,10 @@ func (c *copier) copyPiece(p piece) (unread int, err error) {
 			continue
 		case errors.Is(err, unix.EIO), errors.Is(err, unix.EFAULT):
 			n = int(pageSize() - p.address%pageSize())
-			clear(p.dst[:n])
-			unread++
+			if !c.copyAsTracer(p.dst[:n], p.address) {
+				clear(p.dst[:n])
+				unread++
+			}
 		case err != nil:
 			return unread, fault(c.pid, fmt.Sprintf("read memory at %#x of", p.address), err)
 		case n == 0: // the process's memory is gone
@@ -109,6 +112,21 @@ func (c *copier) copyPiece(p piece) (unread int, err error) {
 		p.address, p.dst = p.address+uint64(n), p.dst[n:]
 	}
 	return unread, nil
+}
+
+// copyAsTracer copies a page, and reports whether it could. Since Linux 6.12, a kernel may let a
+// process's tracer alone read what the process itself may not (CONFIG_PROC_MEM_FORCE_PTRACE). No more
+// than the page is read at once: the tracer is to resume the process in time.
+func (c *copier) copyAsTracer(dst []byte, address uint64) (copied bool) {
+	if c.tracer == nil {
+		return false
+	}
+	_ = c.tracer.do(func() error { // what cannot be read is counted
+		n, err := unix.Pread(int(c.memory.Fd()), dst, int64(address))
+		copied = n == len(dst)
+		return err
+	})
+	return copied
 }
 
 // copyPinned copies up to the first page that process_vm_readv cannot read,

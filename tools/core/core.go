@@ -103,7 +103,7 @@ func Snapshot(ctx context.Context, pid int, o Options) (*File, *Result, error) {
 	if err := errors.Join(d.run(ctx), d.close()); err != nil {
 		return nil, nil, errors.Join(err, out.discard())
 	}
-	f, err := openFile(out.file)
+	f, err := openFile(ctx, out.file, OpenOptions{})
 	if err = errors.Join(err, out.discard()); err != nil {
 		return nil, nil, fmt.Errorf("open the snapshot of process %d: %w", pid, err)
 	}

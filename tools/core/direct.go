@@ -34,6 +34,7 @@ func (d *dump) takeDirect(ctx context.Context, from *copier, cause error) error 
 		if d.regions, err = d.planner.plan(d.mappings); err != nil {
 			return err
 		}
+		from.tracer = d.tracer
 		return d.write(ctx)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"ustack/symbolize/process"
@@ -17,7 +18,8 @@ type dump struct {
 	options Options
 
 	planner  planner
-	estimate uint64 // of the bytes of memory that the core will hold
+	tracer   *tracer // that has stopped the process
+	estimate uint64  // of the bytes of memory that the core will hold
 
 	// Read during the stop.
 	threads  []Thread
@@ -26,6 +28,8 @@ type dump struct {
 	mappings []process.Mapping
 	resident []Run
 	regions  []region
+
+	files openFiles
 
 	// read returns the bytes of a span of at most writeBatch bytes. It is
 	// called for all that the regions hold, in order.
@@ -46,7 +50,7 @@ func (d *dump) close() error {
 
 // run takes the core and writes it.
 func (d *dump) run(ctx context.Context) error {
-	if err := d.prepare(); err != nil {
+	if err := d.prepare(ctx); err != nil {
 		return err
 	}
 	if err := d.take(ctx); err != nil {
@@ -58,8 +62,11 @@ func (d *dump) run(ctx context.Context) error {
 }
 
 // prepare estimates, while the process still runs, how much there will be.
-func (d *dump) prepare() error {
+func (d *dump) prepare(ctx context.Context) error {
 	pid := d.target.PID()
+	var group sync.WaitGroup
+	group.Go(func() { d.files.readBefore(ctx, pid) })
+	defer group.Wait()
 	smaps, err := openProc(pid, "smaps")
 	if err != nil {
 		return err
@@ -123,7 +130,7 @@ func (d *dump) limit() time.Duration { return cmp.Or(d.options.MaxStop, DefaultM
 
 // whileStopped stops the threads, reads what can be read only then, and calls do.
 func (d *dump) whileStopped(ctx context.Context, do func(context.Context) error) error {
-	o := StopOptions{MaxStop: d.limit(), Resumed: d.options.Resumed}
+	o := StopOptions{MaxStop: d.limit(), Resumed: d.options.Resumed, traced: func(t *tracer) { d.tracer = t }}
 	var err error
 	d.result.Stopped, err = WhileStopped(ctx, d.target.PID(), o, func(ctx context.Context, threads []Thread) error {
 		if err := d.readStopped(threads); err != nil {
@@ -178,6 +185,7 @@ func (d *dump) copyStopped(ctx context.Context, from *copier, room *arena) error
 		if copied, err = room.take(bytesHeld(d.regions)); err != nil {
 			return err
 		}
+		from.tracer = d.tracer
 		d.result.Unread, err = from.copy(ctx, d.pieces(copied))
 		return err
 	})

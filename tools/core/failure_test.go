@@ -149,7 +149,7 @@ func TestDyingProcess(t *testing.T) {
 	t.Run("while stopped", func(t *testing.T) {
 		h := startHeap(t, oneVersion, "1")
 		d := newDump(t, h.PID, Options{})
-		if err := d.prepare(); err != nil {
+		if err := d.prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		from, err := openCopier(h.PID)

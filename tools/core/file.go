@@ -2,28 +2,27 @@ package core
 
 import (
 	"cmp"
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
 	"ustack/symbolize/space"
+	"ustack/tools/descriptors"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 )
 
 const (
 	maxSegments = 1 << 20 // program headers read; by default, a process has 65,530 mappings at most
 	maxNotes    = 1 << 28 // bytes of notes read; those of 1000 threads take some 4 MB
-	maxUnpacked = 1 << 46 // bytes that a compressed core unpacks to, holes included
-	maxWindow   = 1 << 27 // bytes of memory for decompression; zstd's own default limit for decompression
 	bulk        = 1 << 16 // bytes of a read after which the file's pages are released
+	smallRead   = 1 << 12 // bytes of a read up to which the mapped file serves it
 )
 
 // ErrCutShort is a cause that callers of ReadAt distinguish, besides space.ErrUnmapped
@@ -34,6 +33,7 @@ var ErrCutShort = errors.New("the core is cut short (was there a size limit, or 
 // Close. Callers must not modify what they return.
 type File struct {
 	data     []byte    // the file, mapped
+	file     *os.File  // likewise, for large reads; nil: there is only data
 	extents  []span    // of offsets at which the file has data: the rest are holes
 	segments []segment // by address
 	last     atomic.Pointer[segment]
@@ -44,19 +44,28 @@ type File struct {
 	auxv     []space.Aux
 	info     Info
 	note     []byte
+	damage   error // of a compressed file
 	resident []Run // nil if the core does not say
+
+	descriptors *descriptors.List // likewise
 }
 
-// Open opens an ELF core. A core compressed with zstd is unpacked into an
-// unnamed file in the directory for temporary files, which needs room for the
-// memory that the process used. The file must not change while it is open.
-func Open(path string) (*File, error) {
+// OpenOptions say how to open a core. The zero value is useful.
+type OpenOptions struct {
+	Progress func(done, total uint64) // called while the file is unpacked, with bytes of it; may be nil
+}
+
+// Open opens an ELF core. A core compressed with zstd, lz4, gzip or xz, as systemd-coredump
+// keeps them, is unpacked into an unnamed file in the directory for temporary files, which needs
+// room for the memory that the process used. It ends with ctx. The file must not change while it
+// is open.
+func Open(ctx context.Context, path string, o OpenOptions) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open core: %w", err)
 	}
 	defer file.Close()
-	f, err := openFile(file)
+	f, err := openFile(ctx, file, o)
 	if err != nil {
 		return nil, fmt.Errorf("open core %s: %w", path, err)
 	}
@@ -64,21 +73,45 @@ func Open(path string) (*File, error) {
 }
 
 // openFile opens the core in file, which may be closed afterwards.
-func openFile(file *os.File) (*File, error) {
-	data, extents, err := mapCore(file)
+func openFile(ctx context.Context, file *os.File, o OpenOptions) (*File, error) {
+	file, damage, err := unpacked(ctx, file, o)
 	if err != nil {
 		return nil, err
 	}
+	f, err := mapFile(file)
+	if err != nil {
+		return nil, errors.Join(err, damage, file.Close())
+	}
+	f.damage = damage
+	return f, nil
+}
+
+// mapFile opens the core in file, which the result owns unless there is an error. Nothing is read
+// ahead of small reads: on a large core they are far apart, and a machine that reads some MB ahead of
+// each reads all of it.
+func mapFile(file *os.File) (*File, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Madvise(data, unix.MADV_RANDOM) // only makes it faster
 	f, err := parse(data)
 	if err != nil {
 		return nil, errors.Join(err, unix.Munmap(data))
 	}
-	f.extents = extents
+	f.file, f.extents = file, dataOf(file, uint64(len(data)))
 	return f, nil
 }
 
+// Damage returns why a compressed core could not be unpacked to its end, or nil.
+func (f *File) Damage() error { return f.damage }
+
 // Close releases the file.
-func (f *File) Close() error { return unix.Munmap(f.data) }
+func (f *File) Close() error { return errors.Join(unix.Munmap(f.data), f.file.Close()) }
 
 // Machine returns the architecture that the process ran on.
 func (f *File) Machine() elf.Machine { return f.machine }
@@ -148,10 +181,21 @@ func (f *File) segment(address uint64) *segment {
 	return &f.segments[i]
 }
 
-// copyFrom fills p from the file at offset.
+// copyFrom fills p from the file at offset. A large read is not served by the mapping, so that a
+// pass through all of a large core does not count as memory in use, and is read ahead.
 func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
 	if offset >= uint64(len(f.data)) {
 		return 0, ErrCutShort
+	}
+	if len(p) > smallRead && f.file != nil {
+		p = p[:min(uint64(len(p)), uint64(len(f.data))-offset)]
+		if n, err = f.file.ReadAt(p, int64(offset)); n == 0 {
+			return 0, err
+		}
+		if n >= bulk {
+			f.release(offset, uint64(n))
+		}
+		return n, nil
 	}
 	// If the file has been truncated, or the disk fails, the kernel sends a
 	// signal.
@@ -161,15 +205,11 @@ func (f *File) copyFrom(p []byte, offset uint64) (n int, err error) {
 			n, err = 0, fmt.Errorf("read the file at %#x: %v", offset, fault)
 		}
 	}()
-	n = copy(p, f.data[offset:])
-	if n >= bulk {
-		f.release(offset, uint64(n))
-	}
-	return n, nil
+	return copy(p, f.data[offset:]), nil
 }
 
-// release unmaps the whole pages of a part of the file, so that a pass through all of a
-// large core does not count as memory in use. They are mapped again by the next read.
+// release unmaps the whole pages of a part of the file that small reads have mapped. They are mapped
+// again by the next one.
 func (f *File) release(offset, size uint64) {
 	page := pageSize()
 	start, end := (offset+page-1)/page*page, (offset+size)/page*page
@@ -203,9 +243,9 @@ func within(s span, address uint64) int {
 	return 0
 }
 
-// mapCore maps the file, or its unpacked contents, and finds where that has
-// data.
-func mapCore(file *os.File) (data []byte, extents []span, err error) {
+// unpacked returns another descriptor of the file, or of one with its unpacked contents. The damage
+// is that of a compressed file.
+func unpacked(ctx context.Context, file *os.File, o OpenOptions) (to *os.File, damage, err error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, nil, err
@@ -213,62 +253,18 @@ func mapCore(file *os.File) (data []byte, extents []span, err error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil, errors.New("not a regular file")
 	}
-	var magic [4]byte
+	var magic [maxMagic]byte
 	if _, err := file.ReadAt(magic[:], 0); err != nil {
 		return nil, nil, errors.New("not a core: too short")
 	}
-	size := info.Size()
-	if string(magic[:]) == "\x28\xb5\x2f\xfd" {
-		if file, size, err = unpack(file); err != nil {
-			return nil, nil, err
-		}
-		defer file.Close()
+	if p := packingOf(magic[:]); p != nil {
+		return unpack(ctx, p, file, info.Size(), o)
 	}
-	data, err = unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	return data, dataOf(file, uint64(size)), err
-}
-
-// unpack decompresses from into an unnamed file. Zeros become holes.
-func unpack(from io.Reader) (*os.File, int64, error) {
-	file, err := os.CreateTemp("", "core-*")
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, 0, fmt.Errorf("unpack: %w", err)
+		return nil, nil, err
 	}
-	err = os.Remove(file.Name())
-	size := int64(0)
-	if err == nil {
-		size, err = unpackTo(file, from)
-	}
-	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("unpack: %w", err), file.Close())
-	}
-	return file, size, nil
-}
-
-func unpackTo(file *os.File, from io.Reader) (int64, error) {
-	unpacker, err := zstd.NewReader(from, zstd.WithDecoderMaxWindow(maxWindow))
-	if err != nil {
-		return 0, err
-	}
-	defer unpacker.Close()
-	block, zero := make([]byte, pageSize()), make([]byte, pageSize())
-	for at := int64(0); ; {
-		n, err := io.ReadFull(unpacker, block)
-		if !slices.Equal(block[:n], zero[:n]) {
-			if _, err := file.WriteAt(block[:n], at); err != nil {
-				return 0, err
-			}
-		}
-		if at += int64(n); at > maxUnpacked {
-			return 0, fmt.Errorf("it is larger than %d bytes", int64(maxUnpacked))
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return at, file.Truncate(at)
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
+	return os.NewFile(uintptr(fd), file.Name()), nil, nil
 }
 
 // parse reads the headers and the notes of a core.

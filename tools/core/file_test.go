@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/klauspost/compress/zstd"
 
 	"ustack/symbolize/process"
 	"ustack/symbolize/space"
@@ -198,48 +197,22 @@ func TestOpenRefuses(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if f, err := Open(path); err == nil {
+		if f, err := Open(t.Context(), path, OpenOptions{}); err == nil {
 			t.Errorf("%s: opened, want an error", name)
 			f.Close()
 		}
 	}
-	if _, err := Open(t.TempDir()); err == nil {
+	if _, err := Open(t.Context(), t.TempDir(), OpenOptions{}); err == nil {
 		t.Error("a folder was opened")
 	}
 }
 
-func TestCompressedCoreIsUnpacked(t *testing.T) {
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	core := made(t, sample())
-	packer, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "core.zst")
-	if err := os.WriteFile(path, packer.EncodeAll(core, nil), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if !bytes.Equal(f.data, core) {
-		t.Error("what was unpacked is not what was packed")
-	}
-	if left, err := os.ReadDir(temp); len(left) > 0 || err != nil {
-		t.Errorf("left in the temporary folder: %v, %v", left, err)
-	}
-}
-
-// TestFileThatShrinks makes the kernel send the signal for memory without a file behind it.
 func TestFileThatShrinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "core")
 	if err := os.WriteFile(path, made(t, sample()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(path)
+	f, err := Open(t.Context(), path, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

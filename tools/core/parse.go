@@ -42,6 +42,10 @@ func (f *File) readNote(owner string, kind uint32, desc []byte) {
 		f.readResident(desc)
 		return
 	}
+	if owner == noteOwner && kind == noteDescriptors {
+		f.readDescriptors(desc)
+		return
+	}
 	if owner != "CORE" && owner != "LINUX" {
 		return
 	}

@@ -61,7 +61,7 @@ func TestNextDataSkipsHoles(t *testing.T) {
 	if err := unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(pageSize())); err != nil {
 		t.Fatal(err)
 	}
-	sparse, err := Open(path)
+	sparse, err := Open(t.Context(), path, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestServerUnderCores(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			answers := make(chan int)
 			go func() { answers <- s.load(ctx) }()
-			fds := descriptors(t, s.target.PID)
+			fds := countFiles(t, s.target.PID)
 			path := filepath.Join(t.TempDir(), "core")
 			var longest time.Duration
 			for i := range rounds {
@@ -132,13 +132,13 @@ func (s *server) checkLeft(fds int) {
 			s.t.Fatalf("children left: %s", children(s.t, pid))
 		}
 	}
-	if got := descriptors(s.t, pid); got > fds+slack {
+	if got := countFiles(s.t, pid); got > fds+slack {
 		s.t.Errorf("descriptors = %d, want about %d", got, fds)
 	}
 }
 
-// descriptors returns how many descriptors the process has.
-func descriptors(t *testing.T, pid int) int {
+// countFiles returns how many descriptors the process has.
+func countFiles(t *testing.T, pid int) int {
 	t.Helper()
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {

@@ -13,6 +13,8 @@ type StopOptions struct {
 	MaxStop time.Duration // resume the process rather than stop it for longer
 	Hurry   bool          // run do ahead of other programs: for short limits
 	Resumed func()        // called when the threads are in the state they were in before; may be nil
+
+	traced func(*tracer) // called with what has stopped the process, before do; may be nil
 }
 
 // WhileStopped stops all threads of the process pid, calls do with them, and resumes the
@@ -49,6 +51,9 @@ func WhileStopped(ctx context.Context, pid int, o StopOptions, do func(context.C
 		return err
 	})
 	defer context.AfterFunc(ctx, func() { release() })()
+	if o.traced != nil {
+		o.traced(stopped.tracer)
+	}
 	end := func() {}
 	if o.Hurry {
 		end = startHurry().end

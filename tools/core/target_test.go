@@ -203,7 +203,7 @@ func (h heap) registers(t testing.TB, tid int) (sp, pc uint64) {
 // open opens a core until the test ends.
 func open(t testing.TB, path string) *File {
 	t.Helper()
-	f, err := Open(path)
+	f, err := Open(t.Context(), path, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,11 +29,12 @@ var errTimeout = errors.New("it does not stop")
 // detached by then.
 type tracer struct {
 	calls   chan func()
+	closed  chan struct{}
 	changed chan os.Signal // a tracee may have stopped or ended
 }
 
 func startTracer() *tracer {
-	t := &tracer{calls: make(chan func()), changed: make(chan os.Signal, 1)}
+	t := &tracer{calls: make(chan func()), closed: make(chan struct{}), changed: make(chan os.Signal, 1)}
 	signal.Notify(t.changed, unix.SIGCHLD)
 	go t.run()
 	return t
@@ -42,21 +43,30 @@ func startTracer() *tracer {
 // close ends the tracer.
 func (t *tracer) close() {
 	signal.Stop(t.changed)
-	close(t.calls)
+	close(t.closed)
 }
 
-// do runs f on the tracer's thread.
+// do runs f on the tracer's thread. It is an error if that has ended.
 func (t *tracer) do(f func() error) error {
 	result := make(chan error, 1)
-	t.calls <- func() { result <- f() }
-	return <-result
+	select {
+	case t.calls <- func() { result <- f() }:
+		return <-result
+	case <-t.closed:
+		return errors.New("the process is no longer stopped")
+	}
 }
 
 func (t *tracer) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for call := range t.calls {
-		call()
+	for {
+		select {
+		case call := <-t.calls:
+			call()
+		case <-t.closed:
+			return
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ const writeBatch = 4 << 20 // bytes of memory written at once
 
 // write writes the core.
 func (d *dump) write(ctx context.Context) error {
+	d.files.finish(ctx, d.target.PID(), d.threads)
 	d.layout = layOut(d.regions, d.notes())
 	d.result.Threads, d.result.Resident = len(d.threads), bytesHeld(d.regions)
 	if err := d.out.room(uint64(len(d.layout.header)) + d.result.Resident); err != nil {
@@ -51,6 +52,7 @@ func (d *dump) notes() []byte {
 		n.add("CORE", noteAuxv, d.auxv)
 		n.addFiles(d.mappings)
 		n.addResident(d.resident)
+		n.addDescriptors(d.files.complete)
 		if len(d.options.Note) > 0 {
 			n.add(noteOwner, noteEvent, d.options.Note)
 		}

@@ -8,9 +8,9 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestFilesOfOnePathAreToldApart takes the stacks of processes whose programs and scripts have
+// TestFilesOfOnePathAreDistinguished takes the stacks of processes whose programs and scripts have
 // the same paths and are other files.
-func TestFilesOfOnePathAreToldApart(t *testing.T) {
+func TestFilesOfOnePathAreDistinguished(t *testing.T) {
 	twins, folder := nodetest.Twins(t)
 	for _, w := range twins {
 		d, err := Take(t.Context(), w.PID, Options{Warn: func(err error) { t.Errorf("warning: %v", err) }})

@@ -14,6 +14,7 @@ import (
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/census"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // CensusOptions say which objects to count.
@@ -101,7 +102,7 @@ func (c *Census) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(out, "%16s%s %9d %9s %12d %6s %s", g.Address, column(isolateColumn(g.Isolate)), g.Count, live(g.Live), g.Bytes, count, g.Class)
 		if len(g.Properties) > 0 {
-			fmt.Fprintf(out, ": %s", shortened(strings.Join(g.Properties, ", "), maxShown))
+			fmt.Fprintf(out, ": %s", shortened(joined(g.Properties), maxShown))
 		}
 		out.WriteByte('\n')
 	}
@@ -166,9 +167,20 @@ func writeDoubts(w io.Writer, d heap.Doubts) {
 
 // shortened returns at most limit characters of s.
 func shortened(s string, limit int) string {
-	runes := []rune(s)
-	if len(runes) <= limit {
+	if v8.CutExact(s, limit) == s {
 		return s
 	}
-	return string(runes[:limit-1]) + "…"
+	return v8.CutExact(s, limit-1) + "…"
+}
+
+// joined joins the names of properties.
+func joined(names []value.Text) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
+	}
+	return b.String()
 }

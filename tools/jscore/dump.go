@@ -14,6 +14,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ustack/symbolize"
 	"ustack/symbolize/contain"
 	"ustack/symbolize/process"
@@ -32,10 +34,13 @@ import (
 // Options say how to open a core. The zero value is useful.
 type Options struct {
 	Exe     string             // the program that the process ran; if empty, found by its path in the core, or in Folders
+	Root    string             // Open: the folder below which the process's files are, such as a container's; "/" if empty
 	Folders []string           // where to search for programs and libraries, by build ID, then by name
 	Thread  int                // Attach: TID of the thread to list first; the main thread if 0
-	Maps    sourcemaps.Options // those that are files are read from its folder only, unless Attach opened the process
+	Maps    sourcemaps.Options // those that are files are read from its folder only, unless the process's root is known
 	MaxStop time.Duration      // Attach: the process is never stopped for longer; core.DefaultMaxStop if 0
+
+	Progress func(done, total uint64) // called while a compressed core is unpacked, with bytes of it; may be nil
 }
 
 // A Dump is an open core with the files that its process had mapped. It is not safe
@@ -52,7 +57,7 @@ type Dump struct {
 	taken   *core.Result                 // nil if an existing core was opened
 	classes []v8.Class                   // V8's; nil until needed
 	maps    *sourcemaps.Finder
-	root    *os.File // the live process's root directory; nil for a core
+	root    *os.File // the process's root directory; nil if it is not known, as of most cores
 	warned  []error  // about source maps
 
 	selected  *stack.Isolate    // that alone is reported on; nil: all
@@ -62,16 +67,41 @@ type Dump struct {
 // Missing is something that the core needs and that was not found.
 type Missing = stack.Missing
 
-// Open opens a core: the kernel's, gdb's or ours, compressed or not. A file that is not
+// Open opens a core: the kernel's, gdb's or ours, compressed as systemd-coredump does or not. A file that is not
 // found, or an unknown version of V8, is not an error: see Missing. Once ctx is done,
 // Open gives up files whose file systems do not answer. Close closes the dump.
 func Open(ctx context.Context, path string, o Options) (*Dump, error) {
-	d, err := open(ctx, path, space.Finder{Exe: o.Exe, Folders: o.Folders})
+	c, err := core.Open(ctx, path, core.OpenOptions{Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}
+	root, err := openRoot(o.Root)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	d, err := newDump(ctx, path, c, space.Finder{Exe: o.Exe, Folders: o.Folders, Root: root})
+	if err != nil {
+		if root != nil {
+			err = errors.Join(err, root.Close())
+		}
+		return nil, err
+	}
+	d.root = root
 	d.useMaps(o.Maps)
 	return d, nil
+}
+
+// openRoot opens a root folder; nil for the one of this process, below which a core is not trusted
+// to name source maps.
+func openRoot(path string) (*os.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	root, err := os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the root folder of the process: %w", err)
+	}
+	return root, nil
 }
 
 // Attach takes a snapshot of the process pid, which keeps running, and opens it: see
@@ -97,20 +127,15 @@ func Attach(ctx context.Context, pid int, o Options) (*Dump, error) {
 	return d, nil
 }
 
-func open(ctx context.Context, path string, f space.Finder) (*Dump, error) {
-	c, err := core.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return newDump(ctx, path, c, f)
-}
-
 // newDump returns the dump of an open core, which it closes on error.
 func newDump(ctx context.Context, name string, c *core.File, f space.Finder) (*Dump, error) {
 	if !stack.Supports(c.Machine()) {
 		return nil, errors.Join(fmt.Errorf("open core %s: it is of %v (only x86-64 and arm64 are understood)", name, c.Machine()), c.Close())
 	}
 	d := &Dump{core: c}
+	if damage := c.Damage(); damage != nil {
+		d.lacks(name, damage, "what follows in it is not known, and what is before may be wrong")
+	}
 	if cut := c.Cut(); cut > 0 {
 		d.lacks(name, core.ErrCutShort, fmt.Sprintf("%d bytes of memory are not known", cut))
 	}
@@ -125,6 +150,7 @@ func newDump(ctx context.Context, name string, c *core.File, f space.Finder) (*D
 			d.lacks(m.Path, m.Err, "its code has no names, and frames that it left no pointer for are not found")
 		}
 	}
+	d.doubtFiles()
 	d.Unwinder = stack.New(d.Space, d.v8)
 	for _, part := range []struct {
 		what string
@@ -138,6 +164,26 @@ func newDump(ctx context.Context, name string, c *core.File, f space.Finder) (*D
 	d.settle(ctx)
 	return d, nil
 }
+
+// doubtFiles reports files that may be of another build than the process ran.
+func (d *Dump) doubtFiles() {
+	var paths []string
+	for _, m := range d.Modules() {
+		if m.IsUnverified() {
+			paths = append(paths, m.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return
+	}
+	what := paths[0]
+	if more := len(paths) - 1; more > 0 {
+		what = fmt.Sprintf("%s and %d more files", what, more)
+	}
+	d.lacks(what, errNoBuildID, "names and values are wrong if they are not the files that the process ran")
+}
+
+var errNoBuildID = errors.New("the core does not have the build ID, so the files were found by their paths")
 
 // layoutOf returns what a core says about the process's memory.
 func layoutOf(c *core.File) space.Layout {

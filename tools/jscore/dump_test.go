@@ -205,10 +205,19 @@ func TestProgramIsFoundAgain(t *testing.T) {
 	if err := os.Symlink(program, filepath.Join(byID, ".build-id", id[:2], id[2:]+".debug")); err != nil {
 		t.Fatal(err)
 	}
+	root := filepath.Join(t.TempDir(), "root")
+	was := filepath.Join(root, filepath.Dir(path), "node")
+	if err := os.MkdirAll(filepath.Dir(was), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(program, was); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name    string
 		options Options
 	}{
+		{"below a root", Options{Root: root, Folders: []string{"/usr/lib", "/lib"}}},
 		{"given", Options{Exe: program}},
 		{"in a folder", Options{Folders: []string{t.TempDir(), filepath.Dir(program)}}},
 		{"by build ID", Options{Folders: []string{byID}}},

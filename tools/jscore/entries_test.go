@@ -44,7 +44,7 @@ func TestEntriesAreNamedByTheirKeys(t *testing.T) {
 func checkEntry(t *testing.T, g *Graph, v v8.Value, want string) {
 	t.Helper()
 	matches := func(l heap.Link) bool {
-		return l.How == heap.ByEntry && strings.HasPrefix(l.Name, want) && (want != "" || l.Name == "")
+		return l.How == heap.ByEntry && strings.HasPrefix(string(l.Name), want) && (want != "" || l.Name == "")
 	}
 	refs, err := g.References(t.Context(), v, RefOptions{Live: true})
 	if err != nil || len(refs.Refs) != 1 || !matches(refs.Refs[0].Link) {

@@ -2,9 +2,9 @@ package jscore
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
+	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/value"
 )
 
@@ -46,7 +46,7 @@ func (e *Exception) line() string {
 	case e.Kind == "JSError":
 		text = strings.TrimSuffix(e.Name+": "+e.Message, ": ")
 	case strings.HasSuffix(e.Kind, "String"):
-		text = strconv.Quote(e.Text)
+		text = v8.QuoteExact(string(e.Text))
 	}
 	return fmt.Sprintf("%s (%s)", shortened(strings.ReplaceAll(text, "\n", "\\n"), maxException), e.Address)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,6 +35,8 @@ var formats = []format{
 	{'I', 0, "address and instruction", nil},
 	{'J', 8, "hexadecimal", hexadecimal},
 	{'K', 8, "hexadecimal", hexadecimal},
+	{'L', 4, findsNumbers, nil},
+	{'M', 8, findsNumbers, nil},
 	{'N', 0, "new line", nil},
 	{'O', 4, "octal, unsigned", octal},
 	{'P', 8, "symbol", nil},
@@ -43,8 +46,11 @@ var formats = []format{
 	{'T', 0, "tab", nil},
 	{'U', 4, "decimal, unsigned", unsigned},
 	{'V', 1, "decimal, unsigned", unsigned},
+	{'W', 4, "hexadecimal", hexadecimal},
 	{'X', 4, "hexadecimal", hexadecimal},
 	{'Y', 4, "time in seconds since 1970, UTC", moment},
+	{'Z', 8, "hexadecimal", hexadecimal},
+	{'^', 0, "go back over what the format before has shown", nil},
 	{'a', 0, "address, as symbol and offset", nil},
 	{'b', 1, "octal, unsigned", octal},
 	{'c', 1, "character", func(b []byte) string { return string(rune(b[0])) }},
@@ -56,6 +62,7 @@ var formats = []format{
 	{'g', 8, "octal, signed", func(b []byte) string { return strconv.FormatInt(signed(b), 8) }},
 	{'h', 2, "hexadecimal, with the bytes in reverse order", swapped},
 	{'i', 0, "instruction", nil},
+	{'l', 2, findsNumbers, nil},
 	{'n', 0, "new line", nil},
 	{'o', 2, "octal, unsigned", octal},
 	{'p', 8, "symbol", nil},
@@ -65,8 +72,21 @@ var formats = []format{
 	{'t', 0, "tab", nil},
 	{'u', 2, "decimal, unsigned", unsigned},
 	{'v', 1, "decimal, signed", decimal},
+	{'w', 2, "hexadecimal", hexadecimal},
 	{'x', 2, "hexadecimal", hexadecimal},
 	{'y', 8, "time in seconds since 1970, UTC", moment},
+}
+
+// findsNumbers is what mdb's l, L and M do.
+const findsNumbers = "find a number"
+
+// WritesMemory reports whether mdb writes to memory if this letter is the first format.
+func WritesMemory(letter byte) bool { return strings.IndexByte("vwWzZ", letter) >= 0 }
+
+// MatchSize returns how many bytes the numbers have that a format finds; ok is false if it finds none.
+func MatchSize(letter byte) (size int, ok bool) {
+	f, ok := formatOf(letter)
+	return f.size, ok && f.what == findsNumbers
 }
 
 // formatOf returns the format with that letter.

@@ -1,13 +1,10 @@
 package jscore
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"ustack/symbolize"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/stack"
 	"ustack/symbolize/v8/value"
@@ -20,6 +17,9 @@ type FrameVariable struct {
 	Kind  variables.Kind `json:"kind"`
 	Value *Brief         `json:"value,omitempty"` // nil if it is not known
 	State string         `json:"state,omitempty"` // why it is not known
+	// Of an object that was not allocated, as far as they are known.
+	Class string          `json:"class,omitempty"`
+	Parts []FrameVariable `json:"parts,omitempty"` // its properties
 }
 
 // frameVariables returns a frame's variables, and how many arguments are among them.
@@ -37,16 +37,47 @@ func (d *Dump) frameVariables(f stack.Frame) (list []FrameVariable, arguments in
 
 func frameVariable(h *v8.Heap, v variables.Variable) FrameVariable {
 	shown := FrameVariable{Name: v.Name, Kind: v.Kind}
+	if v.State != variables.Known {
+		shown.State = v.State.String()
+		if v.Parts != nil {
+			shown.Class = v.Parts.Class
+			for _, part := range v.Parts.Properties {
+				shown.Parts = append(shown.Parts, frameVariable(h, part))
+			}
+		}
+		return shown
+	}
+	brief := variableBrief(h, v)
+	shown.Value = &brief
+	return shown
+}
+
+// variableBrief describes the value of a variable, or why there is none.
+func variableBrief(h *v8.Heap, v variables.Variable) Brief {
 	switch {
 	case v.State != variables.Known:
-		shown.State = v.State.String()
+		return Brief{Kind: "<" + v.State.String() + ">"}
 	case v.IsNumber:
-		shown.Value = &Brief{Kind: unboxed, Text: value.FormatNumber(v.Number)}
-	default:
-		brief := value.BriefOf(h, v.Value)
-		shown.Value = &brief
+		return Brief{Kind: unboxed, Text: value.Text(value.FormatNumber(v.Number))}
+	case v.Oddball != "":
+		return Brief{Kind: "Oddball", Text: value.Text(v.Oddball)}
+	case v.BigInt != "":
+		return Brief{Kind: "BigInt", Text: value.Text(v.BigInt)}
 	}
-	return shown
+	return value.BriefOf(h, v.Value)
+}
+
+// addCall adds the receiver and the arguments of an inlined function.
+func (t *FrameText) addCall(d *Dump, f stack.Frame) {
+	call, ok := d.variableReader().CallOf(f)
+	if !ok {
+		return
+	}
+	t.Function, t.Construct, t.Count = Address(call.Function), call.Construct, len(call.Arguments)
+	t.This = d.this(f)
+	for _, argument := range call.Arguments {
+		t.Arguments = append(t.Arguments, variableBrief(d.v8.Heap, argument))
+	}
 }
 
 // variableReader returns the reader of variables; there must be a heap.
@@ -70,35 +101,45 @@ func (d *Dump) this(f stack.Frame) *Brief {
 // writeVariables writes a line for each variable.
 func (f *FrameText) writeVariables(b *strings.Builder, margin string) {
 	for _, v := range f.Variables {
-		if v.Value == nil {
-			fmt.Fprintf(b, "%s%s %s: <%s>\n", margin, v.Kind, v.Name, v.State)
-			continue
-		}
-		fmt.Fprintf(b, "%s%s %s: %s (%v)\n", margin, v.Kind, v.Name, v.Value.Address, *v.Value)
+		fmt.Fprintf(b, "%s%s %s: %s\n", margin, v.Kind, v.Name, v.text())
 	}
 }
 
-// maxFrameNumber is above the numbers of frames, and below all frame pointers.
-const maxFrameNumber = 4096
-
-// FramePointer returns the frame pointer that an address is, or that of the frame with a
-// number: its digits are decimal.
-func (d *Dump) FramePointer(address uint64) (uint64, error) {
-	number, err := strconv.Atoi(strconv.FormatUint(address, 16))
-	if err != nil || address >= maxFrameNumber || len(d.Threads()) == 0 {
-		return address, nil
+// text describes the variable's value, or says why it is not known.
+func (v FrameVariable) text() string {
+	switch {
+	case v.Value != nil:
+		return addressed(*v.Value)
+	case v.Class == "":
+		return "<" + v.State + ">"
 	}
-	frames := d.WalkJSFrame(d.Threads()[0]).Values
-	if number >= len(frames) {
-		return 0, fmt.Errorf("no frame has the number %d (walk jsframe lists %d, from 0)", number, len(frames))
+	parts := make([]string, len(v.Parts))
+	for i, part := range v.Parts {
+		parts[i] = part.Name + ": " + part.text()
 	}
-	return uint64(frames[number].Address), nil
+	return fmt.Sprintf("<%s> (%s: { %s })", v.State, v.Class, strings.Join(parts, ", "))
 }
 
-// PrintVariables prints variables, or their members, of the frame at a frame pointer; of
-// the innermost JavaScript function of the first thread if that is 0.
-func (d *Dump) PrintVariables(fp uint64, o PrintOptions) (*Printed, error) {
-	at, err := d.frameAt(fp)
+// hasWord reports whether a value is a word of V8's, such as an object's address.
+func hasWord(b Brief) bool { return b.Address != 0 || b.Kind == "SMI" }
+
+// addressed describes a value after its address, if it has one.
+func addressed(b Brief) string {
+	switch {
+	case b.Kind == unboxed:
+		return fmt.Sprintf("%s (%s)", b.Text, unboxed)
+	case hasWord(b):
+		return fmt.Sprintf("%s (%v)", b.Address, b)
+	case strings.HasPrefix(b.Kind, "<"):
+		return b.Kind
+	}
+	return fmt.Sprintf("(%v)", b)
+}
+
+// PrintVariables prints variables, or their members, of a function's frame; of the innermost
+// JavaScript function of the first thread for the zero FrameID.
+func (d *Dump) PrintVariables(id FrameID, o PrintOptions) (*Printed, error) {
+	at, err := d.frameAt(id)
 	if err != nil {
 		return nil, err
 	}
@@ -124,27 +165,16 @@ func (d *Dump) PrintVariables(fp uint64, o PrintOptions) (*Printed, error) {
 		if v.State != variables.Known {
 			return nil, fmt.Errorf("%s: the variable %q is %v", at.Name, name, v.State)
 		}
-		slot, err := value.Lookup(d.v8.Heap, value.Slot{Value: v.Value, Number: v.Number, IsNumber: v.IsNumber}, rest)
+		slot, err := value.Lookup(d.v8.Heap, slotOf(v), rest)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		printed := PrintedValue{Path: path, Node: value.Describe(d.v8.Heap, slot, o.Options)}
-		if slot.HasValue() {
-			printed.value = slot.Value
-		}
-		all.Values = append(all.Values, printed)
+		all.Values = append(all.Values, printedValue(d.v8.Heap, path, slot, o))
 	}
 	return all, nil
 }
 
-// frameAt returns the JavaScript frame at a frame pointer; the innermost one for 0.
-func (d *Dump) frameAt(fp uint64) (stack.Frame, error) {
-	for _, t := range d.Threads() {
-		for _, f := range d.Stack(t).Frames {
-			if f.Kind == symbolize.JS && (f.FP == fp || fp == 0) {
-				return f, nil
-			}
-		}
-	}
-	return stack.Frame{}, errors.New("no JavaScript frame (walk jsframe lists them)")
+// slotOf returns what a variable has.
+func slotOf(v variables.Variable) value.Slot {
+	return value.Slot{Value: v.Value, Number: v.Number, IsNumber: v.IsNumber, Oddball: v.Oddball, BigInt: v.BigInt}
 }

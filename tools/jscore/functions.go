@@ -9,6 +9,7 @@ import (
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/census"
 	"ustack/symbolize/v8/heap"
+	"ustack/symbolize/v8/value"
 )
 
 // FunctionOptions say which closures to count.
@@ -74,7 +75,7 @@ func (f *Functions) rangeText(d *Definition) string {
 func (f *Functions) Representatives() *Values {
 	list := &Values{Values: make([]Indexed, len(f.Definitions))}
 	for i, d := range f.Definitions {
-		list.Values[i] = Indexed{i, Brief{Address: d.Address, Kind: "JSFunction", Text: d.Name}}
+		list.Values[i] = Indexed{i, Brief{Address: d.Address, Kind: "JSFunction", Text: value.Text(d.Name)}}
 	}
 	return list
 }

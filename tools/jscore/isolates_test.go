@@ -37,9 +37,9 @@ const server = require('net').createServer().listen(0, '127.0.0.1', () => {
 });
 process.on('SIGTERM', () => process.exit());`
 
-// TestIsolatesAreToldApart counts what each of three isolates has: in all of the process, and
+// TestIsolatesAreDistinguished counts what each of three isolates has: in all of the process, and
 // in each isolate selected alone.
-func TestIsolatesAreToldApart(t *testing.T) {
+func TestIsolatesAreDistinguished(t *testing.T) {
 	for _, version := range someVersions() {
 		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
 			pid := calls.StartSource(t, version, isolatesProgram).PID

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ustack/symbolize/v8"
@@ -184,6 +186,38 @@ func (d *Dump) Symbols(text string) *SymbolList {
 	}
 	return l
 }
+
+// SymbolValue returns the address of the symbol with a name of the linker's, which may follow
+// its file's: "uv_run", "libc.so.6`free".
+func (d *Dump) SymbolValue(name string) (uint64, error) {
+	file, symbol, ok := strings.Cut(name, "`")
+	if !ok {
+		file, symbol = "", name
+	}
+	found := map[uint64]string{}
+	for _, m := range d.Modules() {
+		module := filepath.Base(m.Path)
+		if m.ELF == nil || file != "" && module != file {
+			continue
+		}
+		for s := range m.ELF.Symbols(symbol) {
+			if s.Name == symbol && s.Type != elf.STT_TLS && s.Address != 0 {
+				found[s.Address+m.Bias] = module + "`" + symbol
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return 0, fmt.Errorf("no symbol %q", name)
+	case 1:
+		return slices.Collect(maps.Keys(found))[0], nil
+	}
+	files := slices.Compact(slices.Sorted(maps.Values(found)))
+	return 0, fmt.Errorf("%d symbols are named %q, in %s (nm lists them)", len(found), name, strings.Join(files[:min(len(files), maxFiles)], ", "))
+}
+
+// maxFiles bounds the files that an error names.
+const maxFiles = 4
 
 // SymbolAt returns the symbol of the function that contains an address.
 func (d *Dump) SymbolAt(address uint64) (*SymbolList, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/value"
@@ -20,8 +21,9 @@ const (
 type PrintOptions struct {
 	value.Options
 	value.TextOptions
-	Base  bool     // before each value, the address of the object it belongs to
-	Paths []string // of the members to print; none: the object itself
+	Base    bool     // before each value, the address of the object it belongs to
+	Storage bool     // after each object, where V8 keeps its properties
+	Paths   []string // of the members to print; none: the object itself
 }
 
 // Printed is a value, or some of its members, as jsprint shows it.
@@ -57,16 +59,49 @@ func Print(h *v8.Heap, v v8.Value, o PrintOptions) (*Printed, error) {
 			all = errors.Join(all, err)
 			continue
 		}
-		printed := PrintedValue{Path: path, Node: value.Describe(h, slot, o.Options)}
-		if slot.HasValue() {
-			printed.value = slot.Value
-		}
-		p.Values = append(p.Values, printed)
+		p.Values = append(p.Values, printedValue(h, path, slot, o))
 	}
 	if len(p.Values) == 0 {
 		return nil, all
 	}
 	return p, nil
+}
+
+// printedValue describes what a path leads to.
+func printedValue(h *v8.Heap, path string, slot value.Slot, o PrintOptions) PrintedValue {
+	p := PrintedValue{Path: path, Node: value.Describe(h, slot, o.Options)}
+	if slot.HasValue() {
+		p.value = slot.Value
+	}
+	if o.Storage && p.value.IsObject() {
+		p.Node.Storage = storageOf(h, p.value)
+	}
+	return p
+}
+
+// storageOf returns where an object's properties are, in mdb_v8's words; nil if it has none.
+func storageOf(h *v8.Heap, v v8.Value) []string {
+	o, err := h.Object(v)
+	if err != nil || !h.IsReceiver(o) {
+		return nil
+	}
+	s, _ := h.Storage(o) // what cannot be read is reported with the members
+	var words []string
+	for _, kind := range []struct {
+		is   bool
+		word string
+	}{
+		{s.Elements, "numeric-named"},
+		{s.Dictionary, "dictionary"},
+		{s.InObject, "in-object"},
+		{s.Array, `"properties" array`},
+		{s.Map, "map"},
+	} {
+		if kind.is {
+			words = append(words, kind.word)
+		}
+	}
+	return words
 }
 
 // WriteText writes each value on separate lines, with the paths of members if several
@@ -85,6 +120,11 @@ func (p *Printed) WriteText(w io.Writer) error {
 		}
 		if err := v.Node.Render(w, p.options); err != nil {
 			return err
+		}
+		if len(v.Node.Storage) > 0 {
+			if _, err := fmt.Fprintln(w, "property kind:", strings.Join(v.Node.Storage, " ")); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

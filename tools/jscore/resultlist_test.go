@@ -72,7 +72,7 @@ isolate:  [0-9a-f]+ of thread %[1]d
 heap:     [0-9.]+ MB: .*old [0-9.]+ MB.*
 stack of thread %[1]d:
 native: .*epoll_p?wait.*uv_run.*`, l.Info().PID, l.v8.Binary.Version))
-	if got := l.WalkJSFrame(l.Threads()[0]); len(got.Values) != 0 {
+	if got := l.WalkJSFrame(l.Threads()[0]); len(got.Values.Values) != 0 {
 		t.Errorf("JavaScript frames = %v, want none: it is idle", got.Values)
 	}
 	if got := l.JSStacks(StackOptions{}); len(got) != len(l.Threads()) || !strings.HasPrefix(textOf(t, got, nil), "thread ") {

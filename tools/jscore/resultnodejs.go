@@ -16,89 +16,6 @@ import (
 // Node reads what Node.js itself keeps in the process's memory.
 func (d *Dump) Node() *nodejs.Process { return nodejs.New(d.Space, d.Unwinder) }
 
-// NodeObjects are objects of Node.js that wait for something: handles or requests.
-type NodeObjects struct {
-	What    string       `json:"what"` // "handles" or "requests"
-	Objects []NodeObject `json:"objects"`
-}
-
-// A NodeObject is one of them.
-type NodeObject struct {
-	Isolate *int `json:"isolate,omitempty"` // number; nil if there is only one
-	nodejs.Wrap
-}
-
-// nodeObjects returns objects by isolate.
-func (d *Dump) nodeObjects(what string, wraps []nodejs.Wrap) *NodeObjects {
-	number := d.isolateNumbers()
-	l := &NodeObjects{what, []NodeObject{}}
-	for _, w := range wraps {
-		l.Objects = append(l.Objects, NodeObject{number(w.Heap), w})
-	}
-	slices.SortStableFunc(l.Objects, func(a, b NodeObject) int { return compareIsolates(a.Isolate, b.Isolate) })
-	return l
-}
-
-// Handles returns what node listens to: sockets, pipes, signals, node's own timers.
-func (d *Dump) Handles(g *Graph) (*NodeObjects, error) {
-	handles, err := d.Node().Handles(g.Graph)
-	return d.nodeObjects("handles", handles), err
-}
-
-// Requests returns what node has requested from the system and not received yet.
-func (d *Dump) Requests(g *Graph) (*NodeObjects, error) {
-	requests, err := d.Node().Requests(g.Graph)
-	return d.nodeObjects("requests", requests), err
-}
-
-// WriteText writes a line for each object.
-func (l *NodeObjects) WriteText(w io.Writer) error {
-	var b strings.Builder
-	for i, o := range l.Objects {
-		if i == 0 && o.Isolate != nil || i > 0 && !sameIsolate(l.Objects[i-1].Isolate, o.Isolate) {
-			b.WriteString(isolateTitle(o.Isolate))
-		}
-		fmt.Fprintf(&b, "%s %s (%v)\n", o.Object.Address, o.Object.Class, wrapText(o.Wrap))
-	}
-	if len(l.Objects) == 0 {
-		fmt.Fprintf(&b, "no %s\n", l.What)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func wrapText(o nodejs.Wrap) string {
-	text := fmt.Sprintf("wrap: %s", o.Address)
-	if o.Type == "" {
-		return text
-	}
-	state := "inactive"
-	switch {
-	case o.Closing:
-		state = "closing"
-	case o.Active && o.Referenced:
-		state = "active"
-	case o.Active:
-		state = "active, unref"
-	}
-	text = fmt.Sprintf("%s, %s, %s", o.Type, state, text)
-	if o.FD != nil {
-		text = fmt.Sprintf("fd %d, %s", *o.FD, text)
-	}
-	return text
-}
-
-// Addresses returns the addresses of the JavaScript objects.
-func (l *NodeObjects) Addresses() []v8.Value {
-	var values []v8.Value
-	for _, o := range l.Objects {
-		if value := v8.Value(o.Object.Address); value.IsObject() {
-			values = append(values, value)
-		}
-	}
-	return values
-}
-
 // A NodeInfo describes a Node.js process and how it was started.
 type NodeInfo struct {
 	PID int `json:"pid"`
@@ -201,7 +118,7 @@ func (l *Timers) WriteText(w io.Writer) error {
 		if t.Unref {
 			kind += ", unref"
 		}
-		fmt.Fprintf(&b, "%s %s: %s %s", t.Object, kind, t.Callback.Address, cmp.Or(t.Callback.Text, t.Callback.Kind))
+		fmt.Fprintf(&b, "%s %s: %s %s", t.Object, kind, t.Callback.Address, cmp.Or(t.Callback.Text, value.Text(t.Callback.Kind)))
 		if t.Place != "" {
 			b.WriteString(" at " + t.Place)
 		}

@@ -2,7 +2,6 @@ package jscore
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +18,7 @@ import (
 type StackOptions struct {
 	All      bool   // V8's own frames too, and every frame with its address
 	Verbose  bool   // each JavaScript function's arguments and source
+	Calls    bool   // receivers and arguments of inlined functions, too; implied by Verbose
 	Lines    int    // of source before and after the executing line, if Verbose
 	Tiers    bool   // the tier of each JavaScript function's code
 	Function string // only JavaScript functions whose names contain this; empty: everything
@@ -110,38 +110,6 @@ func (l StackList) Addresses() []v8.Value {
 	return values
 }
 
-// JSFrame returns the frames at a frame pointer: several if functions were inlined.
-func (d *Dump) JSFrame(fp uint64, o StackOptions) (*StackText, error) {
-	for _, t := range d.Threads() {
-		r, ok := d.Region(t.Registers.SP)
-		if !ok || fp < t.Registers.SP || fp >= d.StackEnd(r) {
-			continue
-		}
-		frames := d.Stack(t).Frames
-		at := slices.IndexFunc(frames, func(f stack.Frame) bool { return f.FP == fp })
-		if at < 0 {
-			break
-		}
-		end := at + 1
-		for at > 0 && frames[at-1].Inlined && frames[at-1].FP == 0 {
-			at--
-		}
-		return &StackText{TID: t.TID, Frames: d.frameTexts(frames[at:end], o), options: o}, nil
-	}
-	return nil, errors.New("no frame there (walk jsframe lists them)")
-}
-
-// WalkJSFrame lists the frame pointers of a thread's JavaScript functions.
-func (d *Dump) WalkJSFrame(t stack.Thread) *Values {
-	list := &Values{Values: []Indexed{}}
-	for _, f := range d.Stack(t).Frames {
-		if f.Kind == symbolize.JS && f.FP != 0 {
-			list.Values = append(list.Values, Indexed{len(list.Values), Brief{Address: Address(f.FP), Kind: "frame", Text: f.Name}})
-		}
-	}
-	return list
-}
-
 func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 	t := &FrameText{
 		Frame: f.Frame, FP: Address(f.FP), PC: Address(f.PC), Function: Address(f.Call.Function),
@@ -159,6 +127,12 @@ func (d *Dump) frameText(f stack.Frame, o StackOptions) *FrameText {
 		for _, argument := range f.Call.Arguments {
 			t.Arguments = append(t.Arguments, value.BriefOf(d.v8.Heap, argument))
 		}
+	}
+	if (o.Verbose || o.Calls) && f.Inlined && d.v8.Heap != nil {
+		t.addCall(d, f)
+	}
+	if o.Verbose && f.Generator != 0 && d.v8.Heap != nil {
+		t.This = d.this(f)
 	}
 	if o.Verbose {
 		t.Variables, t.named = d.frameVariables(f)
@@ -315,7 +289,7 @@ func (f *FrameText) writeDetails(b *strings.Builder) {
 		if i < f.named {
 			continue
 		}
-		fmt.Fprintf(b, "%sarg%d: %s (%v)\n", margin, i+1, argument.Address, argument)
+		fmt.Fprintf(b, "%sarg%d: %s\n", margin, i+1, addressed(argument))
 	}
 	if f.Count > len(f.Arguments) {
 		fmt.Fprintf(b, "%s(%d more arguments)\n", margin, f.Count-len(f.Arguments))

@@ -75,7 +75,7 @@ func TestInlinedFunctionsHaveTheirSource(t *testing.T) {
           file: /lines/.*
           posn: line \d+ column \d+
           defined: line \d+ column \d+
-(          (parameter|local|closure) [^\n]*
+(          (this:|parameter|local|closure) [^\n]*
 )*
             +\d+.*
           > +\d+ .*
@@ -91,23 +91,23 @@ func TestInlinedFunctionsHaveTheirSource(t *testing.T) {
 func checkFrames(t *testing.T, d *Dump, thread stack.Thread) {
 	t.Helper()
 	frames := d.WalkJSFrame(thread)
-	if len(frames.Values) < 10 {
-		t.Fatalf("frames = %d, want ten or more", len(frames.Values))
+	if len(frames.Values.Values) < 10 {
+		t.Fatalf("frames = %d, want ten or more", len(frames.Values.Values))
 	}
-	for _, v := range frames.Values {
-		found, err := d.JSFrame(uint64(v.Address), StackOptions{})
+	for _, v := range frames.Values.Values {
+		found, err := d.JSFrame(FrameID{FP: uint64(v.Address)}, StackOptions{})
 		if err != nil {
 			t.Errorf("frame %v: %v", v.Address, err)
 			continue
 		}
-		if !slices.ContainsFunc(found.Frames, func(f *FrameText) bool { return f.Name == v.Text }) {
+		if !slices.ContainsFunc(found.Frames, func(f *FrameText) bool { return f.Name == string(v.Text) }) {
 			t.Errorf("frame %v has no %s: %+v", v.Address, v.Text, found.Frames)
 		}
 	}
-	if _, err := d.JSFrame(0x18, StackOptions{}); err == nil || err.Error() != "no frame there (walk jsframe lists them)" {
+	if _, err := d.JSFrame(FrameID{FP: 0x18}, StackOptions{}); err == nil || err.Error() != "no frame there (walk jsframe lists them)" {
 		t.Errorf("error = %v, want that no frame is there", err)
 	}
-	if got := d.JSStack(thread, StackOptions{}).Addresses(); len(got) < len(frames.Values) {
-		t.Errorf("functions = %d, want one for each of %d frames at least", len(got), len(frames.Values))
+	if got := d.JSStack(thread, StackOptions{}).Addresses(); len(got) < len(frames.Values.Values) {
+		t.Errorf("functions = %d, want one for each of %d frames at least", len(got), len(frames.Values.Values))
 	}
 }

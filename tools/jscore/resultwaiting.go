@@ -12,6 +12,8 @@ import (
 // most first.
 type Suspended struct {
 	Places []SuspendedPlace `json:"places"`
+
+	options StackOptions
 }
 
 // A SuspendedPlace is one of them.
@@ -23,12 +25,13 @@ type SuspendedPlace struct {
 	Awaiting  []*FrameText `json:"awaiting,omitempty"` // what awaits the first, nearest first
 }
 
-// WaitingText finds what is waiting, as suspended shows it.
-func (d *Dump) WaitingText(g *Graph) *Suspended {
-	s := &Suspended{Places: []SuspendedPlace{}}
+// WaitingText finds what is waiting, as suspended shows it. If o.Verbose, the first at each
+// place has its variables.
+func (d *Dump) WaitingText(g *Graph, o StackOptions) *Suspended {
+	s := &Suspended{Places: []SuspendedPlace{}, options: o}
 	for _, w := range d.Waiting(g.Graph) {
-		place := SuspendedPlace{Kind: w.Kind, At: d.frameText(w.Frame, StackOptions{}), Count: len(w.Generators)}
-		place.Awaiting = d.frameTexts(d.Awaiting(w.Generators[0]), StackOptions{})
+		place := SuspendedPlace{Kind: w.Kind, At: d.frameText(w.Frame, o), Count: len(w.Generators)}
+		place.Awaiting = d.frameTexts(d.Awaiting(w.Generators[0]), o)
 		for _, generator := range w.Generators {
 			place.Addresses = append(place.Addresses, Address(generator))
 		}
@@ -43,8 +46,14 @@ func (s *Suspended) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "%16s %8s %s\n", "OBJECT", "#WAITING", "AT")
 	for _, p := range s.Places {
 		fmt.Fprintf(&b, "%16s %8d %s\n", p.Addresses[0], p.Count, p.At.title(StackOptions{}))
+		if s.options.Verbose {
+			p.At.writeDetails(&b)
+		}
 		for _, f := range p.Awaiting {
 			fmt.Fprintf(&b, "%16s %8s     awaited by %s\n", "", "", f.title(StackOptions{}))
+			if s.options.Verbose {
+				f.writeDetails(&b)
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -19,7 +19,12 @@ const (
 )
 
 // Formats are a sequence of mdb's formats, such as the X, X and p of "2Xp".
-type Formats []format
+type Formats []formatUse
+
+type formatUse struct {
+	format
+	again bool // it repeats the format before, by a number
+}
 
 // ParseFormats parses formats: letters, each after a decimal number if it is repeated.
 func ParseFormats(text string) (Formats, error) {
@@ -37,9 +42,11 @@ func ParseFormats(text string) (Formats, error) {
 			continue
 		case !ok:
 			return nil, fmt.Errorf("format %q: mdb's %q is not known (formats lists those that are)", text, c)
+		case f.what == findsNumbers:
+			return nil, fmt.Errorf("format %q: %c finds a number, and must be alone (ADDR/%c VALUE)", text, c, c)
 		default:
-			for range max(1, count) {
-				l = append(l, f)
+			for i := range max(1, count) {
+				l = append(l, formatUse{f, i > 0})
 			}
 			count = 0
 		}
@@ -59,8 +66,14 @@ type Shown struct {
 	Values  []ShownValue `json:"values"`
 	Error   string       `json:"error,omitempty"` // why the list ends early
 
-	next uint64 // the address after the last value
+	next  uint64 // the address after the last value
+	begin uint64 // of the last repetition
+	moved uint64 // by the last format, with its number
+	step  uint64 // by the format before that, or else that of an earlier command
 }
+
+// Last returns where the last repetition of the formats begins, and how many bytes it has.
+func (s *Shown) Last() (address, size uint64) { return s.begin, s.next - s.begin }
 
 // A ShownValue is what one format shows.
 type ShownValue struct {
@@ -72,17 +85,23 @@ type ShownValue struct {
 	breaks bool   // it begins a repetition
 }
 
-// Show shows memory, and repeats the formats count times.
-func (d *Dump) Show(l Formats, address, count uint64) (*Shown, error) {
+// Show shows memory, and repeats the formats count times. A format ^ that comes first goes step
+// bytes back.
+func (d *Dump) Show(l Formats, address, count, step uint64) (*Shown, error) {
 	count = max(1, count)
 	if count > maxShownValues || count*uint64(len(l)) > maxShownValues {
 		return nil, fmt.Errorf("show %d times %d values: more than %d", count, len(l), maxShownValues)
 	}
-	s := &Shown{Address: Address(address), Values: []ShownValue{}, next: address}
+	s := &Shown{Address: Address(address), Values: []ShownValue{}, next: address, moved: step}
 	for range count {
+		s.begin = s.next
 		for i, f := range l {
 			at := s.next
-			text, err := d.shown(f, s)
+			if !f.again {
+				s.step, s.moved = s.moved, 0
+			}
+			text, err := d.shown(f.format, s)
+			s.moved += s.next - at
 			if err != nil {
 				if !s.hasText() {
 					return nil, err
@@ -109,6 +128,9 @@ func (d *Dump) shown(f format, s *Shown) (string, error) {
 		return "", nil
 	case '-':
 		s.next--
+		return "", nil
+	case '^':
+		s.next -= s.step
 		return "", nil
 	case 'n', 'N':
 		return "\n", nil
@@ -176,14 +198,14 @@ func (d *Dump) ShowNumber(l Formats, number uint64) (*Shown, error) {
 	for _, f := range l {
 		text := ""
 		switch f.letter {
-		case 's', 'S', 'i', 'I', '+', '-':
+		case 's', 'S', 'i', 'I', '+', '-', '^':
 			return nil, fmt.Errorf("format %c: only for memory (ADDR/%c)", f.letter, f.letter)
 		case 'n', 'N', 't', 'T', 'r':
-			text, _ = d.shown(f, s) // reads nothing
+			text, _ = d.shown(f.format, s) // reads nothing
 		case 'a':
 			text = d.label(number)
 		default:
-			text = d.text(f, word[:f.size])
+			text = d.text(f.format, word[:f.size])
 		}
 		s.Values = append(s.Values, ShownValue{Format: string(f.letter), Text: text})
 	}

@@ -33,7 +33,10 @@ func TestFormatsAreMdbs(t *testing.T) {
 		{'R', word(5), "101"},
 		{'U', word(minusTwo), "4294967294"},
 		{'V', word(minusTwo), "254"},
+		{'W', word(minusTwo), "fffffffe"},
 		{'X', word(minusTwo), "fffffffe"},
+		{'Z', word(minusTwo), "fffffffffffffffe"},
+		{'w', word(minusTwo), "fffe"},
 		{'Y', word(1e9), "2001 Sep 09 01:46:40"},
 		{'b', word(8), "010"},
 		{'b', word(0), "0"},
@@ -64,7 +67,7 @@ func TestFormatsAreMdbs(t *testing.T) {
 }
 
 func TestFormatsAreParsed(t *testing.T) {
-	for text, want := range map[string]string{"X": "X", "2Xp": "XXp", "10c": "cccccccccc", "nap": "nap", "0X": "X", " x x ": "xx"} {
+	for text, want := range map[string]string{"X": "X", "2Xp": "XXp", "10c": "cccccccccc", "nap": "nap", "0X": "X", " x x ": "xx", "wWZ": "wWZ", "X2^": "X^^"} {
 		formats, err := ParseFormats(text)
 		var got strings.Builder
 		for _, f := range formats {
@@ -74,7 +77,7 @@ func TestFormatsAreParsed(t *testing.T) {
 			t.Errorf("formats %q = %s, %v, want %s", text, got.String(), err, want)
 		}
 	}
-	for _, text := range []string{"", "3", "X3", "w", "Z", "l", "k", "é", "99999999999999999999X", "65537X", "65536XX"} {
+	for _, text := range []string{"", "3", "X3", "l", "XL", "M", "k", "z", "é", "99999999999999999999X", "65537X", "65536XX"} {
 		if formats, err := ParseFormats(text); err == nil {
 			t.Errorf("formats %q are %d, want an error", text, len(formats))
 		}

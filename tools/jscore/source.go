@@ -198,7 +198,7 @@ func JSArray(h *v8.Heap, v v8.Value, indices bool) (*Values, error) {
 	err = h.Elements(o, func(e v8.Element) bool {
 		element := Indexed{Index: e.Index}
 		if e.IsNumber {
-			element.Brief = Brief{Kind: unboxed, Text: value.FormatNumber(e.Number)}
+			element.Brief = Brief{Kind: unboxed, Text: value.Text(value.FormatNumber(e.Number))}
 		} else {
 			element.Brief = value.BriefOf(h, e.Value)
 		}
@@ -227,7 +227,7 @@ type Captured struct {
 // A CapturedVariable is a variable with its value.
 type CapturedVariable struct {
 	Name    string      `json:"name"`
-	Address Address     `json:"address"`
+	Address *Address    `json:"address,omitempty"` // its word; nil if V8 keeps a number outside of the heap's objects
 	Value   *value.Node `json:"value"`
 }
 
@@ -250,7 +250,12 @@ func JSClosure(h *v8.Heap, v v8.Value) (*Closure, error) {
 		for _, variable := range context.Variables {
 			slot := value.Slot{Value: variable.Value, Number: variable.Number, IsNumber: variable.IsNumber}
 			described := value.Describe(h, slot, value.Options{Depth: 0, Members: DefaultMembers})
-			captured.Variables = append(captured.Variables, CapturedVariable{variable.Name, Address(variable.Value), described})
+			shown := CapturedVariable{Name: variable.Name, Value: described}
+			if !variable.IsNumber {
+				address := Address(variable.Value)
+				shown.Address = &address
+			}
+			captured.Variables = append(captured.Variables, shown)
 		}
 		c.Scopes = append(c.Scopes, captured)
 	}
@@ -268,7 +273,11 @@ func (c *Closure) WriteText(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s:\n", title)
 		all = errors.Join(all, err)
 		for _, variable := range scope.Variables {
-			_, err := fmt.Fprintf(w, "%s%q: %s: ", indent, variable.Name, variable.Address)
+			word := ""
+			if variable.Address != nil {
+				word = variable.Address.String() + ": "
+			}
+			_, err := fmt.Fprintf(w, "%s%q: %s", indent, variable.Name, word)
 			all = errors.Join(all, err, variable.Value.Render(w, value.TextOptions{}))
 		}
 	}
@@ -280,7 +289,9 @@ func (c *Closure) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, scope := range c.Scopes {
 		for _, variable := range scope.Variables {
-			values = append(values, v8.Value(variable.Address))
+			if variable.Address != nil {
+				values = append(values, v8.Value(*variable.Address))
+			}
 		}
 	}
 	return values

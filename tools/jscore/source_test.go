@@ -68,7 +68,7 @@ func testConstructors(t *testing.T, l leaky) {
 		like(t, textOf(t, c, err), want+"\n")
 		c, err = JSConstructor(l.Heap(), l.at(path), true)
 		like(t, textOf(t, c, err), want+` \(JSFunction: [0-9a-f]+\)`+"\n")
-		if got := value.BriefOf(l.Heap(), c.Addresses()[0]); got.Text != want {
+		if got := value.BriefOf(l.Heap(), c.Addresses()[0]); string(got.Text) != want {
 			t.Errorf("constructor = %v, want %s", got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package jscore
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,26 +24,38 @@ type FrameProperty struct {
 	Function string `json:"function"`
 	Text     string `json:"text,omitempty"`  // of file and posn
 	Value    *Brief `json:"value,omitempty"` // of the others
+	State    string `json:"state,omitempty"` // of a variable: why its value is not known
 }
 
-// Properties returns a property of JavaScript frames by mdb_v8's name for it: file, posn,
-// this or arg1, arg2 and so on. Frames that lack it are left out.
-func Properties(stacks StackList, property string) *FrameProperties {
+// Properties returns a property of JavaScript frames by mdb_v8's name for it, which is file, posn,
+// this or arg1, arg2 and so on, or else a variable by its name, for which the stacks must be
+// verbose. Frames that lack it are left out; it is an error if there are frames, and all lack a
+// variable of that name.
+func Properties(stacks StackList, property string) (*FrameProperties, error) {
 	p := &FrameProperties{Property: property, Frames: []FrameProperty{}}
+	frames := 0
 	for _, s := range stacks {
 		for _, f := range s.Frames {
 			if f.Kind != symbolize.JS {
 				continue
 			}
-			if text, value := f.property(property); text != "" || value != nil {
-				p.Frames = append(p.Frames, FrameProperty{f.Name, text, value})
+			frames++
+			if one := f.property(property); one != (FrameProperty{}) {
+				one.Function = f.Name
+				p.Frames = append(p.Frames, one)
 			}
 		}
 	}
-	return p
+	if frames > 0 && len(p.Frames) == 0 && !IsProperty(property) {
+		return nil, fmt.Errorf("%w %q (jsstack -v lists them; there are file, posn, this, arg1, arg2 and so on, too)", ErrNoVariable, property)
+	}
+	return p, nil
 }
 
-// IsProperty reports whether Properties knows a property of that name.
+// ErrNoVariable reports that frames lack a variable.
+var ErrNoVariable = errors.New("no frame has a variable")
+
+// IsProperty reports whether mdb_v8 has a property of that name; else it is a variable.
 func IsProperty(name string) bool {
 	_, isArgument := argumentNumber(name)
 	return isArgument || slices.Contains([]string{"file", "posn", "this"}, name)
@@ -55,29 +68,48 @@ func argumentNumber(name string) (int, bool) {
 	return n, ok && err == nil && n >= 1
 }
 
-func (f *FrameText) property(name string) (text string, value *Brief) {
+func (f *FrameText) property(name string) FrameProperty {
 	switch name {
 	case "file":
-		return f.File, nil
+		return FrameProperty{Text: f.File}
 	case "posn":
 		if f.Line == 0 {
-			return "", nil
+			return FrameProperty{}
 		}
-		return fmt.Sprintf("line %d column %d", f.Line, f.Column), nil
+		return FrameProperty{Text: fmt.Sprintf("line %d column %d", f.Line, f.Column)}
 	case "this":
-		return "", f.This
+		return FrameProperty{Value: f.This}
 	}
-	if n, ok := argumentNumber(name); ok && n <= len(f.Arguments) {
-		return "", &f.Arguments[n-1]
+	if n, ok := argumentNumber(name); ok {
+		if n > len(f.Arguments) {
+			return FrameProperty{}
+		}
+		argument := &f.Arguments[n-1]
+		if state, ok := strings.CutPrefix(argument.Kind, "<"); ok {
+			return FrameProperty{State: strings.TrimSuffix(state, ">")}
+		}
+		return FrameProperty{Value: argument}
 	}
-	return "", nil
+	for _, v := range f.Variables {
+		if v.Name == name {
+			return FrameProperty{Value: v.Value, State: v.State}
+		}
+	}
+	return FrameProperty{}
 }
 
-// WriteText writes a line for each frame: a text, or the address of a value.
+// WriteText writes a line for each frame: a text, the address of a value, or why it is not known.
 func (p *FrameProperties) WriteText(w io.Writer) error {
 	for _, f := range p.Frames {
 		text := f.Text
-		if f.Value != nil {
+		switch {
+		case f.State != "":
+			text = "<" + f.State + ">"
+		case f.Value != nil && f.Value.Kind == unboxed:
+			text = string(f.Value.Text)
+		case f.Value != nil && !hasWord(*f.Value):
+			text = addressed(*f.Value)
+		case f.Value != nil:
 			text = f.Value.Address.String()
 		}
 		if _, err := fmt.Fprintln(w, text); err != nil {
@@ -91,7 +123,7 @@ func (p *FrameProperties) WriteText(w io.Writer) error {
 func (p *FrameProperties) Addresses() []v8.Value {
 	var values []v8.Value
 	for _, f := range p.Frames {
-		if f.Value != nil {
+		if f.Value != nil && hasWord(*f.Value) {
 			values = append(values, v8.Value(f.Value.Address))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/census"
@@ -28,7 +27,7 @@ func (t *Texts) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "%16s %9s %12s %10s %s\n", "STRING", "#STRINGS", "BYTES", "LENGTH", "TEXT")
 	for _, s := range t.Texts {
-		text := strconv.Quote(s.Text)
+		text := v8.QuoteExact(string(s.Text))
 		if s.Length > census.ShownText {
 			text += "…"
 		}

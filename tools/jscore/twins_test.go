@@ -10,10 +10,10 @@ import (
 	"ustack/tools/core"
 )
 
-// TestFilesOfOnePathAreToldApart opens cores and snapshots of processes whose programs have the
+// TestFilesOfOnePathAreDistinguished opens cores and snapshots of processes whose programs have the
 // same path and are other files. A core is not read with the file that is at that path here,
 // unless it is the same; it is with the one that is given.
-func TestFilesOfOnePathAreToldApart(t *testing.T) {
+func TestFilesOfOnePathAreDistinguished(t *testing.T) {
 	twins, folder := nodetest.Twins(t)
 	for _, w := range twins {
 		path := filepath.Join(t.TempDir(), "core")

@@ -76,7 +76,7 @@ func (a *Values) WriteText(w io.Writer) error {
 	for _, v := range a.Values {
 		text := v.Address.String()
 		if v.Kind == unboxed {
-			text = v.Text
+			text = string(v.Text)
 		}
 		if a.indices {
 			text = fmt.Sprintf("%6d: %s (%v)", v.Index, text, v.Brief)

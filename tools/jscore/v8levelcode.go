@@ -165,7 +165,12 @@ func V8Context(h *v8.Heap, v v8.Value) (*Table, error) {
 		t.addValue(h, "previous context", c.Previous)
 	}
 	for _, variable := range c.Variables {
-		t.addValue(h, fmt.Sprintf("slot %d: %s", variable.Slot, variable.Name), variable.Value)
+		name := fmt.Sprintf("slot %d: %s", variable.Slot, variable.Name)
+		if variable.IsNumber {
+			t.add(name, "%s", value.FormatNumber(variable.Number))
+			continue
+		}
+		t.addValue(h, name, variable.Value)
 	}
 	return t, nil
 }

@@ -16,21 +16,29 @@ type programmer struct {
 	scopes   [][]string // names that are visible and have values, of each block
 	function int
 	last     int
+	hot      bool // variables are used after the calls
 }
 
-// program returns a program with so many functions.
-func program(seed uint64, functions int) string {
-	p := &programmer{Rand: rand.New(rand.NewPCG(seed, 0)), last: functions}
-	p.WriteString(`const truth = [], fs = require('fs');
-const described = v => typeof v === 'object' && v !== null || typeof v === 'function' ? 'object' : Object.is(v, -0) ? '-0' : String(v);
-function note(name, variables) { const d = {}; for (const k in variables) d[k] = described(variables[k]); truth.push({ name, variables: d }); return 0; }
-function done() { fs.writeFileSync('truth.json', JSON.stringify(truth)); process.abort(); }
+// program returns a program with so many functions, which runs them rounds times before it aborts.
+func program(seed uint64, functions, rounds int) string {
+	p := &programmer{Rand: rand.New(rand.NewPCG(seed, 0)), last: functions, hot: rounds > 0}
+	p.WriteString(`const truth = [], fs = require('fs'), state = { notes: true, last: 0 };
+const described = v => typeof v === 'object' && v !== null ? 'object ' + v.id : typeof v === 'function' ? 'function' : Object.is(v, -0) ? '-0' : String(v);
+function note(name, variables) { if (state.notes) { const d = {}; for (const k in variables) d[k] = described(variables[k]); truth.push({ name, variables: d }); } return 0; }
+function finish() { fs.writeFileSync('truth.json', JSON.stringify(truth)); process.abort(); }
+const lasts = [() => 0, () => 1, () => 2, () => 3, () => 4, finish];
+function done() { return lasts[state.last](); }
+function use(...values) { return values.length; }
 `)
 	for i := range functions {
 		p.function = i
 		p.define()
 	}
-	p.WriteString("f0(1, {a: 2, b: [3]}, 4, 5);\n")
+	fmt.Fprintf(p, `for (let round = 0; round <= %d; round++) {
+	truth.length = 0; state.notes = round %% 10 === 0; state.last = round === %[1]d ? 5 : round %% 5;
+	f0(1, { id: 2, b: [3] }, 4, 5);
+}
+`, rounds)
 	return p.String()
 }
 
@@ -191,6 +199,9 @@ func (p *programmer) call() {
 	default:
 		p.line("%s;", call)
 	}
+	if p.hot {
+		p.line("use(%s);", strings.Join(p.visible(), ", "))
+	}
 }
 
 // statement writes a statement that declares something.
@@ -216,6 +227,10 @@ func (p *programmer) statement(depth int) {
 	case 3: // captured
 		name := p.short()
 		p.declare(name)
+		if p.chance(40) { // V8 14.6 keeps a number that changes outside of the heap's objects
+			p.line("let %s = %d; const %s = () => { %s += %s; }; %s = %d.5; %s = -%s;", name, p.number(), p.fresh("c"), name, p.value(), name, p.number(), name, name)
+			break
+		}
 		p.line("%s %s = %s; const %s = %s => %s;", p.pick("let", "const"), name, p.value(), p.fresh("c"), p.pick("()", "_", "(_, { k } = {})"), name)
 	case 4:
 		name := p.fresh("g")

@@ -14,7 +14,8 @@ import (
 
 // String returns text as valid UTF-8 on one line. Characters that control a
 // terminal, reorder a line or are not visible, and bytes that are not UTF-8,
-// become escape sequences, such as \x1b and \u202e; a tab stays.
+// become escape sequences, such as \x1b and \u202e, halves of surrogate pairs such as \ud800; a
+// tab stays.
 func String(text string) string {
 	if isPlain(text) {
 		return text
@@ -23,9 +24,15 @@ func String(text string) string {
 		return text
 	}
 	var b strings.Builder
-	for i, r := range text {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if unit, ok := surrogate(text[i:]); ok {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+			i += surrogateBytes
+			continue
+		}
 		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
+		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, text[i])
 		case !isUnfit(r):
 			b.WriteRune(r)
@@ -34,8 +41,20 @@ func String(text string) string {
 		default:
 			writeUnits(&b, r)
 		}
+		i += size
 	}
 	return b.String()
+}
+
+const surrogateBytes = 3
+
+// surrogate returns the half of a surrogate pair that text begins with, as strings of JavaScript
+// may have it on its own: encoded like a character, which UTF-8 does not allow.
+func surrogate(text string) (unit uint16, ok bool) {
+	if len(text) < surrogateBytes || text[0] != 0xed || text[1] < 0xa0 || text[1] > 0xbf || text[2]&0xc0 != 0x80 {
+		return 0, false
+	}
+	return 0xd000 | uint16(text[1]&0x3f)<<6 | uint16(text[2]&0x3f), true
 }
 
 // isPlain reports whether text is of printable ASCII characters, as most is.

@@ -29,12 +29,12 @@ type Options struct {
 
 // A Group is objects with the same class and property names.
 type Group struct {
-	Class      string   `json:"class"`
-	Kind       string   `json:"kind"`
-	Properties []string `json:"properties,omitempty"` // names, in order
-	Dictionary bool     `json:"dictionary,omitempty"` // properties are in dictionaries: too many objects to read each
-	Heap       uint64   `json:"-"`                    // of an isolate; 0: shared, or not distinguished
-	Isolate    *int     `json:"isolate,omitempty"`    // its number, for the caller to set
+	Class      string       `json:"class"`
+	Kind       string       `json:"kind"`
+	Properties []value.Text `json:"properties,omitempty"` // names, in order
+	Dictionary bool         `json:"dictionary,omitempty"` // properties are in dictionaries: too many objects to read each
+	Heap       uint64       `json:"-"`                    // of an isolate; 0: shared, or not distinguished
+	Isolate    *int         `json:"isolate,omitempty"`    // its number, for the caller to set
 	Tally
 }
 
@@ -253,7 +253,7 @@ func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group 
 	if want := c.options.Class; want != "" && want != class {
 		return nil
 	}
-	if want := c.options.Property; want != "" && !slices.Contains(names, want) {
+	if want := c.options.Property; want != "" && !slices.Contains(names, want) && !slices.Contains(names, v8.UnescapeSurrogates(want)) {
 		return nil
 	}
 	if c.options.ByClass {
@@ -265,11 +265,19 @@ func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group 
 	}
 	group, ok := c.byName[key]
 	if !ok {
-		group = &Group{Class: class, Kind: o.Map.KindName(), Properties: names, Dictionary: dictionary}
+		group = &Group{Class: class, Kind: o.Map.KindName(), Properties: exactTexts(names), Dictionary: dictionary}
 		c.byName[key] = group
 		c.groups = append(c.groups, group)
 	}
 	return group
+}
+
+func exactTexts(names []string) []value.Text {
+	var texts []value.Text
+	for _, name := range names {
+		texts = append(texts, value.Text(name))
+	}
+	return texts
 }
 
 // counts reports whether to count objects like o, as far as their map decides it.

@@ -12,6 +12,7 @@ import (
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/census"
+	"ustack/symbolize/v8/value"
 	"ustack/testdata/nodetest"
 	"ustack/testdata/nodetest/calls"
 	"ustack/tools/jscore"
@@ -143,7 +144,7 @@ func mostOf(t *testing.T, g *jscore.Graph, o census.Options) *census.Group {
 }
 
 func censusTellsShapes(t *testing.T, g *jscore.Graph, facts censusFacts) {
-	for class, want := range map[string][]string{
+	for class, want := range map[string][]value.Text{
 		"Point": {"x", "y"}, "Point3": {"x", "y", "z"}, "Named": {"name", "id"},
 		"Holder": {"list", "next"}, "Legacy": {"value", "call"},
 	} {
@@ -246,7 +247,7 @@ console.log('ready');`)
 	if instance < 0 {
 		t.Fatal("no instance of Wrong")
 	}
-	if got, want := groups[instance].Properties, []string{"stack", "message", "#hidden", "tag"}; !slices.Equal(got, want) {
+	if got, want := groups[instance].Properties, []value.Text{"stack", "message", "#hidden", "tag"}; !slices.Equal(got, want) {
 		t.Errorf("properties of Wrong = %q, want %q", got, want)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"unicode/utf8"
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
@@ -13,7 +12,7 @@ import (
 
 // StringOptions say which strings to report. The zero value reports all.
 type StringOptions struct {
-	Contains string // only those with this in their first 1024 characters
+	Contains string // only those with this in their first 1024 characters; \ud800 may also stand for a lone surrogate
 	Least    int    // only those of at least that many characters
 	Live     bool   // only those that are live
 	Limit    int    // of the texts reported; 100 if 0
@@ -31,7 +30,7 @@ const ShownText = 72
 // A Text is strings that are equal, as far as they are compared: in their first 1024
 // characters and their lengths.
 type Text struct {
-	Text    string        `json:"text"`   // its beginning
+	Text    value.Text    `json:"text"`   // its beginning
 	Length  int           `json:"length"` // in UTF-16 code units
 	Count   int           `json:"count"`
 	Bytes   uint64        `json:"bytes"`   // of all these strings, without the strings they are parts of
@@ -100,7 +99,7 @@ func (t *StringCensus) keep(g *heap.Graph, limit int) {
 	t.Texts = t.Texts[:min(len(t.Texts), limit)]
 	for _, same := range t.Texts {
 		same.Address = value.Address(g.Object(same.object).Ref())
-		text, _, _ := g.Heap().Text(g.Object(same.part).Ref(), maxStringText) // it could be read before
-		same.Text = string([]rune(text)[:min(ShownText, utf8.RuneCountInString(text))])
+		text, _, _ := g.Heap().Exact(g.Object(same.part).Ref(), maxStringText) // it could be read before
+		same.Text = value.Text(v8.CutExact(text, ShownText))
 	}
 }

@@ -42,7 +42,7 @@ func TestStringsOfARowAreReadOnce(t *testing.T) {
 		t.Errorf("strings of the row = %d, want %d", texts.Count, length)
 	}
 	for _, text := range texts.Texts {
-		if !strings.HasPrefix(text.Text, "the beginning of all and then") {
+		if !strings.HasPrefix(string(text.Text), "the beginning of all and then") {
 			t.Fatalf("text = %+v, want one that begins as the row does", text)
 		}
 	}

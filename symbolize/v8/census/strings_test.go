@@ -12,10 +12,10 @@ func stringsAreCounted(t *testing.T, g *jscore.Graph, facts censusFacts) {
 	found := census.Strings(t.Context(), g.Graph, census.StringOptions{Contains: "n", Least: 8, Live: true, Limit: 1 << 20})
 	names, same := 0, 0
 	for _, text := range found.Texts {
-		if !strings.Contains(text.Text, "n") && text.Length <= census.ShownText || text.Length < 8 {
+		if !strings.Contains(string(text.Text), "n") && text.Length <= census.ShownText || text.Length < 8 {
 			t.Errorf("text = %+v, want 8 characters or more, an n among them", text)
 		}
-		if strings.HasPrefix(text.Text, "name ") && text.Length == len("name 1234") {
+		if strings.HasPrefix(string(text.Text), "name ") && text.Length == len("name 1234") {
 			names++
 		}
 		if text.Text == "again and again" {

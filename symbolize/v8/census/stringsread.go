@@ -2,8 +2,10 @@ package census
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 
+	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
 )
 
@@ -13,7 +15,7 @@ import (
 // length of the chain.
 type textReader struct {
 	*heap.Graph
-	contains string // text that the strings must contain
+	contains []string // the strings must contain one of these
 	seed     maphash.Seed
 	first    int                  // offset of the first of the two strings that a string consists of
 	parts    map[heap.ID]heap.ID  // by string: its first part, if that holds all of the beginning
@@ -30,8 +32,12 @@ type readText struct {
 
 func newTextReader(g *heap.Graph, contains string) *textReader {
 	first, _ := g.Heap().Offset("ConsString", "first") // every V8 has it
+	forms := []string{contains}
+	if exact := v8.UnescapeSurrogates(contains); exact != contains {
+		forms = append(forms, exact)
+	}
 	return &textReader{
-		Graph: g, contains: contains, seed: maphash.MakeSeed(), first: first,
+		Graph: g, contains: forms, seed: maphash.MakeSeed(), first: first,
 		parts: map[heap.ID]heap.ID{}, known: map[heap.ID]readText{},
 	}
 }
@@ -52,8 +58,8 @@ func (r *textReader) read(id heap.ID) readText {
 }
 
 func (r *textReader) beginning(id heap.ID) readText {
-	text, length, err := r.Heap().Text(r.Object(id).Ref(), maxStringText)
-	wanted := err == nil && strings.Contains(text, r.contains)
+	text, length, err := r.Heap().Exact(r.Object(id).Ref(), maxStringText)
+	wanted := err == nil && slices.ContainsFunc(r.contains, func(one string) bool { return strings.Contains(text, one) })
 	return readText{maphash.String(r.seed, text), length, id, wanted}
 }
 

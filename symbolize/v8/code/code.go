@@ -18,7 +18,8 @@ type Finder struct {
 	heap     *v8.Heap
 	layout   *v8.Layout
 	code     codeLayout
-	dispatch uint64 // the process's dispatch table; 0: each isolate has its own, or V8 has none
+	dispatch uint64            // the process's dispatch table; 0: each isolate has its own, or V8 has none
+	exits    map[uint64]*exits // by address of the code
 }
 
 // NewFinder returns the Finder of the process that h reads. Bias is the difference
@@ -28,7 +29,7 @@ func NewFinder(h *v8.Heap, bias uint64) (*Finder, error) {
 	if err != nil {
 		err = fmt.Errorf("%w (only functions entered in the middle of a loop have their line)", err)
 	}
-	return &Finder{h, &h.Binary().Layout, codeLayoutOf(h.Binary()), base}, err
+	return &Finder{heap: h, layout: &h.Binary().Layout, code: codeLayoutOf(h.Binary()), dispatch: base}, err
 }
 
 // A Code is a piece of machine code that V8 made for a function, or one of its

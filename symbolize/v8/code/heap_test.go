@@ -169,7 +169,7 @@ func (m *image) function(code uint64) (fn, isolate uint64) {
 // finder returns a Finder of the image as it is now.
 func (m *image) finder(t testing.TB) *Finder {
 	t.Helper()
-	return &Finder{heapAt(t, m, m.Binary), &m.Layout, m.layout, m.entries}
+	return &Finder{heap: heapAt(t, m, m.Binary), layout: &m.Layout, code: m.layout, dispatch: m.entries}
 }
 
 // eachImage runs test with an image of each major version's V8.

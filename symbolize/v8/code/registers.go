@@ -63,36 +63,66 @@ func Argument(h *v8.Heap, fp uint64, index int) (v8.Value, error) {
 	return v8.Value(w), err
 }
 
-// SavedParameters returns the parameters that a suspended generator has saved.
-func SavedParameters(h *v8.Heap, generator v8.Object) ([]v8.Value, error) {
+// Saved is what a suspended generator has saved.
+type Saved struct {
+	Parameters []v8.Value
+	Registers  []v8.Value // nil if some may be of an earlier suspension
+}
+
+// SavedBy returns the parameters and the registers that a suspended generator has saved.
+// Optimized code saves only the registers that are needed later and leaves old values in the
+// others; so there are no registers if the function may have been optimized, for which it
+// needs a FeedbackVector (V8 9.4 to 14.6).
+func SavedBy(h *v8.Heap, generator v8.Object) (Saved, error) {
 	v, err := h.FieldOf(generator, "JSGeneratorObject", "parameters_and_registers")
 	if err != nil {
-		return nil, err
+		return Saved{}, err
 	}
 	words, err := h.FixedArray(v, 2*maxRegisters)
 	if err != nil {
-		return nil, err
+		return Saved{}, err
 	}
 	function, err := h.FieldOf(generator, "JSGeneratorObject", "function")
 	if err != nil {
-		return nil, err
+		return Saved{}, err
 	}
 	fn, err := h.Object(function)
 	if err != nil {
-		return nil, err
+		return Saved{}, err
 	}
 	shared, err := h.SharedOf(fn)
 	if err != nil {
-		return nil, err
+		return Saved{}, err
 	}
 	count, err := Parameters(h, shared)
 	if err != nil {
-		return nil, err
+		return Saved{}, err
 	}
 	if count < 0 || count > len(words) {
-		return nil, fmt.Errorf("read generator: %d parameters in %d words", count, len(words))
+		return Saved{}, fmt.Errorf("read generator: %d parameters in %d words", count, len(words))
 	}
-	return words[:count], nil
+	saved := Saved{Parameters: words[:count]}
+	if neverOptimized(h, fn) {
+		saved.Registers = words[count:]
+	}
+	return saved, nil
+}
+
+// neverOptimized reports whether a function has never had what V8 needs to optimize it.
+func neverOptimized(h *v8.Heap, function v8.Object) bool {
+	v, err := h.FieldOf(function, "JSFunction", "raw_feedback_cell")
+	if err != nil {
+		return false
+	}
+	cell, err := h.Object(v)
+	if err != nil || cell.Map.Kind != "FeedbackCell" {
+		return false
+	}
+	if v, err = h.FieldOf(cell, "FeedbackCell", "value"); err != nil {
+		return false
+	}
+	o, err := h.Object(v)
+	return err == nil && (o.Map.Kind == "ClosureFeedbackCellArray" || h.Oddball(v) == "undefined")
 }
 
 // WrappedParameters returns the parameters of the function that V8 has made of a script's

@@ -150,10 +150,10 @@ func TestGeneratorsSaveTheirParameters(t *testing.T) {
 		saved := []uint64{small(1), small(2), small(3)} // the last is a register
 		g := m.generator(t, h, 2, saved...)
 		want := []v8.Value{v8.Value(small(1)), v8.Value(small(2))}
-		if got, err := SavedParameters(h, m.read(t, h, g)); !slices.Equal(got, want) || err != nil {
+		if got, err := SavedBy(h, m.read(t, h, g)); !slices.Equal(got.Parameters, want) || got.Registers != nil || err != nil {
 			t.Errorf("saved parameters = %v, %v, want %v", got, err, want)
 		}
-		if got, err := SavedParameters(h, m.read(t, h, m.generator(t, h, 4, saved...))); err == nil {
+		if got, err := SavedBy(h, m.read(t, h, m.generator(t, h, 4, saved...))); err == nil {
 			t.Errorf("4 parameters in 3 words = %v, want an error", got)
 		}
 		for name, tt := range map[string]struct {
@@ -167,7 +167,7 @@ func TestGeneratorsSaveTheirParameters(t *testing.T) {
 		} {
 			whole := slices.Clone(m.bytes)
 			m.set(t, h, g, "JSGeneratorObject", tt.field, tt.word)
-			if got, err := SavedParameters(h, m.read(t, h, g)); err == nil {
+			if got, err := SavedBy(h, m.read(t, h, g)); err == nil {
 				t.Errorf("%s: saved parameters = %v, want an error", name, got)
 			}
 			copy(m.bytes, whole)
@@ -235,8 +235,8 @@ func FuzzDamagedRegisters(f *testing.F) {
 			}
 		}
 		if o, err := h.Object(v8.Value(generator)); err == nil {
-			if saved, err := SavedParameters(h, o); err == nil && len(saved) > len(m.bytes)/wordSize {
-				t.Errorf("saved parameters = %d, from memory of %d bytes", len(saved), len(m.bytes))
+			if saved, err := SavedBy(h, o); err == nil && len(saved.Parameters)+len(saved.Registers) > len(m.bytes)/wordSize {
+				t.Errorf("saved parameters = %d, from memory of %d bytes", len(saved.Parameters)+len(saved.Registers), len(m.bytes))
 			}
 		}
 		names, _ := WrappedParameters(h, script)

@@ -261,7 +261,7 @@ func TestProcessMayEndAtAnyRead(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = (&Finder{h, &b.Layout, codeLayoutOf(b), 0}).BytecodeTable(shared)
+				_, err = (&Finder{heap: h, layout: &b.Layout, code: codeLayoutOf(b)}).BytecodeTable(shared)
 				return err
 			},
 		} {

@@ -40,9 +40,9 @@ func (g *Graph) entryLink(table v8.Object, offset int) Link {
 	case table.Map.Kind == "OrderedHashSet":
 		return Link{ByEntry, ""}
 	case at%size == 0:
-		return Link{ByEntry, "(key) " + name}
+		return Link{ByEntry, v8.ExactText("(key) " + name)}
 	default:
-		return Link{ByEntry, name}
+		return Link{ByEntry, v8.ExactText(name)}
 	}
 }
 
@@ -60,7 +60,7 @@ func (g *Graph) keyName(key v8.Value) string {
 	}
 	switch number, ok := g.heap.Number(key); {
 	case g.heap.IsString(o):
-		return strconv.Quote(g.propertyName(key))
+		return v8.QuoteExact(g.propertyName(key))
 	case o.Map.Kind == "Symbol":
 		return g.propertyName(key)
 	case ok:

@@ -3,7 +3,6 @@ package heap
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -127,7 +126,7 @@ func (p *filePart) add(first bool, numbers ...uint64) {
 
 // quote adds a string. Errors in writing are reported by copyTo.
 func (p *filePart) quote(first bool, s string) {
-	quoted, _ := json.Marshal(s) // of a string, it cannot fail
+	quoted := v8.MarshalExact(s)
 	if !first {
 		p.out.WriteString(",\n")
 	}

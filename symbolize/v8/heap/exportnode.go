@@ -115,7 +115,7 @@ func (e *exporter) describeString(o v8.Object) (kind uint64, name string) {
 	if e.size >= maxExportTexts {
 		return nodeString, "(string)"
 	}
-	text, _, err := e.heap.Text(o.Ref(), maxExportText)
+	text, _, err := e.heap.Exact(o.Ref(), maxExportText)
 	if err != nil {
 		return nodeString, "<bad>"
 	}
@@ -129,13 +129,13 @@ func (e *exporter) references(id ID, o v8.Object) {
 		link := e.link(o, offset)
 		switch link.How {
 		case ByProperty:
-			e.edge(edgeProperty, e.text(link.Name), to)
+			e.edge(edgeProperty, e.text(string(link.Name)), to)
 		case ByVariable:
-			e.edge(edgeContext, e.text(link.Name), to)
+			e.edge(edgeContext, e.text(string(link.Name)), to)
 		case ByElement:
 			e.edge(edgeHidden, uint64(offset/wordSize), to)
 		default:
-			e.edge(edgeInternal, e.text(link.Name), to)
+			e.edge(edgeInternal, e.text(string(link.Name)), to)
 		}
 		if receiver && to != id {
 			e.stored(o, link, to)
@@ -174,7 +174,7 @@ func (e *exporter) stored(owner v8.Object, link Link, store ID) {
 			}
 		}
 	case "FixedArray":
-		if strings.Contains(link.Name, "elements") {
+		if strings.Contains(string(link.Name), "elements") {
 			e.eachReference(store, func(offset int, to ID) {
 				if offset >= arrayHeader {
 					e.edge(edgeElement, uint64((offset-arrayHeader)/wordSize), to)

@@ -11,8 +11,8 @@ import (
 
 // A Link says how an object refers to another.
 type Link struct {
-	How  string `json:"how"`  // one of the constants below
-	Name string `json:"name"` // of a property, variable or field; an index in decimal
+	How  string       `json:"how"`  // one of the constants below
+	Name v8.ExactText `json:"name"` // of a property, variable or field; an index in decimal
 }
 
 // How an object can refer to another.
@@ -28,11 +28,11 @@ const (
 func (l Link) String() string {
 	switch l.How {
 	case ByProperty:
-		return "." + l.Name
+		return "." + string(l.Name)
 	case ByElement:
-		return "[" + l.Name + "]"
+		return "[" + string(l.Name) + "]"
 	}
-	return strings.TrimSpace(l.How + " " + l.Name)
+	return strings.TrimSpace(l.How + " " + string(l.Name))
 }
 
 // maxParents bounds the depth of V8's class hierarchy: it is seven.
@@ -61,12 +61,12 @@ func (g *Graph) link(o v8.Object, offset int) Link {
 		return g.entryLink(o, offset)
 	case strings.HasSuffix(o.Map.Kind, "Context"):
 		if name, ok := g.slotNames(o)[index]; ok {
-			return Link{ByVariable, name}
+			return Link{ByVariable, v8.ExactText(name)}
 		}
 	case o.Map.Size == 0 && offset >= arrayHeader:
-		return Link{ByElement, strconv.Itoa(index)}
+		return Link{ByElement, v8.ExactText(strconv.Itoa(index))}
 	}
-	return Link{ByField, fmt.Sprintf("at %d", offset)}
+	return Link{ByField, v8.ExactText(fmt.Sprintf("at %d", offset))}
 }
 
 // arrayHeader is the size of what precedes the first word in most kinds with a length.
@@ -85,7 +85,7 @@ func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
 	for range maxParents {
 		for _, f := range g.class(kind).Fields {
 			if _, ok := links[f.Offset]; !ok && !f.Raw() {
-				links[f.Offset] = Link{ByField, f.Name}
+				links[f.Offset] = Link{ByField, v8.ExactText(f.Name)}
 			}
 		}
 		kind = g.class(kind).Parent
@@ -93,7 +93,7 @@ func (g *Graph) fieldLinks(m *v8.Map) map[int]Link {
 	properties, _ := g.heap.MapFields(m) // what cannot be read has no name
 	for _, p := range properties {
 		if p.Offset >= 0 {
-			links[p.Offset] = Link{ByProperty, p.Name}
+			links[p.Offset] = Link{ByProperty, v8.ExactText(p.Name)}
 		}
 	}
 	if g.links.fields == nil {
@@ -200,7 +200,7 @@ func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
 		fields, _ := g.heap.MapFields(owner.Map)
 		for _, f := range fields {
 			if f.Index == index && f.Offset < 0 {
-				return Link{ByProperty, f.Name}, true
+				return Link{ByProperty, v8.ExactText(f.Name)}, true
 			}
 		}
 	case "NameDictionary":
@@ -212,7 +212,7 @@ func (g *Graph) through(owner, store v8.Object, offset int) (Link, bool) {
 	case "FixedArray":
 		at, ok := g.heap.Offset("JSObject", "elements")
 		if elements, err := g.heap.Field(owner, at); ok && err == nil && elements == store.Ref() {
-			return Link{ByElement, strconv.Itoa(index)}, true
+			return Link{ByElement, v8.ExactText(strconv.Itoa(index))}, true
 		}
 	}
 	return Link{}, false
@@ -230,7 +230,7 @@ func (g *Graph) throughDictionary(store v8.Object, offset int) (Link, bool) {
 	if err != nil || !g.heap.IsString(o) && o.Map.Kind != "Symbol" {
 		return Link{}, false
 	}
-	return Link{ByProperty, g.propertyName(key)}, true
+	return Link{ByProperty, v8.ExactText(g.propertyName(key))}, true
 }
 
 // throughCell returns the global variable whose cell a dictionary has at an offset.
@@ -245,7 +245,7 @@ func (g *Graph) throughCell(store v8.Object, offset int) (Link, bool) {
 		return Link{}, false
 	}
 	name, err := g.heap.Field(o, at)
-	return Link{ByProperty, g.propertyName(name)}, err == nil
+	return Link{ByProperty, v8.ExactText(g.propertyName(name))}, err == nil
 }
 
 // maxName bounds the characters of a property's name.
@@ -262,7 +262,7 @@ func (g *Graph) propertyName(key v8.Value) string {
 	if err != nil || !g.heap.IsString(o) {
 		return ""
 	}
-	text, length, err := g.heap.Text(key, maxName)
+	text, length, err := g.heap.Exact(key, maxName)
 	if err != nil {
 		return "<bad>"
 	}

@@ -146,6 +146,7 @@ type Safepoints struct {
 // the frame of the code that they were compiled into.
 type Translations struct {
 	Operands      string  // a digit for each instruction: how many operands it has
+	Values        string  // a letter for each instruction: a Translated
 	Begin         Opcodes // begin a translation
 	Function      Opcodes // begin a function's frame: bytecode offset, index of the function in the literals
 	Continuation  Opcodes // begin a frame in which one of V8's builtins continues

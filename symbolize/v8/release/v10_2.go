@@ -41,7 +41,7 @@ var _ = Register(Release{
 		DeoptLiterals:  2,
 		DeoptShared:    6,
 		DeoptInlinings: 7,
-		Translations:   Translations{Operands: "2103113131111111115334111112", Begin: Opcodes{First: 3, Count: 1}, Function: Opcodes{First: 18, Count: 1}, Continuation: Opcodes{First: 19, Count: 2}, SignedOpcodes: true},
+		Translations:   Translations{Operands: "2103113131111111115334111112", Values: "X??.?bFoN?Dd?f?i?gJKKFl?t?u.", Begin: Opcodes{First: 3, Count: 1}, Function: Opcodes{First: 18, Count: 1}, Continuation: Opcodes{First: 19, Count: 2}, SignedOpcodes: true},
 	},
 	Strings: Strings{
 		SharedTypes: true,

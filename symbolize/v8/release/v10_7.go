@@ -37,7 +37,7 @@ var _ = Register(Release{
 		DeoptLiterals:  2,
 		DeoptShared:    6,
 		DeoptInlinings: 7,
-		Translations:   Translations{Operands: "10311313111112111153340111112", Begin: Opcodes{First: 2, Count: 1}, Function: Opcodes{First: 18, Count: 1}, Continuation: Opcodes{First: 19, Count: 2}},
+		Translations:   Translations{Operands: "10311313111112111153340111112", Values: "??.?bFoN?Dd?fX?i?gJKKF-l?t?u.", Begin: Opcodes{First: 2, Count: 1}, Function: Opcodes{First: 18, Count: 1}, Continuation: Opcodes{First: 19, Count: 2}},
 	},
 	Strings: Strings{
 		SharedTypes: true,

@@ -42,7 +42,7 @@ var _ = Register(Release{
 		DeoptLiterals:  2,
 		DeoptShared:    6,
 		DeoptInlinings: 7,
-		Translations:   Translations{Operands: "103311313111112111111115333401111121", Begin: Opcodes{First: 2, Count: 2}, Function: Opcodes{First: 23, Count: 2}, Continuation: Opcodes{First: 25, Count: 2}, Match: 35},
+		Translations:   Translations{Operands: "103311313111112111111115333401111121", Values: "??..?bFoN?Dd?fX?i?g?s?nJJKKF-l?t?u..", Begin: Opcodes{First: 2, Count: 2}, Function: Opcodes{First: 23, Count: 2}, Continuation: Opcodes{First: 25, Count: 2}, Match: 35},
 	},
 	Strings: Strings{
 		SharedTypes: true,

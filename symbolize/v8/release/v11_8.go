@@ -44,7 +44,7 @@ var _ = Register(Release{
 		DeoptLiterals:  2,
 		DeoptShared:    6,
 		DeoptInlinings: 7,
-		Translations:   Translations{Operands: "5333213432103311111111111111111101111121", Begin: Opcodes{First: 12, Count: 2}, Function: Opcodes{Count: 2}, Continuation: Opcodes{First: 2, Count: 2}, Match: 39},
+		Translations:   Translations{Operands: "5333213432103311111111111111111101111121", Values: "JJKKNNFFFX??..?bo?D?Hd?f?i?g?s?n-l?t?u..", Begin: Opcodes{First: 12, Count: 2}, Function: Opcodes{Count: 2}, Continuation: Opcodes{First: 2, Count: 2}, Match: 39},
 	},
 	Strings: Strings{
 		SharedTypes: true,

@@ -41,7 +41,7 @@ var _ = Register(Release{
 		DeoptShared:    6,
 		DeoptInlinings: 7,
 		SharedWrapped:  true,
-		Translations:   Translations{Operands: "53332134332100331111111111111111111101111121", Begin: Opcodes{First: 14, Count: 2}, Function: Opcodes{Count: 2}, Continuation: Opcodes{First: 2, Count: 2}, Match: 43},
+		Translations:   Translations{Operands: "53332134332100331111111111111111111101111121", Values: "JJKKNNFFFFX???..?bo?D??H?d?f?i?g?s?n-l?t?u..", Begin: Opcodes{First: 14, Count: 2}, Function: Opcodes{Count: 2}, Continuation: Opcodes{First: 2, Count: 2}, Match: 43},
 	},
 	Strings: Strings{
 		External:    8,

@@ -45,7 +45,7 @@ var _ = Register(Release{
 		DeoptInlinings: 8,
 		SharedWrapped:  true,
 		Safepoints:     Safepoints{Length: 4},
-		Translations:   Translations{Operands: "643321343331003311101111111111111111101111121", Begin: Opcodes{First: 14, Count: 2}, Function: Opcodes{Count: 2}, Continuation: Opcodes{First: 2, Count: 2}, Match: 44},
+		Translations:   Translations{Operands: "643321343331003311101111111111111111101111121", Values: "JJKKNNFFFFX???..?bo+?D??H?d?f?i?g?s?n-l?t?u..", Begin: Opcodes{First: 14, Count: 2}, Function: Opcodes{Count: 2}, Continuation: Opcodes{First: 2, Count: 2}, Match: 44},
 		UnsignedSteps:  true,
 	},
 	Strings: Strings{

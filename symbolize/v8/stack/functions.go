@@ -129,16 +129,16 @@ func (w *walker) pushNamed(f v8.Function) *Frame {
 // pushFunction pushes the frame of a function that runs code of that kind, after the
 // frames of the functions inlined there.
 func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
-	tier, places, trouble := w.places(function, f, kind)
-	last := len(places) - 1
-	for _, p := range places[:max(last, 0)] {
-		w.pushInlined(p, tier)
+	r, trouble := w.running(function, f, kind)
+	last := len(r.places) - 1
+	for i, p := range r.places[:max(last, 0)] {
+		w.pushInlined(p, r.tier).Optimized = r.level(i)
 	}
 	frame := w.pushNamed(f)
-	frame.Tier, frame.Trouble = tier, trouble
+	frame.Tier, frame.Trouble = r.tier, trouble
 	if last >= 0 {
-		frame.Shared = places[last].Shared
-		w.execute(frame, f, places[last].Offset)
+		frame.Shared, frame.Optimized = r.places[last].Shared, r.level(last)
+		w.execute(frame, f, r.places[last].Offset)
 	}
 	if w.v8.Codes == nil {
 		frame.Call.Function = function
@@ -150,11 +150,12 @@ func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 }
 
 // pushInlined pushes a function that has no frame of its own.
-func (w *walker) pushInlined(p code.Place, tier symbolize.Tier) {
+func (w *walker) pushInlined(p code.Place, tier symbolize.Tier) *Frame {
 	f, err := w.v8.Heap.FunctionOf(p.Shared)
 	frame := w.pushNamed(f)
 	frame.FP, frame.Inlined, frame.Tier, frame.Shared, frame.Trouble = 0, true, tier, p.Shared, err
 	w.execute(frame, f, p.Offset)
+	return frame
 }
 
 // execute records where in its script a frame is.
@@ -169,12 +170,28 @@ func (u *Unwinder) execute(frame *Frame, f v8.Function, offset int) {
 	}
 }
 
-// places returns the source positions of the code of that kind at the cursor: in the
-// functions that are inlined there, innermost first, and in the frame's own.
-func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbolize.Tier, []code.Place, error) {
+// A running is the code that a function runs.
+type running struct {
+	tier      symbolize.Tier
+	places    []code.Place // in the functions that are inlined there, innermost first, and in the frame's own
+	optimized *Optimized   // of optimized code where a call is in progress
+}
+
+// level returns what r has for the function at a level; nil if it has nothing.
+func (r running) level(level int) *Optimized {
+	if r.optimized == nil {
+		return nil
+	}
+	o := *r.optimized
+	o.Level, o.Levels = level, len(r.places)
+	return &o
+}
+
+// running returns the code of that kind that a function runs at the cursor.
+func (w *walker) running(function v8.Value, f v8.Function, kind codeKind) (running, error) {
 	own := func(offset int) []code.Place { return []code.Place{{Shared: w.sharedOf(function), Offset: offset}} }
 	if f.Script == 0 || w.v8.Codes == nil {
-		return symbolize.NoTier, own(-1), nil
+		return running{places: own(-1)}, nil
 	}
 	begun := func(offset int, err error) []code.Place { // a function that has no position yet is at its start
 		if offset < 0 && err == nil {
@@ -185,17 +202,17 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 	fp, pc := w.at.FP(), w.at.PC
 	if kind == codeBuiltin && w.v8.Codes.IsBaseline(fp) {
 		offset, err := w.atEnd()
-		return symbolize.Baseline, own(offset), err
+		return running{tier: symbolize.Baseline, places: own(offset)}, err
 	}
 	if kind == codeBuiltin {
 		offset, err := w.v8.Codes.Interpreted(fp)
-		return symbolize.Interpreted, begun(offset, err), err
+		return running{tier: symbolize.Interpreted, places: begun(offset, err)}, err
 	}
 	c, err := w.v8.Codes.OfFunction(function, w.thread.Isolate)
 	if err != nil || !c.Holds(pc) {
 		r, _ := w.space.Region(pc)
 		if c, err = w.v8.Codes.At(pc, r.Start); err != nil {
-			return symbolize.Optimized, own(-1), err
+			return running{tier: symbolize.Optimized, places: own(-1)}, err
 		}
 	}
 	if c.Tier == symbolize.Baseline {
@@ -203,19 +220,20 @@ func (w *walker) places(function v8.Value, f v8.Function, kind codeKind) (symbol
 			pc++ // of two bytecodes, take the one that begins there
 		}
 		offset, err := w.v8.Codes.Baseline(c, fp, pc)
-		return c.Tier, begun(offset, err), err
+		return running{tier: c.Tier, places: begun(offset, err)}, err
 	}
 	if c.Builtin {
-		return symbolize.NoTier, own(-1), nil
+		return running{places: own(-1)}, nil
 	}
+	r := running{tier: c.Tier}
 	if !w.at.Leaf {
+		r.optimized = &Optimized{Code: c, FP: fp}
 		pc-- // within the call
 	}
-	places, err := w.v8.Codes.Optimized(c, pc)
-	if len(places) == 0 {
-		places = own(-1)
+	if r.places, err = w.v8.Codes.Optimized(c, pc); len(r.places) == 0 {
+		r.places = own(-1)
 	}
-	return c.Tier, places, err
+	return r, err
 }
 
 // atEnd returns where in its script a function is whose frame is being torn down by one

@@ -37,11 +37,20 @@ type Frame struct {
 	Construct bool // called by new or super; not known for inlined functions, and for non-classes called by Maglev code
 	HasCall   bool // Call was read: its arguments may be fewer than their count
 	Call      code.Call
-	Shared    v8.Value // SharedFunctionInfo
-	Script    v8.Value // 0 for a builtin
-	Offset    int      // executing, in UTF-16 code units from the script's start; -1 if not known
-	Generator v8.Value // of a function that waits, and is on no stack; 0 for others
-	Trouble   error    // what could not be read
+	Shared    v8.Value   // SharedFunctionInfo
+	Script    v8.Value   // 0 for a builtin
+	Offset    int        // executing, in UTF-16 code units from the script's start; -1 if not known
+	Generator v8.Value   // of a function that waits, and is on no stack; 0 for others
+	Optimized *Optimized // nil for others, and where no call is in progress
+	Trouble   error      // what could not be read
+}
+
+// An Optimized is what a function in optimized code shares with those that are inlined there.
+type Optimized struct {
+	Code   code.Code
+	FP     uint64 // of the frame
+	Level  int    // of the function: 0 for the innermost inlined one
+	Levels int    // how many functions there are
 }
 
 // Stack returns the calls on a thread's stack.

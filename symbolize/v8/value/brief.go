@@ -17,7 +17,7 @@ type Brief struct {
 	Address Address `json:"address"`         // tagged; for a small integer, its word
 	Kind    string  `json:"kind"`            // V8's class: "JSObject", "ConsString", "SMI"
 	Class   string  `json:"class,omitempty"` // of a JavaScript object: its constructor
-	Text    string  `json:"text,omitempty"`  // of a string, number, symbol, function, script …
+	Text    Text    `json:"text,omitempty"`  // of a string, number, symbol, function, script …
 	Weak    bool    `json:"weak,omitempty"`
 }
 
@@ -25,7 +25,7 @@ type Brief struct {
 func BriefOf(h *v8.Heap, v v8.Value) Brief {
 	b := Brief{Address: Address(v), Kind: "SMI", Weak: v.IsWeak()}
 	if n, ok := v.Smi(); ok {
-		b.Text = strconv.Itoa(n)
+		b.Text = Text(strconv.Itoa(n))
 		return b
 	}
 	if !v.IsObject() {
@@ -48,15 +48,15 @@ func BriefOf(h *v8.Heap, v v8.Value) Brief {
 func (b *Brief) describe(h *v8.Heap, o v8.Object) {
 	switch {
 	case h.IsString(o):
-		b.Text = BriefText(h, o.Ref())
+		b.Text = Text(BriefText(h, o.Ref()))
 	case h.IsFunction(o):
 		if f, err := h.Function(o); err == nil {
-			b.Text = f.String()
+			b.Text = Text(f.String())
 		}
 	case o.Map.Kind == "JSBoundFunction":
 		if target, err := h.Object(Unbound(h, o.Ref())); err == nil && h.IsFunction(target) {
 			f, _ := h.Function(target) // what cannot be read has no name
-			b.Text = "bound " + f.String()
+			b.Text = Text("bound " + f.String())
 		}
 	case h.IsReceiver(o):
 		b.Class, _ = h.Class(o) // empty if it cannot be read
@@ -69,32 +69,36 @@ func (b *Brief) describeInternal(h *v8.Heap, o v8.Object) {
 	switch o.Map.Kind {
 	case "HeapNumber":
 		if n, ok := h.Number(o.Ref()); ok {
-			b.Text = FormatNumber(n)
+			b.Text = Text(FormatNumber(n))
 		}
 	case "Oddball", "Hole":
-		b.Text = h.Oddball(o.Ref())
+		b.Text = Text(h.Oddball(o.Ref()))
+	case "BigInt":
+		if text, err := h.BigInt(o); err == nil {
+			b.Text = Text(text)
+		}
 	case "Symbol":
 		if name, err := h.FieldOf(o, "Symbol", "description"); err == nil {
-			b.Text = BriefText(h, name)
+			b.Text = Text(BriefText(h, name))
 		}
 	case "Script":
 		if name, err := h.FieldOf(o, "Script", "name"); err == nil {
-			b.Text = BriefText(h, name)
+			b.Text = Text(BriefText(h, name))
 		}
 	case "SharedFunctionInfo":
 		if f, err := h.Shared(o); err == nil {
-			b.Text = f.String()
+			b.Text = Text(f.String())
 		}
 	}
 }
 
-// BriefText returns the beginning of a string, empty if v is not a string.
+// BriefText returns the beginning of a string as exact text, empty if v is not a string.
 func BriefText(h *v8.Heap, v v8.Value) string {
 	o, err := h.Object(v)
 	if err != nil || !h.IsString(o) {
 		return ""
 	}
-	text, length, err := h.Text(v, MaxBrief)
+	text, length, err := h.Exact(v, MaxBrief)
 	if err != nil {
 		return "<bad>"
 	}
@@ -109,11 +113,11 @@ func (b Brief) String() string {
 	text := b.Kind
 	switch {
 	case b.Kind == "SMI":
-		return "SMI: value = " + b.Text
+		return "SMI: value = " + string(b.Text)
 	case b.Kind == "JSFunction", b.Kind == "JSBoundFunction", b.Kind == "HeapNumber", b.Kind == "SharedFunctionInfo":
-		text += ": " + b.Text
+		text += ": " + string(b.Text)
 	case b.Kind == "Symbol", b.Kind == "Oddball", b.Kind == "Hole", strings.HasSuffix(b.Kind, "String"), b.Text != "":
-		text += ": " + strconv.Quote(b.Text)
+		text += ": " + v8.QuoteExact(string(b.Text))
 	case b.Class != "" && b.Kind != "JS"+b.Class:
 		text += ": " + b.Class
 	}

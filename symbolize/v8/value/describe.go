@@ -48,6 +48,7 @@ type Node struct {
 	More    int      `json:"more,omitempty"` // members, or characters of a string, that are not shown
 	Hidden  bool     `json:"deeper,omitempty"`
 	Trouble string   `json:"trouble,omitempty"` // what could not be read
+	Storage []string `json:"storage,omitempty"` // where V8 keeps an object's properties, in mdb_v8's words; only where it is asked for
 
 	sized  bool // it has a length, even if that is 0
 	listed bool // Members are all that was asked for, even if there are none
@@ -70,10 +71,11 @@ type Slot struct {
 	BigInt   string // in decimal; empty if it is not one
 	Text     string
 	IsText   bool
+	Oddball  string // "true", "false" or "undefined"; empty if it is none
 }
 
 // HasValue reports whether the slot has an object of its own, or a small integer.
-func (s Slot) HasValue() bool { return !s.IsNumber && !s.IsText && s.BigInt == "" }
+func (s Slot) HasValue() bool { return !s.IsNumber && !s.IsText && s.BigInt == "" && s.Oddball == "" }
 
 // Describe describes a value.
 func Describe(h *v8.Heap, s Slot, o Options) *Node {
@@ -100,6 +102,12 @@ type describer struct {
 
 func (d *describer) slot(s Slot, depth, text int) *Node {
 	d.left--
+	switch s.Oddball {
+	case "true", "false":
+		return &Node{Type: "boolean", Text: s.Oddball}
+	case "undefined":
+		return &Node{Type: s.Oddball, Text: s.Oddball}
+	}
 	if s.BigInt != "" {
 		return &Node{Type: "bigint", Text: s.BigInt + "n"}
 	}
@@ -160,7 +168,7 @@ func (d *describer) text(o v8.Object, limit int) *Node {
 	}
 	n := &Node{Type: "string", Text: text, Length: length, sized: true}
 	if limit >= 0 && length > limit {
-		n.More = length - limit
+		n.More = length - v8.ExactUnits(text)
 	}
 	return n
 }

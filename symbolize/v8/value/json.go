@@ -2,7 +2,6 @@ package value
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"ustack/symbolize/v8"
 )
@@ -18,7 +17,7 @@ func (n *Node) MarshalJSON() ([]byte, error) {
 		Members *[]Member       `json:"members,omitempty"`
 	}{plain: (*plain)(n)}
 	if n.Text != "" || n.Type == "string" {
-		complete.Text = exactJSON(n.Text)
+		complete.Text = v8.MarshalExact(n.Text)
 	}
 	if n.Length != 0 || n.sized {
 		complete.Length = &n.Length
@@ -31,24 +30,13 @@ func (n *Node) MarshalJSON() ([]byte, error) {
 }
 
 // A Text is exact text, which keeps its lone surrogates in JSON.
-type Text string
+type Text = v8.ExactText
 
-// MarshalJSON writes the text as a string.
-func (t Text) MarshalJSON() ([]byte, error) { return exactJSON(string(t)), nil }
-
-// exactJSON writes exact text as a string of JSON.
-func exactJSON(text string) []byte {
-	inside := func(text string) string {
-		b, _ := json.Marshal(text) // a string has a form
-		return string(b[1 : len(b)-1])
-	}
-	return []byte(`"` + v8.EscapeSurrogates(text, inside) + `"`)
-}
-
-// quoteExact quotes exact text as JavaScript does.
-func quoteExact(text string) string {
-	return `"` + v8.EscapeSurrogates(text, func(text string) string {
-		quoted := strconv.Quote(text)
-		return quoted[1 : len(quoted)-1]
-	}) + `"`
+// MarshalJSON writes the member with its name.
+func (m Member) MarshalJSON() ([]byte, error) {
+	type plain Member
+	return json.Marshal(struct {
+		Name Text `json:"name"`
+		plain
+	}{Text(m.Name), plain(m)})
 }

@@ -41,7 +41,7 @@ func partOf(h *v8.Heap, v v8.Value, depth int, left *int) *Part {
 		return p
 	}
 	p.Kind = o.Map.KindName()
-	text, length, err := h.Text(v, MaxBrief)
+	text, length, err := h.Exact(v, MaxBrief)
 	if p.Length = length; err != nil {
 		p.Trouble = err.Error()
 	}

@@ -10,7 +10,7 @@ import (
 
 // Lookup follows a path of the names of properties, indices and keys of Maps: "a.b.0",
 // "list[3].name", `map["a key"]`, "o[Symbol.iterator]", "o.__proto__". Quotes may be left out.
-// An empty path leads to the value itself.
+// A lone surrogate is an escape sequence: `["\ud800"]`. An empty path leads to the value itself.
 func Lookup(h *v8.Heap, s Slot, path string) (Slot, error) {
 	for _, name := range splitPath(path) {
 		if !s.HasValue() || !s.Value.IsObject() {
@@ -34,14 +34,9 @@ func lookup(h *v8.Heap, o v8.Object, name string) (Slot, error) {
 		return Slot{}, fmt.Errorf("find %s: %s has no members", name, o.Map.Kind)
 	}
 	all := members(h, o)
-	for _, m := range all.members {
-		if m.kind != "entry" && m.name == name && !m.getter {
-			return m.slot, nil
-		}
-	}
-	for _, m := range all.members {
-		if m.key != nil && KeyText(h, *m.key) == name {
-			return m.slot, nil
+	for _, exact := range []string{v8.UnescapeSurrogates(name), name} {
+		if slot, ok := all.named(h, exact); ok {
+			return slot, nil
 		}
 	}
 	if length, ok := h.Length(o); ok && name == "length" {
@@ -54,6 +49,21 @@ func lookup(h *v8.Heap, o v8.Object, name string) (Slot, error) {
 		return Slot{}, fmt.Errorf("find %s: %w", name, all.err)
 	}
 	return Slot{}, fmt.Errorf("find %s: %w", name, ErrNoMember)
+}
+
+// named returns the property, or else the entry of a Map with a key, of that exact name.
+func (c *contents) named(h *v8.Heap, name string) (Slot, bool) {
+	for _, m := range c.members {
+		if m.kind != "entry" && m.name == name && !m.getter {
+			return m.slot, true
+		}
+	}
+	for _, m := range c.members {
+		if m.key != nil && KeyText(h, *m.key) == name {
+			return m.slot, true
+		}
+	}
+	return Slot{}, false
 }
 
 // ErrNoMember reports that an object has no such property, or only a getter for it.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"ustack/symbolize/v8"
 )
 
 // TextOptions say how a description is written.
@@ -38,7 +40,7 @@ func (r *renderer) node(n *Node, margin string) {
 	}
 	switch n.Type {
 	case "string":
-		r.out.WriteString(quoteExact(n.Text))
+		r.out.WriteString(v8.QuoteExact(n.Text))
 		if n.More > 0 {
 			fmt.Fprintf(r.out, "... (%d more)", n.More)
 		}
@@ -170,6 +172,6 @@ func (r *renderer) key(m Member, array bool, margin string) {
 	case m.Kind == "slot":
 		r.out.WriteString("<" + m.Name + ">: ")
 	default:
-		r.out.WriteString(strconv.Quote(m.Name) + ": ")
+		r.out.WriteString(v8.QuoteExact(m.Name) + ": ")
 	}
 }

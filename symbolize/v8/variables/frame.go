@@ -15,11 +15,11 @@ type frame struct {
 	*Reader
 	stack.Frame
 	of      *function
-	own     []v8.Variable // in Contexts that the call has made, innermost first
+	own     []Variable    // in Contexts that the call has made, innermost first
 	outer   []v8.Variable // in those of the closure
-	has     bool          // own was read
 	visible []jsscope.Local
-	saved   []v8.Value // the parameters of a generator
+	saved   code.Saved // of a generator
+	kept    *code.Kept // what optimized code keeps; nil if it is not known
 }
 
 func (r *Reader) frame(f stack.Frame) (*frame, error) {
@@ -39,7 +39,7 @@ func (r *Reader) frame(f stack.Frame) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := &frame{Reader: r, Frame: f, of: of}
+	at := &frame{Reader: r, Frame: f, of: of, kept: r.keptOf(f)}
 	if of.names != nil && f.Offset >= of.Start {
 		at.visible = of.names.At(f.Offset - of.Start)
 	}
@@ -48,7 +48,7 @@ func (r *Reader) frame(f stack.Frame) (*frame, error) {
 		if err != nil {
 			return nil, err
 		}
-		at.saved, err = code.SavedParameters(r.heap, o)
+		at.saved, err = code.SavedBy(r.heap, o)
 		return at, err
 	}
 	return at, nil
@@ -59,12 +59,27 @@ func (f *frame) unoptimized() bool {
 	return f.Generator != 0 || !f.Inlined && (f.Tier == symbolize.Interpreted || f.Tier == symbolize.Baseline)
 }
 
-// readContexts reads the variables in Contexts. Optimized code keeps the Contexts that it
-// makes elsewhere.
+// context returns the Context that the function runs in; ok is false if it is not known.
+func (f *frame) context() (context v8.Value, ok bool) {
+	if f.kept != nil {
+		return f.kept.Context.Value, f.kept.Context.Kind == code.HeldValue
+	}
+	return f.Call.Context, f.unoptimized()
+}
+
+// function returns the frame's JSFunction, 0 if it is not known.
+func (f *frame) function() v8.Value {
+	if f.Call.Function == 0 && f.kept != nil && f.kept.Function.Kind == code.HeldValue {
+		return f.kept.Function.Value
+	}
+	return f.Call.Function
+}
+
+// readContexts reads the variables in Contexts.
 func (f *frame) readContexts() error {
 	closure := v8.Value(0)
-	if f.Call.Function != 0 {
-		fn, err := f.heap.Object(f.Call.Function)
+	if function := f.function(); function != 0 {
+		fn, err := f.heap.Object(function)
 		if err != nil {
 			return err
 		}
@@ -72,25 +87,88 @@ func (f *frame) readContexts() error {
 			return err
 		}
 	}
-	if f.unoptimized() {
-		outermost, err := f.heap.Object(closure)
-		reached := err == nil && outermost.Map.Kind == "NativeContext" // which is not visited
-		variables, err := f.heap.Enclosing(f.Call.Context, func(context v8.Value) bool {
-			if context == closure {
-				reached = true
-			}
-			return context != closure
-		})
-		if reached && err == nil {
-			f.own, f.has = variables, true
-		}
-	}
+	f.readOwn(closure)
 	if closure == 0 {
 		return nil
 	}
 	var err error
 	f.outer, err = f.heap.Enclosing(closure, func(v8.Value) bool { return true })
 	return err
+}
+
+// readOwn reads the variables in the Contexts that the call has made, within that of the
+// closure. Some may exist only as their parts.
+func (f *frame) readOwn(closure v8.Value) {
+	context, ok := f.context()
+	var own []Variable
+	if f.kept != nil {
+		context, own, ok = f.unmade(f.kept.Context)
+	}
+	if !ok {
+		return
+	}
+	outermost, err := f.heap.Object(closure)
+	reached := err == nil && outermost.Map.Kind == "NativeContext" // which is not visited
+	variables, err := f.heap.Enclosing(context, func(context v8.Value) bool {
+		if context == closure {
+			reached = true
+		}
+		return context != closure
+	})
+	if !reached || err != nil {
+		return
+	}
+	for _, v := range variables {
+		v := Variable{Variable: v}
+		f.checkHole(&v)
+		own = append(own, v)
+	}
+	f.own = own
+}
+
+// maxUnmade bounds the Contexts within one another that were not allocated.
+const maxUnmade = 64
+
+// Words of a Context that was not allocated.
+const (
+	contextScope    = 2
+	contextPrevious = 3
+	contextSlots    = 2
+)
+
+// unmade returns the variables of a Context that was not allocated, and of those in which it
+// is, up to the first that was, which it returns.
+func (f *frame) unmade(held code.Held) (context v8.Value, own []Variable, ok bool) {
+	for range maxUnmade {
+		if held.Kind == code.HeldValue {
+			return held.Value, own, true
+		}
+		if len(held.Words) <= contextPrevious || held.Words[contextScope].Kind != code.HeldValue {
+			return 0, nil, false
+		}
+		o, err := f.heap.Object(held.Words[contextScope].Value)
+		if err != nil {
+			return 0, nil, false
+		}
+		scope, err := f.heap.Scope(o)
+		if err != nil {
+			return 0, nil, false
+		}
+		for i, name := range scope.Locals {
+			at := contextSlots + scope.FirstSlot() + i
+			if at >= len(held.Words) {
+				return 0, nil, false
+			}
+			v := Variable{Variable: v8.Variable{Name: name}}
+			if word := held.Words[at]; f.hold(&v, word) && word.Kind == code.HeldValue {
+				f.heap.OpenCell(&v.Variable)
+				f.checkHole(&v)
+			}
+			own = append(own, v)
+		}
+		held = held.Words[contextPrevious]
+	}
+	return 0, nil, false
 }
 
 // parameters returns the parameters that are names.
@@ -104,7 +182,7 @@ func (f *frame) parameters() []Variable {
 		if f.hides(name) {
 			continue
 		}
-		if !f.inContexts(&v) && !f.parameter(&v, i) {
+		if !f.inContexts(&v) && !f.parameter(&v, i) && v.State == Known {
 			v.State = OptimizedOut
 		}
 		list = append(list, v)
@@ -115,9 +193,9 @@ func (f *frame) parameters() []Variable {
 // inContexts reads a variable from the Contexts of the call; false if it is not there.
 func (f *frame) inContexts(v *Variable) bool {
 	for _, in := range f.own {
-		if in.Name == v.Name {
-			v.Variable = in
-			f.checkHole(v)
+		if in.Variable.Name == v.Name {
+			in.Name, in.Kind = v.Name, v.Kind
+			*v = in
 			return true
 		}
 	}
@@ -127,17 +205,20 @@ func (f *frame) inContexts(v *Variable) bool {
 // parameter reads the parameter with an index from where its caller pushed it.
 func (f *frame) parameter(v *Variable, index int) bool {
 	if f.Generator != 0 {
-		if index >= len(f.saved) {
+		if index >= len(f.saved.Parameters) {
 			return false
 		}
-		v.Value = f.saved[index]
+		v.Value = f.saved.Parameters[index]
+		return true
+	}
+	if f.kept != nil && index < len(f.kept.Parameters) && f.hold(v, f.kept.Parameters[index]) {
 		return true
 	}
 	if f.Inlined || f.FP == 0 || !f.HasCall || !f.unoptimized() && f.of.names.Assigned(v.Name) {
 		return false
 	}
 	value, err := code.Argument(f.heap, f.FP, index)
-	v.Value = value
+	v.Value, v.State = value, Known
 	return err == nil
 }
 
@@ -167,18 +248,17 @@ func (f *frame) locals() []Variable {
 		case l.Register >= 0 && f.register(&v, l.Register):
 		case l.Register < 0 && !l.Shared:
 			continue // V8 has dropped it
-		default:
+		case v.State == Known:
 			v.State = OptimizedOut
 		}
 		seen[l.Name] = true
 		list = append(list, v)
 	}
 	for _, in := range f.own {
-		if !seen[in.Name] && visibleName(in.Name) {
-			seen[in.Name] = true
-			v := Variable{Name: in.Name, Kind: Local, Variable: in}
-			f.checkHole(&v)
-			list = append(list, v)
+		if name := in.Variable.Name; !seen[name] && visibleName(name) {
+			seen[name] = true
+			in.Name, in.Kind = name, Local
+			list = append(list, in)
 		}
 	}
 	return list
@@ -191,23 +271,30 @@ func (f *frame) hides(name string) bool {
 
 func visibleName(name string) bool { return name != "" && name[0] != '.' && name != "this" }
 
-// register reads a register, if it is proven to be the variable's. Those that a generator has
-// saved are not read: optimized code leaves what an earlier suspension saved in those that it
-// no longer needs.
+// register reads a register, if it is proven to be the variable's.
 func (f *frame) register(v *Variable, number int) bool {
-	if !f.of.proven || f.Generator != 0 || !f.unoptimized() || number >= f.of.registers {
+	if !f.of.proven || number >= f.of.registers {
 		return false
+	}
+	if f.kept != nil && number < len(f.kept.Registers) {
+		return f.hold(v, f.kept.Registers[number])
+	}
+	value, ok := f.unoptimizedRegister(number)
+	v.Value = value
+	return ok && f.heap.Oddball(value) != "hole" // which V8 puts where it drops a value, too
+}
+
+// unoptimizedRegister returns a register of a frame of unoptimized code, or one that a
+// generator has saved.
+func (f *frame) unoptimizedRegister(number int) (v8.Value, bool) {
+	switch {
+	case f.Generator != 0 && number < len(f.saved.Registers):
+		return f.saved.Registers[number], true
+	case f.Generator != 0 || !f.unoptimized():
+		return 0, false
 	}
 	value, err := code.Register(f.heap, f.FP, number)
-	if err != nil {
-		return false
-	}
-	v.Value = value
-	if f.heap.Oddball(v.Value) == "optimized out" {
-		return false
-	}
-	f.checkHole(v)
-	return true
+	return value, err == nil
 }
 
 // maxClosure bounds the variables shown of closures if the function's text is not known.

@@ -51,6 +51,7 @@ const (
 	Known        State = iota
 	Unset              // its declaration has not run yet
 	OptimizedOut       // V8 does not keep it in the frame, or not where it can be found
+	NotAllocated       // an object that exists only as its parts, which optimized code keeps
 )
 
 func (s State) String() string {
@@ -61,6 +62,8 @@ func (s State) String() string {
 		return "not initialized"
 	case OptimizedOut:
 		return "optimized out"
+	case NotAllocated:
+		return "not allocated"
 	}
 	return fmt.Sprintf("State(%d)", int(s))
 }
@@ -71,17 +74,28 @@ type Variable struct {
 	Kind  Kind
 	State State
 	v8.Variable
+	Oddball string // "true", "false" or "undefined", for which there is no value; empty for others
+	BigInt  string // in decimal, likewise
+	Parts   *Parts // of an object that was not allocated; nil if they are not known
+}
+
+// Parts are the properties of an object that was not allocated.
+type Parts struct {
+	Class      string
+	Properties []Variable
 }
 
 // A Reader finds variables. It must not be used concurrently.
 type Reader struct {
 	heap      *v8.Heap
+	codes     *code.Finder
 	functions map[v8.Value]*function // by SharedFunctionInfo
 }
 
 // NewReader returns a Reader of the objects that h reads.
 func NewReader(h *v8.Heap) *Reader {
-	return &Reader{h, map[v8.Value]*function{}}
+	codes, _ := code.NewFinder(h, 0) // what frames run is known
+	return &Reader{h, codes, map[v8.Value]*function{}}
 }
 
 // A function is what is known of a function's variables.
@@ -217,14 +231,17 @@ func (r *Reader) Of(f stack.Frame) (Frame, error) {
 // it. Arrow functions have that of the function around them, if they use it.
 func (r *Reader) This(f stack.Frame) (this v8.Value, ok bool) {
 	frame, err := r.frame(f)
-	if err != nil || !frame.of.arrow {
-		return f.Call.This, f.HasCall || f.Generator != 0
-	}
-	_ = frame.readContexts() // what cannot be read has no receiver
-	for _, v := range frame.outer {
-		if v.Name == "this" {
-			return v.Value, true
+	switch {
+	case err == nil && frame.of.arrow:
+		_ = frame.readContexts() // what cannot be read has no receiver
+		for _, v := range frame.outer {
+			if v.Name == "this" {
+				return v.Value, true
+			}
 		}
+		return 0, false
+	case err == nil && f.Inlined && frame.kept != nil:
+		return frame.kept.This.Value, frame.kept.This.Kind == code.HeldValue
 	}
-	return 0, false
+	return f.Call.This, f.HasCall || f.Generator != 0
 }

@@ -179,7 +179,7 @@ func (s *scene) shown(t *testing.T, f stack.Frame, name string) string {
 	case v.State != variables.Known:
 		return v.State.String()
 	}
-	return v.Kind.String() + " " + value.BriefOf(s.heap(t), v.Value).Text
+	return v.Kind.String() + " " + string(value.BriefOf(s.heap(t), v.Value).Text)
 }
 
 // field returns where an object has a field.
@@ -265,7 +265,7 @@ func (s *scene) hasAll(t *testing.T) {
 		{s.outer, "unknown", "absent"},
 		{steps, "first", "parameter 31"},
 		{steps, "second", "parameter second"},
-		{steps, "kept", "optimized out"}, // a register that was saved
+		{steps, "kept", "local 31"}, // a register that was saved
 	} {
 		if got := s.shown(t, tt.frame, tt.name); got != tt.want {
 			t.Errorf("%s of %s = %s, want %s", tt.name, tt.frame.Name, got, tt.want)
@@ -298,7 +298,7 @@ func (s *scene) isDoubtful(t *testing.T) {
 			"number": "parameter 771", "sum": "optimized out", "shared": "local in a context",
 		}},
 		{"half a register", size, s.word(t, size) + 4, map[string]string{"number": "parameter 771", "sum": "optimized out"}},
-		{"the hole in a register", sum, s.hole(t), map[string]string{"sum": "not initialized", "number": "parameter 771"}},
+		{"the hole in a register", sum, s.hole(t), map[string]string{"sum": "optimized out", "number": "parameter 771"}},
 		{"a scope of nothing", scope.Address() + wordSize, s.word(t, s.outer.FP), map[string]string{"number": "absent", "sum": "absent"}},
 		{"a Context that is a number", s.outer.FP - wordSize, 7 << smiShift, map[string]string{"number": "parameter 771"}},
 	} {
