@@ -1,4 +1,5 @@
-// Benchmarks writes BENCHMARKS.md from the tables that benchmarks kept in a directory.
+// Benchmarks writes BENCHMARKS.md from the tables that benchmarks kept in a directory; it keeps those that
+// were not measured again.
 //
 //	USTACK_TABLES=DIR go test -run '^$' -bench . PACKAGE...
 //	go run ./testdata/nodetest/benchmarks DIR
@@ -6,16 +7,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
+	"slices"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const file = "BENCHMARKS.md"
@@ -31,57 +31,55 @@ func main() {
 	}
 }
 
-// write writes the file. It fails if there are no tables.
+// write writes the file: the tables in dir, and those that the file has and dir has not. It fails if dir
+// has none.
 func write(dir string) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*.md")) // sorted
+	names, err := filepath.Glob(filepath.Join(dir, "*.md"))
 	if err != nil {
 		return err
 	}
 	if len(names) == 0 {
 		return fmt.Errorf("no tables in %s", dir)
 	}
-	text := bytes.NewBufferString(header())
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	tables := tablesIn(string(old))
 	for _, name := range names {
 		table, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(text, "\n%s", table)
+		maps.Copy(tables, tablesIn(string(table)))
+	}
+	text := bytes.NewBufferString(header())
+	for _, title := range slices.Sorted(maps.Keys(tables)) {
+		fmt.Fprintf(text, "\n## %s\n%s", title, tables[title])
 	}
 	return os.WriteFile(file, text.Bytes(), 0o644)
+}
+
+// tablesIn returns the sections of a document by their titles.
+func tablesIn(text string) map[string]string {
+	tables := make(map[string]string)
+	for _, section := range strings.Split("\n"+text, "\n## ")[1:] {
+		title, rest, _ := strings.Cut(section, "\n")
+		tables[title] = strings.TrimRight(rest, "\n") + "\n"
+	}
+	return tables
 }
 
 func header() string {
 	return fmt.Sprintf(`# Benchmarks
 
-%s writes this file. The rows of a table are from one run.
-
-- Date: %s
-- Machine: %s, %d CPUs, Linux %s, %s
-- Compared with: %s
+%s writes this file. The rows of a table are from one run; a table that is not measured
+again stays as it was. Compared with: %s.
 
 A and B alternate: each measurement with a tool stands between two without, in the same
 process where that is possible, and the figure is its ratio to their mean, so that the
 machine's drift is in both. Results are medians; a goal is what the project asks of itself.
-`, "`make bench`", time.Now().UTC().Format(time.DateOnly), processor(), runtime.NumCPU(), kernel(), runtime.GOARCH, strings.Join(rivals(), ", "))
-}
-
-// processor returns the model of the CPU.
-func processor() string {
-	info, _ := os.ReadFile("/proc/cpuinfo") // what cannot be read is unknown
-	if model := regexp.MustCompile(`(?m)^model name\s*: (.*)$`).FindSubmatch(info); model != nil {
-		return string(model[1])
-	}
-	return "unknown CPU"
-}
-
-func kernel() string {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return "unknown"
-	}
-	release, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-")
-	return release
+`, "`make bench`", strings.Join(rivals(), ", "))
 }
 
 // rivals returns the versions of the tools that ours are compared with.

@@ -7,9 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Dir is the environment variable that names the directory where tables are kept.
@@ -61,7 +66,7 @@ func (t *Table) String() string {
 // Markdown returns the table as a section of a Markdown document.
 func (t *Table) Markdown() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "## %s\n\n%s\n\n", t.title, t.method)
+	fmt.Fprintf(&text, "## %s\n\n%s\n\nMeasured on %s: %s.\n\n", t.title, t.method, time.Now().UTC().Format(time.DateOnly), machine())
 	escape := strings.NewReplacer("|", `\|`, "<", "&lt;")
 	for i, row := range t.rows {
 		for _, cell := range row {
@@ -73,4 +78,17 @@ func (t *Table) Markdown() string {
 		}
 	}
 	return text.String()
+}
+
+// machine describes the machine: what its CPUs are, how many, and the kernel.
+func machine() string {
+	cpu := "unknown CPU"
+	info, _ := os.ReadFile("/proc/cpuinfo") // what cannot be read is unknown
+	if model := regexp.MustCompile(`(?m)^model name\s*: (.*)$`).FindSubmatch(info); model != nil {
+		cpu = string(model[1])
+	}
+	var name unix.Utsname
+	_ = unix.Uname(&name) // it fails for a bad address only
+	release, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-")
+	return fmt.Sprintf("%s, %d CPUs, Linux %s, %s", cpu, runtime.NumCPU(), release, runtime.GOARCH)
 }
