@@ -60,6 +60,7 @@ const (
 	LogsnoopMapCodes            = "codes"
 	LogsnoopMapEvents           = "events"
 	LogsnoopMapFunctions        = "functions"
+	LogsnoopMapHandled          = "handled"
 	LogsnoopMapHits             = "hits"
 	LogsnoopMapInstances        = "instances"
 	LogsnoopMapNames            = "names"
@@ -71,7 +72,9 @@ const (
 	LogsnoopMapUnwindRows       = "unwind_rows"
 	LogsnoopMapUsdts            = "usdts"
 	LogsnoopMapWalks            = "walks"
+	LogsnoopMapWriting          = "writing"
 	LogsnoopProgOnExec          = "on_exec"
+	LogsnoopProgOnSystemCall    = "on_system_call"
 	LogsnoopProgOnSystemCallEnd = "on_system_call_end"
 	LogsnoopProgOnUsdt          = "on_usdt"
 	LogsnoopVarAddressMask      = "address_mask"
@@ -95,9 +98,11 @@ const (
 	LogsnoopVarLostEvents       = "lost_events"
 	LogsnoopVarPath             = "path"
 	LogsnoopVarPidNamespace     = "pid_namespace"
+	LogsnoopVarRepeats          = "repeats"
 	LogsnoopVarSlower           = "slower"
 	LogsnoopVarSourceUnused     = "source_unused"
 	LogsnoopVarSyscalls         = "syscalls"
+	LogsnoopVarUnended          = "unended"
 	LogsnoopVarUnnumbered       = "unnumbered"
 	LogsnoopVarUnread           = "unread"
 	LogsnoopVarUnsearched       = "unsearched"
@@ -150,6 +155,7 @@ type LogsnoopSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type LogsnoopProgramSpecs struct {
 	OnExec          *ebpf.ProgramSpec `ebpf:"on_exec"`
+	OnSystemCall    *ebpf.ProgramSpec `ebpf:"on_system_call"`
 	OnSystemCallEnd *ebpf.ProgramSpec `ebpf:"on_system_call_end"`
 	OnUsdt          *ebpf.ProgramSpec `ebpf:"on_usdt"`
 }
@@ -162,6 +168,7 @@ type LogsnoopMapSpecs struct {
 	Codes      *ebpf.MapSpec `ebpf:"codes"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
+	Handled    *ebpf.MapSpec `ebpf:"handled"`
 	Hits       *ebpf.MapSpec `ebpf:"hits"`
 	Instances  *ebpf.MapSpec `ebpf:"instances"`
 	Names      *ebpf.MapSpec `ebpf:"names"`
@@ -173,6 +180,7 @@ type LogsnoopMapSpecs struct {
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
 	Usdts      *ebpf.MapSpec `ebpf:"usdts"`
 	Walks      *ebpf.MapSpec `ebpf:"walks"`
+	Writing    *ebpf.MapSpec `ebpf:"writing"`
 }
 
 // LogsnoopVariableSpecs contains global variables before they are loaded into the kernel.
@@ -200,9 +208,11 @@ type LogsnoopVariableSpecs struct {
 	LostEvents     *ebpf.VariableSpec `ebpf:"lost_events"`
 	Path           *ebpf.VariableSpec `ebpf:"path"`
 	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Repeats        *ebpf.VariableSpec `ebpf:"repeats"`
 	Slower         *ebpf.VariableSpec `ebpf:"slower"`
 	SourceUnused   *ebpf.VariableSpec `ebpf:"source_unused"`
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
+	Unended        *ebpf.VariableSpec `ebpf:"unended"`
 	Unnumbered     *ebpf.VariableSpec `ebpf:"unnumbered"`
 	Unread         *ebpf.VariableSpec `ebpf:"unread"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
@@ -236,6 +246,7 @@ type LogsnoopMaps struct {
 	Codes      *ebpf.Map `ebpf:"codes"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Functions  *ebpf.Map `ebpf:"functions"`
+	Handled    *ebpf.Map `ebpf:"handled"`
 	Hits       *ebpf.Map `ebpf:"hits"`
 	Instances  *ebpf.Map `ebpf:"instances"`
 	Names      *ebpf.Map `ebpf:"names"`
@@ -247,6 +258,7 @@ type LogsnoopMaps struct {
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
 	Usdts      *ebpf.Map `ebpf:"usdts"`
 	Walks      *ebpf.Map `ebpf:"walks"`
+	Writing    *ebpf.Map `ebpf:"writing"`
 }
 
 func (m *LogsnoopMaps) Close() error {
@@ -255,6 +267,7 @@ func (m *LogsnoopMaps) Close() error {
 		m.Codes,
 		m.Events,
 		m.Functions,
+		m.Handled,
 		m.Hits,
 		m.Instances,
 		m.Names,
@@ -266,6 +279,7 @@ func (m *LogsnoopMaps) Close() error {
 		m.UnwindRows,
 		m.Usdts,
 		m.Walks,
+		m.Writing,
 	)
 }
 
@@ -294,9 +308,11 @@ type LogsnoopVariables struct {
 	LostEvents     *ebpf.Variable `ebpf:"lost_events"`
 	Path           *ebpf.Variable `ebpf:"path"`
 	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
+	Repeats        *ebpf.Variable `ebpf:"repeats"`
 	Slower         *ebpf.Variable `ebpf:"slower"`
 	SourceUnused   *ebpf.Variable `ebpf:"source_unused"`
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
+	Unended        *ebpf.Variable `ebpf:"unended"`
 	Unnumbered     *ebpf.Variable `ebpf:"unnumbered"`
 	Unread         *ebpf.Variable `ebpf:"unread"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
@@ -311,6 +327,7 @@ type LogsnoopVariables struct {
 // It can be passed to LoadLogsnoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LogsnoopPrograms struct {
 	OnExec          *ebpf.Program `ebpf:"on_exec"`
+	OnSystemCall    *ebpf.Program `ebpf:"on_system_call"`
 	OnSystemCallEnd *ebpf.Program `ebpf:"on_system_call_end"`
 	OnUsdt          *ebpf.Program `ebpf:"on_usdt"`
 }
@@ -318,6 +335,7 @@ type LogsnoopPrograms struct {
 func (p *LogsnoopPrograms) Close() error {
 	return _LogsnoopClose(
 		p.OnExec,
+		p.OnSystemCall,
 		p.OnSystemCallEnd,
 		p.OnUsdt,
 	)

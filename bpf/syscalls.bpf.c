@@ -9,6 +9,7 @@
 // Needs Linux 5.15.
 
 #include "exec.h"
+#include "meanwhile.h"
 #include "once.h"
 #include "socket.h"
 #include "written.h"
@@ -59,8 +60,9 @@ struct {
 
 const volatile u32 string_bytes = 0; /* of what is written or read: shown */
 
-volatile u64 seen = 0; /* calls that ended */
-volatile u64 lost = 0; /* of those, were wanted, but there was no room for them */
+volatile u64 seen = 0;    /* calls that ended */
+volatile u64 lost = 0;    /* of those, were wanted, but there was no room for them */
+volatile u64 unended = 0; /* calls whose end no program saw */
 
 /* Keeps the types, which no map names as such, in the object for Go's bindings. */
 const enum made_limit limit_unused __attribute__((unused));
@@ -160,6 +162,8 @@ static __noinline int keep_call(u64 *ctx, u64 ids, u64 hash)
 	struct under_way call = { .number = syscall_number(regs), .hash = hash };
 
 	syscall_arguments(regs, call.arguments);
+	if (bpf_map_lookup_elem(&calls_under_way, &ids))
+		count(unended);
 	call.begun = bpf_ktime_get_ns(); /* its duration does not include the stack's */
 	bpf_map_update_elem(&calls_under_way, &ids, &call, BPF_ANY);
 	return 0;
@@ -194,7 +198,7 @@ int on_system_call(u64 *ctx)
 		return 0;
 	ids = current_ids();
 	tgid = ids >> 32;
-	if (!bpf_map_lookup_elem(&processes, &tgid))
+	if (!bpf_map_lookup_elem(&processes, &tgid) || !is_to_handle(ctx, ids, CALL_BEGINS))
 		return 0;
 	if (with_stacks || syscalls[nr].wanted == WANTED_NEVER_RETURNS) {
 		w = take_walk(tgid);
@@ -225,11 +229,15 @@ int on_system_call_end(u64 *ctx)
 	w = take_walk(ids >> 32);
 	if (!w)
 		return 0;
+	if (!is_to_handle(ctx, ids, CALL_ENDS))
+		goto out;
 	count(seen);
 	call = bpf_map_lookup_elem(&calls_under_way, &ids);
-	if (call && call->number == nr) {
-		begun = call->begun;
-		hash = call->hash;
+	if (call) {
+		if (call->number == nr) {
+			begun = call->begun;
+			hash = call->hash;
+		}
 		bpf_map_delete_elem(&calls_under_way, &ids);
 	}
 	made = begin_record(w, ids, nr);

@@ -91,6 +91,7 @@ const (
 	SyscallsMapCodes            = "codes"
 	SyscallsMapEvents           = "events"
 	SyscallsMapFunctions        = "functions"
+	SyscallsMapHandled          = "handled"
 	SyscallsMapHits             = "hits"
 	SyscallsMapInstances        = "instances"
 	SyscallsMapNames            = "names"
@@ -119,10 +120,12 @@ const (
 	SyscallsVarLostEvents       = "lost_events"
 	SyscallsVarPath             = "path"
 	SyscallsVarPidNamespace     = "pid_namespace"
+	SyscallsVarRepeats          = "repeats"
 	SyscallsVarSeen             = "seen"
 	SyscallsVarSlower           = "slower"
 	SyscallsVarStringBytes      = "string_bytes"
 	SyscallsVarSyscalls         = "syscalls"
+	SyscallsVarUnended          = "unended"
 	SyscallsVarUnsearched       = "unsearched"
 	SyscallsVarUnwalked         = "unwalked"
 	SyscallsVarWantedUnused     = "wanted_unused"
@@ -186,6 +189,7 @@ type SyscallsMapSpecs struct {
 	Codes         *ebpf.MapSpec `ebpf:"codes"`
 	Events        *ebpf.MapSpec `ebpf:"events"`
 	Functions     *ebpf.MapSpec `ebpf:"functions"`
+	Handled       *ebpf.MapSpec `ebpf:"handled"`
 	Hits          *ebpf.MapSpec `ebpf:"hits"`
 	Instances     *ebpf.MapSpec `ebpf:"instances"`
 	Names         *ebpf.MapSpec `ebpf:"names"`
@@ -217,10 +221,12 @@ type SyscallsVariableSpecs struct {
 	LostEvents     *ebpf.VariableSpec `ebpf:"lost_events"`
 	Path           *ebpf.VariableSpec `ebpf:"path"`
 	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Repeats        *ebpf.VariableSpec `ebpf:"repeats"`
 	Seen           *ebpf.VariableSpec `ebpf:"seen"`
 	Slower         *ebpf.VariableSpec `ebpf:"slower"`
 	StringBytes    *ebpf.VariableSpec `ebpf:"string_bytes"`
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
+	Unended        *ebpf.VariableSpec `ebpf:"unended"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
 	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
 	WantedUnused   *ebpf.VariableSpec `ebpf:"wanted_unused"`
@@ -253,6 +259,7 @@ type SyscallsMaps struct {
 	Codes         *ebpf.Map `ebpf:"codes"`
 	Events        *ebpf.Map `ebpf:"events"`
 	Functions     *ebpf.Map `ebpf:"functions"`
+	Handled       *ebpf.Map `ebpf:"handled"`
 	Hits          *ebpf.Map `ebpf:"hits"`
 	Instances     *ebpf.Map `ebpf:"instances"`
 	Names         *ebpf.Map `ebpf:"names"`
@@ -272,6 +279,7 @@ func (m *SyscallsMaps) Close() error {
 		m.Codes,
 		m.Events,
 		m.Functions,
+		m.Handled,
 		m.Hits,
 		m.Instances,
 		m.Names,
@@ -304,10 +312,12 @@ type SyscallsVariables struct {
 	LostEvents     *ebpf.Variable `ebpf:"lost_events"`
 	Path           *ebpf.Variable `ebpf:"path"`
 	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
+	Repeats        *ebpf.Variable `ebpf:"repeats"`
 	Seen           *ebpf.Variable `ebpf:"seen"`
 	Slower         *ebpf.Variable `ebpf:"slower"`
 	StringBytes    *ebpf.Variable `ebpf:"string_bytes"`
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
+	Unended        *ebpf.Variable `ebpf:"unended"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
 	Unwalked       *ebpf.Variable `ebpf:"unwalked"`
 	WantedUnused   *ebpf.Variable `ebpf:"wanted_unused"`

@@ -21,8 +21,8 @@ import (
 // Load loads spec into the kernel and assigns its programs and maps to the fields
 // of objects, a pointer to a struct that bpf2go generated. It returns the programs
 // that have no field, by name; the caller closes both. Until then, misses returns how many events the
-// programs did not see, by name, since they came on a CPU that was in the program already. A program
-// NAME_meanwhile sees what NAME does not; what neither sees is for the tool to count.
+// programs did not see, by name, since they came on a CPU that was in the program already. Programs
+// whose names begin with NAME_meanwhile see what NAME does not; what none sees is for the tool to count.
 func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Program, misses func() (map[string]uint64, error), err error) {
 	// Only kernels before 5.11 charge BPF memory to this limit, so failing to
 	// raise it means nothing here: if it matters, loading fails too.
@@ -43,22 +43,24 @@ func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Progr
 	return others, func() (map[string]uint64, error) { return missesOf(programs) }, nil
 }
 
-// meanwhile ends the name of a program that sees what its namesake does not.
+// meanwhile follows a program's name in those of programs that see what it does not.
 const meanwhile = "_meanwhile"
 
 // missesOf is what Load's misses returns (Linux 5.12).
 func missesOf(programs map[string]*ebpf.Program) (map[string]uint64, error) {
 	misses := make(map[string]uint64)
+	repeated := make(map[string]bool)
 	for name, p := range programs {
+		if first, _, ok := strings.Cut(name, meanwhile); ok {
+			repeated[first], repeated[name] = true, true
+		}
 		stats, err := p.Stats()
 		if err != nil {
 			return nil, fmt.Errorf("read the statistics of %v: %w", p, err)
 		}
 		misses[name] = stats.RecursionMisses
 	}
-	maps.DeleteFunc(misses, func(name string, n uint64) bool {
-		return n == 0 || strings.HasSuffix(name, meanwhile) || programs[name+meanwhile] != nil
-	})
+	maps.DeleteFunc(misses, func(name string, n uint64) bool { return n == 0 || repeated[name] })
 	return misses, nil
 }
 
@@ -132,12 +134,42 @@ func Tracepoint(group, name string, program *ebpf.Program, cookie uint64) (link.
 // for (tp_btf, fentry, fexit; Linux 5.5) until the link is closed. Many kernels
 // do not allow programs to be attached to functions.
 func Trace(program *ebpf.Program) (link.Link, error) {
-	l, err := link.AttachTracing(link.TracingOptions{Program: program})
+	return attachTracing(link.TracingOptions{Program: program})
+}
+
+// TraceCopy is Trace for a copy that Repeat made, whose number is its cookie (Linux 6.10).
+func TraceCopy(program *ebpf.Program, number int) (link.Link, error) {
+	return attachTracing(link.TracingOptions{Program: program, AttachType: ebpf.AttachTraceRawTp, Cookie: uint64(number)})
+}
+
+func attachTracing(o link.TracingOptions) (link.Link, error) {
+	l, err := link.AttachTracing(o)
 	if err != nil {
-		return nil, fmt.Errorf("attach %v: %w", program, explain(err))
+		return nil, fmt.Errorf("attach %v: %w", o.Program, explain(err))
 	}
 	return l, nil
 }
+
+// repeats is how many copies of a program are attached besides it, if threads are preempted in it:
+// each is in use only while threads on its CPU are preempted in all before it.
+const repeats = 3
+
+// Repeat adds to spec copies of programs at tracepoints that see what these do not because threads are
+// preempted in them (bpf/meanwhile.h). Each is attached after those before it, with its number as cookie.
+func Repeat(spec *ebpf.CollectionSpec, names ...string) error {
+	for _, name := range names {
+		for number := range repeats {
+			spec.Programs[CopyOf(name, number+1)] = spec.Programs[name].Copy()
+		}
+	}
+	if err := spec.Variables["repeats"].Set(uint32(repeats)); err != nil {
+		return fmt.Errorf("set repeats: %w", err)
+	}
+	return nil
+}
+
+// CopyOf returns what Repeat calls a copy of a program; the first has number 1.
+func CopyOf(name string, number int) string { return fmt.Sprintf("%s%s_%d", name, meanwhile, number) }
 
 // firstPIDNamespace is the inode of the initial pid namespace
 // (PROC_PID_INIT_INO, include/linux/proc_ns.h).

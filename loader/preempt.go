@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,6 +21,13 @@ func Preempts() bool {
 	}
 	modes, _ := os.ReadFile("/sys/kernel/debug/sched/preempt") // "none (voluntary) full", since 5.12
 	return preempts(unix.ByteSliceToString(name.Version[:]), string(modes))
+}
+
+// PreemptsAtTracepoints is Preempts for programs at tracepoints, where older kernels do not preempt
+// (6.18 does not, 7.2 does).
+func PreemptsAtTracepoints() bool {
+	version, err := features.LinuxVersionCode()
+	return err == nil && version >= 6<<16|19<<8 && Preempts()
 }
 
 // preempts is Preempts for a kernel of that version (uname -v). If the kernel

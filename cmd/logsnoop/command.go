@@ -199,6 +199,7 @@ func (f *flags) report(messages *cli.Messages, r *logsnoop.Result) {
 		{r.Unread, "text of %d writes could not be read to its end"},
 		{r.Cut, "%d probes had more text than is read"},
 		{r.Closed, "%d writes were to files that were closed at once: they are not shown"},
+		{r.Unended, "%d writes were not seen: threads were preempted in all the programs that see them"},
 		{r.Unnamed, "%d writes were to files whose names could not be read: they are not shown"},
 		{r.Unnumbered, "arguments of %d probes are not known: there are too many kinds of them"},
 		{f.view.failed(), "the condition failed for %d records, which are not shown"},

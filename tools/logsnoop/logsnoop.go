@@ -43,6 +43,8 @@ type Options struct {
 	Started func()             // called once everything is attached; may be nil
 	Report  func(*Event) error // called with each event, in the kernel's order; an error ends the run
 	Warn    func(error)        // called with whatever keeps something from being seen; may be nil
+
+	preempted bool // as if threads could be preempted in the programs, for tests
 }
 
 // MaxFDs is how many descriptors Options may name.
@@ -79,6 +81,7 @@ type Result struct {
 	Unread  uint64 // writes of which text could not be read
 	Cut     uint64 // events with too much text
 	Closed  uint64 // writes to files that were closed before they could be examined
+	Unended uint64 // writes whose end was not seen: threads were preempted in all the programs that see them
 	Broken  uint64 // lines of which a part is missing: they were not reported
 	Unnamed uint64 // writes to files whose name could not be read, if files are chosen by name
 	// Arguments of static probes that are not known, since there are too many kinds of them.
@@ -148,7 +151,7 @@ type session struct {
 }
 
 func open(ctx context.Context, o Options) (*session, error) {
-	if functions := event.KernelFunctions(writing(o), nil); len(functions) > 0 && !loader.Preempts() {
+	if functions := event.KernelFunctions(writing(o), nil); len(functions) > 0 && !o.preempted && !loader.Preempts() {
 		if s, err := openIn(ctx, functions, o); err == nil {
 			return s, nil
 		}
@@ -175,12 +178,19 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 		o: o, stop: make(chan struct{}), probed: make(map[int]bool),
 		stacks: make(map[uint64]pendingStack), parts: make(map[uint64]*parts),
 		needed: map[string]bool{
-			bpf.LogsnoopProgOnExec: true, bpf.LogsnoopProgOnSystemCallEnd: o.Writes, bpf.LogsnoopProgOnUsdt: len(o.Probes) > 0,
+			bpf.LogsnoopProgOnExec: true, bpf.LogsnoopProgOnSystemCall: false, bpf.LogsnoopProgOnSystemCallEnd: o.Writes,
+			bpf.LogsnoopProgOnUsdt: len(o.Probes) > 0,
 		},
 	}
 	s.lines = newLines(s.reportLine)
-	if len(functions) > 0 {
+	switch {
+	case len(functions) > 0:
 		event.RunInFunctions(spec, functions, s.needed)
+	case o.Writes && (o.preempted || loader.PreemptsAtTracepoints()):
+		s.needed[bpf.LogsnoopProgOnSystemCall] = true
+		if err := loader.Repeat(spec, bpf.LogsnoopProgOnSystemCall, bpf.LogsnoopProgOnSystemCallEnd); err != nil {
+			return nil, err
+		}
 	}
 	event.Prune(spec, s.needed)
 	spec.Maps[bpf.LogsnoopMapEvents].MaxEntries = eventBytes
@@ -227,8 +237,13 @@ func (s *session) listen() error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
+	if s.needed[bpf.LogsnoopProgOnSystemCall] {
+		if err := s.AttachCopies(bpf.LogsnoopProgOnSystemCall, s.objects.OnSystemCall); err != nil {
+			return err
+		}
+	}
 	if s.needed[bpf.LogsnoopProgOnSystemCallEnd] {
-		return s.Attach(loader.Trace(s.objects.OnSystemCallEnd))
+		return s.AttachCopies(bpf.LogsnoopProgOnSystemCallEnd, s.objects.OnSystemCallEnd)
 	}
 	for _, p := range s.Others {
 		if err := s.Attach(loader.Trace(p)); err != nil {
@@ -301,6 +316,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		{s.objects.Unread, &s.result.Unread},
 		{s.objects.Cut, &s.result.Cut},
 		{s.objects.Closed, &s.result.Closed},
+		{s.objects.Unended, &s.result.Unended},
 		{s.objects.Unnumbered, &s.result.Unnumbered},
 	} {
 		*c.sum = s.Count(c.counter)

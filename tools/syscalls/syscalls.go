@@ -38,6 +38,8 @@ type Options struct {
 	Call    func(Call) // called with each call, by one goroutine at a time
 	Warn    func(error)
 	Stop    <-chan struct{}
+
+	preempted bool // as if threads could be preempted in the programs, for tests
 }
 
 // MaxStrings bounds Options.Strings.
@@ -69,6 +71,7 @@ type Call struct {
 type Counts struct {
 	Seen     uint64 // calls that ended, whether they were slow enough or not
 	Lost     uint64 // calls for which there was no room
+	Unended  uint64 // calls whose end was not seen: threads were preempted in all the programs that see them
 	Stacks   uint64 // calls that are shown without their stack: there was no room for it
 	Failures trace.Failures
 }
@@ -156,8 +159,13 @@ func open(ctx context.Context, o Options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Maps[bpf.SyscallsMapEvents].MaxEntries = eventBytes
 	s := &session{o: o, wanted: o.names(), clock: trace.NewClock(), asleep: make(map[uint64]uint64)}
+	spec.Maps[bpf.SyscallsMapEvents].MaxEntries = eventBytes
+	if o.preempted || loader.PreemptsAtTracepoints() {
+		if err := loader.Repeat(spec, bpf.SyscallsProgOnSystemCall, bpf.SyscallsProgOnSystemCallEnd); err != nil {
+			return nil, err
+		}
+	}
 	variables := map[string]any{
 		bpf.SyscallsVarSyscalls: event.RowsOfData(s.wanted), bpf.SyscallsVarWithPath: uint32(1),
 		bpf.SyscallsVarWithStacks: trace.Flag(o.Stacks), bpf.SyscallsVarStringBytes: uint32(o.Strings),
@@ -179,11 +187,17 @@ func open(ctx context.Context, o Options) (*session, error) {
 	return s, nil
 }
 
+// attach attaches the programs that see calls.
+func (s *session) attach() error {
+	return errors.Join(
+		s.AttachCopies(bpf.SyscallsProgOnSystemCallEnd, s.objects.OnSystemCallEnd),
+		s.AttachCopies(bpf.SyscallsProgOnSystemCall, s.objects.OnSystemCall),
+	)
+}
+
 func (s *session) run(ctx context.Context) (Counts, error) {
 	err := s.Run(ctx, trace.Loop{
-		Attach: func() error {
-			return errors.Join(s.Attach(loader.Trace(s.objects.OnSystemCallEnd)), s.Attach(loader.Trace(s.objects.OnSystemCall)))
-		},
+		Attach: s.attach,
 		Started: func() {
 			if s.o.Started != nil {
 				s.o.Started()
@@ -200,10 +214,13 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 		return Counts{}, err
 	}
 	s.Diagnose()
-	counts := Counts{Seen: s.Count(s.objects.Seen), Lost: s.Count(s.objects.Lost), Stacks: s.stacks.Missing()}
+	counts := Counts{Seen: s.Count(s.objects.Seen), Lost: s.Count(s.objects.Lost), Unended: s.Count(s.objects.Unended), Stacks: s.stacks.Missing()}
 	counts.Failures, err = s.Failures(s.objects.Failures)
 	if n := counts.Lost; n > 0 {
 		s.Warn(fmt.Errorf("%d calls were lost: they came faster than they could be handled (name the calls: --syscalls=LIST)", n))
+	}
+	if n := counts.Unended; n > 0 {
+		s.Warn(fmt.Errorf("%d calls are missing: their ends came on a CPU on which threads were preempted in all the programs that see them", n))
 	}
 	if n := counts.Stacks; n > 0 {
 		s.Warn(fmt.Errorf("%d calls are shown without their stack: there was no room for it", n))

@@ -158,43 +158,56 @@ func (c *Call) by(function string) bool {
 // TestCallsAreThoseOfTheProgram compares the calls with the program's own record of them: how
 // many, with which arguments and results, and by which function.
 func TestCallsAreThoseOfTheProgram(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) { testCalls(t, node, Options{Strings: 64, Stacks: true}) })
+}
+
+// TestCopiesOfProgramsSeeNoCallTwice runs the programs as where threads are preempted in them.
+func TestCopiesOfProgramsSeeNoCallTwice(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {
-		file := filepath.Join(t.TempDir(), "file")
-		target := nodetest.Start(t, node, nodetest.Options{Script: "made.js", Args: []string{file}})
-		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Strings: 64, Stacks: true})
-		m := perform(t, target)
-		calls := w.end()
-		paths, written, read := make(map[string]int), make(map[string]int), make(map[string]int)
-		bytes, back := 0, 0
-		for _, c := range calls {
-			switch {
-			case c.by("opener") && c.Syscall.Name == "openat":
-				paths[c.Path]++
-				if c.Errno() != unix.ENOENT || c.State != Returned || c.Duration <= 0 {
-					t.Errorf("open: %+v, want ENOENT", c)
-				}
-			case c.by("writer") && c.Syscall.Name == "pwrite64":
-				written[c.Data]++
-				bytes += int(c.Result)
-			case c.by("reader") && c.Syscall.Name == "pread64":
-				read[c.Data]++
-				back += int(c.Result)
-			}
-		}
-		if bytes != m.Bytes || back != m.Back {
-			t.Errorf("bytes written and read = %d, %d, want %d, %d", bytes, back, m.Bytes, m.Back)
-		}
-		for n := range m.Count {
-			path, text := fmt.Sprintf("/nowhere/\x1b[31m%d", n), fmt.Sprintf("text %d \x1b]0;x\a", n)
-			if paths[path] != 1 || written[text] != 1 || len(paths) != m.Count || len(written) != m.Count {
-				t.Errorf("opened %q %d times of %d, wrote %q %d times of %d, want once of %d",
-					path, paths[path], len(paths), text, written[text], len(written), m.Count)
-			}
-		}
-		if int(w.counts.Seen) < len(calls)-sleeping(calls) {
-			t.Errorf("%d calls seen, %d shown", w.counts.Seen, len(calls))
-		}
+		testCalls(t, node, Options{Strings: 64, Stacks: true, preempted: true})
 	})
+}
+
+func testCalls(t *testing.T, node string, o Options) {
+	file := filepath.Join(t.TempDir(), "file")
+	target := nodetest.Start(t, node, nodetest.Options{Script: "made.js", Args: []string{file}})
+	o.Selection = trace.Selection{PIDs: []int{target.PID}}
+	w := begin(t, o)
+	m := perform(t, target)
+	calls := w.end()
+	paths, written, read := make(map[string]int), make(map[string]int), make(map[string]int)
+	bytes, back := 0, 0
+	for _, c := range calls {
+		switch {
+		case c.by("opener") && c.Syscall.Name == "openat":
+			paths[c.Path]++
+			if c.Errno() != unix.ENOENT || c.State != Returned || c.Duration <= 0 {
+				t.Errorf("open: %+v, want ENOENT", c)
+			}
+		case c.by("writer") && c.Syscall.Name == "pwrite64":
+			written[c.Data]++
+			bytes += int(c.Result)
+		case c.by("reader") && c.Syscall.Name == "pread64":
+			read[c.Data]++
+			back += int(c.Result)
+		}
+	}
+	if bytes != m.Bytes || back != m.Back {
+		t.Errorf("bytes written and read = %d, %d, want %d, %d", bytes, back, m.Bytes, m.Back)
+	}
+	if w.counts.Unended > 0 {
+		t.Errorf("the ends of %d calls were not seen, want 0", w.counts.Unended)
+	}
+	for n := range m.Count {
+		path, text := fmt.Sprintf("/nowhere/\x1b[31m%d", n), fmt.Sprintf("text %d \x1b]0;x\a", n)
+		if paths[path] != 1 || written[text] != 1 || len(paths) != m.Count || len(written) != m.Count {
+			t.Errorf("opened %q %d times of %d, wrote %q %d times of %d, want once of %d",
+				path, paths[path], len(paths), text, written[text], len(written), m.Count)
+		}
+	}
+	if int(w.counts.Seen) < len(calls)-sleeping(calls) {
+		t.Errorf("%d calls seen, %d shown", w.counts.Seen, len(calls))
+	}
 }
 
 func sleeping(calls []Call) (n int) {

@@ -182,6 +182,15 @@ func (s *Session) Attach(l link.Link, err error) error {
 	return nil
 }
 
+// AttachCopies attaches a program and the copies that loader.Repeat made of it, if it did.
+func (s *Session) AttachCopies(name string, program *ebpf.Program) error {
+	err := s.Attach(loader.Trace(program))
+	for number := 1; err == nil && s.Others[loader.CopyOf(name, number)] != nil; number++ {
+		err = s.Attach(loader.TraceCopy(s.Others[loader.CopyOf(name, number)], number))
+	}
+	return err
+}
+
 // Sample runs a program at perf events until Detach. It returns the rate, which the kernel may
 // limit, or 0 without a rate.
 func (s *Session) Sample(program *ebpf.Program, event loader.Event, how loader.Sampling) (hz int, err error) {
