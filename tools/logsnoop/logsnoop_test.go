@@ -171,43 +171,55 @@ func TestNoRecordIsLostUncounted(t *testing.T) {
 func TestLinesAreThoseOfTheFiles(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range someVersions() {
-		t.Run(version, func(t *testing.T) {
-			nodetest.NothingLeft(t, programs...)
-			node, dir := nodetest.Node(t, version), t.TempDir()
-			target := nodetest.Start(t, node, nodetest.Options{Script: "logs.js", Args: []string{nodetest.Loggers(t, node), dir}})
-			w := start(t, target, Options{Writes: true, Stacks: true})
-			work(target)
-			got := make(map[string][]string)
-			for _, e := range w.end() {
-				got[e.File] = append(got[e.File], e.Text)
-				if e.Cut || e.Probe != nil || (e.FD == 1) != (e.File == "stdout") {
-					t.Fatalf("event %+v, want a whole line", e)
-				}
-				if e.File == filepath.Join(dir, "parts.log") && !hasFunction(e.Frames, "logAll") {
-					t.Errorf("stack of %q has no logAll: %v", e.Text, e.Frames)
-				}
-			}
-			for _, name := range []string{"bunyan.log", "pino.log", "winston.log", "parts.log", "worker.log"} {
-				path := filepath.Join(dir, name)
-				text, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-				if !slices.Equal(got[path], want) {
-					t.Errorf("%s: %d lines seen, %d written, want the same; %s", name, len(got[path]), len(want), firstDifference(got[path], want))
-				}
-			}
-			if lines := got["stdout"]; len(lines) != 51 || lines[49] != "line 49 \x1b[31m" || lines[50] != "done" {
-				t.Errorf("stdout has %d lines, want 51", len(lines))
-			}
-			if lines, ok := got[filepath.Join(dir, "data")]; ok {
-				t.Errorf("lines of a file that is no log: %q", lines)
-			}
-			if r := *w.result; r.Lost+r.Broken+r.Unread+r.Cut+r.Closed > 0 {
-				t.Errorf("result %+v, want nothing missing", r)
-			}
-		})
+		t.Run(version, func(t *testing.T) { testLines(t, version, Options{Writes: true, Stacks: true}) })
+	}
+}
+
+// TestCopiesOfProgramsSeeNoLineTwice runs the programs as where threads are preempted in them.
+func TestCopiesOfProgramsSeeNoLineTwice(t *testing.T) {
+	nodetest.Root(t)
+	testLines(t, nodetest.Versions[len(nodetest.Versions)-1], Options{Writes: true, Stacks: true, preempted: true})
+}
+
+func testLines(t *testing.T, version string, o Options) {
+	nodetest.NothingLeft(t, programs...)
+	node, dir := nodetest.Node(t, version), t.TempDir()
+	target := nodetest.Start(t, node, nodetest.Options{Script: "logs.js", Args: []string{nodetest.Loggers(t, node), dir}})
+	w := start(t, target, o)
+	work(target)
+	got := make(map[string][]string)
+	for _, e := range w.end() {
+		got[e.File] = append(got[e.File], e.Text)
+		if e.Cut || e.Probe != nil || (e.FD == 1) != (e.File == "stdout") {
+			t.Fatalf("event %+v, want a whole line", e)
+		}
+		if e.File == filepath.Join(dir, "parts.log") && !hasFunction(e.Frames, "logAll") {
+			t.Errorf("stack of %q has no logAll: %v", e.Text, e.Frames)
+		}
+	}
+	for _, name := range []string{"bunyan.log", "pino.log", "winston.log", "parts.log", "worker.log"} {
+		path := filepath.Join(dir, name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		if !slices.Equal(got[path], want) {
+			t.Errorf("%s: %d lines seen, %d written, want the same; %s", name, len(got[path]), len(want), firstDifference(got[path], want))
+		}
+	}
+	lines := got["stdout"]
+	if n := len(lines); n > 0 && lines[n-1] == "done" { // which may not have returned when it was read
+		lines = lines[:n-1]
+	}
+	if len(lines) != 50 || lines[49] != "line 49 \x1b[31m" {
+		t.Errorf("stdout has %d lines, want 50: %q", len(lines), lines)
+	}
+	if lines, ok := got[filepath.Join(dir, "data")]; ok {
+		t.Errorf("lines of a file that is no log: %q", lines)
+	}
+	if r := *w.result; r.Lost+r.Broken+r.Unread+r.Cut+r.Closed+r.Unended > 0 {
+		t.Errorf("result %+v, want nothing missing", r)
 	}
 }
 
