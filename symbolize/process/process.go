@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,8 @@ type Process struct {
 	pid   int
 	pidfd int
 	dir   int // its folder in /proc; empty once the process is gone, even if the PID is reused
+
+	closed atomic.Bool
 }
 
 // Open starts watching the process pid. The Process stays the same process even
@@ -78,8 +81,12 @@ func openError(pid int, err error) error {
 	return fmt.Errorf("open process %d: %w", pid, err)
 }
 
-// Close releases the process, which keeps running.
+// Close releases the process, which keeps running. A second Close returns an error and closes nothing:
+// the descriptors' numbers may be another file's by then.
 func (p *Process) Close() error {
+	if p.closed.Swap(true) {
+		return fmt.Errorf("close process %d: %w", p.pid, os.ErrClosed)
+	}
 	err := unix.Close(p.pidfd)
 	if p.dir >= 0 {
 		err = errors.Join(err, unix.Close(p.dir))

@@ -51,6 +51,32 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestSecondCloseClosesNothing opens files between the two, which get the descriptors' numbers.
+func TestSecondCloseClosesNothing(t *testing.T) {
+	p, err := Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	others := make([]*os.File, 4)
+	for i := range others {
+		if others[i], err = os.Open(os.DevNull); err != nil {
+			t.Fatal(err)
+		}
+		defer others[i].Close()
+	}
+	if err := p.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("second Close = %v, want %v", err, os.ErrClosed)
+	}
+	for _, f := range others {
+		if _, err := f.Stat(); err != nil {
+			t.Errorf("a file opened since: %v", err)
+		}
+	}
+}
+
 func TestOpenRefusesAThread(t *testing.T) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
