@@ -52,7 +52,7 @@ func frameVariable(h *v8.Heap, v variables.Variable) FrameVariable {
 	return shown
 }
 
-// variableBrief describes the value of a variable, or why there is none.
+// variableBrief describes the value of a variable, or says why it has no value.
 func variableBrief(h *v8.Heap, v variables.Variable) Brief {
 	switch {
 	case v.State != variables.Known:

@@ -26,7 +26,7 @@ type NodeObjects struct {
 type NodeObject struct {
 	Isolate *int `json:"isolate,omitempty"` // number; nil if there is only one
 	nodejs.Wrap
-	Socket *SocketText `json:"socket,omitempty"` // nil if it is none, or not known
+	Socket *SocketText `json:"socket,omitempty"` // nil if the handle has no socket, or it is not known
 }
 
 // A SocketText is a socket as the kernel had it.

@@ -14,7 +14,7 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// opcodeOf returns the last instruction that stands for something; ok is false if there is none.
+// opcodeOf returns the last opcode that has the meaning; ok is false if none has it.
 func opcodeOf(form *release.Translations, kind release.Translated) (opcode uint8, ok bool) {
 	at := strings.LastIndexByte(form.Values, byte(kind))
 	return uint8(max(at, 0)), at >= 0
@@ -44,7 +44,7 @@ func TestValuesAreNamedForAllInstructions(t *testing.T) {
 			}
 		}
 		if form.Translated(-1) != release.NoValue || form.Translated(len(form.Values)) != release.NoValue {
-			t.Error("an instruction that is none stands for something")
+			t.Error("an opcode that does not exist has a meaning")
 		}
 	}
 }

@@ -103,7 +103,7 @@ func addValue(values *[]translatedValue, open []openValue, v translatedValue) ([
 	return open, nil
 }
 
-// ends reports whether the translation has no more instructions: the next one begins, or
+// ends reports whether the translation has ended: the next one begins, or
 // the data ends.
 func (r *translationReader) ends() bool {
 	if r.repeats > 0 {

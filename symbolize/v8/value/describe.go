@@ -71,7 +71,7 @@ type Slot struct {
 	BigInt   string // in decimal; empty if it is not one
 	Text     string
 	IsText   bool
-	Oddball  string // "true", "false" or "undefined"; empty if it is none
+	Oddball  string // "true", "false" or "undefined"; empty for other values
 }
 
 // HasValue reports whether the slot has an object of its own, or a small integer.
