@@ -162,10 +162,11 @@ static __noinline int keep_call(u64 *ctx, u64 ids, u64 hash)
 	struct under_way call = { .number = syscall_number(regs), .hash = hash };
 
 	syscall_arguments(regs, call.arguments);
-	if (bpf_map_lookup_elem(&calls_under_way, &ids))
-		count(unended);
 	call.begun = bpf_ktime_get_ns(); /* its duration does not include the stack's */
-	bpf_map_update_elem(&calls_under_way, &ids, &call, BPF_ANY);
+	if (bpf_map_update_elem(&calls_under_way, &ids, &call, BPF_NOEXIST)) {
+		count(unended); /* the one before */
+		bpf_map_update_elem(&calls_under_way, &ids, &call, BPF_ANY);
+	}
 	return 0;
 }
 
