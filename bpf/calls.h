@@ -7,6 +7,7 @@
 #define USTACK_CALLS_H
 
 #include "hit.h"
+#include "unended.h"
 
 #define MAX_CALLS 16384 /* under way at once */
 
@@ -28,6 +29,16 @@ struct {
 	__type(key, struct call_key);
 	__type(value, struct call);
 } calls SEC(".maps");
+
+/* Whether the program is the one to handle that a system call begins. */
+static __always_inline bool handles_call(void *ctx, u64 ids, u64 nr)
+{
+	if (nr >= MAX_SYSCALLS)
+		return false; /* cannot happen; tells the verifier so */
+	if (syscalls[nr].flags & CALL_MAY_NOT_RETURN)
+		return is_to_handle(ctx, ids, CALL_BEGINS);
+	return handles_begin(ctx, ids);
+}
 
 /* How long the call that ends took; 0 if its beginning was not seen. */
 static __always_inline u64 duration_of(struct call_key *key)

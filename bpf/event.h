@@ -49,8 +49,9 @@ struct syscall {
 };
 
 enum call_flag {
-	CALL_LENGTH_AT = 1, /* the address's length is where its argument points */
-	CALL_ACCEPTS = 2,   /* the result is the descriptor of a socket */
+	CALL_LENGTH_AT = 1,      /* the address's length is where its argument points */
+	CALL_ACCEPTS = 2,        /* the result is the descriptor of a socket */
+	CALL_MAY_NOT_RETURN = 4, /* to the program and the registers that made it */
 };
 
 enum data_kind { DATA_BUFFER, DATA_VECTORS, DATA_MESSAGE };

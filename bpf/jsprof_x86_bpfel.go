@@ -21,7 +21,9 @@ const (
 	JsprofMapCounts           = "counts"
 	JsprofMapEvents           = "events"
 	JsprofMapFunctions        = "functions"
+	JsprofMapHandled          = "handled"
 	JsprofMapHits             = "hits"
+	JsprofMapInCall           = "in_call"
 	JsprofMapInstances        = "instances"
 	JsprofMapInterrupted      = "interrupted"
 	JsprofMapNames            = "names"
@@ -62,12 +64,14 @@ const (
 	JsprofVarPath             = "path"
 	JsprofVarPidNamespace     = "pid_namespace"
 	JsprofVarQuantized        = "quantized"
+	JsprofVarRepeats          = "repeats"
 	JsprofVarSampled          = "sampled"
 	JsprofVarSlower           = "slower"
 	JsprofVarSyscalls         = "syscalls"
 	JsprofVarTimed            = "timed"
 	JsprofVarTruncated        = "truncated"
 	JsprofVarUnbegun          = "unbegun"
+	JsprofVarUnended          = "unended"
 	JsprofVarUnnumbered       = "unnumbered"
 	JsprofVarUnsearched       = "unsearched"
 	JsprofVarUnwalked         = "unwalked"
@@ -139,7 +143,9 @@ type JsprofMapSpecs struct {
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
+	Handled     *ebpf.MapSpec `ebpf:"handled"`
 	Hits        *ebpf.MapSpec `ebpf:"hits"`
+	InCall      *ebpf.MapSpec `ebpf:"in_call"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Interrupted *ebpf.MapSpec `ebpf:"interrupted"`
 	Names       *ebpf.MapSpec `ebpf:"names"`
@@ -176,12 +182,14 @@ type JsprofVariableSpecs struct {
 	Path           *ebpf.VariableSpec `ebpf:"path"`
 	PidNamespace   *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Quantized      *ebpf.VariableSpec `ebpf:"quantized"`
+	Repeats        *ebpf.VariableSpec `ebpf:"repeats"`
 	Sampled        *ebpf.VariableSpec `ebpf:"sampled"`
 	Slower         *ebpf.VariableSpec `ebpf:"slower"`
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
 	Timed          *ebpf.VariableSpec `ebpf:"timed"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
 	Unbegun        *ebpf.VariableSpec `ebpf:"unbegun"`
+	Unended        *ebpf.VariableSpec `ebpf:"unended"`
 	Unnumbered     *ebpf.VariableSpec `ebpf:"unnumbered"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
 	Unwalked       *ebpf.VariableSpec `ebpf:"unwalked"`
@@ -215,7 +223,9 @@ type JsprofMaps struct {
 	Counts      *ebpf.Map `ebpf:"counts"`
 	Events      *ebpf.Map `ebpf:"events"`
 	Functions   *ebpf.Map `ebpf:"functions"`
+	Handled     *ebpf.Map `ebpf:"handled"`
 	Hits        *ebpf.Map `ebpf:"hits"`
+	InCall      *ebpf.Map `ebpf:"in_call"`
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Interrupted *ebpf.Map `ebpf:"interrupted"`
 	Names       *ebpf.Map `ebpf:"names"`
@@ -235,7 +245,9 @@ func (m *JsprofMaps) Close() error {
 		m.Counts,
 		m.Events,
 		m.Functions,
+		m.Handled,
 		m.Hits,
+		m.InCall,
 		m.Instances,
 		m.Interrupted,
 		m.Names,
@@ -273,12 +285,14 @@ type JsprofVariables struct {
 	Path           *ebpf.Variable `ebpf:"path"`
 	PidNamespace   *ebpf.Variable `ebpf:"pid_namespace"`
 	Quantized      *ebpf.Variable `ebpf:"quantized"`
+	Repeats        *ebpf.Variable `ebpf:"repeats"`
 	Sampled        *ebpf.Variable `ebpf:"sampled"`
 	Slower         *ebpf.Variable `ebpf:"slower"`
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
 	Timed          *ebpf.Variable `ebpf:"timed"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
 	Unbegun        *ebpf.Variable `ebpf:"unbegun"`
+	Unended        *ebpf.Variable `ebpf:"unended"`
 	Unnumbered     *ebpf.Variable `ebpf:"unnumbered"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`
 	Unwalked       *ebpf.Variable `ebpf:"unwalked"`

@@ -11,8 +11,8 @@
 // Needs Linux 5.15.
 
 #include "exec.h"
-#include "meanwhile.h"
 #include "socket.h"
+#include "unended.h"
 #include "usdt.h"
 
 #define CHUNK_BYTES 8192 /* a power of two */
@@ -21,7 +21,6 @@
 #define MAX_FDS 16
 #define MAX_UNWANTED 16384
 #define MAX_BROKEN 1024
-#define MAX_WRITING 16384
 #define WAKE_STEP 16      /* of bytes: more than a chunk has */
 #define WAKE_AT (1 << 20) /* bytes that wait: user space is woken early */
 #define FILE_TYPE 0170000 /* include/uapi/linux/stat.h: S_IFMT */
@@ -77,14 +76,6 @@ struct open_file {
 	u32 device, tgid;
 };
 
-/* Threads in a write, if its end may go unseen. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_WRITING);
-	__type(key, u64); /* tgid, tid */
-	__type(value, u8);
-} writing SEC(".maps");
-
 /* Files that user space does not want, if it chooses by name. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -106,11 +97,10 @@ const volatile u32 fd_count = 0; /* 0: see is_wanted_file */
 const volatile u32 by_name = 0;  /* user space chooses files */
 const volatile u32 with_stacks = 0;
 
-volatile u64 lost = 0;    /* events there was no room for */
-volatile u64 unread = 0;  /* events of which text could not be read */
-volatile u64 cut = 0;     /* events with too much text */
-volatile u64 closed = 0;  /* writes to files that were closed meanwhile */
-volatile u64 unended = 0; /* writes whose end no program saw */
+volatile u64 lost = 0;   /* events there was no room for */
+volatile u64 unread = 0; /* events of which text could not be read */
+volatile u64 cut = 0;    /* events with too much text */
+volatile u64 closed = 0; /* writes to files that were closed meanwhile */
 
 /* Keeps the types, which no map names as such, in the object for Go's bindings. */
 const enum chunk_flag flag_unused __attribute__((unused));
@@ -259,13 +249,6 @@ static __always_inline bool is_listed(s32 fd)
 	return false;
 }
 
-static __always_inline bool is_traced(u64 ids)
-{
-	u32 tgid = ids >> 32;
-
-	return bpf_map_lookup_elem(&processes, &tgid) != 0;
-}
-
 /* Whether a file is a log: standard output and standard error are, and what is only appended to. */
 static __always_inline bool is_wanted_file(struct file___log *file, s32 fd, struct open_file *key)
 {
@@ -279,19 +262,14 @@ static __always_inline bool is_wanted_file(struct file___log *file, s32 fd, stru
 	    (BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE) == REGULAR;
 }
 
-/* A write that begins, where its end may go unseen (meanwhile.h). */
+/* A write that begins, where its end may go unseen. */
 SEC("tp_btf/sys_enter")
 int on_system_call(u64 *ctx)
 {
-	u64 nr = syscall_number((struct pt_regs *)ctx[0]), ids;
-	u8 is = 1;
+	u64 nr = syscall_number((struct pt_regs *)ctx[0]);
 
-	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
-		return 0;
-	ids = current_ids();
-	if (is_traced(ids) && is_to_handle(ctx, ids, CALL_BEGINS) &&
-	    bpf_map_update_elem(&writing, &ids, &is, BPF_NOEXIST))
-		count(unended); /* the one before */
+	if (nr < MAX_SYSCALLS && syscalls[nr].wanted)
+		handles_begin(ctx, current_ids());
 	return 0;
 }
 
@@ -310,11 +288,7 @@ int on_system_call_end(u64 *ctx)
 	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
 		return 0;
 	ids = current_ids();
-	if (!is_traced(ids) || !is_to_handle(ctx, ids, CALL_ENDS))
-		return 0;
-	if (repeats)
-		bpf_map_delete_elem(&writing, &ids);
-	if (result <= 0)
+	if (!is_traced(ids) || !handles_end(ctx, ids, CALL_ENDS) || result <= 0)
 		return 0;
 	key.tgid = ids >> 32;
 	syscall_arguments(regs, arguments);

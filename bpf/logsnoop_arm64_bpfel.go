@@ -62,6 +62,7 @@ const (
 	LogsnoopMapFunctions        = "functions"
 	LogsnoopMapHandled          = "handled"
 	LogsnoopMapHits             = "hits"
+	LogsnoopMapInCall           = "in_call"
 	LogsnoopMapInstances        = "instances"
 	LogsnoopMapNames            = "names"
 	LogsnoopMapProcesses        = "processes"
@@ -72,7 +73,6 @@ const (
 	LogsnoopMapUnwindRows       = "unwind_rows"
 	LogsnoopMapUsdts            = "usdts"
 	LogsnoopMapWalks            = "walks"
-	LogsnoopMapWriting          = "writing"
 	LogsnoopProgOnExec          = "on_exec"
 	LogsnoopProgOnSystemCall    = "on_system_call"
 	LogsnoopProgOnSystemCallEnd = "on_system_call_end"
@@ -170,6 +170,7 @@ type LogsnoopMapSpecs struct {
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
 	Handled    *ebpf.MapSpec `ebpf:"handled"`
 	Hits       *ebpf.MapSpec `ebpf:"hits"`
+	InCall     *ebpf.MapSpec `ebpf:"in_call"`
 	Instances  *ebpf.MapSpec `ebpf:"instances"`
 	Names      *ebpf.MapSpec `ebpf:"names"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
@@ -180,7 +181,6 @@ type LogsnoopMapSpecs struct {
 	UnwindRows *ebpf.MapSpec `ebpf:"unwind_rows"`
 	Usdts      *ebpf.MapSpec `ebpf:"usdts"`
 	Walks      *ebpf.MapSpec `ebpf:"walks"`
-	Writing    *ebpf.MapSpec `ebpf:"writing"`
 }
 
 // LogsnoopVariableSpecs contains global variables before they are loaded into the kernel.
@@ -248,6 +248,7 @@ type LogsnoopMaps struct {
 	Functions  *ebpf.Map `ebpf:"functions"`
 	Handled    *ebpf.Map `ebpf:"handled"`
 	Hits       *ebpf.Map `ebpf:"hits"`
+	InCall     *ebpf.Map `ebpf:"in_call"`
 	Instances  *ebpf.Map `ebpf:"instances"`
 	Names      *ebpf.Map `ebpf:"names"`
 	Processes  *ebpf.Map `ebpf:"processes"`
@@ -258,7 +259,6 @@ type LogsnoopMaps struct {
 	UnwindRows *ebpf.Map `ebpf:"unwind_rows"`
 	Usdts      *ebpf.Map `ebpf:"usdts"`
 	Walks      *ebpf.Map `ebpf:"walks"`
-	Writing    *ebpf.Map `ebpf:"writing"`
 }
 
 func (m *LogsnoopMaps) Close() error {
@@ -269,6 +269,7 @@ func (m *LogsnoopMaps) Close() error {
 		m.Functions,
 		m.Handled,
 		m.Hits,
+		m.InCall,
 		m.Instances,
 		m.Names,
 		m.Processes,
@@ -279,7 +280,6 @@ func (m *LogsnoopMaps) Close() error {
 		m.UnwindRows,
 		m.Usdts,
 		m.Walks,
-		m.Writing,
 	)
 }
 

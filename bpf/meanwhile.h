@@ -8,30 +8,32 @@
 #ifndef USTACK_MEANWHILE_H
 #define USTACK_MEANWHILE_H
 
-#include "kernel.h"
+#include "target.h"
 
-#define MAX_HANDLED 16384 /* threads that are between two programs: hardly any */
-
-enum moment { CALL_BEGINS, CALL_ENDS };
+enum moment { CALL_BEGINS, CALL_ENDS, POLL_ENDS }; /* four at most */
 
 const volatile u32 repeats = 0; /* how many programs there are besides the first */
 
-/* Threads whose event a program has handled, and the last one has not met yet. */
+/* Threads whose event a program has handled, and the last one has not met yet. User space makes room
+ * for more than one if there are other programs.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, MAX_HANDLED);
-	__type(key, u64); /* tgid, tid, and the moment in the highest bit */
+	__uint(max_entries, 1);
+	__type(key, u64); /* tgid, tid, and the moment in the two highest bits */
 	__type(value, u8);
 } handled SEC(".maps");
 
-/* Whether the program is the one to handle what the thread has come to. */
+/* Whether the program is the one to handle what a thread, of a traced process, has come to. */
 static __always_inline bool is_to_handle(void *ctx, u64 ids, enum moment moment)
 {
-	u64 key = ids | (u64)moment << 63, number;
+	u64 key = ids | (u64)moment << 62, number;
 	u8 is = 1;
 
 	if (!repeats)
 		return true;
+	if (!is_traced(ids))
+		return false;
 	number = bpf_get_attach_cookie(ctx);
 	if (number == repeats)
 		return bpf_map_delete_elem(&handled, &key) != 0;

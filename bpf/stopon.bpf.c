@@ -167,13 +167,16 @@ int on_system_call(u64 *ctx)
 	struct call_key key = { current_ids(), 0 };
 	struct call call = {};
 	u64 nr = syscall_number((struct pt_regs *)ctx[0]);
-	u32 tgid = key.ids >> 32;
+	bool polls;
 
 	if (nr >= MAX_SYSCALLS)
 		return 0;
-	if (stall && syscalls[nr].polls)
+	polls = stall && syscalls[nr].polls;
+	if ((!polls && !syscalls[nr].wanted) || !handles_call(ctx, key.ids, nr))
+		return 0;
+	if (polls)
 		turn(key.ids, 0);
-	if (!slower || !syscalls[nr].wanted || !bpf_map_lookup_elem(&processes, &tgid))
+	if (!slower || !syscalls[nr].wanted || !is_traced(key.ids))
 		return 0;
 	call.begun = bpf_ktime_get_ns();
 	bpf_map_update_elem(&calls, &key, &call, BPF_ANY);
@@ -190,17 +193,18 @@ int on_system_call_end(u64 *ctx)
 	struct walk *w;
 	struct hit *hit;
 
-	if (!slower && !is_wanted_error(result))
+	if (!slower && !repeats && !is_wanted_error(result))
 		return 0; /* as most calls of the machine */
 	nr = syscall_number(regs);
 	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
 		return 0;
 	key.ids = current_ids();
-	if (slower) {
+	if (!handles_end(ctx, key.ids, CALL_ENDS))
+		return 0;
+	if (slower)
 		duration = duration_of(&key);
-		if (duration < slower || !is_wanted_error(result))
-			return 0;
-	}
+	if (duration < slower || !is_wanted_error(result))
+		return 0;
 	w = take_walk(key.ids >> 32);
 	hit = begin_hit(w, key.ids, TRIGGER_SYSCALL);
 	if (!hit)
@@ -229,10 +233,10 @@ int on_call_in_loop(u64 *ctx)
 	if (nr >= MAX_SYSCALLS)
 		return 0;
 	ids = current_ids();
-	if (syscalls[nr].polls)
+	if (!syscalls[nr].polls)
+		check_stall(ctx, ids); /* any number of programs may */
+	else if (handles_end(ctx, ids, POLL_ENDS))
 		turn(ids, bpf_ktime_get_ns());
-	else
-		check_stall(ctx, ids);
 	return 0;
 }
 

@@ -98,7 +98,9 @@ const (
 	StoponMapEvents           = "events"
 	StoponMapExits            = "exits"
 	StoponMapFunctions        = "functions"
+	StoponMapHandled          = "handled"
 	StoponMapHits             = "hits"
+	StoponMapInCall           = "in_call"
 	StoponMapInstances        = "instances"
 	StoponMapLoops            = "loops"
 	StoponMapNames            = "names"
@@ -155,6 +157,7 @@ const (
 	StoponVarPidNamespace     = "pid_namespace"
 	StoponVarRaised           = "raised"
 	StoponVarRemaining        = "remaining"
+	StoponVarRepeats          = "repeats"
 	StoponVarSent             = "sent"
 	StoponVarSignals          = "signals"
 	StoponVarSlower           = "slower"
@@ -163,6 +166,7 @@ const (
 	StoponVarThrownClass      = "thrown_class"
 	StoponVarThrownKindUnused = "thrown_kind_unused"
 	StoponVarUnclassed        = "unclassed"
+	StoponVarUnended          = "unended"
 	StoponVarUnnumbered       = "unnumbered"
 	StoponVarUnsearched       = "unsearched"
 	StoponVarUntallied        = "untallied"
@@ -240,7 +244,9 @@ type StoponMapSpecs struct {
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Exits      *ebpf.MapSpec `ebpf:"exits"`
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
+	Handled    *ebpf.MapSpec `ebpf:"handled"`
 	Hits       *ebpf.MapSpec `ebpf:"hits"`
+	InCall     *ebpf.MapSpec `ebpf:"in_call"`
 	Instances  *ebpf.MapSpec `ebpf:"instances"`
 	Loops      *ebpf.MapSpec `ebpf:"loops"`
 	Names      *ebpf.MapSpec `ebpf:"names"`
@@ -288,6 +294,7 @@ type StoponVariableSpecs struct {
 	PidNamespace     *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Raised           *ebpf.VariableSpec `ebpf:"raised"`
 	Remaining        *ebpf.VariableSpec `ebpf:"remaining"`
+	Repeats          *ebpf.VariableSpec `ebpf:"repeats"`
 	Sent             *ebpf.VariableSpec `ebpf:"sent"`
 	Signals          *ebpf.VariableSpec `ebpf:"signals"`
 	Slower           *ebpf.VariableSpec `ebpf:"slower"`
@@ -296,6 +303,7 @@ type StoponVariableSpecs struct {
 	ThrownClass      *ebpf.VariableSpec `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.VariableSpec `ebpf:"thrown_kind_unused"`
 	Unclassed        *ebpf.VariableSpec `ebpf:"unclassed"`
+	Unended          *ebpf.VariableSpec `ebpf:"unended"`
 	Unnumbered       *ebpf.VariableSpec `ebpf:"unnumbered"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
 	Untallied        *ebpf.VariableSpec `ebpf:"untallied"`
@@ -330,7 +338,9 @@ type StoponMaps struct {
 	Events     *ebpf.Map `ebpf:"events"`
 	Exits      *ebpf.Map `ebpf:"exits"`
 	Functions  *ebpf.Map `ebpf:"functions"`
+	Handled    *ebpf.Map `ebpf:"handled"`
 	Hits       *ebpf.Map `ebpf:"hits"`
+	InCall     *ebpf.Map `ebpf:"in_call"`
 	Instances  *ebpf.Map `ebpf:"instances"`
 	Loops      *ebpf.Map `ebpf:"loops"`
 	Names      *ebpf.Map `ebpf:"names"`
@@ -354,7 +364,9 @@ func (m *StoponMaps) Close() error {
 		m.Events,
 		m.Exits,
 		m.Functions,
+		m.Handled,
 		m.Hits,
+		m.InCall,
 		m.Instances,
 		m.Loops,
 		m.Names,
@@ -403,6 +415,7 @@ type StoponVariables struct {
 	PidNamespace     *ebpf.Variable `ebpf:"pid_namespace"`
 	Raised           *ebpf.Variable `ebpf:"raised"`
 	Remaining        *ebpf.Variable `ebpf:"remaining"`
+	Repeats          *ebpf.Variable `ebpf:"repeats"`
 	Sent             *ebpf.Variable `ebpf:"sent"`
 	Signals          *ebpf.Variable `ebpf:"signals"`
 	Slower           *ebpf.Variable `ebpf:"slower"`
@@ -411,6 +424,7 @@ type StoponVariables struct {
 	ThrownClass      *ebpf.Variable `ebpf:"thrown_class"`
 	ThrownKindUnused *ebpf.Variable `ebpf:"thrown_kind_unused"`
 	Unclassed        *ebpf.Variable `ebpf:"unclassed"`
+	Unended          *ebpf.Variable `ebpf:"unended"`
 	Unnumbered       *ebpf.Variable `ebpf:"unnumbered"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
 	Untallied        *ebpf.Variable `ebpf:"untallied"`

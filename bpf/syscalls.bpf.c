@@ -199,7 +199,7 @@ int on_system_call(u64 *ctx)
 		return 0;
 	ids = current_ids();
 	tgid = ids >> 32;
-	if (!bpf_map_lookup_elem(&processes, &tgid) || !is_to_handle(ctx, ids, CALL_BEGINS))
+	if (!is_traced(ids) || !is_to_handle(ctx, ids, CALL_BEGINS))
 		return 0;
 	if (with_stacks || syscalls[nr].wanted == WANTED_NEVER_RETURNS) {
 		w = take_walk(tgid);

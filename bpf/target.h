@@ -24,6 +24,14 @@ struct {
  */
 volatile u32 described = 1, execs = 0;
 
+/* Whether user space has described the process; ids as current_ids() has them. */
+static __always_inline bool is_traced(u64 ids)
+{
+	u32 tgid = ids >> 32;
+
+	return bpf_map_lookup_elem(&processes, &tgid) != 0;
+}
+
 /* Inode of user space's pid namespace; 0: the initial one, which the kernel uses. */
 const volatile u32 pid_namespace = 0;
 

@@ -16,8 +16,9 @@ import (
 type TraceCallFlag uint32
 
 const (
-	TraceCallFlagCALL_LENGTH_AT TraceCallFlag = 1
-	TraceCallFlagCALL_ACCEPTS   TraceCallFlag = 2
+	TraceCallFlagCALL_LENGTH_AT      TraceCallFlag = 1
+	TraceCallFlagCALL_ACCEPTS        TraceCallFlag = 2
+	TraceCallFlagCALL_MAY_NOT_RETURN TraceCallFlag = 4
 )
 
 type TraceCode uint32

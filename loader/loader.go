@@ -154,12 +154,20 @@ func attachTracing(o link.TracingOptions) (link.Link, error) {
 // each is in use only while threads on its CPU are preempted in all before it.
 const repeats = 3
 
+// maxHandled bounds the threads that are between two copies, or in a call.
+const maxHandled = 1 << 14
+
 // Repeat adds to spec copies of programs at tracepoints that see what these do not because threads are
 // preempted in them (bpf/meanwhile.h). Each is attached after those before it, with its number as cookie.
 func Repeat(spec *ebpf.CollectionSpec, names ...string) error {
 	for _, name := range names {
 		for number := range repeats {
 			spec.Programs[CopyOf(name, number+1)] = spec.Programs[name].Copy()
+		}
+	}
+	for _, name := range []string{"handled", "in_call"} {
+		if m := spec.Maps[name]; m != nil {
+			m.MaxEntries = maxHandled
 		}
 	}
 	if err := spec.Variables["repeats"].Set(uint32(repeats)); err != nil {

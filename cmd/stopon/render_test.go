@@ -233,12 +233,13 @@ func TestWhatWasNotActedOnIsSaid(t *testing.T) {
 		{stopon.Result{Matches: 7, Acted: 3}, ""},
 		{stopon.Result{Matches: 7, Acted: 1, Limited: 6}, "stopon: matches that came too soon after others: 6\n"},
 		{
-			stopon.Result{Matches: 1, Acted: 1, Lost: 2, Unreported: 5, Unnamed: 6, Missed: 3, Unsearched: 4, Unclassed: 7, Untallied: 8, Unnumbered: 9},
+			stopon.Result{Matches: 1, Acted: 1, Lost: 2, Unreported: 5, Unnamed: 6, Missed: 3, Unsearched: 4, Unclassed: 7, Untallied: 8, Unnumbered: 9, Unended: 10},
 			"stopon: matches lost, so nothing was done: they came faster than they were read: 2\n" +
 				"stopon: matches not reported before the end: 5\n" +
 				"stopon: functions or scripts whose names were lost: 6\n" +
 				"stopon: stalls that ended before their stack was taken: 3\n" +
 				"stopon: writes that were not searched to their end: 4\n" +
+				"stopon: system calls whose end was not seen: threads were preempted in all the programs that see them: 10\n" +
 				"stopon: exceptions whose class could not be read: 7\n" +
 				"stopon: matches counted without their trigger: 8\n" +
 				"stopon: static probes whose arguments are not known: there are too many kinds of them: 9\n",

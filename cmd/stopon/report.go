@@ -86,6 +86,7 @@ func (f *flags) reportResult(messages *cli.Messages, r *stopon.Result) {
 		{"functions or scripts whose names were lost", r.Unnamed},
 		{"stalls that ended before their stack was taken", r.Missed},
 		{"writes that were not searched to their end", r.Unsearched},
+		{"system calls whose end was not seen: threads were preempted in all the programs that see them", r.Unended},
 		{"exceptions whose class could not be read", r.Unclassed},
 		{"matches counted without their trigger", r.Untallied},
 		{"static probes whose arguments are not known: there are too many kinds of them", r.Unnumbered},

@@ -143,6 +143,10 @@ func Writing() []string {
 // polls are the system calls that an event loop waits in (libuv's src/unix/linux.c).
 var polls = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2"}
 
+// mayNotReturn are the system calls that end the thread, replace the registers that made them, or
+// replace the program.
+var mayNotReturn = []string{"exit", "exit_group", "rt_sigreturn", "execve", "execveat"}
+
 // An Address is the struct sockaddr of a system call.
 type Address struct {
 	Argument int // its number; the next one is the length
@@ -181,6 +185,9 @@ func (s *Syscall) row() bpf.TraceSyscall {
 	}
 	if slices.Contains(polls, s.Name) {
 		r.Polls = 1
+	}
+	if slices.Contains(mayNotReturn, s.Name) {
+		r.Flags |= uint8(bpf.TraceCallFlagCALL_MAY_NOT_RETURN)
 	}
 	return r
 }

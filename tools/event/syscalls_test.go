@@ -33,6 +33,7 @@ func TestRowsSayWhereArgumentsAre(t *testing.T) {
 		{unix.SYS_OPENAT, bpf.TraceSyscall{Wanted: 3, Descriptor: 0, Path: 1, Data: -1, Address: -1}},
 		{unix.SYS_WRITE, bpf.TraceSyscall{Descriptor: 0, Path: -1, Data: 1, DataKind: uint8(bpf.TraceDataKindDATA_BUFFER), Address: -1}},
 		{unix.SYS_CONNECT, bpf.TraceSyscall{Descriptor: 0, Path: -1, Data: -1, Address: 1}},
+		{unix.SYS_EXECVE, bpf.TraceSyscall{Descriptor: -1, Path: 0, Data: -1, Address: -1, Flags: uint8(bpf.TraceCallFlagCALL_MAY_NOT_RETURN)}},
 		{unix.SYS_GETPID, bpf.TraceSyscall{Descriptor: -1, Path: -1, Data: -1, Address: -1}},
 	} {
 		if got := rows[tt.number]; got != tt.want {

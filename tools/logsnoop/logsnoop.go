@@ -237,13 +237,12 @@ func (s *session) listen() error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	if s.needed[bpf.LogsnoopProgOnSystemCall] {
-		if err := s.AttachCopies(bpf.LogsnoopProgOnSystemCall, s.objects.OnSystemCall); err != nil {
+	if s.needed[bpf.LogsnoopProgOnSystemCallEnd] {
+		err := s.AttachCopies(bpf.LogsnoopProgOnSystemCallEnd, s.objects.OnSystemCallEnd)
+		if err != nil || !s.needed[bpf.LogsnoopProgOnSystemCall] {
 			return err
 		}
-	}
-	if s.needed[bpf.LogsnoopProgOnSystemCallEnd] {
-		return s.AttachCopies(bpf.LogsnoopProgOnSystemCallEnd, s.objects.OnSystemCallEnd)
+		return s.AttachCopies(bpf.LogsnoopProgOnSystemCall, s.objects.OnSystemCall)
 	}
 	for _, p := range s.Others {
 		if err := s.Attach(loader.Trace(p)); err != nil {

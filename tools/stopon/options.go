@@ -70,6 +70,8 @@ type Options struct {
 	// Progress of a core, in bytes; may be nil.
 	Progress func(hit *Hit, done, total uint64)
 	Warn     func(error) // called with whatever keeps something from being seen; may be nil
+
+	preempted bool // as if threads could be preempted in the programs, for tests
 }
 
 // MaxBurst is the greatest Burst.

@@ -3,8 +3,6 @@ package stopon
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +30,7 @@ type Result struct {
 	// Writes that were not searched to their end: they are longer than the
 	// bound, or could not be read.
 	Unsearched uint64
+	Unended    uint64         // system calls whose end was not seen: threads were preempted in all the programs that see them
 	Unclassed  uint64         // exceptions whose class could not be read, if one of a class is waited for
 	Untallied  uint64         // matches that are in Matches, but for lack of room not in Triggers
 	Unnumbered uint64         // static probes whose arguments are not known, since there are too many kinds of them
@@ -61,6 +60,7 @@ type session struct {
 	o          Options
 	objects    bpf.StoponObjects
 	needed     map[string]bool // of the objects' programs, by name
+	repeated   bool            // system calls are seen at the tracepoints, by copies of the programs, too
 	stopped    stoppedMap      // those that this session has stopped
 	supervisor *supervisor     // nil if no action holds processes
 	probes     event.Probes
@@ -88,7 +88,7 @@ const maxWaiting = 64
 // functions, or they would miss some calls there, system calls are seen at the
 // tracepoints.
 func open(ctx context.Context, o Options) (*session, error) {
-	if functions := o.kernelFunctions(); len(functions) > 0 && !loader.Preempts() {
+	if functions := o.kernelFunctions(); len(functions) > 0 && !o.preempted && !loader.Preempts() {
 		if s, err := openIn(ctx, functions, o); err == nil {
 			return s, nil
 		}
@@ -116,8 +116,13 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 		o: o, needed: o.programs(), hits: make(chan func(context.Context) error, maxWaiting), over: make(chan struct{}),
 		pending: make(map[hitKey]*bpf.StoponHit), facts: make(map[int]processFacts),
 	}
-	if len(functions) > 0 {
+	switch {
+	case len(functions) > 0:
 		event.RunInFunctions(spec, functions, s.needed)
+	case o.preempted || loader.PreemptsAtTracepoints():
+		if err := s.repeat(spec); err != nil {
+			return nil, err
+		}
 	}
 	event.Prune(spec, s.needed)
 	variables := o.variables()
@@ -136,6 +141,23 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// repeat has copies of the programs that see system calls see what these do not. Signals are delivered
+// under a lock: no thread is preempted in the programs that see them.
+func (s *session) repeat(spec *ebpf.CollectionSpec) error {
+	var names []string
+	for _, name := range []string{bpf.StoponProgOnSystemCallEnd, bpf.StoponProgOnCallInLoop} {
+		if s.needed[name] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	s.repeated = true
+	s.needed[bpf.StoponProgOnSystemCall] = true // it counts the calls whose end is not seen
+	return loader.Repeat(spec, append(names, bpf.StoponProgOnSystemCall)...)
 }
 
 // listen makes sure that everything is resumed at the end, then has hits come in.
@@ -169,19 +191,26 @@ func (s *session) attachToKernel() error {
 			return err
 		}
 	}
-	programs := slices.Collect(maps.Values(s.Others))
-	for name, program := range map[string]*ebpf.Program{
-		bpf.StoponProgOnSystemCall:    s.objects.OnSystemCall,
-		bpf.StoponProgOnSystemCallEnd: s.objects.OnSystemCallEnd,
-		bpf.StoponProgOnCallInLoop:    s.objects.OnCallInLoop,
-		bpf.StoponProgOnSignal:        s.objects.OnSignal,
-		bpf.StoponProgOnSignalSent:    s.objects.OnSignalSent,
+	for _, p := range []struct {
+		name    string
+		program *ebpf.Program
+	}{
+		{bpf.StoponProgOnSystemCallEnd, s.objects.OnSystemCallEnd},
+		{bpf.StoponProgOnCallInLoop, s.objects.OnCallInLoop},
+		{bpf.StoponProgOnSystemCall, s.objects.OnSystemCall}, // after those that see the ends
+		{bpf.StoponProgOnSignal, s.objects.OnSignal},
+		{bpf.StoponProgOnSignalSent, s.objects.OnSignalSent},
 	} {
-		if s.needed[name] {
-			programs = append(programs, program)
+		if s.needed[p.name] {
+			if err := s.AttachCopies(p.name, p.program); err != nil {
+				return err
+			}
 		}
 	}
-	for _, p := range programs {
+	if s.repeated {
+		return nil
+	}
+	for _, p := range s.Others {
 		if err := s.Attach(loader.Trace(p)); err != nil {
 			return err
 		}
@@ -346,6 +375,7 @@ func (s *session) result() (*Result, error) {
 		{s.objects.Sent, &r.Unreported},
 		{s.objects.Missed, &r.Missed},
 		{s.objects.Unsearched, &r.Unsearched},
+		{s.objects.Unended, &r.Unended},
 		{s.objects.Unclassed, &r.Unclassed},
 		{s.objects.Untallied, &r.Untallied},
 		{s.objects.Unnumbered, &r.Unnumbered},

@@ -170,14 +170,16 @@ func javascript(h *Hit) (names []string) {
 	return names
 }
 
-// cases are triggers and conditions, for scenarios of trouble.js: a hit for each
-// event there, and for nothing else.
-var cases = []struct {
+// A triggerCase is a trigger with conditions, for a scenario of trouble.js: a hit
+// for each event there, and for nothing else.
+type triggerCase struct {
 	name     string
 	scenario string
 	options  Options
 	event    string // in each hit's
-}{
+}
+
+var cases = []triggerCase{
 	{"errno", "badclose", Options{Syscalls: []string{"close"}, Errnos: []unix.Errno{unix.EBADF}}, "close(fd="},
 	{"errno of several", "badclose", Options{Syscalls: []string{"close", "openat"}, Errnos: []unix.Errno{unix.EIO, unix.EBADF}}, "= -1 EBADF (bad file descriptor)"},
 	{"ret", "badclose", Options{Syscalls: []string{"close"}, Conditions: []event.Condition{{Of: event.OfResult, Comparison: less(0)}}}, "close(fd="},
@@ -215,26 +217,41 @@ func TestTriggersFireOnWhatTheyName(t *testing.T) {
 			if !matrix() && (i+k)%3 != 0 && version != "22.23.3" {
 				continue // each case on some versions, each version with some cases
 			}
-			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), c.name), func(t *testing.T) {
-				nodetest.NothingLeft(t, programs...)
-				target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{c.scenario}})
-				r := watch(t, target, c.options)
-				done := perform(t, target)
-				hits := r.end(done.Events)
-				if got, want := len(hits), done.Events; got != want {
-					t.Errorf("hits = %d, want %d", got, want)
-				}
-				for _, h := range hits {
-					check(t, h, c.event)
-				}
-				if got, want := r.result.Matches, uint64(done.Events); got != want {
-					t.Errorf("matches = %d, want %d", got, want)
-				}
-				if r.result.Lost+r.result.Unsearched > 0 {
-					t.Errorf("result = %+v, want nothing lost", *r.result)
-				}
-			})
+			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), c.name), func(t *testing.T) { testTrigger(t, version, c) })
 		}
+	}
+}
+
+// TestCopiesOfProgramsSeeNoCallTwice runs the programs as where threads are
+// preempted in them.
+func TestCopiesOfProgramsSeeNoCallTwice(t *testing.T) {
+	nodetest.Root(t)
+	for _, c := range cases {
+		if len(c.options.Syscalls) > 0 || c.options.Written != "" {
+			c.options.preempted = true
+			t.Run(c.name, func(t *testing.T) { testTrigger(t, "22.23.3", c) })
+		}
+	}
+	t.Run("stall", func(t *testing.T) { testNaps(t, Options{Stall: 2 * time.Millisecond, preempted: true}) })
+}
+
+func testTrigger(t *testing.T, version string, c triggerCase) {
+	nodetest.NothingLeft(t, programs...)
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "trouble.js", Args: []string{c.scenario}})
+	r := watch(t, target, c.options)
+	done := perform(t, target)
+	hits := r.end(done.Events)
+	if got, want := len(hits), done.Events; got != want {
+		t.Errorf("hits = %d, want %d", got, want)
+	}
+	for _, h := range hits {
+		check(t, h, c.event)
+	}
+	if got, want := r.result.Matches, uint64(done.Events); got != want {
+		t.Errorf("matches = %d, want %d", got, want)
+	}
+	if r.result.Lost+r.result.Unsearched+r.result.Unended > 0 {
+		t.Errorf("result = %+v, want nothing lost", *r.result)
 	}
 }
 
@@ -365,9 +382,13 @@ func TestStallNamesTheFunctionThatBlocks(t *testing.T) {
 // TestStallIsReportedOnce: a stall is seen at the end of a system call and, at any
 // instant, even during one, by sampling; only one of them reports it.
 func TestStallIsReportedOnce(t *testing.T) {
+	testNaps(t, Options{Stall: 2 * time.Millisecond})
+}
+
+func testNaps(t *testing.T, o Options) {
 	nodetest.Root(t)
 	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "trouble.js", Args: []string{"naps"}})
-	r := watch(t, target, Options{Stall: 2 * time.Millisecond})
+	r := watch(t, target, o)
 	done := perform(t, target)
 	hits := r.end(done.Events)
 	for i, h := range hits[1:] {
@@ -376,6 +397,9 @@ func TestStallIsReportedOnce(t *testing.T) {
 		if begun.Sub(before).Abs() < resolution {
 			t.Errorf("stalls at %v and %v, want them apart: one is reported twice", before, begun)
 		}
+	}
+	if r.result.Unended > 0 {
+		t.Errorf("the ends of %d calls were not seen, want 0", r.result.Unended)
 	}
 	if seen := len(hits) + int(r.result.Missed+r.result.Lost); seen < done.Events {
 		t.Errorf("stalls = %d, missed or lost = %d, want all of %d", len(hits), seen-len(hits), done.Events)
