@@ -160,9 +160,7 @@ out:
 /* Counts a call of a traced process whose beginning was not seen. */
 static __always_inline void count_unbegun(u64 ids)
 {
-	u32 tgid = ids >> 32;
-
-	if (bpf_map_lookup_elem(&processes, &tgid))
+	if (is_traced(ids))
 		count(unbegun);
 }
 
@@ -172,9 +170,10 @@ int on_system_call(u64 *ctx)
 	struct call_key key = { current_ids(), 0 };
 	struct call call = {};
 	u64 nr = syscall_number((struct pt_regs *)ctx[0]);
-	u32 tgid = key.ids >> 32;
 
-	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted || !bpf_map_lookup_elem(&processes, &tgid))
+	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted || !handles_call(ctx, key.ids, nr))
+		return 0;
+	if (!timed || !is_traced(key.ids))
 		return 0;
 	call.begun = bpf_ktime_get_ns();
 	bpf_map_update_elem(&calls, &key, &call, BPF_ANY);
@@ -194,6 +193,8 @@ int on_system_call_end(u64 *ctx)
 	if (nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
 		return 0;
 	key.ids = current_ids();
+	if (!handles_end(ctx, key.ids, CALL_ENDS))
+		return 0;
 	if (timed) {
 		duration = duration_of(&key);
 		if (!duration) {

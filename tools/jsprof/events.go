@@ -82,7 +82,9 @@ type events struct {
 	o       *Options
 	objects bpf.JsprofObjects
 	needed  map[string]bool // of the programs, by name
-	usdts   event.Descriptions
+	// repeated says that copies of the programs that see system calls see what these do not.
+	repeated bool
+	usdts    event.Descriptions
 }
 
 func newEventSource(o *Options) (*source, error) {
@@ -94,6 +96,13 @@ func newEventSource(o *Options) (*source, error) {
 	variables, err := e.configure(spec)
 	if err != nil {
 		return nil, err
+	}
+	if e.needed[bpf.JsprofProgOnSystemCallEnd] && (o.preempted || loader.PreemptsAtTracepoints()) {
+		e.repeated = true
+		e.need(bpf.JsprofProgOnSystemCall, true) // it counts the calls whose end is not seen
+		if err := loader.Repeat(spec, bpf.JsprofProgOnSystemCall, bpf.JsprofProgOnSystemCallEnd); err != nil {
+			return nil, err
+		}
 	}
 	event.Prune(spec, e.needed)
 	return &source{
@@ -221,15 +230,8 @@ func (e *events) needsCalls(ev event.Event) bool {
 
 // attach attaches the programs that are not specific to one process.
 func (e *events) attach(s *session) error {
-	if e.needed[bpf.JsprofProgOnSystemCall] {
-		if err := s.Attach(loader.Trace(e.objects.OnSystemCall)); err != nil {
-			return err
-		}
-	}
-	if e.needed[bpf.JsprofProgOnSystemCallEnd] {
-		if err := s.Attach(loader.Trace(e.objects.OnSystemCallEnd)); err != nil {
-			return err
-		}
+	if err := e.attachCalls(s); err != nil {
+		return err
 	}
 	for i, ev := range e.o.Events {
 		if err := e.attachEvent(s, ev, uint64(i)); err != nil {
@@ -237,6 +239,27 @@ func (e *events) attach(s *session) error {
 		}
 	}
 	return nil
+}
+
+// attachCalls attaches what sees the beginnings of system calls before what sees the ends, unless the
+// calls whose end is not seen are counted.
+func (e *events) attachCalls(s *session) error {
+	begin := func() error {
+		if !e.needed[bpf.JsprofProgOnSystemCall] {
+			return nil
+		}
+		return s.AttachCopies(bpf.JsprofProgOnSystemCall, e.objects.OnSystemCall)
+	}
+	end := func() error {
+		if !e.needed[bpf.JsprofProgOnSystemCallEnd] {
+			return nil
+		}
+		return s.AttachCopies(bpf.JsprofProgOnSystemCallEnd, e.objects.OnSystemCallEnd)
+	}
+	if e.repeated {
+		return errors.Join(end(), begin())
+	}
+	return errors.Join(begin(), end())
 }
 
 func (e *events) attachEvent(s *session, ev event.Event, number uint64) (err error) {
@@ -321,6 +344,9 @@ func (e *events) warn(s *session) {
 	}
 	if n := s.Count(e.objects.Unbegun); n > 0 {
 		s.Warn(fmt.Errorf("%d calls began before they were seen: they are not in the profile", n))
+	}
+	if n := s.Count(e.objects.Unended); n > 0 {
+		s.Warn(fmt.Errorf("%d system calls are not in the profile: their ends came on a CPU on which threads were preempted in all the programs that see them", n))
 	}
 	if n := s.Count(e.objects.Unnumbered); n > 0 {
 		s.Warn(fmt.Errorf("%d events of static probes had arguments that are not known: they count as 0", n))

@@ -52,6 +52,8 @@ type Options struct {
 	Sampled func(count uint64) // called from time to time with the events so far; may be nil
 	Added   func(pid int)      // called for each process as it is met, and when it runs a new program; may be nil
 	Warn    func(error)        // called with what keeps names from being found; may be nil
+
+	preempted bool // as if threads could be preempted in the programs, for tests
 }
 
 const defaultHz = 99 // out of step with work that repeats every 10 ms

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -79,29 +80,45 @@ type tally struct{ First, Second, Third, Little, Much, Writes uint64 }
 func TestCallsAreCountedExactly(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range startVersions() {
-		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
-			nodetest.NothingLeft(t, probePrograms...)
-			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "calls.js"})
-			all, said := allDuring(t, target, Options{
-				Events: eventsOf(t, "syscall:openat,openat2", "func:node:uv_fs_open"), Predicate: event.Predicate{Path: "/nonexistent/*"}, // V8 opens files, too
-			})
-			var want tally
-			if err := json.Unmarshal([]byte(said), &want); err != nil {
-				t.Fatal(err)
-			}
-			for _, p := range all {
-				got := tally{First: within(p, "first"), Second: within(p, "second"), Third: within(p, "third")}
-				if got != (tally{First: want.First, Second: want.Second, Third: want.Third}) || p.Lost > 0 {
-					t.Errorf("%s: %+v and %d lost, want %+v and none", p.ValueType.Type, got, p.Lost, want)
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) { testCalls(t, version, Options{}) })
+	}
+}
+
+// TestCopiesOfProgramsSeeNoCallTwice runs the programs as where threads are preempted in them, also
+// such as see how long calls take.
+func TestCopiesOfProgramsSeeNoCallTwice(t *testing.T) {
+	nodetest.Root(t)
+	for _, slower := range []time.Duration{0, time.Nanosecond} {
+		t.Run(slower.String(), func(t *testing.T) {
+			testCalls(t, anyVersion, Options{Predicate: event.Predicate{Slower: slower}, preempted: true, Warn: func(err error) {
+				if strings.Contains(err.Error(), "preempted") {
+					t.Error(err)
 				}
-			}
-			failed, said := allDuring(t, target, Options{
-				Events: eventsOf(t, "syscall:openat,openat2"), Predicate: event.Predicate{Errnos: []unix.Errno{unix.EBADF}},
-			})
-			if err := json.Unmarshal([]byte(said), &want); err != nil || failed[0].Total != 0 {
-				t.Errorf("opened with EBADF = %d, %v, want none", failed[0].Total, err)
-			}
+			}})
 		})
+	}
+}
+
+func testCalls(t *testing.T, version string, o Options) {
+	nodetest.NothingLeft(t, probePrograms...)
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "calls.js"})
+	opened := o
+	opened.Events, opened.Predicate.Path = eventsOf(t, "syscall:openat,openat2", "func:node:uv_fs_open"), "/nonexistent/*" // V8 opens files, too
+	all, said := allDuring(t, target, opened)
+	var want tally
+	if err := json.Unmarshal([]byte(said), &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		got := tally{First: within(p, "first"), Second: within(p, "second"), Third: within(p, "third")}
+		if got != (tally{First: want.First, Second: want.Second, Third: want.Third}) || p.Lost > 0 {
+			t.Errorf("%s: %+v and %d lost, want %+v and none", p.ValueType.Type, got, p.Lost, want)
+		}
+	}
+	o.Events, o.Predicate.Errnos = eventsOf(t, "syscall:openat,openat2"), []unix.Errno{unix.EBADF}
+	failed, said := allDuring(t, target, o)
+	if err := json.Unmarshal([]byte(said), &want); err != nil || failed[0].Total != 0 {
+		t.Errorf("opened with EBADF = %d, %v, want none", failed[0].Total, err)
 	}
 }
 
