@@ -13,6 +13,7 @@
 #include "exec.h"
 #include "hit.h"
 #include "once.h"
+#include "unended.h"
 
 #define MAX_SOCKETS 65536
 #define MAX_UNACCEPTED 16384
@@ -322,12 +323,23 @@ int on_state(u64 *ctx)
 }
 
 /* Sees what on_state does not: the kernel does not run a program that a packet interrupts for that
- * packet.
+ * packet. Any number of programs may see a change: the first that does notes the new state.
  */
 SEC("tp_btf/inet_sock_set_state")
 int on_state_meanwhile(u64 *ctx)
 {
 	return follow_state(ctx);
+}
+
+/* accept(), accept4() begin, where their end may go unseen. */
+SEC("tp_btf/sys_enter")
+int on_system_call(u64 *ctx)
+{
+	u64 nr = syscall_number((struct pt_regs *)ctx[0]);
+
+	if (nr < MAX_SYSCALLS && syscalls[nr].wanted)
+		handles_begin(ctx, current_ids());
+	return 0;
 }
 
 /* accept(), accept4() have returned: at the tracepoint or in the kernel's function (stopon.bpf.c). */
@@ -342,11 +354,11 @@ int on_system_call_end(u64 *ctx)
 	s64 result = ctx[1];
 	u32 tgid;
 
-	if (result < 0 || nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
+	if ((result < 0 && !repeats) || nr >= MAX_SYSCALLS || !syscalls[nr].wanted)
 		return 0;
 	ids = current_ids();
 	tgid = ids >> 32;
-	if (!bpf_map_lookup_elem(&processes, &tgid))
+	if (!is_traced(ids) || !handles_end(ctx, ids, CALL_ENDS) || result < 0)
 		return 0;
 	sk = (void *)socket_of(result);
 	if (!sk || !is_tcp(sk))

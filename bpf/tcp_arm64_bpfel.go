@@ -96,7 +96,9 @@ const (
 	TcpMapCodes             = "codes"
 	TcpMapEvents            = "events"
 	TcpMapFunctions         = "functions"
+	TcpMapHandled           = "handled"
 	TcpMapHits              = "hits"
+	TcpMapInCall            = "in_call"
 	TcpMapInstances         = "instances"
 	TcpMapNames             = "names"
 	TcpMapProcesses         = "processes"
@@ -112,6 +114,7 @@ const (
 	TcpProgOnRetransmit     = "on_retransmit"
 	TcpProgOnState          = "on_state"
 	TcpProgOnStateMeanwhile = "on_state_meanwhile"
+	TcpProgOnSystemCall     = "on_system_call"
 	TcpProgOnSystemCallEnd  = "on_system_call_end"
 	TcpVarAddressMask       = "address_mask"
 	TcpVarCloserUnused      = "closer_unused"
@@ -130,10 +133,12 @@ const (
 	TcpVarLostEvents        = "lost_events"
 	TcpVarPath              = "path"
 	TcpVarPidNamespace      = "pid_namespace"
+	TcpVarRepeats           = "repeats"
 	TcpVarSeen              = "seen"
 	TcpVarSlower            = "slower"
 	TcpVarStateUnused       = "state_unused"
 	TcpVarSyscalls          = "syscalls"
+	TcpVarUnended           = "unended"
 	TcpVarUnfollowed        = "unfollowed"
 	TcpVarUnreported        = "unreported"
 	TcpVarUnsearched        = "unsearched"
@@ -191,6 +196,7 @@ type TcpProgramSpecs struct {
 	OnRetransmit     *ebpf.ProgramSpec `ebpf:"on_retransmit"`
 	OnState          *ebpf.ProgramSpec `ebpf:"on_state"`
 	OnStateMeanwhile *ebpf.ProgramSpec `ebpf:"on_state_meanwhile"`
+	OnSystemCall     *ebpf.ProgramSpec `ebpf:"on_system_call"`
 	OnSystemCallEnd  *ebpf.ProgramSpec `ebpf:"on_system_call_end"`
 }
 
@@ -201,7 +207,9 @@ type TcpMapSpecs struct {
 	Codes      *ebpf.MapSpec `ebpf:"codes"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	Functions  *ebpf.MapSpec `ebpf:"functions"`
+	Handled    *ebpf.MapSpec `ebpf:"handled"`
 	Hits       *ebpf.MapSpec `ebpf:"hits"`
+	InCall     *ebpf.MapSpec `ebpf:"in_call"`
 	Instances  *ebpf.MapSpec `ebpf:"instances"`
 	Names      *ebpf.MapSpec `ebpf:"names"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
@@ -235,10 +243,12 @@ type TcpVariableSpecs struct {
 	LostEvents       *ebpf.VariableSpec `ebpf:"lost_events"`
 	Path             *ebpf.VariableSpec `ebpf:"path"`
 	PidNamespace     *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Repeats          *ebpf.VariableSpec `ebpf:"repeats"`
 	Seen             *ebpf.VariableSpec `ebpf:"seen"`
 	Slower           *ebpf.VariableSpec `ebpf:"slower"`
 	StateUnused      *ebpf.VariableSpec `ebpf:"state_unused"`
 	Syscalls         *ebpf.VariableSpec `ebpf:"syscalls"`
+	Unended          *ebpf.VariableSpec `ebpf:"unended"`
 	Unfollowed       *ebpf.VariableSpec `ebpf:"unfollowed"`
 	Unreported       *ebpf.VariableSpec `ebpf:"unreported"`
 	Unsearched       *ebpf.VariableSpec `ebpf:"unsearched"`
@@ -272,7 +282,9 @@ type TcpMaps struct {
 	Codes      *ebpf.Map `ebpf:"codes"`
 	Events     *ebpf.Map `ebpf:"events"`
 	Functions  *ebpf.Map `ebpf:"functions"`
+	Handled    *ebpf.Map `ebpf:"handled"`
 	Hits       *ebpf.Map `ebpf:"hits"`
+	InCall     *ebpf.Map `ebpf:"in_call"`
 	Instances  *ebpf.Map `ebpf:"instances"`
 	Names      *ebpf.Map `ebpf:"names"`
 	Processes  *ebpf.Map `ebpf:"processes"`
@@ -290,7 +302,9 @@ func (m *TcpMaps) Close() error {
 		m.Codes,
 		m.Events,
 		m.Functions,
+		m.Handled,
 		m.Hits,
+		m.InCall,
 		m.Instances,
 		m.Names,
 		m.Processes,
@@ -325,10 +339,12 @@ type TcpVariables struct {
 	LostEvents       *ebpf.Variable `ebpf:"lost_events"`
 	Path             *ebpf.Variable `ebpf:"path"`
 	PidNamespace     *ebpf.Variable `ebpf:"pid_namespace"`
+	Repeats          *ebpf.Variable `ebpf:"repeats"`
 	Seen             *ebpf.Variable `ebpf:"seen"`
 	Slower           *ebpf.Variable `ebpf:"slower"`
 	StateUnused      *ebpf.Variable `ebpf:"state_unused"`
 	Syscalls         *ebpf.Variable `ebpf:"syscalls"`
+	Unended          *ebpf.Variable `ebpf:"unended"`
 	Unfollowed       *ebpf.Variable `ebpf:"unfollowed"`
 	Unreported       *ebpf.Variable `ebpf:"unreported"`
 	Unsearched       *ebpf.Variable `ebpf:"unsearched"`
@@ -348,6 +364,7 @@ type TcpPrograms struct {
 	OnRetransmit     *ebpf.Program `ebpf:"on_retransmit"`
 	OnState          *ebpf.Program `ebpf:"on_state"`
 	OnStateMeanwhile *ebpf.Program `ebpf:"on_state_meanwhile"`
+	OnSystemCall     *ebpf.Program `ebpf:"on_system_call"`
 	OnSystemCallEnd  *ebpf.Program `ebpf:"on_system_call_end"`
 }
 
@@ -358,6 +375,7 @@ func (p *TcpPrograms) Close() error {
 		p.OnRetransmit,
 		p.OnState,
 		p.OnStateMeanwhile,
+		p.OnSystemCall,
 		p.OnSystemCallEnd,
 	)
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
@@ -38,6 +37,8 @@ type Options struct {
 	Event   func(Event) // called with each event, by one goroutine at a time
 	Warn    func(error)
 	Stop    <-chan struct{}
+
+	preempted bool // as if threads could be preempted in the programs, for tests
 }
 
 // A Kind is what happened to a socket.
@@ -116,6 +117,7 @@ type Counts struct {
 	Unfollowed uint64 // of those, there was no room for
 	Lost       uint64 // events for which there was no room
 	Unreported uint64 // changes of state before which the kernel did not report others
+	Unended    uint64 // calls of accept whose end was not seen: threads were preempted in all the programs that see them
 	Untimed    uint64 // accepted connections of which it is not known how long they waited
 	Stacks     uint64 // events that are shown without their stack: there was no room for it
 	Failures   trace.Failures
@@ -152,7 +154,7 @@ type session struct {
 }
 
 func open(ctx context.Context, o Options) (*session, error) {
-	if functions := event.KernelFunctions(accepting, nil); len(functions) > 0 && !loader.Preempts() {
+	if functions := event.KernelFunctions(accepting, nil); len(functions) > 0 && !o.preempted && !loader.Preempts() {
 		if s, err := openIn(ctx, functions, o); err == nil {
 			return s, nil
 		}
@@ -169,10 +171,16 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 	}
 	s := &session{
 		o: o, clock: trace.NewClock(), ends: make(map[uint64]event.Socket),
-		needed: map[string]bool{bpf.TcpProgOnExec: true, bpf.TcpProgOnSystemCallEnd: true},
+		needed: map[string]bool{bpf.TcpProgOnExec: true, bpf.TcpProgOnSystemCall: false, bpf.TcpProgOnSystemCallEnd: true},
 	}
-	if len(functions) > 0 {
+	switch {
+	case len(functions) > 0:
 		event.RunInFunctions(spec, functions, s.needed)
+	case o.preempted || loader.PreemptsAtTracepoints():
+		s.needed[bpf.TcpProgOnSystemCall] = true // it counts the calls whose end is not seen
+		if err := loader.Repeat(spec, bpf.TcpProgOnSystemCall, bpf.TcpProgOnSystemCallEnd, bpf.TcpProgOnState); err != nil {
+			return nil, err
+		}
 	}
 	event.Prune(spec, s.needed)
 	spec.Maps[bpf.TcpMapEvents].MaxEntries = eventBytes
@@ -196,14 +204,22 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 
 // attach attaches the programs, those that end what others begin first.
 func (s *session) attach() error {
-	programs := []*ebpf.Program{s.objects.OnState, s.objects.OnStateMeanwhile, s.objects.OnRetransmit}
+	err := errors.Join(
+		s.AttachCopies(bpf.TcpProgOnState, s.objects.OnState),
+		s.Attach(loader.Trace(s.objects.OnStateMeanwhile)),
+		s.Attach(loader.Trace(s.objects.OnRetransmit)),
+	)
+	if err != nil {
+		return err
+	}
 	if s.needed[bpf.TcpProgOnSystemCallEnd] {
-		programs = append(programs, s.objects.OnSystemCallEnd)
+		err := s.AttachCopies(bpf.TcpProgOnSystemCallEnd, s.objects.OnSystemCallEnd)
+		if err != nil || !s.needed[bpf.TcpProgOnSystemCall] {
+			return err
+		}
+		return s.AttachCopies(bpf.TcpProgOnSystemCall, s.objects.OnSystemCall)
 	}
 	for _, p := range s.Others {
-		programs = append(programs, p)
-	}
-	for _, p := range programs {
 		if err := s.Attach(loader.Trace(p)); err != nil {
 			return err
 		}
@@ -237,7 +253,7 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 	o := &s.objects
 	counts := Counts{
 		Sockets: s.Count(o.Seen), Unfollowed: s.Count(o.Unfollowed), Lost: s.Count(o.Lost),
-		Unreported: s.Count(o.Unreported), Untimed: s.Count(o.Untimed), Stacks: s.stacks.Missing(),
+		Unreported: s.Count(o.Unreported), Unended: s.Count(o.Unended), Untimed: s.Count(o.Untimed), Stacks: s.stacks.Missing(),
 	}
 	s.warnOf(counts)
 	counts.Failures, err = s.Failures(o.Failures)
@@ -253,6 +269,7 @@ func (s *session) warnOf(c Counts) {
 		{c.Unfollowed, "%d sockets were not followed: too many were open at once"},
 		{c.Lost, "%d events were lost: they came faster than they could be handled"},
 		{c.Unreported, "%d changes of state came after others that the kernel did not report"},
+		{c.Unended, "%d calls of accept were not seen: threads were preempted in all the programs that see them"},
 		{c.Untimed, "%d connections were accepted of which it is not known how long they waited"},
 		{c.Stacks, "%d events are shown without their stack: there was no room for it"},
 	} {

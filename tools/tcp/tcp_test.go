@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // programs are the BPF programs that a Run loads.
-var programs = []string{"on_state", "on_state_meanwhile", "on_retransmit", "on_system_call_end", "on_file", "on_exec"}
+var programs = []string{"on_state", "on_state_meanwhile", "on_retransmit", "on_system_call", "on_system_call_end", "on_file", "on_exec"}
 
 // eachVersion runs a test on the oldest and the newest supported Node.js.
 func eachVersion(t *testing.T, test func(t *testing.T, node string)) {
@@ -145,39 +145,47 @@ func path(events []Event, is func(*Event) bool) string {
 // TestConnectionsAreFollowedToTheirEnd has connections end in all ways. Both ends of each are of the
 // process.
 func TestConnectionsAreFollowedToTheirEnd(t *testing.T) {
-	eachVersion(t, func(t *testing.T, node string) {
-		target := nodetest.Start(t, node, nodetest.Options{Script: "connections.js"})
-		var facts struct{ Server int }
-		if err := json.Unmarshal(target.Ready, &facts); err != nil {
-			t.Fatal(err)
+	eachVersion(t, func(t *testing.T, node string) { testConnections(t, node, Options{Stacks: true}) })
+}
+
+// TestCopiesOfProgramsSeeNoChangeTwice runs the programs as where threads are preempted in them.
+func TestCopiesOfProgramsSeeNoChangeTwice(t *testing.T) {
+	oneVersion(t, func(t *testing.T, node string) { testConnections(t, node, Options{Stacks: true, preempted: true}) })
+}
+
+func testConnections(t *testing.T, node string, o Options) {
+	target := nodetest.Start(t, node, nodetest.Options{Script: "connections.js"})
+	var facts struct{ Server int }
+	if err := json.Unmarshal(target.Ready, &facts); err != nil {
+		t.Fatal(err)
+	}
+	o.PIDs = []int{target.PID}
+	w := begin(t, o)
+	target.Signal(syscall.SIGUSR2)
+	text, _ := strings.CutPrefix(target.Line(), "connected")
+	ports := make(map[string]int)
+	if err := json.Unmarshal([]byte(text), &ports); err != nil {
+		t.Fatal(err)
+	}
+	events := w.end()
+	for name, want := range map[string][2]string{ // of the client, of the server
+		"closeHere":  {"ESTABLISHED FIN_WAIT1 FIN_WAIT2 CLOSE local", "ESTABLISHED CLOSE_WAIT LAST_ACK CLOSE remote"},
+		"closeThere": {"ESTABLISHED CLOSE_WAIT LAST_ACK CLOSE remote", "ESTABLISHED FIN_WAIT1 FIN_WAIT2 CLOSE local"},
+		"resetHere":  {"ESTABLISHED CLOSE local", "ESTABLISHED CLOSE ECONNRESET remote"},
+		"fill":       {"ESTABLISHED FIN_WAIT1 CLOSE ECONNRESET local", "ESTABLISHED CLOSE local"},
+	} {
+		client := path(events, func(e *Event) bool { return ends(e, ports[name], facts.Server) })
+		server := path(events, func(e *Event) bool { return ends(e, facts.Server, ports[name]) })
+		if client != want[0] || server != want[1] {
+			t.Errorf("%s: client %q, server %q, want %q", name, client, server, want)
 		}
-		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Stacks: true})
-		target.Signal(syscall.SIGUSR2)
-		text, _ := strings.CutPrefix(target.Line(), "connected")
-		ports := make(map[string]int)
-		if err := json.Unmarshal([]byte(text), &ports); err != nil {
-			t.Fatal(err)
-		}
-		events := w.end()
-		for name, want := range map[string][2]string{ // of the client, of the server
-			"closeHere":  {"ESTABLISHED FIN_WAIT1 FIN_WAIT2 CLOSE local", "ESTABLISHED CLOSE_WAIT LAST_ACK CLOSE remote"},
-			"closeThere": {"ESTABLISHED CLOSE_WAIT LAST_ACK CLOSE remote", "ESTABLISHED FIN_WAIT1 FIN_WAIT2 CLOSE local"},
-			"resetHere":  {"ESTABLISHED CLOSE local", "ESTABLISHED CLOSE ECONNRESET remote"},
-			"fill":       {"ESTABLISHED FIN_WAIT1 CLOSE ECONNRESET local", "ESTABLISHED CLOSE local"},
-		} {
-			client := path(events, func(e *Event) bool { return ends(e, ports[name], facts.Server) })
-			server := path(events, func(e *Event) bool { return ends(e, facts.Server, ports[name]) })
-			if client != want[0] || server != want[1] {
-				t.Errorf("%s: client %q, server %q, want %q", name, client, server, want)
-			}
-		}
-		refused := path(events, func(e *Event) bool { return e.Peer == "127.0.0.1:1" })
-		if want := "SYN_SENT CLOSE ECONNREFUSED "; refused != want {
-			t.Errorf("refused: %q, want %q", refused, want)
-		}
-		checkCallers(t, events, target.PID)
-		checkQueues(t, events, ports["fill"], facts.Server)
-	})
+	}
+	refused := path(events, func(e *Event) bool { return e.Peer == "127.0.0.1:1" })
+	if want := "SYN_SENT CLOSE ECONNREFUSED "; refused != want {
+		t.Errorf("refused: %q, want %q", refused, want)
+	}
+	checkCallers(t, events, target.PID)
+	checkQueues(t, events, ports["fill"], facts.Server)
 }
 
 // ends reports whether the event's socket has these ports.
