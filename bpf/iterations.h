@@ -7,6 +7,7 @@
 
 #include "once.h"
 #include "snooped.h"
+#include "unended.h"
 
 volatile u64 iterations = 0; /* that ended */
 
@@ -51,9 +52,9 @@ static __always_inline bool is_wait(u64 call)
 	return false;
 }
 
-/* args: struct pt_regs *, number of the call */
-SEC("raw_tp/sys_enter")
-int on_wait(u64 *args)
+/* sys_enter(struct pt_regs *, number of the call) */
+SEC("tp_btf/sys_enter")
+int on_wait(u64 *ctx)
 {
 	struct iteration iteration = { .event = EVENT_ITERATION };
 	struct process *process;
@@ -61,10 +62,12 @@ int on_wait(u64 *args)
 	u64 ids;
 	u32 tgid;
 
-	if (!is_wait(args[1]))
+	if (!is_wait(ctx[1]))
 		return 0;
 	ids = current_ids();
 	tgid = ids >> 32;
+	if (!handles_begin(ctx, ids))
+		return 0;
 	turn = bpf_map_lookup_elem(&woken, &ids);
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (!turn || !process)
@@ -99,23 +102,20 @@ int on_loop_tick(void *ctx)
 	return 0;
 }
 
-/* args: struct pt_regs *, result */
-SEC("raw_tp/sys_exit")
-int on_woken(u64 *args)
+/* sys_exit(struct pt_regs *, result) */
+SEC("tp_btf/sys_exit")
+int on_woken(u64 *ctx)
 {
-	struct pt_regs *regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
 	struct turn turn = {};
 	u64 ids;
-	u32 tgid;
 
-	if (!is_wait(syscall_number(regs))) {
+	if (!is_wait(syscall_number((struct pt_regs *)ctx[0]))) {
 		if (with_stacks) /* it may have waited in this call, where no tick comes */
-			check_turn(args, current_ids());
+			check_turn(ctx, current_ids());
 		return 0;
 	}
 	ids = current_ids();
-	tgid = ids >> 32;
-	if (!bpf_map_lookup_elem(&processes, &tgid))
+	if (!is_traced(ids) || !handles_end(ctx, ids, CALL_ENDS))
 		return 0;
 	turn.since = bpf_ktime_get_ns();
 	bpf_map_update_elem(&woken, &ids, &turn, BPF_ANY);

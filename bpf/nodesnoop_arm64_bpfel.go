@@ -280,6 +280,8 @@ const (
 	NodesnoopMapEvents                = "events"
 	NodesnoopMapExchanges             = "exchanges"
 	NodesnoopMapFunctions             = "functions"
+	NodesnoopMapHandled               = "handled"
+	NodesnoopMapInCall                = "in_call"
 	NodesnoopMapInstances             = "instances"
 	NodesnoopMapJobs                  = "jobs"
 	NodesnoopMapLongUrls              = "long_urls"
@@ -346,6 +348,7 @@ const (
 	NodesnoopVarOutcomeUnused         = "outcome_unused"
 	NodesnoopVarPauseUnused           = "pause_unused"
 	NodesnoopVarPidNamespace          = "pid_namespace"
+	NodesnoopVarRepeats               = "repeats"
 	NodesnoopVarRequested             = "requested"
 	NodesnoopVarRoleUnused            = "role_unused"
 	NodesnoopVarServed                = "served"
@@ -355,6 +358,7 @@ const (
 	NodesnoopVarStatuses              = "statuses"
 	NodesnoopVarTransactionFlagUnused = "transaction_flag_unused"
 	NodesnoopVarUnattributed          = "unattributed"
+	NodesnoopVarUnended               = "unended"
 	NodesnoopVarUnfollowed            = "unfollowed"
 	NodesnoopVarUnfollowedOperations  = "unfollowed_operations"
 	NodesnoopVarUnscanned             = "unscanned"
@@ -451,6 +455,8 @@ type NodesnoopMapSpecs struct {
 	Events      *ebpf.MapSpec `ebpf:"events"`
 	Exchanges   *ebpf.MapSpec `ebpf:"exchanges"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
+	Handled     *ebpf.MapSpec `ebpf:"handled"`
+	InCall      *ebpf.MapSpec `ebpf:"in_call"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Jobs        *ebpf.MapSpec `ebpf:"jobs"`
 	LongUrls    *ebpf.MapSpec `ebpf:"long_urls"`
@@ -493,6 +499,7 @@ type NodesnoopVariableSpecs struct {
 	OutcomeUnused         *ebpf.VariableSpec `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.VariableSpec `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Repeats               *ebpf.VariableSpec `ebpf:"repeats"`
 	Requested             *ebpf.VariableSpec `ebpf:"requested"`
 	RoleUnused            *ebpf.VariableSpec `ebpf:"role_unused"`
 	Served                *ebpf.VariableSpec `ebpf:"served"`
@@ -502,6 +509,7 @@ type NodesnoopVariableSpecs struct {
 	Statuses              *ebpf.VariableSpec `ebpf:"statuses"`
 	TransactionFlagUnused *ebpf.VariableSpec `ebpf:"transaction_flag_unused"`
 	Unattributed          *ebpf.VariableSpec `ebpf:"unattributed"`
+	Unended               *ebpf.VariableSpec `ebpf:"unended"`
 	Unfollowed            *ebpf.VariableSpec `ebpf:"unfollowed"`
 	UnfollowedOperations  *ebpf.VariableSpec `ebpf:"unfollowed_operations"`
 	Unscanned             *ebpf.VariableSpec `ebpf:"unscanned"`
@@ -540,6 +548,8 @@ type NodesnoopMaps struct {
 	Events      *ebpf.Map `ebpf:"events"`
 	Exchanges   *ebpf.Map `ebpf:"exchanges"`
 	Functions   *ebpf.Map `ebpf:"functions"`
+	Handled     *ebpf.Map `ebpf:"handled"`
+	InCall      *ebpf.Map `ebpf:"in_call"`
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Jobs        *ebpf.Map `ebpf:"jobs"`
 	LongUrls    *ebpf.Map `ebpf:"long_urls"`
@@ -568,6 +578,8 @@ func (m *NodesnoopMaps) Close() error {
 		m.Events,
 		m.Exchanges,
 		m.Functions,
+		m.Handled,
+		m.InCall,
 		m.Instances,
 		m.Jobs,
 		m.LongUrls,
@@ -611,6 +623,7 @@ type NodesnoopVariables struct {
 	OutcomeUnused         *ebpf.Variable `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.Variable `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.Variable `ebpf:"pid_namespace"`
+	Repeats               *ebpf.Variable `ebpf:"repeats"`
 	Requested             *ebpf.Variable `ebpf:"requested"`
 	RoleUnused            *ebpf.Variable `ebpf:"role_unused"`
 	Served                *ebpf.Variable `ebpf:"served"`
@@ -620,6 +633,7 @@ type NodesnoopVariables struct {
 	Statuses              *ebpf.Variable `ebpf:"statuses"`
 	TransactionFlagUnused *ebpf.Variable `ebpf:"transaction_flag_unused"`
 	Unattributed          *ebpf.Variable `ebpf:"unattributed"`
+	Unended               *ebpf.Variable `ebpf:"unended"`
 	Unfollowed            *ebpf.Variable `ebpf:"unfollowed"`
 	UnfollowedOperations  *ebpf.Variable `ebpf:"unfollowed_operations"`
 	Unscanned             *ebpf.Variable `ebpf:"unscanned"`

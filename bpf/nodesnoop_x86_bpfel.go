@@ -280,6 +280,8 @@ const (
 	NodesnoopMapEvents                = "events"
 	NodesnoopMapExchanges             = "exchanges"
 	NodesnoopMapFunctions             = "functions"
+	NodesnoopMapHandled               = "handled"
+	NodesnoopMapInCall                = "in_call"
 	NodesnoopMapInstances             = "instances"
 	NodesnoopMapJobs                  = "jobs"
 	NodesnoopMapLongUrls              = "long_urls"
@@ -345,6 +347,7 @@ const (
 	NodesnoopVarOutcomeUnused         = "outcome_unused"
 	NodesnoopVarPauseUnused           = "pause_unused"
 	NodesnoopVarPidNamespace          = "pid_namespace"
+	NodesnoopVarRepeats               = "repeats"
 	NodesnoopVarRequested             = "requested"
 	NodesnoopVarRoleUnused            = "role_unused"
 	NodesnoopVarServed                = "served"
@@ -354,6 +357,7 @@ const (
 	NodesnoopVarStatuses              = "statuses"
 	NodesnoopVarTransactionFlagUnused = "transaction_flag_unused"
 	NodesnoopVarUnattributed          = "unattributed"
+	NodesnoopVarUnended               = "unended"
 	NodesnoopVarUnfollowed            = "unfollowed"
 	NodesnoopVarUnfollowedOperations  = "unfollowed_operations"
 	NodesnoopVarUnscanned             = "unscanned"
@@ -450,6 +454,8 @@ type NodesnoopMapSpecs struct {
 	Events      *ebpf.MapSpec `ebpf:"events"`
 	Exchanges   *ebpf.MapSpec `ebpf:"exchanges"`
 	Functions   *ebpf.MapSpec `ebpf:"functions"`
+	Handled     *ebpf.MapSpec `ebpf:"handled"`
+	InCall      *ebpf.MapSpec `ebpf:"in_call"`
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Jobs        *ebpf.MapSpec `ebpf:"jobs"`
 	LongUrls    *ebpf.MapSpec `ebpf:"long_urls"`
@@ -491,6 +497,7 @@ type NodesnoopVariableSpecs struct {
 	OutcomeUnused         *ebpf.VariableSpec `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.VariableSpec `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Repeats               *ebpf.VariableSpec `ebpf:"repeats"`
 	Requested             *ebpf.VariableSpec `ebpf:"requested"`
 	RoleUnused            *ebpf.VariableSpec `ebpf:"role_unused"`
 	Served                *ebpf.VariableSpec `ebpf:"served"`
@@ -500,6 +507,7 @@ type NodesnoopVariableSpecs struct {
 	Statuses              *ebpf.VariableSpec `ebpf:"statuses"`
 	TransactionFlagUnused *ebpf.VariableSpec `ebpf:"transaction_flag_unused"`
 	Unattributed          *ebpf.VariableSpec `ebpf:"unattributed"`
+	Unended               *ebpf.VariableSpec `ebpf:"unended"`
 	Unfollowed            *ebpf.VariableSpec `ebpf:"unfollowed"`
 	UnfollowedOperations  *ebpf.VariableSpec `ebpf:"unfollowed_operations"`
 	Unscanned             *ebpf.VariableSpec `ebpf:"unscanned"`
@@ -538,6 +546,8 @@ type NodesnoopMaps struct {
 	Events      *ebpf.Map `ebpf:"events"`
 	Exchanges   *ebpf.Map `ebpf:"exchanges"`
 	Functions   *ebpf.Map `ebpf:"functions"`
+	Handled     *ebpf.Map `ebpf:"handled"`
+	InCall      *ebpf.Map `ebpf:"in_call"`
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Jobs        *ebpf.Map `ebpf:"jobs"`
 	LongUrls    *ebpf.Map `ebpf:"long_urls"`
@@ -566,6 +576,8 @@ func (m *NodesnoopMaps) Close() error {
 		m.Events,
 		m.Exchanges,
 		m.Functions,
+		m.Handled,
+		m.InCall,
 		m.Instances,
 		m.Jobs,
 		m.LongUrls,
@@ -608,6 +620,7 @@ type NodesnoopVariables struct {
 	OutcomeUnused         *ebpf.Variable `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.Variable `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.Variable `ebpf:"pid_namespace"`
+	Repeats               *ebpf.Variable `ebpf:"repeats"`
 	Requested             *ebpf.Variable `ebpf:"requested"`
 	RoleUnused            *ebpf.Variable `ebpf:"role_unused"`
 	Served                *ebpf.Variable `ebpf:"served"`
@@ -617,6 +630,7 @@ type NodesnoopVariables struct {
 	Statuses              *ebpf.Variable `ebpf:"statuses"`
 	TransactionFlagUnused *ebpf.Variable `ebpf:"transaction_flag_unused"`
 	Unattributed          *ebpf.Variable `ebpf:"unattributed"`
+	Unended               *ebpf.Variable `ebpf:"unended"`
 	Unfollowed            *ebpf.Variable `ebpf:"unfollowed"`
 	UnfollowedOperations  *ebpf.Variable `ebpf:"unfollowed_operations"`
 	Unscanned             *ebpf.Variable `ebpf:"unscanned"`

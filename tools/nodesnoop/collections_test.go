@@ -51,22 +51,35 @@ func TestCollectionsAreThoseOfPerfHooks(t *testing.T) {
 // TestLongIterationsAreSeen has a program block its event loop, on the main thread and on a
 // worker, and wait in between.
 func TestLongIterationsAreSeen(t *testing.T) {
-	eachVersion(t, func(t *testing.T, node string) {
-		target := nodetest.Start(t, node, nodetest.Options{Script: "blocks.js"})
-		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{Loop: true}, Slower: 300 * time.Millisecond})
-		target.Signal(syscall.SIGUSR2)
-		if line := target.Line(); line != "blocked" {
-			t.Fatalf("line = %q, want blocked", line)
+	eachVersion(t, func(t *testing.T, node string) { testIterations(t, node, Options{}) })
+}
+
+// TestCopiesOfProgramsSeeNoIterationTwice runs the programs as where threads are preempted in them.
+func TestCopiesOfProgramsSeeNoIterationTwice(t *testing.T) {
+	testIterations(t, prepare(t, anyVersion), Options{preempted: true})
+}
+
+func testIterations(t *testing.T, node string, o Options) {
+	target := nodetest.Start(t, node, nodetest.Options{Script: "blocks.js"})
+	o.PIDs, o.Kinds, o.Slower = []int{target.PID}, Kinds{Loop: true}, 300*time.Millisecond
+	w := begin(t, o)
+	target.Signal(syscall.SIGUSR2)
+	if line := target.Line(); line != "blocked" {
+		t.Fatalf("line = %q, want blocked", line)
+	}
+	threads := make(map[int]int)
+	begun := make(map[time.Duration]int) // threads, by when they began an iteration
+	for _, e := range w.end() {
+		if e.Kind != LoopRun || e.PID != target.PID || e.Latency < 300*time.Millisecond {
+			t.Errorf("event = %+v, want a long iteration", e)
 		}
-		threads := make(map[int]int)
-		for _, e := range w.end() {
-			if e.Kind != LoopRun || e.PID != target.PID || e.Latency < 300*time.Millisecond {
-				t.Errorf("event = %+v, want a long iteration", e)
-			}
-			threads[e.TID]++
+		if begun[e.Monotonic] == e.TID {
+			t.Errorf("event = %+v, the second of an iteration", e)
 		}
-		if len(threads) != 2 || threads[target.PID] < 3 {
-			t.Errorf("iterations by thread = %v, want 3 or more of %d and of another", threads, target.PID)
-		}
-	})
+		begun[e.Monotonic] = e.TID
+		threads[e.TID]++
+	}
+	if len(threads) != 2 || threads[target.PID] < 3 {
+		t.Errorf("iterations by thread = %v, want 3 or more of %d and of another", threads, target.PID)
+	}
 }

@@ -39,6 +39,8 @@ type Options struct {
 	Event func(Event) // called with each event, by one goroutine at a time
 	Warn  func(error) // called with what keeps something from being seen; may be nil
 	Stop  <-chan struct{}
+
+	preempted bool // as if threads could be preempted in the programs, for tests
 }
 
 // Kinds are the kinds of events.
@@ -67,6 +69,7 @@ type Counts struct {
 	Implausible  uint64 // requests that were not where they should be
 	Unattributed uint64 // requests whose connection is not known
 	Endless      uint64 // messages whose end was not found
+	Unended      uint64 // waits of event loops whose end was not seen: threads were preempted in all the programs that see them
 	Unscanned    uint64 // writes and reads that came while others were handled on their CPU
 	Stackless    uint64 // events whose stack was taken, but had no room
 }
@@ -129,6 +132,11 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 	spec, err := bpf.LoadNodesnoop()
 	if err != nil {
 		return nil, err
+	}
+	if o.Kinds.Loop && (o.preempted || loader.PreemptsAtTracepoints()) {
+		if err := loader.Repeat(spec, bpf.NodesnoopProgOnWait, bpf.NodesnoopProgOnWoken); err != nil {
+			return nil, err
+		}
 	}
 	s = &session{o: o, clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target)}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
@@ -213,8 +221,8 @@ func (s *session) attachLoops() error {
 		return nil
 	}
 	err := errors.Join(
-		s.Attach(loader.RawTracepoint("sys_enter", s.objects.OnWait)),
-		s.Attach(loader.RawTracepoint("sys_exit", s.objects.OnWoken)),
+		s.AttachCopies(bpf.NodesnoopProgOnWoken, s.objects.OnWoken),
+		s.AttachCopies(bpf.NodesnoopProgOnWait, s.objects.OnWait), // after what sees the ends of the calls
 	)
 	if err != nil || !s.o.Stacks {
 		return err
@@ -237,7 +245,7 @@ func (s *session) counts() Counts {
 	return Counts{
 		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections), Iterations: s.Count(o.Iterations), Operations: s.Count(o.Operations),
 		Unsent: s.Count(o.Unsent), Unfollowed: s.Count(o.Unfollowed), NotFollowed: s.Count(o.UnfollowedOperations), Implausible: s.Count(o.Implausible),
-		Unattributed: s.Count(o.Unattributed), Endless: s.Count(o.Endless), Unscanned: s.Count(o.Unscanned),
+		Unattributed: s.Count(o.Unattributed), Endless: s.Count(o.Endless), Unscanned: s.Count(o.Unscanned), Unended: s.Count(o.Unended),
 		Stackless: s.stacks.Missing(),
 	}
 }
@@ -255,6 +263,7 @@ func (s *session) warnOf(c Counts) {
 		{c.Unattributed, "%d requests are not shown: what connection they came from is not known"},
 		{c.Endless, "the ends of %d messages were not found: their times are those of their last known bytes"},
 		{c.Stackless, "%d events are shown without their stack: there was no room for it"},
+		{c.Unended, "%d iterations of event loops were not seen: threads were preempted in all the programs that see them"},
 		{c.Unscanned, "%d writes or reads were not seen: others were handled on their CPU"},
 	} {
 		if lost.count > 0 {
