@@ -303,6 +303,8 @@ int on_wake(u64 *ctx)
 
 /* A system call ends: its waits are charged to the stack that it was called with. One that has not
  * ended yet has ended now: not every switch is reported, on kernels that hide some of their threads.
+ * Where threads are preempted here, copies see what this program does not (meanwhile.h). Any number of
+ * them may see a call's end: the first leaves nothing that is owed.
  */
 SEC("tp_btf/sys_exit")
 int on_system_call_end(u64 *ctx)

@@ -158,7 +158,8 @@ const repeats = 3
 const maxHandled = 1 << 14
 
 // Repeat adds to spec copies of programs at tracepoints that see what these do not because threads are
-// preempted in them (bpf/meanwhile.h). Each is attached after those before it, with its number as cookie.
+// preempted in them (bpf/meanwhile.h). Each is attached after those before it, with its number as cookie,
+// by which it knows whether to handle an event, unless any number of programs may.
 func Repeat(spec *ebpf.CollectionSpec, names ...string) error {
 	for _, name := range names {
 		for number := range repeats {
@@ -170,8 +171,10 @@ func Repeat(spec *ebpf.CollectionSpec, names ...string) error {
 			m.MaxEntries = maxHandled
 		}
 	}
-	if err := spec.Variables["repeats"].Set(uint32(repeats)); err != nil {
-		return fmt.Errorf("set repeats: %w", err)
+	if v := spec.Variables["repeats"]; v != nil {
+		if err := v.Set(uint32(repeats)); err != nil {
+			return fmt.Errorf("set repeats: %w", err)
+		}
 	}
 	return nil
 }

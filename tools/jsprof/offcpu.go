@@ -55,6 +55,13 @@ func newWaitSource(o *Options) (*source, error) {
 	}
 	spec.Maps[bpf.OffcpuMapHits].MaxEntries = 1 // no condition is checked
 	event.Prune(spec, map[string]bool{bpf.OffcpuProgOnSample: o.Waiting.Running})
+	// The scheduler runs the others with preemption off. A wait that no copy charges is charged when the
+	// next call ends, or counted as displaced.
+	if o.preempted || loader.PreemptsAtTracepoints() {
+		if err := loader.Repeat(spec, bpf.OffcpuProgOnSystemCallEnd); err != nil {
+			return nil, err
+		}
+	}
 	quantum := o.Waiting.Quantum
 	if quantum == 0 {
 		quantum = defaultQuantum
@@ -82,7 +89,7 @@ func (w *waits) attach(s *session) (err error) {
 	}
 	// The end of a system call is seen before a wait within it is.
 	for _, program := range []func() error{
-		func() error { return s.Attach(loader.Trace(w.objects.OnSystemCallEnd)) },
+		func() error { return s.AttachCopies(bpf.OffcpuProgOnSystemCallEnd, w.objects.OnSystemCallEnd) },
 		func() error { return s.Attach(loader.Trace(w.objects.OnWake)) },
 		func() error { return s.Attach(loader.Trace(w.objects.OnSwitch)) },
 	} {

@@ -55,45 +55,53 @@ func during(t *testing.T, target *nodetest.Target, o Options) (p *profile.Profil
 func TestWaitsAreAsLongAsTheProgramSays(t *testing.T) {
 	nodetest.Root(t)
 	for _, version := range startVersions() {
-		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) {
-			nodetest.NothingLeft(t, bpf.OffcpuProgOnSwitch, bpf.OffcpuProgOnWake, bpf.OffcpuProgOnSystemCallEnd)
-			target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "waits.js"})
-			p, said := during(t, target, Options{Waiting: &Waiting{}})
-			var want map[string]float64
-			if err := json.Unmarshal([]byte(said), &want); err != nil {
-				t.Fatal(err)
+		t.Run(fmt.Sprintf("node%d", nodetest.Major(version)), func(t *testing.T) { testWaits(t, version, Options{Waiting: &Waiting{}}) })
+	}
+}
+
+// TestCopiesOfProgramsChargeNoWaitTwice runs the programs as where threads are preempted in them.
+func TestCopiesOfProgramsChargeNoWaitTwice(t *testing.T) {
+	nodetest.Root(t)
+	testWaits(t, anyVersion, Options{Waiting: &Waiting{}, preempted: true})
+}
+
+func testWaits(t *testing.T, version string, o Options) {
+	nodetest.NothingLeft(t, bpf.OffcpuProgOnSwitch, bpf.OffcpuProgOnWake, bpf.OffcpuProgOnSystemCallEnd)
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{Script: "waits.js"})
+	p, said := during(t, target, o)
+	var want map[string]float64
+	if err := json.Unmarshal([]byte(said), &want); err != nil {
+		t.Fatal(err)
+	}
+	// The kernel's CPU time of a thread that it wakes begins up to 20 µs before the context switch.
+	short, busy := float64(within(p, "shortWait")), want["shortWaitCPU"]
+	if all := want["shortWait"]; short < 0.97*(all-busy) || short > all {
+		t.Errorf("shortWait waited %v of %v, with %v of CPU time", time.Duration(short), time.Duration(all), time.Duration(busy))
+	}
+	delete(want, "shortWait")
+	delete(want, "shortWaitCPU")
+	for name, ns := range want {
+		if name == "poolWait" { // the way to the pool and back is no wait for the pipe
+			got := waitOf(p, "read: pipe")
+			if least := 0.8 * float64(300*time.Millisecond); got < least || got > 1.03*ns {
+				t.Errorf("poolWait read for %v, want %v to %v", time.Duration(got), time.Duration(least), time.Duration(ns))
 			}
-			// The kernel's CPU time of a thread that it wakes begins up to 20 µs before the context switch.
-			short, busy := float64(within(p, "shortWait")), want["shortWaitCPU"]
-			if all := want["shortWait"]; short < 0.97*(all-busy) || short > all {
-				t.Errorf("shortWait waited %v of %v, with %v of CPU time", time.Duration(short), time.Duration(all), time.Duration(busy))
-			}
-			delete(want, "shortWait")
-			delete(want, "shortWaitCPU")
-			for name, ns := range want {
-				if name == "poolWait" { // the way to the pool and back is no wait for the pipe
-					got := waitOf(p, "read: pipe")
-					if least := 0.8 * float64(300*time.Millisecond); got < least || got > 1.03*ns {
-						t.Errorf("poolWait read for %v, want %v to %v", time.Duration(got), time.Duration(least), time.Duration(ns))
-					}
-					continue
-				}
-				got := float64(within(p, name))
-				slack := 0.03*ns + 5e6 // and the CPU time between the waits
-				t.Logf("%s: %v of %v", name, time.Duration(got), time.Duration(ns))
-				if math.Abs(got-ns) > slack {
-					t.Errorf("%s waited %v, want %v ± %v", name, time.Duration(got), time.Duration(ns), time.Duration(slack))
-				}
-			}
-			if p.Lost > 0 || p.ValueType != offCPU {
-				t.Errorf("values of type %v, %d lost, want %v, none", p.ValueType, p.Lost, offCPU)
-			}
-			for _, s := range p.Stacks {
-				if s.Frames[0].Kind != symbolize.Runtime {
-					t.Errorf("leaf of a wait = %+v, want what it waits for", s.Frames[0])
-				}
-			}
-		})
+			continue
+		}
+		got := float64(within(p, name))
+		slack := 0.03*ns + 5e6 // and the CPU time between the waits
+		t.Logf("%s: %v of %v", name, time.Duration(got), time.Duration(ns))
+		if math.Abs(got-ns) > slack {
+			t.Errorf("%s waited %v, want %v ± %v", name, time.Duration(got), time.Duration(ns), time.Duration(slack))
+		}
+	}
+	if p.Lost > 0 || p.ValueType != offCPU {
+		t.Errorf("values of type %v, %d lost, want %v, none", p.ValueType, p.Lost, offCPU)
+	}
+	for _, s := range p.Stacks {
+		if s.Frames[0].Kind != symbolize.Runtime {
+			t.Errorf("leaf of a wait = %+v, want what it waits for", s.Frames[0])
+		}
 	}
 }
 
