@@ -54,7 +54,7 @@ type Heap struct {
 	maps     map[uint64]*Map
 	known    map[[2]string]int // offsets looked up so far; below 0: not known
 	classes  map[uint64]string // constructors' names by prototype
-	shapes   map[string]shape  // those that depend on the release
+	shapes   map[string]*shape // those that depend on the release
 	lostMaps map[uint64]uint64 // by address of the object
 
 	names [namesKept]keyName // of properties

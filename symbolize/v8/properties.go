@@ -109,6 +109,7 @@ func (h *Heap) readDescriptors(m *Map) (found []descriptor, err error) {
 		return nil, fmt.Errorf("read descriptors: %w", err)
 	}
 	words, err := h.words(array.Address+uint64(h.layout.DescriptorsHeader), m.Own*descriptorSize/wordSize)
+	found = make([]descriptor, 0, len(words)/(descriptorSize/wordSize))
 	for ; len(words) >= descriptorSize/wordSize; words = words[descriptorSize/wordSize:] {
 		d, err := h.descriptor(array, words)
 		if err != nil {

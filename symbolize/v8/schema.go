@@ -3,6 +3,7 @@ package v8
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -232,6 +233,21 @@ type MapField struct {
 	Offset   int    // in the object, in bytes; below 0 if not in the object
 	Index    int    // in words in the property array; below 0 if not there
 	Kept     string // "in object", "property array" or "map"
+}
+
+// MapProperties yields the properties that a map describes, as far as they can be read, in order.
+func (h *Heap) MapProperties(m *Map) iter.Seq[*Property] {
+	return func(yield func(*Property) bool) {
+		if m.Dictionary {
+			return
+		}
+		descriptors, _ := h.describe(m)
+		for i := range descriptors {
+			if !yield(&descriptors[i].property) {
+				return
+			}
+		}
+	}
 }
 
 // MapFields returns the properties that a map describes, in order; none for the

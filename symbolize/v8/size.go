@@ -13,7 +13,7 @@ type Form struct {
 	Map    *Map
 	Tagged int // bytes from the start, including the map, that may hold references; below zero: all
 
-	shape shape
+	shape *shape // nil if the map has the size
 }
 
 // FormHead is the number of bytes at an object's start that determine its size.
@@ -53,7 +53,7 @@ func (h *Heap) Form(m *Map) (f Form, ok bool) {
 
 // shapeOf finds m's shape: the release's for its kind, or else the one that all
 // releases share.
-func (h *Heap) shapeOf(m *Map) (found shape, ok bool) {
+func (h *Heap) shapeOf(m *Map) (found *shape, ok bool) {
 	if m.Kind == "InternalizedString" {
 		if m.Type&oneByte != 0 {
 			return shapes["SeqOneByteString"], true
@@ -92,10 +92,10 @@ var rawKinds = map[string]bool{"HeapNumber": true, "Foreign": true, "Filler": tr
 
 // array is the shape of most kinds that have a length: a small integer, then that
 // many words.
-var array = shape{header: arrayFirst, unit: wordSize, count: arrayCount, tagged: allTagged}
+var array = &shape{header: arrayFirst, unit: wordSize, count: arrayCount, tagged: allTagged}
 
 // shapes has the kinds of variable size, as far as all versions agree.
-var shapes = map[string]shape{
+var shapes = map[string]*shape{
 	"FixedArray":               array,
 	"HashTable":                array,
 	"EphemeronHashTable":       array,
@@ -145,7 +145,7 @@ var shapes = map[string]shape{
 
 // shapesOf returns the shapes that differ between releases. Those without a
 // header are not known.
-func shapesOf(s *release.Sizes) map[string]shape {
+func shapesOf(s *release.Sizes) map[string]*shape {
 	metadata, free := slotKindBytes, 1
 	if s.FeedbackMetadataClosures {
 		metadata = slotAndClosureBytes
@@ -153,8 +153,8 @@ func shapesOf(s *release.Sizes) map[string]shape {
 	if s.FreeSpaceInWords {
 		free = wordSize
 	}
-	descriptors := shape{header: s.DescriptorArray, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}
-	all := map[string]shape{
+	descriptors := &shape{header: s.DescriptorArray, unit: descriptorSize, count: descriptorsCount, tagged: allTagged}
+	all := map[string]*shape{
 		"Code":                         {header: s.Code, unit: 1, count: codeBytes, tagged: 40, align: s.CodeAlign},
 		"InstructionStream":            {header: s.InstructionStream, unit: 1, count: int32At24, tagged: 24, align: 64},
 		"BytecodeArray":                {header: s.BytecodeArray, unit: 1, count: arrayCount, tagged: s.BytecodeArrayTagged},
@@ -165,8 +165,8 @@ func shapesOf(s *release.Sizes) map[string]shape {
 		"DescriptorArray":              descriptors,
 		"StrongDescriptorArray":        descriptors,
 	}
-	maps.DeleteFunc(all, func(_ string, s shape) bool { return s.header == 0 })
-	all["FreeSpace"] = shape{unit: free, count: arrayCount, tagged: wordSize}
+	maps.DeleteFunc(all, func(_ string, s *shape) bool { return s.header == 0 })
+	all["FreeSpace"] = &shape{unit: free, count: arrayCount, tagged: wordSize}
 	return all
 }
 

@@ -233,9 +233,8 @@ func (c *classifier) names(o v8.Object) []string {
 		}
 		return names
 	}
-	fields, _ := h.MapFields(o.Map)
-	for _, f := range fields {
-		add(f.Property)
+	for p := range h.MapProperties(o.Map) {
+		add(*p)
 	}
 	return names
 }

@@ -17,18 +17,20 @@ type weakness struct {
 	pairs  bool  // a table whose keys keep its values alive
 }
 
+// noneWeak is the weakness of most objects.
+var noneWeak weakness
+
 // weaknessOf returns the weakness of a map's objects.
-func weaknessOf(h *v8.Heap, m *v8.Map) weakness {
-	var w weakness
+func weaknessOf(h *v8.Heap, m *v8.Map) *weakness {
 	switch m.Kind {
 	case "EphemeronHashTable":
-		return weakness{pairs: true}
+		return &weakness{pairs: true}
 	case "WeakCell":
-		w.fields = offsetsOf(h, "WeakCell", "target", "unregister_token")
+		return &weakness{fields: offsetsOf(h, "WeakCell", "target", "unregister_token")}
 	case "JSWeakRef":
-		w.fields = offsetsOf(h, "JSWeakRef", "target")
+		return &weakness{fields: offsetsOf(h, "JSWeakRef", "target")}
 	}
-	return w
+	return &noneWeak
 }
 
 func offsetsOf(h *v8.Heap, class string, fields ...string) []int {

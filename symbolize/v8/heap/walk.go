@@ -71,7 +71,7 @@ type objectKind struct {
 	form  v8.Form
 	sized bool // the form gives their size
 	free  bool // not objects, but free space
-	weak  weakness
+	weak  *weakness
 }
 
 // A pageObjects is a page and where in it objects begin.
