@@ -9,7 +9,6 @@
 #include "act.h"
 
 #define MAX_BACK_POINTERS 32 /* from a map to the first of its line: one for each property added */
-#define DICTIONARY_WORDS 64  /* of a prototype's dictionary */
 #define MAX_THROWN 1024      /* exceptions whose stack is kept until they are caught or not */
 #define ODDBALL_TEXT 16      /* Oddball::to_string, the same in V8 9.4 to 14.6 */
 #define ODDBALL_LENGTH 9     /* of "undefined"; "termination_exception" is not a program's */
@@ -23,8 +22,6 @@ const enum thrown_kind *thrown_kind_unused __attribute__((unused));
 /* The length and the first eight characters of properties' names. */
 #define MESSAGE 7, 0x006567617373656dull      /* "message" */
 #define CONSTRUCTOR 11, 0x63757274736e6f63ull /* "construc" */
-
-#define UNREAD 2 /* a property that could not be read: no Smi, and no object */
 
 const volatile struct pattern thrown_class; /* of --throw; empty: not requested */
 const volatile u32 with_uncaught = 0;
@@ -65,7 +62,7 @@ __noinline u64 constructor_of(struct walk *w, u64 map)
 }
 
 /* An own property of the object at w->function, whose first words are in w->object, by its name's
- * length and first eight characters. Tagged, UNREAD, or 0: also where properties are in a dictionary.
+ * length and first eight characters. Tagged, UNREAD, or 0.
  */
 __noinline u64 own_property(struct walk *w, u32 length, u64 characters)
 {
@@ -76,6 +73,8 @@ __noinline u64 own_property(struct walk *w, u32 length, u64 characters)
 	if (!w)
 		return 0;
 	count = read_descriptors(w);
+	if (count == IN_DICTIONARY)
+		return dictionary_property(w, length, characters);
 	if (count < 0)
 		return UNREAD;
 	for (int i = 0; i < MAX_DESCRIPTORS; i++) {
@@ -103,29 +102,6 @@ static __always_inline bool read_words(struct walk *w, u64 object)
 	return read_object(w, &w->function, w->object, STRING_BYTES + 8) >= 0;
 }
 
-/* A property like that where properties are in a dictionary, as those of a prototype that is new: a
- * table of keys, each before its value. It may be smaller than what is read, and the last object of
- * its page.
- */
-__noinline u64 dictionary_property(struct walk *w, u32 length, u64 characters)
-{
-	u64 key[3], mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
-
-	if (!w)
-		return 0;
-	if (!read_user_part(w->raw, DICTIONARY_WORDS * 8,
-	        field(w->object, w->process.layout.function_properties) - 1 + 16))
-		return UNREAD;
-	for (u32 i = 0; i < DICTIONARY_WORDS - 1; i++) {
-		u64 word = ((u64 *)w->raw)[i];
-
-		if (is_heap_object(word) && read_user(key, sizeof(key), word - 1) &&
-		    key[1] >> 32 == length && (key[2] & mask) == characters)
-			return ((u64 *)w->raw)[i + 1];
-	}
-	return 0;
-}
-
 /* The class of the object of this map: the property "constructor" of its prototype, for maps of
  * subclasses have the first class's constructor; or else that. UNREAD if it cannot be read, 0 if it
  * is no object.
@@ -147,8 +123,6 @@ static __always_inline u64 class_of(struct walk *w, u64 map)
 	if (type == l->oddball) /* null */
 		return constructor;
 	class = own_property(w, CONSTRUCTOR);
-	if (!class)
-		class = dictionary_property(w, CONSTRUCTOR);
 	if (!class || class == UNREAD)
 		return class ? class : constructor;
 	type = read_object(w, &class, words, sizeof(words));

@@ -12,6 +12,11 @@
 #define MAX_SCRIPTS 16384
 #define EVENT_BYTES (8 << 20)
 #define DEBUG_INFO_BYTES 40
+#define MAX_ENTRIES 32       /* of a dictionary of properties, with those that are free */
+#define DICTIONARY_WORDS 104 /* of one, from its length on; 8 words are before the entries */
+
+#define UNREAD 2         /* a property that could not be read: no Smi, and no object */
+#define IN_DICTIONARY -2 /* instead of a number of descriptors */
 
 /* Function ids that have been sent to user space; it deletes one to have the function sent again. */
 struct {
@@ -165,7 +170,7 @@ static __always_inline bool read_scope(struct walk *w, u64 object, struct scope 
 }
 
 /* Reads the map and the first descriptors of the object whose first words are in w->object. Their
- * number: 0 where properties are in a dictionary, -1 if they cannot be read.
+ * number; IN_DICTIONARY where properties are in one, -1 if they cannot be read.
  */
 static __always_inline int read_descriptors(struct walk *w)
 {
@@ -176,7 +181,7 @@ static __always_inline int read_descriptors(struct walk *w)
 		return -1;
 	flags = *(u32 *)((u8 *)w->map + (l->map_bit_field3 & 60));
 	if (flags >> l->dictionary_bit & 1)
-		return 0;
+		return IN_DICTIONARY;
 	count = flags >> l->descriptor_shift & 1023;
 	if (count > MAX_DESCRIPTORS)
 		count = MAX_DESCRIPTORS;
@@ -204,11 +209,42 @@ static __always_inline u64 property_value(struct walk *w, u64 details, u64 value
 	return read_user(&value, 8, at) ? value : 0;
 }
 
+/* A property of the object at w->function, whose first words are in w->object, where properties are
+ * in a dictionary (NameDictionary): a table that ends with keys, values and details. Tagged, UNREAD,
+ * or 0. The table may be smaller than what is read, and the last object of its page.
+ */
+__noinline u64 dictionary_property(struct walk *w, u32 length, u64 characters)
+{
+	u64 key[3], *words, mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
+	u32 capacity, at;
+
+	if (!w)
+		return 0;
+	words = (u64 *)w->raw; /* the table's length, how many entries are in use, and were */
+	if (!read_user_part(words, DICTIONARY_WORDS * 8,
+	        field(w->object, w->process.layout.function_properties) - 1 + 8))
+		return UNREAD;
+	capacity = smi_value(words[3]);
+	if (capacity > MAX_ENTRIES)
+		return UNREAD;
+	at = smi_value(words[0]) + 1 - 3 * capacity;
+	if (at > DICTIONARY_WORDS - 3 * MAX_ENTRIES)
+		return UNREAD;
+	for (u32 i = 0; i < MAX_ENTRIES && i < capacity; i++, at += 3) {
+		u64 name = words[at & 127];
+
+		if (is_heap_object(name) && read_user(key, sizeof(key), name - 1) &&
+		    key[1] >> 32 == length && (key[2] & mask) == characters)
+			return words[(at + 1) & 127];
+	}
+	return 0;
+}
+
 #define NAME_CHARACTERS 0x656d616e /* "name" */
 
 /* The function's own property "name", where it is a value and not the accessor that functions are
- * created with: a computed key, or a name that the program set. Tagged, or 0. Looked for among the
- * first properties only; not in a dictionary.
+ * created with: a computed key, or a name that the program set, which V8 then keeps in a dictionary.
+ * Tagged, or 0. Looked for among the first properties only.
  */
 __noinline u64 own_name(struct walk *w)
 {
@@ -222,6 +258,10 @@ __noinline u64 own_name(struct walk *w)
 	if (*place >> 16 == w->object[0] && *place & TYPE_PLAIN)
 		return 0;
 	count = read_descriptors(w);
+	if (count == IN_DICTIONARY) {
+		name = dictionary_property(w, 4, NAME_CHARACTERS);
+		return is_string(w, read_head(w, name)) ? name : 0;
+	}
 	if (count < 0)
 		return 0;
 	for (int i = 0; i < MAX_DESCRIPTORS; i++) {

@@ -3,7 +3,8 @@ package v8
 // A function's map describes its properties in order: "length" is the first,
 // "name" the second, until a program deletes either. A name taken from the source
 // is an accessor; V8 makes it a field with a value if the name was computed, as
-// in {['a' + 'b']() {}}.
+// in {['a' + 'b']() {}}. If a program sets the name, the function's properties are
+// in a dictionary from then on.
 const (
 	nameDescriptor  = 1
 	descriptorSize  = 3 * wordSize
@@ -13,9 +14,12 @@ const (
 )
 
 // ownName returns the value of the function's own property "name" if it is a
-// string in a field, "" otherwise.
+// string, "" otherwise.
 func (h *Heap) ownName(fn Object) (string, error) {
-	if fn.Map.Dictionary || fn.Map.Own <= nameDescriptor {
+	if fn.Map.Dictionary {
+		return h.nameInDictionary(fn)
+	}
+	if fn.Map.Own <= nameDescriptor {
 		return "", nil
 	}
 	array, err := h.Object(fn.Map.Descriptors)
@@ -36,6 +40,21 @@ func (h *Heap) ownName(fn Object) (string, error) {
 		return "", err
 	}
 	return h.Name(value)
+}
+
+// nameInDictionary is ownName for a function whose properties are in a dictionary.
+func (h *Heap) nameInDictionary(fn Object) (string, error) {
+	properties, err := h.dictionaryProperties(fn)
+	for _, p := range properties {
+		if p.Name != "name" || p.Symbol || p.Accessor {
+			continue
+		}
+		if o, err := h.Object(p.Value); err != nil || !h.IsString(o) {
+			return "", err
+		}
+		return h.Name(p.Value)
+	}
+	return "", err
 }
 
 // propertyField reads a field by its index: the first fields are in the object,

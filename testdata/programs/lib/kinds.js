@@ -164,6 +164,12 @@ function computed(spin) {
   const renamed = Object.defineProperty(function before() { return spin() + 1; }, 'name', { value: 'after' });
   const stripped = function lost() { return spin() + 1; };
   delete stripped.name;
+  class Titled {
+    static name = 'title of a class';
+    constructor() { this.value = spin() + 1; }
+  }
+  const owner = Object.defineProperty(function ownerOfMany() { return spin() + 1; }, 'name', { value: 'renamed owner' });
+  for (let i = 0; i < 15; i++) owner[`property${i}`] = 'name';
   const odd = Object.defineProperty(function number() { return spin() + 1; }, 'name', { value: 7 });
   const getter = Object.defineProperty(function asked() { return spin() + 1; }, 'name', { get: () => 'never called' });
   return {
@@ -177,6 +183,8 @@ function computed(spin) {
     'computed static key': () => Keys.staticKey(),
     'symbol generator': () => [...new Keys()],
     'name redefined': () => renamed(),
+    'name redefined, among other properties': () => owner(),
+    'name of a static field': () => new Titled().value,
     'name deleted': () => stripped(),
     'name that is a number': () => odd(),
     'name that is a getter': () => getter(),
