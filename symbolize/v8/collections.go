@@ -77,7 +77,7 @@ func (h *Heap) weakEntries(o Object, visit func(Entry) bool) error {
 		return err
 	}
 	goesOn := true
-	return h.tableEntries(table, hashTablePrefix, ephemeronEntry, func(words []Value) {
+	return h.tableEntries(table, ephemeronEntry, func(words []Value) {
 		e := Entry{Key: words[0]}
 		if o.Map.Kind == "JSWeakMap" {
 			e.Value = words[1]

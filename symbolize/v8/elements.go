@@ -98,7 +98,7 @@ func (h *Heap) isHole(v Value) bool {
 // sparseElements visits a NumberDictionary.
 func (h *Heap) sparseElements(table Object, visit func(Element) bool) error {
 	var found []Element
-	err := h.tableEntries(table, h.at.numberPrefix, 3, func(entry []Value) {
+	err := h.tableEntries(table, 3, func(entry []Value) {
 		index, ok := h.Number(entry[0])
 		if ok && index >= 0 && index <= math.MaxUint32 && len(found) < maxProperties {
 			found = append(found, Element{Index: int(index), Value: entry[1]})

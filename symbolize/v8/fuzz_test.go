@@ -49,8 +49,7 @@ func madeUp(r *release.Release) *Binary {
 		"class_Map__prototype__HeapObject": 24, "class_Map__constructor_or_back_pointer__Object": 32,
 		"class_Map__bit_field__char": 14, "class_Map__bit_field2__char": 15,
 		"class_Oddball__kind__SMI": 40, "class_HeapNumber__value__double": 8,
-		"elements_dictionary_elements": 12, "namedictionaryshape_prefix_size": 2, "numberdictionaryshape_prefix_size": 1,
-		"prop_attributes_shift": 3, "prop_representation_shift": 6,
+		"elements_dictionary_elements": 12, "prop_attributes_shift": 3, "prop_representation_shift": 6,
 		"type_Map__MAP_TYPE": metaType,
 	}}
 	b.kinds = map[uint16]string{metaType: "Map"}

@@ -67,7 +67,6 @@ type offsets struct {
 	prototype, constructor               int // Map
 	bitField, bitField2                  int
 	dictionaryElements                   int // elements kind
-	dictionaryPrefix, numberPrefix       int // words before the entries
 	attributesShift, representationShift int
 	oddballKind                          int
 	number                               int
@@ -113,19 +112,16 @@ func NewHeap(mem Memory, b *Binary) (*Heap, error) {
 	for _, c := range []struct {
 		value *int
 		name  string
-		add   int
 	}{
-		{&a.dictionaryElements, "elements_dictionary_elements", 0},
-		{&a.dictionaryPrefix, "namedictionaryshape_prefix_size", hashTablePrefix},
-		{&a.numberPrefix, "numberdictionaryshape_prefix_size", hashTablePrefix},
-		{&a.attributesShift, "prop_attributes_shift", 0},
-		{&a.representationShift, "prop_representation_shift", 0},
+		{&a.dictionaryElements, "elements_dictionary_elements"},
+		{&a.attributesShift, "prop_attributes_shift"},
+		{&a.representationShift, "prop_representation_shift"},
 	} {
 		v, ok := h.metadata.lookup(c.name)
 		if !ok || v < 0 || v > math.MaxUint8 {
 			missing = append(missing, c.name)
 		}
-		*c.value = int(v) + c.add
+		*c.value = int(v)
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("read V8's metadata: not there: [%s]", strings.Join(missing, " "))

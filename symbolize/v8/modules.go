@@ -33,7 +33,7 @@ func (h *Heap) Exports(o Object) ([]Export, error) {
 		return nil, fmt.Errorf("read exports at %#x: %w", o.Address, err)
 	}
 	var exports []Export
-	err = h.tableEntries(table, hashTablePrefix, exportEntry, func(entry []Value) {
+	err = h.tableEntries(table, exportEntry, func(entry []Value) {
 		cell, err := h.Object(entry[1])
 		if err != nil || cell.Map.Kind != "Cell" || len(exports) >= maxProperties {
 			return

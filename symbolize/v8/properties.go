@@ -202,18 +202,22 @@ const (
 	hashTableCapacity = 2
 )
 
-// tableEntries visits the used entries of a hash table. Each has size words, the
-// first of which is the key.
-func (h *Heap) tableEntries(table Object, prefix, size int, visit func(entry []Value)) error {
+// tableEntries visits the used entries of a hash table, with which it ends. Each has size
+// words, the first of which is the key.
+func (h *Heap) tableEntries(table Object, size int, visit func(entry []Value)) error {
 	length, err := h.SmiField(table, arrayLength)
 	if err != nil {
 		return err
 	}
-	if length < prefix || length > maxElements {
-		return fmt.Errorf("read table at %#x: %d words", table.Address, length)
+	capacity, err := h.SmiField(table, arrayFirst+hashTableCapacity*wordSize)
+	if err != nil {
+		return err
+	}
+	if length > maxElements || capacity < 0 || capacity > (length-hashTablePrefix)/size {
+		return fmt.Errorf("read table at %#x: %d entries in %d words", table.Address, capacity, length)
 	}
 	perBlock := maxBlock / size
-	for at := prefix; at+size <= length; {
+	for at := length - capacity*size; at+size <= length; {
 		count := min(perBlock, (length-at)/size)
 		words, err := h.words(table.Address+arrayFirst+uint64(at)*wordSize, count*size)
 		for ; len(words) >= size; words = words[size:] {
@@ -227,23 +231,6 @@ func (h *Heap) tableEntries(table Object, prefix, size int, visit func(entry []V
 		at += count * size
 	}
 	return nil
-}
-
-// globalPrefix returns the number of words before the entries of a global object's dictionary,
-// which are words: fewer than in other dictionaries (V8 14.6). The third is their number.
-func (h *Heap) globalPrefix(table Object) (int, error) {
-	length, err := h.SmiField(table, arrayLength)
-	if err != nil {
-		return 0, err
-	}
-	entries, err := h.SmiField(table, arrayFirst+2*wordSize)
-	if err != nil {
-		return 0, err
-	}
-	if entries < 0 || entries > length-hashTablePrefix {
-		return 0, fmt.Errorf("read table at %#x: %d entries in %d words", table.Address, entries, length)
-	}
-	return length - entries, nil
 }
 
 // isAbsent reports whether a key marks an unused entry: never set, or removed.
@@ -286,11 +273,7 @@ func (h *Heap) dictionaryProperties(o Object) ([]Property, error) {
 		found = append(found, ordered{p, bits >> enumerationShift})
 	}
 	if o.Map.Kind == "JSGlobalObject" {
-		prefix, damage := h.globalPrefix(table)
-		if damage != nil {
-			return nil, damage
-		}
-		err = h.tableEntries(table, prefix, 1, func(entry []Value) {
+		err = h.tableEntries(table, 1, func(entry []Value) {
 			if cell, err := h.Object(entry[0]); err == nil {
 				key, _ := h.FieldOf(cell, "PropertyCell", "name")
 				value, _ := h.FieldOf(cell, "PropertyCell", "value")
@@ -301,7 +284,7 @@ func (h *Heap) dictionaryProperties(o Object) ([]Property, error) {
 			}
 		})
 	} else {
-		err = h.tableEntries(table, h.at.dictionaryPrefix, 3, func(entry []Value) { add(entry[0], entry[1], entry[2]) })
+		err = h.tableEntries(table, 3, func(entry []Value) { add(entry[0], entry[1], entry[2]) })
 	}
 	slices.SortStableFunc(found, func(a, b ordered) int { return a.order - b.order })
 	properties := make([]Property, len(found))

@@ -44,17 +44,14 @@ func (h *Heap) ownName(fn Object) (string, error) {
 
 // nameInDictionary is ownName for a function whose properties are in a dictionary.
 func (h *Heap) nameInDictionary(fn Object) (string, error) {
-	properties, err := h.dictionaryProperties(fn)
-	for _, p := range properties {
-		if p.Name != "name" || p.Symbol || p.Accessor {
-			continue
-		}
-		if o, err := h.Object(p.Value); err != nil || !h.IsString(o) {
-			return "", err
-		}
-		return h.Name(p.Value)
+	v, ok, err := h.Own(fn, "name")
+	if !ok || err != nil {
+		return "", err
 	}
-	return "", err
+	if o, err := h.Object(v); err != nil || !h.IsString(o) {
+		return "", nil // it is a number, say
+	}
+	return h.Name(v)
 }
 
 // propertyField reads a field by its index: the first fields are in the object,

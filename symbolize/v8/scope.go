@@ -131,7 +131,7 @@ func (h *Heap) hashedLocals(r *scopeReader, count int) ([]string, error) {
 		return nil, err
 	}
 	names := make([]string, count)
-	err = h.tableEntries(table, hashTablePrefix, 2, func(entry []Value) {
+	err = h.tableEntries(table, 2, func(entry []Value) {
 		if at, ok := entry[1].Smi(); ok && at >= 0 && at < count {
 			names[at], _ = h.keyName(entry[0])
 		}

@@ -140,6 +140,7 @@ func (w *writer) names(names []string) []uint64 {
 		entries = append(entries, word, smallInt(i))
 	}
 	entries[0] = smallInt(len(entries) - 1)
+	entries[1+hashTableCapacity] = smallInt(len(words))
 	return []uint64{w.object(60, entries...)}
 }
 
