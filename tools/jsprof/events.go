@@ -244,22 +244,19 @@ func (e *events) attach(s *session) error {
 // attachCalls attaches what sees the beginnings of system calls before what sees the ends, unless the
 // calls whose end is not seen are counted.
 func (e *events) attachCalls(s *session) error {
-	begin := func() error {
-		if !e.needed[bpf.JsprofProgOnSystemCall] {
-			return nil
-		}
-		return s.AttachCopies(bpf.JsprofProgOnSystemCall, e.objects.OnSystemCall)
-	}
-	end := func() error {
-		if !e.needed[bpf.JsprofProgOnSystemCallEnd] {
-			return nil
-		}
-		return s.AttachCopies(bpf.JsprofProgOnSystemCallEnd, e.objects.OnSystemCallEnd)
-	}
+	names := []string{bpf.JsprofProgOnSystemCall, bpf.JsprofProgOnSystemCallEnd}
+	programs := map[string]*ebpf.Program{names[0]: e.objects.OnSystemCall, names[1]: e.objects.OnSystemCallEnd}
 	if e.repeated {
-		return errors.Join(end(), begin())
+		slices.Reverse(names)
 	}
-	return errors.Join(begin(), end())
+	for _, name := range names {
+		if e.needed[name] {
+			if err := s.AttachCopies(name, programs[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (e *events) attachEvent(s *session, ev event.Event, number uint64) (err error) {
