@@ -12,8 +12,8 @@
 #define MAX_SCRIPTS 16384
 #define EVENT_BYTES (8 << 20)
 #define DEBUG_INFO_BYTES 40
-#define MAX_ENTRIES 32       /* of a dictionary of properties, with those that are free */
-#define DICTIONARY_WORDS 104 /* of one, from its length on; 8 words are before the entries */
+#define MAX_ENTRIES 128  /* of a dictionary of properties, with those that are free */
+#define BLOCK_ENTRIES 32 /* of these at a time; a power of two */
 
 #define UNREAD 2         /* a property that could not be read: no Smi, and no object */
 #define IN_DICTIONARY -2 /* instead of a number of descriptors */
@@ -210,32 +210,33 @@ static __always_inline u64 property_value(struct walk *w, u64 details, u64 value
 }
 
 /* A property of the object at w->function, whose first words are in w->object, where properties are
- * in a dictionary (NameDictionary): a table that ends with keys, values and details. Tagged, UNREAD,
- * or 0. The table may be smaller than what is read, and the last object of its page.
+ * in a dictionary: a hash table (V8 9.4 to 14.6) that ends with keys, values and details. Tagged,
+ * UNREAD, or 0.
  */
 __noinline u64 dictionary_property(struct walk *w, u32 length, u64 characters)
 {
-	u64 key[3], *words, mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
-	u32 capacity, at;
+	u64 key[3], *words, at, mask = length < 8 ? (1ull << 8 * (length & 7)) - 1 : ~0ull;
+	u32 capacity;
 
 	if (!w)
 		return 0;
-	words = (u64 *)w->raw; /* the table's length, how many entries are in use, and were */
-	if (!read_user_part(words, DICTIONARY_WORDS * 8,
-	        field(w->object, w->process.layout.function_properties) - 1 + 8))
+	words = (u64 *)w->raw; /* the table's length, entries in use, entries no longer, capacity */
+	at = field(w->object, w->process.layout.function_properties) - 1 + 8;
+	if (!read_user(words, 4 * 8, at))
 		return UNREAD;
 	capacity = smi_value(words[3]);
 	if (capacity > MAX_ENTRIES)
 		return UNREAD;
-	at = smi_value(words[0]) + 1 - 3 * capacity;
-	if (at > DICTIONARY_WORDS - 3 * MAX_ENTRIES)
-		return UNREAD;
-	for (u32 i = 0; i < MAX_ENTRIES && i < capacity; i++, at += 3) {
-		u64 name = words[at & 127];
+	at += 8 * (u64)(smi_value(words[0]) + 1 - 3 * capacity);
+	for (u32 i = 0; i < MAX_ENTRIES && i < capacity; i++) {
+		u64 *entry = words + 3 * (i % BLOCK_ENTRIES);
 
-		if (is_heap_object(name) && read_user(key, sizeof(key), name - 1) &&
+		if (i % BLOCK_ENTRIES == 0 &&
+		    !read_user_part(words, BLOCK_ENTRIES * 24, at + 24 * i))
+			return UNREAD;
+		if (is_heap_object(entry[0]) && read_user(key, sizeof(key), entry[0] - 1) &&
 		    key[1] >> 32 == length && (key[2] & mask) == characters)
-			return words[(at + 1) & 127];
+			return entry[1];
 	}
 	return 0;
 }

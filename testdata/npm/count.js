@@ -38,7 +38,7 @@ process.once('SIGUSR2', () => {
   const usual = classes.filter(([name]) => ['Map', 'Set', 'Promise', 'Error', 'RegExp', 'EventEmitter', 'Buffer', 'Module'].includes(name));
   const step = Math.ceil(classes.length / MAX_COUNTS);
   const counts = {};
-  for (const [name, Class] of [...usual, ...classes.filter((_, i) => i % step === 0)]) {
+  for (const [name, Class] of new Map([...usual, ...classes.filter((_, i) => i % step === 0)])) {
     counts[name] = v8.queryObjects(Class, { format: 'count' });
   }
   say('counts', counts);

@@ -169,7 +169,7 @@ function computed(spin) {
     constructor() { this.value = spin() + 1; }
   }
   const owner = Object.defineProperty(function ownerOfMany() { return spin() + 1; }, 'name', { value: 'renamed owner' });
-  for (let i = 0; i < 15; i++) owner[`property${i}`] = 'name';
+  for (let i = 0; i < 60; i++) owner[`property${i}`] = 'name';
   const odd = Object.defineProperty(function number() { return spin() + 1; }, 'name', { value: 7 });
   const getter = Object.defineProperty(function asked() { return spin() + 1; }, 'name', { get: () => 'never called' });
   return {
