@@ -8,6 +8,22 @@ import (
 	"ustack/symbolize/elfsym"
 )
 
+// Functions of V8 whose code shows where fields are.
+const (
+	SetIdle             = "_ZN2v88internal7Isolate7SetIdleEb"
+	SetGCState          = "_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE"
+	BuiltinExitFunction = "_ZNK2v88internal16BuiltinExitFrame8functionEv"
+	APIExitTemplate     = "_ZNK2v88internal20ApiCallbackExitFrame23GetFunctionTemplateInfoEv"
+	TemplateShared      = "_ZN2v88internal20FunctionTemplateInfo29GetOrCreateSharedFunctionInfoEPNS0_7IsolateENS0_12DirectHandleIS1_EENS0_17MaybeDirectHandleINS0_4NameEEE"
+	UpdateDataCache     = "_ZN2v86String29ExternalOneByteStringResource15UpdateDataCacheEv"
+	SourceURL           = "_ZN2v813UnboundScript12GetSourceURLEv"
+	SourceMapURL        = "_ZN2v813UnboundScript19GetSourceMappingURLEv"
+	PositionInfo        = "_ZNK2v88internal6Script15GetPositionInfoEiPNS1_12PositionInfoENS1_10OffsetFlagE"
+	WasmScript          = "_ZNK2v88internal9WasmFrame6scriptEv"
+	ScopeLocals         = "_ZNK2v88internal9ScopeInfo22ContextLocalInfosIndexEv"
+	KindNames           = "_ZN2v88internal16CodeKindToStringENS0_8CodeKindE"
+)
+
 // Accesses returns the offsets at which the function called name accesses objects; ok is
 // false if f has no such function. indirect leaves out accesses relative to the first
 // argument, for a function whose argument points to the object's address.

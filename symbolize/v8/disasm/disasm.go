@@ -35,6 +35,8 @@ const (
 var Names = []string{
 	addCallback, GCPrologue, CallsC, TableAddress, napiVersion, wasmState, codeManager,
 	embeddedRange, embeddedCode, embeddedSize, currentGetter, isolateKey, currentIsolate, bytecodeSizesOf,
+	SetIdle, SetGCState, BuiltinExitFunction, APIExitTemplate, TemplateShared, UpdateDataCache,
+	SourceURL, SourceMapURL, PositionInfo, WasmScript, ScopeLocals, KindNames,
 }
 
 // instructions yields the instructions at the start of the function s, with the

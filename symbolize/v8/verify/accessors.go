@@ -23,21 +23,21 @@ type accessor struct {
 // offset in the Isolate.
 func accessors(l *v8.Layout, heap uint32) []accessor {
 	return []accessor{
-		{"_ZN2v88internal7Isolate7SetIdleEb", "the state of collections", []int64{int64(l.VMState)}, false},
-		{"_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE", "the state of collections", []int64{int64(l.GCState) - int64(heap)}, false},
-		{"_ZNK2v88internal16BuiltinExitFrame8functionEv", "frames of functions in C++", []int64{int64(l.BuiltinExitFunction)}, true},
-		{"_ZNK2v88internal20ApiCallbackExitFrame23GetFunctionTemplateInfoEv", "frames of functions in C++", []int64{int64(l.APIExitFunction)}, true},
-		{"_ZN2v88internal20FunctionTemplateInfo29GetOrCreateSharedFunctionInfoEPNS0_7IsolateENS0_12DirectHandleIS1_EENS0_17MaybeDirectHandleINS0_4NameEEE", "frames of functions in C++", []int64{tagged(l.TemplateShared)}, true},
-		{"_ZN2v86String29ExternalOneByteStringResource15UpdateDataCacheEv", "texts of an embedder", []int64{int64(l.ExternalData)}, false},
-		{"_ZN2v813UnboundScript12GetSourceURLEv", "names of evaluated scripts", []int64{tagged(l.ScriptSourceURL)}, true},
-		{"_ZN2v813UnboundScript19GetSourceMappingURLEv", "source maps", []int64{tagged(l.ScriptSourceMapURL)}, true},
+		{disasm.SetIdle, "the state of collections", []int64{int64(l.VMState)}, false},
+		{disasm.SetGCState, "the state of collections", []int64{int64(l.GCState) - int64(heap)}, false},
+		{disasm.BuiltinExitFunction, "frames of functions in C++", []int64{int64(l.BuiltinExitFunction)}, true},
+		{disasm.APIExitTemplate, "frames of functions in C++", []int64{int64(l.APIExitFunction)}, true},
+		{disasm.TemplateShared, "frames of functions in C++", []int64{tagged(l.TemplateShared)}, true},
+		{disasm.UpdateDataCache, "texts of an embedder", []int64{int64(l.ExternalData)}, false},
+		{disasm.SourceURL, "names of evaluated scripts", []int64{tagged(l.ScriptSourceURL)}, true},
+		{disasm.SourceMapURL, "source maps", []int64{tagged(l.ScriptSourceMapURL)}, true},
 		{
-			"_ZNK2v88internal6Script15GetPositionInfoEiPNS1_12PositionInfoENS1_10OffsetFlagE", "lines of scripts that are part of a file",
+			disasm.PositionInfo, "lines of scripts that are part of a file",
 			[]int64{smiAt(l.ScriptType), smiAt(l.ScriptLineOffset), smiAt(l.ScriptColumnOffset)},
 			true,
 		},
 		{
-			"_ZNK2v88internal9WasmFrame6scriptEv", "frames of WebAssembly",
+			disasm.WasmScript, "frames of WebAssembly",
 			[]int64{tagged(l.WasmInstance), tagged(l.WasmModule), tagged(l.WasmScript)},
 			true,
 		},
@@ -105,18 +105,17 @@ const moduleScope = "module"
 // checkScopes compares the form of ScopeInfos with V8's own decoder. It reports whether
 // f has that.
 func checkScopes(b *v8.Binary, f *elfsym.File) (ok bool, err error) {
-	const decoder = "_ZNK2v88internal9ScopeInfo22ContextLocalInfosIndexEv"
-	found, ok := disasm.Constants(f, decoder)
+	found, ok := disasm.Constants(f, disasm.ScopeLocals)
 	if !ok {
 		return false, nil
 	}
 	scopes := &b.Release.Scopes
 	if inlined := int64(scopes.MaxInlined); !found[inlined] && !found[inlined<<smiShift] {
-		return false, fmt.Errorf("V8's %s does not compare with %d variables", decoder, inlined)
+		return false, fmt.Errorf("V8's %s does not compare with %d variables", disasm.ScopeLocals, inlined)
 	}
 	module := int64(slices.Index(scopes.Types, moduleScope))
 	if found[module] != scopes.ModuleVariables {
-		return false, fmt.Errorf("V8's %s compares with the type of modules: %v", decoder, found[module])
+		return false, fmt.Errorf("V8's %s compares with the type of modules: %v", disasm.ScopeLocals, found[module])
 	}
 	return true, nil
 }
@@ -131,7 +130,7 @@ const (
 // checkKinds compares the kinds of code with V8's own names for them. It reports whether
 // f has those at fixed addresses.
 func checkKinds(b *v8.Binary, f *elfsym.File) (ok bool, err error) {
-	names, ok := disasm.Table(f, "_ZN2v88internal16CodeKindToStringENS0_8CodeKindE")
+	names, ok := disasm.Table(f, disasm.KindNames)
 	if !ok {
 		return false, nil
 	}
