@@ -303,13 +303,17 @@ func (t *Table) tryTable(g *target, owner uint64, fn function, read func(*code.F
 // readInlined reads the functions that are inlined in a piece of code, and adds where
 // their texts end to ends.
 func (t *Table) readInlined(g *target, owner uint64, table *codeTable, ends map[v8.Value]int) error {
-	for _, shared := range table.Inlined {
-		f, err := g.heap.FunctionOf(shared)
+	_, codes, err := g.newFinder() // V8 may free the maps of functions, and make others there
+	if err != nil {
+		return err
+	}
+	for _, p := range table.Functions() {
+		f, err := codes.Function(p)
 		if err != nil {
 			return err
 		}
 		fn := function{name: f.String(), script: scriptKey{owner, int32(f.ScriptID)}, start: f.Start}
-		table.inlined[shared], ends[shared] = fn, f.End
+		table.inlined[p.Shared], ends[p.Shared] = fn, f.End
 		if _, ok := t.scripts[fn.script]; ok || f.ScriptID == 0 {
 			continue
 		}
@@ -326,7 +330,7 @@ func (t *Table) readInlined(g *target, owner uint64, table *codeTable, ends map[
 }
 
 // openCode opens what reads the target's code. Its heap caches maps: those of V8's own
-// objects, which are all that is read, do not move.
+// objects, which are all that is read with it, do not move.
 func (g *target) openCode() (err error) {
 	if g.heap != nil {
 		return nil
@@ -335,10 +339,18 @@ func (g *target) openCode() (err error) {
 		return process.ErrGone
 	}
 	g.pages = space.NewPages(g.process, maxCodePages)
-	if g.heap, err = v8.NewHeap(g.pages, g.binary.v8); err == nil {
-		g.codes, _ = code.NewFinder(g.heap, g.bias) // the kernel says where code is
-	}
+	g.heap, g.codes, err = g.newFinder()
 	return err
+}
+
+// newFinder returns what reads the target's code, with a heap that has cached nothing.
+func (g *target) newFinder() (*v8.Heap, *code.Finder, error) {
+	h, err := v8.NewHeap(g.pages, g.binary.v8)
+	if err != nil {
+		return nil, nil, err
+	}
+	codes, _ := code.NewFinder(h, g.bias) // the kernel says where code is
+	return h, codes, nil
 }
 
 // execute gives the frame of a JavaScript function its executing position, and returns

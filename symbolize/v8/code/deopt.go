@@ -220,6 +220,46 @@ func (f *Finder) translationStarts(d deoptimization) ([]uint32, error) {
 	return starts, nil
 }
 
+// closuresOf returns which of the closures of each inlined function runs in a piece of code; 0
+// if that cannot be read, or is not the same one wherever the code can be left.
+func (f *Finder) closuresOf(d deoptimization, r *returns) ([]v8.Value, error) {
+	starts, err := f.translationStarts(d)
+	if err != nil || d.inlined == 0 {
+		return nil, err
+	}
+	const several = -1
+	literals := make(map[int]int) // of closures, by those of their SharedFunctionInfos
+	for _, start := range starts {
+		frames, _ := r.translations.functions(int(start)) // none of what cannot be read
+		for _, frame := range frames {
+			if known, ok := literals[frame.literal]; ok && known != frame.closure {
+				frame.closure = several
+			}
+			literals[frame.literal] = frame.closure
+		}
+	}
+	closures := make([]v8.Value, d.inlined)
+	for shared, closure := range literals {
+		if shared >= 0 && shared < d.inlined && closure >= 0 {
+			closures[shared], _ = f.literal(d.literals, closure)
+		}
+	}
+	return closures, nil
+}
+
+// literal returns an element of the literals.
+func (f *Finder) literal(literals v8.Object, index int) (v8.Value, error) {
+	length, err := f.heap.SmiField(literals, arrayLength)
+	if err != nil {
+		return 0, err
+	}
+	if index < 0 || index >= length || index > maxLiteral {
+		return 0, fmt.Errorf("read translation: literal %d of %d", index, length)
+	}
+	v, err := f.heap.Field(literals, arrayFirst+index*wordSize)
+	return v.Strong(), err
+}
+
 // bytecodePositions returns the positions of a function's bytecodes; nil if it has no
 // bytecodes, or V8 has not made their positions.
 func (f *Finder) bytecodePositions(shared v8.Value) ([]byte, error) {
@@ -281,9 +321,9 @@ func (t *Table) translate(c call) (places []Place, ok bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		place := Place{t.Shared, t.start}
+		place := t.place(t.Shared, t.start)
 		if function < len(t.Inlined) {
-			place = Place{t.Inlined[function], -1}
+			place = t.place(t.Inlined[function], -1)
 		}
 		if begun {
 			place.Offset = p.offset()

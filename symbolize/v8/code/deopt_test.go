@@ -99,11 +99,11 @@ func TestCallsAreWhereV8WouldReturnTo(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %v", tier, err)
 			}
-			nested := []Place{{v8.Value(inlined), 708}, {v8.Value(own), 204}}
-			alone := []Place{{v8.Value(own), 208}}
+			nested := []Place{{Shared: v8.Value(inlined), Offset: 708}, {Shared: v8.Value(own), Offset: 204}}
+			alone := []Place{{Shared: v8.Value(own), Offset: 208}}
 			for returns, want := range map[int][]Place{
 				inlinedCall: nested, inlinedTrampoline: nested, ownCall: alone, ownTrampoline: alone,
-				plainCall: {{v8.Value(own), 60}},
+				plainCall: {{Shared: v8.Value(own), Offset: 60}},
 			} {
 				if got := places(t, &table, returns-1); !slices.Equal(got, want) {
 					t.Errorf("%v: places of the call that returns to %d = %v, want %v", tier, returns, got, want)

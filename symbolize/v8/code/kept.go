@@ -170,7 +170,7 @@ func (r *keptReader) function(frame translatedFrame) (Kept, error) {
 	if len(frame.first) <= literal {
 		return Kept{}, errNotTranslation
 	}
-	shared, err := r.literal(frame.first[literal])
+	shared, err := r.literal(r.literals, frame.first[literal])
 	if err != nil {
 		return Kept{}, err
 	}
@@ -197,19 +197,6 @@ func (r *keptReader) function(frame translatedFrame) (Kept, error) {
 	return k, nil
 }
 
-// literal returns an element of the literals.
-func (r *keptReader) literal(index int) (v8.Value, error) {
-	length, err := r.heap.SmiField(r.literals, arrayLength)
-	if err != nil {
-		return 0, err
-	}
-	if index < 0 || index >= length || index > maxLiteral {
-		return 0, fmt.Errorf("read translation: literal %d of %d", index, length)
-	}
-	v, err := r.heap.Field(r.literals, arrayFirst+index*wordSize)
-	return v.Strong(), err
-}
-
 // held reads values.
 func (r *keptReader) held(values []translatedValue) []Held {
 	all := make([]Held, len(values))
@@ -227,7 +214,7 @@ func (r *keptReader) value(v translatedValue) Held {
 	case release.ConcatValue, release.RepeatedValue:
 		return Held{Kind: NotMade}
 	case release.Literal:
-		literal, err := r.literal(v.operand)
+		literal, err := r.literal(r.literals, v.operand)
 		if err != nil {
 			return Held{}
 		}

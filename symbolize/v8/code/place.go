@@ -12,6 +12,20 @@ import (
 type Place struct {
 	Shared v8.Value // the function's SharedFunctionInfo
 	Offset int      // in UTF-16 code units from the script's start; -1 if not known
+
+	closure v8.Value // the function itself, if it is inlined and V8 keeps which it is; or 0
+}
+
+// Function returns the function of an inlined place. Its name is the one that the program
+// has set, if V8 keeps which of the function's closures runs; or else the one in the source.
+func (f *Finder) Function(p Place) (v8.Function, error) {
+	if o, err := f.heap.Object(p.closure); err == nil && f.heap.IsFunction(o) {
+		shared, err := f.heap.Field(o, int(f.layout.FunctionShared))
+		if fn, nameErr := f.heap.Function(o); err == nil && shared == p.Shared && nameErr == nil {
+			return fn, nil
+		}
+	}
+	return f.heap.FunctionOf(p.Shared)
 }
 
 var errNotTable = errors.New("read source positions: there is no table")
@@ -105,7 +119,7 @@ func (f *Finder) Optimized(code Code, pc uint64) ([]Place, error) {
 		atErr = nil
 	}
 	if len(places) == 0 {
-		places = []Place{{t.Shared, -1}}
+		places = []Place{t.place(t.Shared, -1)}
 	}
 	return places, cmp.Or(err, atErr)
 }

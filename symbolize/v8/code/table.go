@@ -17,9 +17,10 @@ type Table struct {
 	Shared  v8.Value   // SharedFunctionInfo of the function that the code was made for
 	Inlined []v8.Value // those of functions that are inlined in it
 
-	start     int    // of the function in its script, in UTF-16 code units; -1 if not known
-	positions []byte // of the code, or of the function's bytecodes
-	unsigned  bool   // how steps in positions are coded
+	closures  []v8.Value // of Inlined, the functions themselves; 0: not known
+	start     int        // of the function in its script, in UTF-16 code units; -1 if not known
+	positions []byte     // of the code, or of the function's bytecodes
+	unsigned  bool       // how steps in positions are coded
 	inlinings []inlining
 	tier      symbolize.Tier // of the code
 	returns   returns        // of optimized code
@@ -46,7 +47,7 @@ var (
 
 // Bytes returns about how much memory the table takes.
 func (t *Table) Bytes() int {
-	return len(t.positions) + len(t.lengths) + len(t.bytecodes) + len(t.inlinings)*inliningSize + len(t.Inlined)*wordSize + t.returns.size()
+	return len(t.positions) + len(t.lengths) + len(t.bytecodes) + len(t.inlinings)*inliningSize + (len(t.Inlined)+len(t.closures))*wordSize + t.returns.size()
 }
 
 // HasPositions reports whether V8 keeps positions with the code.
@@ -77,11 +78,11 @@ func (t *Table) At(offset int) ([]Place, error) {
 		return nil, err
 	}
 	if !ok { // before the first, the function has not begun
-		return []Place{{t.Shared, t.start}}, nil
+		return []Place{t.place(t.Shared, t.start)}, nil
 	}
 	places, err := t.placesOf(r.position)
 	if err == nil && t.isDoubtful(offset, r, places) {
-		return []Place{{t.Shared, -1}}, ErrDoubtful
+		return []Place{t.place(t.Shared, -1)}, ErrDoubtful
 	}
 	return places, err
 }
@@ -93,10 +94,28 @@ func (t *Table) placesOf(p sourcePosition) (places []Place, err error) {
 		if err != nil {
 			return nil, err
 		}
-		places = append(places, Place{shared, t.offsetOf(shared, p)})
+		places = append(places, t.place(shared, t.offsetOf(shared, p)))
 		p = t.inlinings[p.inlining()-1].call
 	}
-	return append(places, Place{t.Shared, t.offsetOf(t.Shared, p)}), nil
+	return append(places, t.place(t.Shared, t.offsetOf(t.Shared, p))), nil
+}
+
+// place returns a place in a function.
+func (t *Table) place(shared v8.Value, offset int) Place {
+	p := Place{Shared: shared, Offset: offset}
+	if i := slices.Index(t.Inlined, shared); i >= 0 && i < len(t.closures) {
+		p.closure = t.closures[i]
+	}
+	return p
+}
+
+// Functions returns a place without a position in each function that is inlined.
+func (t *Table) Functions() []Place {
+	places := make([]Place, len(t.Inlined))
+	for i, shared := range t.Inlined {
+		places[i] = t.place(shared, -1)
+	}
+	return places
 }
 
 // offsetOf returns where in its script a position in a function is, -1 if that is not
@@ -308,6 +327,11 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 	}
 	if t.returns, err = f.returnsOf(code, d, t.Inlined); err != nil {
 		return t, err
+	}
+	if len(t.returns.calls) > 0 {
+		if t.closures, err = f.closuresOf(d, &t.returns); err != nil {
+			return t, err
+		}
 	}
 	positions, err := tableOf(f.heap, code.positions)
 	if errors.Is(err, errNotTable) {

@@ -48,7 +48,7 @@ func TestFunctionHasNotBegunBeforeTheFirstPosition(t *testing.T) {
 		for _, unsigned := range []bool{false, true} {
 			table := Table{Shared: own, start: start, unsigned: unsigned, positions: encode([]entry{{9, position(90, 0), true}}, unsigned)}
 			for offset, want := range map[int]int{-1 << 40: start, -1: start, 0: start, 8: start, 9: 90, 1 << 40: 90} {
-				if got := places(t, &table, offset); !slices.Equal(got, []Place{{own, want}}) {
+				if got := places(t, &table, offset); !slices.Equal(got, []Place{{Shared: own, Offset: want}}) {
 					t.Errorf("places at %d (unsigned %v) = %v, want one at %d", offset, unsigned, got, want)
 				}
 			}
@@ -60,7 +60,7 @@ func TestFunctionHasNotBegunBeforeTheFirstPosition(t *testing.T) {
 func TestBytecodeOffsetsAreThoseOfFrames(t *testing.T) {
 	table := Table{Shared: own, start: 3, first: 53, positions: encode([]entry{{0, position(10, 0), true}, {4, position(20, 0), false}}, false)}
 	for offset, want := range map[int]int{0: 3, 52: 3, 53: 10, 56: 10, 57: 20, 1 << 31: 20} {
-		if got := places(t, &table, offset); !slices.Equal(got, []Place{{own, want}}) {
+		if got := places(t, &table, offset); !slices.Equal(got, []Place{{Shared: own, Offset: want}}) {
 			t.Errorf("places at %d = %v, want one at %d", offset, got, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestBaselineInstructionsAreOfTheirBytecode(t *testing.T) {
 		positions: encode([]entry{{0, position(10, 0), true}, {1, position(20, 0), true}, {2, position(30, 0), true}}, false),
 	}
 	for offset, want := range map[int]int{0: 3, 19: 3, 20: 10, 29: 10, 30: 20, 39: 20, 40: 30, 49: 30, 1 << 40: 30} {
-		if got := places(t, &table, offset); !slices.Equal(got, []Place{{own, want}}) {
+		if got := places(t, &table, offset); !slices.Equal(got, []Place{{Shared: own, Offset: want}}) {
 			t.Errorf("places at %d = %v, want one at %d", offset, got, want)
 		}
 	}
@@ -116,15 +116,15 @@ func nestedTable() Table {
 func TestInlinedFunctionsAreNestedInTheirCallers(t *testing.T) {
 	table := nestedTable()
 	for offset, want := range map[int][]Place{
-		3:  {{own, 1}},
-		4:  {{0x2001, 11}, {own, 10}},
-		8:  {{0x3001, 21}, {0x2001, 20}, {own, 10}},
-		12: {{own, 31}, {0x3001, 30}, {0x2001, 20}, {own, 10}},
-		16: {{0x2001, 41}, {own, 40}, {0x3001, 30}, {0x2001, 20}, {own, 10}},
-		20: {{own, 2}},
-		24: {{own, -1}},
+		3:  {{Shared: own, Offset: 1}},
+		4:  {{Shared: 0x2001, Offset: 11}, {Shared: own, Offset: 10}},
+		8:  {{Shared: 0x3001, Offset: 21}, {Shared: 0x2001, Offset: 20}, {Shared: own, Offset: 10}},
+		12: {{Shared: own, Offset: 31}, {Shared: 0x3001, Offset: 30}, {Shared: 0x2001, Offset: 20}, {Shared: own, Offset: 10}},
+		16: {{Shared: 0x2001, Offset: 41}, {Shared: own, Offset: 40}, {Shared: 0x3001, Offset: 30}, {Shared: 0x2001, Offset: 20}, {Shared: own, Offset: 10}},
+		20: {{Shared: own, Offset: 2}},
+		24: {{Shared: own, Offset: -1}},
 	} {
-		if diff := cmp.Diff(want, places(t, &table, offset)); diff != "" {
+		if diff := cmp.Diff(want, places(t, &table, offset), cmp.AllowUnexported(Place{})); diff != "" {
 			t.Errorf("places at %d (-want +got):\n%s", offset, diff)
 		}
 	}
@@ -266,8 +266,8 @@ func TestRecursionIsInlinedInItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Place{{v8.Value(functions[1]), 30}, {v8.Value(functions[0]), 20}, {v8.Value(functions[0]), 10}}
-		if diff := cmp.Diff(want, places(t, &table, 4)); diff != "" {
+		want := []Place{{Shared: v8.Value(functions[1]), Offset: 30}, {Shared: v8.Value(functions[0]), Offset: 20}, {Shared: v8.Value(functions[0]), Offset: 10}}
+		if diff := cmp.Diff(want, places(t, &table, 4), cmp.AllowUnexported(Place{})); diff != "" {
 			t.Errorf("places (-want +got):\n%s", diff)
 		}
 		if !slices.Equal(table.Inlined, []v8.Value{v8.Value(functions[1])}) {

@@ -17,7 +17,8 @@ type translations struct {
 // A functionFrame is the frame of a function that is in progress.
 type functionFrame struct {
 	bytecode int // offset of the one that runs; below 0: none yet
-	literal  int // index of the function in the literals
+	literal  int // index of the function's SharedFunctionInfo in the literals
+	closure  int // that of the function itself; below 0: it is no literal
 }
 
 // maxInstructions bounds the instructions of a translation: some for each frame, and one
@@ -41,8 +42,9 @@ func (t *translations) functions(at int) ([]functionFrame, error) {
 		return nil, fmt.Errorf("read translation: %d frames", frames)
 	}
 	functions := make([]functionFrame, 0, frames)
+	begun := false // a function's frame, of whose values the first is the function
 	for range maxInstructions {
-		if frames == 0 {
+		if frames == 0 && (!begun || r.ends()) {
 			return functions, nil
 		}
 		opcode, operands, err := r.next()
@@ -52,12 +54,16 @@ func (t *translations) functions(at int) ([]functionFrame, error) {
 		count := r.operands(opcode)
 		switch {
 		case t.form.Function.Has(opcode):
-			functions = append(functions, functionFrame{bytecode: operands.signedMagnitude(), literal: operands.signedMagnitude()})
+			functions = append(functions, functionFrame{operands.signedMagnitude(), operands.signedMagnitude(), -1})
 			count -= 2
 			frames--
 		case t.form.Continuation.Has(opcode):
 			frames--
+		case begun && t.form.Translated(opcode) == release.Literal:
+			functions[len(functions)-1].closure = operands.signedMagnitude()
+			count--
 		}
+		begun = t.form.Function.Has(opcode)
 		operands.skip(count)
 		if operands.cut {
 			return nil, errTranslationCut

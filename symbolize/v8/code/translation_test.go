@@ -74,11 +74,19 @@ func (w *translationWriter) begin(basis, frames int) (at int) {
 	return at
 }
 
-// frame writes a function's frame with two values.
+// frame writes a function's frame with two values: the function, a literal, and another.
 func (w *translationWriter) frame(bytecode, literal int) {
 	w.instruction(w.form.Function.First, bytecode, literal)
+	w.instruction(uint8(strings.IndexRune(w.form.Values, rune(release.Literal))), closureOf(literal))
 	w.value()
-	w.value()
+}
+
+// closureOf returns the literal of the function whose SharedFunctionInfo is a literal.
+func closureOf(literal int) int { return 1000 + literal }
+
+// framed is what is read of a frame.
+func framed(bytecode, literal int) functionFrame {
+	return functionFrame{bytecode, literal, closureOf(literal)}
 }
 
 // value writes a value.
@@ -105,7 +113,11 @@ func TestFramesOfFunctionsAreRead(t *testing.T) {
 		w.frame(5, 7)
 		w.instruction(form.Continuation.First, 900, 1, 4)
 		w.frame(-1, 1)
-		for at, want := range map[int][]functionFrame{one: {{300, 2}}, three: {{5, 7}, {-1, 1}}} {
+		slot := w.begin(-1, 1)
+		w.instruction(form.Function.First, 8, 2)
+		w.value()
+		w.instruction(form.Function.First, 8, 2) // of another translation
+		for at, want := range map[int][]functionFrame{slot: {{8, 2, -1}}, one: {framed(300, 2)}, three: {framed(5, 7), framed(-1, 1)}} {
 			got, err := (&translations{form, w.data}).functions(at)
 			if !slices.Equal(got, want) || err != nil {
 				t.Errorf("frames at %d = %v, %v, want %v", at, got, err, want)
@@ -133,7 +145,7 @@ func TestTranslationsRepeatInstructions(t *testing.T) {
 			w.repeat(3, long)
 			w.frame(21, 3)
 			for at, want := range map[int][]functionFrame{
-				same: {{10, 1}, {20, 2}}, other: {{11, 1}, {20, 2}}, inner: {{10, 1}, {21, 3}},
+				same: {framed(10, 1), framed(20, 2)}, other: {framed(11, 1), framed(20, 2)}, inner: {framed(10, 1), framed(21, 3)},
 			} {
 				got, err := (&translations{form, w.data}).functions(at)
 				if !slices.Equal(got, want) || err != nil {
