@@ -78,6 +78,13 @@ type Object struct {
 	Map     *Map
 }
 
+// Forget forgets the maps that h has cached, and what they say.
+func (h *Heap) Forget() {
+	clear(h.maps)
+	clear(h.classes)
+	h.names = [namesKept]keyName{}
+}
+
 // Ref returns the reference to o.
 func (o Object) Ref() Value { return Ref(o.Address) }
 

@@ -303,12 +303,9 @@ func (t *Table) tryTable(g *target, owner uint64, fn function, read func(*code.F
 // readInlined reads the functions that are inlined in a piece of code, and adds where
 // their texts end to ends.
 func (t *Table) readInlined(g *target, owner uint64, table *codeTable, ends map[v8.Value]int) error {
-	_, codes, err := g.newFinder() // V8 may free the maps of functions, and make others there
-	if err != nil {
-		return err
-	}
+	g.functions.Forget() // V8 may free the maps of functions, and make others there
 	for _, p := range table.Functions() {
-		f, err := codes.Function(p)
+		f, err := code.Function(g.functions, p)
 		if err != nil {
 			return err
 		}
@@ -339,18 +336,13 @@ func (g *target) openCode() (err error) {
 		return process.ErrGone
 	}
 	g.pages = space.NewPages(g.process, maxCodePages)
-	g.heap, g.codes, err = g.newFinder()
-	return err
-}
-
-// newFinder returns what reads the target's code, with a heap that has cached nothing.
-func (g *target) newFinder() (*v8.Heap, *code.Finder, error) {
-	h, err := v8.NewHeap(g.pages, g.binary.v8)
-	if err != nil {
-		return nil, nil, err
+	if g.functions, err = v8.NewHeap(g.pages, g.binary.v8); err != nil {
+		return err
 	}
-	codes, _ := code.NewFinder(h, g.bias) // the kernel says where code is
-	return h, codes, nil
+	if g.heap, err = v8.NewHeap(g.pages, g.binary.v8); err == nil {
+		g.codes, _ = code.NewFinder(g.heap, g.bias) // the kernel says where code is
+	}
+	return err
 }
 
 // execute gives the frame of a JavaScript function its executing position, and returns

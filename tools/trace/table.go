@@ -97,6 +97,7 @@ type target struct {
 	pages      *space.Pages           // what heap reads
 	heap       *v8.Heap               // what codes reads; nil until code is read, and once that has failed
 	codes      *code.Finder
+	functions  *v8.Heap    // reads functions of the program
 	strays     []code.Code // found by searching, the newest last
 	searches   int
 	urls       []wasmURL         // of modules not found yet

@@ -18,14 +18,14 @@ type Place struct {
 
 // Function returns the function of an inlined place. Its name is the one that the program
 // has set, if V8 keeps which of the function's closures runs; or else the one in the source.
-func (f *Finder) Function(p Place) (v8.Function, error) {
-	if o, err := f.heap.Object(p.closure); err == nil && f.heap.IsFunction(o) {
-		shared, err := f.heap.Field(o, int(f.layout.FunctionShared))
-		if fn, nameErr := f.heap.Function(o); err == nil && shared == p.Shared && nameErr == nil {
+func Function(h *v8.Heap, p Place) (v8.Function, error) {
+	if o, err := h.Object(p.closure); err == nil && h.IsFunction(o) {
+		shared, err := h.Field(o, int(h.Binary().Layout.FunctionShared))
+		if fn, nameErr := h.Function(o); err == nil && shared == p.Shared && nameErr == nil {
 			return fn, nil
 		}
 	}
-	return f.heap.FunctionOf(p.Shared)
+	return h.FunctionOf(p.Shared)
 }
 
 var errNotTable = errors.New("read source positions: there is no table")

@@ -151,7 +151,7 @@ func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 
 // pushInlined pushes a function that has no frame of its own.
 func (w *walker) pushInlined(p code.Place, tier symbolize.Tier) *Frame {
-	f, err := w.v8.Codes.Function(p)
+	f, err := code.Function(w.v8.Heap, p)
 	frame := w.pushNamed(f)
 	frame.FP, frame.Inlined, frame.Tier, frame.Shared, frame.Trouble = 0, true, tier, p.Shared, err
 	w.execute(frame, f, p.Offset)
