@@ -8,6 +8,8 @@ import (
 	"ustack/testdata/nodetest/webdriver"
 )
 
+func TestMain(m *testing.M) { webdriver.Main(m) }
+
 // need returns the path of a program; without it the test is skipped, or fails
 // where every test must run.
 func need(t *testing.T, program string) string {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -31,7 +32,7 @@ func need(t testing.TB, program string) string {
 	return path
 }
 
-// A Browser is one headless Chromium with one page. It ends with its test.
+// A Browser is one headless Chromium with one page, of one test.
 type Browser struct {
 	t       testing.TB
 	session string // URL
@@ -44,24 +45,85 @@ var chromeFlags = []string{
 	"--hide-scrollbars", "--force-color-profile=srgb", "--window-size=1280,800",
 }
 
-var driverPort = regexp.MustCompile(`started successfully on port (\d+)`)
+// A process is a browser and what drives it. It serves one test after another.
+type process struct {
+	driver  *exec.Cmd
+	profile string // folder
+	session string // URL
+}
 
-// Open starts a browser, with these flags beside its own, on an empty page. The
-// test is skipped where there is no Chromium, or fails where every test must run.
+// idle is a browser for the next test, nil if there is none. Main stops it.
+var idle struct {
+	keep    bool
+	browser *process
+}
+
+// Main runs a package's tests, which use one browser after each other: to start one takes
+// longer than most tests.
+func Main(m *testing.M) {
+	idle.keep = true
+	status := m.Run()
+	if p := idle.browser; p != nil {
+		if err := p.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = 1
+		}
+	}
+	os.Exit(status)
+}
+
+// Open returns a browser on an empty page, with these flags beside its own. The test is
+// skipped where there is no Chromium, or fails where every test must run.
 func Open(t testing.TB, flags ...string) *Browser {
 	t.Helper()
+	p := idle.browser
+	if p == nil || len(flags) > 0 {
+		p = start(t, flags)
+	} else {
+		idle.browser = nil
+	}
+	b := &Browser{t, p.session}
+	t.Cleanup(func() {
+		if idle.keep && idle.browser == nil && len(flags) == 0 && !t.Failed() {
+			b.reset()
+			idle.browser = p
+		} else if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// reset makes the browser as it was when it started.
+func (b *Browser) reset() {
+	b.t.Helper()
+	b.call("DELETE", "/actions", nil, nil)
+	b.Prefer("")
+	b.Visit("about:blank")
+	b.messages()
+}
+
+var driverPort = regexp.MustCompile(`started successfully on port (\d+)`)
+
+// start starts a browser.
+func start(t testing.TB, flags []string) *process {
+	t.Helper()
 	chromium := need(t, "chromium")
-	driver := exec.Command(need(t, "chromedriver"), "--port=0")
-	out, err := driver.StdoutPipe()
+	p := &process{driver: exec.Command(need(t, "chromedriver"), "--port=0")}
+	out, err := p.driver.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := driver.Start(); err != nil {
+	if p.profile, err = os.MkdirTemp("", "chromium-"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.driver.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = driver.Process.Kill()
-		_ = driver.Wait() // it was killed
+		if p.session == "" {
+			_ = p.stop() // its start has failed
+		}
 	})
 	b := &Browser{t: t}
 	for s := bufio.NewScanner(out); b.session == "" && s.Scan(); {
@@ -69,15 +131,29 @@ func Open(t testing.TB, flags ...string) *Browser {
 			b.session = "http://127.0.0.1:" + m[1] + "/session"
 		}
 	}
-	args := slices.Concat([]string{"--user-data-dir=" + t.TempDir()}, chromeFlags, flags)
+	args := slices.Concat([]string{"--user-data-dir=" + p.profile}, chromeFlags, flags)
 	var created struct{ SessionID string }
 	b.call("POST", "", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"goog:chromeOptions": map[string]any{"binary": chromium, "args": args},
 		"goog:loggingPrefs":  map[string]any{"browser": "ALL"},
 	}}}, &created)
-	b.session += "/" + created.SessionID
-	t.Cleanup(func() { b.call("DELETE", "", nil, nil) })
-	return b
+	p.session = b.session + "/" + created.SessionID
+	return p
+}
+
+// stop ends the browser and what drives it.
+func (p *process) stop() error {
+	req, err := http.NewRequest(http.MethodDelete, p.session, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil {
+		err = resp.Body.Close()
+	}
+	_ = p.driver.Process.Kill()
+	_ = p.driver.Wait() // it was killed
+	return errors.Join(err, os.RemoveAll(p.profile))
 }
 
 // Visit loads a page.
@@ -96,7 +172,7 @@ func (b *Browser) Show(name, content string) {
 	b.Visit((&url.URL{Scheme: "file", Path: file}).String())
 }
 
-// Prefer sets what the user is taken to prefer: "light" or "dark".
+// Prefer sets what the user is taken to prefer: "light", "dark", or neither.
 func (b *Browser) Prefer(scheme string) {
 	b.t.Helper()
 	b.call("POST", "/goog/cdp/execute", map[string]any{"cmd": "Emulation.setEmulatedMedia", "params": map[string]any{
@@ -221,14 +297,22 @@ func (b *Browser) Screenshot(name string) {
 // Quiet fails the test if the page wrote errors or asked for anything else than itself.
 func (b *Browser) Quiet() {
 	b.t.Helper()
-	var logs []struct{ Level, Message string }
-	b.call("POST", "/se/log", map[string]string{"type": "browser"}, &logs)
-	for _, l := range logs {
-		b.t.Errorf("page says %s: %s", l.Level, l.Message)
+	for _, m := range b.messages() {
+		b.t.Errorf("page says %s: %s", m.Level, m.Message)
 	}
 	if got := Eval[[]string](b, "performance.getEntriesByType('resource').map(e => e.name)"); len(got) > 0 {
 		b.t.Errorf("page fetched %q, want nothing", got)
 	}
+}
+
+// A message is what a page wrote.
+type message struct{ Level, Message string }
+
+// messages returns the pages' messages since the last call.
+func (b *Browser) messages() (all []message) {
+	b.t.Helper()
+	b.call("POST", "/se/log", map[string]string{"type": "browser"}, &all)
+	return all
 }
 
 // Wait returns once a JavaScript condition holds.

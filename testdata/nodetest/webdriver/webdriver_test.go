@@ -2,6 +2,8 @@ package webdriver
 
 import "testing"
 
+func TestMain(m *testing.M) { Main(m) }
+
 func TestPageIsUsedAsPeopleDo(t *testing.T) {
 	b := Open(t)
 	b.Show("page.html", `<title>page</title><style>@media (prefers-color-scheme: dark) { p { color: #fff } }</style>
