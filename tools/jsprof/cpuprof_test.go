@@ -31,6 +31,12 @@ const (
 	cpuProfInterval  = time.Millisecond
 	cpuProfTolerance = 4 // points
 	cpuProfShare     = 2 // percent of all samples that a function needs to be compared, by either profiler
+
+	// cpuProfUnread is how many tables of code jsprof may fail to read: with more, it could not
+	// keep up with the target, whose threads run before it, and functions that are inlined there
+	// are missing.
+	cpuProfUnread = 50
+	cpuProfTries  = 3
 )
 
 // TestAgreesWithCPUProf profiles programs of npm's packages with jsprof and node
@@ -44,16 +50,26 @@ func TestAgreesWithCPUProf(t *testing.T) {
 		for _, program := range nodetest.NPMPrograms {
 			t.Run(fmt.Sprintf("node%d/%s", nodetest.Major(version), program), func(t *testing.T) {
 				nodetest.NothingLeft(t, programs...)
-				file := filepath.Join(t.TempDir(), "run.cpuprofile")
-				target, load := nodetest.StartNPM(t, nodetest.Node(t, version), program, cpuProfFlags(file)...)
-				if load != nil {
-					hurry(t, load.PID)
+				ours, theirs := profileNPM(t, version, program)
+				for tries := 1; tries < cpuProfTries && ours.Failures["positions"] > cpuProfUnread; tries++ {
+					t.Logf("tables that could not be read = %d: again", ours.Failures["positions"])
+					ours, theirs = profileNPM(t, version, program)
 				}
-				ours, theirs := profileBoth(t, target, file, cpuProfSamples)
 				compareProfiles(t, nodetest.Major(version), ours, theirs)
 			})
 		}
 	}
+}
+
+// profileNPM starts a program of npm's packages and profiles it.
+func profileNPM(t *testing.T, version, program string) (*profile.Profile, *usage) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "run.cpuprofile")
+	target, load := nodetest.StartNPM(t, nodetest.Node(t, version), program, cpuProfFlags(file)...)
+	if load != nil {
+		hurry(t, load.PID)
+	}
+	return profileBoth(t, target, file, cpuProfSamples)
 }
 
 func needCPUProf(t *testing.T) {
