@@ -155,7 +155,8 @@ const maxLiteral = 1 << 20
 // checkTranslation returns an error unless the outermost frame of the first call is that of
 // the code's own function.
 func (f *Finder) checkTranslation(r *returns, d deoptimization) error {
-	frames, err := r.translations.functions(int(r.calls[0].translation))
+	left := maxInstructions
+	frames, err := r.translations.functions(int(r.calls[0].translation), &left)
 	if err != nil {
 		return err
 	}
@@ -221,17 +222,25 @@ func (f *Finder) translationStarts(d deoptimization) ([]uint32, error) {
 }
 
 // closuresOf returns which of the closures of each inlined function runs in a piece of code; 0
-// if that cannot be read, or is not the same one wherever the code can be left.
+// if that cannot be read, or is not the same one wherever the code can be left. Nil: there are
+// too many such places.
 func (f *Finder) closuresOf(d deoptimization, r *returns) ([]v8.Value, error) {
 	starts, err := f.translationStarts(d)
 	if err != nil || d.inlined == 0 {
 		return nil, err
 	}
 	const several = -1
+	left := maxAllInstructions
 	literals := make(map[int]int) // of closures, by those of their SharedFunctionInfos
 	for _, start := range starts {
-		frames, _ := r.translations.functions(int(start)) // none of what cannot be read
+		frames, _ := r.translations.functions(int(start), &left) // none of what cannot be read
+		if left == 0 {
+			return nil, nil
+		}
 		for _, frame := range frames {
+			if frame.literal < 0 || frame.literal >= d.inlined {
+				continue
+			}
 			if known, ok := literals[frame.literal]; ok && known != frame.closure {
 				frame.closure = several
 			}
@@ -240,7 +249,7 @@ func (f *Finder) closuresOf(d deoptimization, r *returns) ([]v8.Value, error) {
 	}
 	closures := make([]v8.Value, d.inlined)
 	for shared, closure := range literals {
-		if shared >= 0 && shared < d.inlined && closure >= 0 {
+		if closure >= 0 {
 			closures[shared], _ = f.literal(d.literals, closure)
 		}
 	}
@@ -297,12 +306,14 @@ func (t *Table) inCall(offset int) (places []Place, ok bool, err error) {
 	if !ok {
 		return nil, false, nil
 	}
-	return t.translate(c)
+	left := maxInstructions
+	return t.translate(c, &left)
 }
 
-// translate returns the places of the frames that a call's translation makes.
-func (t *Table) translate(c call) (places []Place, ok bool, err error) {
-	frames, err := t.returns.translations.functions(int(c.translation))
+// translate returns the places of the frames that a call's translation makes. It reads as many
+// instructions as left says, and reduces left by that.
+func (t *Table) translate(c call, left *int) (places []Place, ok bool, err error) {
+	frames, err := t.returns.translations.functions(int(c.translation), left)
 	if err != nil {
 		return nil, false, err
 	}
@@ -341,11 +352,16 @@ func (t *Table) isDoubtful(offset int, r positionRange, places []Place) bool {
 	if t.tier != symbolize.Maglev {
 		return false
 	}
+	left := maxAllInstructions
 	for _, c := range t.returns.calls {
 		if at := int64(c.offset) - 1; at < r.start || at >= r.end {
 			continue
 		}
-		if in, ok, err := t.translate(c); err == nil && ok && !slices.Equal(in, places) {
+		in, ok, err := t.translate(c, &left)
+		if left == 0 {
+			return true
+		}
+		if err == nil && ok && !slices.Equal(in, places) {
 			return int(c.offset) <= offset || t.goesBack(r)
 		}
 	}

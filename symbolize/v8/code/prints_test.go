@@ -121,7 +121,7 @@ func checkCalls(t *testing.T, f *Finder, code Code, printed printedCode) (frames
 				t.Errorf("%v code at %#x has no call that returns to %#x", code.Tier, code.Start, offset)
 				continue
 			}
-			got, err := table.returns.translations.functions(int(c.translation))
+			got, err := functionsAt(&table.returns.translations, int(c.translation))
 			if err != nil {
 				t.Errorf("frames at %#x: %v", offset, err)
 			}

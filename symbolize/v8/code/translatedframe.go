@@ -63,7 +63,7 @@ func (t *translations) frames(at int) ([]translatedFrame, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("read translation: more than %d instructions", maxInstructions)
+	return nil, errManyInstructions
 }
 
 // An openValue is an object whose words follow.

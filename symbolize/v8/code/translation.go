@@ -28,11 +28,16 @@ const maxInstructions = 1 << 16
 var (
 	errNotTranslation = errors.New("read translation: none begins there")
 	errTranslationCut = errors.New("read translation: it ends early")
+
+	errManyInstructions = errors.New("read translation: too many instructions")
 )
 
+// maxAllInstructions bounds those of all translations that are read for one answer.
+const maxAllInstructions = 1 << 20
+
 // functions returns the functions' frames that the translation at an offset makes,
-// outermost first.
-func (t *translations) functions(at int) ([]functionFrame, error) {
+// outermost first. It reads as many instructions as left says, and reduces left by that.
+func (t *translations) functions(at int, left *int) ([]functionFrame, error) {
 	r := translationReader{form: t.form}
 	frames, err := r.begin(t.data, at)
 	if err != nil {
@@ -43,10 +48,11 @@ func (t *translations) functions(at int) ([]functionFrame, error) {
 	}
 	functions := make([]functionFrame, 0, frames)
 	begun := false // a function's frame, of whose values the first is the function
-	for range maxInstructions {
+	for range min(maxInstructions, *left) {
 		if frames == 0 && (!begun || r.ends()) {
 			return functions, nil
 		}
+		*left--
 		opcode, operands, err := r.next()
 		if err != nil {
 			return nil, err
@@ -69,7 +75,7 @@ func (t *translations) functions(at int) ([]functionFrame, error) {
 			return nil, errTranslationCut
 		}
 	}
-	return nil, fmt.Errorf("read translation: more than %d instructions", maxInstructions)
+	return nil, errManyInstructions
 }
 
 // A translationReader reads the instructions of a translation, of which some are those

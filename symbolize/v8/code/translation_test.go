@@ -104,6 +104,12 @@ func (w *translationWriter) repeat(count int, long bool) {
 	}
 }
 
+// functionsAt reads one translation.
+func functionsAt(t *translations, at int) ([]functionFrame, error) {
+	left := maxInstructions
+	return t.functions(at, &left)
+}
+
 func TestFramesOfFunctionsAreRead(t *testing.T) {
 	for _, form := range forms() {
 		w := &translationWriter{form: form}
@@ -118,7 +124,7 @@ func TestFramesOfFunctionsAreRead(t *testing.T) {
 		w.value()
 		w.instruction(form.Function.First, 8, 2) // of another translation
 		for at, want := range map[int][]functionFrame{slot: {{8, 2, -1}}, one: {framed(300, 2)}, three: {framed(5, 7), framed(-1, 1)}} {
-			got, err := (&translations{form, w.data}).functions(at)
+			got, err := functionsAt(&translations{form, w.data}, at)
 			if !slices.Equal(got, want) || err != nil {
 				t.Errorf("frames at %d = %v, %v, want %v", at, got, err, want)
 			}
@@ -147,7 +153,7 @@ func TestTranslationsRepeatInstructions(t *testing.T) {
 			for at, want := range map[int][]functionFrame{
 				same: {framed(10, 1), framed(20, 2)}, other: {framed(11, 1), framed(20, 2)}, inner: {framed(10, 1), framed(21, 3)},
 			} {
-				got, err := (&translations{form, w.data}).functions(at)
+				got, err := functionsAt(&translations{form, w.data}, at)
 				if !slices.Equal(got, want) || err != nil {
 					t.Errorf("frames at %d = %v, %v, want %v", at, got, err, want)
 				}
@@ -164,20 +170,20 @@ func TestDamagedTranslationsAreRefused(t *testing.T) {
 		w.instruction(form.Function.First, 20, 2)
 		end := len(w.data)
 		w.value()
-		whole := (&translations{form, w.data})
+		whole := &translations{form, w.data}
 		for _, at := range []int{-1, 1, len(w.data), 1 << 40} {
-			if got, err := whole.functions(at); !errors.Is(err, errNotTranslation) {
+			if got, err := functionsAt(whole, at); !errors.Is(err, errNotTranslation) {
 				t.Errorf("frames at %d = %v, %v, want %v", at, got, err, errNotTranslation)
 			}
 		}
 		for n := range end {
-			if got, err := (&translations{form, w.data[:n]}).functions(basis); err == nil {
+			if got, err := functionsAt(&translations{form, w.data[:n]}, basis); err == nil {
 				t.Errorf("frames of %d bytes = %v, want an error", n, got)
 			}
 		}
 		for _, frames := range []int{-1, maxInlined + 1, 1 << 30} {
 			w := &translationWriter{form: form}
-			if got, err := (&translations{form, w.data}).functions(w.begin(-1, frames)); err == nil {
+			if got, err := functionsAt(&translations{form, w.data}, w.begin(-1, frames)); err == nil {
 				t.Errorf("%d frames = %v, want an error", frames, got)
 			}
 		}
@@ -187,7 +193,7 @@ func TestDamagedTranslationsAreRefused(t *testing.T) {
 		w = &translationWriter{form: form}
 		alone := w.begin(-1, 1)
 		w.repeat(4, true)
-		if got, err := (&translations{form, w.data}).functions(alone); err == nil {
+		if got, err := functionsAt(&translations{form, w.data}, alone); err == nil {
 			t.Errorf("frames of a translation that repeats none = %v, want an error", got)
 		}
 	}
@@ -202,8 +208,13 @@ func TestTranslationsEnd(t *testing.T) {
 			w.value()
 		}
 		w.frame(1, 1)
-		if got, err := (&translations{form, w.data}).functions(0); err == nil {
+		if got, err := functionsAt(&translations{form, w.data}, 0); err == nil {
 			t.Errorf("frames after %d values = %v, want an error", maxInstructions, got)
+		}
+		const bound = 10
+		left := bound
+		if got, err := (&translations{form, w.data}).functions(0, &left); !errors.Is(err, errManyInstructions) || left != 0 {
+			t.Errorf("frames with %d instructions at most = %v, %v, with %d left; want %v", bound, got, err, left, errManyInstructions)
 		}
 	}
 }
@@ -223,7 +234,7 @@ func FuzzTranslations(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, at, which int) {
 		all := forms()
-		got, err := (&translations{all[uint(which)%uint(len(all))], data}).functions(at)
+		got, err := functionsAt(&translations{all[uint(which)%uint(len(all))], data}, at)
 		if len(got) > maxInlined || err != nil && got != nil {
 			t.Errorf("frames = %d, %v, want %d at most", len(got), err, maxInlined)
 		}
