@@ -123,7 +123,7 @@ test-bpf: ## test the packages that load BPF programs (as root)
 	@go test -vet=off -count=1 -timeout 40m -p 1 $(LOADS_BPF)
 
 .PHONY: test-others
-test-others: ## test the packages that load none
+test-others: ## test the packages that load no BPF programs
 	@go test -vet=off -count=1 -timeout 40m -p 1 $(OTHERS)
 
 .PHONY: test-matrix

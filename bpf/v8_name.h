@@ -220,7 +220,7 @@ __noinline u64 dictionary_property(struct walk *w, u32 length, u64 characters)
 
 	if (!w)
 		return 0;
-	words = (u64 *)w->raw; /* the table's length, entries in use, entries no longer, capacity */
+	words = (u64 *)w->raw; /* the table's length, entries in use, entries removed, capacity */
 	at = field(w->object, w->process.layout.function_properties) - 1 + 8;
 	if (!read_user(words, 4 * 8, at))
 		return UNREAD;

@@ -92,7 +92,8 @@ type returns struct {
 	calls        []call // by offset
 	discarded    []call // where they return to instead once V8 has discarded the code
 	translations translations
-	bytecodes    [][]byte // positions in each inlined function, then in the code's own; nil: V8 has not made them
+	bytecodes    [][]byte   // positions in each inlined function, then in the code's own; nil: V8 has not made them
+	closures     []v8.Value // the inlined functions themselves; 0: not known; nil: none is
 }
 
 // A call is a call in optimized code.
@@ -114,7 +115,7 @@ const callSize = 8
 
 // size returns about how much memory r takes.
 func (r *returns) size() int {
-	n := (len(r.calls)+len(r.discarded))*callSize + len(r.translations.data)
+	n := (len(r.calls)+len(r.discarded))*callSize + len(r.translations.data) + len(r.closures)*wordSize
 	for _, positions := range r.bytecodes {
 		n += len(positions)
 	}
@@ -124,7 +125,8 @@ func (r *returns) size() int {
 // returnsOf reads the calls of a piece of code.
 func (f *Finder) returnsOf(code Code, d deoptimization, inlined []v8.Value) (returns, error) {
 	var r returns
-	if err := f.readCalls(&r, code, d); err != nil || len(r.calls) == 0 {
+	starts, err := f.readCalls(&r, code, d)
+	if err != nil || len(r.calls) == 0 {
 		return returns{}, err
 	}
 	tagged, err := f.heap.Field(d.array, arrayFirst+deoptTranslations*wordSize)
@@ -146,6 +148,7 @@ func (f *Finder) returnsOf(code Code, d deoptimization, inlined []v8.Value) (ret
 		}
 		r.bytecodes = append(r.bytecodes, positions)
 	}
+	r.closures = f.closuresOf(d, &r, starts)
 	return r, nil
 }
 
@@ -170,15 +173,14 @@ func (f *Finder) checkTranslation(r *returns, d deoptimization) error {
 	return err
 }
 
-// readCalls adds the calls of a piece of code to r.
-func (f *Finder) readCalls(r *returns, code Code, d deoptimization) error {
-	starts, err := f.translationStarts(d)
-	if err != nil || len(starts) == 0 {
-		return err
+// readCalls adds the calls of a piece of code to r. It returns where all translations begin.
+func (f *Finder) readCalls(r *returns, code Code, d deoptimization) (starts []uint32, err error) {
+	if starts, err = f.translationStarts(d); err != nil || len(starts) == 0 {
+		return nil, err
 	}
 	points, err := f.safepoints(code)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range points {
 		if p.deopt < 0 || p.deopt >= len(starts) {
@@ -192,7 +194,7 @@ func (f *Finder) readCalls(r *returns, code Code, d deoptimization) error {
 	for _, calls := range [][]call{r.calls, r.discarded} {
 		slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.offset, b.offset) })
 	}
-	return nil
+	return starts, nil
 }
 
 // translationStarts returns where the translation of each deoptimization begins.
@@ -221,13 +223,12 @@ func (f *Finder) translationStarts(d deoptimization) ([]uint32, error) {
 	return starts, nil
 }
 
-// closuresOf returns which of the closures of each inlined function runs in a piece of code; 0
-// if that cannot be read, or is not the same one wherever the code can be left. Nil: there are
-// too many such places.
-func (f *Finder) closuresOf(d deoptimization, r *returns) ([]v8.Value, error) {
-	starts, err := f.translationStarts(d)
-	if err != nil || d.inlined == 0 {
-		return nil, err
+// closuresOf returns which of the closures of each inlined function runs in a piece of code,
+// whose translations begin at starts; 0 if that cannot be read, or is not the same one in all
+// translations. It returns nil if they are too long.
+func (f *Finder) closuresOf(d deoptimization, r *returns, starts []uint32) []v8.Value {
+	if d.inlined == 0 {
+		return nil
 	}
 	const several = -1
 	left := maxAllInstructions
@@ -235,7 +236,7 @@ func (f *Finder) closuresOf(d deoptimization, r *returns) ([]v8.Value, error) {
 	for _, start := range starts {
 		frames, _ := r.translations.functions(int(start), &left) // none of what cannot be read
 		if left == 0 {
-			return nil, nil
+			return nil
 		}
 		for _, frame := range frames {
 			if frame.literal < 0 || frame.literal >= d.inlined {
@@ -253,7 +254,7 @@ func (f *Finder) closuresOf(d deoptimization, r *returns) ([]v8.Value, error) {
 			closures[shared], _ = f.literal(d.literals, closure)
 		}
 	}
-	return closures, nil
+	return closures
 }
 
 // literal returns an element of the literals.

@@ -89,7 +89,7 @@ func (f *Finder) exitsOf(code Code) (*exits, error) {
 		return nil, err
 	}
 	e := &exits{literals: d.literals}
-	if err := f.readCalls(&e.returns, code, d); err != nil {
+	if _, err := f.readCalls(&e.returns, code, d); err != nil {
 		return nil, err
 	}
 	if len(e.calls) > 0 {

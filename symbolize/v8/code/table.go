@@ -17,10 +17,9 @@ type Table struct {
 	Shared  v8.Value   // SharedFunctionInfo of the function that the code was made for
 	Inlined []v8.Value // those of functions that are inlined in it
 
-	closures  []v8.Value // of Inlined, the functions themselves; 0: not known
-	start     int        // of the function in its script, in UTF-16 code units; -1 if not known
-	positions []byte     // of the code, or of the function's bytecodes
-	unsigned  bool       // how steps in positions are coded
+	start     int    // of the function in its script, in UTF-16 code units; -1 if not known
+	positions []byte // of the code, or of the function's bytecodes
+	unsigned  bool   // how steps in positions are coded
 	inlinings []inlining
 	tier      symbolize.Tier // of the code
 	returns   returns        // of optimized code
@@ -47,7 +46,7 @@ var (
 
 // Bytes returns about how much memory the table takes.
 func (t *Table) Bytes() int {
-	return len(t.positions) + len(t.lengths) + len(t.bytecodes) + len(t.inlinings)*inliningSize + (len(t.Inlined)+len(t.closures))*wordSize + t.returns.size()
+	return len(t.positions) + len(t.lengths) + len(t.bytecodes) + len(t.inlinings)*inliningSize + len(t.Inlined)*wordSize + t.returns.size()
 }
 
 // HasPositions reports whether V8 keeps positions with the code.
@@ -103,8 +102,8 @@ func (t *Table) placesOf(p sourcePosition) (places []Place, err error) {
 // place returns a place in a function.
 func (t *Table) place(shared v8.Value, offset int) Place {
 	p := Place{Shared: shared, Offset: offset}
-	if i := slices.Index(t.Inlined, shared); i >= 0 && i < len(t.closures) {
-		p.closure = t.closures[i]
+	if i := slices.Index(t.Inlined, shared); i >= 0 && i < len(t.returns.closures) {
+		p.closure = t.returns.closures[i]
 	}
 	return p
 }
@@ -327,11 +326,6 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 	}
 	if t.returns, err = f.returnsOf(code, d, t.Inlined); err != nil {
 		return t, err
-	}
-	if len(t.returns.calls) > 0 {
-		if t.closures, err = f.closuresOf(d, &t.returns); err != nil {
-			return t, err
-		}
 	}
 	positions, err := tableOf(f.heap, code.positions)
 	if errors.Is(err, errNotTable) {

@@ -52,14 +52,14 @@ type process struct {
 	session string // URL
 }
 
-// idle is a browser for the next test, nil if there is none. Main stops it.
+// idle has the browser for the next test; nil: the test starts one. Main stops it.
 var idle struct {
 	keep    bool
 	browser *process
 }
 
-// Main runs a package's tests, which use one browser after each other: to start one takes
-// longer than most tests.
+// Main runs a package's tests, which share one browser, one test after another: to start one
+// takes longer than most tests.
 func Main(m *testing.M) {
 	idle.keep = true
 	status := m.Run()
