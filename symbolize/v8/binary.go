@@ -101,6 +101,9 @@ func inspectWith(f *elfsym.File, releaseOf func(release.Version) (*release.Relea
 	return b, nil
 }
 
+// Machine returns the architecture of the file's code.
+func (b *Binary) Machine() elf.Machine { return b.machine }
+
 // Builtins returns where the code of V8's builtins is in the file; size is 0 if
 // the file does not say.
 func (b *Binary) Builtins() (offset, size uint64) { return b.blobOffset, b.blobSize }
@@ -143,7 +146,7 @@ func (b *Binary) findBuiltins(f *elfsym.File) {
 	if s, ok := f.Symbol(firstHandler); ok && s.Address > address && s.Address < address+size {
 		b.Layout.Handlers = uint32(s.Address - address)
 	}
-	builder := disasm.FindFrameBuilder(f, disasm.Builtins(f, b.blobOffset, b.blobSize), b.blobOffset)
+	builder := disasm.FindFrameBuilder(f, disasm.Builtins(f, b.blobOffset, b.blobSize))
 	if builder.Start == 0 {
 		b.lacks(frameBuilder, "a function whose frame is being built is missing from the stack")
 	}

@@ -1,6 +1,7 @@
 package disasm
 
 import (
+	"slices"
 	"testing"
 
 	"ustack/symbolize/elfsym"
@@ -64,10 +65,13 @@ func TestPlacesAreThoseOfSymbolsOnARM(t *testing.T) {
 			t.Errorf("builtins store the frame pointer at %#x: %t, at %#x: %t, want only the former",
 				at, StoresFP(f, builtins, at), at+24, StoresFP(f, builtins, at+24))
 		}
-		s, _ := f.Symbol(frameBuilderName)
-		got := FindFrameBuilder(f, builtins, offset)
+		s, _ := f.Symbol("Builtins_BaselineOutOfLinePrologue")
+		got := FindFrameBuilder(f, builtins)
 		if code.Address+uint64(got.Start) != s.Address || got.ReturnsTo == 0 || uint64(got.ReturnsTo) >= s.Size {
 			t.Errorf("builder = %+v, want it at %#x with a return in %d bytes", got, s.Address, s.Size)
+		}
+		if twice := FindFrameBuilder(f, slices.Concat(builtins[:len(builtins)/armAlignment*armAlignment], builtins)); twice != (FrameBuilder{}) {
+			t.Errorf("builder = %+v where there are two", twice)
 		}
 	})
 }

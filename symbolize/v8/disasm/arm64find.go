@@ -1,6 +1,7 @@
 package disasm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"iter"
 
@@ -171,25 +172,70 @@ func (d armCode) stored(f *elfsym.File, s elfsym.Symbol) (words BlobWords) {
 	return words
 }
 
-// frameBuilderName is the symbol of the builtin, without which it is not found.
-const frameBuilderName = "Builtins_BaselineOutOfLinePrologue"
+// Instructions of the builtin that builds frames. Its arguments are the function (x1), its
+// context (x27) and the size of its frame (x2).
+const (
+	armPushesFunction = 0xa9bf6fe1 // stp x1, x27, [sp, #-16]!
+	armReturns        = 0xd65f03c0
+	armInstruction    = 4
+	armAlignment      = 32 // of builtins
+)
 
-// frameBuilder finds the builtin by its symbol. Code of the baseline compiler saves the frame
-// pointer and the return address itself: the frame is complete when the builtin returns.
-func (armCode) frameBuilder(f *elfsym.File, builtins []byte, offset uint64) FrameBuilder {
-	s, ok := f.Symbol(frameBuilderName)
-	start, inFile := f.Address(offset)
-	if !ok || !inFile || s.Address <= start || s.Address-start >= uint64(len(builtins)) {
-		return FrameBuilder{}
-	}
-	code := builtins[s.Address-start:]
-	const ret = 0xd65f03c0
-	for at := 0; at+4 <= len(code) && at < maxFunction; at += 4 {
-		if binary.LittleEndian.Uint32(code[at:]) == ret {
-			return FrameBuilder{Start: uint32(s.Address - start), ReturnsTo: uint16(at)}
+// frameBuilder finds the only builtin that does what this one does. Code of the baseline
+// compiler saves the frame pointer and the return address itself: the frame is complete when
+// the builtin returns.
+func (armCode) frameBuilder(builtins []byte) (found FrameBuilder) {
+	pushes := binary.LittleEndian.AppendUint32(nil, armPushesFunction)
+	for from := 0; ; {
+		next := bytes.Index(builtins[from:], pushes)
+		if next < 0 {
+			return found
+		}
+		at := from + next
+		from = at + armInstruction
+		b, ok := armFrameBuilderAround(builtins, at)
+		if ok && found.Start != 0 {
+			return FrameBuilder{}
+		}
+		if ok {
+			found = b
 		}
 	}
-	return FrameBuilder{}
+}
+
+// armFrameBuilderAround decodes the builtin that pushes its function at an offset: it begins by
+// loading what the function has counted, and makes room for the frame before it returns.
+func armFrameBuilderAround(builtins []byte, at int) (b FrameBuilder, ok bool) {
+	word := func(at int) uint32 { return binary.LittleEndian.Uint32(builtins[at:]) }
+	start, first := at/armAlignment*armAlignment, max(at-maxBuilder, 1)
+	for start >= first && !armLoadsFeedback(word(start), word(start+armInstruction)) {
+		start -= armAlignment
+	}
+	if start < first {
+		return b, false
+	}
+	room := false
+	for next := at; next+armInstruction <= len(builtins) && next < start+maxBuilder; next += armInstruction {
+		const mask, takesSize = 0xffffffe0, 0xcb2263e0 // sub xN, sp, x2
+		switch w := word(next); {
+		case w&mask == takesSize:
+			room = true
+		case w == armReturns:
+			return FrameBuilder{Start: uint32(start), ReturnsTo: uint16(next - start)}, room
+		}
+	}
+	return b, false
+}
+
+// armLoadsFeedback reports whether two instructions load the feedback cell of the function,
+// and its value.
+func armLoadsFeedback(first, second uint32) bool {
+	const (
+		ofFunction, loadsCell  = 0xffe00fe0, 0xf8400020 // ldur xN, [x1, #n]
+		ofRegister, loadsValue = 0xfffffc00, 0xf8407000 // ldur xM, [xN, #7]
+		register, base         = 0x1f, 5
+	)
+	return first&ofFunction == loadsCell && second&ofRegister == loadsValue && first&register == second>>base&register
 }
 
 const threadHeader = 16 // bytes at the thread pointer, before a program's variables

@@ -211,7 +211,7 @@ type FrameBuilder struct {
 	ReturnsTo uint16 // offset of the instruction that pushes that address again, above a complete frame
 }
 
-// maxBuilder bounds the bytes of the builtin up to ReturnsTo; it has 62 to 80.
+// maxBuilder bounds the bytes of the builtin up to ReturnsTo; it has 62 to 84.
 const maxBuilder = 127
 
 // buildsFrame is push rbp; mov rbp, rsp; push rsi. Code that has its return address in a
@@ -221,13 +221,13 @@ var buildsFrame = []byte{0x55, 0x48, 0x89, 0xe5, 0x56}
 // loadsFeedback begins the builtin: mov r8, [rdi+n].
 var loadsFeedback = []byte{0x4c, 0x8b, 0x47}
 
-// FindFrameBuilder finds the builtin in the builtins' code, which is at an offset in f.
-func FindFrameBuilder(f *elfsym.File, builtins []byte, offset uint64) FrameBuilder {
-	return decoderOf(f).frameBuilder(f, builtins, offset)
+// FindFrameBuilder finds the builtin in f's builtins.
+func FindFrameBuilder(f *elfsym.File, builtins []byte) FrameBuilder {
+	return decoderOf(f).frameBuilder(builtins)
 }
 
 // frameBuilder finds the only builtin that does what this one does.
-func (x86) frameBuilder(_ *elfsym.File, builtins []byte, _ uint64) FrameBuilder {
+func (x86) frameBuilder(builtins []byte) FrameBuilder {
 	var found FrameBuilder
 	for from := 0; ; {
 		next := bytes.Index(builtins[from:], buildsFrame)

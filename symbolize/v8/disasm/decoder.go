@@ -29,7 +29,7 @@ type decoder interface {
 
 	returned(f *elfsym.File, address uint64) (variable uint64)
 	stored(f *elfsym.File, s elfsym.Symbol) BlobWords
-	frameBuilder(f *elfsym.File, builtins []byte, offset uint64) FrameBuilder
+	frameBuilder(builtins []byte) FrameBuilder
 
 	threadOffset(f *elfsym.File, variable uint64) int64
 	threadVariable(f *elfsym.File, at elfsym.Symbol) Slot

@@ -180,8 +180,7 @@ func TestFrameBuilderIsWhereTheSymbolSays(t *testing.T) {
 		if _, err := f.ReadAt(code, address); err != nil {
 			t.Fatal(err)
 		}
-		offset, _ := f.Offset(address)
-		got := FindFrameBuilder(f, code, offset)
+		got := FindFrameBuilder(f, code)
 		if address+uint64(got.Start) != s.Address {
 			t.Fatalf("builtin = %#x, want %#x", address+uint64(got.Start), s.Address)
 		}
@@ -196,7 +195,7 @@ func TestFrameBuilderIsWhereTheSymbolSays(t *testing.T) {
 		if push, pop := builtin[got.ReturnsTo+1], builtin[got.SavesFP-1]; push != pop-8 {
 			t.Errorf("pops into register %#x, pushes %#x", pop-0x58, push-0x50)
 		}
-		if twice := FindFrameBuilder(f, append(code, code...), offset); twice != (FrameBuilder{}) {
+		if twice := FindFrameBuilder(f, append(code, code...)); twice != (FrameBuilder{}) {
 			t.Errorf("builtin = %+v where there are two", twice)
 		}
 	})
