@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // EachNode runs test with the executable of each major version of Node.js.
@@ -103,16 +105,18 @@ func (p *Paused) Wait(t *testing.T) []string {
 // waitUntilReading returns once the main thread waits for input.
 func (p *Paused) waitUntilReading(t *testing.T) {
 	t.Helper()
-	const read = "0 0x0 " // system call number and first argument
-	waitForCall(t, p.PID, read)
+	waitForCall(t, p.PID, fmt.Sprintf("%d 0x0 ", unix.SYS_READ)) // number and first argument
 }
 
 // WaitUntilIdle returns once a program's main thread waits for events: one that has just
 // said that it is ready may still be saying it.
 func WaitUntilIdle(t *testing.T, pid int) {
 	t.Helper()
-	const wait, pwait = "232 ", "281 " // epoll_wait, epoll_pwait
-	waitForCall(t, pid, wait, pwait)
+	calls := []string{fmt.Sprintf("%d ", unix.SYS_EPOLL_PWAIT)}
+	if runtime.GOARCH == "amd64" {
+		calls = append(calls, "232 ") // epoll_wait, which arm64 does not have
+	}
+	waitForCall(t, pid, calls...)
 }
 
 // waitForCall returns once a process's main thread is in a system call that begins as one
