@@ -104,6 +104,9 @@ type Frame struct {
 	// JS: the line and column that execute, from 1; 0 where unknown.
 	ExecutingLine   int `json:"executing_line,omitempty"`
 	ExecutingColumn int `json:"executing_column,omitempty"`
+	// JS: V8 keeps no position for what executes: these are of the nearest call or check
+	// of the machine code, and so is whether a function is inlined there.
+	Nearest bool `json:"nearest,omitempty"`
 	// JS: a compiler has replaced the call by the function's body, in the function of the
 	// next frame that is not inlined.
 	Inlined bool `json:"inlined,omitempty"`

@@ -4,6 +4,8 @@
 // stacks the program has recorded with new Error().stack. The ready line has them,
 // those below unit, and how many of ten units each place has. FORM:
 //   inlined  functions that call one another N deep, which TIER inlines in spin
+//   checks   functions that TIER inlines in spin, which check much and call nothing; the
+//            ready line has their names and how many of ten calls each has
 //   osr      a loop that is compiled while it runs
 //   huge     functions on and after a first line of a megabyte
 //   hot      a function that TIER runs, of which one line does nearly all the work
@@ -82,6 +84,26 @@ const forms = {
     for (const begin = performance.now(); performance.now() - begin < seconds * 1000;) {
       for (let i = 0; i < 1000; i++) spin(1);
     }
+  },
+  checks() {
+    const lines = ['(function () {'];
+    for (const name of names) {
+      lines.push(`function ${name}(s) {`, '  s.a = s.a * 3 + s.b & 1023;', '}');
+    }
+    lines.push('function spin(s) {', '  for (let i = 0; i < 10000; i++) {', ...order.map((i) => `    ${names[i]}(s);`), '  }', '}');
+    lines.push(`return { spin, tiny: [${names}] };`, '})');
+    const { spin, tiny } = new vm.Script(lines.join('\n'), { filename: '/lines/checks.js' }).runInThisContext()();
+    const { before, after } = tier.force(tier.asked());
+    const values = { a: 1, b: 2 };
+    for (let i = 0; i < 3; i++) {
+      [spin, ...tiny].forEach(before);
+      spin(values);
+    }
+    after(spin);
+    spin(values);
+    const functions = names.map((name, of) => ({ name, units: order.filter((i) => i === of).length }));
+    ready({ pid: process.pid, functions, tier: tier.word(spin) });
+    for (;;) spin(values);
   },
   osr() {
     const lines = ['(function (unit) {', 'return function entered(n) {', '  for (;;) {', '    n += 1;', '    unit(n);', '    n |= 0;', '  }', '};', '})'];

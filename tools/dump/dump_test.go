@@ -269,6 +269,7 @@ func TestFormats(t *testing.T) {
 			{Kind: symbolize.Typed, Name: "<< entry >>"},
 			{Kind: symbolize.JS, Name: "small", File: "/a.js", Line: 1, Column: 2, ExecutingLine: 3, ExecutingColumn: 4, Inlined: true},
 			{Kind: symbolize.JS, Name: "big", File: "/a.js", Line: 5, Column: 6},
+			{Kind: symbolize.JS, Name: "near", File: "/a.js", Line: 7, Column: 8, ExecutingLine: 9, ExecutingColumn: 1, Nearest: true},
 		}, Awaiting: []symbolize.Frame{{Kind: symbolize.JS, Name: "waits", File: "/a.js"}}, State: dump.State{InCall: true, Syscall: "epoll_pwait"}},
 		{TID: 8, Name: "pool", Frames: []symbolize.Frame{{Name: "work"}}, State: dump.State{Stopped: syscall.SIGSTOP, InCall: true, Syscall: "futex"}},
 	}}
@@ -283,6 +284,7 @@ thread 7 "node\x0a" isolate 1: sleeping in epoll_pwait
     << entry >>
     small /a.js:3:4 (inlined)
     big /a.js:5:6
+    near /a.js:~9
     awaited by waits /a.js
 
 thread 8 "pool": stopped by SIGSTOP while blocked in futex
@@ -293,6 +295,7 @@ thread 8 "pool": stopped by SIGSTOP while blocked in futex
 thread 7 "node\x0a" isolate 1: sleeping in epoll_pwait
     small /a.js:3:4 (inlined)
     big /a.js:5:6
+    near /a.js:~9
     awaited by waits /a.js
 
 thread 8 "pool": stopped by SIGSTOP while blocked in futex

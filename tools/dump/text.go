@@ -87,6 +87,9 @@ func label(f symbolize.Frame) string {
 	if f.ExecutingLine > 0 {
 		f.Line, f.Column = f.ExecutingLine, f.ExecutingColumn
 	}
+	if f.Nearest {
+		f.Column = 0 // it says nothing
+	}
 	return profile.Qualified(f) + note
 }
 

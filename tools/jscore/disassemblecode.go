@@ -96,7 +96,11 @@ func (s *sourceLines) at(p code.Place) string {
 		return ""
 	}
 	n := of.line(p.Offset)
-	text := fmt.Sprintf("%s line %d", of.name, n)
+	near := ""
+	if p.Nearest {
+		near = "~"
+	}
+	text := fmt.Sprintf("%s line %s%d", of.name, near, n)
 	if i := n - of.first; i >= 0 && i < len(of.lines) {
 		text += ": " + shortened(of.lines[i], maxShown)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ustack/symbolize"
@@ -249,7 +250,7 @@ func (f *FrameText) title(o StackOptions) string {
 	case symbolize.JS:
 		file := cmp.Or(f.File, "evaluated code")
 		if name += " at " + file; f.Line > 0 {
-			name += fmt.Sprintf(" line %d", f.Line)
+			name += " line " + f.line()
 		}
 	case symbolize.Builtin:
 		notes = append(notes, "builtin")
@@ -265,6 +266,14 @@ func (f *FrameText) title(o StackOptions) string {
 	return name
 }
 
+// line returns the frame's line, with ~ if it is the nearest one that is known.
+func (f *FrameText) line() string {
+	if f.Executing && f.Nearest {
+		return fmt.Sprintf("~%d", f.Line)
+	}
+	return strconv.Itoa(f.Line)
+}
+
 // writeDetails writes arguments and source, as mdb_v8 does.
 func (f *FrameText) writeDetails(b *strings.Builder) {
 	const margin = "          "
@@ -273,7 +282,7 @@ func (f *FrameText) writeDetails(b *strings.Builder) {
 		if !f.Executing {
 			what = "defined"
 		}
-		fmt.Fprintf(b, "%sfile: %s\n%s%s: line %d column %d\n", margin, f.File, margin, what, f.Line, f.Column)
+		fmt.Fprintf(b, "%sfile: %s\n%s%s: line %s column %d\n", margin, f.File, margin, what, f.line(), f.Column)
 		if f.Executing && f.DefinedLine > 0 {
 			fmt.Fprintf(b, "%sdefined: line %d column %d\n", margin, f.DefinedLine, f.DefinedColumn)
 		}

@@ -76,7 +76,7 @@ func (f *FrameText) property(name string) FrameProperty {
 		if f.Line == 0 {
 			return FrameProperty{}
 		}
-		return FrameProperty{Text: fmt.Sprintf("line %d column %d", f.Line, f.Column)}
+		return FrameProperty{Text: fmt.Sprintf("line %s column %d", f.line(), f.Column)}
 	case "this":
 		return FrameProperty{Value: f.This}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -181,10 +182,21 @@ func position(f symbolize.Frame) string {
 	case f.File == "" || f.Line <= 0:
 		return ""
 	case f.Column <= 0:
-		return fmt.Sprintf(":%d", f.Line)
+		return ":" + lineOf(f, f.Line)
 	}
 	return fmt.Sprintf(":%d:%d", f.Line, f.Column)
 }
+
+// lineOf writes a line of f: with ~ if it is the nearest one that is known.
+func lineOf(f symbolize.Frame, line int) string {
+	if f.Nearest {
+		return fmt.Sprintf("~%d", line)
+	}
+	return strconv.Itoa(line)
+}
+
+// isLine reports whether f is a line of a function, as byLine makes them.
+func isLine(f symbolize.Frame) bool { return f.Line > 0 && f.Column == 0 }
 
 // mark reports whether f stands for frames that are missing from the stack.
 func mark(f symbolize.Frame) bool {
@@ -196,6 +208,7 @@ func mark(f symbolize.Frame) bool {
 func function(f symbolize.Frame) symbolize.Frame {
 	f.Tier, f.Inlined = symbolize.NoTier, false
 	f.ExecutingLine, f.ExecutingColumn = 0, 0
+	f.Nearest = f.Nearest && isLine(f)
 	f.GeneratedFile, f.GeneratedLine, f.GeneratedColumn = "", 0, 0
 	f.GeneratedExecutingLine, f.GeneratedExecutingColumn = 0, 0
 	if f.Name != "" {

@@ -126,6 +126,24 @@ func TestLinesAreSeparatedOnRequest(t *testing.T) {
 	}
 }
 
+// TestNearestLinesAreMarked has a function whose lines are not all known.
+func TestNearestLinesAreMarked(t *testing.T) {
+	main, nearest := js("main", "/srv/a.js", 10, 1), at(12, 3, js("main", "/srv/a.js", 10, 1))
+	nearest.Nearest = true
+	p := profileOf(on(5, []symbolize.Frame{nearest}), on(3, []symbolize.Frame{at(12, 3, main)}))
+	for lines, want := range map[bool]string{true: "main /srv/a.js:12 3\nmain /srv/a.js:~12 5\n", false: "main /srv/a.js:10:1 8\n"} {
+		if got := write(t, "collapsed", p, Options{Lines: lines}); got != want {
+			t.Errorf("lines separated: %t: stacks = %q, want %q", lines, got, want)
+		}
+	}
+	if got := write(t, "json", p, Options{}); strings.Count(got, `"nearest":true`) != 1 {
+		t.Errorf("JSON = %s, want one frame that is the nearest", got)
+	}
+	if got := write(t, "markdown", p, Options{}); !strings.Contains(got, "/srv/a.js:~12`") || !strings.Contains(got, "/srv/a.js:12`") {
+		t.Errorf("report = %s, want the line twice, once marked", got)
+	}
+}
+
 func TestSVGHasExecutingLines(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeSVG(&out, inlining(), Options{}); err != nil {

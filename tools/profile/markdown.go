@@ -102,7 +102,7 @@ func (m report) lines(level string, stacks []Stack) {
 	for _, s := range stacks {
 		if n := nativeRun(s.Frames); n < len(s.Frames) && s.Frames[n].ExecutingLine > 0 {
 			f := function(s.Frames[n])
-			f.ExecutingLine = s.Frames[n].ExecutingLine
+			f.ExecutingLine, f.Nearest = s.Frames[n].ExecutingLine, s.Frames[n].Nearest
 			values[f] += s.Value
 		}
 	}
@@ -114,7 +114,7 @@ func (m report) lines(level string, stacks []Stack) {
 	})
 	fmt.Fprintf(m, "\n%s Lines\n\n| self + native | line | in function |\n|--:|:--|:--|\n", level)
 	for _, f := range first(hottest, reportTops) {
-		line := fmt.Sprintf("%s:%d", printable.String(f.File), f.ExecutingLine)
+		line := printable.String(f.File) + ":" + lineOf(f, f.ExecutingLine)
 		fmt.Fprintf(m, "| %s | %s | %s |\n", m.amount(values[f]), cell(line), cell(shortName(f)))
 	}
 }

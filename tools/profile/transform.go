@@ -69,7 +69,7 @@ func compareFrames(a, b symbolize.Frame) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 		cmp.Compare(a.Module, b.Module), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Tier, b.Tier),
-		cmp.Compare(a.ExecutingLine, b.ExecutingLine), cmp.Compare(a.ExecutingColumn, b.ExecutingColumn), compareBools(a.Inlined, b.Inlined),
+		cmp.Compare(a.ExecutingLine, b.ExecutingLine), cmp.Compare(a.ExecutingColumn, b.ExecutingColumn), compareBools(a.Inlined, b.Inlined), compareBools(a.Nearest, b.Nearest),
 		cmp.Compare(a.GeneratedFile, b.GeneratedFile), cmp.Compare(a.GeneratedLine, b.GeneratedLine), cmp.Compare(a.GeneratedColumn, b.GeneratedColumn),
 		cmp.Compare(a.GeneratedExecutingLine, b.GeneratedExecutingLine), cmp.Compare(a.GeneratedExecutingColumn, b.GeneratedExecutingColumn))
 }

@@ -100,7 +100,7 @@ func (s *Summary) group(h *Hit) *Group {
 // functionOf returns the frame without where in its function it is, and how
 // that runs. Without a symbol, the address is all there is.
 func functionOf(f symbolize.Frame) symbolize.Frame {
-	f.Tier, f.Inlined = symbolize.NoTier, false
+	f.Tier, f.Inlined, f.Nearest = symbolize.NoTier, false, false
 	f.ExecutingLine, f.ExecutingColumn = 0, 0
 	f.GeneratedExecutingLine, f.GeneratedExecutingColumn = 0, 0
 	if f.Name != "" {

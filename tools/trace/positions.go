@@ -376,7 +376,7 @@ func (t *Table) execute(g *target, word, position uint64, f *symbolize.Frame) []
 	for _, p := range places[:last] {
 		inlined = append(inlined, t.inlinedFrame(g, table, p, f.Tier))
 	}
-	t.place(f, t.functions[id].script, places[last].Offset)
+	t.place(f, t.functions[id].script, places[last])
 	return inlined
 }
 
@@ -402,14 +402,15 @@ func (t *Table) inlinedFrame(g *target, table *codeTable, p code.Place, tier sym
 		f.Line, f.Column = s.source.Position(fn.start)
 	}
 	f = t.original(g, fn.script, f)
-	t.place(&f, fn.script, p.Offset)
+	t.place(&f, fn.script, p)
 	return f
 }
 
 // place sets a frame's executing position.
-func (t *Table) place(f *symbolize.Frame, key scriptKey, offset int) {
-	if s := t.scripts[key]; s.source != nil && offset >= 0 {
-		line, column := s.source.Position(offset)
+func (t *Table) place(f *symbolize.Frame, key scriptKey, p code.Place) {
+	f.Nearest = p.Nearest
+	if s := t.scripts[key]; s.source != nil && p.Offset >= 0 {
+		line, column := s.source.Position(p.Offset)
 		*f = t.originals.maps[key].Executing(*f, line, column)
 	}
 }

@@ -91,14 +91,15 @@ func (f *Finder) deoptimization(code Code) (deoptimization, error) {
 type returns struct {
 	calls        []call // by offset
 	discarded    []call // where they return to instead once V8 has discarded the code
+	known        []call // the calls, and the checks in code without positions, by offset
 	translations translations
 	bytecodes    [][]byte   // positions in each inlined function, then in the code's own; nil: V8 has not made them
 	closures     []v8.Value // the inlined functions themselves; 0: not known; nil: none is
 }
 
-// A call is a call in optimized code.
+// A call is a call in optimized code, or another place where it can be left.
 type call struct {
-	offset      uint32 // where it returns to
+	offset      uint32 // where it returns to, or of a check's jump
 	translation uint32 // where that of the code's frame begins then
 }
 
@@ -115,7 +116,7 @@ const callSize = 8
 
 // size returns about how much memory r takes.
 func (r *returns) size() int {
-	n := (len(r.calls)+len(r.discarded))*callSize + len(r.translations.data) + len(r.closures)*wordSize
+	n := (len(r.calls)+len(r.discarded)+len(r.known))*callSize + len(r.translations.data) + len(r.closures)*wordSize
 	for _, positions := range r.bytecodes {
 		n += len(positions)
 	}

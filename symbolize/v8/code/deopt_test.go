@@ -18,6 +18,7 @@ const (
 	inlinedCall, inlinedTrampoline = 32, 88
 	ownCall, ownTrampoline         = 64, 92
 	plainCall                      = 70 // it has no deoptimization
+	firstExit                      = 84 // of the first deoptimization
 	callingSize                    = 100
 )
 
@@ -75,6 +76,7 @@ func (m *image) calling(tier symbolize.Tier, entries []entry) (at, own, inlined 
 	data[deoptTranslations] = m.table(w.data)
 	data[c.DeoptShared], data[c.DeoptInlined] = shared, small(1)
 	data[c.DeoptLiterals], data[c.DeoptInlinings] = m.array(inlined, own), m.table(nil)
+	data[c.DeoptInlinings+deoptExits], data[c.DeoptInlinings+deoptChecks] = small(firstExit), small(1)
 	for i, start := range []int{alone, both, alone} {
 		data[c.DeoptInlinings+deoptEntries+i*deoptEntry+deoptTranslation] = small(start)
 	}

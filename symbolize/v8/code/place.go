@@ -10,8 +10,9 @@ import (
 
 // A Place is the source position of a call, or of the next instruction.
 type Place struct {
-	Shared v8.Value // the function's SharedFunctionInfo
-	Offset int      // in UTF-16 code units from the script's start; -1 if not known
+	Shared  v8.Value // the function's SharedFunctionInfo
+	Offset  int      // in UTF-16 code units from the script's start; -1 if not known
+	Nearest bool     // it is that of the nearest instruction whose place V8 keeps
 
 	closure v8.Value // the function itself, if it is inlined and V8 keeps which it is; or 0
 }

@@ -55,14 +55,15 @@ func (t *Table) HasPositions() bool { return len(t.positions) > 0 }
 // At returns the places that the code at an offset stands for: first that of the
 // innermost inlined function, last that of the code's own function. The offset is that
 // of an instruction, or of the last byte of a call; in bytecodes, as V8 stores it in
-// frames. It returns nil if V8 keeps no positions with the code, and ErrDoubtful with the
-// code's own function if what V8 keeps is contradictory.
+// frames. If V8 keeps no positions with the code, it returns the nearest places that are
+// known, if any; and ErrDoubtful with the code's own function if what V8 keeps is
+// contradictory.
 func (t *Table) At(offset int) ([]Place, error) {
 	if places, ok, err := t.inCall(offset + 1); ok || err != nil {
 		return places, err
 	}
 	if len(t.positions) == 0 {
-		return nil, nil
+		return t.near(offset)
 	}
 	offset -= t.first
 	if t.lengths != nil {
@@ -328,10 +329,11 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 		return t, err
 	}
 	positions, err := tableOf(f.heap, code.positions)
-	if errors.Is(err, errNotTable) {
-		return t, nil
-	}
-	if err != nil {
+	switch {
+	case err != nil && !errors.Is(err, errNotTable):
+		return t, err
+	case len(positions) == 0:
+		t.returns.known, err = f.known(&t.returns, code, d)
 		return t, err
 	}
 	if t.inlinings, err = f.inliningsOf(d); err != nil {

@@ -138,6 +138,7 @@ func (w *walker) pushFunction(function v8.Value, f v8.Function, kind codeKind) {
 	frame.Tier, frame.Trouble = r.tier, trouble
 	if last >= 0 {
 		frame.Shared, frame.Optimized = r.places[last].Shared, r.level(last)
+		frame.Nearest = r.places[last].Nearest
 		w.execute(frame, f, r.places[last].Offset)
 	}
 	if w.v8.Codes == nil {
@@ -154,6 +155,7 @@ func (w *walker) pushInlined(p code.Place, tier symbolize.Tier) *Frame {
 	f, err := code.Function(w.v8.Heap, p)
 	frame := w.pushNamed(f)
 	frame.FP, frame.Inlined, frame.Tier, frame.Shared, frame.Trouble = 0, true, tier, p.Shared, err
+	frame.Nearest = p.Nearest
 	w.execute(frame, f, p.Offset)
 	return frame
 }
