@@ -369,7 +369,7 @@ func (p *target) ranges(all []process.Mapping) []bpf.TraceRange {
 				add(start, end, bpf.TraceCodeCODE_JIT)
 			}
 		case m.binary != nil && m.binary == p.binary:
-			start, end := builtins(m)
+			start, end := m.part(m.binary.v8.Builtins())
 			addFramed(m, m.Start, start)
 			add(start, end, bpf.TraceCodeCODE_BUILTIN)
 			addFramed(m, end, m.End)
@@ -383,11 +383,12 @@ func (p *target) ranges(all []process.Mapping) []bpf.TraceRange {
 	return ranges
 }
 
-// builtins returns the part of m that holds V8's embedded builtins, empty if none.
-func builtins(m mapping) (start, end uint64) {
-	offset, size := m.binary.v8.Builtins()
-	start = clamp(m, offset)
-	return start, clamp(m, offset+size) &^ rangeBits
+// part returns where m maps so many bytes at an offset of its file, without the bits of
+// ranges: V8's builtins begin at such an address, after what may be the last instruction of
+// another function. Start is end if m maps none of them.
+func (m mapping) part(offset, size uint64) (start, end uint64) {
+	end = clamp(m, offset+size) &^ rangeBits
+	return min((clamp(m, offset)+rangeBits)&^rangeBits, end), end
 }
 
 // clamp returns where m maps the byte at offset, or m's nearer end.

@@ -72,6 +72,25 @@ func sortMappings(all []process.Mapping) {
 	}
 }
 
+// TestPartsHaveNoBitsOfRanges finds a part of a file that begins and ends anywhere.
+func TestPartsHaveNoBitsOfRanges(t *testing.T) {
+	m := mapping{Mapping: process.Mapping{Start: 0x10000, End: 0x14000, Offset: 0x1000, Inode: 1}}
+	for _, tt := range []struct{ offset, size, start, end uint64 }{
+		{0x2000, 0x1000, 0x11000, 0x12000},
+		{0x1ffc, 0x1008, 0x11000, 0x12000},
+		{0x2001, 0x100f, 0x11010, 0x12010},
+		{0, 0x2000, 0x10000, 0x11000},
+		{0x4000, 0x9000, 0x13000, 0x14000},
+		{0x2001, 0xe, 0x11000, 0x11000},
+		{0, 0, 0x10000, 0x10000},
+		{0x9000, 0x1000, 0x14000, 0x14000},
+	} {
+		if start, end := m.part(tt.offset, tt.size); start != tt.start || end != tt.end {
+			t.Errorf("part of %#x bytes at %#x = %#x, %#x, want %#x, %#x", tt.size, tt.offset, start, end, tt.start, tt.end)
+		}
+	}
+}
+
 func TestReservationHasNoGaps(t *testing.T) {
 	all := []process.Mapping{
 		anonymous(0x1000, 0x2000), anonymous(0x3000, 0x4000), anonymous(0x4000, 0x5000), anonymous(0x5000, 0x6000),

@@ -59,7 +59,10 @@ func TestPlacesAreThoseOfSymbolsOnARM(t *testing.T) {
 		if !ok || !inFile {
 			t.Fatal("no symbol of the builtins")
 		}
-		_, size := Uncovered(f)
+		start, size := Uncovered(f)
+		if start > code.Address || code.Address-start >= 1<<16 || start%builtinAlignment != 0 {
+			t.Errorf("builtins begin at %#x, want it aligned, at most 64 KiB before %#x", start, code.Address)
+		}
 		builtins := Builtins(f, offset, size)
 		if at := FindFunctions(f).CEntryFP(); !StoresFP(f, builtins, at) || StoresFP(f, builtins, at+24) {
 			t.Errorf("builtins store the frame pointer at %#x: %t, at %#x: %t, want only the former",
@@ -70,7 +73,7 @@ func TestPlacesAreThoseOfSymbolsOnARM(t *testing.T) {
 		if code.Address+uint64(got.Start) != s.Address || got.ReturnsTo == 0 || uint64(got.ReturnsTo) >= s.Size {
 			t.Errorf("builder = %+v, want it at %#x with a return in %d bytes", got, s.Address, s.Size)
 		}
-		if twice := FindFrameBuilder(f, slices.Concat(builtins[:len(builtins)/armAlignment*armAlignment], builtins)); twice != (FrameBuilder{}) {
+		if twice := FindFrameBuilder(f, slices.Concat(builtins[:len(builtins)/builtinAlignment*builtinAlignment], builtins)); twice != (FrameBuilder{}) {
 			t.Errorf("builder = %+v where there are two", twice)
 		}
 	})

@@ -178,7 +178,6 @@ const (
 	armPushesFunction = 0xa9bf6fe1 // stp x1, x27, [sp, #-16]!
 	armReturns        = 0xd65f03c0
 	armInstruction    = 4
-	armAlignment      = 32 // of builtins
 )
 
 // frameBuilder finds the only builtin that does what this one does. Code of the baseline
@@ -207,9 +206,9 @@ func (armCode) frameBuilder(builtins []byte) (found FrameBuilder) {
 // loading what the function has counted, and makes room for the frame before it returns.
 func armFrameBuilderAround(builtins []byte, at int) (b FrameBuilder, ok bool) {
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(builtins[at:]) }
-	start, first := at/armAlignment*armAlignment, max(at-maxBuilder, 1)
+	start, first := at/builtinAlignment*builtinAlignment, max(at-maxBuilder, 1)
 	for start >= first && !armLoadsFeedback(word(start), word(start+armInstruction)) {
-		start -= armAlignment
+		start -= builtinAlignment
 	}
 	if start < first {
 		return b, false

@@ -21,6 +21,9 @@ const (
 	minBuiltins   = 256 << 10                                                // no other run of code without unwind tables is this long
 )
 
+// builtinAlignment is what addresses of builtins are multiples of.
+const builtinAlignment = 32
+
 // MaxBuiltins bounds the bytes of the builtins; V8 has about 2 MiB.
 const MaxBuiltins = 64 << 20
 
@@ -114,7 +117,8 @@ func Uncovered(f *elfsym.File) (address, size uint64) {
 		if !ok || !isCode {
 			continue
 		}
-		if run := min(next, limit) - min(end, next); run >= minBuiltins && run > size {
+		end = min(max(end, (end+builtinAlignment-1)/builtinAlignment*builtinAlignment), next, limit)
+		if run := min(next, limit) - end; run >= minBuiltins && run > size {
 			address, size = end, run
 		}
 	}
