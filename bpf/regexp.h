@@ -50,20 +50,16 @@ __noinline int read_regexp(struct walk *w)
 	return true;
 }
 
-/* Pushes the regular expression that the code with the frame at fp executes; false if there is none.
- * Then fp is where the caller's frame pointer is saved.
- */
+/* Pushes the regular expression that the code with the frame at fp executes; false if there is none. */
 static __always_inline bool push_regexp(struct walk *w)
 {
 	if (!read_regexp(w))
 		return false;
 	push(w, frame_of(FRAME_TEXT, w->id));
-	if (HAS_LINK)
-		w->fp += w->process.layout.regexp_frame;
 	return true;
 }
 
-/* Whether code of regular expressions has frames that look like those of functions. */
-#define hides_regexps(w) (HAS_LINK && (w)->process.layout.regexp_frame)
+/* Whether frames of regular expressions have no type: then theirs may look like another's. */
+#define hides_regexps(w) (HAS_LINK && !(w)->process.layout.frame_regexp)
 
 #endif

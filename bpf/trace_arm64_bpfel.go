@@ -232,7 +232,6 @@ type TraceLayout struct {
 	RegexpSource        uint16
 	BuilderSavesFp      uint16
 	BuilderReturnsTo    uint16
-	RegexpFrame         uint16
 	FpContext           int16
 	FpFunction          int16
 	FpBytecodeArray     int16
@@ -259,7 +258,7 @@ type TraceLayout struct {
 	FrameWasm           uint8
 	FrameRegexp         uint8
 	ExternalData        uint8
-	Pad                 uint8
+	Padding             [3]uint8
 }
 
 type TraceLimit uint32

@@ -58,7 +58,6 @@ struct layout {
 	u16 wasm_instance, wasm_module, wasm_script, wasm_module_object;
 	u16 regexp, regexp_source;
 	u16 builder_saves_fp, builder_returns_to;
-	u16 regexp_frame;
 	s16 fp_context, fp_function, fp_bytecode_array, fp_bytecode_offset;
 	s16 builtin_exit_function, regexp_argument, regexp_isolate;
 	u8 dictionary_bit, descriptor_shift, details_location, details_index;
@@ -69,7 +68,7 @@ struct layout {
 	u8 kind_members, kind_static;
 	u8 frame_wasm, frame_regexp;
 	u8 external_data;
-	u8 pad;
+	u8 padding[3];
 };
 
 struct process {

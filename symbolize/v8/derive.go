@@ -197,18 +197,14 @@ func (l *Layout) placeRegExp(machine elf.Machine) {
 		return
 	}
 	// src/regexp/arm64/regexp-macro-assembler-arm64.h: registers have eight arguments, and not
-	// six. The others are above x19 to x28, the frame pointer and the link register, which are
-	// saved in that order until frames have a type, and then begin with the last two. The last
-	// of the eight, x7, is saved below, and then below the type and padding.
-	const ninth, ninthOnX86, untypedEighth, typedEighth, untypedFrame = 12 * wordSize, 4 * wordSize, -1 * wordSize, -3 * wordSize, 10 * wordSize
+	// six. The others are above the frame pointer, the link register and x19 to x28. The last
+	// of the eight, x7, is saved below, and below the type and padding if frames have a type.
+	const ninth, ninthOnX86, untypedEighth, typedEighth = 12 * wordSize, 4 * wordSize, -1 * wordSize, -3 * wordSize
 	l.RegExpArgument += ninth - ninthOnX86
 	isEighth := l.RegExpArgument-wordSize < ninth // the isolate
 	switch {
-	case l.FrameRegExp == 0:
-		l.RegExpFrame = untypedFrame
-		if isEighth {
-			l.RegExpIsolate = untypedEighth
-		}
+	case isEighth && l.FrameRegExp == 0:
+		l.RegExpIsolate = untypedEighth
 	case isEighth:
 		l.RegExpIsolate = typedEighth
 	}

@@ -151,7 +151,6 @@ type Layout struct {
 	RegExpSource   uint16 // String; the next field has the flags (Smi)
 	RegExpArgument int16  // slot from fp of the code's frame
 	RegExpIsolate  int16  // slot from fp; 0: the one before RegExpArgument
-	RegExpFrame    uint16 // slot from fp of the caller's frame pointer and, above it, the return address
 	FrameRegExp    uint8  // 0: the frame has no type
 
 	BuiltinExitFunction int16 // slot from fp of a BuiltinExit frame: the JSFunction that C++ implements

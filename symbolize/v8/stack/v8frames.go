@@ -48,7 +48,6 @@ func (w *walker) stepV8(kind codeKind, p space.Part) bool {
 	fp := w.at.FP()
 	if kind == codeJIT && w.executesRegExp(fp) {
 		w.pushCode(kind, p)
-		w.at.Regs[w.machine.arch.FP] += uint64(l.RegExpFrame)
 		return w.climb()
 	}
 	marker, tagged, ok := w.slots(fp)
@@ -91,11 +90,11 @@ func (w *walker) stepV8(kind codeKind, p space.Part) bool {
 	return w.climb()
 }
 
-// executesRegExp reports whether the frame at fp is of a regular expression's code and looks
-// like a function's: see Layout.RegExpFrame.
+// executesRegExp reports whether the frame at fp, which has no type, is of a regular
+// expression's code.
 func (w *walker) executesRegExp(fp uint64) bool {
 	l := &w.v8.Binary.Layout
-	if l.RegExpFrame == 0 || w.v8.Heap == nil || w.thread.Isolate == 0 {
+	if l.FrameRegExp != 0 || l.RegExpArgument == 0 || w.v8.Heap == nil || w.thread.Isolate == 0 {
 		return false
 	}
 	slot := l.RegExpIsolate
