@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,13 @@ func TierFlags(version string, tier symbolize.Tier) ([]string, bool) {
 	case symbolize.Interpreted:
 		return append(flags, "--no-opt", "--no-sparkplug"), true
 	case symbolize.Baseline:
-		return append(flags, "--no-opt", "--sparkplug", "--always-sparkplug"), true
+		flags = append(flags, "--no-opt", "--sparkplug", "--always-sparkplug")
+		if runtime.GOARCH == "arm64" && (major == 18 || major == 20) {
+			// With signed return addresses, these crash by themselves when they first collect
+			// the whole heap: they do not have to.
+			flags = append(flags, "--initial-old-space-size=256")
+		}
+		return flags, true
 	case symbolize.Maglev:
 		flags = append(flags, "--maglev", "--no-opt")
 		return append(flags, noMaglevInlining...), major >= 24
