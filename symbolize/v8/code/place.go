@@ -109,7 +109,8 @@ func (f *Finder) bytecodes(fp uint64) (v8.Object, error) {
 // Optimized returns the places that the instruction at pc stands for: first that
 // of the innermost inlined function, last that of the code's own function. pc is
 // the address of the call, not its return address. If V8 keeps no positions with
-// the code, or they are doubtful, offsets are -1 and functions inlined there are not found.
+// the code, they are the nearest places that are known. If its positions are doubtful, offsets
+// are -1 and functions inlined there are not found.
 func (f *Finder) Optimized(code Code, pc uint64) ([]Place, error) {
 	t, err := f.optimizedTable(code)
 	if t.Shared == 0 {

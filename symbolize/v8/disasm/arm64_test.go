@@ -76,5 +76,11 @@ func TestPlacesAreThoseOfSymbolsOnARM(t *testing.T) {
 		if twice := FindFrameBuilder(f, slices.Concat(builtins[:len(builtins)/builtinAlignment*builtinAlignment], builtins)); twice != (FrameBuilder{}) {
 			t.Errorf("builder = %+v where there are two", twice)
 		}
+		end := int(got.Start) + int(got.ReturnsTo)
+		for cut := end - maxBuilder; cut < end; cut++ {
+			if part := FindFrameBuilder(f, builtins[:max(cut, 0)]); part != (FrameBuilder{}) {
+				t.Errorf("builder = %+v in code that ends at %#x, before it returns", part, cut)
+			}
+		}
 	})
 }

@@ -206,7 +206,7 @@ func (armCode) frameBuilder(builtins []byte) (found FrameBuilder) {
 // loading what the function has counted, and makes room for the frame before it returns.
 func armFrameBuilderAround(builtins []byte, at int) (b FrameBuilder, ok bool) {
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(builtins[at:]) }
-	start, first := at/builtinAlignment*builtinAlignment, max(at-maxBuilder, 1)
+	start, first := (at-armInstruction)/builtinAlignment*builtinAlignment, max(at-maxBuilder, 1)
 	for start >= first && !armLoadsFeedback(word(start), word(start+armInstruction)) {
 		start -= builtinAlignment
 	}
