@@ -32,7 +32,7 @@ func TestEveryFieldOfTheKernelsLayoutIsFilled(t *testing.T) {
 	k := layout(&l)
 	to := reflect.ValueOf(k)
 	for _, f := range reflect.VisibleFields(to.Type()) {
-		if f.Name == "_" || f.Name == "Pad" {
+		if f.Name == "_" || f.Name == "Padding" {
 			continue
 		}
 		v := to.FieldByIndex(f.Index)
