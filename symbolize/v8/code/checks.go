@@ -26,7 +26,7 @@ const (
 type checkExits struct{ first, end int }
 
 // deoptimization returns the number of the deoptimization of the exit at an offset; ok is
-// false if there is none.
+// false if no exit begins there.
 func (e checkExits) deoptimization(offset int) (number int, ok bool) {
 	at := offset - e.first
 	return at / exitSize, at >= 0 && offset < e.end && at%exitSize == 0
@@ -116,13 +116,10 @@ func jumpsARM64(code []byte, visit func(offset, to int)) {
 
 // known returns the instructions of Maglev's code whose places V8 keeps, since the code can be
 // left there: the calls in r, and the checks. TurboFan's code has positions, or is never left.
-func (f *Finder) known(r *returns, code Code, d deoptimization) ([]call, error) {
+// Translations begin at starts.
+func (f *Finder) known(r *returns, code Code, d deoptimization, starts []uint32) ([]call, error) {
 	if code.Tier != symbolize.Maglev || len(r.calls) == 0 { // without calls r has no translations
 		return nil, nil
-	}
-	starts, err := f.translationStarts(d)
-	if err != nil {
-		return nil, err
 	}
 	known, err := f.checksOf(code, d, starts)
 	if err != nil {
@@ -133,8 +130,8 @@ func (f *Finder) known(r *returns, code Code, d deoptimization) ([]call, error) 
 	return known, nil
 }
 
-// nearest returns the call or check that is nearest to an offset; ok is false if there is
-// none.
+// nearest returns the call or check that is nearest to an offset; ok is false if the code has
+// neither.
 func (r *returns) nearest(offset int) (c call, ok bool) {
 	i, _ := slices.BinarySearchFunc(r.known, offset, func(c call, offset int) int { return cmp.Compare(int(c.offset), offset) })
 	nearest := math.MaxInt
@@ -146,8 +143,8 @@ func (r *returns) nearest(offset int) (c call, ok bool) {
 	return c, ok
 }
 
-// near returns the places of the call or check that is nearest to an offset; none if there is
-// none, or V8 has not made its positions. The instruction at the offset may be a few lines
+// near returns the places of the call or check that is nearest to an offset; nil if the code
+// has neither, or V8 has not made the positions. The instruction at the offset may be a few lines
 // away, or, where a function is inlined, before its first check or after its last one.
 func (t *Table) near(offset int) ([]Place, error) {
 	c, ok := t.returns.nearest(offset)

@@ -123,34 +123,32 @@ func (r *returns) size() int {
 	return n
 }
 
-// returnsOf reads the calls of a piece of code.
-func (f *Finder) returnsOf(code Code, d deoptimization, inlined []v8.Value) (returns, error) {
-	var r returns
-	starts, err := f.readCalls(&r, code, d)
-	if err != nil || len(r.calls) == 0 {
-		return returns{}, err
+// returnsOf reads the calls of a piece of code. It returns where all translations begin.
+func (f *Finder) returnsOf(code Code, d deoptimization, inlined []v8.Value) (r returns, starts []uint32, err error) {
+	if starts, err = f.readCalls(&r, code, d); err != nil || len(r.calls) == 0 {
+		return returns{}, nil, err
 	}
 	tagged, err := f.heap.Field(d.array, arrayFirst+deoptTranslations*wordSize)
 	if err != nil {
-		return returns{}, err
+		return returns{}, nil, err
 	}
 	data, err := tableOf(f.heap, tagged)
 	if err != nil {
-		return returns{}, fmt.Errorf("read translations: %w", err)
+		return returns{}, nil, fmt.Errorf("read translations: %w", err)
 	}
 	r.translations = translations{&f.code.Translations, data}
 	if err := f.checkTranslation(&r, d); err != nil {
-		return returns{}, err
+		return returns{}, nil, err
 	}
 	for _, shared := range append(slices.Clone(inlined), d.shared) {
 		positions, err := f.bytecodePositions(shared)
 		if err != nil {
-			return returns{}, err
+			return returns{}, nil, err
 		}
 		r.bytecodes = append(r.bytecodes, positions)
 	}
 	r.closures = f.closuresOf(d, &r, starts)
-	return r, nil
+	return r, starts, nil
 }
 
 // maxLiteral bounds the index of a function in the literals.

@@ -325,7 +325,8 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 	if t.Inlined, err = f.inlinedIn(d); err != nil {
 		return t, err
 	}
-	if t.returns, err = f.returnsOf(code, d, t.Inlined); err != nil {
+	var starts []uint32
+	if t.returns, starts, err = f.returnsOf(code, d, t.Inlined); err != nil {
 		return t, err
 	}
 	positions, err := tableOf(f.heap, code.positions)
@@ -333,7 +334,7 @@ func (f *Finder) optimizedTable(code Code) (Table, error) {
 	case err != nil && !errors.Is(err, errNotTable):
 		return t, err
 	case len(positions) == 0:
-		t.returns.known, err = f.known(&t.returns, code, d)
+		t.returns.known, err = f.known(&t.returns, code, d, starts)
 		return t, err
 	}
 	if t.inlinings, err = f.inliningsOf(d); err != nil {
