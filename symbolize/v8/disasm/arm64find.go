@@ -1,7 +1,6 @@
 package disasm
 
 import (
-	"bytes"
 	"encoding/binary"
 	"iter"
 
@@ -180,26 +179,10 @@ const (
 	armInstruction    = 4
 )
 
-// frameBuilder finds the only builtin that does what this one does. Code of the baseline
-// compiler saves the frame pointer and the return address itself: the frame is complete when
-// the builtin returns.
-func (armCode) frameBuilder(builtins []byte) (found FrameBuilder) {
-	pushes := binary.LittleEndian.AppendUint32(nil, armPushesFunction)
-	for from := 0; ; {
-		next := bytes.Index(builtins[from:], pushes)
-		if next < 0 {
-			return found
-		}
-		at := from + next
-		from = at + armInstruction
-		b, ok := armFrameBuilderAround(builtins, at)
-		if ok && found.Start != 0 {
-			return FrameBuilder{}
-		}
-		if ok {
-			found = b
-		}
-	}
+// frameBuilder finds the builtin. Code of the baseline compiler saves the frame pointer and the
+// return address itself: the frame is complete when the builtin returns.
+func (armCode) frameBuilder(builtins []byte) FrameBuilder {
+	return onlyFrameBuilder(builtins, binary.LittleEndian.AppendUint32(nil, armPushesFunction), armFrameBuilderAround)
 }
 
 // armFrameBuilderAround decodes the builtin that pushes its function at an offset: it begins by

@@ -230,17 +230,21 @@ func FindFrameBuilder(f *elfsym.File, builtins []byte) FrameBuilder {
 	return decoderOf(f).frameBuilder(builtins)
 }
 
-// frameBuilder finds the only builtin that does what this one does.
 func (x86) frameBuilder(builtins []byte) FrameBuilder {
-	var found FrameBuilder
+	return onlyFrameBuilder(builtins, buildsFrame, frameBuilderBefore)
+}
+
+// onlyFrameBuilder finds the only builtin around instructions that does what this one does,
+// as decode reports of their offset.
+func onlyFrameBuilder(builtins, instructions []byte, decode func(builtins []byte, at int) (FrameBuilder, bool)) (found FrameBuilder) {
 	for from := 0; ; {
-		next := bytes.Index(builtins[from:], buildsFrame)
+		next := bytes.Index(builtins[from:], instructions)
 		if next < 0 {
 			return found
 		}
 		at := from + next
 		from = at + 1
-		b, ok := frameBuilderBefore(builtins, at)
+		b, ok := decode(builtins, at)
 		if ok && found.Start != 0 {
 			return FrameBuilder{}
 		}
