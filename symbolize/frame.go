@@ -5,6 +5,7 @@ package symbolize
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Kind says what a frame's code is.
@@ -121,6 +122,14 @@ type Frame struct {
 
 	Module string `json:"module,omitempty"` // native and builtin: path of the mapped file; "[vdso]", "[kernel]", …
 	Offset uint64 `json:"offset,omitempty"` // native: offset from the symbol's start, or the address in Module if it has no symbol
+}
+
+// LineText writes a line, with ~ before it if it is the nearest one that is known.
+func LineText(line int, nearest bool) string {
+	if nearest {
+		return "~" + strconv.Itoa(line)
+	}
+	return strconv.Itoa(line)
 }
 
 // Frames that stand for missing parts of a stack. They are of kind Native and

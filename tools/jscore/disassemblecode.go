@@ -3,6 +3,7 @@ package jscore
 import (
 	"fmt"
 
+	"ustack/symbolize"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/code"
 	"ustack/symbolize/v8/value"
@@ -96,11 +97,7 @@ func (s *sourceLines) at(p code.Place) string {
 		return ""
 	}
 	n := of.line(p.Offset)
-	near := ""
-	if p.Nearest {
-		near = "~"
-	}
-	text := fmt.Sprintf("%s line %s%d", of.name, near, n)
+	text := fmt.Sprintf("%s line %s", of.name, symbolize.LineText(n, p.Nearest))
 	if i := n - of.first; i >= 0 && i < len(of.lines) {
 		text += ": " + shortened(of.lines[i], maxShown)
 	}

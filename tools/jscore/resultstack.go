@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ustack/symbolize"
@@ -267,12 +266,7 @@ func (f *FrameText) title(o StackOptions) string {
 }
 
 // line returns the frame's line, with ~ if it is the nearest one that is known.
-func (f *FrameText) line() string {
-	if f.Executing && f.Nearest {
-		return fmt.Sprintf("~%d", f.Line)
-	}
-	return strconv.Itoa(f.Line)
-}
+func (f *FrameText) line() string { return symbolize.LineText(f.Line, f.Executing && f.Nearest) }
 
 // writeDetails writes arguments and source, as mdb_v8 does.
 func (f *FrameText) writeDetails(b *strings.Builder) {

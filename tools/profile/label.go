@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -182,17 +181,9 @@ func position(f symbolize.Frame) string {
 	case f.File == "" || f.Line <= 0:
 		return ""
 	case f.Column <= 0:
-		return ":" + lineOf(f, f.Line)
+		return ":" + symbolize.LineText(f.Line, f.Nearest)
 	}
 	return fmt.Sprintf(":%d:%d", f.Line, f.Column)
-}
-
-// lineOf writes a line of f: with ~ if it is the nearest one that is known.
-func lineOf(f symbolize.Frame, line int) string {
-	if f.Nearest {
-		return fmt.Sprintf("~%d", line)
-	}
-	return strconv.Itoa(line)
 }
 
 // isLine reports whether f is a line of a function, as byLine makes them.

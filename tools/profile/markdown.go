@@ -114,7 +114,7 @@ func (m report) lines(level string, stacks []Stack) {
 	})
 	fmt.Fprintf(m, "\n%s Lines\n\n| self + native | line | in function |\n|--:|:--|:--|\n", level)
 	for _, f := range first(hottest, reportTops) {
-		line := printable.String(f.File) + ":" + lineOf(f, f.ExecutingLine)
+		line := printable.String(f.File) + ":" + symbolize.LineText(f.ExecutingLine, f.Nearest)
 		fmt.Fprintf(m, "| %s | %s | %s |\n", m.amount(values[f]), cell(line), cell(shortName(f)))
 	}
 }
