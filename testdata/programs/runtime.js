@@ -21,8 +21,10 @@ const inner = `return 1; function never(x, y) { ${lines} }`;
 // the timer of a profiler.
 
 let young;
+function make(_, i) { return { i, next: { i } }; }
+%NeverOptimizeFunction(make); // optimizations are those of optimize and prepare
 function allocate() {
-  young = Array.from({ length: 5000 + 10000 * Math.random() }, (_, i) => ({ i, next: { i } }));
+  young = Array.from({ length: 5000 + 10000 * Math.random() }, make);
 }
 function scavenge() { gc({ type: 'minor' }); }
 
