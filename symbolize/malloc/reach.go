@@ -60,35 +60,7 @@ func (h *Heap) outsideOf(ranges []space.Range) []space.Range {
 	for _, c := range h.Mapped {
 		own = append(own, space.Range{Start: c.Start, End: c.Start + c.Size})
 	}
-	own = merged(own)
-	var rest []space.Range
-	for _, r := range ranges {
-		i := sort.Search(len(own), func(i int) bool { return own[i].End > r.Start })
-		for ; i < len(own) && own[i].Start < r.End; i++ {
-			if own[i].Start > r.Start {
-				rest = append(rest, space.Range{Start: r.Start, End: own[i].Start})
-			}
-			r.Start = max(r.Start, own[i].End)
-		}
-		if r.Start < r.End {
-			rest = append(rest, r)
-		}
-	}
-	return rest
-}
-
-// merged returns ranges by address, with those that overlap or touch made one.
-func merged(all []space.Range) []space.Range {
-	slices.SortFunc(all, func(a, b space.Range) int { return cmp.Compare(a.Start, b.Start) })
-	var result []space.Range
-	for _, r := range all {
-		if n := len(result); n > 0 && result[n-1].End >= r.Start {
-			result[n-1].End = max(result[n-1].End, r.End)
-			continue
-		}
-		result = append(result, r)
-	}
-	return result
+	return space.Without(ranges, own)
 }
 
 // A search finds which blocks can be reached.

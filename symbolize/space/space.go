@@ -21,11 +21,6 @@ type Region struct {
 	File        string // that is mapped; empty for anonymous memory
 }
 
-// A Range is a range of addresses.
-type Range struct {
-	Start, End uint64 // up to, not including, End
-}
-
 // A Mapping maps a part of a file.
 type Mapping struct {
 	Start, End uint64 // addresses up to, not including, End

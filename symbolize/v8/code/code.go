@@ -7,10 +7,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"ustack/symbolize"
 	"ustack/symbolize/v8"
 )
+
+// maxFlagSlots are the bits that have the words of a frame in a Code's flags, after its
+// kind and whether TurboFan made it.
+const maxFlagSlots = 1<<24 - 1
 
 // A Finder finds the machine code that a stack address belongs to, and the line and
 // function that run there. It must not be used concurrently.
@@ -40,6 +45,7 @@ type Code struct {
 	Tier        symbolize.Tier
 	Builtin     bool // it is one of V8's own, including the interpreter's
 
+	slots            uint32 // words of its frame, unless the table of safepoints has them
 	deopt, positions v8.Value
 }
 
@@ -133,6 +139,7 @@ func (f *Finder) Code(v v8.Value) (Code, error) {
 	}
 	code.Size = uint64(size)
 	code.Tier, code.Builtin = f.tier(flags & uint32(l.CodeKindMask))
+	code.slots = flags >> (bits.Len8(l.CodeKindMask) + 1) & maxFlagSlots
 	if code.deopt, err = f.heap.Field(o, int(f.code.Deopt)); err != nil {
 		return Code{}, err
 	}

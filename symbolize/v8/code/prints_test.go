@@ -18,6 +18,17 @@ type printedCode struct {
 	start        uint64         // of the instructions
 	translations map[int]string // frames of functions, by deoptimization
 	calls        []safepoint
+	slots        int // words of its frame
+	tagged       int // of Maglev's code: the words that are visited, after the fixed ones
+	words        []printedWords
+}
+
+// A printedWords is what V8 prints of the frame while a call is in progress.
+type printedWords struct {
+	offset  int    // of the instruction that the call returns to
+	visited string // of TurboFan's code: 1 for each word that is visited, lowest address first
+	pushed  int    // of Maglev's: registers that are pushed
+	tagged  string // of those, 1 for each that is visited, last one first
 }
 
 var (
@@ -25,22 +36,29 @@ var (
 	printedDeopt = regexp.MustCompile(`^ +(\d+) +-?\d+ +(?:NA|[0-9a-f]+)`)
 	printedFrame = regexp.MustCompile(`INTERPRETED_FRAME\w* \{bytecode_offset=(-?\d+), function=([^,]*),`)
 	printedCall  = regexp.MustCompile(`^0x[0-9a-f]+ +([0-9a-f]+) .* deopt +(\d+) trampoline: +([0-9a-f]+)`)
+	printedSlots = regexp.MustCompile(`^(?:stack_slots = |Safepoints \(.*stack slots = | - stack_slots: )(\d+)`)
+	printedTags  = regexp.MustCompile(`^Safepoints \(.*, tagged slots = (\d+)(?:, untagged slots = (\d+))?`)
+	printedWord  = regexp.MustCompile(`^0x[0-9a-f]+ +([0-9a-f]+) +(?:(?:[0-9a-f]+ +)?([01]+) \(sp -> fp\)|slots \(sp->fp\): ([01]+)|num extra spill slots: (\d+))(?:  registers: ([01]+))?`)
 	oldCall      = regexp.MustCompile(`^0x[0-9a-f]+ +([0-9a-f]+) +([0-9a-f]+)  [01]+ \(sp -> fp\) +(\d+)`) // up to V8 9.4
 )
 
 // printedCodes returns the code that V8 printed.
 func printedCodes(lines []string) (all []printedCode) {
 	var c *printedCode
-	deopt := -1
+	deopt, slots := -1, 0
 	for _, line := range lines {
 		if found := printedStart.FindStringSubmatch(line); found != nil {
 			start, _ := strconv.ParseUint(found[1], 16, 64)
-			all = append(all, printedCode{start: start, translations: map[int]string{}})
+			all = append(all, printedCode{start: start, translations: map[int]string{}, slots: slots})
 			c, deopt = &all[len(all)-1], -1
+		}
+		if found := printedSlots.FindStringSubmatch(line); found != nil {
+			slots, _ = strconv.Atoi(found[1])
 		}
 		if c == nil {
 			continue
 		}
+		c.readWords(line, slots)
 		if found := printedDeopt.FindStringSubmatch(line); found != nil {
 			deopt, _ = strconv.Atoi(found[1])
 			c.translations[deopt] = ""
@@ -62,6 +80,69 @@ func printedCodes(lines []string) (all []printedCode) {
 	return all
 }
 
+// readWords reads what a line says of the frame.
+func (c *printedCode) readWords(line string, slots int) {
+	if strings.HasPrefix(line, "Safepoints (") {
+		c.slots = slots // may be in that line only
+	}
+	if found := printedTags.FindStringSubmatch(line); found != nil {
+		c.tagged, _ = strconv.Atoi(found[1])
+		if untagged, err := strconv.Atoi(found[2]); err == nil {
+			c.slots = fixedSlots + c.tagged + untagged
+		}
+	}
+	if found := printedWord.FindStringSubmatch(line); found != nil {
+		offset, _ := strconv.ParseInt(found[1], 16, 32)
+		pushed, _ := strconv.Atoi(found[4])
+		c.words = append(c.words, printedWords{int(offset), found[2] + found[3], pushed, found[5]})
+	}
+}
+
+// unvisited returns the words of a frame that V8 does not visit, highest address first.
+func (c *printedCode) unvisited(w printedWords) (slots []int) {
+	for slot := fixedSlots; slot < c.slots+w.pushed; slot++ {
+		bit := c.slots - 1 - slot
+		var visited bool
+		switch {
+		case w.visited != "":
+			visited = bit < len(w.visited) && w.visited[bit] == '1'
+		case slot < c.slots:
+			visited = slot < fixedSlots+c.tagged
+		default:
+			at := len(w.tagged) - 1 - (slot - c.slots)
+			visited = at >= 0 && w.tagged[at] == '1'
+		}
+		if !visited {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// checkWords compares what of a frame is not visited with what V8 prints. It returns how
+// many words were compared.
+func checkWords(t *testing.T, f *Finder, code Code, printed printedCode) (words int) {
+	t.Helper()
+	for _, w := range printed.words {
+		spans, err := f.Unvisited(code, code.Start+uint64(w.offset))
+		if err != nil {
+			t.Errorf("%v code at %#x, returning to %#x: %v", code.Tier, code.Start, w.offset, err)
+			continue
+		}
+		var got []int
+		for _, s := range slices.Backward(spans) {
+			for at := s.End - wordSize; at >= s.Start; at -= wordSize {
+				got = append(got, int(1-at/wordSize))
+			}
+		}
+		if want := printed.unvisited(w); !slices.Equal(got, want) {
+			t.Errorf("%v code at %#x, returning to %#x: words that are not visited = %v, want %v", code.Tier, code.Start, w.offset, got, want)
+		}
+		words += printed.slots + w.pushed - fixedSlots
+	}
+	return words
+}
+
 // TestCallsAreThoseThatV8Prints compares the calls of optimized code, and the functions
 // that are in progress then, with what V8 prints of them.
 func TestCallsAreThoseThatV8Prints(t *testing.T) {
@@ -77,7 +158,7 @@ func TestCallsAreThoseThatV8Prints(t *testing.T) {
 		p := nodetest.Pause(t, path, flags...)
 		h := heapAt(t, p.Memory, inspect(t, path))
 		f, _ := NewFinder(h, 0) // the addresses of code are known
-		checked := map[symbolize.Tier]int{}
+		checked, words := map[symbolize.Tier]int{}, map[symbolize.Tier]int{}
 		for _, printed := range printedCodes(p.Lines) {
 			const before = 4 << 10
 			code, err := f.At(printed.start, printed.start-before)
@@ -85,11 +166,15 @@ func TestCallsAreThoseThatV8Prints(t *testing.T) {
 				continue // V8 has dropped the code, or it calls nothing
 			}
 			checked[code.Tier] += checkCalls(t, f, code, printed)
+			words[code.Tier] += checkWords(t, f, code, printed)
 		}
-		t.Logf("frames compared: %v", checked)
+		t.Logf("frames compared: %v; words: %v", checked, words)
 		const enough = 30
 		if checked[symbolize.Turbofan] < enough {
 			t.Errorf("frames of TurboFan's code that were compared = %d, want %d or more", checked[symbolize.Turbofan], enough)
+		}
+		if words[symbolize.Turbofan] < enough {
+			t.Errorf("words of TurboFan's frames that were compared = %d, want %d or more", words[symbolize.Turbofan], enough)
 		}
 	})
 }

@@ -7,36 +7,48 @@ import (
 	"ustack/symbolize"
 )
 
-// maxSafepoints bounds the entries of a table of safepoints that are read.
-const maxSafepoints = 1 << 16
+// Bounds on a table of safepoints: its entries, and the words of its code's frame.
+const (
+	maxSafepoints = 1 << 16
+	maxSlots      = 1 << 16
+)
 
 // Tables of safepoints begin with some u32: for TurboFan the last two are the number of
-// entries and their form, for Maglev others follow.
+// entries and their form, for Maglev one or two others follow.
 const (
-	safepointForm   = 4 // from the number of entries
-	safepointFirst  = 8
-	safepointHeader = 16 // of Maglev's; that of others is shorter
-	safepointFixed  = 4  // bytes of each number of a fixed entry
+	safepointForm     = 4 // from the number of entries
+	safepointFirst    = 8
+	safepointTagged   = 8 // of Maglev's: how many words hold references
+	safepointUntagged = 12
+	safepointHeader   = 16 // of Maglev's; that of others is shorter
+	safepointFixed    = 4  // bytes of each number of a fixed entry
 )
 
 // A safepointEntry has the sizes of an entry's parts, in bytes: the return address, the
-// deoptimization and the trampoline come first.
-type safepointEntry struct{ address, deopt, size int }
+// deoptimization and the trampoline come first, what there is of registers comes last.
+type safepointEntry struct {
+	address, deopt, registers, size int
+
+	leaves bool // it has a deoptimization and a trampoline
+}
 
 // safepointOf decodes the form of entries: bit 0 is set if they have a deoptimization and
 // a trampoline, three bits each have the size of what they say of registers, of addresses
-// and of the number of a deoptimization.
-func safepointOf(form uint32, tier symbolize.Tier) safepointEntry {
+// and of the number of a deoptimization. The rest is the size of what follows the entries
+// for each of them.
+func safepointOf(form uint32, tier symbolize.Tier) (entry safepointEntry, bits int) {
 	const mask = 7
-	if form&1 == 0 {
-		return safepointEntry{}
+	e := safepointEntry{address: int(form >> 4 & mask), registers: int(form >> 1 & mask), leaves: form&1 != 0}
+	e.size = e.address + e.registers
+	if e.leaves {
+		e.deopt = int(form >> 7 & mask)
+		e.size += e.deopt + e.address
 	}
-	registers, address, deopt := int(form>>1&mask), int(form>>4&mask), int(form>>7&mask)
-	size := 2*address + deopt + registers
 	if tier == symbolize.Maglev {
-		size++ // the number of spilled registers
+		e.size++ // the number of spilled registers
+		return e, 0
 	}
-	return safepointEntry{address, deopt, size}
+	return e, int(form >> 10)
 }
 
 // A safepoint is a call in optimized code.
@@ -46,42 +58,90 @@ type safepoint struct {
 	deopt      int // number of the deoptimization then; below 0: there is none
 }
 
-// safepoints returns the calls of a piece of code that it may be left at.
-func (f *Finder) safepoints(code Code) ([]safepoint, error) {
+// A safepointTable is what precedes the entries of a table.
+type safepointTable struct {
+	first  uint64 // address of the entries
+	count  int
+	entry  safepointEntry
+	bits   int // bytes that follow the entries for each of them: which words of the frame hold references
+	slots  int // words of the frame, from the return address on
+	tagged int // of Maglev's code: how many of those after the fixed ones hold references
+}
+
+// safepointTable reads what precedes the entries of a piece of code's table.
+func (f *Finder) safepointTable(code Code) (safepointTable, error) {
 	at, form := code.Start+code.Size, &f.code.Safepoints
-	header, err := f.heap.Bytes(at, safepointHeader, safepointHeader)
+	b, err := f.heap.Bytes(at, safepointHeader, safepointHeader)
 	if err != nil {
-		return nil, fmt.Errorf("read safepoints at %#x: %w", at, err)
+		return safepointTable{}, fmt.Errorf("read safepoints at %#x: %w", at, err)
 	}
-	header = header[form.Length:]
-	count := int(binary.LittleEndian.Uint32(header))
-	if count > maxSafepoints {
-		return nil, fmt.Errorf("read safepoints at %#x: %d", at, count)
+	slots, header := code.slots, b[form.Length:]
+	if form.Length > 0 {
+		slots = binary.LittleEndian.Uint32(b)
 	}
-	first, entry := int(form.Length)+safepointFirst, safepointOf(binary.LittleEndian.Uint32(header[safepointForm:]), code.Tier)
-	switch {
-	case form.FixedEntries:
-		entry = safepointEntry{safepointFixed, safepointFixed, 3 * safepointFixed}
-	case code.Tier == symbolize.Maglev:
-		first = safepointHeader
+	t := safepointTable{first: at + uint64(form.Length) + safepointFirst, count: int(binary.LittleEndian.Uint32(header))}
+	if t.count > maxSafepoints {
+		return safepointTable{}, fmt.Errorf("read safepoints at %#x: %d", at, t.count)
 	}
-	if entry.size == 0 {
+	last := binary.LittleEndian.Uint32(header[safepointForm:])
+	if form.FixedEntries {
+		t.entry, t.bits = safepointEntry{address: safepointFixed, deopt: safepointFixed, size: 3 * safepointFixed, leaves: true}, int(last)
+	} else {
+		t.entry, t.bits = safepointOf(last, code.Tier)
+	}
+	if code.Tier == symbolize.Maglev {
+		t.first = at + safepointHeader
+		tagged := binary.LittleEndian.Uint32(header[safepointTagged:])
+		if form.Length == 0 {
+			slots = fixedSlots + tagged + binary.LittleEndian.Uint32(header[safepointUntagged:])
+		}
+		t.tagged = int(min(tagged, maxSlots))
+	}
+	if slots > maxSlots || t.bits > maxSlots/8 {
+		return safepointTable{}, fmt.Errorf("read safepoints at %#x: %d words of a frame", at, slots)
+	}
+	t.slots = int(slots)
+	return t, nil
+}
+
+// entries reads the entries of a table.
+func (f *Finder) entries(t safepointTable) ([]byte, error) {
+	if t.entry.size == 0 {
 		return nil, nil
 	}
-	b, err := f.heap.Bytes(at+uint64(first), uint64(count*entry.size), maxSafepoints*entry.size)
+	b, err := f.heap.Bytes(t.first, uint64(t.count*t.entry.size), maxSafepoints*t.entry.size)
 	if err != nil {
-		return nil, fmt.Errorf("read safepoints at %#x: %w", at, err)
+		err = fmt.Errorf("read safepoints at %#x: %w", t.first, err)
 	}
-	points := make([]safepoint, 0, count)
-	for ; len(b) >= entry.size; b = b[entry.size:] {
-		trampoline := b[entry.address+entry.deopt:]
-		p := safepoint{number(b[:entry.address]), number(trampoline[:entry.address]), number(b[entry.address:][:entry.deopt])}
-		if form.FixedEntries {
-			p.trampoline, p.deopt = int(int32(p.trampoline)), int(int32(p.deopt))
-		} else { // 0 stands for none
-			p.trampoline, p.deopt = p.trampoline-1, p.deopt-1
-		}
-		points = append(points, p)
+	return b, err
+}
+
+// safepoint decodes an entry of t.
+func (f *Finder) safepoint(t safepointTable, b []byte) safepoint {
+	e := t.entry
+	p := safepoint{number(b[:e.address]), -1, -1}
+	switch {
+	case f.code.Safepoints.FixedEntries:
+		p.trampoline, p.deopt = int(int32(number(b[e.address+e.deopt:][:e.address]))), int(int32(number(b[e.address:][:e.deopt])))
+	case e.leaves: // 0 stands for none
+		p.trampoline, p.deopt = number(b[e.address+e.deopt:][:e.address])-1, number(b[e.address:][:e.deopt])-1
+	}
+	return p
+}
+
+// safepoints returns the calls of a piece of code that it may be left at.
+func (f *Finder) safepoints(code Code) ([]safepoint, error) {
+	t, err := f.safepointTable(code)
+	if err != nil || !t.entry.leaves {
+		return nil, err
+	}
+	b, err := f.entries(t)
+	if err != nil {
+		return nil, err
+	}
+	points := make([]safepoint, 0, t.count)
+	for ; len(b) >= t.entry.size; b = b[t.entry.size:] {
+		points = append(points, f.safepoint(t, b))
 	}
 	return points, nil
 }

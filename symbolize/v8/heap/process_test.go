@@ -10,6 +10,7 @@ import (
 
 	"ustack/testdata/nodetest"
 
+	"ustack/symbolize"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
 	"ustack/tools/jscore"
@@ -262,6 +263,47 @@ func checkHeld(t *testing.T, version, mode string) {
 	// and a few others with each; and some by each isolate.
 	if dead := g.Len() - g.Live; dead > 12_000 {
 		t.Errorf("dead objects = %d of %d, want 12000 at most", dead, g.Len())
+	}
+}
+
+// TestUnusedVariablesDoNotKeepObjectsAlive has the objects of variables that are not used
+// any more counted as V8 does, which collects them if the code is TurboFan's.
+func TestUnusedVariablesDoNotKeepObjectsAlive(t *testing.T) {
+	versions := []string{nodetest.Versions[0], nodetest.Versions[len(nodetest.Versions)-1]} // tables of safepoints differ most
+	if matrix() {
+		versions = nodetest.Versions
+	}
+	for _, version := range versions {
+		for _, tier := range []symbolize.Tier{symbolize.Interpreted, symbolize.Maglev, symbolize.Turbofan} {
+			flags, ok := nodetest.TierFlags(version, tier)
+			if !ok {
+				continue
+			}
+			t.Run(version+"/"+tier.String(), func(t *testing.T) { checkUnused(t, version, tier, flags) })
+		}
+	}
+}
+
+func checkUnused(t *testing.T, version string, tier symbolize.Tier, flags []string) {
+	target := nodetest.Start(t, nodetest.Node(t, version), nodetest.Options{
+		Flags: flags, Script: "unused.js", Args: []string{tier.String(), "40"},
+	})
+	var facts struct {
+		Alive map[string]int `json:"alive"` // objects by class
+	}
+	target.Facts(&facts)
+	if len(facts.Alive) == 0 {
+		t.Fatal("the program says of no class how many objects are alive")
+	}
+	g := graphOf(t, target.PID)
+	live, _ := countByClass(t, g)
+	for class, want := range facts.Alive {
+		if live[class] != want {
+			t.Errorf("live objects of %s = %d, want %d", class, live[class], want)
+		}
+	}
+	if g.Doubts.Loose {
+		t.Error("not all that keeps objects alive was found")
 	}
 }
 

@@ -61,8 +61,8 @@ func (o *Objects) roots(ctx context.Context, stacks []Stack) (roots []Root, lost
 		for _, w := range t.Registers {
 			s.word(w, 0, ByRegister)
 		}
+		o.Doubts.Loose = o.Doubts.Loose || t.Whole || t.Loose
 		if t.Whole {
-			o.Doubts.Loose = true
 			err = errors.Join(err, s.scan(ctx, addressRange{t.start(), memory.stacks[i].end}, ByStack))
 		}
 		for _, r := range t.Frames {

@@ -12,9 +12,10 @@ import (
 type Stack struct {
 	SP            uint64        // the thread's stack pointer
 	ThreadPointer uint64        // address of the C library's data of the thread; 0 if not known
-	Frames        []space.Range // V8's
+	Frames        []space.Range // V8's, what is in use of them
 	Registers     []uint64      // those that count
 	Whole         bool          // V8's frames could not be found
+	Loose         bool          // what is in use is not known of all frames
 }
 
 const (
