@@ -58,6 +58,8 @@ long=(
 	'tools/addonlat ^TestUringOperationsAreCountedApart$/^(node$major|stripped)$'
 	'tools/core ^TestCoreIsTheProcess$/^$version'
 	'symbolize/v8/heap ^TestHeap$/^$version'
+	'symbolize/v8/heap ^TestUnusedVariablesDoNotKeepObjectsAlive$'
+	'symbolize/malloc ^TestChunksAreThoseThatMallocKnows$'
 )
 
 # The architecture of this machine, whose cores are read there, and those of which release.

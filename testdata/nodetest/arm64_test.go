@@ -28,6 +28,7 @@ func TestARM64IsPrepared(t *testing.T) {
 		}
 		node := NodeFor(t, version, goarch)
 		files = append(files, node, filepath.Join(node, "../../include/node/node_version.h"), StrippedNodeFor(t, version, goarch))
+		files = append(files, AddonFor(t, goarch, node, "leaks.cc"))
 		for _, source := range Addons {
 			for _, flag := range []string{FramePointers, NoFramePointers} {
 				files = append(files, AddonFor(t, goarch, node, source, flag))
