@@ -205,8 +205,11 @@ func mixed(frames []symbolize.Frame) string {
 	return ""
 }
 
-// isNameless reports whether a frame is a function's whose name was not kept.
-func isNameless(f symbolize.Frame) bool { return f.Kind == symbolize.Native && f.Module == "[jit]" }
+// isNameless reports whether a frame is a function's whose name was not kept, or could not be
+// read while the collector moved it.
+func isNameless(f symbolize.Frame) bool {
+	return f.Kind == symbolize.Native && (f.Module == "[jit]" || f.Name == symbolize.Unknown)
+}
 
 func text(frames []symbolize.Frame) string {
 	var b strings.Builder
