@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -88,30 +89,37 @@ func (f *File) indexFunctions() {
 	all := f.allFunctions()
 	f.sort(all)
 	f.rankNames(all)
-	spans := make([]interval.Span, 0, len(all)*3/4) // node has at least a quarter twice
-	var covered uint64                              // the end of the functions with a size so far
-	for len(all) > 0 {
-		group, rest := cutGroup(all)
-		bestLast(group)
-		for _, fn := range group {
-			covered = max(covered, fn.end())
-		}
-		last := len(group) - 1
-		for i, fn := range group {
-			end := fn.end()
-			if fn.size == 0 && fn.start >= covered {
-				end = f.codeEnd(fn.start)
-				if len(rest) > 0 {
-					end = min(end, rest[0].start)
+	f.functions = interval.Sorted(f.spans(all), len(all)*3/4) // node has at least a quarter twice
+}
+
+// spans yields the addresses of sorted functions, in the order of their starts; of those that start
+// together, the one with the best name last.
+func (f *File) spans(all []function) iter.Seq[interval.Span] {
+	return func(yield func(interval.Span) bool) {
+		var covered uint64 // the end of the functions with a size so far
+		for len(all) > 0 {
+			group, rest := cutGroup(all)
+			bestLast(group)
+			for _, fn := range group {
+				covered = max(covered, fn.end())
+			}
+			last := len(group) - 1
+			for i, fn := range group {
+				end := fn.end()
+				if fn.size == 0 && fn.start >= covered {
+					end = f.codeEnd(fn.start)
+					if len(rest) > 0 {
+						end = min(end, rest[0].start)
+					}
+				}
+				hidden := i < last && end <= group[last].end() // by the best name
+				if !hidden && !yield(interval.Span{Start: fn.start, End: end, Ref: uint32(fn.ref)}) {
+					return
 				}
 			}
-			if i == last || end > group[last].end() { // else the best name hides it
-				spans = append(spans, interval.Span{Start: fn.start, End: end, Ref: uint32(fn.ref)})
-			}
+			all = rest
 		}
-		all = rest
 	}
-	f.functions = interval.New(spans)
 }
 
 // cutGroup returns the functions that start where the first does, and the others.

@@ -18,7 +18,7 @@ const (
 // Symbol returns the symbol with that raw name, a function, variable or other. Of
 // several, it prefers one that is not local, then .symtab's.
 func (f *File) Symbol(name string) (Symbol, bool) {
-	if known := f.known.Load(); known != nil && startsWith(name, known.prefixes) {
+	if known := f.known.Load(); known != nil && begins(known.prefixes, name) {
 		return known.symbol(name)
 	}
 	return preferred(func(yield func(Symbol) bool) {
@@ -48,9 +48,10 @@ func preferred(all iter.Seq[Symbol]) (s Symbol, found bool) {
 // reads the strings of the whole file, some 20 ms for node, unless they are known.
 func (f *File) Symbols(prefixes ...string) iter.Seq[Symbol] {
 	return func(yield func(Symbol) bool) {
+		wanted := newPrefixSet(prefixes)
 		known := f.known.Load()
 		if known == nil || !known.all(prefixes) {
-			known, _ = f.find(prefixes)
+			known, _ = f.find(wanted)
 		}
 		type identity struct {
 			name    string
@@ -58,7 +59,7 @@ func (f *File) Symbols(prefixes ...string) iter.Seq[Symbol] {
 		}
 		seen := make(map[identity]int) // by the table that they are in first
 		for _, s := range known.symbols {
-			if !startsWith(s.Name, prefixes) {
+			if !begins(wanted, s.Name) {
 				continue
 			}
 			id := identity{s.Name, s.Address}
@@ -78,7 +79,7 @@ func (f *File) Symbols(prefixes ...string) iter.Seq[Symbol] {
 // Know reads the symbols whose raw names start with the prefixes, so that Symbol and
 // Symbols find them without reading all the file's strings again.
 func (f *File) Know(prefixes ...string) {
-	if known, complete := f.find(prefixes); complete {
+	if known, complete := f.find(newPrefixSet(prefixes)); complete {
 		f.known.Store(known)
 	}
 }
@@ -86,7 +87,7 @@ func (f *File) Know(prefixes ...string) {
 // A selection is the symbols whose names start with one of some prefixes, table by table
 // in the order of the file's strings.
 type selection struct {
-	prefixes []string
+	prefixes prefixSet
 	symbols  []selected
 }
 
@@ -97,32 +98,47 @@ type selected struct {
 
 // find reads the symbols that have a prefix. The selection is complete unless there are
 // too many.
-func (f *File) find(prefixes []string) (found *selection, complete bool) {
+func (f *File) find(prefixes prefixSet) (found *selection, complete bool) {
 	found, complete = &selection{prefixes: prefixes}, true
 	for i, t := range f.tables {
-		var matches []uint32
+		var matches []selected
 		_ = t.names(func(index uint32, name []byte) { // Partial reports damage
-			if !startsWith(name, prefixes) {
-				return
-			}
-			if len(matches) == maxMatches {
+			switch {
+			case len(name) == 0 || !begins(prefixes, name):
+			case len(matches) == maxMatches:
 				complete = false
-				return
+			default:
+				matches = append(matches, selected{Symbol{Name: string(name)}, refer(i, index)})
 			}
-			matches = append(matches, index)
 		})
-		for _, index := range matches {
-			if s, ok := f.symbol(refer(i, index)); ok {
-				found.symbols = append(found.symbols, selected{s, refer(i, index)})
-			}
-		}
+		found.symbols = append(found.symbols, t.complete(matches)...)
 	}
 	return found, complete
 }
 
+// complete fills in what the entries say of symbols that have a name and a reference. It returns
+// those whose entries can be read.
+func (t *table) complete(symbols []selected) []selected {
+	order := make([]uint64, len(symbols)) // index of the entry, index in symbols
+	for i, s := range symbols {
+		order[i] = uint64(s.ref.index())<<32 | uint64(i)
+	}
+	slices.Sort(order)
+	w := window{r: t.r, buf: make([]byte, 0, chunk)}
+	for _, key := range order {
+		s := &symbols[uint32(key)]
+		if b, ok := w.bytes(t.at+int64(key>>32)*entrySize, entrySize); ok {
+			s.Symbol = decode(b).symbol(s.Name)
+		} else {
+			s.Name = ""
+		}
+	}
+	return slices.DeleteFunc(symbols, func(s selected) bool { return s.Name == "" })
+}
+
 // all reports whether the selection has all symbols that start with one of these prefixes.
 func (x *selection) all(prefixes []string) bool {
-	return !slices.ContainsFunc(prefixes, func(p string) bool { return !startsWith(p, x.prefixes) })
+	return !slices.ContainsFunc(prefixes, func(p string) bool { return !begins(x.prefixes, p) })
 }
 
 // symbol finds the preferred symbol of a name.
@@ -143,14 +159,30 @@ func (x *selection) symbol(name string) (Symbol, bool) {
 	})
 }
 
-// startsWith reports whether name starts with one of the prefixes.
-func startsWith[T string | []byte](name T, prefixes []string) bool {
-	for _, p := range prefixes {
-		if len(name) >= len(p) && string(name[:len(p)]) == p {
-			return true
+// A prefixSet holds prefixes in ascending order, none of which begins with another.
+type prefixSet []string
+
+func newPrefixSet(prefixes []string) (set prefixSet) {
+	for _, p := range slices.Sorted(slices.Values(prefixes)) {
+		if !begins(set, p) {
+			set = append(set, p)
 		}
 	}
-	return false
+	return set
+}
+
+// begins reports whether name begins with one of the prefixes: if so, that is the last of those that
+// are not greater than name.
+func begins[T string | []byte](prefixes prefixSet, name T) bool {
+	first, after := 0, len(prefixes)
+	for first < after {
+		if middle := (first + after) / 2; prefixes[middle] <= string(name) {
+			first = middle + 1
+		} else {
+			after = middle
+		}
+	}
+	return first > 0 && len(name) >= len(prefixes[first-1]) && string(name[:len(prefixes[first-1])]) == prefixes[first-1]
 }
 
 // symbol reads the symbol that ref refers to.
@@ -164,7 +196,7 @@ func (f *File) symbol(ref reference) (Symbol, bool) {
 	if err != nil {
 		return Symbol{}, false
 	}
-	return Symbol{Name: name, Address: e.address, Size: e.size, Type: e.typ(), Bind: e.bind()}, true
+	return e.symbol(name), true
 }
 
 // A nameIndex finds symbols by their names' hashes: sorted entries of 32 bits of

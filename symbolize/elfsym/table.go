@@ -47,6 +47,11 @@ func (e entry) defined() bool {
 	return e.section != elf.SHN_UNDEF && e.name != 0 && e.typ() != elf.STT_SECTION && e.typ() != elf.STT_FILE
 }
 
+// symbol returns e as the symbol of that name.
+func (e entry) symbol(name string) Symbol {
+	return Symbol{Name: name, Address: e.address, Size: e.size, Type: e.typ(), Bind: e.bind()}
+}
+
 func newTable(e *elf.File, r io.ReaderAt, s *elf.Section) (*table, error) {
 	if s.FileSize/entrySize > maxSymbols {
 		return nil, fmt.Errorf("%d symbols, more than %d", s.FileSize/entrySize, maxSymbols)
@@ -135,7 +140,7 @@ func (t *table) names(visit func(index uint32, name []byte)) error {
 	return err
 }
 
-// A window is the part of a string section that was read last.
+// A window is the part of a section that was read last.
 type window struct {
 	r     io.ReaderAt
 	start int64
@@ -152,6 +157,18 @@ func (w *window) at(offset int64) ([]byte, bool) {
 		s, ok = w.held(offset)
 	}
 	return s, ok
+}
+
+// bytes returns the n bytes at offset, false if they cannot be read.
+func (w *window) bytes(offset int64, n int) ([]byte, bool) {
+	if offset < w.start || offset+int64(n) > w.start+int64(len(w.buf)) {
+		got, _ := w.r.ReadAt(w.buf[:cap(w.buf)], offset) // on a short read, the bytes read decide
+		w.buf, w.start = w.buf[:got], offset
+	}
+	if at := offset - w.start; at+int64(n) <= int64(len(w.buf)) {
+		return w.buf[at : at+int64(n)], true
+	}
+	return nil, false
 }
 
 // held returns the part of the string that is in the window, and whether it is

@@ -28,14 +28,22 @@ type Map struct {
 // New makes a Map of spans. Where spans overlap, the later in the slice wins.
 // A span that ends before it starts holds nothing.
 func New(spans []Span) Map {
-	s := sweep{spans: spans, out: Map{make([]uint64, 0, 2*len(spans)), make([]uint32, 0, 2*len(spans))}}
+	s := newSweep(len(spans))
 	for i := range byStart(spans) {
-		s.advance(spans[i].Start)
-		s.active.push(i)
+		s.add(spans[i], i)
 	}
-	s.advance(math.MaxUint64)
-	s.emit(gap) // no span holds the very last address
-	return Map{starts: slices.Clone(s.out.starts), refs: slices.Clone(s.out.refs)}
+	return s.end()
+}
+
+// Sorted is New for spans in the order of their starts, about count of them.
+func Sorted(spans iter.Seq[Span], count int) Map {
+	s := newSweep(count)
+	number := uint32(0)
+	for span := range spans {
+		s.add(span, number)
+		number++
+	}
+	return s.end()
 }
 
 // byStart yields the indexes of spans by their starts.
@@ -77,16 +85,36 @@ func (m Map) Lookup(address uint64) (ref uint32, ok bool) {
 
 // A sweep goes over the addresses upwards. All before pos is in out.
 type sweep struct {
-	spans  []Span
 	active latest // began before pos; those that ended are dropped when they surface
 	pos    uint64
 	out    Map
 }
 
+// newSweep returns a sweep over about count spans. Most have a gap after them.
+func newSweep(count int) *sweep {
+	return &sweep{out: Map{make([]uint64, 0, 2*count), make([]uint32, 0, 2*count)}}
+}
+
+// add adds a span that starts no earlier than those before it, with its place among them.
+func (s *sweep) add(span Span, number uint32) {
+	s.advance(span.Start)
+	s.active.push(numbered{span, number})
+}
+
+// end returns the Map of the spans that were added, in no more than twice the memory that it needs.
+func (s *sweep) end() Map {
+	s.advance(math.MaxUint64)
+	s.emit(gap) // no span holds the very last address
+	if used := len(s.out.refs); used < cap(s.out.refs)/2 {
+		return Map{starts: slices.Clone(s.out.starts), refs: slices.Clone(s.out.refs)}
+	}
+	return s.out
+}
+
 // advance gives the addresses up to limit to the spans that are active.
 func (s *sweep) advance(limit uint64) {
 	for len(s.active) > 0 && s.pos < limit {
-		top := s.spans[s.active[0]]
+		top := s.active[0]
 		if top.End <= s.pos {
 			s.active.pop()
 			continue
@@ -110,15 +138,21 @@ func (s *sweep) emit(ref uint32) {
 	s.out.refs = append(s.out.refs, ref)
 }
 
-// latest is a heap of indexes of spans, the greatest first.
-type latest []uint32
+// A numbered span has its place among all.
+type numbered struct {
+	Span
+	number uint32
+}
 
-func (l *latest) push(x uint32) {
+// latest is a heap of spans, the one with the greatest number first.
+type latest []numbered
+
+func (l *latest) push(x numbered) {
 	*l = append(*l, x)
 	heap := *l
 	for at := len(heap) - 1; at > 0; {
 		parent := (at - 1) / 2
-		if heap[parent] >= heap[at] {
+		if heap[parent].number >= heap[at].number {
 			return
 		}
 		heap[parent], heap[at] = heap[at], heap[parent]
@@ -133,10 +167,10 @@ func (l *latest) pop() {
 	*l = (*l)[:last]
 	heap := *l
 	for at, child := 0, 1; child < last; at, child = child, 2*child+1 {
-		if child+1 < last && heap[child+1] > heap[child] {
+		if child+1 < last && heap[child+1].number > heap[child].number {
 			child++
 		}
-		if heap[at] >= heap[child] {
+		if heap[at].number >= heap[child].number {
 			return
 		}
 		heap[at], heap[child] = heap[child], heap[at]
