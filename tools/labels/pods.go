@@ -21,7 +21,10 @@ const (
 )
 
 // link is PODNAME_NAMESPACE_CONTAINER-ID.log: the names in Kubernetes have no underscore.
-var link = regexp.MustCompile(`^([a-z0-9.-]{1,253})_([a-z0-9-]{1,63})_([a-z0-9-]{1,63})-([0-9a-f]{64})\.log$`)
+// Compiling it takes some milliseconds.
+var link = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9.-]{1,253})_([a-z0-9-]{1,63})_([a-z0-9-]{1,63})-([0-9a-f]{64})\.log$`)
+})
 
 // pods finds pods by their containers' IDs.
 type pods struct {
@@ -56,7 +59,7 @@ func (p *pods) list() {
 	for len(p.known) < maxLinks {
 		names, err := dir.Readdirnames(readNames)
 		for _, name := range names {
-			if m := link.FindStringSubmatch(name); m != nil {
+			if m := link().FindStringSubmatch(name); m != nil {
 				p.known[m[4]] = pod{name: m[1], namespace: m[2], container: m[3]}
 			}
 		}
