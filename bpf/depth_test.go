@@ -18,7 +18,7 @@ const (
 // kernels allow more, so they would load programs that older ones reject.
 func TestStacksFitOlderKernels(t *testing.T) {
 	for name, load := range map[string]func() (*ebpf.CollectionSpec, error){
-		"jsprof": LoadJsprof, "logsnoop": LoadLogsnoop, "offcpu": LoadOffcpu, "addonlat": LoadAddonlat, "stopon": LoadStopon, "alloc": LoadAlloc,
+		"jsprof": LoadJsprof, "sample": LoadSample, "logsnoop": LoadLogsnoop, "offcpu": LoadOffcpu, "addonlat": LoadAddonlat, "stopon": LoadStopon, "alloc": LoadAlloc,
 		"nodesnoop": LoadNodesnoop, "syscalls": LoadSyscalls, "tcp": LoadTcp,
 	} {
 		spec, err := load()

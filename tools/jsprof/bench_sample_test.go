@@ -139,7 +139,7 @@ type reading struct {
 }
 
 func read(b *testing.B, s *session) reading {
-	stats, err := s.source.objects.(*bpf.JsprofObjects).OnSample.Stats()
+	stats, err := s.source.objects.(*bpf.SampleObjects).OnSample.Stats()
 	if err != nil {
 		b.Errorf("read the program's statistics: %v", err)
 		return reading{}

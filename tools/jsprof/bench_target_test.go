@@ -124,7 +124,7 @@ func nothing() {}
 // sessionSampling samples for a session.
 func sessionSampling(s *session) switchable {
 	return switchable{ours, func(hz int) (io.Closer, error) {
-		return loader.Sample(s.source.objects.(*bpf.JsprofObjects).OnSample, loader.CPUClock, loader.Sampling{Hz: hz})
+		return loader.Sample(s.source.objects.(*bpf.SampleObjects).OnSample, loader.CPUClock, loader.Sampling{Hz: hz})
 	}, s.collector.relieve}
 }
 

@@ -3,16 +3,13 @@ package jsprof
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/cilium/ebpf"
 
 	"ustack/bpf"
 	"ustack/loader"
-	"ustack/symbolize"
 	"ustack/symbolize/elfsym"
 	"ustack/tools/event"
 	"ustack/tools/profile"
@@ -20,10 +17,6 @@ import (
 
 // MaxEvents is how many events one run may have.
 const MaxEvents = int(bpf.TraceProfileLimitMAX_EVENTS)
-
-// longestTick is how long a throttled perf event may wait for the tick of a busy CPU:
-// the kernel's HZ is at least 100.
-const longestTick = 10 * time.Millisecond
 
 // check returns an error if the options make no sense.
 func (o *Options) check() error {
@@ -77,11 +70,10 @@ func (o *Options) eventValues() (all []value) {
 	return all
 }
 
-// events are the source of a run that takes stacks at events.
+// events are the source of a run that takes stacks at probes, and perhaps at samples too.
 type events struct {
-	o       *Options
+	samples
 	objects bpf.JsprofObjects
-	needed  map[string]bool // of the programs, by name
 	// repeated says that copies of the programs that see system calls see what these do not.
 	repeated bool
 	usdts    event.Descriptions
@@ -92,7 +84,7 @@ func newEventSource(o *Options) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &events{o: o, needed: make(map[string]bool)}
+	e := &events{samples: newSamples(o)}
 	variables, err := e.configure(spec)
 	if err != nil {
 		return nil, err
@@ -106,10 +98,9 @@ func newEventSource(o *Options) (*source, error) {
 	}
 	event.Prune(spec, e.needed)
 	return &source{
-		spec: spec, objects: &e.objects, variables: variables, values: o.eventValues(), quantized: o.Quantize, poll: pollOf(o.Events),
+		spec: spec, objects: &e.objects, variables: variables, values: o.eventValues(), quantized: o.Quantize,
 		attach: e.attach, added: e.added, ended: func(s *session, pid int) { s.probes.Detach(pid) },
-		finish: e.finish, warn: e.warn,
-		place: func(key bpf.TraceStackKey) (int, []symbolize.Frame) { return int(key.Event), nil },
+		finish: e.finish, warn: e.warn, place: placeOf,
 	}, nil
 }
 
@@ -120,7 +111,6 @@ func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
 	var fields [MaxEvents][len(bpf.TraceUsdt{}.Arguments)]bpf.TraceField
 	wanted := make(map[string]uint8)
 	timed := o.Predicate.Slower > 0
-	e.need(bpf.JsprofProgOnExec, true)
 	for i, ev := range o.Events {
 		w, err := o.weightOf(ev).Weigher(ev)
 		if err != nil {
@@ -140,38 +130,14 @@ func (e *events) configure(spec *ebpf.CollectionSpec) (map[string]any, error) {
 		spec.Maps[bpf.JsprofMapCalls].MaxEntries = 1
 	}
 	spec.Maps[bpf.JsprofMapSought].MaxEntries = 1 // no condition is about a name
-	if !anyProbe(o.Events) {
-		spec.Maps[bpf.JsprofMapWalks].MaxEntries = 1 // no perf event interrupts another's program on its CPU
-		spec.Maps[bpf.JsprofMapHits].MaxEntries = 1
-	}
-	if onlyTimers(o.Events) {
-		buffer := spec.Maps[bpf.JsprofMapEvents]
-		buffer.MaxEntries = min(buffer.MaxEntries, sampleBuffer(len(o.Events)*loader.SampleRate(o.Hz)))
-	}
-	variables := map[string]any{
-		bpf.JsprofVarMaxElapsed: uint64(2*time.Second/time.Duration(loader.SampleRate(o.Hz)) + longestTick),
-		bpf.JsprofVarWithKernel: number(o.Kernel), bpf.JsprofVarQuantized: number(o.Quantize), bpf.JsprofVarTimed: number(timed),
+	variables := e.variables()
+	maps.Copy(variables, map[string]any{
+		bpf.JsprofVarQuantized: number(o.Quantize), bpf.JsprofVarTimed: number(timed),
 		bpf.JsprofVarPaired: number(e.needed[bpf.JsprofProgOnCall]), bpf.JsprofVarEvery: uint32(o.Every), bpf.JsprofVarWeighers: weighers, bpf.JsprofVarFields: fields,
 		bpf.JsprofVarSyscalls: event.Rows(wanted),
-	}
+	})
 	o.Predicate.Set(variables)
 	return variables, nil
-}
-
-const (
-	minSampleBuffer = 2 << 20
-	sampleBytes     = 4 << 10 // a stack of 120 frames, and what is new of its functions
-)
-
-// sampleBuffer returns how many bytes the kernel's buffer needs for a second of so many samples a
-// second on each CPU, if no two have the same stack; a power of two. What is mapped of it counts
-// twice as our memory.
-func sampleBuffer(hz int) uint32 {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return math.MaxUint32
-	}
-	return max(minSampleBuffer, uint32(1)<<min(31, bits.Len(uint(hz*cpus*sampleBytes))))
 }
 
 // number returns 1 for true.
@@ -180,21 +146,6 @@ func number(is bool) uint32 {
 		return 1
 	}
 	return 0
-}
-
-// samplesPoll is how long samples' stacks may wait: each wake-up takes CPU time from the target.
-const samplesPoll = 200 * time.Millisecond
-
-// pollOf returns how long stacks may wait; 0: as long as is usual.
-func pollOf(all []event.Event) time.Duration {
-	if onlyTimers(all) {
-		return samplesPoll
-	}
-	return 0
-}
-
-func onlyTimers(all []event.Event) bool {
-	return !slices.ContainsFunc(all, func(e event.Event) bool { return e.Timer == nil })
 }
 
 func anyProbe(all []event.Event) bool {
@@ -209,8 +160,7 @@ func anyProbe(all []event.Event) bool {
 // needFor decides which programs an event needs.
 func (e *events) needFor(ev event.Event, timed bool) {
 	function := ev.Function
-	e.need(bpf.JsprofProgOnSample, ev.Timer != nil)
-	e.need(bpf.JsprofProgOnPerfEvent, ev.Perf != nil || ev.Hardware != nil)
+	e.needForSample(ev)
 	e.need(bpf.JsprofProgOnSystemCallEnd, len(ev.Syscalls) > 0)
 	e.need(bpf.JsprofProgOnSystemCall, len(ev.Syscalls) > 0 && timed)
 	e.need(bpf.JsprofProgOnEntry, function != nil && !function.Return)
@@ -219,8 +169,6 @@ func (e *events) needFor(ev event.Event, timed bool) {
 	e.need(bpf.JsprofProgOnUsdt, ev.USDT != nil)
 	e.need(bpf.JsprofProgOnTracepoint, ev.Tracepoint != nil)
 }
-
-func (e *events) need(program string, is bool) { e.needed[program] = e.needed[program] || is }
 
 // needsCalls reports whether the entries of a function that returns matter.
 func (e *events) needsCalls(ev event.Event) bool {
@@ -234,11 +182,13 @@ func (e *events) attach(s *session) error {
 		return err
 	}
 	for i, ev := range e.o.Events {
-		if err := e.attachEvent(s, ev, uint64(i)); err != nil {
-			return err
+		if ev.Tracepoint != nil {
+			if err := s.Attach(loader.Tracepoint(ev.Tracepoint.Group, ev.Tracepoint.Name, e.objects.OnTracepoint, uint64(i))); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return e.samples.attach(s)
 }
 
 // attachCalls attaches what sees the beginnings of system calls before what sees the ends, unless the
@@ -257,20 +207,6 @@ func (e *events) attachCalls(s *session) error {
 		}
 	}
 	return nil
-}
-
-func (e *events) attachEvent(s *session, ev event.Event, number uint64) (err error) {
-	switch {
-	case ev.Timer != nil:
-		s.hz, err = s.Sample(e.objects.OnSample, *ev.Timer, loader.Sampling{Hz: e.o.Hz, Cookie: number})
-	case ev.Perf != nil:
-		_, err = s.Sample(e.objects.OnPerfEvent, *ev.Perf, loader.Sampling{Every: e.o.Every, Cookie: number})
-	case ev.Hardware != nil:
-		s.hz, err = s.Sample(e.objects.OnPerfEvent, *ev.Hardware, loader.Sampling{Hz: e.o.Hz, Cookie: number})
-	case ev.Tracepoint != nil:
-		err = s.Attach(loader.Tracepoint(ev.Tracepoint.Group, ev.Tracepoint.Name, e.objects.OnTracepoint, number))
-	}
-	return err
 }
 
 // added attaches probes to process pid. A symbol that a mapped file lacks is an error if the
@@ -317,19 +253,12 @@ func (e *events) usdtPlace(u event.USDT, number uint64) event.Place {
 	}
 }
 
-// finish adds what is known about an event's samples.
+// finish adds what is known about an event's stacks.
 func (e *events) finish(s *session, number int, p *profile.Profile) {
-	ev := e.o.Events[number]
-	matched := s.counts(s.kernel.Matched)[number]
-	switch {
-	case ev.Timer != nil:
-		p.HzAsked = e.o.Hz
-		p.Hz, p.Throttled = e.rate(s, number)
-	case isProbe(ev) && e.o.Every > 1:
-		p.Every, p.Seen = e.o.Every, matched
-	case ev.Perf != nil && e.o.Every > 1:
-		p.Every = e.o.Every
+	if isProbe(e.o.Events[number]) && e.o.Every > 1 {
+		p.Every, p.Seen = e.o.Every, s.counts(s.kernel.Matched)[number]
 	}
+	e.samples.finish(s, number, p)
 }
 
 // warn warns of events that add nothing.
@@ -348,21 +277,4 @@ func (e *events) warn(s *session) {
 	if n := s.Count(e.objects.Unnumbered); n > 0 {
 		s.Warn(fmt.Errorf("%d events of static probes had arguments that are not known: they count as 0", n))
 	}
-}
-
-// rate returns the rate at which samples were taken while the targets ran, in Hz,
-// and how many samples are missing at the requested rate: 0 if it was reached.
-func (e *events) rate(s *session, number int) (reached int, throttled uint64) {
-	taken := s.counts(s.kernel.Matched)[number]
-	seconds := float64(s.counts(e.objects.Sampled)[number]) / float64(time.Second)
-	expected := uint64(seconds * float64(e.o.Hz))
-	// The kernel controls the rate of cycles: an idle CPU counts none.
-	if *e.o.Events[number].Timer == loader.Cycles || taken == 0 {
-		return s.hz, 0
-	}
-	const usual = 0.95 // a few per cent are late on any machine
-	if float64(taken) >= usual*float64(expected) {
-		return e.o.Hz, 0
-	}
-	return max(1, int(float64(taken)/seconds+0.5)), expected - taken
 }

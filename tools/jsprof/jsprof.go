@@ -132,11 +132,13 @@ func open(ctx context.Context, o Options) (*session, error) {
 		return nil, err
 	}
 	newSource := newEventSource
-	if o.Waiting != nil {
+	switch {
+	case o.Waiting != nil:
 		newSource = newWaitSource
-	}
-	if o.Memory != "" {
+	case o.Memory != "":
 		newSource = newMemorySource
+	case !anyProbe(o.Events):
+		newSource = newSampleSource
 	}
 	source, err := newSource(&o)
 	if err != nil {
