@@ -142,6 +142,9 @@ func WrappedParameters(h *v8.Heap, f v8.Function) ([]string, error) {
 			if names[i], err = h.Name(w); err != nil {
 				return nil, err
 			}
+			if names[i] == "" {
+				return nil, fmt.Errorf("read parameters: %#x is the name of none", uint64(w))
+			}
 		}
 		return names, nil
 	}
