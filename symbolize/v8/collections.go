@@ -76,13 +76,12 @@ func (h *Heap) weakEntries(o Object, visit func(Entry) bool) error {
 	if err != nil {
 		return err
 	}
-	goesOn := true
-	return h.tableEntries(table, ephemeronEntry, func(words []Value) {
+	return h.tableEntries(table, ephemeronEntry, func(words []Value) bool {
 		e := Entry{Key: words[0]}
 		if o.Map.Kind == "JSWeakMap" {
 			e.Value = words[1]
 		}
-		goesOn = goesOn && visit(e)
+		return visit(e)
 	})
 }
 

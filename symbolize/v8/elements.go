@@ -98,11 +98,12 @@ func (h *Heap) isHole(v Value) bool {
 // sparseElements visits a NumberDictionary.
 func (h *Heap) sparseElements(table Object, visit func(Element) bool) error {
 	var found []Element
-	err := h.tableEntries(table, 3, func(entry []Value) {
+	err := h.tableEntries(table, dictionaryEntry, func(entry []Value) bool {
 		index, ok := h.Number(entry[0])
-		if ok && index >= 0 && index <= math.MaxUint32 && len(found) < maxProperties {
+		if ok && index >= 0 && index <= math.MaxUint32 {
 			found = append(found, Element{Index: int(index), Value: entry[1]})
 		}
+		return len(found) < maxProperties
 	})
 	slices.SortFunc(found, func(a, b Element) int { return a.Index - b.Index })
 	for _, e := range found {

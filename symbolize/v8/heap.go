@@ -57,8 +57,10 @@ type Heap struct {
 	shapes   map[string]*shape // those that depend on the release
 	lostMaps map[uint64]uint64 // by address of the object
 
-	names [namesKept]keyName // of properties
-	word  [wordSize]byte     // as read: a local variable would be allocated for each read
+	names  [namesKept]keyName // of properties
+	absent [2]Value           // marks of unused entries that were found last
+	word   [wordSize]byte     // as read: a local variable would be allocated for each read
+	block  []byte             // room for what is read, if nothing uses it: takeBlock
 }
 
 // offsets are the offsets, in bytes, needed to read any object.
@@ -83,6 +85,7 @@ func (h *Heap) Forget() {
 	clear(h.maps)
 	clear(h.classes)
 	h.names = [namesKept]keyName{}
+	h.absent = [2]Value{}
 }
 
 // Ref returns the reference to o.
@@ -359,7 +362,14 @@ func (h *Heap) words(address uint64, count int) ([]Value, error) {
 	if count == 0 {
 		return nil, nil // what follows need not be mapped
 	}
-	b := make([]byte, count*wordSize)
+	var b []byte
+	if count <= maxBlock {
+		block := h.takeBlock()
+		defer func() { h.block = block }()
+		b = block[:count*wordSize]
+	} else {
+		b = make([]byte, count*wordSize)
+	}
 	n, err := h.mem.ReadAt(b, address)
 	values := make([]Value, n/wordSize)
 	for i := range values {

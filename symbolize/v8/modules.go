@@ -33,16 +33,17 @@ func (h *Heap) Exports(o Object) ([]Export, error) {
 		return nil, fmt.Errorf("read exports at %#x: %w", o.Address, err)
 	}
 	var exports []Export
-	err = h.tableEntries(table, exportEntry, func(entry []Value) {
+	err = h.tableEntries(table, exportEntry, func(entry []Value) bool {
 		cell, err := h.Object(entry[1])
-		if err != nil || cell.Map.Kind != "Cell" || len(exports) >= maxProperties {
-			return
+		if err != nil || cell.Map.Kind != "Cell" {
+			return true
 		}
 		name, _ := h.keyName(entry[0])
 		value, err := h.FieldOf(cell, "Cell", "value")
 		if err == nil {
 			exports = append(exports, Export{name, value})
 		}
+		return len(exports) < maxProperties
 	})
 	return exports, err
 }

@@ -1,8 +1,10 @@
 package v8
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"sort"
 )
 
 // Bounds on the contents of one object.
@@ -10,6 +12,8 @@ const (
 	maxProperties = 1 << 20
 	maxElements   = 1 << 27 // V8's longest FixedArray
 	maxBlock      = 1 << 12 // words read at a time
+
+	usualProperties = 64 // room for that many is made at once
 )
 
 // A Property is an object's own property with a name or a symbol.
@@ -79,6 +83,9 @@ func (h *Heap) FieldPlaces(m *Map) ([]FieldPlace, error) {
 // Own returns the value of o's own property of that name; of an accessor, no
 // value.
 func (h *Heap) Own(o Object, name string) (Value, bool, error) {
+	if o.Map.Dictionary && o.Map.Kind != "JSGlobalObject" && h.IsReceiver(o) {
+		return h.ownInDictionary(o, name)
+	}
 	properties, err := h.Properties(o)
 	i := slices.IndexFunc(properties, func(p Property) bool { return p.Name == name && !p.Symbol && !p.Accessor })
 	if i < 0 {
@@ -150,36 +157,47 @@ func (h *Heap) property(key Value, details int) Property {
 // keyName returns a property key's text, and whether the key is a symbol.
 func (h *Heap) keyName(key Value) (name string, symbol bool) {
 	if !key.IsObject() {
-		return h.readKeyName(key)
+		name, symbol, _ = h.readKeyName(key)
+		return name, symbol
 	}
-	n := &h.names[key.Address()/wordSize%namesKept]
+	n := h.cachedName(key)
 	if n.key != key {
-		n.name, n.symbol = h.readKeyName(key)
-		n.key = key
+		name, symbol, ok := h.readKeyName(key)
+		if !ok {
+			return name, symbol
+		}
+		*n = keyName{key, name, symbol}
 	}
 	return n.name, n.symbol
 }
 
-func (h *Heap) readKeyName(key Value) (name string, symbol bool) {
+// cachedName returns where key's name is kept, which may have another key's now.
+func (h *Heap) cachedName(key Value) *keyName { return &h.names[key.Address()/wordSize%namesKept] }
+
+// readKeyName is keyName without a cache; ok is false if the key is neither a string nor a symbol.
+func (h *Heap) readKeyName(key Value) (name string, symbol, ok bool) {
 	o, err := h.Object(key)
 	if err != nil {
-		return fmt.Sprintf("<bad key %#x>", uint64(key)), false
+		return badName(key), false, false
 	}
 	if o.Map.Kind == "Symbol" {
 		symbol = true
 		if key, err = h.FieldOf(o, "Symbol", "name"); err != nil {
-			return "", true
+			return "", true, false
 		}
 		if h.Oddball(key) == "undefined" {
-			return "", true
+			return "", true, true
 		}
+	} else if !h.IsString(o) {
+		return badName(key), false, false
 	}
-	name, _, err = h.Exact(key, maxName)
-	if err != nil {
-		name = fmt.Sprintf("<bad key %#x>", uint64(key))
+	if name, _, err = h.Exact(key, maxName); err != nil {
+		return badName(key), symbol, false
 	}
-	return name, symbol
+	return name, symbol, true
 }
+
+func badName(key Value) string { return fmt.Sprintf("<bad key %#x>", uint64(key)) }
 
 // put sets p's value, or its getter and setter.
 func (h *Heap) put(p *Property, value Value) {
@@ -200,11 +218,13 @@ func (h *Heap) put(p *Property, value Value) {
 const (
 	hashTablePrefix   = 3
 	hashTableCapacity = 2
+
+	dictionaryEntry = 3 // words: key, value, details
 )
 
-// tableEntries visits the used entries of a hash table, with which it ends. Each has size
-// words, the first of which is the key.
-func (h *Heap) tableEntries(table Object, size int, visit func(entry []Value)) error {
+// tableEntries visits the used entries of a hash table, with which it ends, until visit returns
+// false. Each has size words, the first of which is the key; they are valid during the visit.
+func (h *Heap) tableEntries(table Object, size int, visit func(entry []Value) bool) error {
 	length, err := h.SmiField(table, arrayLength)
 	if err != nil {
 		return err
@@ -216,13 +236,22 @@ func (h *Heap) tableEntries(table Object, size int, visit func(entry []Value)) e
 	if length > maxElements || capacity < 0 || capacity > (length-hashTablePrefix)/size {
 		return fmt.Errorf("read table at %#x: %d entries in %d words", table.Address, capacity, length)
 	}
+	b := h.takeBlock()
+	defer func() { h.block = b }()
 	perBlock := maxBlock / size
+	entry := make([]Value, size)
 	for at := length - capacity*size; at+size <= length; {
 		count := min(perBlock, (length-at)/size)
-		words, err := h.words(table.Address+arrayFirst+uint64(at)*wordSize, count*size)
-		for ; len(words) >= size; words = words[size:] {
-			if !h.isAbsent(words[0]) {
-				visit(words[:size])
+		read, err := h.mem.ReadAt(b[:count*size*wordSize], table.Address+arrayFirst+uint64(at)*wordSize)
+		for rest := b[:read]; len(rest) >= size*wordSize; rest = rest[size*wordSize:] {
+			if h.isAbsent(Value(binary.LittleEndian.Uint64(rest))) {
+				continue
+			}
+			for i := range entry {
+				entry[i] = Value(binary.LittleEndian.Uint64(rest[i*wordSize:]))
+			}
+			if !visit(entry) {
+				return nil
 			}
 		}
 		if err != nil {
@@ -233,13 +262,28 @@ func (h *Heap) tableEntries(table Object, size int, visit func(entry []Value)) e
 	return nil
 }
 
+// takeBlock returns room for maxBlock words; the caller gives it back as h.block, and who takes
+// another meanwhile gets new room.
+func (h *Heap) takeBlock() []byte {
+	b := h.block
+	h.block = nil
+	if b == nil {
+		b = make([]byte, maxBlock*wordSize)
+	}
+	return b
+}
+
 // isAbsent reports whether a key marks an unused entry: never set, or removed.
 func (h *Heap) isAbsent(key Value) bool {
-	if _, ok := key.Smi(); ok {
+	if !key.IsObject() || h.cachedName(key).key == key {
 		return false
+	}
+	if slices.Contains(h.absent[:], key) {
+		return true
 	}
 	switch h.Oddball(key) {
 	case "undefined", "hole":
+		h.absent[0], h.absent[1] = key, h.absent[0]
 		return true
 	}
 	return false
@@ -249,31 +293,60 @@ func (h *Heap) isAbsent(key Value) bool {
 // details.
 const enumerationShift = 8
 
-func (h *Heap) dictionaryProperties(o Object) ([]Property, error) {
+// dictionaryOf returns the table that has o's properties.
+func (h *Heap) dictionaryOf(o Object) (table Object, err error) {
 	raw, err := h.Field(o, h.at.properties)
+	if err != nil {
+		return table, err
+	}
+	if table, err = h.Object(raw); err != nil {
+		return table, fmt.Errorf("read properties at %#x: %w", o.Address, err)
+	}
+	return table, nil
+}
+
+// ownInDictionary is Own for an object whose properties are in a dictionary.
+func (h *Heap) ownInDictionary(o Object, name string) (value Value, found bool, err error) {
+	table, err := h.dictionaryOf(o)
+	if err != nil {
+		return 0, false, err
+	}
+	err = h.tableEntries(table, dictionaryEntry, func(entry []Value) bool {
+		details, ok := entry[2].Smi()
+		if !ok || details&isAccessor != 0 {
+			return true
+		}
+		if text, symbol := h.keyName(entry[0]); text == name && !symbol {
+			value, found = entry[1], true
+		}
+		return !found
+	})
+	return value, found, err
+}
+
+func (h *Heap) dictionaryProperties(o Object) ([]Property, error) {
+	table, err := h.dictionaryOf(o)
 	if err != nil {
 		return nil, err
 	}
-	table, err := h.Object(raw)
-	if err != nil {
-		return nil, fmt.Errorf("read properties at %#x: %w", o.Address, err)
-	}
-	type ordered struct {
-		property Property
-		order    int
-	}
-	var found []ordered
+	var properties []Property
+	var orders []int
 	add := func(key, value, details Value) {
 		bits, ok := details.Smi()
-		if !ok || len(found) >= maxProperties {
+		if !ok || len(properties) >= maxProperties {
 			return
+		}
+		if properties == nil {
+			used, _ := h.SmiField(table, arrayFirst)
+			used = min(max(used, 1), usualProperties)
+			properties, orders = make([]Property, 0, used), make([]int, 0, used)
 		}
 		p := h.property(key, bits)
 		h.put(&p, value)
-		found = append(found, ordered{p, bits >> enumerationShift})
+		properties, orders = append(properties, p), append(orders, bits>>enumerationShift)
 	}
 	if o.Map.Kind == "JSGlobalObject" {
-		err = h.tableEntries(table, 1, func(entry []Value) {
+		err = h.tableEntries(table, 1, func(entry []Value) bool {
 			if cell, err := h.Object(entry[0]); err == nil {
 				key, _ := h.FieldOf(cell, "PropertyCell", "name")
 				value, _ := h.FieldOf(cell, "PropertyCell", "value")
@@ -282,14 +355,27 @@ func (h *Heap) dictionaryProperties(o Object) ([]Property, error) {
 					add(key, value, details)
 				}
 			}
+			return true
 		})
 	} else {
-		err = h.tableEntries(table, 3, func(entry []Value) { add(entry[0], entry[1], entry[2]) })
+		err = h.tableEntries(table, dictionaryEntry, func(entry []Value) bool {
+			add(entry[0], entry[1], entry[2])
+			return true
+		})
 	}
-	slices.SortStableFunc(found, func(a, b ordered) int { return a.order - b.order })
-	properties := make([]Property, len(found))
-	for i, f := range found {
-		properties[i] = f.property
-	}
+	sort.Stable(byOrder{properties, orders})
 	return properties, err
+}
+
+// byOrder sorts properties by the order in which they were added.
+type byOrder struct {
+	properties []Property
+	orders     []int
+}
+
+func (b byOrder) Len() int           { return len(b.orders) }
+func (b byOrder) Less(i, j int) bool { return b.orders[i] < b.orders[j] }
+func (b byOrder) Swap(i, j int) {
+	b.properties[i], b.properties[j] = b.properties[j], b.properties[i]
+	b.orders[i], b.orders[j] = b.orders[j], b.orders[i]
 }

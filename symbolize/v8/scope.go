@@ -131,10 +131,11 @@ func (h *Heap) hashedLocals(r *scopeReader, count int) ([]string, error) {
 		return nil, err
 	}
 	names := make([]string, count)
-	err = h.tableEntries(table, 2, func(entry []Value) {
+	err = h.tableEntries(table, 2, func(entry []Value) bool {
 		if at, ok := entry[1].Smi(); ok && at >= 0 && at < count {
 			names[at], _ = h.keyName(entry[0])
 		}
+		return true
 	})
 	return names, err
 }

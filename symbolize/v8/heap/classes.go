@@ -59,7 +59,7 @@ func (d *Dominated) Classes() []ClassShare {
 // what a program does not see as an object.
 func (d *Dominated) classNames() []string {
 	g := d.graph
-	names, known := make([]string, len(g.kinds)), make([]bool, len(g.kinds))
+	names, known := make([]string, g.kinds.count), make([]bool, g.kinds.count)
 	for _, id := range d.object[1:] {
 		kind := g.kind[id]
 		if known[kind] {

@@ -66,10 +66,10 @@ func (w *pageWalker) movedSize(to uint64) int {
 		return 0
 	}
 	index, ok := w.kindOf(wordOf(head[:], 0))
-	if !ok || !w.kinds[index].sized {
+	if !ok || !w.kinds.at(uint32(index)).sized {
 		return 0
 	}
-	size := w.kinds[index].form.Size(head[:])
+	size := w.kinds.at(uint32(index)).form.Size(head[:])
 	if size < 0 || size%wordSize != 0 {
 		return 0
 	}
@@ -190,10 +190,10 @@ func (g *Graph) objectAt(w *pageWalker, p *pageObjects, at uint64, buffer []byte
 		return nil
 	}
 	size := w.sizeOf(p, buffer[:n], index, n)
-	if form := g.kinds[index].form; form.Tagged >= 0 {
+	if form := g.kinds.at(uint32(index)).form; form.Tagged >= 0 {
 		size = min(size, form.Tagged)
 	}
-	if size == 0 || g.kinds[index].free {
+	if size == 0 || g.kinds.at(uint32(index)).free {
 		return nil
 	}
 	return buffer[:min(size, n)]
@@ -250,10 +250,10 @@ type lostObject struct {
 // makes it longest.
 func (o *lostObject) consider(all *Objects, word uint64) {
 	index, ok := all.kindOf(word)
-	if !ok || !all.kinds[index].sized || all.kinds[index].form.Map.Size > 0 {
+	if !ok || !all.kinds.at(uint32(index)).sized || all.kinds.at(uint32(index)).form.Map.Size > 0 {
 		return // an object with a page of its own must have a length
 	}
-	size := all.kinds[index].form.Size(o.head)
+	size := all.kinds.at(uint32(index)).form.Size(o.head)
 	if size%wordSize == 0 && size > o.size && uint64(size) <= o.page.End-o.page.Start {
 		o.word, o.size = word, size
 	}

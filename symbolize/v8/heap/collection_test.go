@@ -28,8 +28,7 @@ func TestLostMapIsOfTheObject(t *testing.T) {
 		for i, word := range order {
 			k := objectKind{}
 			k.form, k.sized = heap.Form(maps[word])
-			o.known[word] = int32(len(o.kinds))
-			o.kinds = append(o.kinds, k)
+			o.known[word] = o.kinds.add(k)
 			m.put(outside+uint64(i)*0x100, object|1, word)
 		}
 		if err := (&Graph{Objects: o}).findLostMaps(t.Context()); err != nil {

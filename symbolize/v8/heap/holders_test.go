@@ -33,10 +33,8 @@ func makeHolders(sizes ...uint64) *made {
 	h := &made{m: madeMemory{madeArea: make([]byte, madeSize)}}
 	h.o = &Objects{memory: h.m, kind: make([]uint32, madeObjects), words: slices.Repeat([]uint32{2}, madeObjects)}
 	page := Page{Address: madeHeap, Start: madeHeap + 0x100, End: madeHeap + 0x100 + 16*madeObjects, Size: pageAlign}
-	h.o.kinds = []objectKind{
-		{form: v8.Form{Map: &v8.Map{Kind: "JSObject"}}},
-		{form: v8.Form{Map: &v8.Map{Kind: "ExternalOneByteString"}}},
-		{form: v8.Form{Map: &v8.Map{Kind: cacheKind}}},
+	for _, kind := range []string{"JSObject", "ExternalOneByteString", cacheKind} {
+		h.o.kinds.add(objectKind{form: v8.Form{Map: &v8.Map{Kind: kind}}})
 	}
 	h.o.kind[madeString], h.o.kind[madeTable] = 1, 2
 	const each = uint64(0x5555_5555_5555_5555) // two words of the page have an object

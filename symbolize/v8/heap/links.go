@@ -152,7 +152,7 @@ func (g *Graph) offsets(from, to ID) []int {
 // eachReference visits the objects to which an object has strong references, with the
 // offsets of the references.
 func (g *Graph) eachReference(id ID, visit func(offset int, to ID)) {
-	k := &g.kinds[g.kind[id]]
+	k := g.kinds.at(g.kind[id])
 	size := g.Size(id)
 	if k.form.Tagged >= 0 {
 		size = min(size, uint64(k.form.Tagged))

@@ -79,7 +79,7 @@ type connector struct {
 func (c *connector) small(id ID, address uint64) {
 	from := address - c.start
 	end := min(from+c.Size(id), uint64(len(c.data)))
-	k := &c.kinds[c.kind[id]]
+	k := c.kinds.at(c.kind[id])
 	if k.form.Tagged >= 0 {
 		end = min(end, from+uint64(k.form.Tagged))
 	}
@@ -90,7 +90,7 @@ func (c *connector) small(id ID, address uint64) {
 // large adds the references of an object that has its own page.
 func (c *connector) large(id ID, address uint64) {
 	size := c.Size(id)
-	k := &c.kinds[c.kind[id]]
+	k := c.kinds.at(c.kind[id])
 	if k.form.Tagged >= 0 {
 		size = min(size, uint64(k.form.Tagged))
 	}

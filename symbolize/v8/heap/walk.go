@@ -30,7 +30,7 @@ type Objects struct {
 	pages  []pageObjects
 	at     pageTable
 	maps   pageTable // if not empty, the pages in which maps may be; otherwise those of at
-	kinds  []objectKind
+	kinds  kindList
 	known  map[uint64]int32 // index of kinds by the word that refers to a map; negative: it does not refer to one
 	recent [recentMaps]struct {
 		word  uint64
@@ -72,6 +72,27 @@ type objectKind struct {
 	sized bool // the form gives their size
 	free  bool // not objects, but free space
 	weak  *weakness
+}
+
+// A kindList has the kinds of objects by index. It grows without moving them: there may be a million.
+type kindList struct {
+	blocks [][]objectKind
+	count  int
+}
+
+const kindsInBlock = 1 << 12
+
+func (l *kindList) at(index uint32) *objectKind {
+	return &l.blocks[index/kindsInBlock][index%kindsInBlock]
+}
+
+func (l *kindList) add(k objectKind) (index int32) {
+	if l.count%kindsInBlock == 0 {
+		l.blocks = append(l.blocks, make([]objectKind, kindsInBlock))
+	}
+	l.count++
+	*l.at(uint32(l.count - 1)) = k
+	return int32(l.count - 1)
 }
 
 // A pageObjects is a page and where in it objects begin.
@@ -195,10 +216,10 @@ func (o *Objects) Object(id ID) v8.Object {
 }
 
 // Map returns the object's map.
-func (o *Objects) Map(id ID) *v8.Map { return o.kinds[o.kind[id]].form.Map }
+func (o *Objects) Map(id ID) *v8.Map { return o.kinds.at(o.kind[id]).form.Map }
 
 // Maps returns the number of maps that objects have, and those of free space.
-func (o *Objects) Maps() int { return len(o.kinds) }
+func (o *Objects) Maps() int { return o.kinds.count }
 
 // MapIndex returns the number of the object's map, below Maps.
 func (o *Objects) MapIndex(id ID) int { return int(o.kind[id]) }

@@ -70,7 +70,7 @@ func (w *pageWalker) object(p *pageObjects, data []byte, at int) (step int) {
 		w.Doubts.Overlapping++
 		return room
 	}
-	if !w.kinds[index].free {
+	if !w.kinds.at(uint32(index)).free {
 		word := (p.Start - p.Address + uint64(at)) / wordSize
 		p.starts[word/64] |= 1 << (word % 64)
 		w.kind = append(w.kind, uint32(index))
@@ -130,7 +130,7 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	}
 	m, err := o.heap.MapAt(word - 1)
 	if err != nil {
-		if len(o.known)-len(o.kinds) < maxStrange {
+		if len(o.known)-o.kinds.count < maxStrange {
 			o.known[word] = -1
 		}
 		return 0, false
@@ -138,16 +138,15 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	k := objectKind{weak: weaknessOf(o.heap, m)}
 	k.form, k.sized = o.heap.Form(m)
 	k.free = m.Kind == "FreeSpace" || m.Kind == "Filler"
-	index = int32(len(o.kinds))
+	index = o.kinds.add(k)
 	o.known[word] = index
-	o.kinds = append(o.kinds, k)
 	return index, true
 }
 
 // sizeOf returns the size in bytes of the object that begins with data; 0 if there is no
 // such object. An object of unknown size ends before the next one, or after room bytes.
 func (w *pageWalker) sizeOf(p *pageObjects, data []byte, index int32, room int) int {
-	k := &w.kinds[index]
+	k := w.kinds.at(uint32(index))
 	size := 0
 	if k.sized {
 		size = k.form.Size(data)
