@@ -2,6 +2,7 @@ package elfsym_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,5 +35,24 @@ func sameSymbol(t *testing.T, plain, ahead *elfsym.File, name string) {
 	want, wantOK := plain.Symbol(name)
 	if got, ok := ahead.Symbol(name); got != want || ok != wantOK {
 		t.Errorf("Symbol(%q) = %v, %t, want %v, %t", name, got, ok, want, wantOK)
+	}
+}
+
+// TestPrefixesMayBeginWithOthers compares the symbols of several prefixes with those of all that have one.
+func TestPrefixesMayBeginWithOthers(t *testing.T) {
+	f := open(t, nodetest.Node(t, newest))
+	all := slices.Collect(f.Symbols("napi_", "uv_"))
+	for _, prefixes := range [][]string{
+		{"uv_run", "uv_", "uv_r", "uv_tcp_"}, {"napi_get_", "uv_run", "napi_"}, {"uv_run"}, {"uv_run", "uv_run"}, {"~", "uv_tty_", "!"}, nil,
+	} {
+		var want []elfsym.Symbol
+		for _, s := range all {
+			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s.Name, p) }) {
+				want = append(want, s)
+			}
+		}
+		if diff := cmp.Diff(want, slices.Collect(f.Symbols(prefixes...))); diff != "" || len(want) == 0 && prefixes != nil {
+			t.Errorf("Symbols(%q) (-want +got), want some unless there is no prefix:\n%s", prefixes, diff)
+		}
 	}
 }

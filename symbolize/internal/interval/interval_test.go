@@ -3,6 +3,7 @@ package interval
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -85,14 +86,39 @@ func TestLookupAgreesWithPaint(t *testing.T) {
 				want[a] = spans[i].Ref
 			}
 		}
-		m := New(spans)
-		if len(m.refs) > 2*len(spans) {
-			t.Errorf("%d pieces of %d spans, want at most twice as many", len(m.refs), len(spans))
-		}
-		for a := range want {
-			if got, _ := m.Lookup(uint64(a)); got != want[a] {
-				t.Fatalf("Lookup(%d) in %v = %d, want %d", a, spans, got, want[a])
+		sameAsPaint(t, New(spans), spans, want[:])
+	}
+}
+
+// TestSortedAgreesWithPaint is TestLookupAgreesWithPaint for spans in the order of their starts, with
+// any estimate of how many there are.
+func TestSortedAgreesWithPaint(t *testing.T) {
+	const size = 300
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		var want [size]uint32
+		spans := make([]Span, random.IntN(40))
+		start := uint64(0)
+		for i := range spans {
+			start = min(size, start+random.Uint64N(12))
+			spans[i] = Span{Start: start, End: min(size, start+random.Uint64N(60)), Ref: uint32(i + 1)}
+			for a := start; a < spans[i].End; a++ {
+				want[a] = spans[i].Ref
 			}
+		}
+		sameAsPaint(t, Sorted(slices.Values(spans), random.IntN(100)), spans, want[:])
+	}
+}
+
+// sameAsPaint compares what a Map of spans says of each address with want.
+func sameAsPaint(t *testing.T, m Map, spans []Span, want []uint32) {
+	t.Helper()
+	if len(m.refs) > 2*len(spans) {
+		t.Errorf("%d pieces of %d spans, want at most twice as many", len(m.refs), len(spans))
+	}
+	for a := range want {
+		if got, _ := m.Lookup(uint64(a)); got != want[a] {
+			t.Fatalf("Lookup(%d) in %v = %d, want %d", a, spans, got, want[a])
 		}
 	}
 }
