@@ -78,9 +78,9 @@ func (x *samples) needForSample(ev event.Event) {
 	x.need(bpf.SampleProgOnPerfEvent, ev.Perf != nil || ev.Hardware != nil)
 }
 
-// fewSamples is how many samples a second, on all CPUs, need a quarter of the kernel's memory for
-// stacks and for what user space has of functions, scripts and code, which it gets again of those that
-// are forgotten.
+// fewSamples is how many samples a second of one process, on all CPUs, need a quarter of the kernel's
+// memory for stacks and for what user space has of functions, scripts and code, which it gets again of
+// those that are forgotten.
 const fewSamples = 1000
 
 // fit makes the maps fit the rate at which timers interrupt: the kernel sets up all of their entries.
@@ -91,7 +91,7 @@ func (x *samples) fit(spec *ebpf.CollectionSpec) {
 	}
 	buffer := spec.Maps[bpf.SampleMapEvents]
 	buffer.MaxEntries = min(buffer.MaxEntries, sampleBuffer(perSecond))
-	if perSecond > fewSamples {
+	if len(x.o.PIDs) != 1 || perSecond > fewSamples {
 		return
 	}
 	for _, name := range []string{bpf.SampleMapCounts, bpf.SampleMapNames, bpf.SampleMapScripts, bpf.SampleMapCodes} {
