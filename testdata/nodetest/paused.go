@@ -119,6 +119,12 @@ func WaitUntilIdle(t *testing.T, pid int) {
 	waitForCall(t, pid, calls...)
 }
 
+// WaitUntilBlocked returns once a program's main thread waits for another thread, as in Atomics.wait.
+func WaitUntilBlocked(t *testing.T, pid int) {
+	t.Helper()
+	waitForCall(t, pid, fmt.Sprintf("%d ", unix.SYS_FUTEX))
+}
+
 // waitForCall returns once a process's main thread is in a system call that begins as one
 // of calls does in /proc: with its number, and its arguments.
 func waitForCall(t *testing.T, pid int, calls ...string) {

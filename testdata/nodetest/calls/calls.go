@@ -35,6 +35,9 @@ func Start(t *testing.T, version string, flags []string, args ...string) Chain {
 	})
 	var c Chain
 	target.Facts(&c)
+	if !slices.Contains(args, "--worker") {
+		nodetest.WaitUntilBlocked(t, c.PID) // it may still be on its way to wait
+	}
 	return c
 }
 
