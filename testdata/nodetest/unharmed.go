@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 // has no child, and signal masks and the flags of its mappings are as they were.
 func Unharmed(t testing.TB, pid int) (check func()) {
 	t.Helper()
-	masks, flags := signalMasks(t, pid), mappingFlags(t, pid)
+	masks, flags := usualMasks(t, pid), mappingFlags(t, pid)
 	return func() {
 		t.Helper()
 		for task, status := range tasks(t, pid) {
@@ -45,7 +46,7 @@ func checkMask(t testing.TB, pid int, task, before string) {
 	t.Helper()
 	const limit = 10 * time.Second
 	for deadline := time.Now().Add(limit); ; {
-		now, exists := signalMasks(t, pid)[task]
+		now, exists := masksOf(tasks(t, pid))[task]
 		if !exists || now == before {
 			return
 		}
@@ -79,13 +80,34 @@ func tasks(t testing.TB, pid int) map[string]map[string]string {
 	return all
 }
 
-func signalMasks(t testing.TB, pid int) map[string]string {
-	t.Helper()
+// masksOf returns how threads handle signals, by their folders.
+func masksOf(tasks map[string]map[string]string) map[string]string {
 	masks := make(map[string]string)
-	for task, status := range tasks(t, pid) {
+	for task, status := range tasks {
 		masks[task] = fmt.Sprintf("blocked %s, ignored %s, caught %s", status["SigBlk"], status["SigIgn"], status["SigCgt"])
 	}
 	return masks
+}
+
+// usualMasks returns the signal masks once no thread blocks the C library's own signals, 32 and 33, as
+// a thread does that starts, or starts another.
+func usualMasks(t testing.TB, pid int) map[string]string {
+	t.Helper()
+	const own, limit = 3 << 31, 10 * time.Second
+	for deadline := time.Now().Add(limit); ; {
+		starts, all := "", tasks(t, pid)
+		for task, status := range all {
+			if blocked, err := strconv.ParseUint(status["SigBlk"], 16, 64); err != nil || blocked&own != 0 {
+				starts = task
+			}
+		}
+		if starts == "" {
+			return masksOf(all)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("thread %s still blocks the C library's signals after %v", starts, limit)
+		}
+	}
 }
 
 // mappingFlags returns VmFlags by the line of maps.

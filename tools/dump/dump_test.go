@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -169,9 +170,7 @@ func TestDeepStackIsWhole(t *testing.T) {
 func TestStoppedProcessStaysStopped(t *testing.T) {
 	target := nodetest.Start(t, nodetest.Node(t, "22.23.3"), nodetest.Options{Script: "purecpu.js"})
 	target.Signal(syscall.SIGSTOP)
-	for state := ""; state != "T"; {
-		state = stateOf(t, target.PID)
-	}
+	awaitState(t, target.PID, "T")
 	for range 2 {
 		d := take(t, target.PID, dump.Options{})
 		if got := d.Threads[0].State.String(); got != "stopped by SIGSTOP while running" {
@@ -180,11 +179,24 @@ func TestStoppedProcessStaysStopped(t *testing.T) {
 		if !slices.ContainsFunc(d.Threads[0].Frames, func(f symbolize.Frame) bool { return f.Name == "pureMain" && f.ExecutingLine > 0 }) {
 			t.Errorf("stack = %v, want pureMain with its line", d.Threads[0].Frames)
 		}
-		if got := stateOf(t, target.PID); got != "T" {
-			t.Errorf("afterwards, the process's state = %q, want T", got)
-		}
+		awaitState(t, target.PID, "T") // the kernel wakes a thread that is no longer traced, to stop it again
 	}
 	target.Signal(syscall.SIGCONT)
+}
+
+// awaitState waits until a process's main thread is in a state.
+func awaitState(t *testing.T, pid int, want string) {
+	t.Helper()
+	const limit = 10 * time.Second
+	for deadline := time.Now().Add(limit); ; {
+		got := stateOf(t, pid)
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the process's state = %q after %v, want %s", got, limit, want)
+		}
+	}
 }
 
 func stateOf(t *testing.T, pid int) string {
@@ -204,9 +216,7 @@ func TestSecondDumpKnowsTheSystemCall(t *testing.T) {
 		function sleeps() { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1e6); }
 		setImmediate(sleeps);`)
 	for range 2 {
-		for stateOf(t, target.PID) != "S" {
-			continue // it has not come to sleep yet
-		}
+		awaitState(t, target.PID, "S") // it may not have come to sleep yet
 		d := take(t, target.PID, dump.Options{})
 		if got := d.Threads[0].State.String(); got != "blocked in futex" {
 			t.Errorf("state = %q, want blocked in futex", got)
