@@ -3,6 +3,7 @@
 // bytes each function has allocated by its own count, and how long V8 has collected garbage; with
 // --sampler, also how many bytes V8's sampling heap profiler has seen of each function.
 
+const { observed } = require('./lib/observed');
 const { ready, say } = require('./lib/ready');
 const { Session } = require('inspector');
 const { PerformanceObserver, constants } = require('perf_hooks');
@@ -47,7 +48,7 @@ function turn(left, done) {
   allocLarge(elements);
   truth.allocLarge += 8 * elements + 16;
   if (left > 0) setImmediate(turn, left, done);
-  else setTimeout(done, 50);
+  else observed(done);
 }
 
 const pauses = {};

@@ -3,6 +3,7 @@
 'use strict';
 
 const { PerformanceObserver, performance, constants } = require('perf_hooks');
+const { observed } = require('./lib/observed');
 const { say, ready } = require('./lib/ready');
 
 const names = {
@@ -27,10 +28,10 @@ function churn(left) {
   for (let i = 0; i < 20000; i++) kept.push({ i, text: `text ${i}` });
   if (left % 8 === 0) { kept = []; global.gc(); }
   if (left > 0) { setTimeout(churn, 1, left - 1); return; }
-  setTimeout(() => { // the observer is called later
+  observed(() => {
     say('collected', { seen, utilization: performance.eventLoopUtilization().utilization });
     process.exit();
-  }, 50);
+  });
 }
 
 process.once('SIGUSR2', () => churn(rounds));

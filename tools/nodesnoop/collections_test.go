@@ -2,6 +2,7 @@ package nodesnoop
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"syscall"
@@ -12,40 +13,61 @@ import (
 	"ustack/tools/trace"
 )
 
+// collections are how many there were, and how long they took in all.
+type collections struct {
+	Count int
+	MS    float64
+}
+
 // TestCollectionsAreThoseOfPerfHooks compares the number of collections of each kind, and
 // the sum of their lengths, with what node's own observer has seen.
 func TestCollectionsAreThoseOfPerfHooks(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {
-		target := nodetest.Start(t, node, nodetest.Options{Script: "collects.js", Flags: []string{"--expose-gc"}})
-		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{GC: true}})
-		target.Signal(syscall.SIGUSR2)
-		text, _ := strings.CutPrefix(target.Line(), "collected")
-		type sum struct {
-			Count int
-			MS    float64
-		}
-		var observed struct{ Seen map[string]sum }
-		if err := json.Unmarshal([]byte(text), &observed); err != nil {
-			t.Fatal(err)
-		}
-		got := make(map[string]sum)
-		for _, e := range w.end() {
-			s := got[e.Collection]
-			s.Count++
-			s.MS += float64(e.Latency) / float64(time.Millisecond)
-			got[e.Collection] = s
-		}
-		t.Logf("seen %v, observed %v", got, observed.Seen)
-		for _, kind := range []string{"scavenge", "mark-compact"} {
-			g, o := got[kind], observed.Seen[kind]
-			if g.Count == 0 || g.Count != o.Count {
-				t.Errorf("%s: %d collections, want %d", kind, g.Count, o.Count)
+		// The thread may lose its CPU between the two places where the time is taken.
+		const attempts = 3
+		for attempt := 1; ; attempt++ {
+			got, want := collect(t, node)
+			t.Logf("seen %v, observed %v", got, want)
+			apart := ""
+			for _, kind := range []string{"scavenge", "mark-compact"} {
+				g, o := got[kind], want[kind]
+				if g.Count == 0 || g.Count != o.Count {
+					t.Fatalf("%s: %d collections, want %d", kind, g.Count, o.Count)
+				}
+				if math.Abs(g.MS-o.MS) > 0.02*o.MS+0.05*float64(g.Count) {
+					apart = fmt.Sprintf("%s: %.3f ms, want %.3f", kind, g.MS, o.MS)
+				}
 			}
-			if math.Abs(g.MS-o.MS) > 0.02*o.MS+0.05*float64(g.Count) {
-				t.Errorf("%s: %.3f ms, want %.3f", kind, g.MS, o.MS)
+			if apart == "" {
+				return
+			}
+			if attempt == attempts {
+				t.Fatalf("in each of %d attempts, lengths differ: %s", attempts, apart)
 			}
 		}
 	})
+}
+
+// collect has a program collect garbage, and returns the collections by kind: those that were seen,
+// and those that node's own observer has seen.
+func collect(t *testing.T, node string) (got, observed map[string]collections) {
+	t.Helper()
+	target := nodetest.Start(t, node, nodetest.Options{Script: "collects.js", Flags: []string{"--expose-gc"}})
+	w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{GC: true}})
+	target.Signal(syscall.SIGUSR2)
+	text, _ := strings.CutPrefix(target.Line(), "collected")
+	var said struct{ Seen map[string]collections }
+	if err := json.Unmarshal([]byte(text), &said); err != nil {
+		t.Fatal(err)
+	}
+	got = make(map[string]collections)
+	for _, e := range w.end() {
+		s := got[e.Collection]
+		s.Count++
+		s.MS += float64(e.Latency) / float64(time.Millisecond)
+		got[e.Collection] = s
+	}
+	return got, said.Seen
 }
 
 // TestLongIterationsAreSeen has a program block its event loop, on the main thread and on a
