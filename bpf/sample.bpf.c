@@ -2,8 +2,8 @@
 
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //
-// jsprof: which stacks use CPU time or cause perf events. It does no more than jsprof.bpf.c, but
-// user space reads it in half the time. Needs Linux 5.15.
+// jsprof: which stacks use CPU time or cause perf events: the part of jsprof.bpf.c that runs without
+// probes need. User space reads it in half the time. Needs Linux 5.15.
 
 #include "exec.h"
 

@@ -13,7 +13,7 @@ const (
 	maxElements   = 1 << 27 // V8's longest FixedArray
 	maxBlock      = 1 << 12 // words read at a time
 
-	usualProperties = 64 // room for that many is made at once
+	usualProperties = 64 // most that have room before they are read
 )
 
 // A Property is an object's own property with a name or a symbol.

@@ -57,8 +57,8 @@ var manyProgram = fmt.Sprintf(`globalThis.kept = Array.from({ length: %d }, (_, 
 console.log('ready {}');
 setInterval(() => {}, 1 << 30);`, manyClasses)
 
-// TestManyClassesAreToldApart counts the objects of each class with their properties, and the prototypes.
-func TestManyClassesAreToldApart(t *testing.T) {
+// TestManyClassesAreDistinguished counts the objects of each class with their properties, and the prototypes.
+func TestManyClassesAreDistinguished(t *testing.T) {
 	for _, version := range censusVersions() {
 		t.Run(version, func(t *testing.T) {
 			target := calls.StartSource(t, version, manyProgram)

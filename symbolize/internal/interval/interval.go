@@ -101,7 +101,7 @@ func (s *sweep) add(span Span, number uint32) {
 	s.active.push(numbered{span, number})
 }
 
-// end returns the Map of the spans that were added, in no more than twice the memory that it needs.
+// end returns the Map of the spans that were added. It takes at most twice the memory that it needs.
 func (s *sweep) end() Map {
 	s.advance(math.MaxUint64)
 	s.emit(gap) // no span holds the very last address
