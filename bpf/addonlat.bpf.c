@@ -12,6 +12,7 @@
 #include "exec.h"
 #include "jobs.h"
 #include "submitter.h"
+#include "turn.h"
 #include "work.h"
 
 #define MAX_KINDS 1024
@@ -25,7 +26,8 @@ volatile u64 unfollowed = 0; /* jobs for which there was no room */
 struct kind_key {
 	u64 generation;
 	u64 kind;
-	u32 work;      /* enum work_kind */
+	u16 work;      /* enum work_kind */
+	u16 turn;      /* turn.h */
 	u32 operation; /* uv_fs_type of WORK_FS */
 };
 
@@ -264,6 +266,7 @@ int on_done(struct pt_regs *ctx)
 		return 0;
 	key.generation = kind_key.generation = pool->generation;
 	kind_key.work = work_kind_of(cookie);
+	kind_key.turn = turn;
 	if (kind_key.work == WORK_FS)
 		read_user(&kind_key.operation, 4, key.work + FS_TYPE);
 	failed = result_of(kind_key.work, key.work) && !cancelled;

@@ -57,7 +57,8 @@ type AddonlatKindKey struct {
 	_          structs.HostLayout
 	Generation uint64
 	Kind       uint64
-	Work       uint32
+	Work       uint16
+	Turn       uint16
 	Operation  uint32
 }
 
@@ -133,6 +134,7 @@ const (
 	AddonlatVarLost          = "lost"
 	AddonlatVarLostEvents    = "lost_events"
 	AddonlatVarPidNamespace  = "pid_namespace"
+	AddonlatVarTurn          = "turn"
 	AddonlatVarUnfollowed    = "unfollowed"
 	AddonlatVarUnwalked      = "unwalked"
 )
@@ -233,6 +235,7 @@ type AddonlatVariableSpecs struct {
 	Lost         *ebpf.VariableSpec `ebpf:"lost"`
 	LostEvents   *ebpf.VariableSpec `ebpf:"lost_events"`
 	PidNamespace *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	Turn         *ebpf.VariableSpec `ebpf:"turn"`
 	Unfollowed   *ebpf.VariableSpec `ebpf:"unfollowed"`
 	Unwalked     *ebpf.VariableSpec `ebpf:"unwalked"`
 }
@@ -318,6 +321,7 @@ type AddonlatVariables struct {
 	Lost         *ebpf.Variable `ebpf:"lost"`
 	LostEvents   *ebpf.Variable `ebpf:"lost_events"`
 	PidNamespace *ebpf.Variable `ebpf:"pid_namespace"`
+	Turn         *ebpf.Variable `ebpf:"turn"`
 	Unfollowed   *ebpf.Variable `ebpf:"unfollowed"`
 	Unwalked     *ebpf.Variable `ebpf:"unwalked"`
 }

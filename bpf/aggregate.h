@@ -9,6 +9,7 @@
 
 #include "busy.h"
 #include "event.h"
+#include "turn.h"
 
 #define MAX_STACKS 32768
 
@@ -57,7 +58,7 @@ static __always_inline u32 bucket_of(s64 v)
 __noinline int add_to_stack(struct walk *w, u32 kind, u32 bucket, u64 events, u64 value)
 {
 	struct total *seen, add = { .events = events, .value = value };
-	struct stack_key key = { .event = kind, .bucket = bucket };
+	struct stack_key key = { .event = kind, .turn = turn, .bucket = bucket };
 
 	if (!w)
 		return 0;

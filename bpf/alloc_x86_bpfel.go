@@ -53,6 +53,7 @@ const (
 	AllocVarPidNamespace     = "pid_namespace"
 	AllocVarTakenBytes       = "taken_bytes"
 	AllocVarTruncated        = "truncated"
+	AllocVarTurn             = "turn"
 	AllocVarUnread           = "unread"
 	AllocVarUnwalked         = "unwalked"
 	AllocVarWithKernel       = "with_kernel"
@@ -149,6 +150,7 @@ type AllocVariableSpecs struct {
 	PidNamespace  *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	TakenBytes    *ebpf.VariableSpec `ebpf:"taken_bytes"`
 	Truncated     *ebpf.VariableSpec `ebpf:"truncated"`
+	Turn          *ebpf.VariableSpec `ebpf:"turn"`
 	Unread        *ebpf.VariableSpec `ebpf:"unread"`
 	Unwalked      *ebpf.VariableSpec `ebpf:"unwalked"`
 	WithKernel    *ebpf.VariableSpec `ebpf:"with_kernel"`
@@ -226,6 +228,7 @@ type AllocVariables struct {
 	PidNamespace  *ebpf.Variable `ebpf:"pid_namespace"`
 	TakenBytes    *ebpf.Variable `ebpf:"taken_bytes"`
 	Truncated     *ebpf.Variable `ebpf:"truncated"`
+	Turn          *ebpf.Variable `ebpf:"turn"`
 	Unread        *ebpf.Variable `ebpf:"unread"`
 	Unwalked      *ebpf.Variable `ebpf:"unwalked"`
 	WithKernel    *ebpf.Variable `ebpf:"with_kernel"`

@@ -121,7 +121,8 @@ enum profile_limit {
 struct stack_key {
 	u64 ids;
 	u64 hash;
-	u32 event;  /* number of its kind */
+	u16 event;  /* number of its kind */
+	u16 turn;   /* turn.h */
 	u32 bucket; /* the power of two of its value, if values are kept apart; else 0 */
 };
 

@@ -70,6 +70,7 @@ const (
 	JsprofVarSyscalls         = "syscalls"
 	JsprofVarTimed            = "timed"
 	JsprofVarTruncated        = "truncated"
+	JsprofVarTurn             = "turn"
 	JsprofVarUnbegun          = "unbegun"
 	JsprofVarUnended          = "unended"
 	JsprofVarUnnumbered       = "unnumbered"
@@ -188,6 +189,7 @@ type JsprofVariableSpecs struct {
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
 	Timed          *ebpf.VariableSpec `ebpf:"timed"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
+	Turn           *ebpf.VariableSpec `ebpf:"turn"`
 	Unbegun        *ebpf.VariableSpec `ebpf:"unbegun"`
 	Unended        *ebpf.VariableSpec `ebpf:"unended"`
 	Unnumbered     *ebpf.VariableSpec `ebpf:"unnumbered"`
@@ -291,6 +293,7 @@ type JsprofVariables struct {
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
 	Timed          *ebpf.Variable `ebpf:"timed"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
+	Turn           *ebpf.Variable `ebpf:"turn"`
 	Unbegun        *ebpf.Variable `ebpf:"unbegun"`
 	Unended        *ebpf.Variable `ebpf:"unended"`
 	Unnumbered     *ebpf.Variable `ebpf:"unnumbered"`

@@ -178,7 +178,7 @@ static __always_inline void leave(
 static __always_inline void charge(struct absence *a, u32 kind, u64 time, u64 events)
 {
 	struct stack_key key = {
-		.ids = a->ids, .hash = a->hash, .event = kind, .bucket = a->place
+		.ids = a->ids, .hash = a->hash, .event = kind, .turn = turn, .bucket = a->place
 	};
 	struct total *seen, add = { .events = events, .value = time };
 

@@ -106,6 +106,7 @@ const (
 	OffcpuVarSyscalls         = "syscalls"
 	OffcpuVarTimeKindUnused   = "time_kind_unused"
 	OffcpuVarTruncated        = "truncated"
+	OffcpuVarTurn             = "turn"
 	OffcpuVarUnforeseen       = "unforeseen"
 	OffcpuVarUnreported       = "unreported"
 	OffcpuVarUnsearched       = "unsearched"
@@ -212,6 +213,7 @@ type OffcpuVariableSpecs struct {
 	Syscalls       *ebpf.VariableSpec `ebpf:"syscalls"`
 	TimeKindUnused *ebpf.VariableSpec `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.VariableSpec `ebpf:"truncated"`
+	Turn           *ebpf.VariableSpec `ebpf:"turn"`
 	Unforeseen     *ebpf.VariableSpec `ebpf:"unforeseen"`
 	Unreported     *ebpf.VariableSpec `ebpf:"unreported"`
 	Unsearched     *ebpf.VariableSpec `ebpf:"unsearched"`
@@ -304,6 +306,7 @@ type OffcpuVariables struct {
 	Syscalls       *ebpf.Variable `ebpf:"syscalls"`
 	TimeKindUnused *ebpf.Variable `ebpf:"time_kind_unused"`
 	Truncated      *ebpf.Variable `ebpf:"truncated"`
+	Turn           *ebpf.Variable `ebpf:"turn"`
 	Unforeseen     *ebpf.Variable `ebpf:"unforeseen"`
 	Unreported     *ebpf.Variable `ebpf:"unreported"`
 	Unsearched     *ebpf.Variable `ebpf:"unsearched"`

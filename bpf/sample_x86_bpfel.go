@@ -42,6 +42,7 @@ const (
 	SampleVarPidNamespace = "pid_namespace"
 	SampleVarSampled      = "sampled"
 	SampleVarTruncated    = "truncated"
+	SampleVarTurn         = "turn"
 	SampleVarUnwalked     = "unwalked"
 	SampleVarWithKernel   = "with_kernel"
 )
@@ -126,6 +127,7 @@ type SampleVariableSpecs struct {
 	PidNamespace *ebpf.VariableSpec `ebpf:"pid_namespace"`
 	Sampled      *ebpf.VariableSpec `ebpf:"sampled"`
 	Truncated    *ebpf.VariableSpec `ebpf:"truncated"`
+	Turn         *ebpf.VariableSpec `ebpf:"turn"`
 	Unwalked     *ebpf.VariableSpec `ebpf:"unwalked"`
 	WithKernel   *ebpf.VariableSpec `ebpf:"with_kernel"`
 }
@@ -196,6 +198,7 @@ type SampleVariables struct {
 	PidNamespace *ebpf.Variable `ebpf:"pid_namespace"`
 	Sampled      *ebpf.Variable `ebpf:"sampled"`
 	Truncated    *ebpf.Variable `ebpf:"truncated"`
+	Turn         *ebpf.Variable `ebpf:"turn"`
 	Unwalked     *ebpf.Variable `ebpf:"unwalked"`
 	WithKernel   *ebpf.Variable `ebpf:"with_kernel"`
 }

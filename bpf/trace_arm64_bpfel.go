@@ -439,7 +439,8 @@ type TraceStackKey struct {
 	_      structs.HostLayout
 	Ids    uint64
 	Hash   uint64
-	Event  uint32
+	Event  uint16
+	Turn   uint16
 	Bucket uint32
 }
 

@@ -365,6 +365,34 @@ func TestIntervalsBeginAnew(t *testing.T) {
 	}
 }
 
+// TestShortIntervalsLoseNoJob takes the kernel's sums while jobs are added to them.
+func TestShortIntervalsLoseNoJob(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, anyVersion)
+	const jobsRun = 200_003
+	jobs := nodetest.StartJobs(t, node, nodetest.Plan{
+		Addons: addons(t, node, nodetest.FramePointers),
+		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Count: jobsRun, InFlight: 16}},
+	})
+	var seen uint64
+	intervals := 0
+	count := func(r *Report) error {
+		seen += counts(r)[keys["napi.c"]["sleep"]]
+		intervals++
+		return nil
+	}
+	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}, Interval: time.Millisecond, Report: count})
+	jobs.Begin()
+	jobs.Done()
+	if err := count(m.end()); err != nil || seen != jobsRun {
+		t.Errorf("jobs of %d intervals = %d, want %d", intervals, seen, jobsRun)
+	}
+	if intervals < 20 {
+		t.Errorf("intervals = %d, want many", intervals)
+	}
+}
+
 func TestBusyShareIsOfTheTimeThatWasMeasured(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)

@@ -2,15 +2,13 @@ package addonlat
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"ustack/bpf"
+	"ustack/loader"
 	"ustack/symbolize"
 	"ustack/tools/jobs"
 	"ustack/tools/quantize"
@@ -107,40 +105,26 @@ func (s *session) endInterval(now time.Time) {
 
 // takeKinds moves the kernel's sums to user space, merging those with the same key.
 func (s *session) takeKinds(now time.Time) ([]Kind, error) {
-	var keys []bpf.AddonlatKindKey
-	var key bpf.AddonlatKindKey
-	var sums bpf.AddonlatKind
-	entries := s.objects.Kinds.Iterate()
-	for entries.Next(&key, &sums) {
-		keys = append(keys, key)
-	}
-	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
-		return nil, fmt.Errorf("read the kernel's sums: %w", err)
-	}
 	type name struct {
 		pid int
 		key string
 	}
 	byName := make(map[name]*Kind)
-	for _, key := range keys {
-		err := s.objects.Kinds.LookupAndDelete(&key, &sums)
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("take out the kernel's sums: %w", err)
-		}
+	err := loader.Drain(s.objects.Kinds, s.objects.Turn, turnOf, func(key bpf.AddonlatKindKey, sums *bpf.AddonlatKind) {
 		kind := s.kind(key)
 		if kind.Builtin && !s.o.Builtin {
-			continue
+			return
 		}
-		s.slicer.add(key, kind, &sums)
+		s.slicer.add(key, kind, sums)
 		delete(s.slicer.last, key) // the kernel starts over, too
 		n := name{kind.PID, kind.Key}
 		if byName[n] == nil {
 			byName[n] = &kind
 		}
-		byName[n].add(&sums, s.o.Linear)
+		byName[n].add(sums, s.o.Linear)
+	})
+	if err != nil {
+		return nil, err
 	}
 	s.endSlice(now)
 	var kinds []Kind
@@ -152,6 +136,8 @@ func (s *session) takeKinds(now time.Time) ([]Kind, error) {
 	})
 	return kinds, nil
 }
+
+func turnOf(key *bpf.AddonlatKindKey) *uint16 { return &key.Turn }
 
 // add adds the kernel's sums to k.
 func (k *Kind) add(sums *bpf.AddonlatKind, linear *quantize.LQuantize) {

@@ -102,6 +102,7 @@ func (s *session) slice(now time.Time) error {
 	var sums bpf.AddonlatKind
 	entries := s.objects.Kinds.Iterate()
 	for entries.Next(&key, &sums) {
+		key.Turn = 0 // all have the same
 		var kind Kind
 		if last := s.slicer.last[key]; last != nil && last.kind.Key != unknown {
 			kind = last.kind

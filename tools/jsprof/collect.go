@@ -6,9 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cilium/ebpf"
-
 	"ustack/bpf"
+	"ustack/loader"
 	"ustack/symbolize"
 	"ustack/tools/profile"
 	"ustack/tools/trace"
@@ -23,7 +22,7 @@ type collector struct {
 	stacks   map[stackID]trace.Stack
 	values   map[bpf.TraceStackKey]bpf.TraceTotal
 	late     map[bpf.TraceStackKey]bool // values that were there at the last snapshot, but not their stacks
-	other    map[uint32]bpf.TraceTotal  // of stacks beyond maxStacks, by the number of the kind of event
+	other    map[uint16]bpf.TraceTotal  // of stacks beyond maxStacks, by the number of the kind of event
 	reported losses                     // in snapshots
 	fresh    int                        // stacks announced since the counts were last drained
 }
@@ -40,7 +39,7 @@ type stackID struct{ ids, hash uint64 }
 func newCollector(s *session) *collector {
 	return &collector{
 		session: s, stacks: make(map[stackID]trace.Stack),
-		values: make(map[bpf.TraceStackKey]bpf.TraceTotal), late: make(map[bpf.TraceStackKey]bool), other: make(map[uint32]bpf.TraceTotal),
+		values: make(map[bpf.TraceStackKey]bpf.TraceTotal), late: make(map[bpf.TraceStackKey]bool), other: make(map[uint16]bpf.TraceTotal),
 	}
 }
 
@@ -68,31 +67,18 @@ func (c *collector) relieve() {
 
 // drain moves the kernel's counts to the collector's.
 func (c *collector) drain() error {
-	var keys []bpf.TraceStackKey
-	var key bpf.TraceStackKey
-	var total bpf.TraceTotal
-	counts := c.session.kernel.Counts
-	entries := counts.Iterate()
-	for entries.Next(&key, &total) {
-		keys = append(keys, key)
-	}
-	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
-		return fmt.Errorf("read the kernel's counts: %w", err)
-	}
 	c.mutex.Lock()
-	defer c.mutex.Unlock()
 	c.fresh = 0
-	for _, key := range keys {
-		if err := counts.LookupAndDelete(&key, &total); err != nil {
-			if errors.Is(err, ebpf.ErrKeyNotExist) {
-				continue
-			}
-			return fmt.Errorf("take out the kernel's counts: %w", err)
-		}
-		c.add(key, total)
-	}
-	return nil
+	c.mutex.Unlock()
+	kernel := &c.session.kernel
+	return loader.Drain(kernel.Counts, kernel.Turn, turnOf, func(key bpf.TraceStackKey, total *bpf.TraceTotal) {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		c.add(key, *total)
+	})
 }
+
+func turnOf(key *bpf.TraceStackKey) *uint16 { return &key.Turn }
 
 // add adds to the values of a key, or to those of other stacks if there is no room.
 func (c *collector) add(key bpf.TraceStackKey, more bpf.TraceTotal) {
@@ -108,7 +94,7 @@ func sum(a, b bpf.TraceTotal) bpf.TraceTotal {
 	return bpf.TraceTotal{Events: a.Events + b.Events, Value: a.Value + b.Value}
 }
 
-func (c *collector) addOther(event uint32, more bpf.TraceTotal) {
+func (c *collector) addOther(event uint16, more bpf.TraceTotal) {
 	c.other[event] = sum(c.other[event], more)
 }
 

@@ -136,9 +136,9 @@ func (w *waits) rest(end uint64) (map[bpf.TraceStackKey]bpf.TraceTotal, error) {
 			}
 			continue
 		}
-		key := bpf.TraceStackKey{Ids: a.Ids, Hash: a.Hash, Event: uint32(bpf.OffcpuTimeKindTIME_BLOCKED), Bucket: a.Place}
+		key := bpf.TraceStackKey{Ids: a.Ids, Hash: a.Hash, Event: uint16(bpf.OffcpuTimeKindTIME_BLOCKED), Bucket: a.Place}
 		if a.Runs != 0 {
-			key.Event = uint32(bpf.OffcpuTimeKindTIME_RUNNABLE)
+			key.Event = uint16(bpf.OffcpuTimeKindTIME_RUNNABLE)
 		}
 		all[key] = sum(all[key], bpf.TraceTotal{Events: 1, Value: end - from})
 	}

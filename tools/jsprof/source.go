@@ -44,6 +44,7 @@ type value struct {
 // An aggregate is what the programs of every source have in common (bpf/aggregate.h).
 type aggregate struct {
 	Counts    *ebpf.Map      `ebpf:"counts"`
+	Turn      *ebpf.Variable `ebpf:"turn"`
 	Lost      *ebpf.Variable `ebpf:"lost"`
 	Truncated *ebpf.Variable `ebpf:"truncated"`
 	Matched   *ebpf.Variable `ebpf:"matched"`
