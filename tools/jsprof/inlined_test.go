@@ -344,8 +344,8 @@ func TestChaosLinesAreOfTheirFunction(t *testing.T) {
 				for range nodetest.Rounds(1, 5) {
 					ranges.add(t, profileUntil(t, o, uint64(nodetest.Rounds(4000, 20_000))))
 				}
-				most := uint64(15)         // the tables of a hot function may have moved at each attempt
-				if name == "compactions" { // of all objects, at all times: more move before they are read the busier the machine is
+				most := uint64(40) // the busier the machine is, the more move before they are read
+				if name == "compactions" {
 					most = 60
 				}
 				ranges.check(t, most)
@@ -354,7 +354,9 @@ func TestChaosLinesAreOfTheirFunction(t *testing.T) {
 	}
 }
 
-// A rangeCount counts what profiles of ranges.js have of its functions.
+// A rangeCount counts what profiles of ranges.js have of its functions. Stacks that differ
+// only in native frames count once: all of a long pause, in which V8 moves objects, may have
+// the same functions without lines.
 type rangeCount struct {
 	stacks, right, wrong, inlined uint64
 	without                       map[string]uint64 // frames that have no line
@@ -367,27 +369,34 @@ func (r *rangeCount) add(t *testing.T, p *profile.Profile) {
 	for cause, n := range p.Failures {
 		r.failures[cause] += n
 	}
+	counted := make(map[string]bool)
 	for _, s := range p.Stacks {
+		functions := slices.DeleteFunc(slices.Clone(s.Frames), func(f symbolize.Frame) bool { return f.Kind != symbolize.JS })
+		chain := executing(functions)
+		if counted[chain] {
+			continue
+		}
+		counted[chain] = true
 		callee := ""
-		for _, f := range s.Frames {
+		for _, f := range functions {
 			var g, i int
-			if n, _ := fmt.Sscanf(f.Name, "f%d_%d", &g, &i); n != 2 || f.Kind != symbolize.JS {
+			if n, _ := fmt.Sscanf(f.Name, "f%d_%d", &g, &i); n != 2 {
 				continue
 			}
 			at := f.ExecutingLine - 10*i
 			calls := callee == fmt.Sprintf("f%d_%d", g, i+1)
 			switch {
 			case f.ExecutingLine == 0:
-				r.without[fmt.Sprintf("%v, leaf %t", f.Tier, callee == "")] += s.Value
+				r.without[fmt.Sprintf("%v, leaf %t", f.Tier, callee == "")]++
 			case at < 1 || at > 10 || calls && at != 6:
-				if r.wrong += s.Value; r.wrong == s.Value {
+				if r.wrong++; r.wrong == 1 {
 					t.Errorf("%s runs line %d of its ten lines, and calls %s:\n%s", f.Name, at, callee, executing(s.Frames))
 				}
 			default:
-				r.right += s.Value
+				r.right++
 			}
 			if f.Inlined {
-				r.inlined += s.Value
+				r.inlined++
 			}
 			callee = f.Name
 		}
@@ -404,7 +413,7 @@ func (r *rangeCount) check(t *testing.T, mostUnknown uint64) {
 	}
 	t.Logf("stacks = %d, frames with right lines = %d, wrong = %d, inlined = %d, without = %d: %v; failures = %v",
 		r.stacks, r.right, r.wrong, r.inlined, unknown, r.without, r.failures)
-	if r.wrong > 0 || r.right < 1000 || 100*unknown > mostUnknown*(r.right+unknown) {
-		t.Errorf("frames with right lines = %d, wrong = %d, without = %d, want 1000 or more, none, %d %% at most", r.right, r.wrong, unknown, mostUnknown)
+	if r.wrong > 0 || r.right < 300 || 100*unknown > mostUnknown*(r.right+unknown) {
+		t.Errorf("frames with right lines = %d, wrong = %d, without = %d, want 300 or more, none, %d %% at most", r.right, r.wrong, unknown, mostUnknown)
 	}
 }
