@@ -31,6 +31,11 @@ func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Progr
 		return nil, nil, err
 	}
 	loaded, err := ebpf.NewCollection(spec)
+	if errors.Is(err, unix.EBADF) {
+		// The library may have closed another's descriptor: an FD that it closes (v0.22.0,
+		// internal/sys/fd.go) can become unreachable before its cleanup is stopped, and is closed again.
+		loaded, err = ebpf.NewCollection(spec)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("load BPF programs: %w", explain(err))
 	}
