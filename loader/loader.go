@@ -32,8 +32,8 @@ func Load(spec *ebpf.CollectionSpec, objects any) (others map[string]*ebpf.Progr
 	}
 	loaded, err := ebpf.NewCollection(spec)
 	if errors.Is(err, unix.EBADF) {
-		// The library may have closed another's descriptor: an FD that it closes (v0.22.0,
-		// internal/sys/fd.go) can become unreachable before its cleanup is stopped, and is closed again.
+		// Seen once in thousands of loads by one process: a descriptor that the library had just
+		// opened was closed. By whom is not known.
 		loaded, err = ebpf.NewCollection(spec)
 	}
 	if err != nil {
