@@ -1,12 +1,18 @@
 'use strict';
 // alloc.js [MB [--sampler]]: allocates in slices of random length, at SIGUSR2, and prints how many
 // bytes each function has allocated by its own count, and how long V8 has collected garbage; with
-// --sampler, also how many bytes V8's sampling heap profiler has seen of each function.
+// --sampler, also how many bytes V8's sampling heap profiler has seen of each function. It collects
+// no garbage of its own accord before the signal, and none after it has printed.
 
 const { observed } = require('./lib/observed');
 const { ready, say } = require('./lib/ready');
 const { Session } = require('inspector');
 const { PerformanceObserver, constants } = require('perf_hooks');
+const v8 = require('v8');
+const vm = require('vm');
+
+v8.setFlagsFromString('--no-memory-reducer');
+v8.setFlagsFromString('--expose-gc');
 
 const TOTAL = Number(process.argv[2] || 400) << 20;
 const MEAN = 50 << 10; // of a slice
@@ -64,6 +70,7 @@ new PerformanceObserver((list) => {
 
 for (let i = 0; i < 300; i++) slice(); // optimized from here on
 for (const name in truth) truth[name] = 0;
+vm.runInNewContext('gc')(); // ends the collection that may be under way
 
 // sampler starts V8's sampling heap profiler, and returns what returns its bytes by function.
 function sampler() {
@@ -86,7 +93,10 @@ function sampler() {
 process.on('SIGUSR2', () => {
   for (const kind in pauses) delete pauses[kind];
   const sampled = process.argv[3] === '--sampler' ? sampler() : () => undefined;
-  turn(TOTAL, () => say('done', { truth, pauses, sampled: sampled() }));
+  turn(TOTAL, () => {
+    say('done', { truth, pauses, sampled: sampled() });
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+  });
 });
 setInterval(() => {}, 1000);
 ready();
