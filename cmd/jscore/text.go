@@ -38,6 +38,7 @@ func (l *lineWriter) hand(lines []byte) {
 		return
 	}
 	var marked strings.Builder
+	marked.Grow(len(lines))
 	for line := range strings.Lines(string(lines)) {
 		text, ended := strings.CutSuffix(line, "\n")
 		marked.WriteString(l.mark(text))

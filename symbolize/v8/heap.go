@@ -80,6 +80,15 @@ type Object struct {
 	Map     *Map
 }
 
+// Fork returns a Heap of the same memory with caches of its own. Another goroutine may use it
+// meanwhile if the memory allows that, but not for a Map that h is used for.
+func (h *Heap) Fork() *Heap {
+	fork := *h
+	fork.maps, fork.classes, fork.known = map[uint64]*Map{}, map[uint64]string{}, nil
+	fork.names, fork.absent, fork.block = [namesKept]keyName{}, [2]Value{}, nil
+	return &fork
+}
+
 // Forget forgets the maps that h has cached, and what they say.
 func (h *Heap) Forget() {
 	clear(h.maps)

@@ -32,11 +32,11 @@ var ErrCutShort = errors.New("the core is cut short (was there a size limit, or 
 // A File is an open core. Its methods may be called concurrently, but not after
 // Close. Callers must not modify what they return.
 type File struct {
-	data     []byte    // the file, mapped
-	file     *os.File  // likewise, for large reads; nil: there is only data
-	extents  []span    // of offsets at which the file has data: the rest are holes
-	segments []segment // by address
-	last     atomic.Pointer[segment]
+	data     []byte                               // the file, mapped
+	file     *os.File                             // likewise, for large reads; nil: there is only data
+	extents  []span                               // of offsets at which the file has data: the rest are holes
+	segments []segment                            // by address
+	recent   [recentParts]atomic.Pointer[segment] // by part of memory
 	machine  elf.Machine
 
 	threads  []Thread
@@ -167,17 +167,24 @@ func (f *File) readSome(p []byte, address uint64) (int, error) {
 	return len(p), nil
 }
 
-// segment returns the segment that contains address, or nil. Most reads are
-// close to the last one.
+// recentParts bounds the parts of memory whose segments are remembered: of partSize bytes, as V8's
+// pages have. 1 GB of neighbouring parts fit.
+const (
+	recentParts = 1 << 12
+	partSize    = 256 << 10
+)
+
+// segment returns the segment that contains address, or nil.
 func (f *File) segment(address uint64) *segment {
-	if last := f.last.Load(); last != nil && within(last.span, address) == 0 {
-		return last
+	recent := &f.recent[address/partSize%recentParts]
+	if s := recent.Load(); s != nil && within(s.span, address) == 0 {
+		return s
 	}
 	i, found := slices.BinarySearchFunc(f.segments, address, compareSegment)
 	if !found {
 		return nil
 	}
-	f.last.Store(&f.segments[i])
+	recent.Store(&f.segments[i])
 	return &f.segments[i]
 }
 

@@ -66,6 +66,13 @@ var looks = []look{
 		g.Strings(ctx, StringOptions{})
 		return nil
 	}},
+	{"classes", nothing, func(ctx context.Context, g *Graph, classes int) error {
+		c := g.Census(ctx, CensusOptions{})
+		if len(c.Groups) < classes {
+			return fmt.Errorf("groups = %d, want one for each of %d classes, or more", len(c.Groups), classes)
+		}
+		return c.WriteText(io.Discard)
+	}},
 	{"export", everything, func(ctx context.Context, g *Graph, _ int) error {
 		_, err := g.Export(ctx, io.Discard)
 		return err
@@ -170,6 +177,9 @@ func BenchmarkHeap(b *testing.B) {
 		b.Run(fmt.Sprintf("made=%d", size), func(b *testing.B) {
 			path, keep := heapCore(b, size)
 			for _, look := range looks {
+				if look.name == "classes" {
+					continue
+				}
 				b.Run(look.name, func(b *testing.B) {
 					var best *measure
 					for b.Loop() {
@@ -191,21 +201,44 @@ func BenchmarkHeap(b *testing.B) {
 	}
 }
 
+// BenchmarkClasses reports the cost of a census of a heap with many classes: the best of some
+// runs, and the peak memory. With USTACK_BENCH set, there are 200,000.
+func BenchmarkClasses(b *testing.B) {
+	classes, runs := 10_000, 1
+	if os.Getenv("USTACK_BENCH") != "" {
+		classes, runs = 200_000, 3
+	}
+	path := coreOf(b, "classes.js", strconv.Itoa(classes))
+	var best *measure
+	for b.Loop() {
+		best = bestMeasure(b, runs, measureLook+"=classes", measureCore+"="+path, measureKeep+"="+strconv.Itoa(classes))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(best.Seconds, "s")
+	b.ReportMetric(float64(best.Objects), "objects")
+	b.ReportMetric(float64(best.Peak)/1024, "peak-MB")
+}
+
 // heapCore makes a core of a process with size objects of five classes, and returns how
 // many there are of each. They refer to as many others, and a few more.
 func heapCore(b *testing.B, size int) (path string, keep int) {
 	b.Helper()
 	keep = size / 5
+	return coreOf(b, "census.js", strconv.Itoa(keep), strconv.Itoa(keep/10), "-"), keep
+}
+
+// coreOf makes a core of a program that has made its objects.
+func coreOf(b *testing.B, script string, args ...string) (path string) {
+	b.Helper()
 	target := nodetest.Start(b, nodetest.Node(b, "22.23.3"), nodetest.Options{
-		Flags:  []string{"--max-old-space-size=4096"},
-		Script: "census.js", Args: []string{strconv.Itoa(keep), strconv.Itoa(keep / 10), "-"},
+		Flags: []string{"--max-old-space-size=4096"}, Script: script, Args: args,
 	})
 	path = filepath.Join(b.TempDir(), "core")
 	if _, err := core.Write(b.Context(), target.PID, path, core.Options{}); err != nil {
 		b.Fatalf("core.Write: %v", err)
 	}
 	target.Stop()
-	return path, keep
+	return path
 }
 
 // bestMeasure returns the fastest of some measures by processes with that environment.

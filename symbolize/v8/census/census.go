@@ -7,8 +7,11 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
@@ -66,6 +69,7 @@ const maxOwnShapes = 10_000
 // with the objects counted so far.
 func Take(ctx context.Context, g *heap.Graph, o Options) *Census {
 	c := newClassifier(g, o)
+	c.describeMaps(ctx)
 	census := &Census{Doubts: g.Doubts}
 	for id := range g.All(ctx) {
 		if o.Live && !g.IsLive(id) {
@@ -158,8 +162,15 @@ type groupHeap struct {
 // A mapGroup is the group of a map's objects, once it is known.
 type mapGroup struct {
 	known bool
-	group *Group // nil: not counted
-	own   int    // objects read that have properties of their own
+	group *Group       // nil: not counted
+	own   int          // objects read that have properties of their own
+	of    *description // nil: not read yet
+}
+
+// A description is what an object is grouped by.
+type description struct {
+	class string
+	names []string // of properties
 }
 
 func newClassifier(g *heap.Graph, o Options) *classifier {
@@ -198,11 +209,16 @@ func (c *classifier) group(id heap.ID) *Group {
 	}
 	own := c.groupedByOwn(o)
 	if m.own++; m.own > maxOwnShapes {
-		m.group, m.known = c.named(o, nil, true), true
+		m.group, m.known = c.named(o, &description{class: c.class(c.graph.Heap(), o)}, true), true
 		return m.group
 	}
-	group := c.named(o, c.names(o), false)
+	d := m.of
+	if d == nil || own {
+		d = c.describe(c.graph.Heap(), o)
+	}
+	group := c.named(o, d, false)
 	if !own {
+		m.of = nil
 		m.group, m.known = group, true
 	}
 	return group
@@ -214,9 +230,56 @@ func (c *classifier) groupedByOwn(o v8.Object) bool {
 	return o.Map.Dictionary && !c.options.ByClass && c.graph.Heap().IsReceiver(o)
 }
 
+// describeMaps reads the descriptions of the maps whose objects are counted, those of different
+// maps at the same time.
+func (c *classifier) describeMaps(ctx context.Context) {
+	const together = 64 // maps
+	seen := make([]bool, len(c.byKind))
+	var objects []heap.ID // one of each map
+	for id := range c.graph.All(ctx) {
+		if kind := c.graph.MapIndex(id); !seen[kind] {
+			seen[kind] = true
+			objects = append(objects, id)
+		}
+	}
+	var next atomic.Int64
+	var readers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		readers.Go(func() {
+			h := c.graph.Heap().Fork()
+			for ctx.Err() == nil {
+				end := int(next.Add(together))
+				for _, id := range objects[min(end-together, len(objects)):min(end, len(objects))] {
+					if o := c.graph.Object(id); c.counts(o) && !c.groupedByOwn(o) {
+						c.byKind[c.graph.MapIndex(id)].of = c.describe(h, o)
+					}
+				}
+				if end >= len(objects) {
+					return
+				}
+			}
+		})
+	}
+	readers.Wait()
+}
+
+func (c *classifier) describe(h *v8.Heap, o v8.Object) *description {
+	return &description{c.class(h, o), c.names(h, o)}
+}
+
+func (c *classifier) class(h *v8.Heap, o v8.Object) string {
+	if !h.IsReceiver(o) {
+		return "(" + o.Map.KindName() + ")"
+	}
+	class, err := h.Class(o)
+	if err != nil {
+		return "<bad>"
+	}
+	return class
+}
+
 // names returns the names of o's properties, as far as objects are grouped by them.
-func (c *classifier) names(o v8.Object) []string {
-	h := c.graph.Heap()
+func (c *classifier) names(h *v8.Heap, o v8.Object) []string {
 	if c.options.ByClass && c.options.Property == "" || !h.IsReceiver(o) {
 		return nil
 	}
@@ -239,16 +302,9 @@ func (c *classifier) names(o v8.Object) []string {
 	return names
 }
 
-// named returns the group of o's class and these property names; nil if it should not
-// be counted.
-func (c *classifier) named(o v8.Object, names []string, dictionary bool) *Group {
-	class, err := c.graph.Heap().Class(o)
-	if err != nil {
-		class = "<bad>"
-	}
-	if !c.graph.Heap().IsReceiver(o) {
-		class = "(" + o.Map.KindName() + ")"
-	}
+// named returns the group of objects like o; nil if it should not be counted.
+func (c *classifier) named(o v8.Object, d *description, dictionary bool) *Group {
+	class, names := d.class, d.names
 	if want := c.options.Class; want != "" && want != class {
 		return nil
 	}
