@@ -11,11 +11,12 @@ import (
 // passes them to take: what a program adds is in exactly one of them. turnOf returns a key's turn,
 // which is 0 in the keys that are passed. Needs Linux 5.14.
 func Drain[K, V any](sums *ebpf.Map, turn *ebpf.Variable, turnOf func(*K) *uint16, take func(K, *V)) error {
-	var former uint32
-	if err := turn.Get(&former); err != nil {
+	var now uint32
+	if err := turn.Get(&now); err != nil {
 		return fmt.Errorf("read the turn of the kernel's sums: %w", err)
 	}
-	if err := turn.Set(former ^ 1); err != nil {
+	now++ // what a failed call has left is of a former turn, too
+	if err := turn.Set(now); err != nil {
 		return fmt.Errorf("begin another turn of the kernel's sums: %w", err)
 	}
 	if err := awaitPrograms(); err != nil {
@@ -26,7 +27,7 @@ func Drain[K, V any](sums *ebpf.Map, turn *ebpf.Variable, turnOf func(*K) *uint1
 	var value V
 	entries := sums.Iterate()
 	for entries.Next(&key, &value) {
-		if uint32(*turnOf(&key)) == former {
+		if *turnOf(&key) != uint16(now) {
 			keys = append(keys, key)
 		}
 	}

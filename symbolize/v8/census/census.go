@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"ustack/symbolize/contain"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/heap"
 	"ustack/symbolize/v8/value"
@@ -213,7 +214,7 @@ func (c *classifier) group(id heap.ID) *Group {
 		return m.group
 	}
 	d := m.of
-	if d == nil || own {
+	if d == nil {
 		d = c.describe(c.graph.Heap(), o)
 	}
 	group := c.named(o, d, false)
@@ -249,18 +250,25 @@ func (c *classifier) describeMaps(ctx context.Context) {
 			h := c.graph.Heap().Fork()
 			for ctx.Err() == nil {
 				end := int(next.Add(together))
-				for _, id := range objects[min(end-together, len(objects)):min(end, len(objects))] {
-					if o := c.graph.Object(id); c.counts(o) && !c.groupedByOwn(o) {
-						c.byKind[c.graph.MapIndex(id)].of = c.describe(h, o)
-					}
-				}
-				if end >= len(objects) {
+				if c.describeSome(h, objects[min(end-together, len(objects)):min(end, len(objects))]) != nil || end >= len(objects) {
 					return
 				}
 			}
 		})
 	}
 	readers.Wait()
+}
+
+// describeSome reads the descriptions of the objects' maps. What it fails to read is read again, and
+// fails again, when the objects are grouped.
+func (c *classifier) describeSome(h *v8.Heap, objects []heap.ID) (err error) {
+	defer contain.Panic(&err, "read maps of objects")
+	for _, id := range objects {
+		if o := c.graph.Object(id); c.counts(o) && !c.groupedByOwn(o) {
+			c.byKind[c.graph.MapIndex(id)].of = c.describe(h, o)
+		}
+	}
+	return nil
 }
 
 func (c *classifier) describe(h *v8.Heap, o v8.Object) *description {
