@@ -40,7 +40,7 @@ var below = map[string][]string{
 	"symbolize/space":        {"symbolize", "symbolize/contain", "symbolize/elfsym", "symbolize/process", "symbolize/reader", "symbolize/unwind"},
 	"symbolize/unwind":       {"symbolize/elfsym", "symbolize/unwind/x86"},
 	"symbolize/unwind/x86":   {},
-	"symbolize/v8/census":    {"symbolize", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/value"},
+	"symbolize/v8/census":    {"symbolize", "symbolize/contain", "symbolize/v8", "symbolize/v8/heap", "symbolize/v8/value"},
 	"symbolize/v8/release":   {},
 	"symbolize/v8":           {"symbolize/elfsym", "symbolize/v8/disasm", "symbolize/v8/release"},
 	"symbolize/v8/wasm":      {"symbolize", "symbolize/v8"},
