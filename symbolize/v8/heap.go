@@ -52,6 +52,7 @@ type Heap struct {
 	at       offsets
 	oddballs map[int]string
 	maps     map[uint64]*Map
+	shared   map[uint64]*Map   // of the Heap that this is a fork of
 	known    map[[2]string]int // offsets looked up so far; below 0: not known
 	classes  map[uint64]string // constructors' names by prototype
 	shapes   map[string]*shape // those that depend on the release
@@ -80,10 +81,12 @@ type Object struct {
 	Map     *Map
 }
 
-// Fork returns a Heap of the same memory with caches of its own. Another goroutine may use it
-// meanwhile if the memory allows that, but not for a Map that h is used for.
+// Fork returns a Heap of the same memory with caches of its own, which also knows the maps that h has
+// read. Goroutines may use forks at the same time, each its own, if the memory allows that, and if h is
+// not used meanwhile.
 func (h *Heap) Fork() *Heap {
 	fork := *h
+	fork.shared = h.maps
 	fork.maps, fork.classes, fork.known = map[uint64]*Map{}, map[uint64]string{}, nil
 	fork.names, fork.absent, fork.block = [namesKept]keyName{}, [2]Value{}, nil
 	return &fork

@@ -3,6 +3,7 @@ package v8
 import (
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 )
 
 const (
@@ -27,14 +28,26 @@ type Map struct {
 	Constructor  Value // or the Map that this one was derived from by adding a property
 	Callable     bool
 
-	described   bool // descriptors were read, as far as possible
-	descriptors []descriptor
-	describeErr error
-
-	classed  bool // the class was looked up
-	class    string
-	classErr error
+	described atomic.Pointer[described] // nil: not read yet
+	classed   atomic.Pointer[classed]   // nil: not looked up yet
 }
+
+// described are a map's descriptors, as far as they can be read.
+type described struct {
+	descriptors []descriptor
+	err         error
+}
+
+// classed is the class of a map's objects.
+type classed struct {
+	name string
+	err  error
+}
+
+// A notMapError is an address at which there is no map.
+type notMapError uint64
+
+func (e notMapError) Error() string { return fmt.Sprintf("read map at %#x: not a map", uint64(e)) }
 
 // KindName returns Kind, or the number of a type without a name.
 func (m *Map) KindName() string {
@@ -46,7 +59,7 @@ func (m *Map) KindName() string {
 
 // MapAt reads the map at an address, which must be one.
 func (h *Heap) MapAt(address uint64) (*Map, error) {
-	if m, ok := h.maps[address]; ok {
+	if m := h.knownMap(address); m != nil {
 		return m, nil
 	}
 	var b [mapWords * wordSize]byte
@@ -55,7 +68,7 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	if !h.isMetaMap(word(0)) {
-		return nil, fmt.Errorf("read map at %#x: not a map", address)
+		return nil, notMapError(address)
 	}
 	l := h.layout
 	bits3 := binary.LittleEndian.Uint32(b[l.MapBitField3:])
@@ -80,6 +93,14 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 	return m, nil
 }
 
+// knownMap returns the map at an address if it has been read; otherwise nil.
+func (h *Heap) knownMap(address uint64) *Map {
+	if m := h.maps[address]; m != nil {
+		return m
+	}
+	return h.shared[address]
+}
+
 // mapEnd returns the number of bytes of a map to read.
 func (h *Heap) mapEnd() int {
 	return max(int(h.layout.MapDescriptors), h.at.prototype, h.at.constructor) + wordSize
@@ -96,7 +117,7 @@ func (h *Heap) isMetaMap(tagged uint64) bool {
 		return false
 	}
 	address := tagged - heapTag
-	if m, ok := h.maps[address]; ok {
+	if m := h.knownMap(address); m != nil {
 		return m.Kind == "Map"
 	}
 	typ, err := h.uint16(address + uint64(h.layout.MapInstanceType))
@@ -127,12 +148,13 @@ func (h *Heap) kindOf(typ uint16) string {
 // constructor of o's prototype, or else of the function that made o. For anything
 // that is not a JavaScript object it returns the kind.
 func (h *Heap) Class(o Object) (string, error) {
-	m := o.Map
-	if !m.classed {
-		m.class, m.classErr = h.findClass(o)
-		m.classed = true
+	class := o.Map.classed.Load()
+	if class == nil {
+		class = new(classed)
+		class.name, class.err = h.findClass(o)
+		o.Map.classed.Store(class)
 	}
-	return m.class, m.classErr
+	return class.name, class.err
 }
 
 func (h *Heap) findClass(o Object) (string, error) {

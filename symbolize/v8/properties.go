@@ -86,13 +86,31 @@ func (h *Heap) Own(o Object, name string) (Value, bool, error) {
 	if o.Map.Dictionary && o.Map.Kind != "JSGlobalObject" && h.IsReceiver(o) {
 		return h.ownInDictionary(o, name)
 	}
-	properties, err := h.Properties(o)
-	i := slices.IndexFunc(properties, func(p Property) bool { return p.Name == name && !p.Symbol && !p.Accessor })
-	if i < 0 {
-		return 0, false, err
+	if !h.IsReceiver(o) || o.Map.Kind == "JSGlobalObject" {
+		properties, err := h.Properties(o)
+		i := slices.IndexFunc(properties, func(p Property) bool { return p.isValue(name) })
+		if i < 0 {
+			return 0, false, err
+		}
+		return properties[i].Value, true, nil
 	}
-	return properties[i].Value, true, nil
+	descriptors, err := h.describe(o.Map)
+	for i := range descriptors {
+		d := &descriptors[i]
+		if !d.property.isValue(name) {
+			continue
+		}
+		if d.field < 0 {
+			return d.property.Value, true, nil
+		}
+		value, err := h.propertyField(o, d.field)
+		return value, err == nil, err
+	}
+	return 0, false, err
 }
+
+// isValue reports whether p has that name and a value.
+func (p *Property) isValue(name string) bool { return p.Name == name && !p.Symbol && !p.Accessor }
 
 // Details of a property: bits that are the same in every supported version of V8.
 const (
@@ -103,11 +121,16 @@ const (
 // describe reads m's descriptors, once. If part of them cannot be read, it
 // returns the rest with an error.
 func (h *Heap) describe(m *Map) ([]descriptor, error) {
-	if !m.described && m.Own > 0 {
-		m.descriptors, m.describeErr = h.readDescriptors(m)
-		m.described = true
+	if m.Own == 0 {
+		return nil, nil
 	}
-	return m.descriptors, m.describeErr
+	d := m.described.Load()
+	if d == nil {
+		d = new(described)
+		d.descriptors, d.err = h.readDescriptors(m)
+		m.described.Store(d)
+	}
+	return d.descriptors, d.err
 }
 
 func (h *Heap) readDescriptors(m *Map) (found []descriptor, err error) {

@@ -25,7 +25,8 @@ func (h *Heap) Storage(o Object) (Storage, error) {
 		return s, err
 	}
 	inside := o.Map.Size/wordSize - o.Map.InObject
-	for _, d := range o.Map.descriptors {
+	descriptors, _ := h.describe(o.Map) // Properties has returned the error
+	for _, d := range descriptors {
 		switch {
 		case d.field < 0:
 			s.Map = true
