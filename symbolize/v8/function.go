@@ -1,6 +1,10 @@
 package v8
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
 
 // Anonymous stands for the name of a function without one.
 const Anonymous = "(anonymous)"
@@ -167,11 +171,19 @@ const (
 type scopeReader struct {
 	*Heap
 	scope Object
-	next  int // word
+	data  []byte // of the ScopeInfo and what follows it; nil: not read yet
+	next  int    // word
 }
 
 func (s *scopeReader) word(n int) (Value, error) {
-	return s.Field(s.scope, scopeWords+n*wordSize)
+	at := scopeWords + n*wordSize
+	if s.data == nil {
+		return s.Field(s.scope, at)
+	}
+	if at+wordSize > len(s.data) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return Value(binary.LittleEndian.Uint64(s.data[at:])), nil
 }
 
 // take reads the next word and advances.
@@ -253,6 +265,25 @@ func (s *scopeReader) skipLocals(flags uint32) error {
 		s.next++
 	}
 	return nil
+}
+
+// leastScope returns the size in bytes that a ScopeInfo at the start of data has at least.
+func (h *Heap) leastScope(data []byte) (int, error) {
+	s := &scopeReader{Heap: h, data: data}
+	flags, err := s.flags()
+	if err != nil {
+		return 0, err
+	}
+	if err := s.skipLocals(flags); err != nil {
+		return 0, err
+	}
+	if flags&scopeFunctionName != 0 {
+		s.next += 2
+	}
+	if flags&scopeInferredName != 0 {
+		s.next++
+	}
+	return scopeWords + s.next*wordSize, nil
 }
 
 func (s *scopeReader) positions(f *Function) error {

@@ -51,6 +51,17 @@ func (h *Heap) Form(m *Map) (f Form, ok bool) {
 	return f, ok
 }
 
+// LeastSize returns the size in bytes that an object has at least if Form does not know it. The object
+// begins at the start of data, which may contain others after it.
+func (h *Heap) LeastSize(m *Map, data []byte) int {
+	if m.Kind == "ScopeInfo" {
+		if size, err := h.leastScope(data); err == nil && size <= len(data) {
+			return size
+		}
+	}
+	return wordSize
+}
+
 // shapeOf finds m's shape: the release's for its kind, or else the one that all
 // releases share.
 func (h *Heap) shapeOf(m *Map) (found *shape, ok bool) {

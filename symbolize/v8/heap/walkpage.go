@@ -152,7 +152,7 @@ func (w *pageWalker) sizeOf(p *pageObjects, data []byte, index int32, room int) 
 		size = k.form.Size(data)
 	} else {
 		w.Doubts.Guessed++
-		for size = wordSize; size+wordSize <= room; size += wordSize {
+		for size = w.heap.LeastSize(k.form.Map, data[:room]); size+wordSize <= room; size += wordSize {
 			if _, ok := w.kindOf(wordOf(data, size)); ok {
 				break
 			}
