@@ -90,31 +90,58 @@ func (c *Census) WriteText(w io.Writer) error {
 	if c.Isolates != nil {
 		column = func(text string) string { return fmt.Sprintf(" %7s", text) }
 	}
-	live := strconv.Itoa
+	live := func(field []byte, n int) []byte { return strconv.AppendInt(field, int64(n), 10) }
 	if c.Doubts.Unmarked {
-		live = func(int) string { return "-" }
+		live = func(field []byte, _ int) []byte { return append(field, '-') }
 	}
 	fmt.Fprintf(out, "%16s%s %9s %9s %12s %6s %s\n", "OBJECT", column("ISOLATE"), "#OBJECTS", "#LIVE", "BYTES", "#PROPS", "CLASS: PROPERTIES")
-	for _, g := range c.Groups {
-		count := fmt.Sprint(len(g.Properties))
+	r := row{out: out}
+	for _, g := range c.Groups { // there may be a million: fmt takes most of the time of such a table
+		r.field(16, strconv.AppendUint(r.room(), uint64(g.Address), 16))
+		out.WriteString(column(isolateColumn(g.Isolate)))
+		r.number(10, uint64(g.Count))
+		r.field(10, live(r.room(), g.Live))
+		r.number(13, g.Bytes)
 		if g.Dictionary {
-			count = "-"
+			r.field(7, append(r.room(), '-'))
+		} else {
+			r.number(7, uint64(len(g.Properties)))
 		}
-		fmt.Fprintf(out, "%16s%s %9d %9s %12d %6s %s", g.Address, column(isolateColumn(g.Isolate)), g.Count, live(g.Live), g.Bytes, count, g.Class)
+		out.WriteByte(' ')
+		out.WriteString(g.Class)
 		if len(g.Properties) > 0 {
-			fmt.Fprintf(out, ": %s", shortened(joined(g.Properties), maxShown))
+			out.WriteString(": ")
+			out.WriteString(shortened(joined(g.Properties), maxShown))
 		}
 		out.WriteByte('\n')
 	}
-	fmt.Fprintf(out, "%16s%s %9d %9s %12d\n", "total", column(""), c.Count, live(c.Live), c.Bytes)
+	fmt.Fprintf(out, "%16s%s %9d %9s %12d\n", "total", column(""), c.Count, live(nil, c.Live), c.Bytes)
 	for _, t := range c.Isolates {
-		fmt.Fprintf(out, "%16s%s %9d %9s %12d\n", "of isolate", column(isolateColumn(t.Isolate)), t.Count, live(t.Live), t.Bytes)
+		fmt.Fprintf(out, "%16s%s %9d %9s %12d\n", "of isolate", column(isolateColumn(t.Isolate)), t.Count, live(nil, t.Live), t.Bytes)
 	}
 	if c.Outside > 0 {
 		fmt.Fprintf(out, "outside of V8's heap: %d of these bytes\n", c.Outside)
 	}
 	writeDoubts(out, c.Doubts)
 	return out.Flush()
+}
+
+// A row writes fields of a table's row, aligned to the right.
+type row struct {
+	out     *bufio.Writer
+	scratch [20]byte // the longest number
+}
+
+// room returns where to append a field.
+func (r *row) room() []byte { return r.scratch[:0] }
+
+func (r *row) number(width int, n uint64) { r.field(width, strconv.AppendUint(r.room(), n, 10)) }
+
+func (r *row) field(width int, text []byte) {
+	for range width - len(text) {
+		r.out.WriteByte(' ')
+	}
+	r.out.Write(text)
 }
 
 // Addresses returns the address of one object of each group.

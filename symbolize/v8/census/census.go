@@ -149,6 +149,7 @@ type classifier struct {
 	options Options
 	groups  []*Group
 	byName  map[string]*Group
+	key     []byte     // of byName, for the next look-up
 	byKind  []mapGroup // by the graph's numbers of maps
 	heapOf  func(heap.ID) uint64
 	byHeap  map[groupHeap]*Group
@@ -171,12 +172,12 @@ type mapGroup struct {
 // A description is what an object is grouped by.
 type description struct {
 	class string
-	names []string // of properties
+	names []value.Text // of properties
 }
 
 func newClassifier(g *heap.Graph, o Options) *classifier {
 	return &classifier{
-		graph: g, options: o, byName: make(map[string]*Group), byKind: make([]mapGroup, g.Maps()),
+		graph: g, options: o, byName: make(map[string]*Group, g.Maps()), byKind: make([]mapGroup, g.Maps()),
 		heapOf: g.HeapsOf(), byHeap: make(map[groupHeap]*Group),
 	}
 }
@@ -287,14 +288,14 @@ func (c *classifier) class(h *v8.Heap, o v8.Object) string {
 }
 
 // names returns the names of o's properties, as far as objects are grouped by them.
-func (c *classifier) names(h *v8.Heap, o v8.Object) []string {
+func (c *classifier) names(h *v8.Heap, o v8.Object) []value.Text {
 	if c.options.ByClass && c.options.Property == "" || !h.IsReceiver(o) {
 		return nil
 	}
-	var names []string
+	var names []value.Text
 	add := func(p v8.Property) {
 		if name, ok := value.PropertyName(h, p); ok {
-			names = append(names, name)
+			names = append(names, value.Text(name))
 		}
 	}
 	if o.Map.Dictionary {
@@ -316,31 +317,29 @@ func (c *classifier) named(o v8.Object, d *description, dictionary bool) *Group 
 	if want := c.options.Class; want != "" && want != class {
 		return nil
 	}
-	if want := c.options.Property; want != "" && !slices.Contains(names, want) && !slices.Contains(names, v8.UnescapeSurrogates(want)) {
+	if want := c.options.Property; want != "" && !slices.Contains(names, value.Text(want)) && !slices.Contains(names, value.Text(v8.UnescapeSurrogates(want))) {
 		return nil
 	}
 	if c.options.ByClass {
 		names, dictionary = nil, false
 	}
-	key := class + "\x00" + strings.Join(names, "\x00")
-	if dictionary {
-		key += "\x01"
+	c.key = append(append(c.key[:0], class...), 0)
+	for i, name := range names {
+		if i > 0 {
+			c.key = append(c.key, 0)
+		}
+		c.key = append(c.key, name...)
 	}
-	group, ok := c.byName[key]
+	if dictionary {
+		c.key = append(c.key, 1)
+	}
+	group, ok := c.byName[string(c.key)]
 	if !ok {
-		group = &Group{Class: class, Kind: o.Map.KindName(), Properties: exactTexts(names), Dictionary: dictionary}
-		c.byName[key] = group
+		group = &Group{Class: class, Kind: o.Map.KindName(), Properties: names, Dictionary: dictionary}
+		c.byName[string(c.key)] = group
 		c.groups = append(c.groups, group)
 	}
 	return group
-}
-
-func exactTexts(names []string) []value.Text {
-	var texts []value.Text
-	for _, name := range names {
-		texts = append(texts, value.Text(name))
-	}
-	return texts
 }
 
 // counts reports whether to count objects like o, as far as their map decides it.
