@@ -32,6 +32,7 @@ short=(
 	'tools/jscore ^TestCoresCrossArchitectures$'
 	'symbolize/v8/stack ^TestStackEqualsErrorStack$/^node$major$/^turbofan$'
 	'tools/jscore ^TestHeap$/^$version'
+	'tools/jscore ^TestVerdictsNameLeaks$/^$version'
 )
 
 long_limit=21600
