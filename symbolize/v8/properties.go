@@ -86,27 +86,30 @@ func (h *Heap) Own(o Object, name string) (Value, bool, error) {
 	if o.Map.Dictionary && o.Map.Kind != "JSGlobalObject" && h.IsReceiver(o) {
 		return h.ownInDictionary(o, name)
 	}
-	if !h.IsReceiver(o) || o.Map.Kind == "JSGlobalObject" {
-		properties, err := h.Properties(o)
-		i := slices.IndexFunc(properties, func(p Property) bool { return p.isValue(name) })
-		if i < 0 {
-			return 0, false, err
-		}
-		return properties[i].Value, true, nil
+	if h.IsReceiver(o) && o.Map.Kind != "JSGlobalObject" {
+		return h.ownDescribed(o, name)
 	}
+	properties, err := h.Properties(o)
+	i := slices.IndexFunc(properties, func(p Property) bool { return p.isValue(name) })
+	if i < 0 {
+		return 0, false, err
+	}
+	return properties[i].Value, true, nil
+}
+
+// ownDescribed is Own for an object whose map describes its properties.
+func (h *Heap) ownDescribed(o Object, name string) (Value, bool, error) {
 	descriptors, err := h.describe(o.Map)
-	for i := range descriptors {
-		d := &descriptors[i]
-		if !d.property.isValue(name) {
-			continue
-		}
-		if d.field < 0 {
-			return d.property.Value, true, nil
-		}
-		value, err := h.propertyField(o, d.field)
-		return value, err == nil, err
+	i := slices.IndexFunc(descriptors, func(d descriptor) bool { return d.property.isValue(name) })
+	if i < 0 {
+		return 0, false, err
 	}
-	return 0, false, err
+	d := &descriptors[i]
+	if d.field < 0 {
+		return d.property.Value, true, nil
+	}
+	value, err := h.propertyField(o, d.field)
+	return value, err == nil, err
 }
 
 // isValue reports whether p has that name and a value.
