@@ -43,20 +43,20 @@ type keyName struct {
 // process runs, a Heap is valid only until the next collection. It must not be
 // used concurrently.
 type Heap struct {
-	mem      Memory
-	layout   *Layout
-	binary   *Binary
-	release  *release.Release
-	metadata metadata
-	kinds    map[uint16]string // V8's class names by instance type
-	at       offsets
-	oddballs map[int]string
-	maps     map[uint64]*Map
-	shared   map[uint64]*Map   // of the Heap that this is a fork of
-	known    map[[2]string]int // offsets looked up so far; below 0: not known
-	classes  map[uint64]string // constructors' names by prototype
-	shapes   map[string]*shape // those that depend on the release
-	lostMaps map[uint64]uint64 // by address of the object
+	mem       Memory
+	layout    *Layout
+	binary    *Binary
+	release   *release.Release
+	metadata  metadata
+	kinds     map[uint16]string // V8's class names by instance type
+	at        offsets
+	oddballs  map[int]string
+	maps      map[uint64]*Map
+	elsewhere func(address uint64) *Map // finds maps that were read elsewhere; may be nil
+	known     map[[2]string]int         // offsets looked up so far; below 0: not known
+	classes   map[uint64]string         // constructors' names by prototype
+	shapes    map[string]*shape         // those that depend on the release
+	lostMaps  map[uint64]uint64         // by address of the object
 
 	names  [namesKept]keyName // of properties
 	absent [2]Value           // marks of unused entries that were found last
@@ -86,7 +86,7 @@ type Object struct {
 // not used meanwhile.
 func (h *Heap) Fork() *Heap {
 	fork := *h
-	fork.shared = h.maps
+	fork.elsewhere = h.knownMap
 	fork.maps, fork.classes, fork.known = map[uint64]*Map{}, map[uint64]string{}, nil
 	fork.names, fork.absent, fork.block = [namesKept]keyName{}, [2]Value{}, nil
 	return &fork
@@ -95,6 +95,7 @@ func (h *Heap) Fork() *Heap {
 // Forget forgets the maps that h has cached, and what they say.
 func (h *Heap) Forget() {
 	clear(h.maps)
+	h.elsewhere = nil
 	clear(h.classes)
 	h.names = [namesKept]keyName{}
 	h.absent = [2]Value{}
@@ -221,6 +222,9 @@ func (h *Heap) Offset(class, field string) (offset int, ok bool) {
 // UseMaps makes Object use these map references, by object address: a collection
 // may temporarily store them elsewhere.
 func (h *Heap) UseMaps(lost map[uint64]uint64) { h.lostMaps = lost }
+
+// ShareMaps makes h use maps that ReadMap has returned. find returns nil for others.
+func (h *Heap) ShareMaps(find func(address uint64) *Map) { h.elsewhere = find }
 
 // Binary is what the process's V8 says about itself.
 func (h *Heap) Binary() *Binary { return h.binary }

@@ -62,6 +62,19 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 	if m := h.knownMap(address); m != nil {
 		return m, nil
 	}
+	m, err := h.ReadMap(address)
+	if err != nil {
+		return nil, err
+	}
+	if len(h.maps) >= maxMaps {
+		clear(h.maps)
+	}
+	h.maps[address] = m
+	return m, nil
+}
+
+// ReadMap is like MapAt, but does not keep the map.
+func (h *Heap) ReadMap(address uint64) (*Map, error) {
 	var b [mapWords * wordSize]byte
 	if n, err := h.mem.ReadAt(b[:], address); n < h.mapEnd() { // the map may be the last in its page
 		return nil, fmt.Errorf("read map: %w", err)
@@ -86,19 +99,16 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 		Callable:     b[h.at.bitField]&callableBit != 0,
 	}
 	m.Kind = h.kindOf(m.Type)
-	if len(h.maps) >= maxMaps {
-		clear(h.maps)
-	}
-	h.maps[address] = m
 	return m, nil
 }
 
 // knownMap returns the map at an address if it has been read; otherwise nil.
 func (h *Heap) knownMap(address uint64) *Map {
-	if m := h.maps[address]; m != nil {
-		return m
+	m := h.maps[address]
+	if m == nil && h.elsewhere != nil {
+		m = h.elsewhere(address)
 	}
-	return h.shared[address]
+	return m
 }
 
 // mapEnd returns the number of bytes of a map to read.

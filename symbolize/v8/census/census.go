@@ -34,7 +34,7 @@ type Options struct {
 // A Group is objects with the same class and property names.
 type Group struct {
 	Class      string       `json:"class"`
-	Kind       string       `json:"kind"`
+	Kind       string       `json:"kind"`                 // of the object at Address
 	Properties []value.Text `json:"properties,omitempty"` // names, in order
 	Dictionary bool         `json:"dictionary,omitempty"` // properties are in dictionaries: too many objects to read each
 	Heap       uint64       `json:"-"`                    // of an isolate; 0: shared, or not distinguished
@@ -70,7 +70,7 @@ const maxOwnShapes = 10_000
 // with the objects counted so far.
 func Take(ctx context.Context, g *heap.Graph, o Options) *Census {
 	c := newClassifier(g, o)
-	c.describeMaps(ctx)
+	c.groupMaps(ctx)
 	census := &Census{Doubts: g.Doubts}
 	for id := range g.All(ctx) {
 		if o.Live && !g.IsLive(id) {
@@ -86,13 +86,16 @@ func Take(ctx context.Context, g *heap.Graph, o Options) *Census {
 			continue
 		}
 		group.Address = value.Address(v8.Ref(g.Address(group.Object)))
+		group.Kind = g.Map(group.Object).KindName()
 		census.Groups = append(census.Groups, group)
 		census.Count += group.Count
 		census.Live += group.Live
 		census.Bytes += group.Bytes
 		census.Outside += group.Outside
 	}
-	slices.SortStableFunc(census.Groups, func(a, b *Group) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	slices.SortFunc(census.Groups, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Object, b.Object))
+	})
 	return census
 }
 
@@ -147,12 +150,14 @@ func Alike(ctx context.Context, g *heap.Graph, id heap.ID, o Options) iter.Seq[h
 type classifier struct {
 	graph   *heap.Graph
 	options Options
-	groups  []*Group
-	byName  map[string]*Group
-	key     []byte     // of byName, for the next look-up
 	byKind  []mapGroup // by the graph's numbers of maps
 	heapOf  func(heap.ID) uint64
 	byHeap  map[groupHeap]*Group
+
+	naming sync.Mutex // of those below
+	groups []*Group
+	byName map[string]*Group
+	key    []byte // of byName, for the next look-up
 }
 
 // A groupHeap stands for the objects of a group that are in an isolate's heap.
@@ -164,9 +169,8 @@ type groupHeap struct {
 // A mapGroup is the group of a map's objects, once it is known.
 type mapGroup struct {
 	known bool
-	group *Group       // nil: not counted
-	own   int          // objects read that have properties of their own
-	of    *description // nil: not read yet
+	group *Group // nil: not counted
+	own   int    // objects read that have properties of their own
 }
 
 // A description is what an object is grouped by.
@@ -191,7 +195,7 @@ func (c *classifier) inHeap(group *Group, id heap.ID) *Group {
 	key := groupHeap{group, c.heapOf(id)}
 	part, ok := c.byHeap[key]
 	if !ok {
-		part = &Group{Class: group.Class, Kind: group.Kind, Properties: group.Properties, Dictionary: group.Dictionary, Heap: key.heap}
+		part = &Group{Class: group.Class, Properties: group.Properties, Dictionary: group.Dictionary, Heap: key.heap}
 		c.byHeap[key] = part
 		c.groups = append(c.groups, part)
 	}
@@ -211,16 +215,11 @@ func (c *classifier) group(id heap.ID) *Group {
 	}
 	own := c.groupedByOwn(o)
 	if m.own++; m.own > maxOwnShapes {
-		m.group, m.known = c.named(o, &description{class: c.class(c.graph.Heap(), o)}, true), true
+		m.group, m.known = c.named(description{class: c.class(c.graph.Heap(), o)}, true), true
 		return m.group
 	}
-	d := m.of
-	if d == nil {
-		d = c.describe(c.graph.Heap(), o)
-	}
-	group := c.named(o, d, false)
+	group := c.named(c.describe(c.graph.Heap(), o), false)
 	if !own {
-		m.of = nil
 		m.group, m.known = group, true
 	}
 	return group
@@ -232,9 +231,8 @@ func (c *classifier) groupedByOwn(o v8.Object) bool {
 	return o.Map.Dictionary && !c.options.ByClass && c.graph.Heap().IsReceiver(o)
 }
 
-// describeMaps reads the descriptions of the maps whose objects are counted, those of different
-// maps at the same time.
-func (c *classifier) describeMaps(ctx context.Context) {
+// groupMaps groups the maps whose objects are counted. It reads different maps at the same time.
+func (c *classifier) groupMaps(ctx context.Context) {
 	const together = 64 // maps
 	seen := make([]bool, len(c.byKind))
 	var objects []heap.ID // one of each map
@@ -251,7 +249,7 @@ func (c *classifier) describeMaps(ctx context.Context) {
 			h := c.graph.Heap().Fork()
 			for ctx.Err() == nil {
 				end := int(next.Add(together))
-				if c.describeSome(h, objects[min(end-together, len(objects)):min(end, len(objects))]) != nil || end >= len(objects) {
+				if c.groupSome(h, objects[min(end-together, len(objects)):min(end, len(objects))]) != nil || end >= len(objects) {
 					return
 				}
 			}
@@ -260,20 +258,32 @@ func (c *classifier) describeMaps(ctx context.Context) {
 	readers.Wait()
 }
 
-// describeSome reads the descriptions of the objects' maps. What it fails to read is read again, and
-// fails again, when the objects are grouped.
-func (c *classifier) describeSome(h *v8.Heap, objects []heap.ID) (err error) {
+// groupSome groups the objects' maps. What it fails to read is read again, and fails again, when the
+// objects are counted.
+func (c *classifier) groupSome(h *v8.Heap, objects []heap.ID) (err error) {
 	defer contain.Panic(&err, "read maps of objects")
-	for _, id := range objects {
-		if o := c.graph.Object(id); c.counts(o) && !c.groupedByOwn(o) {
-			c.byKind[c.graph.MapIndex(id)].of = c.describe(h, o)
+	described := make([]description, len(objects))
+	for i, id := range objects {
+		if o := c.graph.Object(id); c.isGroupedByMap(o) {
+			described[i] = c.describe(h, o)
+		}
+	}
+	c.naming.Lock()
+	defer c.naming.Unlock()
+	for i, id := range objects {
+		if o := c.graph.Object(id); c.isGroupedByMap(o) {
+			m := &c.byKind[c.graph.MapIndex(id)]
+			m.group, m.known = c.named(described[i], false), true
 		}
 	}
 	return nil
 }
 
-func (c *classifier) describe(h *v8.Heap, o v8.Object) *description {
-	return &description{c.class(h, o), c.names(h, o)}
+// isGroupedByMap reports whether objects like o are counted, and all of o's map are in one group.
+func (c *classifier) isGroupedByMap(o v8.Object) bool { return c.counts(o) && !c.groupedByOwn(o) }
+
+func (c *classifier) describe(h *v8.Heap, o v8.Object) description {
+	return description{c.class(h, o), c.names(h, o)}
 }
 
 func (c *classifier) class(h *v8.Heap, o v8.Object) string {
@@ -292,7 +302,7 @@ func (c *classifier) names(h *v8.Heap, o v8.Object) []value.Text {
 	if c.options.ByClass && c.options.Property == "" || !h.IsReceiver(o) {
 		return nil
 	}
-	var names []value.Text
+	names := make([]value.Text, 0, o.Map.Own)
 	add := func(p v8.Property) {
 		if name, ok := value.PropertyName(h, p); ok {
 			names = append(names, value.Text(name))
@@ -311,8 +321,8 @@ func (c *classifier) names(h *v8.Heap, o v8.Object) []value.Text {
 	return names
 }
 
-// named returns the group of objects like o; nil if it should not be counted.
-func (c *classifier) named(o v8.Object, d *description, dictionary bool) *Group {
+// named returns the group of objects with that description; nil if it should not be counted.
+func (c *classifier) named(d description, dictionary bool) *Group {
 	class, names := d.class, d.names
 	if want := c.options.Class; want != "" && want != class {
 		return nil
@@ -335,7 +345,7 @@ func (c *classifier) named(o v8.Object, d *description, dictionary bool) *Group 
 	}
 	group, ok := c.byName[string(c.key)]
 	if !ok {
-		group = &Group{Class: class, Kind: o.Map.KindName(), Properties: names, Dictionary: dictionary}
+		group = &Group{Class: class, Properties: names, Dictionary: dictionary}
 		c.byName[string(c.key)] = group
 		c.groups = append(c.groups, group)
 	}

@@ -109,6 +109,7 @@ type pageObjects struct {
 // until then.
 func Walk(ctx context.Context, m Memory, h *v8.Heap, some func(Page) bool) (*Objects, error) {
 	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
+	h.ShareMaps(o.mapAt)
 	for _, p := range findPages(m, &h.Binary().Release.Pages) {
 		if some == nil || some(p) {
 			o.mapped = append(o.mapped, p)

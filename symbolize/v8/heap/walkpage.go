@@ -128,7 +128,7 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	if o.at.page(word) == nil && o.maps.page(word) == nil {
 		return 0, false
 	}
-	m, err := o.heap.MapAt(word - 1)
+	m, err := o.heap.ReadMap(word - 1)
 	if err != nil {
 		if len(o.known)-o.kinds.count < maxStrange {
 			o.known[word] = -1
@@ -141,6 +141,15 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	index = o.kinds.add(k)
 	o.known[word] = index
 	return index, true
+}
+
+// mapAt returns the map at an address if an object has it; otherwise nil.
+func (o *Objects) mapAt(address uint64) *v8.Map {
+	index, ok := o.known[address+1]
+	if !ok || index < 0 {
+		return nil
+	}
+	return o.kinds.at(uint32(index)).form.Map
 }
 
 // sizeOf returns the size in bytes of the object that begins with data; 0 if there is no
