@@ -76,10 +76,16 @@ func (h *Heap) MapAt(address uint64) (*Map, error) {
 // ReadMap is like MapAt, but does not keep the map.
 func (h *Heap) ReadMap(address uint64) (*Map, error) {
 	var b [mapWords * wordSize]byte
-	if n, err := h.mem.ReadAt(b[:], address); n < h.mapEnd() { // the map may be the last in its page
-		return nil, fmt.Errorf("read map: %w", err)
-	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	if err := h.readMap(b[:], address); err != nil {
+		return nil, err
+	}
+	if moved := word(0); moved&heapTagMask == 0 && moved != 0 { // a collection has moved the map there
+		address = moved
+		if err := h.readMap(b[:], address); err != nil {
+			return nil, err
+		}
+	}
 	if !h.isMetaMap(word(0)) {
 		return nil, notMapError(address)
 	}
@@ -100,6 +106,13 @@ func (h *Heap) ReadMap(address uint64) (*Map, error) {
 	}
 	m.Kind = h.kindOf(m.Type)
 	return m, nil
+}
+
+func (h *Heap) readMap(b []byte, address uint64) error {
+	if n, err := h.mem.ReadAt(b, address); n < h.mapEnd() { // the map may be the last in its page
+		return fmt.Errorf("read map: %w", err)
+	}
+	return nil
 }
 
 // knownMap returns the map at an address if it has been read; otherwise nil.

@@ -4,7 +4,8 @@
 // the classes Live and Part are reachable, give or take the one being made, and twice
 // as many of Held, which are never replaced.
 //
-// Every now and then the list of all is copied, which makes a large young object.
+// Every now and then the list of all is copied, which makes a large young object. With
+// --expose-gc, the whole heap is then collected.
 'use strict';
 
 const { ready } = require('./lib/ready');
@@ -36,7 +37,10 @@ function turn() {
     ring[next % count] = new Live(next);
     sum += [next, { garbage: String(next) }].length;
   }
-  if (next % (20 * batch) === 0) ring = ring.slice();
+  if (next % (20 * batch) === 0) {
+    ring = ring.slice();
+    if (globalThis.gc) gc();
+  }
   setImmediate(turn);
 }
 
