@@ -83,10 +83,10 @@ func (h *Heap) FieldPlaces(m *Map) ([]FieldPlace, error) {
 // Own returns the value of o's own property of that name; of an accessor, no
 // value.
 func (h *Heap) Own(o Object, name string) (Value, bool, error) {
-	if o.Map.Dictionary && o.Map.Kind != "JSGlobalObject" && h.IsReceiver(o) {
-		return h.ownInDictionary(o, name)
-	}
 	if h.IsReceiver(o) && o.Map.Kind != "JSGlobalObject" {
+		if o.Map.Dictionary {
+			return h.ownInDictionary(o, name)
+		}
 		return h.ownDescribed(o, name)
 	}
 	properties, err := h.Properties(o)

@@ -262,25 +262,21 @@ func (c *classifier) groupMaps(ctx context.Context) {
 // objects are counted.
 func (c *classifier) groupSome(h *v8.Heap, objects []heap.ID) (err error) {
 	defer contain.Panic(&err, "read maps of objects")
-	described := make([]description, len(objects))
-	for i, id := range objects {
-		if o := c.graph.Object(id); c.isGroupedByMap(o) {
-			described[i] = c.describe(h, o)
+	var maps []*mapGroup
+	var described []description
+	for _, id := range objects {
+		if o := c.graph.Object(id); c.counts(o) && !c.groupedByOwn(o) {
+			maps = append(maps, &c.byKind[c.graph.MapIndex(id)])
+			described = append(described, c.describe(h, o))
 		}
 	}
 	c.naming.Lock()
 	defer c.naming.Unlock()
-	for i, id := range objects {
-		if o := c.graph.Object(id); c.isGroupedByMap(o) {
-			m := &c.byKind[c.graph.MapIndex(id)]
-			m.group, m.known = c.named(described[i], false), true
-		}
+	for i, m := range maps {
+		m.group, m.known = c.named(described[i], false), true
 	}
 	return nil
 }
-
-// isGroupedByMap reports whether objects like o are counted, and all of o's map are in one group.
-func (c *classifier) isGroupedByMap(o v8.Object) bool { return c.counts(o) && !c.groupedByOwn(o) }
 
 func (c *classifier) describe(h *v8.Heap, o v8.Object) description {
 	return description{c.class(h, o), c.names(h, o)}
