@@ -1,9 +1,16 @@
 package trace
 
-import "ustack/symbolize/v8"
+import (
+	"time"
 
-// maxIsolates bounds the isolates of a process that are kept.
-const maxIsolates = 1 << 10
+	"ustack/symbolize/v8"
+)
+
+const (
+	maxIsolates = 1 << 10                // of a process that are kept
+	pause       = 250 * time.Microsecond // for V8 to finish a collection
+	maxPauses   = 1 << 12                // for one process: a second
+)
 
 // noteIsolate keeps the address of the isolate of a thread.
 func (g *target) noteIsolate(owner, isolate uint64) {
@@ -13,6 +20,17 @@ func (g *target) noteIsolate(owner, isolate uint64) {
 	if _, ok := g.isolates[owner]; ok || len(g.isolates) < maxIsolates {
 		g.isolates[owner] = isolate
 	}
+}
+
+// pause gives V8 a short time to finish a collection. It reports whether it did: a process
+// gets at most maxPauses.
+func (g *target) pause() bool {
+	if g.pauses >= maxPauses {
+		return false
+	}
+	g.pauses++
+	time.Sleep(pause)
+	return true
 }
 
 // stateScavenge is Heap::SCAVENGE (src/heap/heap.h, V8 9.4 to 15.0): while V8 scavenges, a

@@ -104,6 +104,7 @@ type target struct {
 	retries    []wasmRetry       // frames of code not found yet
 	retried    time.Time         // when they were last looked up
 	isolates   map[uint64]uint64 // addresses, by owner
+	pauses     int               // for V8 to finish a collection
 	described  time.Time         // when the mappings were last read
 	patience   time.Duration     // until they may be read again
 
