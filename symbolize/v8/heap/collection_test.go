@@ -22,13 +22,13 @@ func TestLostMapIsOfTheObject(t *testing.T) {
 	}
 	for _, order := range [][]uint64{{0x101, 0x201, 0x301, 0x401}, {0x401, 0x301, 0x201, 0x101}} {
 		heap := &v8.Heap{}
-		o := &Objects{memory: m, heap: heap, known: map[uint64]int32{}}
+		o := &Objects{memory: m, heap: heap}
 		o.pages = []pageObjects{{Page: Page{Address: page, Start: object, End: object + size, Size: pageAlign, Space: "new-large"}}}
 		o.at.fill(o.pages)
 		for i, word := range order {
 			k := objectKind{}
 			k.form, k.sized = heap.Form(maps[word])
-			o.known[word] = o.kinds.add(k)
+			o.known.add(word, o.kinds.add(k))
 			m.put(outside+uint64(i)*0x100, object|1, word)
 		}
 		if err := (&Graph{Objects: o}).findLostMaps(t.Context()); err != nil {

@@ -140,7 +140,7 @@ func TestFreedPagesHoldNoObjects(t *testing.T) {
 		if len(found) != 1 || found[0].Address != first {
 			t.Errorf("V8 %v: pages = %+v, want the old one", version, found)
 		}
-		o := &Objects{memory: m, heap: new(v8.Heap), known: map[uint64]int32{}, mapped: findPages(m, header)}
+		o := &Objects{memory: m, heap: new(v8.Heap), mapped: findPages(m, header)}
 		if err := o.walk(t.Context()); err != nil {
 			t.Fatalf("V8 %v: walk: %v", version, err)
 		}

@@ -31,7 +31,7 @@ type Objects struct {
 	at     pageTable
 	maps   pageTable // if not empty, the pages in which maps may be; otherwise those of at
 	kinds  kindList
-	known  map[uint64]int32 // index of kinds by the word that refers to a map; negative: it does not refer to one
+	known  mapIndex // of kinds
 	recent [recentMaps]struct {
 		word  uint64
 		index int32
@@ -108,7 +108,7 @@ type pageObjects struct {
 // it shares; nil selects all. Once ctx is done it returns its error, with the objects found
 // until then.
 func Walk(ctx context.Context, m Memory, h *v8.Heap, some func(Page) bool) (*Objects, error) {
-	o := &Objects{memory: m, heap: h, known: make(map[uint64]int32)}
+	o := &Objects{memory: m, heap: h}
 	h.ShareMaps(o.mapAt)
 	for _, p := range findPages(m, &h.Binary().Release.Pages) {
 		if some == nil || some(p) {

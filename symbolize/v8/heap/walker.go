@@ -25,7 +25,7 @@ func NewWalker(m Memory, h *v8.Heap, pages []Page) *Walker {
 
 // Walk finds the objects in some of the pages.
 func (w *Walker) Walk(ctx context.Context, pages []Page) (*Objects, error) {
-	o := &Objects{memory: w.memory, heap: w.heap, known: map[uint64]int32{}, mapped: pages}
+	o := &Objects{memory: w.memory, heap: w.heap, mapped: pages}
 	if w.last != nil {
 		o.known, o.kinds = w.last.known, w.last.kinds
 	}

@@ -119,7 +119,7 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	if recent.word == word {
 		return recent.index, true
 	}
-	if index, ok = o.known[word]; ok {
+	if index, ok = o.known.find(word); ok {
 		if index >= 0 {
 			recent.word, recent.index = word, index
 		}
@@ -130,22 +130,20 @@ func (o *Objects) kindOf(word uint64) (index int32, ok bool) {
 	}
 	m, err := o.heap.ReadMap(word - 1)
 	if err != nil {
-		if len(o.known)-o.kinds.count < maxStrange {
-			o.known[word] = -1
-		}
+		o.known.addStrange(word)
 		return 0, false
 	}
 	k := objectKind{weak: weaknessOf(o.heap, m)}
 	k.form, k.sized = o.heap.Form(m)
 	k.free = m.Kind == "FreeSpace" || m.Kind == "Filler"
 	index = o.kinds.add(k)
-	o.known[word] = index
+	o.known.add(word, index)
 	return index, true
 }
 
 // mapAt returns the map at an address if an object has it; otherwise nil.
 func (o *Objects) mapAt(address uint64) *v8.Map {
-	index, ok := o.known[address+1]
+	index, ok := o.known.find(address + 1)
 	if !ok || index < 0 {
 		return nil
 	}
