@@ -62,6 +62,7 @@ type Heap struct {
 	absent [2]Value           // marks of unused entries that were found last
 	word   [wordSize]byte     // as read: a local variable would be allocated for each read
 	block  []byte             // room for what is read, if nothing uses it: takeBlock
+	raw    []Value            // room for the words of descriptors
 }
 
 // offsets are the offsets, in bytes, needed to read any object.
@@ -88,7 +89,7 @@ func (h *Heap) Fork() *Heap {
 	fork := *h
 	fork.elsewhere = h.knownMap
 	fork.maps, fork.classes, fork.known = map[uint64]*Map{}, map[uint64]string{}, nil
-	fork.names, fork.absent, fork.block = [namesKept]keyName{}, [2]Value{}, nil
+	fork.names, fork.absent, fork.block, fork.raw = [namesKept]keyName{}, [2]Value{}, nil, nil
 	return &fork
 }
 
@@ -375,8 +376,13 @@ func (h *Heap) Bytes(address, size uint64, limit int) ([]byte, error) {
 
 // words reads count words starting at an address.
 func (h *Heap) words(address uint64, count int) ([]Value, error) {
+	return h.appendWords(nil, address, count)
+}
+
+// appendWords appends count words starting at an address to values.
+func (h *Heap) appendWords(values []Value, address uint64, count int) ([]Value, error) {
 	if count == 0 {
-		return nil, nil // what follows need not be mapped
+		return values, nil // what follows need not be mapped
 	}
 	var b []byte
 	if count <= maxBlock {
@@ -387,9 +393,9 @@ func (h *Heap) words(address uint64, count int) ([]Value, error) {
 		b = make([]byte, count*wordSize)
 	}
 	n, err := h.mem.ReadAt(b, address)
-	values := make([]Value, n/wordSize)
-	for i := range values {
-		values[i] = Value(binary.LittleEndian.Uint64(b[i*wordSize:]))
+	values = slices.Grow(values, n/wordSize)
+	for b = b[:n]; len(b) >= wordSize; b = b[wordSize:] {
+		values = append(values, Value(binary.LittleEndian.Uint64(b)))
 	}
 	return values, err
 }

@@ -20,11 +20,11 @@ const (
 type Property struct {
 	Key            Value  // String or Symbol
 	Name           string // exact text; of a symbol: its description
+	Value          Value  // unset for an accessor
+	Getter, Setter Value  // of an accessor; a native one has neither
 	Symbol         bool
-	Value          Value // unset for an accessor
 	Accessor       bool
-	Getter, Setter Value // of an accessor; a native one has neither
-	Hidden         bool  // not enumerable
+	Hidden         bool // not enumerable
 	ReadOnly       bool
 }
 
@@ -141,7 +141,7 @@ func (h *Heap) readDescriptors(m *Map) (found []descriptor, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read descriptors: %w", err)
 	}
-	words, err := h.words(array.Address+uint64(h.layout.DescriptorsHeader), m.Own*descriptorSize/wordSize)
+	words, err := h.descriptorWords(array, 0, m.Own)
 	found = make([]descriptor, 0, len(words)/(descriptorSize/wordSize))
 	for ; len(words) >= descriptorSize/wordSize; words = words[descriptorSize/wordSize:] {
 		d, err := h.descriptor(array, words)
@@ -151,6 +151,14 @@ func (h *Heap) readDescriptors(m *Map) (found []descriptor, err error) {
 		found = append(found, d)
 	}
 	return found, err
+}
+
+// descriptorWords reads count of an array's descriptors, of which first is the first. The words are
+// valid until others are read.
+func (h *Heap) descriptorWords(array Object, first, count int) (words []Value, err error) {
+	address := array.Address + uint64(h.layout.DescriptorsHeader) + uint64(first*descriptorSize)
+	h.raw, err = h.appendWords(h.raw[:0], address, count*descriptorSize/wordSize)
+	return h.raw, err
 }
 
 // descriptor decodes the first of an array's descriptors: key, details, value.
@@ -202,25 +210,38 @@ func (h *Heap) cachedName(key Value) *keyName { return &h.names[key.Address()/wo
 
 // readKeyName is keyName without a cache; ok is false if the key is neither a string nor a symbol.
 func (h *Heap) readKeyName(key Value) (name string, symbol, ok bool) {
-	o, err := h.Object(key)
+	o, err := h.stringAt(key)
 	if err != nil {
 		return badName(key), false, false
 	}
 	if o.Map.Kind == "Symbol" {
-		symbol = true
-		if key, err = h.FieldOf(o, "Symbol", "name"); err != nil {
-			return "", true, false
-		}
-		if h.Oddball(key) == "undefined" {
-			return "", true, true
-		}
-	} else if !h.IsString(o) {
+		return h.symbolName(key)
+	}
+	if !h.IsString(o) {
 		return badName(key), false, false
 	}
-	if name, _, err = h.Exact(key, maxName); err != nil {
-		return badName(key), symbol, false
+	if name, _, err = h.exactOf(o, maxName); err != nil {
+		return badName(key), false, false
 	}
-	return name, symbol, true
+	return name, false, true
+}
+
+// symbolName is readKeyName for a symbol.
+func (h *Heap) symbolName(key Value) (name string, symbol, ok bool) {
+	o, err := h.Object(key)
+	if err != nil {
+		return badName(key), false, false
+	}
+	if key, err = h.FieldOf(o, "Symbol", "name"); err != nil {
+		return "", true, false
+	}
+	if h.Oddball(key) == "undefined" {
+		return "", true, true
+	}
+	if name, _, err = h.Exact(key, maxName); err != nil {
+		return badName(key), true, false
+	}
+	return name, true, true
 }
 
 func badName(key Value) string { return fmt.Sprintf("<bad key %#x>", uint64(key)) }

@@ -26,8 +26,7 @@ func (h *Heap) ownName(fn Object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	entry := array.Address + uint64(h.layout.DescriptorsHeader) + nameDescriptor*descriptorSize
-	words, err := h.words(entry, descriptorSize/wordSize)
+	words, err := h.descriptorWords(array, nameDescriptor, 1)
 	if err != nil {
 		return "", err
 	}

@@ -52,14 +52,41 @@ type stringReader struct {
 // Text returns at most limit characters of the string v, of any form, and its
 // full length, both in UTF-16 code units. A limit below 0 means maxSource.
 func (h *Heap) Text(v Value, limit int) (text string, length int, err error) {
+	o, err := h.stringAt(v)
+	if err != nil {
+		return "", 0, err
+	}
+	return h.textOf(o, limit)
+}
+
+func (h *Heap) textOf(o Object, limit int) (text string, length int, err error) {
 	if limit < 0 || limit > maxSource {
 		limit = maxSource
 	}
-	if length, err = h.textLength(v); err != nil {
+	if length, err = h.length(o); err != nil {
 		return "", 0, err
 	}
-	text, err = h.TextBetween(v, 0, min(length, limit))
+	end := min(length, limit)
+	text, ok := h.asciiText(o, end)
+	if !ok {
+		text, err = h.TextBetween(o.Ref(), 0, end)
+	}
 	return text, length, err
+}
+
+// asciiText returns the first n characters of o, which has as many, if they are short, in
+// one place and ASCII, as those of nearly all names are.
+func (h *Heap) asciiText(o Object, n int) (text string, ok bool) {
+	if o.Map.Type&(representation|oneByte) != sequential|oneByte || n == 0 || n > maxBlock*wordSize {
+		return "", false
+	}
+	block := h.takeBlock()
+	defer func() { h.block = block }()
+	b := block[:n]
+	if _, err := h.mem.ReadAt(b, o.Address+stringFirst); err != nil || slices.Max(b) > unicode.MaxASCII {
+		return "", false
+	}
+	return string(b), true
 }
 
 // stringAt is Object for a string, of which it returns the original if the collector
@@ -70,15 +97,6 @@ func (h *Heap) stringAt(v Value) (Object, error) {
 		o.Address = v.Address()
 	}
 	return o, err
-}
-
-// textLength returns the number of UTF-16 code units in the string v.
-func (h *Heap) textLength(v Value) (int, error) {
-	o, err := h.stringAt(v)
-	if err != nil {
-		return 0, err
-	}
-	return h.length(o)
 }
 
 // TextBetween returns the characters of a string in the range [from, to).
@@ -122,7 +140,11 @@ func writeASCII(b *strings.Builder, units []uint16) int {
 // Characters visits all characters of the string v in order, some at a time, in a
 // buffer that is used again.
 func (h *Heap) Characters(v Value, visit func(units []uint16)) error {
-	n, err := h.textLength(v)
+	o, err := h.stringAt(v)
+	if err != nil {
+		return err
+	}
+	n, err := h.length(o)
 	if err != nil {
 		return err
 	}
@@ -154,11 +176,11 @@ func (h *Heap) Name(v Value) (string, error) {
 	if !v.IsObject() {
 		return "", nil
 	}
-	o, err := h.Object(v)
+	o, err := h.stringAt(v)
 	if err != nil || !h.IsString(o) {
 		return "", err
 	}
-	text, _, err := h.Text(v, maxName)
+	text, _, err := h.textOf(o, maxName)
 	return text, err
 }
 

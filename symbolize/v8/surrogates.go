@@ -19,14 +19,26 @@ const MaxExact = maxSource
 // Exact is Text, except that lone surrogates are kept, as Surrogate reads them. It ends before
 // a pair of which limit leaves only a half.
 func (h *Heap) Exact(v Value, limit int) (text string, length int, err error) {
+	o, err := h.stringAt(v)
+	if err != nil {
+		return "", 0, err
+	}
+	return h.exactOf(o, limit)
+}
+
+func (h *Heap) exactOf(o Object, limit int) (text string, length int, err error) {
 	if limit < 0 || limit > maxSource {
 		limit = maxSource
 	}
-	if length, err = h.textLength(v); err != nil {
+	if length, err = h.length(o); err != nil {
 		return "", 0, err
 	}
+	end := min(length, limit)
+	if text, ok := h.asciiText(o, end); ok {
+		return text, length, nil
+	}
 	var b strings.Builder
-	rest, err := h.unitsAfterASCII(v, 0, min(length, limit), &b)
+	rest, err := h.unitsAfterASCII(o.Ref(), 0, end, &b)
 	if last := len(rest) - 1; last >= 0 && length > limit && rest[last]>>10 == highSurrogates {
 		rest = rest[:last]
 	}
