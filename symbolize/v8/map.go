@@ -17,16 +17,16 @@ const (
 type Map struct {
 	Address      uint64
 	Type         uint16 // instance type
+	Dictionary   bool   // properties are in a dictionary, not described by the map
+	Callable     bool
 	Kind         string // V8's class name of that type: "JSArray", "FixedArray"; empty if not known
 	Size         int    // of an object, in bytes; 0: it varies
 	InObject     int    // word at which in-object properties start
 	ElementsKind int
-	Dictionary   bool  // properties are in a dictionary, not described by the map
 	Own          int   // descriptors of own properties
 	Descriptors  Value // DescriptorArray
 	Prototype    Value
 	Constructor  Value // or the Map that this one was derived from by adding a property
-	Callable     bool
 
 	described atomic.Pointer[described] // nil: not read yet
 	classed   atomic.Pointer[classed]   // nil: not looked up yet

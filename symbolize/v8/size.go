@@ -40,7 +40,7 @@ const maxUnits = 1 << 30
 func (h *Heap) Form(m *Map) (f Form, ok bool) {
 	f = Form{Map: m, Tagged: allTagged}
 	if m.Size > 0 {
-		if rawKinds[m.Kind] {
+		if isRaw(m.Kind) {
 			f.Tagged = wordSize
 		}
 		return f, true
@@ -98,8 +98,8 @@ func (f Form) Size(head []byte) int {
 	return (f.shape.header + count*f.shape.unit + align - 1) / align * align
 }
 
-// rawKinds are kinds of fixed size without references.
-var rawKinds = map[string]bool{"HeapNumber": true, "Foreign": true, "Filler": true}
+// isRaw reports whether objects of a kind, of fixed size, have no references.
+func isRaw(kind string) bool { return kind == "HeapNumber" || kind == "Foreign" || kind == "Filler" }
 
 // array is the shape of most kinds that have a length: a small integer, then that
 // many words.

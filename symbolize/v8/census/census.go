@@ -262,8 +262,8 @@ func (c *classifier) groupMaps(ctx context.Context) {
 // objects are counted.
 func (c *classifier) groupSome(h *v8.Heap, objects []heap.ID) (err error) {
 	defer contain.Panic(&err, "read maps of objects")
-	var maps []*mapGroup
-	var described []description
+	maps := make([]*mapGroup, 0, len(objects))
+	described := make([]description, 0, len(objects))
 	for _, id := range objects {
 		if o := c.graph.Object(id); c.counts(o) && !c.groupedByOwn(o) {
 			maps = append(maps, &c.byKind[c.graph.MapIndex(id)])
