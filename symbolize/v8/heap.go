@@ -32,6 +32,9 @@ const maxMaps = 1 << 20
 // namesKept is how many names of properties a Heap caches: maps have many in common.
 const namesKept = 1 << 10
 
+// shortText is how many characters a string may have to be read without a buffer of its own.
+const shortText = 256
+
 // A keyName is the name of a property by its key, a string or a symbol.
 type keyName struct {
 	key    Value
@@ -61,6 +64,7 @@ type Heap struct {
 	names  [namesKept]keyName // of properties
 	absent [2]Value           // marks of unused entries that were found last
 	word   [wordSize]byte     // as read: a local variable would be allocated for each read
+	short  [shortText]byte    // likewise, the characters of a string
 	block  []byte             // room for what is read, if nothing uses it: takeBlock
 	raw    []Value            // room for the words of descriptors
 }

@@ -74,15 +74,13 @@ func (h *Heap) textOf(o Object, limit int) (text string, length int, err error) 
 	return text, length, err
 }
 
-// asciiText returns the first n characters of o, which has as many, if they are short, in
+// asciiText returns the first n characters of o, which has as many, if they are few, in
 // one place and ASCII, as those of nearly all names are.
 func (h *Heap) asciiText(o Object, n int) (text string, ok bool) {
-	if o.Map.Type&(representation|oneByte) != sequential|oneByte || n == 0 || n > maxBlock*wordSize {
+	if o.Map.Type&(representation|oneByte) != sequential|oneByte || n == 0 || n > len(h.short) {
 		return "", false
 	}
-	block := h.takeBlock()
-	defer func() { h.block = block }()
-	b := block[:n]
+	b := h.short[:n]
 	if _, err := h.mem.ReadAt(b, o.Address+stringFirst); err != nil || slices.Max(b) > unicode.MaxASCII {
 		return "", false
 	}
