@@ -202,10 +202,10 @@ func after(r, other Row) bool {
 	return r.Start > other.Start || r.Start == other.Start && r.Base != Unknown
 }
 
-// add appends a row, instead of the last one if both are for the same address, and
-// unless it says the same.
+// add appends a row, instead of those that are not for lower addresses, and unless the one
+// before says the same.
 func (u *Rules) add(r Row) {
-	if last := len(u.Rows) - 1; last >= 0 && u.Rows[last].Start >= r.Start {
+	for last := len(u.Rows) - 1; last >= 0 && u.Rows[last].Start >= r.Start; last-- {
 		u.Rows = u.Rows[:last]
 	}
 	if last := len(u.Rows) - 1; last < 0 || !u.Rows[last].says(r) {

@@ -224,3 +224,15 @@ func TestSpansThatAreNearAreJoined(t *testing.T) {
 		t.Errorf("spans = %v, want %v", got, want)
 	}
 }
+
+// TestRowsOfOverlappingFunctionsAreSorted adds the rows of a function that begins within another: it wins.
+func TestRowsOfOverlappingFunctionsAreSorted(t *testing.T) {
+	var rules Rules
+	for i, start := range []uint32{16, 24, 32, 40, 20} {
+		rules.add(Row{Start: start, Distance: uint16(i), Base: FromSP})
+	}
+	want := []Row{{Start: 16, Base: FromSP}, {Start: 20, Distance: 4, Base: FromSP}}
+	if !slices.Equal(rules.Rows, want) {
+		t.Errorf("rows = %+v, want %+v", rules.Rows, want)
+	}
+}
