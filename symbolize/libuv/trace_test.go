@@ -43,8 +43,8 @@ func assemble(t *testing.T, text string) []byte {
 // traced follows code that contains its own constants.
 func traced(code []byte) effects {
 	return traceCode(code, start, func(at uint64) (uint64, bool) {
-		if at-start < uint64(len(code))-8 {
-			return enc.LittleEndian.Uint64(code[at-start:]), true
+		if from := at - start; from < uint64(len(code)) && len(code[from:]) >= 8 {
+			return enc.LittleEndian.Uint64(code[from:]), true
 		}
 		return start + 16, at == table
 	})
@@ -124,6 +124,7 @@ func TestWhatCannotBeFollowedIsNot(t *testing.T) {
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte{0xe9, 0xfb, 0xff, 0xff, 0xff})             // jmp to itself
 	f.Add([]byte{0x74, 0xfe, 0xff, 0x24, 0xc5, 0, 0, 2, 0}) // je to itself, a table
+	f.Add([]byte{0xff, 0x24, 0x25, 0, 0, 1, 0})             // jmp by a table, in code that is shorter than an address
 	f.Fuzz(func(t *testing.T, code []byte) {
 		if len(code) <= maxTraced {
 			traced(code)
