@@ -123,7 +123,7 @@ func (p *parser) call() (call, error) {
 	c := call{address: address, name: words[0], args: words[1:]}
 	if before, name, ok := strings.Cut(words[0], "::"); ok {
 		c.address, c.name = address+before, name
-	} else if at := strings.IndexAny(words[0], verbs); at == 0 || at > 0 && strings.Contains(beginsNumbers, words[0][:1]) {
+	} else if at := strings.IndexAny(words[0], verbs); at == 0 || at > 0 && strings.Contains(beginsNumbers, words[0][:1]) && words[0][at-1] != ':' {
 		c.address, c.name = address+words[0][:at], words[0][at:at+1]
 		if rest := words[0][at+1:]; rest != "" {
 			c.args = append([]string{rest}, c.args...)

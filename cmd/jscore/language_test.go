@@ -94,6 +94,7 @@ func TestLinesThatMakeNoSense(t *testing.T) {
 // are quoted anew.
 func FuzzLanguage(f *testing.F) {
 	f.Add("::findjsobjects -c Server | ::jsprint -a ! grep 'x' # y")
+	f.Add("0:/")
 	f.Add(`a "b\"c" 'd e'; 1f3c9,10::dump # z`)
 	f.Fuzz(func(t *testing.T, line string) {
 		statements, err := parse(line)
