@@ -37,7 +37,7 @@ func fuzz(f *testing.F, format string, seeds ...string) {
 	})
 }
 
-func FuzzJSON(f *testing.F)  { fuzz(f, "json") }
+func FuzzJSON(f *testing.F)  { fuzz(f, "json", " ") }
 func FuzzPprof(f *testing.F) { fuzz(f, "pprof", "\n\x02\b\x01\x12\x02\x10\x01") }
 func FuzzSpeedscope(f *testing.F) {
 	fuzz(f, "speedscope", `{"shared":{"frames":[{}]},"profiles":[{"type":"evented","events":[{"type":"O","at":1e300}],"endValue":1e308}]}`)

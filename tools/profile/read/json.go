@@ -89,8 +89,11 @@ func objects(all []byte) ([]json.RawMessage, error) {
 // readJSON reads one of the profiles of a file.
 func readJSON(all []byte, b *builder) error {
 	each, err := objects(all)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(each) == 0:
+		return errors.New("it has no profile")
 	}
 	var names []string
 	for _, one := range each {
