@@ -9,7 +9,7 @@ import (
 const (
 	maxIsolates = 1 << 10                // of a process that are kept
 	pause       = 250 * time.Microsecond // for V8 to finish a collection
-	maxPauses   = 1 << 12                // for one process: a second
+	maxPauses   = 1 << 8                 // for one process: 64 ms
 )
 
 // noteIsolate keeps the address of the isolate of a thread.

@@ -51,6 +51,7 @@ type positions struct {
 	none      uint64                // tables without positions: V8 keeps none
 	doubtful  uint64                // tables that contradict themselves where stacks are
 	full      uint64                // tables that there was no room for
+	crowded   uint64                // times that a place was met and too many others of its function waited
 }
 
 func newPositions() positions {
@@ -223,16 +224,16 @@ func (p *positions) await(waits *awaiting, key strayKey) {
 	switch {
 	case slices.Contains(waits.strays, key):
 	case len(waits.strays) >= maxAwaiting:
-		p.full++
+		p.crowded++
 	default:
 		waits.strays = append(waits.strays, key)
 	}
 }
 
 // unanswered returns how many tables could not be read, including those that were not tried
-// because the kernel has not sent their function again.
+// because the kernel has not sent their function again, or not soon enough.
 func (p *positions) unanswered() uint64 {
-	n := p.unread
+	n := p.unread + p.crowded
 	for id, waits := range p.moved {
 		if waits.bytecodes && p.tries[id] == 0 {
 			n++

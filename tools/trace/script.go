@@ -38,20 +38,23 @@ func (t *Table) Script(raw []byte) {
 	t.keepScript(key, s)
 }
 
-// scriptReads is how often a script is read before the kernel is asked for it again. With
-// the pauses between, that is longer than most scavenges take.
-const scriptReads = 16
+// A script is read scriptReads times before the kernel is asked for it again: the first
+// quickReads of them at once, the others with pauses between, longer than most scavenges take.
+const (
+	quickReads  = 4
+	scriptReads = 20
+)
 
 // readSent reads into s the script whose object was at address when the kernel saw it. If
 // the object is no longer there, the collector has moved it, and the kernel is asked to
 // announce its address again.
 func (t *Table) readSent(s *script, g *target, key scriptKey, address uint64) {
-	var err error
-	for tries := range scriptReads { // most collections move no script
-		s.source, s.mapURL, err = t.readScript(g, key, address)
-		if !errors.Is(err, errMoving) || tries == scriptReads-1 || !g.pause() {
+	err := errMoving
+	for tries := 0; tries < scriptReads && errors.Is(err, errMoving); tries++ { // most collections move no script
+		if tries >= quickReads && !g.pause() {
 			break
 		}
+		s.source, s.mapURL, err = t.readScript(g, key, address)
 	}
 	s.asked = t.scripts[key].asked
 	if err != nil && g.alive() && s.asked < maxTries {
