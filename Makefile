@@ -159,6 +159,18 @@ test-arm64: ## test on arm64, in qemu (an hour and a half; ARM64=short: ten minu
 chaos: nodes ## kill, stop and starve every process of ours; hostile files, links and clients
 	USTACK_CHAOS=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 3h -p 1 -run '^TestChaos' $(PACKAGES)
 
+FUZZTIME ?= 10s
+
+.PHONY: fuzz
+fuzz: ## feed made-up bytes to every reader, each for FUZZTIME (10s: a quarter of an hour)
+	@failed=0; \
+	for folder in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$folder/*_test.go); do \
+			go test -vet=off -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$folder || failed=1; \
+		done; \
+	done; \
+	exit $$failed
+
 .PHONY: soak
 soak: nodes ## take 500 cores of a server under load on each of three Node.js versions
 	USTACK_SOAK=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 40m -v -run '^TestServerUnderCores$$' ./tools/core
