@@ -22,6 +22,13 @@ func (s *Space) Regions() []Region { return s.regions }
 // something other than zeros; ok is false if only zeros follow.
 func (s *Space) NextData(address uint64) (next uint64, ok bool) { return s.source.NextData(address) }
 
+// Prefetch has the page at address read if its source is a Prefetcher, and does not wait for it.
+func (s *Space) Prefetch(address uint64) {
+	if source, ok := s.source.(Prefetcher); ok {
+		source.Prefetch(address)
+	}
+}
+
 // ReadAt fills p with the process's memory at address: from the core or, if the core
 // leaves it out, from the file that was mapped there. The count is below len(p) only
 // with an error.

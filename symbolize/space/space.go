@@ -48,6 +48,12 @@ type Source interface {
 	NextData(address uint64) (next uint64, ok bool)
 }
 
+// A Prefetcher is memory that may have to be read from a disk.
+type Prefetcher interface {
+	// Prefetch has the page at address read, and does not wait for it.
+	Prefetch(address uint64)
+}
+
 // A Layout is what the kernel says about a process's memory.
 type Layout struct {
 	Regions  []Region // by address; the files in Mappings need not be named

@@ -87,5 +87,6 @@ func TestNextDataSkipsHoles(t *testing.T) {
 		if next != test.want*pageSize() || ok != (test.want > 0) {
 			t.Errorf("data from page %d on: %#x, %v, want page %d", test.page, next, ok, test.want)
 		}
+		test.f.Prefetch(test.page * pageSize()) // also where there is nothing
 	}
 }

@@ -10,6 +10,7 @@ package heap
 import (
 	"cmp"
 	"encoding/binary"
+	"iter"
 	"slices"
 	"strings"
 
@@ -71,32 +72,51 @@ func FindPages(m Memory, header *release.Pages) []Page {
 
 // findPages returns all pages, including those that V8 has released.
 func findPages(m Memory, header *release.Pages) []Page {
+	if p, ok := m.(space.Prefetcher); ok { // all at the same time: one after another, those of a large core take seconds
+		for at := range candidates(m) {
+			p.Prefetch(at)
+		}
+	}
 	f := newPageFinder(m, header)
 	var pages []Page
 	end := uint64(0)
-	for _, r := range m.Regions() {
-		if r.File != "" {
+	for at := range candidates(m) {
+		if at < end {
 			continue
 		}
-		for at := alignUp(max(r.Start, end), pageAlign); at < r.End && at >= r.Start && len(pages) < maxPages; at += pageAlign {
-			next, ok := m.NextData(at)
-			if !ok {
-				break
-			}
-			if at = max(at, next&^(pageAlign-1)); at >= r.End {
-				break
-			}
-			if at < end {
-				continue
-			}
-			if p, ok := f.read(at); ok {
-				pages = append(pages, p)
-				end = at + p.Size
-			}
+		if len(pages) >= maxPages {
+			break
+		}
+		if p, ok := f.read(at); ok {
+			pages = append(pages, p)
+			end = at + p.Size
 		}
 	}
 	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Address, b.Address) })
 	return pages
+}
+
+// candidates yields the addresses at which pages may begin.
+func candidates(m Memory) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, r := range m.Regions() {
+			if r.File != "" {
+				continue
+			}
+			for at := alignUp(r.Start, pageAlign); at < r.End && at >= r.Start; at += pageAlign {
+				next, ok := m.NextData(at)
+				if !ok {
+					break
+				}
+				if at = max(at, next&^(pageAlign-1)); at >= r.End {
+					break
+				}
+				if !yield(at) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func alignUp(address, to uint64) uint64 { return (address + to - 1) &^ (to - 1) }

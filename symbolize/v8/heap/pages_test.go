@@ -1,12 +1,14 @@
 package heap
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"ustack/symbolize/space"
 	"ustack/symbolize/v8"
 	"ustack/symbolize/v8/release"
 )
@@ -160,5 +162,31 @@ func TestFreedPagesHoldNoObjects(t *testing.T) {
 		if _, err := g.Dominated(t.Context()); err != nil {
 			t.Errorf("V8 %v: Dominated: %v", version, err)
 		}
+	}
+}
+
+var _ space.Prefetcher = (*space.Space)(nil)
+
+// prefetched is memory that notes which headers are prefetched, and which are read without that.
+type prefetched struct {
+	madeMemory
+	ahead map[uint64]bool
+	late  []uint64
+}
+
+func (m *prefetched) Prefetch(address uint64) { m.ahead[address] = true }
+
+func (m *prefetched) ReadAt(p []byte, address uint64) (int, error) {
+	if address%pageAlign == 0 && !m.ahead[address] {
+		m.late = append(m.late, address)
+	}
+	return m.madeMemory.ReadAt(p, address)
+}
+
+func TestHeadersArePrefetched(t *testing.T) {
+	m := &prefetched{madeMemory: madeMemory{1 << 30: make([]byte, 3*pageAlign), 1<<31 + 8: make([]byte, 2*pageAlign)}, ahead: make(map[uint64]bool)}
+	FindPages(m, pagesOf(t, 12, 4))
+	if want := 3 + 2; len(m.ahead) != want || len(m.late) > 0 {
+		t.Errorf("headers prefetched = %#x, read without that = %#x, want %d and none", slices.Sorted(maps.Keys(m.ahead)), m.late, want)
 	}
 }
