@@ -123,7 +123,7 @@ func (p *parser) call() (call, error) {
 	c := call{address: address, name: words[0], args: words[1:]}
 	if before, name, ok := strings.Cut(words[0], "::"); ok {
 		c.address, c.name = address+before, name
-	} else if at := strings.IndexAny(words[0], verbs); at == 0 || at > 0 && strings.Contains(beginsNumbers, words[0][:1]) && words[0][at-1] != ':' {
+	} else if at := strings.IndexAny(words[0], verbs); at == 0 || at > 0 && mayBeExpression(words[0][:at]) {
 		c.address, c.name = address+words[0][:at], words[0][at:at+1]
 		if rest := words[0][at+1:]; rest != "" {
 			c.args = append([]string{rest}, c.args...)
@@ -133,6 +133,11 @@ func (p *parser) call() (call, error) {
 		return call{}, fmt.Errorf("no command in %q", address+words[0])
 	}
 	return c, nil
+}
+
+// mayBeExpression reports whether the text before a verb can be an address, and not a part of a name.
+func mayBeExpression(text string) bool {
+	return strings.Contains(beginsNumbers, text[:1]) && !strings.HasSuffix(text, ":")
 }
 
 // words reads the words up to the end of a call.

@@ -51,7 +51,7 @@ func (t *Table) reportDropped() {
 		format string
 		limit  int
 	}{
-		{t.positions.full, "%d pieces of code have no executing lines: tables of at most %d MB are kept", maxTableBytes >> 20},
+		{t.positions.full, "%d pieces of code have no executing lines: at most %d are kept, and 64 MB of their tables", maxTables},
 		{t.dropped.functions, "%d functions have no names: at most %d are kept", maxFunctions},
 		{t.dropped.scripts, "%d scripts have no names, and their functions no lines: at most %d are kept", maxScripts},
 		{uint64(t.originals.finder.Unreported()), "source maps of %d more scripts cannot be used: at most %d are reported", sourcemaps.MaxWarnings},

@@ -51,7 +51,7 @@ type positions struct {
 	none      uint64                // tables without positions: V8 keeps none
 	doubtful  uint64                // tables that contradict themselves where stacks are
 	full      uint64                // tables that there was no room for
-	crowded   uint64                // times that a place was met and too many others of its function waited
+	crowded   uint64                // places that found too many others of their function waiting, each as often as it was met
 }
 
 func newPositions() positions {

@@ -419,6 +419,9 @@ func TestScriptsAreNotReadWhileObjectsMove(t *testing.T) {
 		r.table.readSent(&s, r.g, key, f.Script)
 		r.table.scripts[key] = s
 	}
+	if r.g.pauses != maxPauses {
+		t.Errorf("pauses = %d, want %d", r.g.pauses, maxPauses)
+	}
 	if got := r.table.scripts[key]; got.asked != maxTries || got.source != known.source || got.gone {
 		t.Errorf("the kernel was asked %d times, gone = %v, want %d and a source that stays", got.asked, got.gone, maxTries)
 	}
