@@ -58,7 +58,7 @@ func surrogate(text string) (unit uint16, ok bool) {
 }
 
 // isPlain reports whether text is of printable ASCII characters, as most is.
-func isPlain(text string) bool {
+func isPlain[T string | []byte](text T) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
 			return false
@@ -69,7 +69,7 @@ func isPlain(text string) bool {
 
 // JSON escapes what is not printable in JSON, which may go to a terminal.
 func JSON(text []byte) []byte {
-	if bytes.IndexFunc(text, isUnfit) < 0 {
+	if isPlain(text) || bytes.IndexFunc(text, isUnfit) < 0 {
 		return text
 	}
 	var b bytes.Buffer
