@@ -17,7 +17,7 @@ struct node {
 	u32 is_open;    /* all probes are attached: requests may begin */
 	u32 session;    /* from an Http2Session: its StreamBase */
 	u32 idle;       /* from libuv's metrics: how long the loop was idle */
-	u32 pad;
+	u32 has_sends;  /* what it writes unencrypted is read when its sockets have taken it */
 };
 
 /* Where a Parser has a request's target. */
@@ -34,7 +34,10 @@ struct target_of {
 #define LLHTTP_MAJOR 74
 #define STREAM_HANDLE 0x40 /* from a LibuvStreamWrap's StreamBase: its uv_stream_t */
 #define HANDLE_LOOP 8      /* include/uv.h */
-#define HANDLE_FD 0xb8
+#define HANDLE_TYPE 0x10
+#define HANDLE_FD 0xb8 /* of a uv_stream_t */
+#define UV_NAMED_PIPE 7
+#define UV_TCP 12
 #define LOOP_METRICS 0x28
 #define MAX_WRAP_BYTES 0x400 /* a LibuvStreamWrap contains its uv_stream_t */
 #define LISTENER_STREAM 8    /* src/stream_base.h: from a StreamListener */
@@ -46,6 +49,14 @@ struct {
 	__type(value, struct node);
 } nodes SEC(".maps");
 
+/* Their numbers, by tgid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, u32);
+	__type(value, u32);
+} node_numbers SEC(".maps");
+
 /* A probe's cookie: the number of its process's node in the lower half, in the upper one what is to be
  * added to the first argument.
  */
@@ -56,6 +67,14 @@ static __always_inline struct node *node_of(u64 cookie)
 	u32 number = cookie;
 
 	return bpf_map_lookup_elem(&nodes, &number);
+}
+
+/* The node of the current process, in user space's pid namespace; null if it is not watched. */
+static __always_inline struct node *current_node(void)
+{
+	u32 tgid = current_ids() >> 32, *number = bpf_map_lookup_elem(&node_numbers, &tgid);
+
+	return number ? node_of(*number) : 0;
 }
 
 #endif

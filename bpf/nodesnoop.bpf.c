@@ -6,8 +6,8 @@
 //
 // A server's request begins where node's parser has read its head. Its response, and both of a client,
 // are followed in the bytes that node writes and reads, before encryption and after decryption. A
-// connection is known by the address of its node::StreamBase. A request and its response are joined
-// here, and sent when the response ends.
+// connection is known by the addresses of its node::StreamBase and of its socket. A request and its
+// response are joined here, and sent when the response ends.
 // Needs Linux 5.15.
 
 #include "busy.h"
@@ -127,7 +127,7 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 	if (!stream || stream->role != ROLE_SERVER)
 		stream = new_stream(s, node, ROLE_SERVER, s->key.stream);
 	if (!stream) {
-		count(unfollowed);
+		count(*(s->stream.alias ? &unfollowed : &unattributed));
 		return;
 	}
 	s->request.number = head.llhttp[LLHTTP_METHOD];
@@ -153,21 +153,40 @@ int on_headers(struct pt_regs *ctx)
 	return 0;
 }
 
-/* include/uv/unix.h */
+/* include/uv/unix.h, and include/uapi/linux/uio.h: struct iovec */
 struct uv_buf {
 	u64 base, bytes;
 };
 
+/* What is written. */
+struct written {
+	u64 buffers; /* address; 0: it is only one */
+	u64 count;
+	struct uv_buf one;
+	u64 left; /* at most so many bytes */
+};
+
+static __always_inline bool read_buffer(struct uv_buf *buffer, struct written *w, u32 number)
+{
+	if (w->buffers)
+		return read_user(buffer, sizeof(*buffer), w->buffers + number * sizeof(*buffer));
+	*buffer = w->one;
+	return true;
+}
+
 /* Takes all buffers of a write. */
-static __always_inline void take_buffers(struct scan *s, u64 buffers, u64 buffer_count)
+static __always_inline void take_buffers(struct scan *s, struct written *w)
 {
 	struct uv_buf buffer;
 
 	for (u32 i = 0; i < MAX_BUFFERS; i++) {
-		if (i >= buffer_count)
+		if (i >= w->count || !w->left)
 			return;
-		if (!read_user(&buffer, sizeof(buffer), buffers + i * sizeof(buffer)))
+		if (!read_buffer(&buffer, w, i))
 			break;
+		if (buffer.bytes > w->left)
+			buffer.bytes = w->left;
+		w->left -= buffer.bytes;
 		s->piece.at = buffer.base;
 		s->piece.end = buffer.base + buffer.bytes;
 		take_piece(s->number);
@@ -179,20 +198,24 @@ static __always_inline void take_buffers(struct scan *s, u64 buffers, u64 buffer
 #define is_capital(c) ((c) >= 'A' && (c) <= 'Z')
 
 /* Whether a connection that is not known is a client's that writes a request. */
-static __always_inline bool begins_request(u64 buffers)
+static __always_inline bool begins_request(struct node *node, struct written *w)
 {
+	struct uv_buf first;
 	u8 text[4] = {};
-	u64 base;
 
-	return read_user(&base, 8, buffers) && read_user(text, sizeof(text), base) &&
-	    is_capital(text[0]) && is_capital(text[1]) && is_capital(text[2]) &&
+	return with_clients && node->is_open && read_buffer(&first, w, 0) &&
+	    read_user(text, sizeof(text), first.base) && is_capital(text[0]) &&
+	    is_capital(text[1]) && is_capital(text[2]) &&
 	    (text[3] == ' ' || is_capital(text[3]) || text[3] == '-');
 }
 
-/* Makes a client's connection known, if it may be one: a pipe between processes is none. */
-static __always_inline struct stream *new_client(struct scan *s, struct node *node)
+/* Makes a client's connection known, if it may be one: a pipe between processes is none. Its
+ * StreamBase is s->key, or its socket is sk.
+ */
+static __always_inline struct stream *new_client(struct scan *s, struct node *node, struct sock *sk)
 {
-	struct stream *stream = new_stream(s, node, ROLE_CLIENT, s->key.stream);
+	struct stream *stream =
+	    sk ? new_stream_of_socket(s, sk) : new_stream(s, node, ROLE_CLIENT, s->key.stream);
 
 	if (stream &&
 	    (!stream->ends.family ||
@@ -203,32 +226,55 @@ static __always_inline struct stream *new_client(struct scan *s, struct node *no
 	return stream;
 }
 
-/* Buffers are written to a stream. */
-static __always_inline void written(
-    struct scan *s, struct node *node, u64 at, u64 buffers, u64 buffer_count)
+/* Takes what is written to a connection, which has the key s->key. */
+static __always_inline void take_written(struct scan *s, struct stream *stream, struct written *w)
 {
-	struct stream *stream;
-
-	s->key.generation = node->generation;
-	s->key.stream = at;
-	stream = bpf_map_lookup_elem(&streams, &s->key);
-	if (!stream && with_clients && node->is_open && begins_request(buffers))
-		stream = new_client(s, node);
-	if (!stream)
-		return;
 	if (stream->role == ROLE_SERVER) {
 		s->piece.direction = RESPONSES;
 		s->piece.message = stream->answered;
-		take_buffers(s, buffers, buffer_count);
+		take_buffers(s, w);
 		stream->answered = s->piece.message;
 		return;
 	}
 	s->piece.direction = REQUESTS;
 	s->piece.message = stream->asked;
-	take_buffers(s, buffers, buffer_count);
+	take_buffers(s, w);
 	stream->asked = s->piece.message;
 	if (stream->next == 1) /* it was no request */
 		forget_stream(&s->key, stream);
+}
+
+/* Something is written to a connection, which key may be a name of. If it is not known, and has no
+ * StreamBase yet, sk is its socket.
+ */
+static __always_inline void on_written(
+    struct node *node, struct stream_key *key, struct sock *sk, struct written *w)
+{
+	struct stream *stream = find_stream(key);
+	struct scan *s;
+
+	if (stream ? sk && (stream->is_encrypted || stream->is_multiplexed) :
+	             !begins_request(node, w))
+		return;
+	s = take_scan();
+	if (!s)
+		return;
+	s->key = *key;
+	if (!stream)
+		stream = new_client(s, node, sk);
+	if (stream)
+		take_written(s, stream, w);
+	give_back_scan(s);
+}
+
+/* Something is written to a StreamBase. */
+static __always_inline void on_stream_written(
+    struct node *node, u64 at, u64 buffers, u64 buffer_count)
+{
+	struct written w = { buffers, buffer_count, {}, ~0ull };
+	struct stream_key key = { node->generation, at };
+
+	on_written(node, &key, 0, &w);
 }
 
 /* LibuvStreamWrap::DoTryWrite(uv_buf_t **, size_t *): all that is written without encryption. */
@@ -238,16 +284,10 @@ int on_try_write(struct pt_regs *ctx)
 	u64 cookie = bpf_get_attach_cookie(ctx), at = adjusted(argument0(ctx), cookie);
 	struct node *node = node_of(cookie);
 	u64 buffers, buffer_count;
-	struct scan *s;
 
-	if (!node || !read_user(&buffers, 8, argument1(ctx)) ||
-	    !read_user(&buffer_count, 8, argument2(ctx)))
-		return 0;
-	s = take_scan();
-	if (!s)
-		return 0;
-	written(s, node, at, buffers, buffer_count);
-	give_back_scan(s);
+	if (node && read_user(&buffers, 8, argument1(ctx)) &&
+	    read_user(&buffer_count, 8, argument2(ctx)))
+		on_stream_written(node, at, buffers, buffer_count);
 	return 0;
 }
 
@@ -257,15 +297,41 @@ int on_tls_write(struct pt_regs *ctx)
 {
 	u64 cookie = bpf_get_attach_cookie(ctx), at = adjusted(argument0(ctx), cookie);
 	struct node *node = node_of(cookie);
-	struct scan *s;
 
-	if (!node)
+	if (node)
+		on_stream_written(node, at, argument2(ctx), argument3(ctx));
+	return 0;
+}
+
+/* sock_send_length(struct sock *, int bytes, int flags): a socket has taken what was written. In place
+ * of on_try_write, since Linux 6.3: it costs a tenth. libuv writes by write() and writev() only.
+ */
+SEC("raw_tp/sock_send_length")
+int on_sent(u64 *ctx)
+{
+	s32 bytes = ctx[1];
+	struct node *node = current_node();
+	struct written w = { .count = 1 };
+	u64 call, arguments[6];
+	struct stream_key key = {};
+	struct pt_regs *regs;
+
+	if (!node || bytes <= 0)
 		return 0;
-	s = take_scan();
-	if (!s)
+	regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+	call = syscall_number(regs);
+	call_arguments(regs, arguments);
+	if (call == CALL_WRITEV) {
+		w.buffers = arguments[1];
+		w.count = arguments[2];
+	} else if (call != CALL_WRITE) {
 		return 0;
-	written(s, node, at, argument2(ctx), argument3(ctx));
-	give_back_scan(s);
+	}
+	w.one.base = arguments[1];
+	w.one.bytes = w.left = bytes;
+	key.generation = node->generation;
+	key.stream = ctx[0];
+	on_written(node, &key, (struct sock *)ctx[0], &w);
 	return 0;
 }
 
@@ -286,7 +352,9 @@ int on_read(struct pt_regs *ctx)
 		return 0;
 	key.generation = node->generation;
 	bpf_map_update_elem(&reading, &ids, &key.stream, BPF_ANY);
-	stream = bpf_map_lookup_elem(&streams, &key);
+	stream = find_stream(&key);
+	if (!stream && node->has_sends)
+		stream = find_by_socket(node, &key);
 	if (!stream)
 		return 0;
 	if (bytes < 0 && !stream->aborted)
@@ -312,25 +380,38 @@ int on_read(struct pt_regs *ctx)
 SEC("uprobe")
 int on_close(struct pt_regs *ctx)
 {
-	u64 cookie = bpf_get_attach_cookie(ctx), *at;
-	struct node *node = node_of(cookie);
+	u64 handle = argument0(ctx);
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
 	struct stream_key key = {};
 	struct scan *s;
+	u32 type;
 
-	if (!node)
+	if (!node || !read_user(&type, 4, handle + HANDLE_TYPE) ||
+	    (type != UV_TCP && type != UV_NAMED_PIPE))
 		return 0;
 	key.generation = node->generation;
-	key.stream = argument0(ctx);
-	at = bpf_map_lookup_elem(&by_handle, &key);
-	if (!at)
+	key.stream = (u64)socket_of_handle(handle);
+	if (!find_stream(&key))
 		return 0;
 	s = take_scan();
 	if (!s)
 		return 0;
-	s->key.generation = node->generation;
-	s->key.stream = *at;
+	s->key = key;
 	end_stream(s->number);
 	give_back_scan(s);
+	return 0;
+}
+
+/* uv_tcp_connect(uv_connect_t *, uv_tcp_t *, ...), uv_pipe_connect() and uv_pipe_connect2(): a client
+ * will write to the handle before anything is read from it.
+ */
+SEC("uprobe")
+int on_connecting(struct pt_regs *ctx)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+
+	if (node)
+		metrics_of(node, argument1(ctx));
 	return 0;
 }
 

@@ -48,7 +48,7 @@ type NodesnoopNode struct {
 	IsOpen     uint32
 	Session    uint32
 	Idle       uint32
-	Pad        uint32
+	HasSends   uint32
 }
 
 type NodesnoopOperation struct {
@@ -163,16 +163,18 @@ const (
 )
 
 type NodesnoopStream struct {
-	_           structs.HostLayout
-	First       uint64
-	Next        uint64
-	Held        uint64
-	Metrics     uint64
-	Handle      uint64
-	Aborted     uint64
-	Role        uint32
-	IsEncrypted uint32
-	Asked       struct {
+	_             structs.HostLayout
+	First         uint64
+	Next          uint64
+	Held          uint64
+	Metrics       uint64
+	Alias         uint64
+	Aborted       uint64
+	Role          uint8
+	IsEncrypted   uint8
+	IsMultiplexed uint8
+	Pad           [5]uint8
+	Asked         struct {
 		_         structs.HostLayout
 		Begun     uint64
 		Last      uint64
@@ -274,7 +276,7 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	NodesnoopMapByHandle              = "by_handle"
+	NodesnoopMapAliases               = "aliases"
 	NodesnoopMapCodes                 = "codes"
 	NodesnoopMapEarlyUrls             = "early_urls"
 	NodesnoopMapEvents                = "events"
@@ -285,8 +287,10 @@ const (
 	NodesnoopMapInstances             = "instances"
 	NodesnoopMapJobs                  = "jobs"
 	NodesnoopMapLongUrls              = "long_urls"
+	NodesnoopMapLoops                 = "loops"
 	NodesnoopMapMultiplexed           = "multiplexed"
 	NodesnoopMapNames                 = "names"
+	NodesnoopMapNodeNumbers           = "node_numbers"
 	NodesnoopMapNodes                 = "nodes"
 	NodesnoopMapPauses                = "pauses"
 	NodesnoopMapProcesses             = "processes"
@@ -306,6 +310,7 @@ const (
 	NodesnoopProgOnCollector          = "on_collector"
 	NodesnoopProgOnConnect            = "on_connect"
 	NodesnoopProgOnConnectPath        = "on_connect_path"
+	NodesnoopProgOnConnecting         = "on_connecting"
 	NodesnoopProgOnDone               = "on_done"
 	NodesnoopProgOnExchanged          = "on_exchanged"
 	NodesnoopProgOnExec               = "on_exec"
@@ -325,6 +330,7 @@ const (
 	NodesnoopProgOnRead               = "on_read"
 	NodesnoopProgOnReverse            = "on_reverse"
 	NodesnoopProgOnRun                = "on_run"
+	NodesnoopProgOnSent               = "on_sent"
 	NodesnoopProgOnSubmit             = "on_submit"
 	NodesnoopProgOnTlsWrite           = "on_tls_write"
 	NodesnoopProgOnTryWrite           = "on_try_write"
@@ -419,6 +425,7 @@ type NodesnoopProgramSpecs struct {
 	OnCollector   *ebpf.ProgramSpec `ebpf:"on_collector"`
 	OnConnect     *ebpf.ProgramSpec `ebpf:"on_connect"`
 	OnConnectPath *ebpf.ProgramSpec `ebpf:"on_connect_path"`
+	OnConnecting  *ebpf.ProgramSpec `ebpf:"on_connecting"`
 	OnDone        *ebpf.ProgramSpec `ebpf:"on_done"`
 	OnExchanged   *ebpf.ProgramSpec `ebpf:"on_exchanged"`
 	OnExec        *ebpf.ProgramSpec `ebpf:"on_exec"`
@@ -438,6 +445,7 @@ type NodesnoopProgramSpecs struct {
 	OnRead        *ebpf.ProgramSpec `ebpf:"on_read"`
 	OnReverse     *ebpf.ProgramSpec `ebpf:"on_reverse"`
 	OnRun         *ebpf.ProgramSpec `ebpf:"on_run"`
+	OnSent        *ebpf.ProgramSpec `ebpf:"on_sent"`
 	OnSubmit      *ebpf.ProgramSpec `ebpf:"on_submit"`
 	OnTlsWrite    *ebpf.ProgramSpec `ebpf:"on_tls_write"`
 	OnTryWrite    *ebpf.ProgramSpec `ebpf:"on_try_write"`
@@ -449,7 +457,7 @@ type NodesnoopProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NodesnoopMapSpecs struct {
-	ByHandle    *ebpf.MapSpec `ebpf:"by_handle"`
+	Aliases     *ebpf.MapSpec `ebpf:"aliases"`
 	Codes       *ebpf.MapSpec `ebpf:"codes"`
 	EarlyUrls   *ebpf.MapSpec `ebpf:"early_urls"`
 	Events      *ebpf.MapSpec `ebpf:"events"`
@@ -460,8 +468,10 @@ type NodesnoopMapSpecs struct {
 	Instances   *ebpf.MapSpec `ebpf:"instances"`
 	Jobs        *ebpf.MapSpec `ebpf:"jobs"`
 	LongUrls    *ebpf.MapSpec `ebpf:"long_urls"`
+	Loops       *ebpf.MapSpec `ebpf:"loops"`
 	Multiplexed *ebpf.MapSpec `ebpf:"multiplexed"`
 	Names       *ebpf.MapSpec `ebpf:"names"`
+	NodeNumbers *ebpf.MapSpec `ebpf:"node_numbers"`
 	Nodes       *ebpf.MapSpec `ebpf:"nodes"`
 	Pauses      *ebpf.MapSpec `ebpf:"pauses"`
 	Processes   *ebpf.MapSpec `ebpf:"processes"`
@@ -542,7 +552,7 @@ func (o *NodesnoopObjects) Close() error {
 //
 // It can be passed to LoadNodesnoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NodesnoopMaps struct {
-	ByHandle    *ebpf.Map `ebpf:"by_handle"`
+	Aliases     *ebpf.Map `ebpf:"aliases"`
 	Codes       *ebpf.Map `ebpf:"codes"`
 	EarlyUrls   *ebpf.Map `ebpf:"early_urls"`
 	Events      *ebpf.Map `ebpf:"events"`
@@ -553,8 +563,10 @@ type NodesnoopMaps struct {
 	Instances   *ebpf.Map `ebpf:"instances"`
 	Jobs        *ebpf.Map `ebpf:"jobs"`
 	LongUrls    *ebpf.Map `ebpf:"long_urls"`
+	Loops       *ebpf.Map `ebpf:"loops"`
 	Multiplexed *ebpf.Map `ebpf:"multiplexed"`
 	Names       *ebpf.Map `ebpf:"names"`
+	NodeNumbers *ebpf.Map `ebpf:"node_numbers"`
 	Nodes       *ebpf.Map `ebpf:"nodes"`
 	Pauses      *ebpf.Map `ebpf:"pauses"`
 	Processes   *ebpf.Map `ebpf:"processes"`
@@ -572,7 +584,7 @@ type NodesnoopMaps struct {
 
 func (m *NodesnoopMaps) Close() error {
 	return _NodesnoopClose(
-		m.ByHandle,
+		m.Aliases,
 		m.Codes,
 		m.EarlyUrls,
 		m.Events,
@@ -583,8 +595,10 @@ func (m *NodesnoopMaps) Close() error {
 		m.Instances,
 		m.Jobs,
 		m.LongUrls,
+		m.Loops,
 		m.Multiplexed,
 		m.Names,
+		m.NodeNumbers,
 		m.Nodes,
 		m.Pauses,
 		m.Processes,
@@ -656,6 +670,7 @@ type NodesnoopPrograms struct {
 	OnCollector   *ebpf.Program `ebpf:"on_collector"`
 	OnConnect     *ebpf.Program `ebpf:"on_connect"`
 	OnConnectPath *ebpf.Program `ebpf:"on_connect_path"`
+	OnConnecting  *ebpf.Program `ebpf:"on_connecting"`
 	OnDone        *ebpf.Program `ebpf:"on_done"`
 	OnExchanged   *ebpf.Program `ebpf:"on_exchanged"`
 	OnExec        *ebpf.Program `ebpf:"on_exec"`
@@ -675,6 +690,7 @@ type NodesnoopPrograms struct {
 	OnRead        *ebpf.Program `ebpf:"on_read"`
 	OnReverse     *ebpf.Program `ebpf:"on_reverse"`
 	OnRun         *ebpf.Program `ebpf:"on_run"`
+	OnSent        *ebpf.Program `ebpf:"on_sent"`
 	OnSubmit      *ebpf.Program `ebpf:"on_submit"`
 	OnTlsWrite    *ebpf.Program `ebpf:"on_tls_write"`
 	OnTryWrite    *ebpf.Program `ebpf:"on_try_write"`
@@ -690,6 +706,7 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnCollector,
 		p.OnConnect,
 		p.OnConnectPath,
+		p.OnConnecting,
 		p.OnDone,
 		p.OnExchanged,
 		p.OnExec,
@@ -709,6 +726,7 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnRead,
 		p.OnReverse,
 		p.OnRun,
+		p.OnSent,
 		p.OnSubmit,
 		p.OnTlsWrite,
 		p.OnTryWrite,

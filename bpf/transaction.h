@@ -39,6 +39,8 @@ enum transaction_flag {
 	    8, /* the body's end was not found: the times are those of its latest byte */
 };
 
+#define UNKNOWN (~0ull) /* a time */
+
 struct range_of_status {
 	u16 low, high;
 };
@@ -57,12 +59,12 @@ volatile u64 served = 0, requested = 0; /* requests that ended */
 
 struct stream_key {
 	u64 generation;
-	u64 stream; /* address of the StreamBase */
+	u64 stream; /* address of its StreamBase, Http2Session or socket (struct sock) */
 };
 
 struct request {
 	u64 begun, answered; /* ns: when it began, when the first byte of its response came */
-	u64 idle, paused;    /* ns: of its loop and its thread's collections so far */
+	u64 idle, paused;    /* ns, so far: its loop (or UNKNOWN), its thread's collections */
 	u64 ids;             /* tgid, tid */
 	u32 url_bytes;       /* all of it */
 	u32 flags;           /* enum transaction_flag */
@@ -80,10 +82,12 @@ struct stream {
 	u64 first, next; /* numbers of the requests that are not answered yet, from 1 */
 	u64 held;        /* the number of the one in request; 0: none is */
 	u64 metrics;     /* address of how long the loop was idle; 0: not known */
-	u64 handle;      /* address of its uv_stream_t */
+	u64 alias;       /* see aliases; 0: none */
 	u64 aborted;     /* ns: when the other side closed; 0: it did not */
-	u32 role;        /* enum role */
-	u32 is_encrypted;
+	u8 role;         /* enum role */
+	u8 is_encrypted;
+	u8 is_multiplexed; /* HTTP/2 */
+	u8 pad[5];
 	struct message asked; /* a client's */
 	struct message answered;
 	struct ends ends;
@@ -97,13 +101,23 @@ struct {
 	__type(value, struct stream);
 } streams SEC(".maps");
 
-/* Streams by the addresses of their handles. */
+/* By what a connection is known besides its key in streams: its socket, or its StreamBase if its socket
+ * was seen first. To the key's address.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_STREAMS);
 	__type(key, struct stream_key);
 	__type(value, u64);
-} by_handle SEC(".maps");
+} aliases SEC(".maps");
+
+/* Of each thread that has an event loop, where libuv has how long that was idle. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_THREADS);
+	__type(key, u64); /* tgid, tid */
+	__type(value, u64);
+} loops SEC(".maps");
 
 struct request_key {
 	struct stream_key stream;
@@ -153,7 +167,8 @@ struct transaction {
 	u64 ids; /* tgid, tid */
 	u64 generation;
 	u64 begun, answered, ended; /* ns, CLOCK_MONOTONIC; answered: 0 if not */
-	u64 paused, busy;           /* ns, of its thread's collections, of its loop */
+	u64 paused;                 /* ns, of its thread's collections */
+	u64 busy;                   /* ns, of its loop; or UNKNOWN */
 	u64 bytes;                  /* of the response, its head's too */
 	u16 status;                 /* 0: none */
 	u8 method_bytes, host_bytes;
@@ -193,12 +208,12 @@ const enum outcome *outcome_unused __attribute__((unused));
 const enum transaction_flag *transaction_flag_unused __attribute__((unused));
 const enum http_limit *http_limit_unused __attribute__((unused));
 
-/* How long the stream's loop was idle so far; 0 if that is not known. */
+/* How long the stream's loop was idle so far, or UNKNOWN. */
 static __always_inline u64 idle_so_far(u64 metrics)
 {
 	u64 idle;
 
-	return metrics && read_user(&idle, 8, metrics) ? idle : 0;
+	return metrics && read_user(&idle, 8, metrics) ? idle : UNKNOWN;
 }
 
 /* The CPU's scan of that number. Functions that are verified apart get the number: what they are given
@@ -265,8 +280,14 @@ static __always_inline void describe(
 	t->ended = end;
 	t->paused = paused_so_far(r->ids, s->now) - r->paused;
 	t->busy = s->now - r->begun;
-	if (idle >= r->idle && idle - r->idle <= t->busy)
+	if (idle == UNKNOWN || r->idle == UNKNOWN)
+		t->busy = UNKNOWN;
+	else if (idle >= r->idle && idle - r->idle <= t->busy)
 		t->busy -= idle - r->idle;
+	if (t->busy != UNKNOWN && t->busy > end - r->begun)
+		t->busy = end - r->begun; /* it ended some time ago */
+	if (t->paused > end - r->begun)
+		t->paused = end - r->begun;
 	t->bytes = r->answered ? s->piece.message.bytes : 0;
 	t->status = r->answered ? s->piece.message.status : 0;
 	t->method_bytes = r->method_bytes;
@@ -380,50 +401,124 @@ static __always_inline void add_request(struct scan *s, struct stream *stream)
 	}
 }
 
-/* Where the stream's loop and socket are. */
-static __always_inline void read_stream(struct scan *s, struct node *node, u64 at)
+/* The connection that is known by key, or that key is an alias of; key becomes its own. Null if there is
+ * none.
+ */
+static __always_inline struct stream *find_stream(struct stream_key *key)
 {
-	struct stream *stream = &s->stream;
-	u64 handle = 0, wrapped = 0, loop = 0, metrics = 0;
-	u32 fd = -1;
+	struct stream *stream = bpf_map_lookup_elem(&streams, key);
+	u64 *other;
 
-	read_user(&handle, 8, at + STREAM_HANDLE);
-	if (handle - at > MAX_WRAP_BYTES) {
-		stream->is_encrypted = 1;
-		read_user(&wrapped, 8, at + node->wrapped);
-		read_user(&handle, 8, wrapped + STREAM_HANDLE);
-	}
-	stream->handle = handle;
-	if (read_user(&fd, 4, handle + HANDLE_FD))
-		read_socket(&stream->ends, fd);
-	if (read_user(&loop, 8, handle + HANDLE_LOOP) &&
-	    read_user(&metrics, 8, loop + LOOP_METRICS) && metrics)
-		stream->metrics = metrics + node->idle;
+	if (stream)
+		return stream;
+	other = bpf_map_lookup_elem(&aliases, key);
+	if (!other)
+		return 0;
+	key->stream = *other;
+	return bpf_map_lookup_elem(&streams, key);
 }
 
 static __always_inline void forget_stream(struct stream_key *key, struct stream *stream)
 {
-	struct stream_key handle = { key->generation, stream->handle };
+	struct stream_key alias = { key->generation, stream->alias };
 
-	bpf_map_delete_elem(&by_handle, &handle);
+	bpf_map_delete_elem(&aliases, &alias);
 	bpf_map_delete_elem(&streams, key);
 }
 
-/* Makes the stream s->key, whose StreamBase is at, known in that role. Null if there is no room. */
+/* The socket of a uv_stream_t; or null. */
+static __always_inline struct sock *socket_of_handle(u64 handle)
+{
+	u32 fd;
+
+	return read_user(&fd, 4, handle + HANDLE_FD) ? socket_of(fd) : 0;
+}
+
+/* Where libuv has how long the loop of a handle was idle, which is the current thread's; or 0. */
+static __always_inline u64 metrics_of(struct node *node, u64 handle)
+{
+	u64 loop, metrics, ids = current_ids();
+
+	if (!read_user(&loop, 8, handle + HANDLE_LOOP) ||
+	    !read_user(&metrics, 8, loop + LOOP_METRICS) || !metrics)
+		return 0;
+	metrics += node->idle;
+	bpf_map_update_elem(&loops, &ids, &metrics, BPF_ANY);
+	return metrics;
+}
+
+/* Makes s->stream known as s->key. Null if there is no room. */
+static __always_inline struct stream *add_stream(struct scan *s, u32 role)
+{
+	struct stream_key alias = { s->key.generation, s->stream.alias };
+
+	s->stream.role = role;
+	s->stream.first = s->stream.next = 1;
+	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
+		return 0;
+	if (alias.stream)
+		bpf_map_update_elem(&aliases, &alias, &s->key.stream, BPF_ANY);
+	return bpf_map_lookup_elem(&streams, &s->key);
+}
+
+/* Makes s->key, whose StreamBase is at, known in that role. Null if there is no room, or if it has no
+ * socket.
+ */
 static __always_inline struct stream *new_stream(
     struct scan *s, struct node *node, u32 role, u64 at)
 {
-	struct stream_key handle = { node->generation, 0 };
+	u64 handle = 0, wrapped = 0;
+	struct sock *sk;
 
 	__builtin_memset(&s->stream, 0, sizeof(s->stream));
-	s->stream.role = role;
-	s->stream.first = s->stream.next = 1;
-	read_stream(s, node, at);
-	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
+	read_user(&handle, 8, at + STREAM_HANDLE);
+	if (handle - at > MAX_WRAP_BYTES) {
+		s->stream.is_encrypted = 1;
+		read_user(&wrapped, 8, at + node->wrapped);
+		read_user(&handle, 8, wrapped + STREAM_HANDLE);
+	}
+	s->stream.is_multiplexed = s->key.stream != at;
+	sk = socket_of_handle(handle);
+	if (!sk)
 		return 0;
-	handle.stream = s->stream.handle;
-	bpf_map_update_elem(&by_handle, &handle, &s->key.stream, BPF_ANY);
-	return bpf_map_lookup_elem(&streams, &s->key);
+	read_ends(&s->stream.ends, sk);
+	s->stream.alias = (u64)sk;
+	s->stream.metrics = metrics_of(node, handle);
+	return add_stream(s, role);
+}
+
+/* Makes the connection of a client known by its socket. Null if there is no room. */
+static __always_inline struct stream *new_stream_of_socket(struct scan *s, struct sock *sk)
+{
+	u64 ids = current_ids(), *metrics = bpf_map_lookup_elem(&loops, &ids);
+
+	__builtin_memset(&s->stream, 0, sizeof(s->stream));
+	read_ends(&s->stream.ends, sk);
+	if (metrics)
+		s->stream.metrics = *metrics;
+	return add_stream(s, ROLE_CLIENT);
+}
+
+/* The connection whose StreamBase is in key and whose socket was seen first; key becomes its own. Null
+ * if there is none.
+ */
+static __always_inline struct stream *find_by_socket(struct node *node, struct stream_key *key)
+{
+	struct stream_key alias = *key;
+	struct stream *stream;
+	u64 handle;
+
+	if (!read_user(&handle, 8, key->stream + STREAM_HANDLE) ||
+	    handle - key->stream > MAX_WRAP_BYTES)
+		return 0;
+	key->stream = (u64)socket_of_handle(handle);
+	stream = bpf_map_lookup_elem(&streams, key);
+	if (!stream || stream->alias)
+		return 0;
+	stream->alias = alias.stream;
+	bpf_map_update_elem(&aliases, &alias, &key->stream, BPF_ANY);
+	metrics_of(node, handle);
+	return stream;
 }
 
 #endif

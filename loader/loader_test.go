@@ -178,6 +178,9 @@ func TestTracepointRunsProgramUntilClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitForEnd(t, o)
+	if !HasTracepoint("sys_enter") || HasTracepoint("no_such_event") {
+		t.Error("HasTracepoint: want true for sys_enter and false for no_such_event")
+	}
 	if _, err := RawTracepoint("no_such_event", o.Count); err == nil || !strings.HasPrefix(err.Error(), "attach to tracepoint no_such_event: ") {
 		t.Errorf("err = %v, want that there is no such tracepoint", err)
 	}

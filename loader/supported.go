@@ -42,6 +42,23 @@ func Unlocked() error {
 	return nil
 }
 
+// SendTracepoint is where a socket has taken what a thread wrote to it (since Linux 6.3).
+const SendTracepoint = "sock_send_length"
+
+// SeesSends reports whether a program at SendTracepoint sees each write: the kernel has it, and does
+// not preempt threads in programs there.
+func SeesSends() bool { return !PreemptsAtTracepoints() && HasTracepoint(SendTracepoint) }
+
+// HasTracepoint reports whether the kernel has a tracepoint of that name, as RawTracepoint takes it.
+func HasTracepoint(name string) bool {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return false
+	}
+	_, err = kernel.AnyTypeByName("btf_trace_" + name)
+	return err == nil
+}
+
 // lacks reports whether the kernel does not have a helper, or does not let programs call it. Where it
 // does not let them call the one that is asked for, the library tries an older one, and then does not
 // know newer kernels' words for that (Linux 6.12).

@@ -37,7 +37,12 @@ var columns = []column{
 		return ms(e.TTFB)
 	})},
 	{"GC", 9, true, request(func(e *nodesnoop.Event) string { return ms(e.GC) })},
-	{"BUSY", 11, true, request(func(e *nodesnoop.Event) string { return ms(e.Busy) })},
+	{"BUSY", 11, true, request(func(e *nodesnoop.Event) string {
+		if e.Busy < 0 {
+			return "-"
+		}
+		return ms(e.Busy)
+	})},
 	{"WAIT", 11, true, func(_ *rows, e *nodesnoop.Event) string {
 		if e.Run == 0 {
 			return "-"

@@ -48,7 +48,7 @@ type jsonRequest struct {
 	Bytes     uint64 `json:"bytes"`
 	TTFB      *int64 `json:"ttfb_ns"`
 	GC        int64  `json:"gc_ns"`
-	Busy      int64  `json:"busy_ns"`
+	Busy      *int64 `json:"busy_ns"` // null: not known
 	Encrypted bool   `json:"encrypted"`
 	Address   string `json:"remote_address,omitempty"`
 	Port      int    `json:"remote_port,omitempty"`
@@ -97,11 +97,15 @@ func requestObject(e *nodesnoop.Event) *jsonRequest {
 	path := nodesnoop.Path(e.URL)
 	r := &jsonRequest{
 		Method: e.Method, URL: e.URL, Path: path, Route: nodesnoop.Route(path), Host: e.Host,
-		Status: e.Status, Bytes: e.Bytes, GC: int64(e.GC), Busy: int64(e.Busy), Encrypted: e.Encrypted,
+		Status: e.Status, Bytes: e.Bytes, GC: int64(e.GC), Encrypted: e.Encrypted,
 		Port: e.Peer.Port, Socket: e.Peer.Path, Local: e.LocalPort, EndLost: e.EndLost,
 	}
 	if e.URLBytes > len(e.URL) {
 		r.URLBytes = e.URLBytes
+	}
+	if e.Busy >= 0 {
+		busy := int64(e.Busy)
+		r.Busy = &busy
 	}
 	if e.Status != 0 {
 		ttfb := int64(e.TTFB)

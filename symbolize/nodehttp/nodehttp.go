@@ -43,6 +43,7 @@ type Points struct {
 	TLSWrite []Point // a StreamBase (adjusted), a request, buffers, their number
 	Read     []Point // a StreamListener, the number of bytes or an error, a buffer
 	Close    []Point // a handle of libuv, which may be a stream
+	Connect  []Point // a request, a handle of libuv that will be a client's stream
 
 	// Callbacks of nghttp2, which have an Http2Session as their last argument.
 	HTTP2Begin, HTTP2Field, HTTP2Sent, HTTP2Received, HTTP2Close []Point
@@ -118,6 +119,9 @@ const (
 	http2Close    = "5http212Http2Session13OnStreamCloseEP15nghttp2_sessionijPv"
 	http2Read     = "5http212Http2Session12OnStreamReadElRK8uv_buf_t"
 	handleClose   = "uv_close"
+	tcpConnect    = "uv_tcp_connect"
+	pipeConnect   = "uv_pipe_connect"
+	pipeConnect2  = "uv_pipe_connect2" // since libuv 1.46
 	idleTime      = "uv_metrics_idle_time"
 	hrtime        = "uv_hrtime"
 )
@@ -216,6 +220,13 @@ func (f *finder) points(l *Layout) error {
 		return err
 	}
 	l.Close = append(l.Close, p)
+	for _, name := range []string{tcpConnect, pipeConnect, pipeConnect2} {
+		if p, err := f.point(name, 0); err == nil {
+			l.Connect = append(l.Connect, p)
+		} else if name != pipeConnect2 {
+			return err
+		}
+	}
 	if l.Flush, err = f.flush(); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func TestWhatIsMissingIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range append([]string{idleTime, hrtime, handleClose}, parts...) {
+		for _, text := range append([]string{idleTime, hrtime, handleClose, tcpConnect, pipeConnect}, parts...) {
 			l, err := Find(lacking{b, text})
 			if isOptional := slices.Contains(optional, text); isOptional != (err == nil) {
 				t.Errorf("%s without %s: err = %v, want one: %t", version, text, err, !isOptional)

@@ -1,5 +1,5 @@
 // asks.js: makes HTTP requests at SIGUSR2. Its argument is JSON: origins and http2, the servers to ask; rounds;
-// and agents, how many connections to each. Each request has a target of its own, whose path says what
+// agents, how many connections to each; and worker, whether a worker thread is to make them. Each request has a target of its own, whose path says what
 // the server is to answer. It then prints "asked" with all requests in JSON: url, method, status, host,
 // the local port if it is known, and process.hrtime's time before and after.
 'use strict';
@@ -7,11 +7,12 @@
 const http = require('http');
 const http2 = require('http2');
 const https = require('https');
+const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');
 const { say, ready } = require('./lib/ready');
 
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
 process.removeAllListeners('warning');
-const options = JSON.parse(process.argv[2]);
+const options = isMainThread ? JSON.parse(process.argv[2]) : workerData;
 const now = () => String(process.hrtime.bigint());
 const log = [];
 
@@ -81,13 +82,28 @@ async function one(origin, n) {
   agent.destroy();
 }
 
-process.once('SIGUSR2', async () => {
+async function ask() {
   const all = [];
   for (const origin of options.origins) for (let n = 0; n < options.agents; n++) all.push(one(origin, n));
   for (const origin of options.http2 || []) for (let n = 0; n < options.agents; n++) all.push(overHttp2(origin, n));
   await Promise.all(all);
-  say('asked', log);
+  return log;
+}
+
+function report(requests) {
+  say('asked', requests);
   process.exit();
-});
-setInterval(() => {}, 1 << 30);
-ready();
+}
+
+if (!isMainThread) {
+  parentPort.once('message', async () => parentPort.postMessage(await ask()));
+} else if (options.worker) {
+  const worker = new Worker(__filename, { workerData: options });
+  worker.once('message', report);
+  worker.once('online', ready);
+  process.once('SIGUSR2', () => worker.postMessage('ask'));
+} else {
+  process.once('SIGUSR2', async () => report(await ask()));
+  setInterval(() => {}, 1 << 30);
+  ready();
+}

@@ -20,6 +20,7 @@ const log = [];
 
 // How long answers are, in bytes, and what is in a chunk that looks like the end of all.
 const large = 100000;
+const huge = 32 << 20;
 const tricky = 'some data\r\n0\r\n\r\n';
 
 const answers = {
@@ -28,6 +29,7 @@ const answers = {
   missing: (q, r) => { r.statusCode = 404; r.end('missing'); },
   failed: (q, r) => { r.statusCode = 500; r.end('failed'); },
   large: (q, r) => r.end('x'.repeat(large)),
+  huge: (q, r) => r.end('x'.repeat(huge)),
   chunks: (q, r) => { r.write(tricky); r.write(tricky); r.end('end'); },
   corked: (q, r) => { r.cork(); for (let i = 0; i < 5; i++) r.write(tricky); r.uncork(); r.end(); },
   later: (q, r) => setTimeout(() => r.end('later'), 2),

@@ -36,6 +36,7 @@ func kernelProbes() []probe {
 		{"uprobes", probed, uprobe},
 		{"typed tracepoints", typed, typedTracepoint},
 		{"kernel functions", functions, kernelFunction},
+		{"socket writes", used("plain HTTP at less cost", "nodesnoop"), socketWrites},
 	}
 }
 
@@ -190,6 +191,14 @@ func entry(path string) (uint64, error) {
 func typedTracepoint() (string, error) {
 	spec := ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_process_exec"}
 	return attached(spec, func(p *ebpf.Program) (io.Closer, error) { return loader.Trace(p) })
+}
+
+// socketWrites says whether the kernel has a tracepoint where sockets have taken what is written.
+func socketWrites() (string, error) {
+	if !loader.SeesSends() {
+		return "", fmt.Errorf("the kernel has no tracepoint %s (Linux 6.3), or preempts programs there (probes are used instead)", loader.SendTracepoint)
+	}
+	return loader.SendTracepoint, nil
 }
 
 // kernelFunction attaches to a function that is rarely called.

@@ -22,6 +22,7 @@ type asking struct {
 	HTTP2   []string `json:"http2"`
 	Rounds  int      `json:"rounds"`
 	Agents  int      `json:"agents"`
+	Worker  bool     `json:"worker"`
 }
 
 // An asked request is one as asks.js itself has seen it.
@@ -103,38 +104,45 @@ func origins(t testing.TB) []string {
 // requests of all kinds.
 func TestEveryRequestThatIsMadeIsSeen(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {
-		servers := origins(t)
-		how := asking{Origins: servers[:2], HTTP2: servers[2:], Rounds: 2, Agents: 3}
-		args, err := json.Marshal(how)
-		if err != nil {
-			t.Fatal(err)
-		}
-		target := nodetest.Start(t, node, nodetest.Options{Script: "asks.js", Args: []string{string(args)}})
-		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{Client: true}})
-		target.Signal(syscall.SIGUSR2)
-		var log []asked
-		text, _ := strings.CutPrefix(target.Line(), "asked")
-		if err := json.Unmarshal([]byte(text), &log); err != nil {
-			t.Fatal(err)
-		}
-		events := make(map[string]Event)
-		for _, e := range w.end() {
-			if _, twice := events[e.URL]; twice {
-				t.Errorf("%s: two events", e.URL)
-			}
-			events[e.URL] = e
-		}
-		if len(events) != len(log) {
-			t.Errorf("events = %d, want %d", len(events), len(log))
-		}
-		for _, l := range log {
-			if e, ok := events[l.URL]; !ok {
-				t.Errorf("%.60s: not seen", l.URL)
-			} else if err := differs(e, l); err != nil {
-				t.Errorf("%.60s: %v", l.URL, err)
-			}
-		}
+		t.Run("main", func(t *testing.T) { testAsked(t, node, asking{}, Options{}) })
+		t.Run("worker", func(t *testing.T) { testAsked(t, node, asking{Worker: true}, Options{}) })
+		t.Run("probes", func(t *testing.T) { testAsked(t, node, asking{}, Options{preempted: true}) })
 	})
+}
+
+func testAsked(t *testing.T, node string, how asking, o Options) {
+	servers := origins(t)
+	how.Origins, how.HTTP2, how.Rounds, how.Agents = servers[:2], servers[2:], 2, 3
+	args, err := json.Marshal(how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := nodetest.Start(t, node, nodetest.Options{Script: "asks.js", Args: []string{string(args)}})
+	o.Selection, o.Kinds = trace.Selection{PIDs: []int{target.PID}}, Kinds{Client: true}
+	w := begin(t, o)
+	target.Signal(syscall.SIGUSR2)
+	var log []asked
+	text, _ := strings.CutPrefix(target.Line(), "asked")
+	if err := json.Unmarshal([]byte(text), &log); err != nil {
+		t.Fatal(err)
+	}
+	events := make(map[string]Event)
+	for _, e := range w.end() {
+		if _, twice := events[e.URL]; twice {
+			t.Errorf("%s: two events", e.URL)
+		}
+		events[e.URL] = e
+	}
+	if len(events) != len(log) {
+		t.Errorf("events = %d, want %d", len(events), len(log))
+	}
+	for _, l := range log {
+		if e, ok := events[l.URL]; !ok {
+			t.Errorf("%.60s: not seen", l.URL)
+		} else if err := differs(e, l); err != nil {
+			t.Errorf("%.60s: %v", l.URL, err)
+		}
+	}
 }
 
 // differs returns how an event is not what the client has seen.
@@ -147,8 +155,10 @@ func differs(e Event, l asked) error {
 		return fmt.Errorf("method, status, host = %s, %d, %s, want %s, %d, %s", e.Method, e.Status, e.Host, l.Method, l.Status, l.Host)
 	case l.Port != 0 && e.LocalPort != l.Port:
 		return fmt.Errorf("port = %d, want %d", e.LocalPort, l.Port)
-	case begun < l.Begin || ended > l.End || e.TTFB > e.Latency:
+	case begun < l.Begin || ended > l.End:
 		return fmt.Errorf("from %d to %d, want from %d to %d", begun, ended, l.Begin, l.End)
+	case e.TTFB > e.Latency || e.Busy < 0 || e.Busy > e.Latency:
+		return fmt.Errorf("latency, first byte, busy = %v, %v, %v", e.Latency, e.TTFB, e.Busy)
 	case strings.HasPrefix(e.URL, "/large") != (e.Bytes > 1<<20):
 		return fmt.Errorf("bytes = %d", e.Bytes)
 	}

@@ -91,7 +91,7 @@ func (s *session) find(t *target, node *trace.Module) (f found, err error) {
 // attachTo tells the kernel where t's process has what is read, and probes it: the ends of
 // requests first, so that one whose beginning is seen is seen to its end.
 func (s *session) attachTo(t *target, node *trace.Module, f found) error {
-	t.node.Generation = t.generation
+	t.node.Generation, t.node.HasSends = t.generation, flag(s.sends != nil)
 	if l := f.layout; l != nil {
 		t.node.Stream, t.node.Url, t.node.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
 		t.node.Wrapped, t.node.Session, t.node.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
@@ -100,6 +100,9 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 		return err
 	}
 	t.loop = newLoopClock(node, f.layout)
+	if err := s.describeLoop(t); err != nil {
+		return err
+	}
 	for _, p := range s.places(f) {
 		if err := t.probe(node, p); err != nil {
 			return err
@@ -115,10 +118,39 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 // be seen.
 func (s *session) describe(t *target, isOpen bool) error {
 	t.node.IsOpen = flag(isOpen)
-	if err := s.objects.Nodes.Put(t.number, &t.node); err != nil {
+	err := s.objects.Nodes.Put(t.number, &t.node)
+	if err == nil {
+		err = s.objects.NodeNumbers.Put(uint32(t.pid), t.number)
+	}
+	if err != nil {
 		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
 	}
 	return nil
+}
+
+// describeLoop tells the kernel where the main thread's loop has how long it was idle; it finds
+// those of others itself.
+func (s *session) describeLoop(t *target) error {
+	if t.loop == nil {
+		return nil
+	}
+	at, ok := t.loop.idleAddress()
+	if !ok {
+		return nil
+	}
+	if err := s.objects.Loops.Put(uint64(t.pid)<<32|uint64(t.pid), at); err != nil {
+		return fmt.Errorf("tell the kernel about the event loop of process %d: %w", t.pid, err)
+	}
+	return nil
+}
+
+// attachSends runs a program where sockets have taken what is written, which costs a request less
+// than one at node's function. Where that cannot be, sends stays nil.
+func (s *session) attachSends() (err error) {
+	if (s.o.Kinds.Server || s.o.Kinds.Client) && !s.o.preempted && loader.SeesSends() {
+		s.sends, err = loader.RawTracepoint(loader.SendTracepoint, s.objects.OnSent)
+	}
+	return err
 }
 
 // places returns where programs are run, in order.
@@ -135,10 +167,14 @@ func (s *session) places(f found) (all []place) {
 	if l == nil {
 		return all
 	}
+	write := place{o.OnTryWrite, l.TryWrite, false}
+	if s.sends != nil {
+		write = place{o.OnConnecting, l.Connect, false}
+	}
 	all = append(
 		all,
 		place{o.OnClose, l.Close, false}, place{o.OnRead, l.Read, false},
-		place{o.OnTlsWrite, l.TLSWrite, false}, place{o.OnTryWrite, l.TryWrite, false},
+		place{o.OnTlsWrite, l.TLSWrite, false}, write,
 		place{o.OnH2Close, l.HTTP2Close, false}, place{o.OnH2Received, l.HTTP2Received, false},
 		place{o.OnH2Sent, l.HTTP2Sent, false}, place{o.OnH2Field, l.HTTP2Field, false}, place{o.OnH2Begin, l.HTTP2Begin, false},
 	)
@@ -211,14 +247,18 @@ func (s *session) detach(pid int) {
 // forget removes from the kernel what it knows about the connections of a program that has
 // ended.
 func (s *session) forget(t *target) error {
+	if err := s.objects.NodeNumbers.Delete(uint32(t.pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget process %d: %w", t.pid, err)
+	}
 	err := errors.Join(
 		loader.RemoveKeys(s.objects.Streams, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
-		loader.RemoveKeys(s.objects.ByHandle, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Aliases, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Multiplexed, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.LongUrls, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Jobs, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Exchanges, func(k bpf.NodesnoopOperationKey) bool { return k.Generation == t.generation }),
+		loader.RemoveKeys(s.objects.Loops, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 		loader.RemoveKeys(s.objects.Pauses, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 		loader.RemoveKeys(s.objects.Woken, func(ids uint64) bool { return int(ids>>32) == t.pid }),
 	)
@@ -242,6 +282,10 @@ func (s *session) detachAll() error {
 		errs = append(errs, s.describe(t, false))
 		links = append(links, t.links...)
 		t.links = nil
+	}
+	if s.sends != nil {
+		links = append(links, s.sends)
+		s.sends = nil
 	}
 	return errors.Join(append(errs, loader.CloseAll(links))...)
 }

@@ -71,7 +71,7 @@ type Event struct {
 	Bytes     uint64 // of the response, its head's too, before encryption
 	TTFB      time.Duration
 	GC        time.Duration // collections on the thread meanwhile
-	Busy      time.Duration // how long the event loop ran meanwhile
+	Busy      time.Duration // how long the event loop ran meanwhile; -1: not known
 	Encrypted bool
 	Peer      Peer
 	LocalPort int
@@ -115,7 +115,7 @@ func (s *session) transaction(raw []byte) {
 		Method: text(t.Method[:], int(t.MethodBytes)), Host: text(t.Host[:], int(t.HostBytes)),
 		URL: text(t.Url[:maxURL], int(t.UrlBytes)), URLBytes: int(t.UrlBytes),
 		Status: int(t.Status), Bytes: t.Bytes,
-		GC: time.Duration(t.Paused), Busy: time.Duration(t.Busy),
+		GC: time.Duration(t.Paused), Busy: time.Duration(t.Busy), // UNKNOWN is -1
 		Encrypted: t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_ENCRYPTED) != 0,
 		EndLost:   t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_END_LOST) != 0,
 		Peer:      peerOf(t), LocalPort: int(t.Ends.LocalPort),

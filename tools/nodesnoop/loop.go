@@ -58,13 +58,18 @@ func (c *loopClock) word(address uint64) (uint64, bool) {
 // maxTries bounds how often read looks for a moment at which the loop changes nothing.
 const maxTries = 100
 
+// idleAddress returns where the process has how long the loop has waited; false before it is made.
+func (c *loopClock) idleAddress() (at uint64, ok bool) {
+	metrics, ok := c.word(c.loop + nodehttp.LoopMetrics)
+	return metrics + c.idleOffset, ok && metrics != 0
+}
+
 // read returns how long the loop has waited; false before it is made.
 func (c *loopClock) read() (r reading, ok bool) {
-	metrics, ok := c.word(c.loop + nodehttp.LoopMetrics)
-	if !ok || metrics == 0 {
+	at, ok := c.idleAddress()
+	if !ok {
 		return r, false
 	}
-	at := metrics + c.idleOffset
 	for range maxTries {
 		idle, ok := c.word(at)
 		since, alsoOK := c.word(at - entryBeforeIdle)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cilium/ebpf/link"
+
 	"ustack/bpf"
 	"ustack/loader"
 	"ustack/tools/sourcemaps"
@@ -119,6 +121,7 @@ type session struct {
 	stacks  trace.Stacks
 	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
 	listing map[int]error            // why processes cannot be watched; nil: they are
+	sends   link.Link                // nil: what is written is read where node writes it
 
 	handling sync.Mutex // while an event is handled
 
@@ -155,7 +158,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 	}
 	s.stacks.Table, s.stacks.Sent = s.Table, s.objects.Sent
 	s.Defer(s.detachAll)
-	if err := s.Listen(); err != nil {
+	if err := errors.Join(s.attachSends(), s.Listen()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
