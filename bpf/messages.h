@@ -18,22 +18,18 @@ static __always_inline bool is_method(struct request *r, u8 number, u32 text)
 }
 
 /* The head of a response is complete. Returns PART_MESSAGE if the response is, too. */
-__noinline int take_response_head(u32 number)
+__noinline int take_response_head(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
 	struct message *m;
 	struct request_key key;
-	struct stream *stream;
 	struct request *r = 0;
 	bool is_bodiless, is_tunnel;
 
-	if (!s)
+	if (!s || !stream)
 		return PART_SOME;
 	m = &s->piece.message;
 	key.stream = s->key;
-	stream = bpf_map_lookup_elem(&streams, &key.stream);
-	if (!stream)
-		return PART_SOME;
 	if (m->status < 200 && m->status != 101) {
 		next_message(m);
 		return PART_SOME;
@@ -50,23 +46,19 @@ __noinline int take_response_head(u32 number)
 	if (is_tunnel) {
 		m->state = stream->asked.state = MESSAGE_OPAQUE;
 		s->outcome = OUTCOME_UPGRADE;
-		end_request(s->number);
+		end_request(s->number, stream);
 		return PART_SOME;
 	}
 	return begin_body(m, is_bodiless);
 }
 
 /* The first line of a client's request is in the window. */
-__noinline int begin_requested(u32 number)
+__noinline int begin_requested(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
-	struct stream *stream;
 	u64 n, from;
 
-	if (!s)
-		return 0;
-	stream = bpf_map_lookup_elem(&streams, &s->key);
-	if (!stream)
+	if (!s || !stream)
 		return 0;
 	s->request.begun = s->now;
 	s->request.number = 255;
@@ -87,22 +79,18 @@ __noinline int begin_requested(u32 number)
 }
 
 /* The head of a client's request is complete. */
-__noinline int take_request_head(u32 number)
+__noinline int take_request_head(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
 	struct message *m;
 	struct request_key key;
-	struct stream *stream;
 	struct request *r;
 	u64 n, from;
 
-	if (!s)
+	if (!s || !stream)
 		return PART_SOME;
 	m = &s->piece.message;
 	key.stream = s->key;
-	stream = bpf_map_lookup_elem(&streams, &key.stream);
-	if (!stream)
-		return PART_SOME;
 	key.number = stream->next - 1;
 	r = request_of(stream, &key);
 	n = s->piece.host_bytes;
@@ -117,13 +105,13 @@ __noinline int take_request_head(u32 number)
 	return begin_body(m, !m->is_chunked && !m->is_sized);
 }
 
-/* Takes one piece of what is written or read. */
-__noinline int take_piece(u32 number)
+/* Takes one piece of what is written or read on the stream s->key. */
+__noinline int take_piece(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
 	struct message *m;
 
-	if (!s)
+	if (!s || !stream)
 		return 0;
 	m = &s->piece.message;
 	for (u32 i = 0; i < MAX_PARTS; i++) {
@@ -136,15 +124,16 @@ __noinline int take_piece(u32 number)
 		m->last = s->now;
 		part = next_part(&s->piece);
 		if (part == PART_FIRST_LINE)
-			begin_requested(s->number);
+			begin_requested(s->number, stream);
 		if (part == PART_HEAD)
-			part = s->piece.direction == REQUESTS ? take_request_head(s->number) :
-			                                        take_response_head(s->number);
+			part = s->piece.direction == REQUESTS ?
+			    take_request_head(s->number, stream) :
+			    take_response_head(s->number, stream);
 		if (part != PART_MESSAGE)
 			continue;
 		s->outcome = OUTCOME_DONE;
 		if (s->piece.direction == RESPONSES)
-			end_request(s->number);
+			end_request(s->number, stream);
 		next_message(m);
 	}
 	if (s->piece.at < s->piece.end && m->state < MESSAGE_UNTIL_CLOSE) {
@@ -174,7 +163,7 @@ __noinline int end_stream(u32 number)
 		s->outcome = state == MESSAGE_UNTIL_CLOSE || state == MESSAGE_LOST ? OUTCOME_DONE :
 		    stream->aborted ? OUTCOME_ABORTED :
 		                      OUTCOME_CLOSED;
-		end_request(s->number);
+		end_request(s->number, stream);
 		next_message(&s->piece.message);
 	}
 	forget_stream(&s->key, stream);

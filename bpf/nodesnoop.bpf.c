@@ -175,7 +175,7 @@ static __always_inline bool read_buffer(struct uv_buf *buffer, struct written *w
 }
 
 /* Takes all buffers of a write. */
-static __always_inline void take_buffers(struct scan *s, struct written *w)
+static __always_inline void take_buffers(struct scan *s, struct stream *stream, struct written *w)
 {
 	struct uv_buf buffer;
 
@@ -189,7 +189,7 @@ static __always_inline void take_buffers(struct scan *s, struct written *w)
 		w->left -= buffer.bytes;
 		s->piece.at = buffer.base;
 		s->piece.end = buffer.base + buffer.bytes;
-		take_piece(s->number);
+		take_piece(s->number, stream);
 	}
 	s->piece.message.state = MESSAGE_LOST;
 	count(endless);
@@ -232,13 +232,13 @@ static __always_inline void take_written(struct scan *s, struct stream *stream, 
 	if (stream->role == ROLE_SERVER) {
 		s->piece.direction = RESPONSES;
 		s->piece.message = stream->answered;
-		take_buffers(s, w);
+		take_buffers(s, stream, w);
 		stream->answered = s->piece.message;
 		return;
 	}
 	s->piece.direction = REQUESTS;
 	s->piece.message = stream->asked;
-	take_buffers(s, w);
+	take_buffers(s, stream, w);
 	stream->asked = s->piece.message;
 	if (stream->next == 1) /* it was no request */
 		forget_stream(&s->key, stream);
@@ -250,7 +250,7 @@ static __always_inline void take_written(struct scan *s, struct stream *stream, 
 static __always_inline void on_written(
     struct node *node, struct stream_key *key, struct sock *sk, struct written *w)
 {
-	struct stream *stream = find_stream(key);
+	struct stream *stream = sk ? find_socket(key) : find_stream(key);
 	struct scan *s;
 
 	if (stream ? sk && (stream->is_encrypted || stream->is_multiplexed) :
@@ -369,7 +369,7 @@ int on_read(struct pt_regs *ctx)
 	s->piece.message = stream->answered;
 	if (read_user(&s->piece.at, 8, argument2(ctx))) {
 		s->piece.end = s->piece.at + bytes;
-		take_piece(s->number);
+		take_piece(s->number, stream);
 		stream->answered = s->piece.message;
 	}
 	give_back_scan(s);
@@ -391,7 +391,7 @@ int on_close(struct pt_regs *ctx)
 		return 0;
 	key.generation = node->generation;
 	key.stream = (u64)socket_of_handle(handle);
-	if (!find_stream(&key))
+	if (!find_socket(&key))
 		return 0;
 	s = take_scan();
 	if (!s)

@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type NodesnoopDetails struct {
+	_      structs.HostLayout
+	Method [16]uint8
+	Host   [64]uint8
+	Name   [108]uint8
+}
+
 type NodesnoopHttpLimit uint32
 
 const (
@@ -243,24 +250,17 @@ type NodesnoopTransaction struct {
 	Paused      uint64
 	Busy        uint64
 	Bytes       uint64
+	UrlBytes    uint32
 	Status      uint16
 	MethodBytes uint8
 	HostBytes   uint8
-	UrlBytes    uint32
-	Ends        struct {
-		_          structs.HostLayout
-		Family     uint32
-		NameLength uint32
-		LocalPort  uint32
-		PeerPort   uint32
-		Local      [16]uint8
-		Peer       [16]uint8
-		Name       [108]uint8
-		Pad        [4]uint8
-	}
-	Method [16]uint8
-	Host   [64]uint8
-	Url    [4096]uint8
+	Family      uint16
+	NameLength  uint16
+	LocalPort   uint16
+	PeerPort    uint16
+	Peer        [16]uint8
+	Text        [4284]uint8
+	_           [4]byte
 }
 
 type NodesnoopTransactionFlag uint32
@@ -270,6 +270,7 @@ const (
 	NodesnoopTransactionFlagTRANSACTION_URL_CUT   NodesnoopTransactionFlag = 2
 	NodesnoopTransactionFlagTRANSACTION_URL_LOST  NodesnoopTransactionFlag = 4
 	NodesnoopTransactionFlagTRANSACTION_END_LOST  NodesnoopTransactionFlag = 8
+	NodesnoopTransactionFlagTRANSACTION_DETAILS   NodesnoopTransactionFlag = 16
 )
 
 // Names of all BPF objects in the ELF.
@@ -339,6 +340,7 @@ const (
 	NodesnoopVarAddressMask           = "address_mask"
 	NodesnoopVarCollections           = "collections"
 	NodesnoopVarDescribed             = "described"
+	NodesnoopVarDetailsUnused         = "details_unused"
 	NodesnoopVarEndless               = "endless"
 	NodesnoopVarExecs                 = "execs"
 	NodesnoopVarFailures              = "failures"
@@ -494,6 +496,7 @@ type NodesnoopVariableSpecs struct {
 	AddressMask           *ebpf.VariableSpec `ebpf:"address_mask"`
 	Collections           *ebpf.VariableSpec `ebpf:"collections"`
 	Described             *ebpf.VariableSpec `ebpf:"described"`
+	DetailsUnused         *ebpf.VariableSpec `ebpf:"details_unused"`
 	Endless               *ebpf.VariableSpec `ebpf:"endless"`
 	Execs                 *ebpf.VariableSpec `ebpf:"execs"`
 	Failures              *ebpf.VariableSpec `ebpf:"failures"`
@@ -622,6 +625,7 @@ type NodesnoopVariables struct {
 	AddressMask           *ebpf.Variable `ebpf:"address_mask"`
 	Collections           *ebpf.Variable `ebpf:"collections"`
 	Described             *ebpf.Variable `ebpf:"described"`
+	DetailsUnused         *ebpf.Variable `ebpf:"details_unused"`
 	Endless               *ebpf.Variable `ebpf:"endless"`
 	Execs                 *ebpf.Variable `ebpf:"execs"`
 	Failures              *ebpf.Variable `ebpf:"failures"`

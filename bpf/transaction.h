@@ -37,6 +37,7 @@ enum transaction_flag {
 	TRANSACTION_URL_LOST = 4, /* there was no room for more of it */
 	TRANSACTION_END_LOST =
 	    8, /* the body's end was not found: the times are those of its latest byte */
+	TRANSACTION_DETAILS = 16, /* a struct details follows */
 };
 
 #define UNKNOWN (~0ull) /* a time */
@@ -160,6 +161,13 @@ struct {
 	__type(value, u64);
 } reading SEC(".maps");
 
+/* What only some requests have. */
+struct details {
+	u8 method[METHOD_BYTES];
+	u8 host[HOST_BYTES];
+	u8 name[UNIX_BYTES]; /* as in struct ends */
+};
+
 /* A request and its response. */
 struct transaction {
 	u32 event; /* EVENT_TRANSACTION */
@@ -170,13 +178,15 @@ struct transaction {
 	u64 paused;                 /* ns, of its thread's collections */
 	u64 busy;                   /* ns, of its loop; or UNKNOWN */
 	u64 bytes;                  /* of the response, its head's too */
+	u32 url_bytes;              /* all of it */
 	u16 status;                 /* 0: none */
 	u8 method_bytes, host_bytes;
-	u32 url_bytes; /* all of it */
-	struct ends ends;
-	u8 method[METHOD_BYTES];
-	u8 host[HOST_BYTES];
-	u8 url[2 * URL_BYTES]; /* the second half is room for the verifier's doubts */
+	u16 family, name_length, local_port, peer_port; /* as in struct ends */
+	u8 peer[16];
+	/* The target, up to URL_BYTES, and, if flags have TRANSACTION_DETAILS, a struct details. The
+	 * second half of URL_BYTES is room for the verifier's doubts.
+	 */
+	u8 text[2 * URL_BYTES + sizeof(struct details)];
 };
 
 /* What programs need more room for than their stacks have. */
@@ -192,6 +202,7 @@ struct scan {
 	struct stream stream;
 	struct request request;
 	struct long_url url;
+	struct details details;
 	struct transaction transaction;
 };
 
@@ -203,6 +214,7 @@ struct {
 } scans SEC(".maps");
 
 /* Keep types that no map names in the object, for Go's bindings. */
+const struct details *details_unused __attribute__((unused));
 const enum role *role_unused __attribute__((unused));
 const enum outcome *outcome_unused __attribute__((unused));
 const enum transaction_flag *transaction_flag_unused __attribute__((unused));
@@ -293,27 +305,58 @@ static __always_inline void describe(
 	t->method_bytes = r->method_bytes;
 	t->host_bytes = r->host_bytes;
 	t->url_bytes = r->url_bytes;
-	t->ends = stream->ends;
-	__builtin_memcpy(t->method, r->method, sizeof(t->method));
-	__builtin_memcpy(t->host, r->host, sizeof(t->host));
-	__builtin_memcpy(t->url, r->url, sizeof(r->url));
+	t->family = stream->ends.family;
+	t->name_length = stream->ends.name_length;
+	t->local_port = stream->ends.local_port;
+	t->peer_port = stream->ends.peer_port;
+	__builtin_memcpy(t->peer, stream->ends.peer, sizeof(t->peer));
 }
 
-static __always_inline void send_transaction(struct scan *s, struct request_key *key)
+/* Appends the request's target to its description, and returns its length. */
+static __always_inline u64 append_target(struct scan *s, struct request *r, struct request_key *key)
 {
-	u64 bytes = s->transaction.url_bytes;
+	u64 bytes = r->url_bytes;
+	struct long_url *url;
 
 	if (bytes > SHORT_URL_BYTES) {
-		struct long_url *url = bpf_map_lookup_elem(&long_urls, key);
-
-		if (url)
-			bpf_probe_read_kernel(s->transaction.url, URL_BYTES, url->text);
-		else
-			s->transaction.flags |= TRANSACTION_URL_LOST;
-		bytes = !url ? SHORT_URL_BYTES : bytes > URL_BYTES ? URL_BYTES : bytes;
+		bound(bytes, URL_BYTES);
+		url = bpf_map_lookup_elem(&long_urls, key);
+		if (url) {
+			bpf_probe_read_kernel(s->transaction.text, URL_BYTES, url->text);
+			return bytes;
+		}
+		s->transaction.flags |= TRANSACTION_URL_LOST;
 	}
+	bound(bytes, SHORT_URL_BYTES);
+	bpf_probe_read_kernel(s->transaction.text, bytes, r->url);
+	return bytes;
+}
+
+/* Appends what only some requests have, after so many bytes of text. */
+static __always_inline void append_details(
+    struct scan *s, struct stream *stream, struct request *r, u64 bytes)
+{
+	struct details *d = &s->details;
+
+	s->transaction.flags |= TRANSACTION_DETAILS;
+	__builtin_memcpy(d->method, r->method, sizeof(d->method));
+	__builtin_memcpy(d->host, r->host, sizeof(d->host));
+	bpf_probe_read_kernel(d->name, sizeof(d->name), stream->ends.name);
 	mask_index(bytes, 2 * URL_BYTES - 1);
-	send_event(&s->transaction, __builtin_offsetof(struct transaction, url) + bytes);
+	bpf_probe_read_kernel(s->transaction.text + bytes, sizeof(*d), d);
+}
+
+static __always_inline void send_transaction(
+    struct scan *s, struct stream *stream, struct request *r, struct request_key *key)
+{
+	u64 bytes = append_target(s, r, key);
+
+	mask_index(bytes, 2 * URL_BYTES - 1);
+	if (r->method_bytes || r->host_bytes || stream->ends.name_length) {
+		append_details(s, stream, r, bytes);
+		bytes += sizeof(struct details);
+	}
+	send_event(&s->transaction, __builtin_offsetof(struct transaction, text) + bytes);
 }
 
 /* Counts a request that has ended as s->outcome says, and sends it if it is wanted. s->piece.message is
@@ -328,7 +371,7 @@ static __always_inline void report(
 	describe(s, stream, r, end);
 	if ((is_served ? with_servers : with_clients) && end - r->begun >= slower &&
 	    is_wanted_status(s->transaction.status))
-		send_transaction(s, key);
+		send_transaction(s, stream, r, key);
 }
 
 /* The stream's request of that number; null if there was no room for it. */
@@ -339,20 +382,18 @@ static __always_inline struct request *request_of(struct stream *stream, struct 
 	return bpf_map_lookup_elem(&requests, key);
 }
 
-/* The oldest request on the stream has ended. */
-__noinline int end_request(u32 number)
+/* The oldest request on the stream s->key has ended. */
+__noinline int end_request(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
 	struct request_key key;
-	struct stream *stream;
 	struct request *r;
 	u64 end;
 
-	if (!s)
+	if (!s || !stream)
 		return 0;
 	key.stream = s->key;
-	stream = bpf_map_lookup_elem(&streams, &key.stream);
-	if (!stream || stream->first >= stream->next)
+	if (stream->first >= stream->next)
 		return 0; /* a response that nobody has asked for */
 	key.number = stream->first++;
 	r = request_of(stream, &key);
@@ -378,6 +419,7 @@ static __always_inline void add_request(struct scan *s, struct stream *stream)
 {
 	struct request_key key = { s->key, stream->next };
 	struct request *r = &s->request;
+	u64 n = s->url.bytes;
 
 	stream->next++;
 	if (key.number - stream->first >= MAX_PIPELINED) {
@@ -390,15 +432,18 @@ static __always_inline void add_request(struct scan *s, struct stream *stream)
 	r->answered = 0;
 	r->idle = idle_so_far(stream->metrics);
 	r->paused = paused_so_far(r->ids, s->now);
-	__builtin_memcpy(r->url, s->url.text, sizeof(r->url));
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_update_elem(&long_urls, &key, &s->url, BPF_ANY);
+	bound(n, SHORT_URL_BYTES);
 	if (!stream->held) {
-		stream->request = *r;
+		__builtin_memcpy(&stream->request, r, __builtin_offsetof(struct request, url));
+		bpf_probe_read_kernel(stream->request.url, n, s->url.text);
 		stream->held = key.number;
-	} else if (bpf_map_update_elem(&requests, &key, r, BPF_ANY)) {
-		count(unfollowed);
+		return;
 	}
+	bpf_probe_read_kernel(r->url, n, s->url.text);
+	if (bpf_map_update_elem(&requests, &key, r, BPF_ANY))
+		count(unfollowed);
 }
 
 /* The connection that is known by key, or that key is an alias of; key becomes its own. Null if there is
@@ -415,6 +460,16 @@ static __always_inline struct stream *find_stream(struct stream_key *key)
 	if (!other)
 		return 0;
 	key->stream = *other;
+	return bpf_map_lookup_elem(&streams, key);
+}
+
+/* The same of a socket, which is an alias of most. */
+static __always_inline struct stream *find_socket(struct stream_key *key)
+{
+	u64 *other = bpf_map_lookup_elem(&aliases, key);
+
+	if (other)
+		key->stream = *other;
 	return bpf_map_lookup_elem(&streams, key);
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -308,6 +309,7 @@ func (f *flags) watch(cmd *cobra.Command) error {
 		return err
 	}
 	o.Started = func() {
+		runtime.GOMAXPROCS(1) // the runtime's threads would take CPUs from the processes that are watched
 		f.heatmap.begin(f.by)
 		p.show.begin()
 		messages.Started(f.duration, "Watching %v.", &f.targets)

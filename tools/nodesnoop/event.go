@@ -112,21 +112,28 @@ func (s *session) transaction(raw []byte) {
 	e := Event{
 		Kind: Kind(t.Role), TID: int(uint32(t.Ids)), PID: int(t.Ids >> 32),
 		Begun: s.clock.time(t.Begun), Monotonic: time.Duration(t.Begun), Latency: between(t.Begun, t.Ended),
-		Method: text(t.Method[:], int(t.MethodBytes)), Host: text(t.Host[:], int(t.HostBytes)),
-		URL: text(t.Url[:maxURL], int(t.UrlBytes)), URLBytes: int(t.UrlBytes),
-		Status: int(t.Status), Bytes: t.Bytes,
+		URLBytes: int(t.UrlBytes),
+		Status:   int(t.Status), Bytes: t.Bytes,
 		GC: time.Duration(t.Paused), Busy: time.Duration(t.Busy), // UNKNOWN is -1
 		Encrypted: t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_ENCRYPTED) != 0,
 		EndLost:   t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_END_LOST) != 0,
-		Peer:      peerOf(t), LocalPort: int(t.Ends.LocalPort),
-		Outcome: Outcome(t.Outcome),
+		LocalPort: int(t.LocalPort),
+		Outcome:   Outcome(t.Outcome),
 	}
+	n := min(int(t.UrlBytes), maxURL)
 	if t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_URL_LOST) != 0 {
-		e.URL = e.URL[:min(len(e.URL), shortURL)]
+		n = min(n, shortURL)
 	}
+	e.URL = string(t.Text[:n])
+	var d bpf.NodesnoopDetails
+	if t.Flags&uint8(bpf.NodesnoopTransactionFlagTRANSACTION_DETAILS) != 0 {
+		trace.DecodeTo(t.Text[n:], &d)
+	}
+	e.Method, e.Host = text(d.Method[:], int(t.MethodBytes)), text(d.Host[:], int(t.HostBytes))
 	if t.MethodBytes == 0 && int(t.Number) < len(methods) {
 		e.Method = methods[t.Number]
 	}
+	e.Peer = peerOf(t, &d)
 	if t.Answered > 0 {
 		e.TTFB = between(t.Begun, t.Answered)
 	}
@@ -154,14 +161,14 @@ func (s *session) handle(generation uint64, e Event) {
 }
 
 // peerOf returns the other end of a request's connection.
-func peerOf(t *bpf.NodesnoopTransaction) Peer {
-	switch t.Ends.Family {
+func peerOf(t *bpf.NodesnoopTransaction, d *bpf.NodesnoopDetails) Peer {
+	switch t.Family {
 	case unix.AF_INET:
-		return Peer{Addr: netip.AddrFrom4([4]byte(t.Ends.Peer[:4])), Port: int(t.Ends.PeerPort)}
+		return Peer{Addr: netip.AddrFrom4([4]byte(t.Peer[:4])), Port: int(t.PeerPort)}
 	case unix.AF_INET6:
-		return Peer{Addr: netip.AddrFrom16(t.Ends.Peer).Unmap(), Port: int(t.Ends.PeerPort)}
+		return Peer{Addr: netip.AddrFrom16(t.Peer).Unmap(), Port: int(t.PeerPort)}
 	case unix.AF_UNIX:
-		name := t.Ends.Name[:min(int(t.Ends.NameLength), len(t.Ends.Name))]
+		name := d.Name[:min(int(t.NameLength), len(d.Name))]
 		if len(name) > 0 && name[0] == 0 {
 			return Peer{Path: "@" + string(name[1:])}
 		}

@@ -58,13 +58,12 @@ func (e *events) Flush() error {
 func (e *events) read() {
 	defer close(e.done)
 	var record ringbuf.Record
+	e.wait()
 	for {
-		if e.poll > 0 {
-			e.reader.SetDeadline(time.Now().Add(e.poll))
-		}
 		err := e.reader.ReadInto(&record)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			e.wait()
 			continue
 		case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, ringbuf.ErrClosed):
 			return
@@ -75,6 +74,13 @@ func (e *events) read() {
 		if err := e.take(record.RawSample); err != nil {
 			e.table.Warn(err)
 		}
+	}
+}
+
+// wait lets the reader wait that long for the next event, if the kernel does not announce all.
+func (e *events) wait() {
+	if e.poll > 0 {
+		e.reader.SetDeadline(time.Now().Add(e.poll))
 	}
 }
 
