@@ -197,15 +197,17 @@ static __always_inline void take_buffers(struct scan *s, struct stream *stream, 
 
 #define is_capital(c) ((c) >= 'A' && (c) <= 'Z')
 
+#define TEXT_PREFACE 0x20495250 /* PRI: HTTP/2 begins (RFC 9113, 3.4) */
+
 /* Whether a connection that is not known is a client's that writes a request. */
 static __always_inline bool begins_request(struct node *node, struct written *w)
 {
 	struct uv_buf first;
-	u8 text[4] = {};
+	u8 text[4] __attribute__((aligned(4))) = {};
 
 	return with_clients && node->is_open && read_buffer(&first, w, 0) &&
 	    read_user(text, sizeof(text), first.base) && is_capital(text[0]) &&
-	    is_capital(text[1]) && is_capital(text[2]) &&
+	    is_capital(text[1]) && is_capital(text[2]) && *(u32 *)text != TEXT_PREFACE &&
 	    (text[3] == ' ' || is_capital(text[3]) || text[3] == '-');
 }
 
@@ -304,7 +306,7 @@ int on_tls_write(struct pt_regs *ctx)
 }
 
 /* sock_send_length(struct sock *, int bytes, int flags): a socket has taken what was written. In place
- * of on_try_write, since Linux 6.3: it costs a tenth. libuv writes by write() and writev() only.
+ * of on_try_write, since Linux 6.3: it costs a third. libuv writes by write() and writev() only.
  */
 SEC("raw_tp/sock_send_length")
 int on_sent(u64 *ctx)
@@ -353,7 +355,7 @@ int on_read(struct pt_regs *ctx)
 	key.generation = node->generation;
 	bpf_map_update_elem(&reading, &ids, &key.stream, BPF_ANY);
 	stream = find_stream(&key);
-	if (!stream && node->has_sends)
+	if (!stream && with_clients && node->has_sends)
 		stream = find_by_socket(node, &key);
 	if (!stream)
 		return 0;

@@ -476,9 +476,24 @@ static __always_inline struct stream *find_socket(struct stream_key *key)
 static __always_inline void forget_stream(struct stream_key *key, struct stream *stream)
 {
 	struct stream_key alias = { key->generation, stream->alias };
+	u64 *to = bpf_map_lookup_elem(&aliases, &alias);
 
-	bpf_map_delete_elem(&aliases, &alias);
+	if (to && *to == key->stream)
+		bpf_map_delete_elem(&aliases, &alias);
 	bpf_map_delete_elem(&streams, key);
+}
+
+/* Forgets what was known by that socket: it was a tunnel, and becomes another connection. */
+static __always_inline void forget_socket(struct stream_key key)
+{
+	struct stream_key own = key;
+	struct stream *stream = bpf_map_lookup_elem(&streams, &own);
+
+	if (stream)
+		forget_stream(&own, stream);
+	stream = find_socket(&key);
+	if (stream)
+		forget_stream(&key, stream);
 }
 
 /* The socket of a uv_stream_t; or null. */
@@ -507,6 +522,8 @@ static __always_inline struct stream *add_stream(struct scan *s, u32 role)
 {
 	struct stream_key alias = { s->key.generation, s->stream.alias };
 
+	if (alias.stream)
+		forget_socket(alias);
 	s->stream.role = role;
 	s->stream.first = s->stream.next = 1;
 	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
