@@ -3,11 +3,14 @@ package nodesnoop
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,12 +119,13 @@ var services = []service{
 // load comes from the same machine.
 func BenchmarkWatching(b *testing.B) {
 	e := chosenEffort()
+	command := builtCommand(b)
 	t := benchtable.New("Cost of watching requests", watchingMethod, "server", "in", "CPU a request", "more, median", "more, of the best rounds", "its CPU's ratio", "its rate", "goal")
 	for _, version := range []string{"20.20.2", "24.21.0"} {
 		in := fmt.Sprintf("node%d", nodetest.Major(version))
 		for _, of := range services {
 			b.Run(in+"/"+of.path[1:], func(b *testing.B) {
-				c := costOf(b, startServer(b, prepare(b, version), serving{}), of, e)
+				c := costOf(b, startServer(b, prepare(b, version), serving{}), command, of, e)
 				b.ReportMetric(median(c.bare), "us/bare-request")
 				b.ReportMetric(median(c.watched), "us/watched-request")
 				b.ReportMetric(median(c.extra), "us/more")
@@ -139,7 +143,7 @@ func BenchmarkWatching(b *testing.B) {
 // A cost is the CPU time of each request in µs, by round, and the rates' ratios.
 type cost struct{ bare, watched, extra, rates []float64 }
 
-func costOf(b *testing.B, s *server, of service, e effort) (c cost) {
+func costOf(b *testing.B, s *server, command string, of service, e effort) (c cost) {
 	address, requests := at(s.facts.Ports[0][0]), of.requests(e)
 	saturate(b, address, of.path, requests) // warm
 	measure := func() (micros, rate float64) {
@@ -150,10 +154,10 @@ func costOf(b *testing.B, s *server, of service, e effort) (c cost) {
 	for b.Loop() {
 		for range e.rounds {
 			without, rate := measure()
-			w := begin(b, Options{Selection: s.selection(), Kinds: Kinds{Server: true, Client: true}})
+			end := runCommand(b, command, s.PID)
 			with, rateWith := measure()
-			if events := w.end(); len(events) != requests/benchConnections*benchConnections {
-				b.Errorf("%d events, want %d", len(events), requests)
+			if lines, want := end(), requests/benchConnections*benchConnections; lines != want {
+				b.Errorf("%d lines, want %d", lines, want)
 			}
 			c.bare, c.watched = append(c.bare, without), append(c.watched, with)
 			c.rates, c.extra = append(c.rates, rateWith/rate), append(c.extra, with-without)
@@ -162,9 +166,56 @@ func costOf(b *testing.B, s *server, of service, e effort) (c cost) {
 	return c
 }
 
+// builtCommand returns the command, built.
+func builtCommand(b *testing.B) (path string) {
+	b.Helper()
+	path = filepath.Join(b.TempDir(), "nodesnoop")
+	build := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-o", path, "ustack/cmd/nodesnoop")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("build nodesnoop: %v\n%s", err, out)
+	}
+	return path
+}
+
+// runCommand has the command write the requests of a process to a file. It returns when all is attached;
+// end ends it and returns how many lines it wrote, without the heading.
+func runCommand(b *testing.B, command string, pid int) (end func() (lines int)) {
+	b.Helper()
+	file, err := os.Create(filepath.Join(b.TempDir(), "lines"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.CommandContext(b.Context(), command, "-p", strconv.Itoa(pid), "-s", "-c")
+	cmd.Stdout = file
+	messages, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	said := bufio.NewReader(messages)
+	if line, err := said.ReadString('\n'); err != nil || !strings.HasPrefix(line, "Watching ") {
+		b.Fatalf("nodesnoop said %q, %v", line, err)
+	}
+	return func() int {
+		_ = cmd.Process.Signal(os.Interrupt)
+		rest, _ := io.ReadAll(said)
+		if err := cmd.Wait(); err != nil {
+			b.Fatalf("nodesnoop: %v\n%s", err, rest)
+		}
+		text, err := os.ReadFile(file.Name())
+		if err = errors.Join(err, file.Close()); err != nil {
+			b.Fatal(err)
+		}
+		return bytes.Count(text, []byte("\n")) - 1
+	}
+}
+
 const watchingMethod = `A server answers 32 connections as fast as it can: the worst case with "hello world", or after
-about 1 ms of work. Rounds without and with nodesnoop alternate. The load and nodesnoop share the
-server's two CPUs, so its rate says less than its CPU time a request.`
+about 1 ms of work. Rounds without and with nodesnoop alternate, which writes a line for each request to
+a file. The load and nodesnoop share the server's two CPUs, so its rate says less than its CPU time a
+request.`
 
 // fixedRate is how many requests a second must be seen, all of them.
 const fixedRate = 20_000
