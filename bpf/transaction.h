@@ -483,7 +483,7 @@ static __always_inline void forget_stream(struct stream_key *key, struct stream 
 	bpf_map_delete_elem(&streams, key);
 }
 
-/* Forgets what was known by that socket: it was a tunnel, and becomes another connection. */
+/* Forgets the connections that were known by that socket, which becomes another: they were tunnels. */
 static __always_inline void forget_socket(struct stream_key key)
 {
 	struct stream_key own = key;
@@ -528,8 +528,10 @@ static __always_inline struct stream *add_stream(struct scan *s, u32 role)
 	s->stream.first = s->stream.next = 1;
 	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
 		return 0;
-	if (alias.stream)
-		bpf_map_update_elem(&aliases, &alias, &s->key.stream, BPF_ANY);
+	if (alias.stream && bpf_map_update_elem(&aliases, &alias, &s->key.stream, BPF_ANY)) {
+		bpf_map_delete_elem(&streams, &s->key);
+		return 0;
+	}
 	return bpf_map_lookup_elem(&streams, &s->key);
 }
 
@@ -589,7 +591,8 @@ static __always_inline struct stream *find_by_socket(struct node *node, struct s
 		return 0;
 	stream->alias = alias.stream;
 	bpf_map_update_elem(&aliases, &alias, &key->stream, BPF_ANY);
-	metrics_of(node, handle);
+	if (!stream->metrics)
+		stream->metrics = metrics_of(node, handle);
 	return stream;
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // programs are the kernel's names of what must not stay behind.
-var programs = []string{"on_headers", "on_flush", "on_try_write", "on_tls_write", "on_read", "on_close", "on_gc_prologue"}
+var programs = []string{"on_headers", "on_flush", "on_try_write", "on_tls_write", "on_sent", "on_read", "on_close", "on_gc_prologue"}
 
 func TestMain(m *testing.M) {
 	reader.Serve()
