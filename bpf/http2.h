@@ -6,7 +6,7 @@
 #ifndef USTACK_HTTP2_H
 #define USTACK_HTTP2_H
 
-#include "transaction.h"
+#include "stream.h"
 
 #define MAX_FIELDS 8 /* of a head that is sent: those that begin with a colon come first */
 

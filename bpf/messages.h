@@ -5,7 +5,7 @@
 #ifndef USTACK_MESSAGES_H
 #define USTACK_MESSAGES_H
 
-#include "transaction.h"
+#include "stream.h"
 
 #define LLHTTP_HEAD 2
 #define LLHTTP_CONNECT 5

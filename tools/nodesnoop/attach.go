@@ -57,7 +57,7 @@ func (s *session) attach(pid int) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
-		err = errors.Join(err, t.close())
+		err = errors.Join(err, t.close(), s.forget(t))
 		s.numbers.GiveBack(t.number)
 		return err
 	}

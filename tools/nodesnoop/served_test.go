@@ -95,11 +95,12 @@ func TestProbesAloneSeeRequests(t *testing.T) {
 // TestLastByteEndsRequest has a client that begins to read when the server has long written all that
 // the kernel takes.
 func TestLastByteEndsRequest(t *testing.T) {
-	s := startServer(t, prepare(t, anyVersion), serving{})
-	w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
+	node := prepare(t, anyVersion)
 	if !loader.SeesSends() {
 		t.Skip("this kernel does not say when a socket has taken what was written")
 	}
+	s := startServer(t, node, serving{})
+	w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
 	c := dial(t, "tcp", at(s.facts.Ports[0][0]), false)
 	if _, err := io.WriteString(c, query{method: "GET", url: "/huge"}.text()); err != nil {
 		t.Fatal(err)
