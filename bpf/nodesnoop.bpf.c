@@ -211,7 +211,7 @@ static __always_inline bool begins_request(struct node *node, struct written *w)
 	    (text[3] == ' ' || is_capital(text[3]) || text[3] == '-');
 }
 
-/* Makes a client's connection known, if it may be one: a pipe between processes is none. Its
+/* Makes a connection known as a client's, unless it is a pipe between processes. Its
  * StreamBase is s->key, or its socket is sk.
  */
 static __always_inline struct stream *new_client(struct scan *s, struct node *node, struct sock *sk)
