@@ -32,6 +32,7 @@ type target struct {
 	libuv      *trace.Module // open until the target is removed
 	links      []link.Link
 	unseen     bool             // some completions cannot be probed: the jobs in flight are not known
+	read       bpf.AddonlatPool // when it was last read
 	last       bpf.AddonlatPool // at the last report
 	ended      time.Time        // zero until then
 	final      bpf.AddonlatPool // at that time

@@ -375,18 +375,22 @@ func TestShortIntervalsLoseNoJob(t *testing.T) {
 		Addons: addons(t, node, nodetest.FramePointers),
 		Steps:  []nodetest.Step{{Addon: "napi.c", Call: "sleep", Count: jobsRun, InFlight: 16}},
 	})
-	var seen uint64
+	var seen, submitted, completed uint64
 	intervals := 0
 	count := func(r *Report) error {
 		seen += counts(r)[keys["napi.c"]["sleep"]]
+		for _, p := range r.Pools {
+			submitted += p.Submitted
+			completed += p.Completed
+		}
 		intervals++
 		return nil
 	}
 	m := begin(t, Options{Selection: trace.Selection{PIDs: []int{jobs.PID}}, Interval: time.Millisecond, Report: count})
 	jobs.Begin()
 	jobs.Done()
-	if err := count(m.end()); err != nil || seen != jobsRun {
-		t.Errorf("jobs of %d intervals = %d, want %d", intervals, seen, jobsRun)
+	if err := count(m.end()); err != nil || seen != jobsRun || submitted != jobsRun || completed != jobsRun {
+		t.Errorf("jobs, submitted, completed of %d intervals = %d, %d, %d, %v, want %d", intervals, seen, submitted, completed, err, jobsRun)
 	}
 	if intervals < 20 {
 		t.Errorf("intervals = %d, want many", intervals)

@@ -47,6 +47,7 @@ func (s *session) pools(at time.Time) []Pool {
 			s.Warn(err)
 			continue
 		}
+		t.read = *now
 		pools = append(pools, t.pool(now, at))
 	}
 	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Compare(a.PID, b.PID) })
@@ -89,16 +90,20 @@ func (t *target) pool(now *bpf.AddonlatPool, at time.Time) Pool {
 	return p
 }
 
-// endInterval makes the next report begin at now, without targets that have ended.
+// endInterval makes the next report begin where this one, which was begun at now, has ended:
+// with the pools as they were read for it, and without targets that had ended by then.
 func (s *session) endInterval(now time.Time) {
 	s.begun = now
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for generation, t := range s.all {
-		if !t.ended.IsZero() {
+		if !t.ended.IsZero() && t.ended.Before(now) {
 			delete(s.all, generation)
-		} else if last, err := s.poolNow(t); err == nil {
-			t.last, t.begun = *last, now
+			continue
+		}
+		t.last = t.read
+		if t.begun.Before(now) {
+			t.begun = now
 		}
 	}
 }
