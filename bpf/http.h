@@ -134,13 +134,15 @@ static __always_inline bool is_digit(u8 c)
 	return c >= '0' && c <= '9';
 }
 
+#define TEXT_HTTP1 0x2e312f50545448ull /* HTTP/1. */
+
 /* HTTP/1.1 200: whether the line at from begins like this. */
 static __always_inline bool take_status_line(struct piece_of *p, u32 from, u32 length)
 {
 	u64 text = eight(p, from);
 	u8 a, b, c;
 
-	if (length < FIRST_BYTES || (text & 0xffffffffffffffull) != 0x2e312f50545448ull ||
+	if (length < FIRST_BYTES || (text & 0xffffffffffffffull) != TEXT_HTTP1 ||
 	    byte_at(p, from + 8) != ' ')
 		return false;
 	a = byte_at(p, from + 9);

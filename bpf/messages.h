@@ -5,7 +5,7 @@
 #ifndef USTACK_MESSAGES_H
 #define USTACK_MESSAGES_H
 
-#include "stream.h"
+#include "parser.h"
 
 #define LLHTTP_HEAD 2
 #define LLHTTP_CONNECT 5
@@ -29,6 +29,8 @@ __noinline int take_response_head(u32 number, struct stream *stream)
 	if (!s || !stream)
 		return PART_SOME;
 	m = &s->piece.message;
+	if (stream->unsettled == stream->first)
+		settle(s->number, stream);
 	key.stream = s->key;
 	if (m->status < 200 && m->status != 101) {
 		next_message(m);
@@ -39,6 +41,8 @@ __noinline int take_response_head(u32 number, struct stream *stream)
 		r = request_of(stream, &key);
 	if (r)
 		r->answered = m->begun;
+	else if (stream->parser && stream->first >= stream->next)
+		note_unasked(s, stream);
 	is_tunnel = m->status == 101 ||
 	    (r && m->status < 300 && is_method(r, LLHTTP_CONNECT, TEXT_CONNECT));
 	is_bodiless =
@@ -47,20 +51,23 @@ __noinline int take_response_head(u32 number, struct stream *stream)
 		m->state = stream->asked.state = MESSAGE_OPAQUE;
 		s->outcome = OUTCOME_UPGRADE;
 		end_request(s->number, stream);
+		withdraw_requests(s, stream, stream->first);
 		return PART_SOME;
 	}
 	return begin_body(m, is_bodiless);
 }
 
-/* The first line of a client's request is in the window. */
+/* The first line of a request is in the window. */
 __noinline int begin_requested(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
+	struct request_key key;
+	struct request *r;
 	u64 n, from;
 
 	if (!s || !stream)
 		return 0;
-	s->request.begun = s->now;
+	s->request.begun = s->piece.message.begun;
 	s->request.number = 255;
 	s->request.method_bytes = s->piece.method_bytes;
 	s->request.host_bytes = 0;
@@ -74,11 +81,20 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 	bound(n, URL_BYTES);
 	bpf_probe_read_kernel(s->url.text, n, s->piece.window + from);
 	s->piece.host_bytes = 0;
+	key.stream = s->key;
+	key.number = stream->next;
 	add_request(s, stream);
+	if (stream->role != ROLE_SERVER)
+		return 0;
+	if (!stream->unsettled)
+		stream->unsettled = key.number;
+	r = request_of(stream, &key);
+	if (r)
+		r->flags |= REQUEST_PARTIAL;
 	return 0;
 }
 
-/* The head of a client's request is complete. */
+/* The head of a request is complete. */
 __noinline int take_request_head(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
@@ -93,6 +109,13 @@ __noinline int take_request_head(u32 number, struct stream *stream)
 	key.stream = s->key;
 	key.number = stream->next - 1;
 	r = request_of(stream, &key);
+	if (stream->role == ROLE_SERVER) {
+		if (r) {
+			r->flags &= ~REQUEST_PARTIAL;
+			r->head_end = s->piece.at;
+		}
+		return begin_body(m, !m->is_chunked && !m->is_sized);
+	}
 	n = s->piece.host_bytes;
 	from = s->piece.host_from;
 	mask_index(from, WINDOW_BYTES - 1);
@@ -154,6 +177,7 @@ __noinline int end_stream(u32 number)
 	stream = bpf_map_lookup_elem(&streams, &s->key);
 	if (!stream)
 		return 0;
+	settle_all(s, stream);
 	s->piece.message = stream->answered;
 	for (u32 i = 0; i < MAX_PIPELINED; i++) {
 		u32 state = s->piece.message.state;

@@ -18,6 +18,17 @@ struct node {
 	u32 session;    /* from an Http2Session: its StreamBase */
 	u32 idle;       /* from libuv's metrics: how long the loop was idle */
 	u32 has_sends;  /* what it writes unencrypted is read when its sockets have taken it */
+	u32 number;     /* its own */
+	u32 reads;      /* enum reads */
+	u32 wrap;       /* from a HandleWrap to its StreamBase */
+	u32 pad;
+};
+
+/* How the requests that a node serves without encryption are found. */
+enum reads {
+	READS_BY_PROBE, /* where its parser has read their heads */
+	READS_TAKEN,    /* in what its sockets have received (received.h) */
+	READS_LEFT,     /* by the probe again, for good */
 };
 
 /* Where a Parser has a request's target. */
@@ -28,19 +39,20 @@ struct target_of {
 #define TAIL_BYTES \
 	256 /* of a Parser from there on, a power of two: MaxTail of symbolize/nodehttp */
 
-/* Of llhttp's parser, which follows StreamListener's two links (src/node_http_parser.cc). */
-#define LLHTTP_TYPE 72
-#define LLHTTP_METHOD 73
-#define LLHTTP_MAJOR 74
 #define STREAM_HANDLE 0x40 /* from a LibuvStreamWrap's StreamBase: its uv_stream_t */
-#define HANDLE_LOOP 8      /* include/uv.h */
+#define HANDLE_WRAP 0      /* include/uv.h: data, which is its HandleWrap */
+#define HANDLE_LOOP 8
 #define HANDLE_TYPE 0x10
-#define HANDLE_FD 0xb8 /* of a uv_stream_t */
+#define HANDLE_WATCHER 0x88 /* of a uv_stream_t: its uv__io_t */
+#define HANDLE_FD 0xb8
 #define UV_NAMED_PIPE 7
 #define UV_TCP 12
 #define LOOP_METRICS 0x28
+#define LOOP_WATCHERS 0x68   /* uv__io_t *, by descriptor, and how many there are */
 #define MAX_WRAP_BYTES 0x400 /* a LibuvStreamWrap contains its uv_stream_t */
 #define LISTENER_STREAM 8    /* src/stream_base.h: from a StreamListener */
+#define STREAM_LISTENER 8    /* from a StreamBase */
+#define STREAM_BYTES 16      /* that it has read so far */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -48,6 +60,24 @@ struct {
 	__type(key, u32);
 	__type(value, struct node);
 } nodes SEC(".maps");
+
+#define MAX_PORTS 4
+
+/* What is known of how a node serves, to decide how to find its requests. */
+struct serving {
+	u64 listener;         /* the vtable of a Parser's StreamListener */
+	u64 plain;            /* requests found by the probe that could have been found otherwise */
+	u32 unfit;            /* some cannot, now or later */
+	u16 ports[MAX_PORTS]; /* where it serves such; 0: none */
+	u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, u32);
+	__type(value, struct serving);
+} servings SEC(".maps");
 
 /* Their numbers, by tgid. */
 struct {

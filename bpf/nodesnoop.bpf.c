@@ -4,18 +4,18 @@
 //
 // nodesnoop: the HTTP/1 requests that a Node.js process serves and makes.
 //
-// A server's request begins where node's parser has read its head. Its response, and both of a client,
-// are followed in the bytes that node writes and reads, before encryption and after decryption. A
-// connection is known by the addresses of its node::StreamBase and of its socket. A request and its
-// response are joined here, and sent when the response ends.
+// A server's request begins where node's parser has read its head, or where its socket has received it.
+// Its response, and both of a client, are followed in the bytes that node writes and reads, before
+// encryption and after decryption. A connection is known by the addresses of its node::StreamBase and of
+// its socket. A request and its response are joined here, and sent when the response ends.
 // Needs Linux 5.15.
 
 #include "busy.h"
 #include "exec.h"
 #include "http2.h"
 #include "iterations.h"
-#include "messages.h"
 #include "operation.h"
+#include "received.h"
 
 /* Names are only sent. */
 static __always_inline void note_name(struct walk *w)
@@ -69,12 +69,6 @@ int on_flush(struct pt_regs *ctx)
 	return 0;
 }
 
-/* What of a Parser says which message it is, from its StreamListener's stream on. */
-struct parser_head {
-	u64 stream, previous;
-	u8 llhttp[80];
-};
-
 /* The stream of a Parser, or 0. One without reads what JavaScript passes it from the stream that the
  * thread reads.
  */
@@ -89,31 +83,43 @@ static __always_inline u64 stream_of(struct parser_head *head)
 }
 
 /* Reads when the message that a Parser reads began, and its target. */
-static __always_inline bool read_tail(struct scan *s, struct node *node, u64 parser)
+static __always_inline bool read_message(struct scan *s, struct node *node, u64 parser)
 {
-	u64 started = node->started;
-
-	mask_index(started, TAIL_BYTES - 1);
-	if (!read_user(s->tail, started + 8, parser + node->url))
-		return false;
-	s->request.begun = s->tail[started / 8];
-	if (!read_target(s, (struct target_of *)s->tail))
+	if (!read_tail(s, node, parser, &s->request.begun) ||
+	    !read_target(s, (struct target_of *)s->tail))
 		return false;
 	if (!s->url.bytes)
 		take_early(s, node, parser);
 	return true;
 }
 
+/* Whether the stream s->key has the request whose head the probe has found, since it was received. One
+ * whose head was not complete is withdrawn: of that, the parser knows more.
+ */
+static __always_inline bool was_received(struct scan *s, struct stream *stream)
+{
+	struct request_key key = { s->key, stream->unsettled };
+	struct request *r;
+
+	if (!key.number)
+		return false;
+	r = request_of(stream, &key);
+	if (!r || !(r->flags & REQUEST_PARTIAL))
+		return true;
+	withdraw_requests(s, stream, key.number);
+	return false;
+}
+
 static __always_inline void begin_served(struct scan *s, struct node *node, u64 parser)
 {
 	struct parser_head head;
 	struct stream *stream;
+	bool is_new;
 
-	if (!read_user(&head, sizeof(head), parser + node->stream) ||
-	    head.llhttp[LLHTTP_TYPE] != LLHTTP_REQUEST)
+	if (!read_parser(&head, node, parser) || head.llhttp[LLHTTP_TYPE] != LLHTTP_REQUEST)
 		return; /* a response */
-	if (!read_tail(s, node, parser) || head.llhttp[LLHTTP_METHOD] >= MAX_METHODS ||
-	    head.llhttp[LLHTTP_MAJOR] > 2 || s->now - s->request.begun > MAX_AGE) {
+	if (!is_request(&head) || !read_message(s, node, parser) ||
+	    s->now - s->request.begun > MAX_AGE) {
 		count(implausible);
 		return;
 	}
@@ -124,12 +130,17 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 		return;
 	}
 	stream = bpf_map_lookup_elem(&streams, &s->key);
-	if (!stream || stream->role != ROLE_SERVER)
+	is_new = !stream || stream->role != ROLE_SERVER;
+	if (is_new)
 		stream = new_stream(s, node, ROLE_SERVER, s->key.stream);
 	if (!stream) {
 		count(*(s->stream.alias ? &unfollowed : &unattributed));
 		return;
 	}
+	stream->parser = head.stream && !stream->is_encrypted ? parser : 0;
+	if (was_received(s, stream))
+		return;
+	judge(s, node, stream, is_new);
 	s->request.number = head.llhttp[LLHTTP_METHOD];
 	s->request.method_bytes = s->request.host_bytes = 0;
 	add_request(s, stream);
@@ -199,16 +210,33 @@ static __always_inline void take_buffers(struct scan *s, struct stream *stream, 
 
 #define TEXT_PREFACE 0x20495250 /* PRI: HTTP/2 begins (RFC 9113, 3.4) */
 
+/* Whether what is at that address may be a request. */
+static __always_inline bool resembles_request(u64 at)
+{
+	u8 text[4] __attribute__((aligned(4))) = {};
+
+	return read_user(text, sizeof(text), at) && is_capital(text[0]) && is_capital(text[1]) &&
+	    is_capital(text[2]) && *(u32 *)text != TEXT_PREFACE &&
+	    (text[3] == ' ' || is_capital(text[3]) || text[3] == '-');
+}
+
 /* Whether a connection that is not known is a client's that writes a request. */
 static __always_inline bool begins_request(struct node *node, struct written *w)
 {
 	struct uv_buf first;
-	u8 text[4] __attribute__((aligned(4))) = {};
 
 	return with_clients && node->is_open && read_buffer(&first, w, 0) &&
-	    read_user(text, sizeof(text), first.base) && is_capital(text[0]) &&
-	    is_capital(text[1]) && is_capital(text[2]) && *(u32 *)text != TEXT_PREFACE &&
-	    (text[3] == ' ' || is_capital(text[3]) || text[3] == '-');
+	    resembles_request(first.base);
+}
+
+/* Whether what is written is a response. */
+static __always_inline bool begins_response(struct written *w)
+{
+	struct uv_buf first;
+	u64 text;
+
+	return read_buffer(&first, w, 0) && read_user(&text, 8, first.base) &&
+	    (text & 0xffffffffffffffull) == TEXT_HTTP1;
 }
 
 /* Makes a connection known as a client's, unless it is a pipe between processes. Its
@@ -216,8 +244,8 @@ static __always_inline bool begins_request(struct node *node, struct written *w)
  */
 static __always_inline struct stream *new_client(struct scan *s, struct node *node, struct sock *sk)
 {
-	struct stream *stream =
-	    sk ? new_stream_of_socket(s, sk) : new_stream(s, node, ROLE_CLIENT, s->key.stream);
+	struct stream *stream = sk ? new_stream_of_socket(s, node, sk) :
+	                             new_stream(s, node, ROLE_CLIENT, s->key.stream);
 
 	if (stream &&
 	    (!stream->ends.family ||
@@ -255,6 +283,8 @@ static __always_inline void on_written(
 	struct stream *stream = sk ? find_socket(key) : find_stream(key);
 	struct scan *s;
 
+	if (!stream && !sk && node->reads != READS_BY_PROBE && node->is_open && begins_response(w))
+		count(unattributed); /* its request came before the probe was attached again */
 	if (stream ? sk && (stream->is_encrypted || stream->is_multiplexed) :
 	             !begins_request(node, w))
 		return;
@@ -337,6 +367,18 @@ int on_sent(u64 *ctx)
 	return 0;
 }
 
+/* JavaScript reads what may be a request, and may pass it to a parser: only the probe there finds it. */
+static __always_inline void note_javascript(struct node *node, u64 buffer)
+{
+	u64 at;
+
+	if (!with_servers || !read_user(&at, 8, buffer) || !resembles_request(at))
+		return;
+	if (node->reads == READS_TAKEN)
+		count(unattributed);
+	demand_probe(node);
+}
+
 /* EmitToJSStreamListener::OnStreamRead(ssize_t, const uv_buf_t &): what JavaScript reads, after
  * decryption; and the end of any stream.
  */
@@ -357,16 +399,24 @@ int on_read(struct pt_regs *ctx)
 	stream = find_stream(&key);
 	if (!stream && with_clients && node->has_sends)
 		stream = find_by_socket(node, &key);
+	if (bytes > 0 &&
+	    (!stream || (stream->role != ROLE_CLIENT && stream->asked.state != MESSAGE_OPAQUE)))
+		note_javascript(node, argument2(ctx));
 	if (!stream)
 		return 0;
 	if (bytes < 0 && !stream->aborted)
 		stream->aborted = bpf_ktime_get_ns();
-	if (bytes <= 0 || stream->role != ROLE_CLIENT)
+	if (bytes <= 0 ? !stream->unsettled : stream->role != ROLE_CLIENT)
 		return 0;
 	s = take_scan();
 	if (!s)
 		return 0;
 	s->key = key;
+	if (bytes <= 0) {
+		settle_all(s, stream);
+		give_back_scan(s);
+		return 0;
+	}
 	s->piece.direction = RESPONSES;
 	s->piece.message = stream->answered;
 	if (read_user(&s->piece.at, 8, argument2(ctx))) {
@@ -413,7 +463,35 @@ int on_connecting(struct pt_regs *ctx)
 	struct node *node = node_of(bpf_get_attach_cookie(ctx));
 
 	if (node)
-		metrics_of(node, argument1(ctx));
+		loop_of(argument1(ctx));
+	return 0;
+}
+
+/* sock_recv_length(struct sock *, int bytes, int flags): something was received from a socket. Where
+ * requests are read so, in place of on_headers. libuv reads by read() only, unless handles may be passed.
+ */
+SEC("raw_tp/sock_recv_length")
+int on_received(u64 *ctx)
+{
+	s32 bytes = ctx[1];
+	struct node *node = current_node();
+	struct stream_key key = {};
+	struct received r = {};
+	struct pt_regs *regs;
+	u64 arguments[6];
+
+	if (!node || node->reads == READS_BY_PROBE || bytes <= 0)
+		return 0;
+	regs = user_regs((struct task_struct *)bpf_get_current_task_btf());
+	if (syscall_number(regs) != CALL_READ)
+		return 0;
+	call_arguments(regs, arguments);
+	r.fd = arguments[0];
+	r.at = arguments[1];
+	r.bytes = bytes;
+	key.generation = node->generation;
+	key.stream = ctx[0];
+	on_receipt(node, &key, &r);
 	return 0;
 }
 

@@ -56,6 +56,10 @@ type NodesnoopNode struct {
 	Session    uint32
 	Idle       uint32
 	HasSends   uint32
+	Number     uint32
+	Reads      uint32
+	Wrap       uint32
+	Pad        uint32
 }
 
 type NodesnoopOperation struct {
@@ -127,6 +131,14 @@ type NodesnoopRangeOfStatus struct {
 	High uint16
 }
 
+type NodesnoopReads uint32
+
+const (
+	NodesnoopReadsREADS_BY_PROBE NodesnoopReads = 0
+	NodesnoopReadsREADS_TAKEN    NodesnoopReads = 1
+	NodesnoopReadsREADS_LEFT     NodesnoopReads = 2
+)
+
 type NodesnoopRequest struct {
 	_           structs.HostLayout
 	Begun       uint64
@@ -137,6 +149,7 @@ type NodesnoopRequest struct {
 	UrlBytes    uint32
 	Flags       uint32
 	Bytes       uint64
+	HeadEnd     uint64
 	Status      uint16
 	Number      uint8
 	MethodBytes uint8
@@ -160,6 +173,15 @@ const (
 	NodesnoopRoleROLE_CLIENT NodesnoopRole = 1
 )
 
+type NodesnoopServing struct {
+	_        structs.HostLayout
+	Listener uint64
+	Plain    uint64
+	Unfit    uint32
+	Ports    [4]uint16
+	Pad      uint32
+}
+
 type NodesnoopSnoopEvent uint32
 
 const (
@@ -167,6 +189,7 @@ const (
 	NodesnoopSnoopEventEVENT_PAUSE       NodesnoopSnoopEvent = 17
 	NodesnoopSnoopEventEVENT_ITERATION   NodesnoopSnoopEvent = 18
 	NodesnoopSnoopEventEVENT_OPERATION   NodesnoopSnoopEvent = 19
+	NodesnoopSnoopEventEVENT_UNFIT       NodesnoopSnoopEvent = 20
 )
 
 type NodesnoopStream struct {
@@ -180,7 +203,11 @@ type NodesnoopStream struct {
 	Role          uint8
 	IsEncrypted   uint8
 	IsMultiplexed uint8
-	Pad           [5]uint8
+	WasBetween    uint8
+	Pad           [4]uint8
+	Parser        uint64
+	Since         uint64
+	Unsettled     uint64
 	Asked         struct {
 		_         structs.HostLayout
 		Begun     uint64
@@ -300,6 +327,7 @@ const (
 	NodesnoopMapScans                 = "scans"
 	NodesnoopMapScripts               = "scripts"
 	NodesnoopMapSent                  = "sent"
+	NodesnoopMapServings              = "servings"
 	NodesnoopMapStreams               = "streams"
 	NodesnoopMapThreads               = "threads"
 	NodesnoopMapUnwindRows            = "unwind_rows"
@@ -329,6 +357,7 @@ const (
 	NodesnoopProgOnQueue              = "on_queue"
 	NodesnoopProgOnRan                = "on_ran"
 	NodesnoopProgOnRead               = "on_read"
+	NodesnoopProgOnReceived           = "on_received"
 	NodesnoopProgOnReverse            = "on_reverse"
 	NodesnoopProgOnRun                = "on_run"
 	NodesnoopProgOnSent               = "on_sent"
@@ -355,6 +384,7 @@ const (
 	NodesnoopVarOutcomeUnused         = "outcome_unused"
 	NodesnoopVarPauseUnused           = "pause_unused"
 	NodesnoopVarPidNamespace          = "pid_namespace"
+	NodesnoopVarReadsUnused           = "reads_unused"
 	NodesnoopVarRepeats               = "repeats"
 	NodesnoopVarRequested             = "requested"
 	NodesnoopVarRoleUnused            = "role_unused"
@@ -444,6 +474,7 @@ type NodesnoopProgramSpecs struct {
 	OnQueue       *ebpf.ProgramSpec `ebpf:"on_queue"`
 	OnRan         *ebpf.ProgramSpec `ebpf:"on_ran"`
 	OnRead        *ebpf.ProgramSpec `ebpf:"on_read"`
+	OnReceived    *ebpf.ProgramSpec `ebpf:"on_received"`
 	OnReverse     *ebpf.ProgramSpec `ebpf:"on_reverse"`
 	OnRun         *ebpf.ProgramSpec `ebpf:"on_run"`
 	OnSent        *ebpf.ProgramSpec `ebpf:"on_sent"`
@@ -481,6 +512,7 @@ type NodesnoopMapSpecs struct {
 	Scans       *ebpf.MapSpec `ebpf:"scans"`
 	Scripts     *ebpf.MapSpec `ebpf:"scripts"`
 	Sent        *ebpf.MapSpec `ebpf:"sent"`
+	Servings    *ebpf.MapSpec `ebpf:"servings"`
 	Streams     *ebpf.MapSpec `ebpf:"streams"`
 	Threads     *ebpf.MapSpec `ebpf:"threads"`
 	UnwindRows  *ebpf.MapSpec `ebpf:"unwind_rows"`
@@ -510,6 +542,7 @@ type NodesnoopVariableSpecs struct {
 	OutcomeUnused         *ebpf.VariableSpec `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.VariableSpec `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.VariableSpec `ebpf:"pid_namespace"`
+	ReadsUnused           *ebpf.VariableSpec `ebpf:"reads_unused"`
 	Repeats               *ebpf.VariableSpec `ebpf:"repeats"`
 	Requested             *ebpf.VariableSpec `ebpf:"requested"`
 	RoleUnused            *ebpf.VariableSpec `ebpf:"role_unused"`
@@ -576,6 +609,7 @@ type NodesnoopMaps struct {
 	Scans       *ebpf.Map `ebpf:"scans"`
 	Scripts     *ebpf.Map `ebpf:"scripts"`
 	Sent        *ebpf.Map `ebpf:"sent"`
+	Servings    *ebpf.Map `ebpf:"servings"`
 	Streams     *ebpf.Map `ebpf:"streams"`
 	Threads     *ebpf.Map `ebpf:"threads"`
 	UnwindRows  *ebpf.Map `ebpf:"unwind_rows"`
@@ -608,6 +642,7 @@ func (m *NodesnoopMaps) Close() error {
 		m.Scans,
 		m.Scripts,
 		m.Sent,
+		m.Servings,
 		m.Streams,
 		m.Threads,
 		m.UnwindRows,
@@ -638,6 +673,7 @@ type NodesnoopVariables struct {
 	OutcomeUnused         *ebpf.Variable `ebpf:"outcome_unused"`
 	PauseUnused           *ebpf.Variable `ebpf:"pause_unused"`
 	PidNamespace          *ebpf.Variable `ebpf:"pid_namespace"`
+	ReadsUnused           *ebpf.Variable `ebpf:"reads_unused"`
 	Repeats               *ebpf.Variable `ebpf:"repeats"`
 	Requested             *ebpf.Variable `ebpf:"requested"`
 	RoleUnused            *ebpf.Variable `ebpf:"role_unused"`
@@ -689,6 +725,7 @@ type NodesnoopPrograms struct {
 	OnQueue       *ebpf.Program `ebpf:"on_queue"`
 	OnRan         *ebpf.Program `ebpf:"on_ran"`
 	OnRead        *ebpf.Program `ebpf:"on_read"`
+	OnReceived    *ebpf.Program `ebpf:"on_received"`
 	OnReverse     *ebpf.Program `ebpf:"on_reverse"`
 	OnRun         *ebpf.Program `ebpf:"on_run"`
 	OnSent        *ebpf.Program `ebpf:"on_sent"`
@@ -725,6 +762,7 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnQueue,
 		p.OnRan,
 		p.OnRead,
+		p.OnReceived,
 		p.OnReverse,
 		p.OnRun,
 		p.OnSent,

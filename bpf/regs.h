@@ -77,7 +77,8 @@ static __always_inline void call_arguments(struct pt_regs *regs, u64 *to)
 
 /* At a system call's return, when its arguments are still there. */
 #define syscall_number(regs) ((regs)->orig_ax)
-#define CALL_WRITE 1 /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define CALL_READ 0 /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define CALL_WRITE 1
 #define CALL_WRITEV 20
 
 static __always_inline void syscall_arguments(struct pt_regs *regs, u64 *to)
@@ -169,7 +170,8 @@ static __always_inline u64 thread_pointer(struct task_struct *task)
 #define returned(r) ((r)->regs[0])
 #define entry_sp(r) ((r)->sp)
 #define syscall_number(r) ((u64)(u32)(r)->syscallno)
-#define CALL_WRITE 64 /* include/uapi/asm-generic/unistd.h */
+#define CALL_READ 63 /* include/uapi/asm-generic/unistd.h */
+#define CALL_WRITE 64
 #define CALL_WRITEV 66
 
 static __always_inline void call_arguments(struct pt_regs *r, u64 *to)

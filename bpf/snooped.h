@@ -9,7 +9,13 @@
 
 #define MAX_THREADS 8192
 
-enum snoop_event { EVENT_TRANSACTION = EVENT_TOOL, EVENT_PAUSE, EVENT_ITERATION, EVENT_OPERATION };
+enum snoop_event {
+	EVENT_TRANSACTION = EVENT_TOOL,
+	EVENT_PAUSE,
+	EVENT_ITERATION,
+	EVENT_OPERATION,
+	EVENT_UNFIT
+};
 
 const volatile u64 slower = 0; /* ns: events that took less are not sent */
 

@@ -65,17 +65,22 @@ static __always_inline struct sock *socket_of_handle(u64 handle)
 	return read_user(&fd, 4, handle + HANDLE_FD) ? socket_of(fd) : 0;
 }
 
-/* Where libuv has how long the loop of a handle was idle, which is the current thread's; or 0. */
-static __always_inline u64 metrics_of(struct node *node, u64 handle)
+/* Where libuv has how long a loop was idle; or 0. */
+static __always_inline u64 metrics_of(struct node *node, u64 loop)
 {
-	u64 loop, metrics, ids = current_ids();
+	u64 metrics;
 
-	if (!read_user(&loop, 8, handle + HANDLE_LOOP) ||
-	    !read_user(&metrics, 8, loop + LOOP_METRICS) || !metrics)
-		return 0;
-	metrics += node->idle;
-	bpf_map_update_elem(&loops, &ids, &metrics, BPF_ANY);
-	return metrics;
+	return read_user(&metrics, 8, loop + LOOP_METRICS) && metrics ? metrics + node->idle : 0;
+}
+
+/* The loop of a handle, which is the current thread's; or 0. */
+static __always_inline u64 loop_of(u64 handle)
+{
+	u64 loop = 0, ids = current_ids();
+
+	if (read_user(&loop, 8, handle + HANDLE_LOOP) && loop)
+		bpf_map_update_elem(&loops, &ids, &loop, BPF_ANY);
+	return loop;
 }
 
 /* Makes s->stream known as s->key. Null if there is no room. */
@@ -87,6 +92,7 @@ static __always_inline struct stream *add_stream(struct scan *s, u32 role)
 		forget_socket(alias);
 	s->stream.role = role;
 	s->stream.first = s->stream.next = 1;
+	s->stream.since = s->now;
 	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
 		return 0;
 	if (alias.stream && bpf_map_update_elem(&aliases, &alias, &s->key.stream, BPF_ANY)) {
@@ -118,19 +124,20 @@ static __always_inline struct stream *new_stream(
 		return 0;
 	read_ends(&s->stream.ends, sk);
 	s->stream.alias = (u64)sk;
-	s->stream.metrics = metrics_of(node, handle);
+	s->stream.metrics = metrics_of(node, loop_of(handle));
 	return add_stream(s, role);
 }
 
 /* Makes the connection of a client known by its socket. Null if there is no room. */
-static __always_inline struct stream *new_stream_of_socket(struct scan *s, struct sock *sk)
+static __always_inline struct stream *new_stream_of_socket(
+    struct scan *s, struct node *node, struct sock *sk)
 {
-	u64 ids = current_ids(), *metrics = bpf_map_lookup_elem(&loops, &ids);
+	u64 ids = current_ids(), *loop = bpf_map_lookup_elem(&loops, &ids);
 
 	__builtin_memset(&s->stream, 0, sizeof(s->stream));
 	read_ends(&s->stream.ends, sk);
-	if (metrics)
-		s->stream.metrics = *metrics;
+	if (loop)
+		s->stream.metrics = metrics_of(node, *loop);
 	return add_stream(s, ROLE_CLIENT);
 }
 
@@ -153,7 +160,7 @@ static __always_inline struct stream *find_by_socket(struct node *node, struct s
 	stream->alias = alias.stream;
 	bpf_map_update_elem(&aliases, &alias, &key->stream, BPF_ANY);
 	if (!stream->metrics)
-		stream->metrics = metrics_of(node, handle);
+		stream->metrics = metrics_of(node, loop_of(handle));
 	return stream;
 }
 

@@ -40,6 +40,8 @@ enum transaction_flag {
 	TRANSACTION_DETAILS = 16, /* a struct details follows */
 };
 
+#define REQUEST_PARTIAL 0x100 /* only its first line was received so far: it may be none */
+
 #define UNKNOWN (~0ull) /* a time */
 
 struct range_of_status {
@@ -68,8 +70,9 @@ struct request {
 	u64 idle, paused;    /* ns, so far: its loop (or UNKNOWN), its thread's collections */
 	u64 ids;             /* tgid, tid */
 	u32 url_bytes;       /* all of it */
-	u32 flags;           /* enum transaction_flag */
+	u32 flags;           /* enum transaction_flag, REQUEST_PARTIAL */
 	u64 bytes;           /* of the response so far, of HTTP/2 */
+	u64 head_end;        /* address after its head, when it was received */
 	u16 status;          /* of HTTP/2 */
 	u8 number;           /* a server's method by llhttp's number; 255: as text */
 	u8 method_bytes, host_bytes;
@@ -88,8 +91,12 @@ struct stream {
 	u8 role;         /* enum role */
 	u8 is_encrypted;
 	u8 is_multiplexed; /* HTTP/2 */
-	u8 pad[5];
-	struct message asked; /* a client's */
+	u8 was_between; /* the parser was between messages when the first unsettled request came */
+	u8 pad[4];
+	u64 parser;    /* of a server's unencrypted connection; 0: it does not read from that */
+	u64 since;     /* ns: when the connection became known */
+	u64 unsettled; /* the number of the first request that was only received; 0: none was */
+	struct message asked; /* a client's, or what a server has received */
 	struct message answered;
 	struct ends ends;
 	struct request request;
@@ -112,12 +119,12 @@ struct {
 	__type(value, u64);
 } aliases SEC(".maps");
 
-/* Of each thread that has an event loop, where libuv has how long that was idle. */
+/* The event loops of threads (uv_loop_t). */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_THREADS);
-	__type(key, u64); /* tgid, tid */
-	__type(value, u64);
+	__type(key, u64);   /* tgid, tid */
+	__type(value, u64); /* address */
 } loops SEC(".maps");
 
 struct request_key {
@@ -219,6 +226,7 @@ const enum role *role_unused __attribute__((unused));
 const enum outcome *outcome_unused __attribute__((unused));
 const enum transaction_flag *transaction_flag_unused __attribute__((unused));
 const enum http_limit *http_limit_unused __attribute__((unused));
+const enum reads *reads_unused __attribute__((unused));
 
 /* How long the stream's loop was idle so far, or UNKNOWN. */
 static __always_inline u64 idle_so_far(u64 metrics)
@@ -399,12 +407,15 @@ __noinline int end_request(u32 number, struct stream *stream)
 	r = request_of(stream, &key);
 	if (!r)
 		return 0;
+	if (r->flags & REQUEST_PARTIAL)
+		goto forget;
 	end = s->now;
 	if (s->outcome == OUTCOME_DONE && s->piece.message.state >= MESSAGE_UNTIL_CLOSE)
 		end = s->piece.message.last;
 	if (s->outcome == OUTCOME_ABORTED && stream->aborted)
 		end = stream->aborted;
 	report(s, stream, r, &key, end);
+forget:
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_delete_elem(&long_urls, &key);
 	if (stream->held == key.number)
@@ -412,6 +423,24 @@ __noinline int end_request(u32 number, struct stream *stream)
 	else
 		bpf_map_delete_elem(&requests, &key);
 	return 0;
+}
+
+/* Forgets the requests on the stream s->key from that number on, which were none. */
+static __always_inline void withdraw_requests(struct scan *s, struct stream *stream, u64 from)
+{
+	struct request_key key = { s->key };
+
+	if (stream->next - stream->first > MAX_PIPELINED) /* no more have been kept */
+		stream->next = stream->first + MAX_PIPELINED;
+	for (u32 i = 0; i < MAX_PIPELINED && stream->next > from; i++) {
+		key.number = --stream->next;
+		if (stream->held == key.number)
+			stream->held = 0;
+		else
+			bpf_map_delete_elem(&requests, &key);
+		bpf_map_delete_elem(&long_urls, &key);
+	}
+	stream->unsettled = 0;
 }
 
 /* Notes a request that begins on the stream: s->request, with its whole target in s->url. */

@@ -42,10 +42,14 @@ func Unlocked() error {
 	return nil
 }
 
-// SendTracepoint is where a socket has taken what a thread wrote to it (since Linux 6.3).
-const SendTracepoint = "sock_send_length"
+// Where a socket has taken what a thread wrote to it, and where a thread has received something from a
+// socket (since Linux 6.3).
+const (
+	SendTracepoint    = "sock_send_length"
+	ReceiveTracepoint = "sock_recv_length"
+)
 
-// SeesSends reports whether a program at SendTracepoint sees each write: the kernel has it, and does
+// SeesSends reports whether programs at these see each write and read: the kernel has them, and does
 // not preempt threads in programs there.
 func SeesSends() bool { return !PreemptsAtTracepoints() && HasTracepoint(SendTracepoint) }
 

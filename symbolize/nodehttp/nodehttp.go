@@ -56,6 +56,7 @@ type Offsets struct {
 	URL     uint64 // from a Parser: the target's text, whether it is on the heap, its length
 	Started uint64 // from there, less than MaxTail: when the message began, in ns of CLOCK_MONOTONIC
 	Wrapped uint64 // from a TLSWrap's StreamBase: the StreamBase that it encrypts for
+	Wrap    uint64 // from a HandleWrap that is a stream: its StreamBase
 	Session uint64 // from an Http2Session: its StreamBase
 	Idle    uint64 // from a loop's metrics: how long it was idle, in ns
 }
@@ -211,6 +212,7 @@ func (f *finder) points(l *Layout) error {
 	if err != nil {
 		return err
 	}
+	l.Wrap = uint64(base)
 	p, err := f.point(try.Name, 0)
 	if err != nil {
 		return err

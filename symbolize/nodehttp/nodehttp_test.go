@@ -51,13 +51,13 @@ func open(t testing.TB, path string) file {
 // offset was seen to hold what it should.
 func TestOffsetsAreThoseOfEachVersion(t *testing.T) {
 	want := map[int]Offsets{
-		16: {Stream: 0x40, URL: 0x6b0, Started: 0x78, Wrapped: 72, Session: 0x40, Idle: 0x10},
-		18: {Stream: 0x40, URL: 0x6b0, Started: 0x78, Wrapped: 72, Session: 0x40, Idle: 0x10},
-		20: {Stream: 0x40, URL: 0x6b0, Started: 0x78, Wrapped: 72, Session: 0x40, Idle: 0x90},
-		22: {Stream: 0x58, URL: 0x6c8, Started: 0x88, Wrapped: 72, Session: 0x58, Idle: 0x90},
-		24: {Stream: 0x50, URL: 0x26c8, Started: 0x90, Wrapped: 72, Session: 0x50, Idle: 0x90},
-		25: {Stream: 0x50, URL: 0x26c8, Started: 0x78, Wrapped: 72, Session: 0x50, Idle: 0x90},
-		26: {Stream: 0x50, URL: 0x26c8, Started: 0x90, Wrapped: 72, Session: 0x50, Idle: 0x90},
+		16: {Stream: 0x40, URL: 0x6b0, Started: 0x78, Wrapped: 72, Wrap: 88, Session: 0x40, Idle: 0x10},
+		18: {Stream: 0x40, URL: 0x6b0, Started: 0x78, Wrapped: 72, Wrap: 88, Session: 0x40, Idle: 0x10},
+		20: {Stream: 0x40, URL: 0x6b0, Started: 0x78, Wrapped: 72, Wrap: 88, Session: 0x40, Idle: 0x90},
+		22: {Stream: 0x58, URL: 0x6c8, Started: 0x88, Wrapped: 72, Wrap: 112, Session: 0x58, Idle: 0x90},
+		24: {Stream: 0x50, URL: 0x26c8, Started: 0x90, Wrapped: 72, Wrap: 104, Session: 0x50, Idle: 0x90},
+		25: {Stream: 0x50, URL: 0x26c8, Started: 0x78, Wrapped: 72, Wrap: 104, Session: 0x50, Idle: 0x90},
+		26: {Stream: 0x50, URL: 0x26c8, Started: 0x90, Wrapped: 72, Wrap: 104, Session: 0x50, Idle: 0x90},
 	}
 	for _, version := range nodetest.VersionsFor("amd64") {
 		t.Run(version, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // served.js: HTTP servers that log every request. Its argument is JSON: log, a file for the log;
 // tls, a folder with key.pem and cert.pem, for servers with TLS, of HTTP/1 and of HTTP/2; socket, the path of a Unix socket;
-// workers, threads that serve; children, processes of a cluster that do. It is ready with the ports,
+// shared, for a server that reads the first bytes itself; workers, threads that serve; children, processes of a cluster that do. It is ready with the ports,
 // one for each thread, and the PIDs. At SIGUSR2 each process writes its log, an array in JSON, to the
 // file, to which it adds its PID, and the first prints "logged". Times are process.hrtime's.
 'use strict';
@@ -10,6 +10,7 @@ const fs = require('fs');
 const http = require('http');
 const http2 = require('http2');
 const https = require('https');
+const net = require('net');
 const path = require('path');
 const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');
 const { ready } = require('./lib/ready');
@@ -76,6 +77,16 @@ function upgrade(q, socket) {
   socket.on('data', () => socket.end());
 }
 
+// Reads the first bytes of a connection, as for a port with several protocols, and has the server do the rest.
+function pass(socket, server) {
+  socket.once('data', (first) => {
+    socket.pause();
+    socket.unshift(first);
+    server.emit('connection', socket);
+    socket.resume();
+  });
+}
+
 // Returns the servers' ports when all listen.
 function listen() {
   const limits = { keepAliveTimeout: 60000, maxHeaderSize: 1 << 14 };
@@ -86,6 +97,7 @@ function listen() {
     servers.push([https.createServer({ ...limits, key, cert }, serve), [0, '127.0.0.1']]);
     servers.push([http2.createSecureServer({ key, cert }, serve), [0, '127.0.0.1']]);
   }
+  if (options.shared) servers.push([net.createServer((socket) => pass(socket, servers[0][0])), [0, '127.0.0.1']]);
   return Promise.all(servers.map(([server, where]) => new Promise((resolve) => {
     server.on('upgrade', upgrade);
     server.keepAliveTimeout = 60000;

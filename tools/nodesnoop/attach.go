@@ -3,6 +3,7 @@ package nodesnoop
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -21,6 +22,7 @@ type target struct {
 	number     uint32            // of its node, in the kernel
 	node       bpf.NodesnoopNode // as the kernel has it
 	links      []link.Link
+	heads      heads
 	kinds      map[uint32]string // of garbage collections
 	loop       *loopClock        // nil if it is not known
 }
@@ -91,12 +93,13 @@ func (s *session) find(t *target, node *trace.Module) (f found, err error) {
 // attachTo tells the kernel where t's process has what is read, and probes it: the ends of
 // requests first, so that one whose beginning is seen is seen to its end.
 func (s *session) attachTo(t *target, node *trace.Module, f found) error {
-	t.node.Generation, t.node.HasSends = t.generation, flag(s.sends != nil)
+	t.node.Generation, t.node.Number, t.node.HasSends = t.generation, t.number, flag(s.sends != nil)
 	if l := f.layout; l != nil {
+		t.node.Wrap = uint32(l.Wrap)
 		t.node.Stream, t.node.Url, t.node.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
 		t.node.Wrapped, t.node.Session, t.node.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
 	}
-	if err := s.describe(t, false); err != nil {
+	if err := errors.Join(s.describe(t, false), s.objects.Servings.Put(t.number, new(bpf.NodesnoopServing))); err != nil {
 		return err
 	}
 	t.loop = newLoopClock(node, f.layout)
@@ -104,9 +107,15 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 		return err
 	}
 	for _, p := range s.places(f) {
-		if err := t.probe(node, p); err != nil {
+		if err := t.probe(node, t.probes(p)); err != nil {
 			return err
 		}
+	}
+	if f.layout != nil {
+		t.heads.node, t.heads.place = node, place{s.objects.OnHeaders, f.layout.Headers, false}
+	}
+	if err := s.attachHeads(t); err != nil {
+		return err
 	}
 	if err := s.attachOperations(t, node); err != nil {
 		return err
@@ -128,17 +137,12 @@ func (s *session) describe(t *target, isOpen bool) error {
 	return nil
 }
 
-// describeLoop tells the kernel where the main thread's loop has how long it was idle; it finds
-// those of others itself.
+// describeLoop tells the kernel where the main thread's loop is; it finds those of others itself.
 func (s *session) describeLoop(t *target) error {
 	if t.loop == nil {
 		return nil
 	}
-	at, ok := t.loop.idleAddress()
-	if !ok {
-		return nil
-	}
-	if err := s.objects.Loops.Put(uint64(t.pid)<<32|uint64(t.pid), at); err != nil {
+	if err := s.objects.Loops.Put(uint64(t.pid)<<32|uint64(t.pid), t.loop.loop); err != nil {
 		return fmt.Errorf("tell the kernel about the event loop of process %d: %w", t.pid, err)
 	}
 	return nil
@@ -179,7 +183,7 @@ func (s *session) places(f found) (all []place) {
 		place{o.OnH2Sent, l.HTTP2Sent, false}, place{o.OnH2Field, l.HTTP2Field, false}, place{o.OnH2Begin, l.HTTP2Begin, false},
 	)
 	if s.o.Kinds.Server {
-		all = append(all, place{o.OnFlush, l.Flush, false}, place{o.OnHeaders, l.Headers, false})
+		all = append(all, place{o.OnFlush, l.Flush, false})
 	}
 	return all
 }
@@ -191,26 +195,32 @@ type place struct {
 	returns bool
 }
 
-// probe runs the place's program there.
-func (t *target) probe(m *trace.Module, p place) error {
-	if len(p.points) == 0 {
-		return nil
-	}
-	probes := loader.Probes{Program: p.program, Name: p.points[0].Name, Return: p.returns}
+// probes returns how to run the place's program there.
+func (t *target) probes(p place) loader.Probes {
+	probes := loader.Probes{Program: p.program, Return: p.returns}
 	for _, at := range p.points {
+		probes.Name = at.Name
 		probes.Points = append(probes.Points, loader.Point{Offset: at.Offset, Cookie: t.cookie(at.Adjust)})
 	}
-	return t.probeAt(m, probes)
+	return probes
 }
 
-// probeAt attaches probes to a module of the process.
-func (t *target) probeAt(m *trace.Module, p loader.Probes) error {
+// attachProbes attaches probes, if there are any, to a module of the process.
+func (t *target) attachProbes(m *trace.Module, p loader.Probes) ([]link.Link, error) {
+	if len(p.Points) == 0 {
+		return nil, nil
+	}
 	path, err := m.Path()
 	if err != nil {
-		return fmt.Errorf("probe %s: %w", p.Name, err)
+		return nil, fmt.Errorf("probe %s: %w", p.Name, err)
 	}
 	p.Path, p.PID = path, t.pid
-	links, err := loader.AttachProbes(p)
+	return loader.AttachProbes(p)
+}
+
+// probe attaches probes until the target is closed.
+func (t *target) probe(m *trace.Module, p loader.Probes) error {
+	links, err := t.attachProbes(m, p)
 	t.links = append(t.links, links...)
 	return err
 }
@@ -221,8 +231,8 @@ func (t *target) cookie(place int64) uint64 { return uint64(place)<<32 | uint64(
 
 // close removes the probes.
 func (t *target) close() error {
-	err := loader.CloseAll(t.links)
-	t.links = nil
+	err := loader.CloseAll(slices.Concat(t.links, t.heads.links))
+	t.links, t.heads.links = nil, nil
 	return err
 }
 
@@ -280,12 +290,14 @@ func (s *session) detachAll() error {
 			continue
 		}
 		errs = append(errs, s.describe(t, false))
-		links = append(links, t.links...)
-		t.links = nil
+		links = slices.Concat(links, t.links, t.heads.links)
+		t.links, t.heads.links = nil, nil
 	}
-	if s.sends != nil {
-		links = append(links, s.sends)
-		s.sends = nil
+	for _, l := range []*link.Link{&s.sends, &s.receipts} {
+		if *l != nil {
+			links = append(links, *l)
+			*l = nil
+		}
 	}
 	return errors.Join(append(errs, loader.CloseAll(links))...)
 }

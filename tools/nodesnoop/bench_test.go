@@ -24,11 +24,14 @@ import (
 
 // An effort says how much is measured: enough to show that the benchmark works, or with
 // USTACK_BENCH=long and full enough for numbers worth quoting.
-type effort struct{ requests, rounds int }
+type effort struct {
+	requests, rounds int
+	warm             time.Duration // load before it is measured
+}
 
 func chosenEffort() effort {
 	if how := os.Getenv("USTACK_BENCH"); how == "long" || how == "full" {
-		return effort{requests: 60_000, rounds: 7}
+		return effort{requests: 60_000, rounds: 7, warm: 2 * time.Second}
 	}
 	return effort{requests: 4_000, rounds: 1}
 }
@@ -144,20 +147,29 @@ func BenchmarkWatching(b *testing.B) {
 type cost struct{ bare, watched, extra, rates []float64 }
 
 func costOf(b *testing.B, s *server, command string, of service, e effort) (c cost) {
-	address, requests := at(s.facts.Ports[0][0]), of.requests(e)
-	saturate(b, address, of.path, requests) // warm
-	measure := func() (micros, rate float64) {
+	ports, requests := s.facts.Ports[0], of.requests(e)
+	// measure returns how many requests it has sent in all, too.
+	measure := func() (micros, rate float64, sent int) {
+		other := dial(b, "tcp6", net.JoinHostPort("::1", strconv.Itoa(ports[1])), false)
+		if _, err := other.send(query{method: "GET", url: of.path}); err != nil {
+			b.Fatal(err)
+		}
+		sent = 1 // all ports serve, and do so for a time before it counts
+		round := requests / benchConnections * benchConnections
+		for begun := time.Now(); time.Since(begun) < e.warm; sent += round {
+			saturate(b, at(ports[0]), of.path, requests)
+		}
 		before := spent(b, s.PID)
-		rate = saturate(b, address, of.path, requests)
-		return (spent(b, s.PID) - before).Seconds() * 1e6 / float64(requests), rate
+		rate = saturate(b, at(ports[0]), of.path, requests)
+		return (spent(b, s.PID) - before).Seconds() * 1e6 / float64(requests), rate, sent + round
 	}
 	for b.Loop() {
 		for range e.rounds {
-			without, rate := measure()
+			without, rate, _ := measure()
 			end := runCommand(b, command, s.PID)
-			with, rateWith := measure()
-			if lines, want := end(), requests/benchConnections*benchConnections; lines != want {
-				b.Errorf("%d lines, want %d", lines, want)
+			with, rateWith, sent := measure()
+			if lines := end(); lines != sent {
+				b.Errorf("%d lines, want %d", lines, sent)
 			}
 			c.bare, c.watched = append(c.bare, without), append(c.watched, with)
 			c.rates, c.extra = append(c.rates, rateWith/rate), append(c.extra, with-without)

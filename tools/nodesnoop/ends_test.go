@@ -12,59 +12,77 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ustack/bpf"
 )
 
 // TestEndsWithoutResponse has requests that end otherwise, on each version.
 func TestEndsWithoutResponse(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {
-		s := startServer(t, node, serving{})
-		w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
-		port := s.facts.Ports[0][0]
-		ask := func(q query) *client {
-			c := dial(t, "tcp", at(port), false)
-			if _, err := io.WriteString(c, q.text()); err != nil {
-				t.Fatal(err)
-			}
-			return c
-		}
-		destroyed := ask(query{method: "GET", url: "/destroy"})
-		_, _ = io.Copy(io.Discard, destroyed)
-		upgraded := ask(query{method: "GET", url: "/upgrade", fields: "Connection: Upgrade\r\nUpgrade: test\r\n"})
-		if _, err := upgraded.reader.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(upgraded, "GET /not HTTP/1.1\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, upgraded.reader)
-		aborted := ask(query{method: "GET", url: "/never"})
-		for deadline := time.Now().Add(time.Minute); len(s.logs(t)) < 2; { // the handler has it
-			if time.Now().After(deadline) {
-				t.Fatal("the request has not come")
-			}
-		}
-		if err := aborted.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for _, garbage := range []string{"FOO\r\n\r\n", "GET /x HTTP/9.9\r\n\r\n", "\x16\x03\x01\x00", "GET /" + strings.Repeat("g", 1<<15), "GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"} {
-			c := dial(t, "tcp", at(port), false)
-			_, _ = io.WriteString(c, garbage)
-			_ = c.Conn.(*net.TCPConn).CloseWrite()
-			_, _ = io.Copy(io.Discard, c)
-		}
-		if _, err := dial(t, "tcp", at(port), false).send(query{method: "GET", url: "/hello"}); err != nil {
-			t.Fatal(err)
-		}
-		w.wait(4)
-		want := map[string]string{"/destroy": "0 closed", "/upgrade": "101 upgrade", "/never": "0 aborted", "/hello": "200 done"}
-		got := make(map[string]string)
-		for _, e := range w.end() {
-			got[e.URL] = fmt.Sprintf("%d %v", e.Status, e.Outcome)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("ends (-want +got):\n%s", diff)
-		}
+		t.Run("probe", func(t *testing.T) {
+			s := startServer(t, node, serving{})
+			testEnds(t, s, begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}}), nil)
+		})
+		t.Run("received", func(t *testing.T) {
+			s := startServer(t, node, serving{})
+			w := beginTaken(t, s)
+			testEnds(t, s, w.watch, w.warm)
+			w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+		})
 	})
+}
+
+// testEnds expects the events of those requests, too, which were answered.
+func testEnds(t *testing.T, s *server, w *watch, before []exchange) {
+	t.Helper()
+	port := s.facts.Ports[0][0]
+	ask := func(q query) *client {
+		c := dial(t, "tcp", at(port), false)
+		if _, err := io.WriteString(c, q.text()); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	destroyed := ask(query{method: "GET", url: "/destroy"})
+	_, _ = io.Copy(io.Discard, destroyed)
+	upgraded := ask(query{method: "GET", url: "/upgrade", fields: "Connection: Upgrade\r\nUpgrade: test\r\n"})
+	if _, err := upgraded.reader.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(upgraded, "GET /not HTTP/1.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, upgraded.reader)
+	aborted := ask(query{method: "GET", url: "/never"})
+	for deadline := time.Now().Add(time.Minute); len(s.logs(t)) < len(before)+2; { // the handler has it
+		if time.Now().After(deadline) {
+			t.Fatal("the request has not come")
+		}
+	}
+	if err := aborted.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, garbage := range []string{"FOO\r\n\r\n", "GET /x HTTP/9.9\r\n\r\n", "\x16\x03\x01\x00", "GET /" + strings.Repeat("g", 1<<15), "GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"} {
+		c := dial(t, "tcp", at(port), false)
+		_, _ = io.WriteString(c, garbage)
+		_ = c.Conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, c)
+	}
+	if _, err := dial(t, "tcp", at(port), false).send(query{method: "GET", url: "/hello"}); err != nil {
+		t.Fatal(err)
+	}
+	w.wait(len(before) + 4)
+	want := map[string]string{"/destroy": "0 closed", "/upgrade": "101 upgrade", "/never": "0 aborted", "/hello": "200 done"}
+	for _, x := range before {
+		want[x.url] = "200 done"
+	}
+	got := make(map[string]string)
+	for _, e := range w.end() {
+		got[e.URL] = fmt.Sprintf("%d %v", e.Status, e.Outcome)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ends (-want +got):\n%s", diff)
+	}
 }
 
 // TestHostileClientsAreBounded has clients that send half of a request and wait, pipeline

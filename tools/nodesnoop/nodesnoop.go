@@ -42,7 +42,9 @@ type Options struct {
 	Warn  func(error) // called with what keeps something from being seen; may be nil
 	Stop  <-chan struct{}
 
-	preempted bool // as if threads could be preempted in the programs, for tests
+	preempted bool                          // as if threads could be preempted in the programs, for tests
+	proof     proof                         // usualProof if zero; other for tests
+	reads     func(int, bpf.NodesnoopReads) // called with a process when that has changed; nil but in tests
 }
 
 // Kinds are the kinds of events.
@@ -122,11 +124,13 @@ type session struct {
 	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
 	listing map[int]error            // why processes cannot be watched; nil: they are
 	sends   link.Link                // nil: what is written is read where node writes it
+	chosen  time.Time                // when chooseReads was called last
 
 	handling sync.Mutex // while an event is handled
 
 	mutex    sync.Mutex
 	numbers  trace.Numbering    // of nodes, in the kernel
+	receipts link.Link          // nil: no process's requests are found in what it receives
 	targeted map[int]*target    // by pid: those that are running
 	all      map[uint64]*target // by generation
 }
@@ -141,7 +145,10 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 			return nil, err
 		}
 	}
-	s = &session{o: o, clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target)}
+	if o.proof == (proof{}) {
+		o.proof = usualProof
+	}
+	s = &session{o: o, chosen: time.Now(), clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target)}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(), Poll: trace.UsualPoll,
 		Stack: s.stacks.Take,
@@ -150,6 +157,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_PAUSE):       s.pause,
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_ITERATION):   s.iteration,
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_OPERATION):   s.operation,
+			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_UNFIT):       s.unfit,
 		},
 		Added: s.attach, Ended: s.detach,
 	})
@@ -195,6 +203,7 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 		Started: s.o.Started, Stop: s.o.Stop,
 		Interval: s.o.Interval, Report: s.reportInterval,
 		Tick: func() time.Duration {
+			s.chooseReads()
 			s.handling.Lock()
 			defer s.handling.Unlock()
 			if s.o.Tick != nil {

@@ -41,7 +41,7 @@ func (s *session) attachOperations(t *target, node *trace.Module) error {
 		for _, at := range p.Points {
 			points = append(points, loader.Point{Offset: at.Offset, Cookie: t.cookie(int64(at.Place))})
 		}
-		if err := t.probeAt(uv, loader.Probes{Program: program, Name: p.Name, Points: points}); err != nil {
+		if err := t.probe(uv, loader.Probes{Program: program, Name: p.Name, Points: points}); err != nil {
 			return err
 		}
 	}

@@ -107,7 +107,7 @@ func (s *session) attachEntry(t *target, m *trace.Module, symbol string, program
 	}
 	site := libuv.Site{Function: libuv.Function{Code: code, Offset: offset}, Machine: m.Machine()}
 	point := loader.Point{Offset: offset + uint64(site.Entry(arguments)), Cookie: t.cookie(0)}
-	return t.probeAt(m, loader.Probes{Program: program, Name: symbol, Points: []loader.Point{point}})
+	return t.probe(m, loader.Probes{Program: program, Name: symbol, Points: []loader.Point{point}})
 }
 
 // records are the types of DNS records (RFC 1035 and later), as the names of node's functions have

@@ -25,6 +25,7 @@ type serving struct {
 	Log      string `json:"log"`
 	TLS      string `json:"tls,omitempty"`
 	Socket   string `json:"socket,omitempty"`
+	Shared   bool   `json:"shared,omitempty"`
 	Workers  int    `json:"workers,omitempty"`
 	Children int    `json:"children,omitempty"`
 }

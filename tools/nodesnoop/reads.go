@@ -1,0 +1,189 @@
+package nodesnoop
+
+import (
+	"context"
+	enc "encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+
+	"ustack/bpf"
+	"ustack/loader"
+	"ustack/tools/descriptors"
+	"ustack/tools/trace"
+)
+
+// A server's requests are found by a probe in its parser, or in what its sockets receive, which
+// costs a third (bpf/received.h). The former finds all. A process begins with it, and is left to
+// the latter while it has proven that that finds all, too.
+
+// A proof is what has to be seen before a process's requests are found in what it receives.
+type proof struct {
+	each  time.Duration // so often, on average, a request comes that could be found so, and no other
+	ports time.Duration // for so long, if all ports that the process listens on have served some
+	all   time.Duration // and else for so long
+}
+
+var usualProof = proof{each: time.Millisecond, ports: time.Second, all: 30 * time.Second}
+
+// heads is how the heads of a process's requests are found.
+type heads struct {
+	node  *trace.Module
+	place place
+	links []link.Link // to the probe; nil: by what is received, or not at all
+
+	plain uint64        // how many were found so far that need no probe
+	lasts time.Duration // for how long they have been many
+}
+
+// attachHeads attaches the probe.
+func (s *session) attachHeads(t *target) (err error) {
+	if !s.o.Kinds.Server || t.heads.node == nil {
+		return nil
+	}
+	t.heads.links, err = t.attachProbes(t.heads.node, t.probes(t.heads.place))
+	return err
+}
+
+// attachReceipts runs a program where sockets have received something, if it does not run yet.
+func (s *session) attachReceipts() (err error) {
+	if s.receipts == nil {
+		s.receipts, err = loader.RawTracepoint(loader.ReceiveTracepoint, s.objects.OnReceived)
+	}
+	return err
+}
+
+// chooseReads decides for each process how its requests are found.
+func (s *session) chooseReads() {
+	if s.sends == nil || !s.o.Kinds.Server {
+		return
+	}
+	now := time.Now()
+	tick := now.Sub(s.chosen)
+	s.chosen = now
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, t := range s.targeted {
+		if err := s.chooseRead(t, tick); err != nil {
+			s.Warn(fmt.Errorf("process %d: %w", t.pid, err))
+		}
+	}
+}
+
+// chooseRead decides for one process, after a tick of that length.
+func (s *session) chooseRead(t *target, tick time.Duration) error {
+	reads := bpf.NodesnoopReads(t.node.Reads)
+	if reads == bpf.NodesnoopReadsREADS_LEFT || t.heads.node == nil || len(t.links) == 0 {
+		return nil
+	}
+	var v bpf.NodesnoopServing
+	if err := s.objects.Servings.Lookup(t.number, &v); err != nil {
+		return fmt.Errorf("read how it serves: %w", err)
+	}
+	switch {
+	case v.Unfit != 0:
+		return s.leaveReads(t)
+	case reads == bpf.NodesnoopReadsREADS_TAKEN:
+		return s.detachHeads(t)
+	}
+	p := s.o.proof
+	t.heads.count(v.Plain, tick, p.each)
+	if t.heads.lasts < p.ports || t.heads.lasts < p.all && !servesAll(t.pid, v.Ports[:]) {
+		return nil
+	}
+	return s.takeReads(t)
+}
+
+// count notes how many requests there were at the end of a tick, which are many if there was one
+// each so long.
+func (h *heads) count(plain uint64, tick, each time.Duration) {
+	h.lasts += tick
+	if time.Duration(plain-h.plain)*each < tick {
+		h.lasts = 0
+	}
+	h.plain = plain
+}
+
+// takeReads has a process's requests found in what its sockets receive. While the probe is attached,
+// too, no request is found twice.
+func (s *session) takeReads(t *target) error {
+	return errors.Join(s.attachReceipts(), s.describeReads(t, bpf.NodesnoopReadsREADS_TAKEN))
+}
+
+// detachHeads removes the probe a tick after takeReads: what was received before that is parsed by now.
+func (s *session) detachHeads(t *target) error {
+	links := t.heads.links
+	if links == nil {
+		return nil
+	}
+	t.heads.links = nil
+	err := loader.CloseAll(links)
+	if s.o.reads != nil {
+		s.o.reads(t.pid, bpf.NodesnoopReadsREADS_TAKEN)
+	}
+	return err
+}
+
+// leaveReads has them found by the probe, for good: one has come that can be found by that only,
+// or one that is encrypted may come.
+func (s *session) leaveReads(t *target) error {
+	if t.heads.links == nil {
+		if err := s.attachHeads(t); err != nil {
+			return err
+		}
+	}
+	err := s.describeReads(t, bpf.NodesnoopReadsREADS_LEFT)
+	if s.o.reads != nil {
+		s.o.reads(t.pid, bpf.NodesnoopReadsREADS_LEFT)
+	}
+	return err
+}
+
+// describeReads tells the kernel how requests are found.
+func (s *session) describeReads(t *target, reads bpf.NodesnoopReads) error {
+	t.node.Reads = uint32(reads)
+	return s.describe(t, t.node.IsOpen != 0)
+}
+
+// unfit handles an event: a process's requests can be found by the probe only.
+func (s *session) unfit(record []byte) {
+	const numberAt = 4
+	if len(record) < numberAt+4 {
+		return
+	}
+	number := enc.NativeEndian.Uint32(record[numberAt:])
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, t := range s.targeted {
+		if t.number != number {
+			continue
+		}
+		if err := s.chooseRead(t, 0); err != nil {
+			s.Warn(fmt.Errorf("process %d: %w", t.pid, err))
+		}
+	}
+}
+
+// servesAll reports whether a process listens on ports, and on none but these.
+func servesAll(pid int, ports []uint16) bool {
+	open, err := descriptors.Read(context.Background(), pid)
+	if err != nil || open.Partial {
+		return false
+	}
+	listens := false
+	for _, d := range open.All {
+		if d.Socket == nil || d.Socket.State != descriptors.Listen {
+			continue
+		}
+		listens = true
+		local, err := netip.ParseAddrPort(d.Socket.Local)
+		if err != nil || !slices.Contains(ports, local.Port()) {
+			return false
+		}
+	}
+	return listens
+}

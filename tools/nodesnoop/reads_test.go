@@ -1,0 +1,249 @@
+package nodesnoop
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ustack/bpf"
+	"ustack/loader"
+)
+
+// eagerProof is one request in a tick.
+var eagerProof = proof{each: time.Hour, ports: 1, all: 1}
+
+// A takenWatch is a watch of servers whose requests are found in what their sockets receive.
+type takenWatch struct {
+	*watch
+	warm []exchange // requests that it took
+
+	mutex sync.Mutex
+	reads map[int]bpf.NodesnoopReads
+}
+
+// beginTaken returns when the requests of all of the server's processes are found so.
+func beginTaken(t *testing.T, s *server) *takenWatch {
+	t.Helper()
+	if !loader.SeesSends() {
+		t.Skip("this kernel does not say when a socket has received something")
+	}
+	w := &takenWatch{reads: make(map[int]bpf.NodesnoopReads)}
+	w.watch = begin(t, Options{
+		Selection: s.selection(), Kinds: Kinds{Server: true}, proof: eagerProof,
+		reads: func(pid int, reads bpf.NodesnoopReads) {
+			w.mutex.Lock()
+			defer w.mutex.Unlock()
+			w.reads[pid] = reads
+		},
+	})
+	deadline := time.Now().Add(waitLimit)
+	serving := max(s.Children, 1) // a cluster's first process does not
+	for n := 0; len(w.all()) < serving; n++ {
+		if time.Now().After(deadline) {
+			t.Fatalf("reads = %v, want those of %d processes taken", w.all(), serving)
+		}
+		var addresses []string
+		for _, ports := range s.facts.Ports {
+			addresses = append(addresses, at(ports[0]))
+		}
+		for i, address := range addresses {
+			c := dial(t, "tcp", address, false)
+			for range 20 { // of a tick
+				some, err := c.send(query{method: "GET", url: fmt.Sprintf("/hello/warm/%d/%d/%d", n, i, len(w.warm))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.warm = append(w.warm, some...)
+			}
+		}
+	}
+	return w
+}
+
+// all returns how the requests of all processes are found that do not use the probe only.
+func (w *takenWatch) all() map[int]bpf.NodesnoopReads {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return maps.Clone(w.reads)
+}
+
+// ended checks how they are found in the end.
+func (w *takenWatch) ended(want bpf.NodesnoopReads) {
+	w.t.Helper()
+	for pid, got := range w.all() {
+		if got != want {
+			w.t.Errorf("reads of %d = %d, want %d", pid, got, want)
+		}
+	}
+}
+
+// TestEveryRequestIsSeenInWhatIsReceived has requests of all kinds that need no probe.
+func TestEveryRequestIsSeenInWhatIsReceived(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		s := startServer(t, node, serving{})
+		w := beginTaken(t, s)
+		ports := s.facts.Ports[0]
+		all := append(w.warm, load(t, "tcp", []string{at(ports[0])}, false, 8, 12, 1)...)
+		all = append(all, load(t, "tcp6", []string{net.JoinHostPort("::1", strconv.Itoa(ports[1]))}, false, 1, 1, 1)...)
+		check(t, w.end(), s.logs(t), all)
+		w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+	})
+}
+
+// TestClustersAreSeenInWhatIsReceived has several processes serve.
+func TestClustersAreSeenInWhatIsReceived(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{Children: 3})
+	w := beginTaken(t, s)
+	all := append(w.warm, load(t, "tcp", []string{at(s.facts.Ports[0][0])}, false, 16, 2, 1)...)
+	check(t, w.end(), s.logs(t), all)
+	w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+}
+
+// TestRequestsAreSeenOnceWhileReadsChange has requests come without pause: one kind of them cannot be
+// found in what is received.
+func TestRequestsAreSeenOnceWhileReadsChange(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{})
+	w := beginTaken(t, s)
+	address := []string{at(s.facts.Ports[0][0])}
+	var others []exchange
+	var loading sync.WaitGroup
+	loading.Go(func() { others = load(t, "tcp", address, false, 8, 40, 1) })
+	w.wait(len(w.warm) + 1000)
+	w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+	all := load(t, "tcp4", address, false, 2, 4, 7)
+	loading.Wait()
+	check(t, w.end(), s.logs(t), append(append(all, others...), w.warm...))
+	w.ended(bpf.NodesnoopReadsREADS_LEFT)
+}
+
+// TestHostileClientsAreSeenForWhatTheyAre sends to a server what is no request, or is one that only its
+// parser understands, where requests are found in what is received. The others are seen all the same.
+func TestHostileClientsAreSeenForWhatTheyAre(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{})
+	w := beginTaken(t, s)
+	address := at(s.facts.Ports[0][0])
+	fields := "Host: x\r\n"
+	get := func(url string) string { return "GET " + url + " HTTP/1.1\r\n" + fields + "\r\n" }
+	for _, text := range []string{
+		"GET /no HTTP/1.1\r\n" + fields + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"GET /no HTTP/1.1\r\n" + fields + "A b\r\n\r\n",
+		"GET /no HTTP/1.1\r\n" + fields + "A: \x01\r\n\r\n",
+		"GET /n o HTTP/1.1\r\n" + fields + "\r\n",
+		"NONE /no HTTP/1.1\r\n" + fields + "\r\n",
+		"GET /no HTTP/1.1\r\n" + fields + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"GET /no HTTP/1.1\r\n" + fields + "Content-Length: x\r\n\r\n",
+		"GET /no HTTP/1.1\nHost: x\n A: b\n\n",
+		get("/no")[1:],
+		"\x00" + get("/no"),
+		strings.Repeat("GET ", 5000),
+	} {
+		c := dial(t, "tcp", address, false)
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, c)
+	}
+	// A body that looks like requests, in one piece and in several.
+	body := strings.Repeat(get("/no"), 20)
+	c := dial(t, "tcp", address, false)
+	all, err := c.send(query{method: "POST", url: "/posted/body", body: body})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, w.warm...)
+	for i, after := range []int{0, 1, 30, 70} { // bytes of the body in the first piece
+		url := fmt.Sprintf("/posted/pieces%d", i)
+		head := fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", url, fields, len(body))
+		x := exchange{url: url, method: "POST", port: c.port, begun: monotonic()}
+		before := c.counted.n - c.reader.Buffered()
+		if _, err := io.WriteString(c, head+body[:after]); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(waitLimit); s.countLogged(t) < len(all)+1; {
+			if time.Now().After(deadline) {
+				t.Fatal("the request has not come")
+			}
+		}
+		if _, err := io.WriteString(c, body[after:]); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadResponse(c.reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		x.status, x.bytes = r.StatusCode, uint64(c.counted.n-c.reader.Buffered()-before)
+		all = append(all, x)
+	}
+	check(t, w.end(), s.logs(t), all)
+	w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+}
+
+// TestRequestsThatAreReadOtherwiseEndReads has connections whose requests cannot be found in what is
+// received: they are encrypted, or JavaScript reads them first. Those that came before the probe was
+// attached again are counted.
+func TestRequestsThatAreReadOtherwiseEndReads(t *testing.T) {
+	node := prepare(t, anyVersion)
+	for name, how := range map[string]serving{"encrypted": {TLS: certificate(t)}, "shared": {Shared: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, node, how)
+			w := beginTaken(t, s)
+			ports := s.facts.Ports[0]
+			all := w.warm
+			deadline := time.Now().Add(waitLimit)
+			for left := 3; left > 0; { // connections after the probe is attached again
+				if time.Now().After(deadline) {
+					t.Fatal("the probe is not attached again")
+				}
+				if slices.Contains(slices.Collect(maps.Values(w.all())), bpf.NodesnoopReadsREADS_LEFT) {
+					left--
+				}
+				c := dial(t, "tcp", at(ports[2]), how.TLS != "")
+				for range 3 {
+					some, err := c.send(query{method: "GET", url: fmt.Sprintf("/hello/other/%d", len(all))})
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, some...)
+				}
+			}
+			seen := make(map[string]bool)
+			for _, e := range w.endWarned("what connection they came from is not known") {
+				seen[e.URL] = true
+			}
+			lost := 0
+			for i, x := range all {
+				if !seen[x.url] {
+					lost++
+				}
+				if !seen[x.url] && i >= len(all)-9 {
+					t.Errorf("%s: not seen, after the probe was attached", x.url)
+				}
+			}
+			if counted := int(w.counts.Unattributed); lost > counted {
+				t.Errorf("%d requests not seen, %d counted", lost, counted)
+			}
+		})
+		t.Run(name+" before", func(t *testing.T) {
+			s := startServer(t, node, how)
+			w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}, proof: eagerProof, reads: func(_ int, reads bpf.NodesnoopReads) {
+				if reads == bpf.NodesnoopReadsREADS_TAKEN {
+					t.Error("requests are found in what is received")
+				}
+			}})
+			ports := s.facts.Ports[0]
+			all := load(t, "tcp", []string{at(ports[2])}, how.TLS != "", 1, 1, 1)
+			all = append(all, load(t, "tcp4", []string{at(ports[0])}, false, 4, 20, 1)...)
+			check(t, w.end(), s.logs(t), all)
+		})
+	}
+}
