@@ -204,7 +204,7 @@ type NodesnoopStream struct {
 	IsEncrypted   uint8
 	IsMultiplexed uint8
 	WasBetween    uint8
-	Pad           [4]uint8
+	Node          uint32
 	Parser        uint64
 	Since         uint64
 	Unsettled     uint64

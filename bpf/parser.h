@@ -125,7 +125,7 @@ static __always_inline bool is_confirmed(
 __noinline int settle(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
-	struct node *node = current_node();
+	struct node *node = stream ? node_of(stream->node) : 0;
 	struct parser_head head;
 	struct request_key key;
 	struct request *r;
@@ -179,7 +179,7 @@ static __always_inline void settle_all(struct scan *s, struct stream *stream)
  */
 static __always_inline void note_unasked(struct scan *s, struct stream *stream)
 {
-	struct node *node = current_node();
+	struct node *node = node_of(stream->node);
 	struct parser_head head;
 	u64 begun;
 

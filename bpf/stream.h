@@ -84,13 +84,14 @@ static __always_inline u64 loop_of(u64 handle)
 }
 
 /* Makes s->stream known as s->key. Null if there is no room. */
-static __always_inline struct stream *add_stream(struct scan *s, u32 role)
+static __always_inline struct stream *add_stream(struct scan *s, struct node *node, u32 role)
 {
 	struct stream_key alias = { s->key.generation, s->stream.alias };
 
 	if (alias.stream)
 		forget_socket(alias);
 	s->stream.role = role;
+	s->stream.node = node->number;
 	s->stream.first = s->stream.next = 1;
 	s->stream.since = s->now;
 	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
@@ -125,7 +126,7 @@ static __always_inline struct stream *new_stream(
 	read_ends(&s->stream.ends, sk);
 	s->stream.alias = (u64)sk;
 	s->stream.metrics = metrics_of(node, loop_of(handle));
-	return add_stream(s, role);
+	return add_stream(s, node, role);
 }
 
 /* Makes the connection of a client known by its socket. Null if there is no room. */
@@ -138,7 +139,7 @@ static __always_inline struct stream *new_stream_of_socket(
 	read_ends(&s->stream.ends, sk);
 	if (loop)
 		s->stream.metrics = metrics_of(node, *loop);
-	return add_stream(s, ROLE_CLIENT);
+	return add_stream(s, node, ROLE_CLIENT);
 }
 
 /* The connection whose StreamBase is in key and whose socket was seen first; key becomes its own. Null

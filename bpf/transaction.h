@@ -92,10 +92,10 @@ struct stream {
 	u8 is_encrypted;
 	u8 is_multiplexed; /* HTTP/2 */
 	u8 was_between; /* the parser was between messages when the first unsettled request came */
-	u8 pad[4];
-	u64 parser;    /* of a server's unencrypted connection; 0: it does not read from that */
-	u64 since;     /* ns: when the connection became known */
-	u64 unsettled; /* the number of the first request that was only received; 0: none was */
+	u32 node;       /* its number */
+	u64 parser;     /* of a server's unencrypted connection; 0: it does not read from that */
+	u64 since;      /* ns: when the connection became known */
+	u64 unsettled;  /* the number of the first request that was only received; 0: none was */
 	struct message asked; /* a client's, or what a server has received */
 	struct message answered;
 	struct ends ends;
@@ -390,13 +390,22 @@ static __always_inline struct request *request_of(struct stream *stream, struct 
 	return bpf_map_lookup_elem(&requests, key);
 }
 
+/* When a request ended that has just ended as s->outcome says. */
+static __always_inline u64 end_time(struct scan *s, struct stream *stream)
+{
+	if (s->outcome == OUTCOME_DONE && s->piece.message.state >= MESSAGE_UNTIL_CLOSE)
+		return s->piece.message.last;
+	if (s->outcome == OUTCOME_ABORTED && stream->aborted)
+		return stream->aborted;
+	return s->now;
+}
+
 /* The oldest request on the stream s->key has ended. */
 __noinline int end_request(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
 	struct request_key key;
 	struct request *r;
-	u64 end;
 
 	if (!s || !stream)
 		return 0;
@@ -407,15 +416,8 @@ __noinline int end_request(u32 number, struct stream *stream)
 	r = request_of(stream, &key);
 	if (!r)
 		return 0;
-	if (r->flags & REQUEST_PARTIAL)
-		goto forget;
-	end = s->now;
-	if (s->outcome == OUTCOME_DONE && s->piece.message.state >= MESSAGE_UNTIL_CLOSE)
-		end = s->piece.message.last;
-	if (s->outcome == OUTCOME_ABORTED && stream->aborted)
-		end = stream->aborted;
-	report(s, stream, r, &key, end);
-forget:
+	if (!(r->flags & REQUEST_PARTIAL))
+		report(s, stream, r, &key, end_time(s, stream));
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_delete_elem(&long_urls, &key);
 	if (stream->held == key.number)

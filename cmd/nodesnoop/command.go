@@ -364,13 +364,13 @@ type printer struct {
 	err   error
 }
 
-func (p *printer) event(e nodesnoop.Event) {
-	if p.err != nil || p.count > 0 && p.shown == p.count || !p.filter.wants(&e) {
+func (p *printer) event(e *nodesnoop.Event) {
+	if p.err != nil || p.count > 0 && p.shown == p.count || !p.filter.wants(e) {
 		return
 	}
-	p.heatmap.event(&e)
-	p.metrics.event(&e)
-	p.note(p.show.event(p.out, &e))
+	p.heatmap.event(e)
+	p.metrics.event(e)
+	p.note(p.show.event(p.out, e))
 	p.shown++
 	if p.shown == p.count && p.err == nil {
 		close(p.stop)

@@ -157,7 +157,8 @@ func (s *session) handle(generation uint64, e Event) {
 	}
 	s.handling.Lock()
 	defer s.handling.Unlock()
-	s.o.Event(e)
+	s.event = e
+	s.o.Event(&s.event)
 }
 
 // peerOf returns the other end of a request's connection.

@@ -38,8 +38,8 @@ type Options struct {
 	// with how the loops of those processes have spent it of which that is known.
 	Report func(loops []Loop, now time.Time) error
 
-	Event func(Event) // called with each event, by one goroutine at a time
-	Warn  func(error) // called with what keeps something from being seen; may be nil
+	Event func(*Event) // called with each event, by one goroutine at a time; it is used again for the next
+	Warn  func(error)  // called with what keeps something from being seen; may be nil
 	Stop  <-chan struct{}
 
 	preempted bool                          // as if threads could be preempted in the programs, for tests
@@ -122,6 +122,7 @@ type session struct {
 	clock   clock
 	stacks  trace.Stacks
 	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
+	event   Event                    // the latest
 	listing map[int]error            // why processes cannot be watched; nil: they are
 	sends   link.Link                // nil: what is written is read where node writes it
 	chosen  time.Time                // when chooseReads was called last

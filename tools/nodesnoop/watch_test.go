@@ -61,10 +61,10 @@ func begin(t testing.TB, o Options) *watch {
 		defer w.mutex.Unlock()
 		w.warned = append(w.warned, err)
 	}
-	o.Event = func(e Event) {
+	o.Event = func(e *Event) {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
-		w.events = append(w.events, e)
+		w.events = append(w.events, *e)
 		w.more.Broadcast()
 	}
 	go func() {
