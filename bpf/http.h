@@ -19,9 +19,11 @@ enum http_limit {
 
 #define WINDOW_BYTES 4096 /* of a head at a time; a power of two */
 #define WINDOW_SLACK (2 * CARRIED_BYTES + 8)
-#define LINE_BYTES 32  /* of a line between chunks at a time */
-#define MAX_LINES 64   /* of a head at a time */
-#define MAX_PARTS 256  /* of one piece */
+#define LINE_BYTES 32 /* of a line between chunks at a time */
+#define MAX_LINES 64  /* of a head at a time */
+#define MAX_PARTS 256 /* of one piece */
+#define MUCH (1ull << 60)
+#define MAX_BLANKS 16  /* after a field */
 #define MAX_DIGITS 15  /* of a chunk's size: V8's largest buffer has 9 */
 #define FIRST_BYTES 12 /* of a status line: HTTP/1.1 200 */
 
@@ -129,6 +131,13 @@ __noinline u32 line_end(struct piece_of *p, u32 from)
 	return p->have;
 }
 
+#define is_capital(c) ((c) >= 'A' && (c) <= 'Z')
+
+static __always_inline bool is_blank(u8 c)
+{
+	return c == ' ' || c == '\t';
+}
+
 static __always_inline bool is_digit(u8 c)
 {
 	return c >= '0' && c <= '9';
@@ -182,8 +191,9 @@ __noinline int take_method(struct piece_of *p, u32 from, u32 length)
 static __always_inline int take_request_line(struct piece_of *p, u32 from, u32 length)
 {
 	return length > VERSION_BYTES &&
-	    eight(p, from + length - VERSION_BYTES) == 0x2e312f5054544820ull /*  HTTP/1. */ &&
-	    take_method(p, from, length - VERSION_BYTES);
+	    (eight(p, from + length - VERSION_BYTES) & 0xffffffffffffull) ==
+	    0x2f5054544820ull /*  HTTP/ */
+	    && take_method(p, from, length - VERSION_BYTES);
 }
 
 /* The number in a Content-Length field. A wrong one is not sent by Node.js, nor accepted. */
@@ -199,13 +209,13 @@ __noinline int take_length(struct piece_of *p, u32 from, u32 to)
 		if (at >= to)
 			break;
 		at++;
-		if (c == ' ' || c == '\t')
+		if (is_blank(c))
 			continue;
 		if (!is_digit(c))
 			return 0;
 		n = n * 10 + (c - '0');
 	}
-	p->message.left = n;
+	p->message.left = at < to ? MUCH : n; /* there are blanks before it without end */
 	p->message.is_sized = 1;
 	return 1;
 }
@@ -224,6 +234,8 @@ __noinline int take_field(struct piece_of *p, u32 from, u32 length)
 		return take_length(p, from + 15, from + length);
 	if (length > 24 && a == 0x726566736e617274ull /* transfer */ &&
 	    b == 0x6e69646f636e652dull /* -encodin */ && (byte_at(p, from + 16) | 0x20) == 'g') {
+		for (u32 i = 0; i < MAX_BLANKS && is_blank(byte_at(p, from + length - 1)); i++)
+			length--;
 		a = eight(p, from + length - 7) | LOWER;
 		p->message.is_chunked =
 		    (a & 0xffffffffffffffull) == 0x64656b6e756863ull; /* chunked */
@@ -294,11 +306,13 @@ static __always_inline bool fill_window(struct piece_of *p)
 	return read_user(p->window + carried, n, p->at);
 }
 
-/* Takes the line at from, which is not complete. Of a long request line what follows is not read. */
+/* Takes the line at from, which is not complete. Of a request line what follows is not read: what is
+ * kept would be too little of it.
+ */
 static __always_inline u32 leave_line(struct piece_of *p, u32 from)
 {
 	carry(p, from);
-	if (p->direction == RESPONSES || p->message.is_begun || p->have - from <= URL_BYTES)
+	if (p->direction == RESPONSES || p->message.is_begun || p->have - from <= CARRIED_BYTES)
 		return PART_SOME;
 	if (!take_method(p, from, p->have - from)) {
 		p->message.state = MESSAGE_OPAQUE;
@@ -459,6 +473,12 @@ static __always_inline int begin_body(struct message *m, bool is_bodiless)
 	}
 	m->state = MESSAGE_UNTIL_CLOSE;
 	return PART_SOME;
+}
+
+/* Whether nothing of a message has come that is kept. */
+static __always_inline bool is_unbegun(struct message *m)
+{
+	return m->state == MESSAGE_HEAD && !m->is_begun && !m->carried;
 }
 
 /* Makes m ready for the next message. */

@@ -142,7 +142,7 @@ __noinline int take_piece(u32 number, struct stream *stream)
 
 		if (s->piece.at >= s->piece.end)
 			return 0;
-		if (!m->begun)
+		if (!m->begun || is_unbegun(m)) /* an empty line may have come before */
 			m->begun = s->now;
 		m->last = s->now;
 		part = next_part(&s->piece);

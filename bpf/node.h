@@ -36,6 +36,14 @@ struct target_of {
 	u64 text, on_heap, bytes;
 };
 
+/* What of a Parser says which message it is, from its StreamListener's stream on: llhttp's parser
+ * follows StreamListener's two links.
+ */
+struct parser_head {
+	u64 stream, previous;
+	u8 llhttp[80];
+};
+
 #define TAIL_BYTES \
 	256 /* of a Parser from there on, a power of two: MaxTail of symbolize/nodehttp */
 

@@ -24,28 +24,6 @@ static __always_inline void note_name(struct walk *w)
 
 /* Servers */
 
-/* Reads a request's target into s->url. */
-static __always_inline bool read_target(struct scan *s, const struct target_of *target)
-{
-	u64 n = target->bytes;
-
-	s->url.bytes = n;
-	bound(n, URL_BYTES);
-	return read_user(s->url.text, n, target->text);
-}
-
-/* Takes the target that node took from a Parser before the head was complete, if it did. */
-static __always_inline void take_early(struct scan *s, struct node *node, u64 parser)
-{
-	struct stream_key key = { node->generation, parser };
-	struct long_url *early = bpf_map_lookup_elem(&early_urls, &key);
-
-	if (!early)
-		return;
-	bpf_probe_read_kernel(&s->url, sizeof(s->url), early);
-	bpf_map_delete_elem(&early_urls, &key);
-}
-
 /* Parser::Flush(): the head has many fields, and node takes those so far with the target. */
 SEC("uprobe")
 int on_flush(struct pt_regs *ctx)
@@ -112,19 +90,19 @@ static __always_inline bool was_received(struct scan *s, struct stream *stream)
 
 static __always_inline void begin_served(struct scan *s, struct node *node, u64 parser)
 {
-	struct parser_head head;
+	struct parser_head *head = &s->head;
 	struct stream *stream;
 	bool is_new;
 
-	if (!read_parser(&head, node, parser) || head.llhttp[LLHTTP_TYPE] != LLHTTP_REQUEST)
+	if (!read_parser(head, node, parser) || head->llhttp[LLHTTP_TYPE] != LLHTTP_REQUEST)
 		return; /* a response */
-	if (!is_request(&head) || !read_message(s, node, parser) ||
+	if (!is_request(head) || !read_message(s, node, parser) ||
 	    s->now - s->request.begun > MAX_AGE) {
 		count(implausible);
 		return;
 	}
 	s->key.generation = node->generation;
-	s->key.stream = stream_of(&head);
+	s->key.stream = stream_of(head);
 	if (!s->key.stream) {
 		count(unattributed);
 		return;
@@ -137,11 +115,11 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 		count(*(s->stream.alias ? &unfollowed : &unattributed));
 		return;
 	}
-	stream->parser = head.stream && !stream->is_encrypted ? parser : 0;
+	stream->parser = head->stream && !stream->is_encrypted ? parser : 0;
 	if (was_received(s, stream))
 		return;
 	judge(s, node, stream, is_new);
-	s->request.number = head.llhttp[LLHTTP_METHOD];
+	s->request.number = head->llhttp[LLHTTP_METHOD];
 	s->request.method_bytes = s->request.host_bytes = 0;
 	add_request(s, stream);
 }
@@ -205,8 +183,6 @@ static __always_inline void take_buffers(struct scan *s, struct stream *stream, 
 	s->piece.message.state = MESSAGE_LOST;
 	count(endless);
 }
-
-#define is_capital(c) ((c) >= 'A' && (c) <= 'Z')
 
 #define TEXT_PREFACE 0x20495250 /* PRI: HTTP/2 begins (RFC 9113, 3.4) */
 
@@ -372,11 +348,8 @@ static __always_inline void note_javascript(struct node *node, u64 buffer)
 {
 	u64 at;
 
-	if (!with_servers || !read_user(&at, 8, buffer) || !resembles_request(at))
-		return;
-	if (node->reads == READS_TAKEN)
-		count(unattributed);
-	demand_probe(node);
+	if (with_servers && read_user(&at, 8, buffer) && note_request_unseen(node, at))
+		demand_probe(node);
 }
 
 /* EmitToJSStreamListener::OnStreamRead(ssize_t, const uv_buf_t &): what JavaScript reads, after

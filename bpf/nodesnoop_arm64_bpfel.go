@@ -203,7 +203,7 @@ type NodesnoopStream struct {
 	Role          uint8
 	IsEncrypted   uint8
 	IsMultiplexed uint8
-	WasBetween    uint8
+	IsAmid        uint8
 	Node          uint32
 	Parser        uint64
 	Since         uint64

@@ -24,14 +24,6 @@
 
 #define STATUS_TIMEOUT 408 /* of a request that has not come */
 
-/* What of a Parser says which message it is, from its StreamListener's stream on: llhttp's parser
- * follows StreamListener's two links.
- */
-struct parser_head {
-	u64 stream, previous;
-	u8 llhttp[80];
-};
-
 static __always_inline bool read_parser(struct parser_head *head, struct node *node, u64 parser)
 {
 	return parser && read_user(head, sizeof(*head), parser + node->stream);
@@ -86,9 +78,31 @@ static __always_inline void demand_probe(struct node *node)
 		bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_FORCE_WAKEUP);
 }
 
-/* Whether the parser of a connection is about to begin a message with the bytes that it gets next. Until
- * it has got any it may have when the connection was made for the time; Node.js 16 keeps that of the
- * message before.
+/* Reads a request's target into s->url. */
+static __always_inline bool read_target(struct scan *s, const struct target_of *target)
+{
+	u64 n = target->bytes;
+
+	s->url.bytes = n;
+	bound(n, URL_BYTES);
+	return read_user(s->url.text, n, target->text);
+}
+
+/* Takes the target that node took from a Parser before the head was complete, if it did. */
+static __always_inline void take_early(struct scan *s, struct node *node, u64 parser)
+{
+	struct stream_key key = { node->generation, parser };
+	struct long_url *early = bpf_map_lookup_elem(&early_urls, &key);
+
+	if (!early)
+		return;
+	bpf_probe_read_kernel(&s->url, sizeof(s->url), early);
+	bpf_map_delete_elem(&early_urls, &key);
+}
+
+/* Whether the parser of a connection begins a message with the bytes that it gets next: since Node.js
+ * 18, it has 0 for when the current one began. Until it has got any byte it has when the connection was
+ * made.
  */
 static __always_inline bool is_between_messages(struct node *node, u64 stream, u64 parser)
 {
@@ -98,24 +112,43 @@ static __always_inline bool is_between_messages(struct node *node, u64 stream, u
 	    (read_user(&bytes, 8, stream + STREAM_BYTES) && !bytes);
 }
 
+/* Takes a request's target from the parser, where it is whole, if what was received at once was not. */
+static __always_inline void complete_target(struct scan *s, struct node *node,
+    struct stream *stream, struct request *r, struct request_key *key)
+{
+	struct target_of *target = (struct target_of *)s->tail;
+	u64 n;
+
+	if (target->bytes == r->url_bytes)
+		return;
+	s->url.bytes = 0;
+	if (!target->bytes)
+		take_early(s, node, stream->parser);
+	else if (!read_target(s, target))
+		return;
+	n = s->url.bytes;
+	if (!n)
+		return;
+	if (r->url_bytes > SHORT_URL_BYTES)
+		bpf_map_delete_elem(&long_urls, key);
+	if (n > SHORT_URL_BYTES)
+		bpf_map_update_elem(&long_urls, key, &s->url, BPF_ANY);
+	r->url_bytes = n;
+	r->flags = n > URL_BYTES ? TRANSACTION_URL_CUT : 0;
+	bound(n, SHORT_URL_BYTES);
+	bpf_probe_read_kernel(r->url, n, s->url.text);
+}
+
 /* Whether a request that was received, and none after it, is the message that the parser has read last:
- * that began since, or it read none before.
+ * that began since, or is complete. Its target is in s->tail then.
  */
 static __always_inline bool is_confirmed(
     struct scan *s, struct node *node, struct stream *stream, struct request *r)
 {
-	struct target_of *target = (struct target_of *)s->tail;
 	u64 begun;
 
-	if (!read_tail(s, node, stream->parser, &begun) ||
-	    (begun > r->begun ? begun > s->now : begun || !stream->was_between))
-		return false;
-	if (target->bytes >
-	    URL_BYTES) { /* what was received of it was no more than its beginning */
-		r->url_bytes = target->bytes;
-		r->flags |= TRANSACTION_URL_CUT;
-	}
-	return target->bytes > URL_BYTES || target->bytes == r->url_bytes || !target->bytes;
+	return read_tail(s, node, stream->parser, &begun) && begun <= s->now &&
+	    (!begun || begun >= r->begun);
 }
 
 /* Compares the oldest request on the stream s->key that was only received with what node's parser has
@@ -126,7 +159,6 @@ __noinline int settle(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
 	struct node *node = stream ? node_of(stream->node) : 0;
-	struct parser_head head;
 	struct request_key key;
 	struct request *r;
 
@@ -138,25 +170,26 @@ __noinline int settle(u32 number, struct stream *stream)
 	if (r && r->flags & REQUEST_PARTIAL)
 		return 0;
 	stream->unsettled = key.number + 1 < stream->next ? key.number + 1 : 0;
-	if (!read_parser(&head, node, stream->parser) || head.stream != s->key.stream) {
+	if (!read_parser(&s->head, node, stream->parser) || s->head.stream != s->key.stream) {
 		withdraw_requests(
 		    s, stream, key.number + 1); /* after an upgrade there are no others */
 		return 0;
 	}
-	if (r && refuses(&head, r->head_end)) {
+	if (r && refuses(&s->head, r->head_end)) {
 		withdraw_requests(s, stream, key.number);
 		return 0;
 	}
 	if (!r || stream->unsettled) /* the parser may have come to another */
 		return 0;
-	if (!is_request(&head) || !is_confirmed(s, node, stream, r)) {
+	if (!is_request(&s->head) || !is_confirmed(s, node, stream, r)) {
 		count(implausible);
 		withdraw_requests(s, stream, key.number);
 		demand_probe(node);
 		return 0;
 	}
-	r->number = head.llhttp[LLHTTP_METHOD];
+	r->number = s->head.llhttp[LLHTTP_METHOD];
 	r->method_bytes = 0;
+	complete_target(s, node, stream, r, &key);
 	return 0;
 }
 
@@ -180,15 +213,16 @@ static __always_inline void settle_all(struct scan *s, struct stream *stream)
 static __always_inline void note_unasked(struct scan *s, struct stream *stream)
 {
 	struct node *node = node_of(stream->node);
-	struct parser_head head;
 	u64 begun;
 
-	if (!node || node->reads != READS_TAKEN || stream->aborted ||
+	if (!node || node->reads != READS_TAKEN || !node->is_open || stream->aborted ||
 	    s->piece.message.status == STATUS_TIMEOUT ||
-	    !read_parser(&head, node, stream->parser) || head.stream != s->key.stream ||
-	    refuses(&head, ~0ull) || !read_tail(s, node, stream->parser, &begun) ||
-	    begun < stream->since)
+	    !read_parser(&s->head, node, stream->parser) || s->head.stream != s->key.stream ||
+	    refuses(&s->head, ~0ull) || !read_tail(s, node, stream->parser, &begun) ||
+	    (begun ? begun < stream->since : stream->is_amid)) {
+		stream->is_amid = 0;
 		return;
+	}
 	count(unattributed);
 	demand_probe(node);
 }

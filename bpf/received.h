@@ -21,6 +21,31 @@ struct received {
 	u32 pad;
 };
 
+/* Counts what is at that address if it seems to be a request, which is not found if the node's requests
+ * are to be found in what is received. Returns whether it seems so.
+ */
+static __always_inline bool note_request_unseen(struct node *node, u64 at)
+{
+	u8 text[16];
+
+	if (!read_user(text, sizeof(text), at))
+		return false;
+	for (u32 i = 0; i < sizeof(text) - 1; i++) {
+		u8 next = text[i + 1];
+
+		if (text[i] != ' ' && text[i] != '-' && !is_capital(text[i]))
+			return false;
+		if (text[i] != ' ')
+			continue;
+		if (i < 3 || (next != '/' && next != '*' && next != 'h'))
+			return false;
+		if (node->reads == READS_TAKEN)
+			count(unattributed);
+		return true;
+	}
+	return false;
+}
+
 /* The stream handle that a loop watches a descriptor for; or 0. */
 static __always_inline u64 watched_handle(u64 loop, u32 fd)
 {
@@ -127,11 +152,15 @@ static __always_inline struct stream *new_received(
 		return 0;
 	at = loop ? stream_of_handle(node, watched_handle(*loop, r->fd)) : 0;
 	parser = at ? parser_of_stream(node, v, at) : 0;
+	if (!loop) { /* a thread that has not been seen */
+		note_request_unseen(node, r->at);
+		demand_probe(node);
+		return 0;
+	}
 	if (!parser) {
-		if (!loop ||
-		    (r->bytes >= HELLO_BYTES && read_user(text, HELLO_BYTES, r->at) &&
-		        is_client_hello(text)))
-			demand_probe(node); /* a thread that was not seen, a server with TLS */
+		if (r->bytes >= HELLO_BYTES && read_user(text, HELLO_BYTES, r->at) &&
+		    is_client_hello(text))
+			demand_probe(node);
 		return 0;
 	}
 	s->key.stream = at;
@@ -153,19 +182,23 @@ static __always_inline void take_received(
 	if (node->reads != READS_TAKEN || !node->is_open)
 		return;
 	if (!read_user(&parsed, 8, stream->parser + node->stream) || parsed != s->key.stream) {
-		stream->asked.state = MESSAGE_OPAQUE; /* it is left to JavaScript */
+		stream->parser = 0; /* JavaScript reads from here on */
+		return;
+	}
+	if (is_unbegun(&stream->asked) &&
+	    !is_between_messages(node, s->key.stream, stream->parser)) {
+		stream->is_amid = 1;
 		return;
 	}
 	before = stream->next;
-	if (!stream->unsettled)
-		stream->was_between = is_between_messages(node, s->key.stream, stream->parser);
 	s->piece.direction = REQUESTS;
 	s->piece.message = stream->asked;
 	s->piece.at = r->at;
 	s->piece.end = r->at + r->bytes;
 	take_piece(s->number, stream);
-	if (stream->next - before > 1 || s->piece.message.state == MESSAGE_LOST)
-		demand_probe(node); /* only the parser knows when the others begin */
+	if (stream->next - before > 1 || s->piece.at < s->piece.end)
+		demand_probe(
+		    node); /* only the parser knows when the others begin, or what is left */
 	if (s->piece.message.state >= MESSAGE_UNTIL_CLOSE)
 		next_message(&s->piece.message); /* it was no request, nor is what may follow */
 	stream->asked = s->piece.message;

@@ -91,11 +91,11 @@ struct stream {
 	u8 role;         /* enum role */
 	u8 is_encrypted;
 	u8 is_multiplexed; /* HTTP/2 */
-	u8 was_between; /* the parser was between messages when the first unsettled request came */
-	u32 node;       /* its number */
-	u64 parser;     /* of a server's unencrypted connection; 0: it does not read from that */
-	u64 since;      /* ns: when the connection became known */
-	u64 unsettled;  /* the number of the first request that was only received; 0: none was */
+	u8 is_amid;    /* a request is under way that is not known: the next response may be its */
+	u32 node;      /* its number */
+	u64 parser;    /* of a server's unencrypted connection; 0: it does not read from that */
+	u64 since;     /* ns: when the connection became known */
+	u64 unsettled; /* the number of the first request that was only received; 0: none was */
 	struct message asked; /* a client's, or what a server has received */
 	struct message answered;
 	struct ends ends;
@@ -205,6 +205,7 @@ struct scan {
 	u32 pad;
 	u64 now;
 	struct stream_key key;
+	struct parser_head head;
 	u64 tail[TAIL_BYTES / 8 + 1];
 	struct stream stream;
 	struct request request;

@@ -68,6 +68,9 @@ const MaxTail = 256
 type Layout struct {
 	Points
 	Offsets
+	// Pauses is set if Started is 0 between two messages: since Node.js 18, which lists the connections
+	// by when their messages began.
+	Pauses bool
 }
 
 // ErrNoNode reports that a binary does not hold node's HTTP.
@@ -108,6 +111,7 @@ const (
 	parserFlush   = "6Parser5FlushEv" // inlined in parserField before Node.js 22
 	parserField   = "15on_header_fieldES4_mEEE3RawEP"
 	parserFields  = "6Parser13CreateHeadersEv"
+	parserLists   = "15ConnectionsList7ExpiredERKN2v820FunctionCallbackInfoINS2_5ValueEEE"
 	parserRead    = "6Parser12OnStreamReadElRK8uv_buf_t"
 	tryWrite      = "4node15LibuvStreamWrap10DoTryWriteEPP8uv_buf_tPm"
 	tlsWrite      = "4node6crypto7TLSWrap7DoWriteEPNS_9WriteWrapEP8uv_buf_tmP11uv_stream_s"
@@ -129,7 +133,7 @@ const (
 
 // parts are those of node's own functions.
 var parts = []string{
-	parserBegin, parserBegin22, parserHead, parserHead20, parserFlush, parserField, parserFields, parserRead,
+	parserBegin, parserBegin22, parserHead, parserHead20, parserFlush, parserField, parserFields, parserLists, parserRead,
 	tryWrite, tlsWrite, tlsRead, emitRead,
 	http2Begin, http2Field, http2Sent, http2Received, http2Close, http2Read,
 }
@@ -213,6 +217,7 @@ func (f *finder) points(l *Layout) error {
 		return err
 	}
 	l.Wrap = uint64(base)
+	_, l.Pauses = f.function(parserLists)
 	p, err := f.point(try.Name, 0)
 	if err != nil {
 		return err

@@ -69,6 +69,9 @@ func TestOffsetsAreThoseOfEachVersion(t *testing.T) {
 			if diff := cmp.Diff(want[nodetest.Major(version)], l.Offsets); diff != "" {
 				t.Errorf("offsets (-want +got):\n%s", diff)
 			}
+			if want := nodetest.Major(version) >= 18; l.Pauses != want {
+				t.Errorf("pauses = %t, want %t", l.Pauses, want)
+			}
 			got := []int{len(l.Headers), len(l.Flush), len(l.TryWrite), len(l.TLSWrite), len(l.Read), len(l.Close)}
 			if diff := cmp.Diff([]int{1, 1, 2, 1, 1, 1}, got); diff != "" {
 				t.Errorf("points (-want +got):\n%s", diff)

@@ -40,6 +40,7 @@ const answers = {
   posted: (q, r) => { let n = 0; q.on('data', (d) => { n += d.length; }); q.on('end', () => r.end(String(n))); },
   early: (q, r) => { r.writeProcessing(); r.end('early'); },
   work: (q, r) => { for (let n = turns(); n; n--) spin(); r.end('worked'); },
+  asks: (q, r) => http.get({ port: q.socket.localPort, path: '/hello/asked' + q.url }, (a) => a.on('end', () => r.end('asked')).resume()),
   never: () => {},
   destroy: (q) => q.socket.destroy(),
 };

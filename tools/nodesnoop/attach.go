@@ -112,7 +112,7 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 		}
 	}
 	if f.layout != nil {
-		t.heads.node, t.heads.place = node, place{s.objects.OnHeaders, f.layout.Headers, false}
+		t.heads = heads{node: node, place: place{s.objects.OnHeaders, f.layout.Headers, false}, fixed: !f.layout.Pauses}
 	}
 	if err := s.attachHeads(t); err != nil {
 		return err

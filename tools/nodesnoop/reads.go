@@ -35,6 +35,7 @@ type heads struct {
 	node  *trace.Module
 	place place
 	links []link.Link // to the probe; nil: by what is received, or not at all
+	fixed bool        // node does not say what is needed to find them otherwise
 
 	plain uint64        // how many were found so far that need no probe
 	lasts time.Duration // for how long they have been many
@@ -77,7 +78,7 @@ func (s *session) chooseReads() {
 // chooseRead decides for one process, after a tick of that length.
 func (s *session) chooseRead(t *target, tick time.Duration) error {
 	reads := bpf.NodesnoopReads(t.node.Reads)
-	if reads == bpf.NodesnoopReadsREADS_LEFT || t.heads.node == nil || len(t.links) == 0 {
+	if reads == bpf.NodesnoopReadsREADS_LEFT || t.heads.node == nil || t.heads.fixed || len(t.links) == 0 {
 		return nil
 	}
 	var v bpf.NodesnoopServing
