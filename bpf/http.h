@@ -19,13 +19,13 @@ enum http_limit {
 
 #define WINDOW_BYTES 4096 /* of a head at a time; a power of two */
 #define WINDOW_SLACK (2 * CARRIED_BYTES + 8)
-#define LINE_BYTES 32 /* of a line between chunks at a time */
-#define MAX_LINES 64  /* of a head at a time */
-#define MAX_PARTS 256 /* of one piece */
-#define MUCH (1ull << 60)
-#define MAX_BLANKS 16  /* after a field */
-#define MAX_DIGITS 15  /* of a chunk's size: V8's largest buffer has 9 */
-#define FIRST_BYTES 12 /* of a status line: HTTP/1.1 200 */
+#define LINE_BYTES 32     /* of a line between chunks at a time */
+#define MAX_LINES 64      /* of a head at a time */
+#define MAX_PARTS 256     /* of one piece */
+#define MUCH (1ull << 60) /* of a body, if its length is not understood */
+#define MAX_BLANKS 16     /* after a field */
+#define MAX_DIGITS 15     /* of a chunk's size: V8's largest buffer has 9 */
+#define FIRST_BYTES 12    /* of a status line: HTTP/1.1 200 */
 
 enum message_state {
 	MESSAGE_HEAD,

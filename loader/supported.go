@@ -49,9 +49,11 @@ const (
 	ReceiveTracepoint = "sock_recv_length"
 )
 
-// SeesSends reports whether programs at these see each write and read: the kernel has them, and does
+// SeesSockets reports whether programs at these see each write and read: the kernel has them, and does
 // not preempt threads in programs there.
-func SeesSends() bool { return !PreemptsAtTracepoints() && HasTracepoint(SendTracepoint) }
+func SeesSockets() bool {
+	return !PreemptsAtTracepoints() && HasTracepoint(SendTracepoint) && HasTracepoint(ReceiveTracepoint)
+}
 
 // HasTracepoint reports whether the kernel has a tracepoint of that name, as RawTracepoint takes it.
 func HasTracepoint(name string) bool {

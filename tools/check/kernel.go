@@ -36,7 +36,7 @@ func kernelProbes() []probe {
 		{"uprobes", probed, uprobe},
 		{"typed tracepoints", typed, typedTracepoint},
 		{"kernel functions", functions, kernelFunction},
-		{"socket writes", used("plain HTTP at less cost", "nodesnoop"), socketWrites},
+		{"socket tracepoints", used("plain HTTP at less cost", "nodesnoop"), socketTracepoints},
 	}
 }
 
@@ -193,12 +193,14 @@ func typedTracepoint() (string, error) {
 	return attached(spec, func(p *ebpf.Program) (io.Closer, error) { return loader.Trace(p) })
 }
 
-// socketWrites says whether the kernel has a tracepoint where sockets have taken what is written.
-func socketWrites() (string, error) {
-	if !loader.SeesSends() {
-		return "", fmt.Errorf("the kernel has no tracepoint %s (Linux 6.3), or preempts programs there (probes are used instead)", loader.SendTracepoint)
+// socketTracepoints says whether the kernel has tracepoints where sockets have taken what is written, and
+// where something was received from them.
+func socketTracepoints() (string, error) {
+	const names = loader.SendTracepoint + " and " + loader.ReceiveTracepoint
+	if !loader.SeesSockets() {
+		return "", fmt.Errorf("the kernel has no tracepoints %s (Linux 6.3), or preempts programs there (probes are used instead)", names)
 	}
-	return loader.SendTracepoint, nil
+	return names, nil
 }
 
 // kernelFunction attaches to a function that is rarely called.

@@ -151,7 +151,7 @@ func (s *session) describeLoop(t *target) error {
 // attachSends runs a program where sockets have taken what is written, which costs a request less
 // than one at node's function. Where that cannot be, sends stays nil.
 func (s *session) attachSends() (err error) {
-	if (s.o.Kinds.Server || s.o.Kinds.Client) && !s.o.preempted && loader.SeesSends() {
+	if (s.o.Kinds.Server || s.o.Kinds.Client) && !s.o.preempted && loader.SeesSockets() {
 		s.sends, err = loader.RawTracepoint(loader.SendTracepoint, s.objects.OnSent)
 	}
 	return err

@@ -32,7 +32,7 @@ type takenWatch struct {
 // beginTaken returns when the requests of all of the server's processes are found so.
 func beginTaken(t *testing.T, s *server) *takenWatch {
 	t.Helper()
-	if !loader.SeesSends() {
+	if !loader.SeesSockets() {
 		t.Skip("this kernel does not say when a socket has received something")
 	}
 	if strings.Contains(t.Name(), "node16") {
@@ -373,4 +373,14 @@ func TestServersThatAskAreSeenInWhatIsReceived(t *testing.T) {
 		}
 	}
 	w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+}
+
+// TestOldVersionKeepsTheProbe has the only version that does not say what is needed to do without.
+func TestOldVersionKeepsTheProbe(t *testing.T) {
+	s := startServer(t, prepare(t, "16.20.2"), serving{})
+	w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}, proof: eagerProof, reads: func(_ int, reads bpf.NodesnoopReads) {
+		t.Errorf("reads = %d, want them to stay", reads)
+	}})
+	all := load(t, "tcp", []string{at(s.facts.Ports[0][0])}, false, 4, 30, 1)
+	check(t, w.end(), s.logs(t), all)
 }

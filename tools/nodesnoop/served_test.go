@@ -96,7 +96,7 @@ func TestProbesAloneSeeRequests(t *testing.T) {
 // the kernel takes.
 func TestLastByteEndsRequest(t *testing.T) {
 	node := prepare(t, anyVersion)
-	if !loader.SeesSends() {
+	if !loader.SeesSockets() {
 		t.Skip("this kernel does not say when a socket has taken what was written")
 	}
 	s := startServer(t, node, serving{})
