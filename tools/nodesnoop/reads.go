@@ -30,6 +30,9 @@ type proof struct {
 
 var usualProof = proof{each: time.Millisecond, ports: time.Second, all: 30 * time.Second}
 
+// portSet are ports; 0: none.
+type portSet = [len(bpf.NodesnoopServing{}.Ports)]uint16
+
 // heads is how the heads of a process's requests are found.
 type heads struct {
 	node  *trace.Module
@@ -39,6 +42,8 @@ type heads struct {
 
 	plain uint64        // how many were found so far that need no probe
 	lasts time.Duration // for how long they have been many
+	ports portSet       // those that have served some, when it was asked for last whether they are all
+	asked bool          // it is to be asked
 }
 
 // attachHeads attaches the probe.
@@ -67,18 +72,41 @@ func (s *session) chooseReads() {
 	tick := now.Sub(s.chosen)
 	s.chosen = now
 	s.mutex.Lock()
-	defer s.mutex.Unlock()
+	var asked []*target
 	for _, t := range s.targeted {
-		if err := s.chooseRead(t, tick); err != nil {
-			s.Warn(fmt.Errorf("process %d: %w", t.pid, err))
+		s.warnOfProcess(t, s.chooseRead(t, tick))
+		if t.heads.asked {
+			asked = append(asked, t)
 		}
+	}
+	s.mutex.Unlock()
+	for _, t := range asked { // which may take its time, while events go on to be handled
+		all := servesAll(t.pid, t.heads.ports[:])
+		s.mutex.Lock()
+		t.heads.asked = false
+		if all && t.isProbed() {
+			s.warnOfProcess(t, s.takeReads(t))
+		}
+		s.mutex.Unlock()
 	}
 }
 
-// chooseRead decides for one process, after a tick of that length.
+func (s *session) warnOfProcess(t *target, err error) {
+	if err != nil {
+		s.Warn(fmt.Errorf("process %d: %w", t.pid, err))
+	}
+}
+
+// isProbed reports whether the probe finds a process's requests, and need not.
+func (t *target) isProbed() bool {
+	return t.node.Reads == uint32(bpf.NodesnoopReadsREADS_BY_PROBE) && t.heads.node != nil && !t.heads.fixed && len(t.links) > 0
+}
+
+// chooseRead decides for one process, after a tick of that length. It may leave the decision to what
+// ports the process listens on.
 func (s *session) chooseRead(t *target, tick time.Duration) error {
-	reads := bpf.NodesnoopReads(t.node.Reads)
-	if reads == bpf.NodesnoopReadsREADS_LEFT || t.heads.node == nil || t.heads.fixed || len(t.links) == 0 {
+	taken := t.node.Reads == uint32(bpf.NodesnoopReadsREADS_TAKEN) && len(t.links) > 0
+	if !taken && !t.isProbed() {
 		return nil
 	}
 	var v bpf.NodesnoopServing
@@ -88,15 +116,18 @@ func (s *session) chooseRead(t *target, tick time.Duration) error {
 	switch {
 	case v.Unfit != 0:
 		return s.leaveReads(t)
-	case reads == bpf.NodesnoopReadsREADS_TAKEN:
+	case taken:
 		return s.detachHeads(t)
 	}
-	p := s.o.proof
-	t.heads.count(v.Plain, tick, p.each)
-	if t.heads.lasts < p.ports || t.heads.lasts < p.all && !servesAll(t.pid, v.Ports[:]) {
-		return nil
+	p, h := s.o.proof, &t.heads
+	h.count(v.Plain, tick, p.each)
+	if h.lasts >= p.all {
+		return s.takeReads(t)
 	}
-	return s.takeReads(t)
+	if h.lasts >= p.ports && h.ports != v.Ports {
+		h.ports, h.asked = v.Ports, true
+	}
+	return nil
 }
 
 // count notes how many requests there were at the end of a tick, which are many if there was one
@@ -163,9 +194,7 @@ func (s *session) unfit(record []byte) {
 		if t.number != number {
 			continue
 		}
-		if err := s.chooseRead(t, 0); err != nil {
-			s.Warn(fmt.Errorf("process %d: %w", t.pid, err))
-		}
+		s.warnOfProcess(t, s.chooseRead(t, 0))
 	}
 }
 

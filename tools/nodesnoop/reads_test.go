@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -384,3 +385,36 @@ func TestOldVersionKeepsTheProbe(t *testing.T) {
 	all := load(t, "tcp", []string{at(s.facts.Ports[0][0])}, false, 4, 30, 1)
 	check(t, w.end(), s.logs(t), all)
 }
+
+// TestPortsThatHaveNotServedKeepTheProbe has a server that listens on two ports.
+func TestPortsThatHaveNotServedKeepTheProbe(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{})
+	if !loader.SeesSockets() {
+		t.Skip("this kernel does not say when a socket has received something")
+	}
+	var taken atomic.Bool
+	w := begin(t, Options{
+		Selection: s.selection(), Kinds: Kinds{Server: true}, proof: proof{each: time.Hour, ports: 1, all: time.Hour},
+		reads: func(int, bpf.NodesnoopReads) { taken.Store(true) },
+	})
+	ports := s.facts.Ports[0]
+	one, other := dial(t, "tcp", at(ports[0]), false), dial(t, "tcp6", net.JoinHostPort("::1", strconv.Itoa(ports[1])), false)
+	var all []exchange
+	for begun := time.Now(); time.Since(begun) < 5*usualTick; {
+		all = append(all, one.passed(t, fmt.Sprintf("/hello/one/%d", len(all)))...)
+	}
+	if taken.Load() {
+		t.Error("the probe is not kept")
+	}
+	for deadline := time.Now().Add(waitLimit); !taken.Load(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the probe is kept when all ports have served")
+		}
+		all = append(all, other.passed(t, fmt.Sprintf("/hello/other/%d", len(all)))...)
+	}
+	all = append(all, one.passed(t, "/hello/end")...)
+	check(t, w.end(), s.logs(t), all)
+}
+
+// usualTick is how often it is decided how requests are found.
+const usualTick = 250 * time.Millisecond
