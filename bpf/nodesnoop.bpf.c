@@ -312,7 +312,7 @@ int on_tls_write(struct pt_regs *ctx)
 }
 
 /* sock_send_length(struct sock *, int bytes, int flags): a socket has taken what was written. In place
- * of on_try_write, since Linux 6.3: it costs a third. libuv writes by write() and writev() only.
+ * of on_try_write, since Linux 6.3: it costs less. libuv writes by write() and writev() only.
  */
 SEC("raw_tp/sock_send_length")
 int on_sent(u64 *ctx)

@@ -152,8 +152,8 @@ static __always_inline bool is_confirmed(
 }
 
 /* Compares the oldest request on the stream s->key that was only received with what node's parser has
- * made of it since, and withdraws it and those after it if it is none. This is done for all before more
- * is received, before they are answered, and before the parser is gone.
+ * made of it since, and withdraws it and those after it if it was not a request. This is done before
+ * anything else is received, before a response is joined to it, and before the parser is gone.
  */
 __noinline int settle(u32 number, struct stream *stream)
 {
@@ -207,8 +207,8 @@ static __always_inline void settle_all(struct scan *s, struct stream *stream)
 	}
 }
 
-/* There is a response on the stream s->key to a request that was not received. That is as it should be
- * if it was none.
+/* There is a response on the stream s->key to a request that was not received. That is right if it
+ * was not a request.
  */
 static __always_inline void note_unasked(struct scan *s, struct stream *stream)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
  * Requests in what a server's sockets have received. Where most of a node's requests come unencrypted
- * and one by one, this costs a third of a probe in its parser. What was received is taken for a request
+ * and one by one, this costs less than a probe in its parser. What was received is taken for a request
  * only if the parser confirms it, at the latest when there is a response (parser.h). User space decides
  * for each node, and turns back at the first request that cannot be found so.
  */

@@ -433,7 +433,7 @@ static __always_inline void withdraw_requests(struct scan *s, struct stream *str
 {
 	struct request_key key = { s->key };
 
-	if (stream->next - stream->first > MAX_PIPELINED) /* no more have been kept */
+	if (stream->next - stream->first > MAX_PIPELINED) /* the others were not kept */
 		stream->next = stream->first + MAX_PIPELINED;
 	for (u32 i = 0; i < MAX_PIPELINED && stream->next > from; i++) {
 		key.number = --stream->next;

@@ -18,8 +18,8 @@ import (
 )
 
 // A server's requests are found by a probe in its parser, or in what its sockets receive, which
-// costs a third (bpf/received.h). The former finds all. A process begins with it, and is left to
-// the latter while it has proven that that finds all, too.
+// costs less (bpf/received.h). The probe finds all of them. It is replaced in a process only after
+// all requests, for some time, could have been found without it.
 
 // A proof is what has to be seen before a process's requests are found in what it receives.
 type proof struct {
@@ -80,11 +80,11 @@ func (s *session) chooseReads() {
 		}
 	}
 	s.mutex.Unlock()
-	for _, t := range asked { // which may take its time, while events go on to be handled
+	for _, t := range asked { // without the lock: this may take time, and events need it
 		all := servesAll(t.pid, t.heads.ports[:])
 		s.mutex.Lock()
 		t.heads.asked = false
-		if all && t.isProbed() {
+		if all && s.targeted[t.pid] == t && t.isProbed() {
 			s.warnOfProcess(t, s.takeReads(t))
 		}
 		s.mutex.Unlock()

@@ -168,7 +168,6 @@ func TestHostileClientsAreSeenForWhatTheyAre(t *testing.T) {
 		url := fmt.Sprintf("/posted/pieces%d", i)
 		head := fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", url, fields, len(body))
 		x := exchange{url: url, method: "POST", port: c.port, begun: monotonic()}
-		before := c.counted.n - c.reader.Buffered()
 		if _, err := io.WriteString(c, head+body[:after]); err != nil {
 			t.Fatal(err)
 		}
@@ -180,13 +179,7 @@ func TestHostileClientsAreSeenForWhatTheyAre(t *testing.T) {
 		if _, err := io.WriteString(c, body[after:]); err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.ReadResponse(c.reader, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		x.status, x.bytes = r.StatusCode, uint64(c.counted.n-c.reader.Buffered()-before)
-		all = append(all, x)
+		all = append(all, c.answered(t, x))
 	}
 	check(t, w.end(), s.logs(t), all)
 	w.ended(bpf.NodesnoopReadsREADS_TAKEN)
@@ -266,6 +259,21 @@ func (c *client) passed(t *testing.T, url string) (all []exchange) {
 	return all
 }
 
+// answered returns what the response to a request is, which has been sent in pieces.
+func (c *client) answered(t *testing.T, x exchange) exchange {
+	t.Helper()
+	before := c.counted.n - c.reader.Buffered()
+	r, err := http.ReadResponse(c.reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		t.Fatal(err)
+	}
+	x.status, x.bytes = r.StatusCode, uint64(c.counted.n-c.reader.Buffered()-before)
+	return x
+}
+
 // TestRequestsAreReceivedInPieces has requests come in two reads, on new connections and on others,
 // and empty lines before them.
 func TestRequestsAreReceivedInPieces(t *testing.T) {
@@ -290,20 +298,13 @@ func TestRequestsAreReceivedInPieces(t *testing.T) {
 				q := query{method: "POST", url: url, fields: "X-A: b\r\n", body: "and a body"}
 				text := q.text()
 				x := exchange{url: url, method: "POST", port: c.port, begun: monotonic()}
-				before := c.counted.n - c.reader.Buffered()
 				for i, piece := range []string{text[:first], text[first : len(text)-5], text[len(text)-5:]} {
 					if _, err := io.WriteString(c, piece); err != nil {
 						t.Fatal(err)
 					}
 					all = append(all, other.passed(t, fmt.Sprintf("/hello/%s/%d", name, i))...)
 				}
-				r, err := http.ReadResponse(c.reader, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, _ = io.Copy(io.Discard, r.Body)
-				x.status, x.bytes = r.StatusCode, uint64(c.counted.n-c.reader.Buffered()-before)
-				all = append(all, x)
+				all = append(all, c.answered(t, x))
 			}
 		}
 		check(t, w.end(), s.logs(t), all)
