@@ -10,8 +10,9 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestRegularExpressionsHaveTheirSource profiles a program that spends its time in
-// regular expressions. One of them is longer than the part that is kept.
+// TestRegularExpressionsHaveTheirSource profiles a program that spends a third of its
+// time in each of three regular expressions. One of them is longer than the part that
+// is kept.
 func TestRegularExpressionsHaveTheirSource(t *testing.T) {
 	nodetest.Root(t)
 	const each = 500
@@ -34,8 +35,8 @@ func TestRegularExpressionsHaveTheirSource(t *testing.T) {
 			var named uint64
 			for _, pattern := range truth.Patterns {
 				count := countPattern(counts, pattern)
-				if count < all/20 {
-					t.Errorf("samples of %s = %d of %d, want 5 %% or more", pattern, count, all)
+				if count < all/5 || count > all/2 {
+					t.Errorf("samples of %s = %d of %d, want about a third", pattern, count, all)
 				}
 				named += count
 			}
