@@ -88,7 +88,7 @@ func TestColumnsOfEachKind(t *testing.T) {
 	} {
 		var got []string
 		for _, c := range chosen {
-			got = append(got, c.text(new(rows), &test.event))
+			got = append(got, string(c.append(nil, new(rows), &test.event)))
 		}
 		if got := strings.Join(got, " "); got != test.want {
 			t.Errorf("%v: %q, want %q", test.event.Kind, got, test.want)
@@ -230,3 +230,21 @@ func TestCapabilitiesOfTheManualAreEnough(t *testing.T) {
 }
 
 func TestCheckSaysWhatWorks(t *testing.T) { clitest.CheckCheck(t, "nodesnoop", "uprobes") }
+
+func TestDurationsHaveAllDigits(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.000ms", 499: "0.000ms", 500: "0.001ms", 1_000_000: "1.000ms", -2_034_567: "-2.035ms", 3_000_000_123_456: "3000000.123ms",
+	} {
+		if got := ms(d); got != want {
+			t.Errorf("%d ns = %s, want %s", d, got, want)
+		}
+	}
+	r := rows{start: time.Unix(100, 0)}
+	for d, want := range map[time.Duration]string{
+		0: "[   0.000000]", 12_345_678_901: "[  12.345679]", 2_000_000_000_001_000: "[2000000.000001]",
+	} {
+		if got := r.time(r.start.Add(d)); got != want {
+			t.Errorf("%d ns = %s, want %s", d, got, want)
+		}
+	}
+}

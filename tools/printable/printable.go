@@ -46,6 +46,14 @@ func String(text string) string {
 	return b.String()
 }
 
+// Bytes is String of bytes, which it may return.
+func Bytes(text []byte) []byte {
+	if isPlain(text) {
+		return text
+	}
+	return []byte(String(string(text)))
+}
+
 const surrogateBytes = 3
 
 // surrogate returns the half of a surrogate pair that text begins with, as strings of JavaScript
