@@ -109,7 +109,8 @@ func (c clock) time(ns uint64) time.Time { return c.at.Add(time.Duration(int64(n
 func (s *session) transaction(raw []byte) {
 	t := &s.record
 	trace.DecodeTo(raw, t)
-	e := Event{
+	e := &s.event
+	*e = Event{
 		Kind: Kind(t.Role), TID: int(uint32(t.Ids)), PID: int(t.Ids >> 32),
 		Begun: s.clock.time(t.Begun), Monotonic: time.Duration(t.Begun), Latency: between(t.Begun, t.Ended),
 		URLBytes: int(t.UrlBytes),
@@ -137,7 +138,7 @@ func (s *session) transaction(raw []byte) {
 	if t.Answered > 0 {
 		e.TTFB = between(t.Begun, t.Answered)
 	}
-	s.handle(t.Generation, e)
+	s.handle(t.Generation)
 }
 
 const (
@@ -150,14 +151,13 @@ func between(begun, ended uint64) time.Duration { return time.Duration(max(ended
 // text returns the first n bytes of a field, or all that it has.
 func text(field []byte, n int) string { return string(field[:min(n, len(field))]) }
 
-// handle passes an event of a target on.
-func (s *session) handle(generation uint64, e Event) {
+// handle passes s.event, an event of a target, on.
+func (s *session) handle(generation uint64) {
 	if t := s.of(generation); t != nil {
-		e.PID, e.Inside = t.pid, t.inside
+		s.event.PID, s.event.Inside = t.pid, t.inside
 	}
 	s.handling.Lock()
 	defer s.handling.Unlock()
-	s.event = e
 	s.o.Event(&s.event)
 }
 
@@ -197,20 +197,22 @@ func (s *session) pause(raw []byte) {
 	if t := s.of(p.Generation); t != nil && t.kinds[p.Kind] != "" {
 		kind = t.kinds[p.Kind]
 	}
-	s.handle(p.Generation, Event{
+	s.event = Event{
 		Kind: GC, PID: int(p.Ids >> 32), TID: int(uint32(p.Ids)), Begun: s.clock.time(p.Begun), Monotonic: time.Duration(p.Begun),
 		Latency: time.Duration(p.Length), Collection: kind, Frames: s.framesOf(p.Hash),
-	})
+	}
+	s.handle(p.Generation)
 }
 
 // iteration takes what a loop did between two waits from the kernel.
 func (s *session) iteration(raw []byte) {
 	i := trace.Decode[bpf.NodesnoopIteration](raw)
-	s.handle(uint64(i.Generation), Event{
+	s.event = Event{
 		Kind: LoopRun, PID: int(i.Ids >> 32), TID: int(uint32(i.Ids)),
 		Begun: s.clock.time(i.Begun), Monotonic: time.Duration(i.Begun), Latency: time.Duration(i.Length),
 		Frames: s.framesOf(i.Hash),
-	})
+	}
+	s.handle(uint64(i.Generation))
 }
 
 // framesOf returns the frames of a stack that was taken.

@@ -122,7 +122,7 @@ type session struct {
 	clock   clock
 	stacks  trace.Stacks
 	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
-	event   Event                    // the latest
+	event   Event                    // the latest, likewise
 	listing map[int]error            // why processes cannot be watched; nil: they are
 	sends   link.Link                // nil: what is written is read where node writes it
 	chosen  time.Time                // when chooseReads was called last

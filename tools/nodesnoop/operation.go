@@ -67,7 +67,8 @@ func (s *session) program(m jobs.Moment) *ebpf.Program {
 func (s *session) operation(raw []byte) {
 	o := trace.Decode[bpf.NodesnoopOperation](raw)
 	j := &o.Job
-	e := Event{
+	e := &s.event
+	*e = Event{
 		Kind: IO, PID: int(j.Ids >> 32), TID: int(uint32(j.Ids)),
 		Begun: s.clock.time(j.Submitted), Monotonic: time.Duration(j.Submitted), Latency: between(j.Submitted, o.Completed),
 		Failure: failure(o.Result),
@@ -103,7 +104,7 @@ func (s *session) operation(raw []byte) {
 	if len(text) == targetBytes-1 {
 		e.URLBytes++ // there may be more
 	}
-	s.handle(o.Generation, e)
+	s.handle(o.Generation)
 }
 
 const targetBytes = int(bpf.NodesnoopOperationLimitTARGET_BYTES)
