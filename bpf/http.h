@@ -77,6 +77,7 @@ struct piece_of {
 };
 
 #define LOWER 0x2020202020202020ull
+#define BYTES_OF_ONE 0x0101010101010101ull
 
 /* Bounds a length by a power of two, for the verifier too. */
 #define bound(n, most)                       \
@@ -111,21 +112,13 @@ __noinline u32 line_end(struct piece_of *p, u32 from)
 		if (at >= p->have || at >= WINDOW_BYTES)
 			return p->have;
 		w = eight(p, at) ^ 0x0a0a0a0a0a0a0a0aull;
-		found = (w - 0x0101010101010101ull) & ~w & 0x8080808080808080ull;
+		found = (w - BYTES_OF_ONE) & ~w & 0x8080808080808080ull;
 		if (!found) {
 			at += 8;
 			continue;
 		}
-		if (!(found & 0xffffffff)) {
-			at += 4;
-			found >>= 32;
-		}
-		if (!(found & 0xffff)) {
-			at += 2;
-			found >>= 16;
-		}
-		if (!(found & 0xff))
-			at++;
+		w = ((found & -found) - 1) & BYTES_OF_ONE; /* a one in each byte up to the first */
+		at += (w * BYTES_OF_ONE >> 56) - 1;
 		return at < p->have ? at : p->have;
 	}
 	return p->have;

@@ -91,7 +91,7 @@ static __always_inline void h2_begin(
 	r->ids = current_ids();
 	r->number = 255;
 	r->idle = idle_so_far(stream->metrics);
-	r->paused = paused_so_far(r->ids, s->now);
+	r->paused = paused_so_far(stream->node, r->ids, s->now);
 	bpf_map_update_elem(&multiplexed, &key, r, BPF_ANY);
 }
 

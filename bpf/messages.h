@@ -71,10 +71,9 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 	s->request.number = 255;
 	s->request.method_bytes = s->piece.method_bytes;
 	s->request.host_bytes = 0;
-	__builtin_memset(s->request.method, 0, METHOD_BYTES);
 	from = s->piece.target_from - 1 - s->piece.method_bytes;
-	mask_index(from, WINDOW_BYTES - 1);
-	bpf_probe_read_kernel(s->request.method, METHOD_BYTES, s->piece.window + from);
+	((u64 *)s->request.method)[0] = eight(&s->piece, from);
+	((u64 *)s->request.method)[1] = eight(&s->piece, from + 8);
 	from = s->piece.target_from;
 	mask_index(from, WINDOW_BYTES - 1);
 	s->url.bytes = n = s->piece.target_bytes;

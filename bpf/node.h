@@ -21,7 +21,7 @@ struct node {
 	u32 number;     /* its own */
 	u32 reads;      /* enum reads */
 	u32 wrap;       /* from a HandleWrap to its StreamBase */
-	u32 pad;
+	u32 tgid;
 };
 
 /* How the requests that a node serves without encryption are found. */
@@ -87,7 +87,24 @@ struct {
 	__type(value, struct serving);
 } servings SEC(".maps");
 
-/* Their numbers, by tgid. */
+/* Which node the processes may have whose tgids have the same lower bits: most have none, and are
+ * passed over at once.
+ */
+struct node_slot {
+	u32 after;     /* the number of the first, and one; 0: none is watched; ~0: it is no more */
+	u32 is_shared; /* others are watched, or were: see node_numbers */
+};
+
+#define NODE_SLOTS 1024 /* a power of two */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, NODE_SLOTS);
+	__type(key, u32);
+	__type(value, struct node_slot);
+} node_slots SEC(".maps");
+
+/* The numbers of nodes by tgid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_PROCESSES);
@@ -110,8 +127,18 @@ static __always_inline struct node *node_of(u64 cookie)
 /* The node of the current process, in user space's pid namespace; null if it is not watched. */
 static __always_inline struct node *current_node(void)
 {
-	u32 tgid = current_ids() >> 32, *number = bpf_map_lookup_elem(&node_numbers, &tgid);
+	u32 *number, tgid = current_ids() >> 32, at = tgid & (NODE_SLOTS - 1);
+	struct node_slot *slot = bpf_map_lookup_elem(&node_slots, &at);
+	struct node *node;
 
+	if (!slot || !slot->after)
+		return 0;
+	node = node_of(slot->after - 1);
+	if (node && node->tgid == tgid)
+		return node;
+	if (!slot->is_shared)
+		return 0;
+	number = bpf_map_lookup_elem(&node_numbers, &tgid);
 	return number ? node_of(*number) : 0;
 }
 

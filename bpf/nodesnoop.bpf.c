@@ -6,8 +6,8 @@
 //
 // A server's request begins where node's parser has read its head, or where its socket has received it.
 // Its response, and both of a client, are followed in the bytes that node writes and reads, before
-// encryption and after decryption. A connection is known by the addresses of its node::StreamBase and of
-// its socket. A request and its response are joined here, and sent when the response ends.
+// encryption and after decryption. A connection is known by the addresses of its socket and of its
+// node::StreamBase. A request and its response are joined here, and sent when the response ends.
 // Needs Linux 5.15.
 
 #include "busy.h"
@@ -93,6 +93,7 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 	struct parser_head *head = &s->head;
 	struct stream *stream;
 	bool is_new;
+	u64 at;
 
 	if (!read_parser(head, node, parser) || head->llhttp[LLHTTP_TYPE] != LLHTTP_REQUEST)
 		return; /* a response */
@@ -102,15 +103,17 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 		return;
 	}
 	s->key.generation = node->generation;
-	s->key.stream = stream_of(head);
-	if (!s->key.stream) {
+	s->key.stream = at = stream_of(head);
+	if (!at) {
 		count(unattributed);
 		return;
 	}
-	stream = bpf_map_lookup_elem(&streams, &s->key);
+	stream = find_stream(&s->key);
 	is_new = !stream || stream->role != ROLE_SERVER;
-	if (is_new)
-		stream = new_stream(s, node, ROLE_SERVER, s->key.stream);
+	if (is_new) {
+		s->key.stream = at;
+		stream = new_stream(s, node, ROLE_SERVER, at);
+	}
 	if (!stream) {
 		count(*(s->stream.alias ? &unfollowed : &unattributed));
 		return;
@@ -256,7 +259,7 @@ static __always_inline void take_written(struct scan *s, struct stream *stream, 
 static __always_inline void on_written(
     struct node *node, struct stream_key *key, struct sock *sk, struct written *w)
 {
-	struct stream *stream = sk ? find_socket(key) : find_stream(key);
+	struct stream *stream = find_stream(key);
 	struct scan *s;
 
 	if (!stream && !sk && node->reads != READS_BY_PROBE && node->is_open && begins_response(w))
@@ -416,7 +419,7 @@ int on_close(struct pt_regs *ctx)
 		return 0;
 	key.generation = node->generation;
 	key.stream = (u64)socket_of_handle(handle);
-	if (!find_socket(&key))
+	if (!find_stream(&key))
 		return 0;
 	s = take_scan();
 	if (!s)

@@ -59,7 +59,13 @@ type NodesnoopNode struct {
 	Number     uint32
 	Reads      uint32
 	Wrap       uint32
-	Pad        uint32
+	Tgid       uint32
+}
+
+type NodesnoopNodeSlot struct {
+	_        structs.HostLayout
+	After    uint32
+	IsShared uint32
 }
 
 type NodesnoopOperation struct {
@@ -203,7 +209,7 @@ type NodesnoopStream struct {
 	Role          uint8
 	IsEncrypted   uint8
 	IsMultiplexed uint8
-	IsAmid        uint8
+	Step          uint8
 	Node          uint32
 	Parser        uint64
 	Since         uint64
@@ -262,6 +268,15 @@ type NodesnoopStreamKey struct {
 	Stream     uint64
 }
 
+type NodesnoopThreadPauses struct {
+	_      structs.HostLayout
+	Paused uint64
+	Depth  uint64
+	Begun  [4]uint64
+	Hashes [4]uint64
+	Kinds  [4]uint32
+}
+
 type NodesnoopTransaction struct {
 	_           structs.HostLayout
 	Event       uint32
@@ -316,9 +331,11 @@ const (
 	NodesnoopMapJobs                  = "jobs"
 	NodesnoopMapLongUrls              = "long_urls"
 	NodesnoopMapLoops                 = "loops"
+	NodesnoopMapMainPauses            = "main_pauses"
 	NodesnoopMapMultiplexed           = "multiplexed"
 	NodesnoopMapNames                 = "names"
 	NodesnoopMapNodeNumbers           = "node_numbers"
+	NodesnoopMapNodeSlots             = "node_slots"
 	NodesnoopMapNodes                 = "nodes"
 	NodesnoopMapPauses                = "pauses"
 	NodesnoopMapProcesses             = "processes"
@@ -502,9 +519,11 @@ type NodesnoopMapSpecs struct {
 	Jobs        *ebpf.MapSpec `ebpf:"jobs"`
 	LongUrls    *ebpf.MapSpec `ebpf:"long_urls"`
 	Loops       *ebpf.MapSpec `ebpf:"loops"`
+	MainPauses  *ebpf.MapSpec `ebpf:"main_pauses"`
 	Multiplexed *ebpf.MapSpec `ebpf:"multiplexed"`
 	Names       *ebpf.MapSpec `ebpf:"names"`
 	NodeNumbers *ebpf.MapSpec `ebpf:"node_numbers"`
+	NodeSlots   *ebpf.MapSpec `ebpf:"node_slots"`
 	Nodes       *ebpf.MapSpec `ebpf:"nodes"`
 	Pauses      *ebpf.MapSpec `ebpf:"pauses"`
 	Processes   *ebpf.MapSpec `ebpf:"processes"`
@@ -600,9 +619,11 @@ type NodesnoopMaps struct {
 	Jobs        *ebpf.Map `ebpf:"jobs"`
 	LongUrls    *ebpf.Map `ebpf:"long_urls"`
 	Loops       *ebpf.Map `ebpf:"loops"`
+	MainPauses  *ebpf.Map `ebpf:"main_pauses"`
 	Multiplexed *ebpf.Map `ebpf:"multiplexed"`
 	Names       *ebpf.Map `ebpf:"names"`
 	NodeNumbers *ebpf.Map `ebpf:"node_numbers"`
+	NodeSlots   *ebpf.Map `ebpf:"node_slots"`
 	Nodes       *ebpf.Map `ebpf:"nodes"`
 	Pauses      *ebpf.Map `ebpf:"pauses"`
 	Processes   *ebpf.Map `ebpf:"processes"`
@@ -633,9 +654,11 @@ func (m *NodesnoopMaps) Close() error {
 		m.Jobs,
 		m.LongUrls,
 		m.Loops,
+		m.MainPauses,
 		m.Multiplexed,
 		m.Names,
 		m.NodeNumbers,
+		m.NodeSlots,
 		m.Nodes,
 		m.Pauses,
 		m.Processes,

@@ -170,7 +170,7 @@ __noinline int settle(u32 number, struct stream *stream)
 	if (r && r->flags & REQUEST_PARTIAL)
 		return 0;
 	stream->unsettled = key.number + 1 < stream->next ? key.number + 1 : 0;
-	if (!read_parser(&s->head, node, stream->parser) || s->head.stream != s->key.stream) {
+	if (!read_parser(&s->head, node, stream->parser) || s->head.stream != stream->alias) {
 		withdraw_requests(
 		    s, stream, key.number + 1); /* after an upgrade there are no others */
 		return 0;
@@ -187,6 +187,7 @@ __noinline int settle(u32 number, struct stream *stream)
 		demand_probe(node);
 		return 0;
 	}
+	stream->step = STEP_SAME;
 	r->number = s->head.llhttp[LLHTTP_METHOD];
 	r->method_bytes = 0;
 	complete_target(s, node, stream, r, &key);
@@ -217,10 +218,10 @@ static __always_inline void note_unasked(struct scan *s, struct stream *stream)
 
 	if (!node || node->reads != READS_TAKEN || !node->is_open || stream->aborted ||
 	    s->piece.message.status == STATUS_TIMEOUT ||
-	    !read_parser(&s->head, node, stream->parser) || s->head.stream != s->key.stream ||
+	    !read_parser(&s->head, node, stream->parser) || s->head.stream != stream->alias ||
 	    refuses(&s->head, ~0ull) || !read_tail(s, node, stream->parser, &begun) ||
-	    (begun ? begun < stream->since : stream->is_amid)) {
-		stream->is_amid = 0;
+	    (begun ? begun < stream->since : stream->step == STEP_OTHER)) {
+		stream->step = STEP_UNKNOWN;
 		return;
 	}
 	count(unattributed);

@@ -35,6 +35,14 @@ struct thread_pauses {
 	u32 kinds[MAX_NESTED]; /* v8::GCType */
 };
 
+/* Of main threads, by the numbers of their nodes, and of others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_PROCESSES);
+	__type(key, u32);
+	__type(value, struct thread_pauses);
+} main_pauses SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_THREADS);
@@ -42,10 +50,22 @@ struct {
 	__type(value, struct thread_pauses);
 } pauses SEC(".maps");
 
-/* How long a thread has collected garbage so far. */
-static __always_inline u64 paused_so_far(u64 ids, u64 now)
+/* The collections of a thread of that node's process; null if it had none. */
+static __always_inline struct thread_pauses *pauses_of(u32 number, u64 ids)
 {
-	struct thread_pauses *t = bpf_map_lookup_elem(&pauses, &ids);
+	struct thread_pauses *t;
+
+	if ((u32)ids != ids >> 32)
+		return bpf_map_lookup_elem(&pauses, &ids);
+	t = bpf_map_lookup_elem(&main_pauses, &number);
+	asm volatile(""); /* one call for both maps would not be inlined */
+	return t;
+}
+
+/* How long a thread of that node's process has collected garbage so far. */
+static __always_inline u64 paused_so_far(u32 number, u64 ids, u64 now)
+{
+	struct thread_pauses *t = pauses_of(number, ids);
 
 	if (!t)
 		return 0;
@@ -59,10 +79,10 @@ static __always_inline u64 interrupted_stack(struct pt_regs *ctx)
 }
 
 /* Not inlined: older kernels allow small stacks. */
-static __noinline int begin_pause(u32 kind, u64 hash)
+static __noinline int begin_pause(u32 number, u32 kind, u64 hash)
 {
 	u64 depth, ids = current_ids();
-	struct thread_pauses none = {}, *t = bpf_map_lookup_elem(&pauses, &ids);
+	struct thread_pauses none = {}, *t = pauses_of(number, ids);
 
 	if (!t) {
 		bpf_map_update_elem(&pauses, &ids, &none, BPF_NOEXIST);
@@ -86,7 +106,7 @@ static __always_inline void end_pause(u64 cookie)
 	struct node *node = node_of(cookie);
 	u64 depth, ids = current_ids();
 	struct pause pause = { .event = EVENT_PAUSE, .ids = ids };
-	struct thread_pauses *t = bpf_map_lookup_elem(&pauses, &ids);
+	struct thread_pauses *t = pauses_of(cookie, ids);
 
 	if (!node || !t || !t->depth)
 		return;
@@ -109,7 +129,7 @@ static __always_inline void end_pause(u64 cookie)
 SEC("uprobe")
 int on_gc_prologue(struct pt_regs *ctx)
 {
-	begin_pause(argument1(ctx), interrupted_stack(ctx));
+	begin_pause(bpf_get_attach_cookie(ctx), argument1(ctx), interrupted_stack(ctx));
 	return 0;
 }
 
@@ -126,7 +146,7 @@ int on_gc_epilogue(struct pt_regs *ctx)
 SEC("uprobe")
 int on_collect(struct pt_regs *ctx)
 {
-	begin_pause(0, interrupted_stack(ctx));
+	begin_pause(bpf_get_attach_cookie(ctx), 0, interrupted_stack(ctx));
 	return 0;
 }
 
@@ -137,7 +157,7 @@ SEC("uprobe")
 int on_collector(struct pt_regs *ctx)
 {
 	u64 depth, ids = current_ids();
-	struct thread_pauses *t = bpf_map_lookup_elem(&pauses, &ids);
+	struct thread_pauses *t = pauses_of(bpf_get_attach_cookie(ctx), ids);
 
 	if (!t || !t->depth)
 		return 0;

@@ -127,7 +127,7 @@ static __always_inline void judge(
 	if (!v || v->unfit)
 		return;
 	if (!stream->parser || stream->is_encrypted || stream->first < stream->next ||
-	    (is_new && !is_reached(node, v, stream, s->key.stream))) {
+	    (is_new && !is_reached(node, v, stream, stream->alias))) {
 		demand_probe(node);
 		return;
 	}
@@ -181,13 +181,13 @@ static __always_inline void take_received(
 	settle_all(s, stream);
 	if (node->reads != READS_TAKEN || !node->is_open)
 		return;
-	if (!read_user(&parsed, 8, stream->parser + node->stream) || parsed != s->key.stream) {
+	if (!read_user(&parsed, 8, stream->parser + node->stream) || parsed != stream->alias) {
 		stream->parser = 0; /* JavaScript reads from here on */
 		return;
 	}
-	if (is_unbegun(&stream->asked) &&
-	    !is_between_messages(node, s->key.stream, stream->parser)) {
-		stream->is_amid = 1;
+	if (stream->step != STEP_SAME && is_unbegun(&stream->asked) &&
+	    !is_between_messages(node, stream->alias, stream->parser)) {
+		stream->step = STEP_OTHER;
 		return;
 	}
 	before = stream->next;
@@ -199,8 +199,10 @@ static __always_inline void take_received(
 	if (stream->next - before > 1 || s->piece.at < s->piece.end)
 		demand_probe(
 		    node); /* only the parser knows when the others begin, or what is left */
-	if (s->piece.message.state >= MESSAGE_UNTIL_CLOSE)
+	if (s->piece.message.state >= MESSAGE_UNTIL_CLOSE) {
 		next_message(&s->piece.message); /* it was no request, nor is what may follow */
+		stream->step = STEP_UNKNOWN;
+	}
 	stream->asked = s->piece.message;
 }
 
@@ -208,7 +210,7 @@ static __always_inline void take_received(
 static __always_inline void on_receipt(
     struct node *node, struct stream_key *key, struct received *r)
 {
-	struct stream *stream = find_socket(key);
+	struct stream *stream = find_stream(key);
 	struct scan *s;
 
 	if (stream ? stream->role != ROLE_SERVER || !stream->parser ||

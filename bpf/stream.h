@@ -24,16 +24,6 @@ static __always_inline struct stream *find_stream(struct stream_key *key)
 	return bpf_map_lookup_elem(&streams, key);
 }
 
-/* The same of a socket, which is an alias of most. */
-static __always_inline struct stream *find_socket(struct stream_key *key)
-{
-	u64 *other = bpf_map_lookup_elem(&aliases, key);
-
-	if (other)
-		key->stream = *other;
-	return bpf_map_lookup_elem(&streams, key);
-}
-
 static __always_inline void forget_stream(struct stream_key *key, struct stream *stream)
 {
 	struct stream_key alias = { key->generation, stream->alias };
@@ -44,15 +34,11 @@ static __always_inline void forget_stream(struct stream_key *key, struct stream 
 	bpf_map_delete_elem(&streams, key);
 }
 
-/* Forgets the connections that were known by that socket, which becomes another: they were tunnels. */
-static __always_inline void forget_socket(struct stream_key key)
+/* Forgets the connection that is known by key, if any, before another is. */
+static __always_inline void forget(struct stream_key key)
 {
-	struct stream_key own = key;
-	struct stream *stream = bpf_map_lookup_elem(&streams, &own);
+	struct stream *stream = find_stream(&key);
 
-	if (stream)
-		forget_stream(&own, stream);
-	stream = find_socket(&key);
 	if (stream)
 		forget_stream(&key, stream);
 }
@@ -88,8 +74,9 @@ static __always_inline struct stream *add_stream(struct scan *s, struct node *no
 {
 	struct stream_key alias = { s->key.generation, s->stream.alias };
 
+	forget(s->key);
 	if (alias.stream)
-		forget_socket(alias);
+		forget(alias); /* also the connection on whose socket there is a tunnel now */
 	s->stream.role = role;
 	s->stream.node = node->number;
 	s->stream.first = s->stream.next = 1;
@@ -103,8 +90,9 @@ static __always_inline struct stream *add_stream(struct scan *s, struct node *no
 	return bpf_map_lookup_elem(&streams, &s->key);
 }
 
-/* Makes s->key, whose StreamBase is at, known in that role. Null if there is no room, or if it has no
- * socket.
+/* Makes the connection whose StreamBase is at known in that role: one on which nothing but HTTP/1 is
+ * written by its socket, which becomes s->key, others by s->key. Null if there is no room, or if it has
+ * no socket.
  */
 static __always_inline struct stream *new_stream(
     struct scan *s, struct node *node, u32 role, u64 at)
@@ -125,6 +113,10 @@ static __always_inline struct stream *new_stream(
 		return 0;
 	read_ends(&s->stream.ends, sk);
 	s->stream.alias = (u64)sk;
+	if (!s->stream.is_encrypted && !s->stream.is_multiplexed) {
+		s->stream.alias = at;
+		s->key.stream = (u64)sk;
+	}
 	s->stream.metrics = metrics_of(node, loop_of(handle));
 	return add_stream(s, node, role);
 }

@@ -40,6 +40,13 @@ enum transaction_flag {
 	TRANSACTION_DETAILS = 16, /* a struct details follows */
 };
 
+/* What is known of the message that a server's parser reads. */
+enum step {
+	STEP_UNKNOWN,
+	STEP_SAME,  /* it was the one that was received, when a response came: it still is */
+	STEP_OTHER, /* it is not known: the next response may be its */
+};
+
 #define REQUEST_PARTIAL 0x100 /* only its first line was received so far: it may be none */
 
 #define UNKNOWN (~0ull) /* a time */
@@ -62,7 +69,8 @@ volatile u64 served = 0, requested = 0; /* requests that ended */
 
 struct stream_key {
 	u64 generation;
-	u64 stream; /* address of its StreamBase, Http2Session or socket (struct sock) */
+	u64 stream; /* address of its socket (struct sock); if it is encrypted, of its StreamBase; if it
+	             * is HTTP/2, of its Http2Session */
 };
 
 struct request {
@@ -86,16 +94,16 @@ struct stream {
 	u64 first, next; /* numbers of the requests that are not answered yet, from 1 */
 	u64 held;        /* the number of the one in request; 0: none is */
 	u64 metrics;     /* address of how long the loop was idle; 0: not known */
-	u64 alias;       /* see aliases; 0: none */
+	u64 alias;       /* see aliases; 0: not known yet */
 	u64 aborted;     /* ns: when the other side closed; 0: it did not */
 	u8 role;         /* enum role */
 	u8 is_encrypted;
 	u8 is_multiplexed; /* HTTP/2 */
-	u8 is_amid;    /* a request is under way that is not known: the next response may be its */
-	u32 node;      /* its number */
-	u64 parser;    /* of a server's unencrypted connection; 0: it does not read from that */
-	u64 since;     /* ns: when the connection became known */
-	u64 unsettled; /* the number of the first request that was only received; 0: none was */
+	u8 step;           /* enum step */
+	u32 node;          /* its number */
+	u64 parser;        /* of a server's unencrypted connection; 0: it does not read from that */
+	u64 since;         /* ns: when the connection became known */
+	u64 unsettled;     /* the number of the first request that was only received; 0: none was */
 	struct message asked; /* a client's, or what a server has received */
 	struct message answered;
 	struct ends ends;
@@ -109,8 +117,8 @@ struct {
 	__type(value, struct stream);
 } streams SEC(".maps");
 
-/* By what a connection is known besides its key in streams: its socket, or its StreamBase if its socket
- * was seen first. To the key's address.
+/* By what a connection is known besides its key in streams, to the address in that: by its StreamBase
+ * if its socket is the key, else by its socket.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -299,7 +307,7 @@ static __always_inline void describe(
 	t->begun = r->begun;
 	t->answered = r->answered;
 	t->ended = end;
-	t->paused = paused_so_far(r->ids, s->now) - r->paused;
+	t->paused = paused_so_far(stream->node, r->ids, s->now) - r->paused;
 	t->busy = s->now - r->begun;
 	if (idle == UNKNOWN || r->idle == UNKNOWN)
 		t->busy = UNKNOWN;
@@ -463,7 +471,7 @@ static __always_inline void add_request(struct scan *s, struct stream *stream)
 	r->flags = r->url_bytes > URL_BYTES ? TRANSACTION_URL_CUT : 0;
 	r->answered = 0;
 	r->idle = idle_so_far(stream->metrics);
-	r->paused = paused_so_far(r->ids, s->now);
+	r->paused = paused_so_far(stream->node, r->ids, s->now);
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_update_elem(&long_urls, &key, &s->url, BPF_ANY);
 	bound(n, SHORT_URL_BYTES);

@@ -3,6 +3,7 @@ package nodesnoop
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -25,6 +26,7 @@ type target struct {
 	heads      heads
 	kinds      map[uint32]string // of garbage collections
 	loop       *loopClock        // nil if it is not known
+	entered    bool              // see session.enter
 }
 
 // closeSymbol is a function that every node exports, wherever it is.
@@ -56,10 +58,12 @@ func (s *session) attach(pid int) error {
 	t.number = s.numbers.Take()
 	s.mutex.Unlock()
 	err = s.attachTo(t, node, places)
+	if err != nil {
+		err = errors.Join(err, t.close(), s.forget(t))
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
-		err = errors.Join(err, t.close(), s.forget(t))
 		s.numbers.GiveBack(t.number)
 		return err
 	}
@@ -94,12 +98,17 @@ func (s *session) find(t *target, node *trace.Module) (f found, err error) {
 // requests first, so that one whose beginning is seen is seen to its end.
 func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 	t.node.Generation, t.node.Number, t.node.HasSends = t.generation, t.number, flag(s.sends != nil)
+	t.node.Tgid = uint32(t.pid)
 	if l := f.layout; l != nil {
 		t.node.Wrap = uint32(l.Wrap)
 		t.node.Stream, t.node.Url, t.node.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
 		t.node.Wrapped, t.node.Session, t.node.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
 	}
-	if err := errors.Join(s.describe(t, false), s.objects.Servings.Put(t.number, new(bpf.NodesnoopServing))); err != nil {
+	err := errors.Join(
+		s.objects.Servings.Put(t.number, new(bpf.NodesnoopServing)), s.objects.MainPauses.Put(t.number, new(bpf.NodesnoopThreadPauses)),
+		s.describe(t, false), s.enter(t),
+	)
+	if err != nil {
 		return err
 	}
 	t.loop = newLoopClock(node, f.layout)
@@ -127,14 +136,59 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 // be seen.
 func (s *session) describe(t *target, isOpen bool) error {
 	t.node.IsOpen = flag(isOpen)
-	err := s.objects.Nodes.Put(t.number, &t.node)
-	if err == nil {
-		err = s.objects.NodeNumbers.Put(uint32(t.pid), t.number)
-	}
-	if err != nil {
+	if err := s.objects.Nodes.Put(t.number, &t.node); err != nil {
 		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
 	}
 	return nil
+}
+
+// nodeSlots is how many slots the kernel has for processes, which the lower bits of their pids
+// choose.
+const nodeSlots = 1024 // NODE_SLOTS
+
+// A slot is what the kernel has there, and how many processes of that slot are watched.
+type slot struct {
+	bpf.NodesnoopNodeSlot
+	count int
+}
+
+// enter has the kernel find a process's node by its pid, until leave.
+func (s *session) enter(t *target) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	at := &s.slots[t.pid%nodeSlots]
+	if at.count == 0 {
+		at.After = t.number + 1
+	} else {
+		at.IsShared = 1
+	}
+	at.count++
+	t.entered = true
+	return errors.Join(s.objects.NodeNumbers.Put(uint32(t.pid), t.number), s.putSlot(t.pid))
+}
+
+// leave undoes enter, if that was called.
+func (s *session) leave(t *target) error {
+	if !t.entered {
+		return nil
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	t.entered = false
+	at := &s.slots[t.pid%nodeSlots]
+	at.count--
+	switch {
+	case at.count == 0:
+		*at = slot{}
+	case at.After == t.number+1:
+		at.After = math.MaxUint32 // a process may get this pid, or this number
+	}
+	return errors.Join(s.putSlot(t.pid), s.objects.NodeNumbers.Delete(uint32(t.pid)))
+}
+
+func (s *session) putSlot(pid int) error {
+	number := pid % nodeSlots
+	return s.objects.NodeSlots.Put(uint32(number), &s.slots[number].NodesnoopNodeSlot)
 }
 
 // describeLoop tells the kernel where the main thread's loop is; it finds those of others itself.
@@ -257,10 +311,8 @@ func (s *session) detach(pid int) {
 // forget removes from the kernel what it knows about the connections of a program that has
 // ended.
 func (s *session) forget(t *target) error {
-	if err := s.objects.NodeNumbers.Delete(uint32(t.pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("forget process %d: %w", t.pid, err)
-	}
 	err := errors.Join(
+		s.leave(t),
 		loader.RemoveKeys(s.objects.Streams, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Aliases, func(k bpf.NodesnoopStreamKey) bool { return k.Generation == t.generation }),
 		loader.RemoveKeys(s.objects.Requests, func(k bpf.NodesnoopRequestKey) bool { return k.Stream.Generation == t.generation }),

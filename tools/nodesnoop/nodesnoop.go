@@ -130,7 +130,8 @@ type session struct {
 	handling sync.Mutex // while an event is handled
 
 	mutex    sync.Mutex
-	numbers  trace.Numbering    // of nodes, in the kernel
+	numbers  trace.Numbering // of nodes, in the kernel
+	slots    [nodeSlots]slot
 	receipts link.Link          // nil: no process's requests are found in what it receives
 	targeted map[int]*target    // by pid: those that are running
 	all      map[uint64]*target // by generation

@@ -2,6 +2,8 @@ package nodesnoop
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -126,3 +128,52 @@ func (w *watch) wait(n int) {
 }
 
 const waitLimit = time.Minute // for events, on a machine busy with other tests
+
+// TestProcessesOfOneSlotAreDistinguished watches a process when another, of whose pid the
+// lower bits are the same, is watched before it, and perhaps no longer.
+func TestProcessesOfOneSlotAreDistinguished(t *testing.T) {
+	server := startServer(t, prepare(t, anyVersion), serving{})
+	for _, leaves := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		other := &target{pid: server.PID + 7*nodeSlots, number: 1 << 9}
+		var s *session
+		var got []string
+		o := Options{Selection: server.selection(), Kinds: Kinds{Server: true}, Event: func(e *Event) {
+			got = append(got, e.URL)
+			cancel()
+		}}
+		o.Started = func() {
+			if leaves {
+				if err := s.leave(other); err != nil {
+					t.Error(err)
+				}
+			}
+			c := dial(t, "tcp", at(server.facts.Ports[0][0]), false)
+			if _, err := c.send(query{method: "GET", url: "/hello"}); err != nil {
+				t.Error(err)
+				cancel()
+			}
+		}
+		s, err := open(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.enter(other); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.run(ctx); err != nil {
+			t.Error(err)
+		}
+		s.detach(server.PID)
+		if err := errors.Join(s.leave(other), s.Close()); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(got, []string{"/hello"}) {
+			t.Errorf("requests = %q, want /hello", got)
+		}
+		if at := s.slots[server.PID%nodeSlots]; at != (slot{}) {
+			t.Errorf("slot = %+v when no process is watched, want none", at)
+		}
+	}
+}
