@@ -90,9 +90,8 @@ static __always_inline struct stream *add_stream(struct scan *s, struct node *no
 	return bpf_map_lookup_elem(&streams, &s->key);
 }
 
-/* Makes the connection whose StreamBase is at known in that role: one on which nothing but HTTP/1 is
- * written by its socket, which becomes s->key, others by s->key. Null if there is no room, or if it has
- * no socket.
+/* Makes the connection whose StreamBase is at known in that role: by s->key, which becomes its socket
+ * unless it is encrypted or HTTP/2. Null if there is no room, or if it has no socket.
  */
 static __always_inline struct stream *new_stream(
     struct scan *s, struct node *node, u32 role, u64 at)

@@ -43,8 +43,8 @@ enum transaction_flag {
 /* What is known of the message that a server's parser reads. */
 enum step {
 	STEP_UNKNOWN,
-	STEP_SAME,  /* it was the one that was received, when a response came: it still is */
-	STEP_OTHER, /* it is not known: the next response may be its */
+	STEP_SAME,  /* it follows one that was received and that the parser has confirmed */
+	STEP_OTHER, /* its beginning was not received: the next response may be to it */
 };
 
 #define REQUEST_PARTIAL 0x100 /* only its first line was received so far: it may be none */
