@@ -91,7 +91,7 @@ struct {
  * passed over at once.
  */
 struct node_slot {
-	u32 after;     /* the number of the first, and one; 0: none is watched; ~0: it is no more */
+	u32 after; /* the number of the first, and one; 0: none is watched; ~0: that has ended */
 	u32 is_shared; /* others are watched, or were: see node_numbers */
 };
 

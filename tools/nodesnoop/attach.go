@@ -26,7 +26,6 @@ type target struct {
 	heads      heads
 	kinds      map[uint32]string // of garbage collections
 	loop       *loopClock        // nil if it is not known
-	entered    bool              // see session.enter
 }
 
 // closeSymbol is a function that every node exports, wherever it is.
@@ -163,18 +162,16 @@ func (s *session) enter(t *target) error {
 		at.IsShared = 1
 	}
 	at.count++
-	t.entered = true
-	return errors.Join(s.objects.NodeNumbers.Put(uint32(t.pid), t.number), s.putSlot(t.pid))
+	if err := errors.Join(s.objects.NodeNumbers.Put(uint32(t.pid), t.number), s.putSlot(t.pid)); err != nil {
+		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
+	}
+	return nil
 }
 
-// leave undoes enter, if that was called.
+// leave undoes enter.
 func (s *session) leave(t *target) error {
-	if !t.entered {
-		return nil
-	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	t.entered = false
 	at := &s.slots[t.pid%nodeSlots]
 	at.count--
 	switch {
