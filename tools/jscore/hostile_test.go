@@ -1,7 +1,9 @@
 package jscore
 
 import (
+	"encoding/binary"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -83,4 +85,111 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 			t.Errorf("a byte in %d: Export: %v", distance, err)
 		}
 	}
+}
+
+// TestLeftoversHideNoLiveObjects puts what looks like an array in front of live objects, so long that
+// they would be its elements. A word left over in a register refers to it.
+func TestLeftoversHideNoLiveObjects(t *testing.T) {
+	for _, version := range []string{"18.20.8", "26.10.0"} {
+		d, facts := censusDump(t, version, 300, 300)
+		before, err := d.Graph(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := liveByClass(before, facts)
+		at, length := placeForArray(t, before, facts)
+		m := &damaged{Memory: d}
+		m.put(t, at, arrayMap(t, before), length<<32)
+
+		h, err := v8.NewHeap(m, d.v8.Binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := heap.Walk(t.Context(), m, h, nil)
+		if err != nil {
+			t.Fatalf("Node.js %s: Walk: %v", version, err)
+		}
+		if id, ok := o.Find(at); !ok || o.Size(id) != 16+8*length {
+			t.Fatalf("Node.js %s: no array of %d elements was found at first", version, length)
+		}
+		found, err := heap.NewGraph(t.Context(), o, append(d.LiveStacks(), heap.Stack{Registers: []uint64{at | 1}}))
+		if err != nil {
+			t.Fatalf("Node.js %s: NewGraph: %v", version, err)
+		}
+		g := &Graph{Graph: found, dump: d, heap: h}
+		if got := liveByClass(g, facts); !maps.Equal(got, want) {
+			t.Errorf("Node.js %s: live objects = %v, want %v; doubts: %+v", version, got, want, g.Doubts)
+		}
+	}
+}
+
+// put sets words, of which the memory has other values.
+func (m *damaged) put(t *testing.T, address uint64, words ...uint64) {
+	t.Helper()
+	b := make([]byte, 8*len(words))
+	if _, err := m.Memory.ReadAt(b, address); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range words {
+		for j := range 8 {
+			m.at = append(m.at, address+uint64(8*i+j))
+			m.flips = append(m.flips, b[8*i+j]^byte(w>>(8*j)))
+		}
+	}
+}
+
+// kept returns the class of the objects that census.js keeps.
+func kept(g *Graph, facts censusFacts, id heap.ID) (class string, ok bool) {
+	class, err := g.heap.Class(g.Object(id))
+	return class, err == nil && slices.Contains(facts.Classes, class)
+}
+
+func liveByClass(g *Graph, facts censusFacts) map[string]int {
+	live := make(map[string]int)
+	for id := range heap.ID(g.Len()) {
+		if class, ok := kept(g, facts, id); ok && g.IsLive(id) {
+			live[class]++
+		}
+	}
+	return live
+}
+
+// placeForArray returns the address of a dead object, and how many elements an array there would
+// have to have to contain ten live objects that census.js keeps.
+func placeForArray(t *testing.T, g *Graph, facts censusFacts) (address, length uint64) {
+	t.Helper()
+	dead, inside := heap.ID(0), 0
+	for id := range heap.ID(g.Len()) {
+		_, ok := kept(g, facts, id)
+		switch {
+		case g.Page(id).Large() || g.Page(id) != g.Page(dead) || g.Address(id)-g.Address(dead) > 1<<16:
+			dead, inside = id, 0
+		case inside == 0 && !g.IsLive(id):
+			dead = id
+		case ok && g.IsLive(id):
+			inside++
+		}
+		if end := g.Address(id) + g.Size(id); inside == 10 && !g.IsLive(dead) {
+			return g.Address(dead), (end - g.Address(dead) - 16) / 8
+		}
+	}
+	t.Fatal("no dead object is followed by ten live ones")
+	return 0, 0
+}
+
+// arrayMap returns a reference to the map of arrays of any values.
+func arrayMap(t *testing.T, g *Graph) uint64 {
+	t.Helper()
+	for id := range heap.ID(g.Len()) {
+		if g.Map(id).Kind != "FixedArray" {
+			continue
+		}
+		var word [8]byte
+		if _, err := g.dump.ReadAt(word[:], g.Address(id)); err != nil {
+			t.Fatal(err)
+		}
+		return binary.LittleEndian.Uint64(word[:])
+	}
+	t.Fatal("no FixedArray")
+	return 0
 }

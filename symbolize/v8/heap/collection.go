@@ -100,114 +100,22 @@ func (g *Graph) repair(ctx context.Context, may bool) (again bool, err error) {
 	return true, g.Objects.walk(ctx)
 }
 
-// lost returns, in order, the addresses to which live objects refer and at which no
-// object was found.
-func (g *Graph) lost() []uint64 {
-	var lost []uint64
-	for _, d := range g.dangling {
-		if g.IsLive(d.from) {
-			lost = append(lost, d.to)
-		}
-	}
-	slices.Sort(lost)
-	return slices.Compact(lost)
-}
-
 // isMoving reports whether the memory at an address to which a live object refers shows
 // that a collection was moving objects.
-func (g *Graph) isMoving(address uint64) bool {
-	to, ok := g.movedTo(address)
-	return ok || to == address || g.Objects.at.page(address).from
-}
-
-// addAnchors adds the addresses of objects that can be reached from lost ones and are
-// not known to be live. It returns false if there are none.
-func (g *Graph) addAnchors(ctx context.Context, lost []uint64) (found bool, err error) {
-	w := &pageWalker{Objects: g.Objects}
-	seen := make(map[uint64]bool)
-	buffer := make([]byte, pageAlign)
-	anchors := make(map[uint64][]uint64)
-	for queue := lost; len(queue) > 0; {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		at := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		if to, ok := g.movedTo(at); ok {
-			at = to
-		}
-		if seen[at] || len(seen) > maxDangling {
-			continue
-		}
-		seen[at] = true
-		p := g.Objects.at.page(at)
-		id, known := p.find(at)
-		if known && g.IsLive(id) {
-			continue
-		}
-		data := g.objectAt(w, p, at, buffer)
-		if data == nil {
-			continue
-		}
-		if !known {
-			anchors[p.Address] = append(anchors[p.Address], at)
-		}
-		for i := 0; i+wordSize <= len(data); i += wordSize {
-			if ref := wordOf(data, i); ref&3 == 1 && g.Objects.at.page(ref-1) != nil && !seen[ref-1] {
-				queue = append(queue, ref-1)
-			}
-		}
-	}
-	if len(anchors) == 0 {
-		return false, nil
-	}
-	if g.anchors == nil {
-		g.anchors = make(map[uint64][]uint64)
-	}
-	for page, more := range anchors {
-		all := append(g.anchors[page], more...)
-		slices.Sort(all)
-		g.anchors[page] = slices.Compact(all)
-	}
-	return true, nil
-}
-
-// objectAt returns the part of the object at an address in a page that may hold
-// references; nil if there is no object or it is inside a live one.
-func (g *Graph) objectAt(w *pageWalker, p *pageObjects, at uint64, buffer []byte) []byte {
-	if at < p.Start || at >= p.End || at%wordSize != 0 || p.Large() && at != p.Start {
-		return nil
-	}
-	if id, ok := g.Around(at); ok && g.IsLive(id) {
-		return nil
-	}
-	n, _ := g.memory.ReadAt(buffer[:min(p.End-at, uint64(len(buffer)))], at)
-	if n < wordSize {
-		return nil
-	}
-	index, ok := g.kindOf(wordOf(buffer, 0))
-	if !ok {
-		return nil
-	}
-	size := w.sizeOf(p, buffer[:n], index, n)
-	if form := g.kinds.at(uint32(index)).form; form.Tagged >= 0 {
-		size = min(size, form.Tagged)
-	}
-	if size == 0 || g.kinds.at(uint32(index)).free {
-		return nil
-	}
-	return buffer[:min(size, n)]
+func (g *Graph) isMoving(lost lostObject) bool {
+	to, ok := g.movedTo(lost.at)
+	return ok || to == lost.at || g.Objects.at.page(lost.at).from
 }
 
 // findLostMaps finds the maps of the large young objects that a scavenge has left in
 // place: C++ has the maps, next to references to the objects.
 func (g *Graph) findLostMaps(ctx context.Context) error {
-	lost := make(map[uint64]*lostObject) // by reference
+	lost := make(map[uint64]*mapless) // by reference
 	for i := range g.pages {
 		var head [v8.FormHead]byte
 		p := &g.pages[i]
 		if _, err := g.memory.ReadAt(head[:], p.Start); err == nil && p.Large() && wordOf(head[:], 0) == p.Start {
-			lost[p.Start|1] = &lostObject{page: p, head: head[:]}
+			lost[p.Start|1] = &mapless{page: p, head: head[:]}
 		}
 	}
 	if len(lost) == 0 {
@@ -236,8 +144,8 @@ func (g *Graph) findLostMaps(ctx context.Context) error {
 	return nil
 }
 
-// A lostObject is a large object without its map.
-type lostObject struct {
+// A mapless is a large object without its map.
+type mapless struct {
 	page *pageObjects
 	head []byte
 	word uint64 // refers to what may be its map
@@ -248,7 +156,7 @@ type lostObject struct {
 // refer to its map: a frame may have spilled both, and freed memory may be about another
 // object that was there before. The object fills its page, so its map is the one that
 // makes it longest.
-func (o *lostObject) consider(all *Objects, word uint64) {
+func (o *mapless) consider(all *Objects, word uint64) {
 	index, ok := all.kindOf(word)
 	if !ok || !all.kinds.at(uint32(index)).sized || all.kinds.at(uint32(index)).form.Map.Size > 0 {
 		return // an object with a page of its own must have a length

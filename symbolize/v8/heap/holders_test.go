@@ -67,12 +67,12 @@ func (h *made) node(i, object uint64, flags byte) {
 // roots returns the objects that are held, and by what.
 func (h *made) roots(t *testing.T) map[int]Holder {
 	t.Helper()
-	roots, _, err := h.o.roots(t.Context(), nil)
+	scan, err := h.o.roots(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := map[int]Holder{}
-	for _, r := range roots {
+	for _, r := range scan.roots {
 		held[int(r.Object)] = r.By
 	}
 	return held

@@ -63,13 +63,14 @@ type Graph struct {
 	links   linkNames
 	buffers [][]byte // not in use
 	live    bitSet
+	certain bitSet // of the live: those that handles keep; words in other places may be left over from before
 	out     edges
 	in      *edges     // nil until needed
 	pairs   []weakPair // by key
 
 	outside   map[ID]uint64 // bytes that objects have outside the heap
 	dangling  []danglingRef
-	lostRoots []uint64 // addresses to which roots refer and where no object was found
+	lostRoots []lostObject // to which roots refer
 }
 
 // A weakPair is an entry of a WeakMap: its value is live if its table and its key are.
@@ -103,14 +104,16 @@ func (o *Objects) Unmarked() *Graph {
 }
 
 // follow finds the references, and which objects are live.
-func (g *Graph) follow(ctx context.Context, stacks []Stack) (err error) {
+func (g *Graph) follow(ctx context.Context, stacks []Stack) error {
 	if err := g.connect(ctx); err != nil {
 		return err
 	}
-	if g.Roots, g.lostRoots, err = g.roots(ctx, stacks); err != nil {
+	s, err := g.roots(ctx, stacks)
+	if err != nil {
 		return err
 	}
-	return g.mark(ctx)
+	g.Roots, g.lostRoots = s.roots, s.lost
+	return g.mark(ctx, s.certain)
 }
 
 // All yields all objects until ctx is done.
@@ -130,46 +133,66 @@ func (g *Graph) IsLive(id ID) bool { return g.live.has(id) }
 // often is how many objects are processed between two checks of the context.
 const often = 1 << 12
 
-// mark finds the live objects.
-func (g *Graph) mark(ctx context.Context) error {
+// mark finds the live objects, given those roots that are certainly live.
+func (g *Graph) mark(ctx context.Context, certain bitSet) error {
 	g.live = newBits(g.Len())
-	var stack []ID
-	add := func(id ID) {
-		if !g.live.has(id) {
-			g.live.add(id)
-			g.Live++
-			stack = append(stack, id)
-		}
+	m := &marker{Graph: g, keys: newBits(g.Len()), waiting: make(map[ID][]ID)}
+	slices.SortFunc(g.pairs, func(a, b weakPair) int { return cmp.Compare(a.key, b.key) })
+	for _, p := range g.pairs {
+		m.keys.add(p.key)
 	}
 	for _, r := range g.Roots {
-		add(r.Object)
+		if certain.has(r.Object) {
+			m.add(r.Object)
+		}
 	}
-	slices.SortFunc(g.pairs, func(a, b weakPair) int { return cmp.Compare(a.key, b.key) })
-	keys := newBits(g.Len())
-	for _, p := range g.pairs {
-		keys.add(p.key)
+	if err := m.follow(ctx); err != nil {
+		return err
 	}
-	waiting := map[ID][]ID{} // values of live keys, by the table that is not yet live
-	for step := 0; len(stack) > 0; step++ {
+	g.certain = slices.Clone(g.live)
+	for _, r := range g.Roots {
+		m.add(r.Object)
+	}
+	return m.follow(ctx)
+}
+
+// A marker follows references from live objects.
+type marker struct {
+	*Graph
+	stack   []ID        // whose references are not yet followed
+	keys    bitSet      // of weak pairs
+	waiting map[ID][]ID // values of live keys, by the table that is not yet live
+}
+
+func (m *marker) add(id ID) {
+	if !m.live.has(id) {
+		m.live.add(id)
+		m.Live++
+		m.stack = append(m.stack, id)
+	}
+}
+
+func (m *marker) follow(ctx context.Context) error {
+	for step := 0; len(m.stack) > 0; step++ {
 		if step%often == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		g.out.each(id, add)
-		if keys.has(id) {
-			for _, p := range g.pairsOf(id) {
-				if g.live.has(p.table) {
-					add(p.value)
+		id := m.stack[len(m.stack)-1]
+		m.stack = m.stack[:len(m.stack)-1]
+		m.out.each(id, m.add)
+		if m.keys.has(id) {
+			for _, p := range m.pairsOf(id) {
+				if m.live.has(p.table) {
+					m.add(p.value)
 				} else {
-					waiting[p.table] = append(waiting[p.table], p.value)
+					m.waiting[p.table] = append(m.waiting[p.table], p.value)
 				}
 			}
 		}
-		for _, value := range waiting[id] {
-			add(value)
+		for _, value := range m.waiting[id] {
+			m.add(value)
 		}
-		delete(waiting, id)
+		delete(m.waiting, id)
 	}
 	return nil
 }

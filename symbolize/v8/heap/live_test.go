@@ -9,7 +9,7 @@ func TestMarkFollowsPairsToTheEnd(t *testing.T) {
 	g := &Graph{Objects: &Objects{kind: make([]uint32, 7)}, Roots: []Root{{Object: 0}, {Object: 1}}}
 	g.out.first = make([]uint32, 8)
 	g.pairs = []weakPair{{0, 2, 3}, {0, 1, 2}, {0, 5, 6}}
-	if err := g.mark(t.Context()); err != nil {
+	if err := g.mark(t.Context(), newBits(7)); err != nil {
 		t.Fatal(err)
 	}
 	for id, want := range []bool{true, true, true, true, false, false, false} {

@@ -21,7 +21,7 @@ func madeGraph(out [][]ID, roots []ID, pairs []weakPair) *Graph {
 	for _, id := range roots {
 		g.Roots = append(g.Roots, Root{Object: id})
 	}
-	if err := g.mark(context.Background()); err != nil {
+	if err := g.mark(context.Background(), newBits(n)); err != nil {
 		panic(err) // the context cannot be the cause
 	}
 	return g

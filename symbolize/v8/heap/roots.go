@@ -35,6 +35,12 @@ var holderNames = [...]string{
 	ByHandle: "a handle", ByGlobal: "a global handle", ByEternal: "an eternal handle", ByMicrotask: "a waiting microtask",
 }
 
+// certain reports whether what such a holder refers to is alive for certain: other words that
+// look like references may be left over from before.
+func (h Holder) certain() bool {
+	return h == ByHandle || h == ByGlobal || h == ByEternal || h == ByMicrotask
+}
+
 func (h Holder) String() string { return holderNames[h] }
 
 // A rootScan looks for references in memory outside V8's heap. In memory from malloc,
@@ -42,20 +48,20 @@ func (h Holder) String() string { return holderNames[h] }
 // other memory, except stacks, any word that looks like a reference is treated as one.
 type rootScan struct {
 	objects *Objects
-	seen    bitSet // by ID
-	roots   []Root
-	lost    []uint64 // addresses that are referred to and where no object was found
+	seen    bitSet       // by ID
+	roots   []Root       // by object
+	certain bitSet       // of the roots: those that certain holders refer to
+	lost    []lostObject // to which handles and frames refer
 	buffer  []byte
 }
 
-// roots returns the objects to which something outside the heaps refers, and the
-// addresses in the heaps to which handles and frames refer and where no object was found.
-// An isolate has caches besides its roots, whose references V8 never updates.
-func (o *Objects) roots(ctx context.Context, stacks []Stack) (roots []Root, lost []uint64, err error) {
-	s := &rootScan{objects: o, seen: newBits(o.Len()), buffer: make([]byte, pageAlign)}
+// roots finds the objects to which something outside the heaps refers. An isolate has caches
+// besides its roots, whose references V8 never updates.
+func (o *Objects) roots(ctx context.Context, stacks []Stack) (*rootScan, error) {
+	s := &rootScan{objects: o, seen: newBits(o.Len()), certain: newBits(o.Len()), buffer: make([]byte, pageAlign)}
 	memory, err := outsideOf(ctx, o, stacks)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for i, t := range stacks {
 		for _, w := range t.Registers {
@@ -81,10 +87,10 @@ func (o *Objects) roots(ctx context.Context, stacks []Stack) (roots []Root, lost
 		err = errors.Join(err, s.scan(ctx, r, ByMemory))
 	}
 	if err != nil {
-		return nil, nil, cmp.Or(ctx.Err(), err)
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	slices.SortFunc(s.roots, func(a, b Root) int { return cmp.Compare(a.Object, b.Object) })
-	return s.roots, s.lost, nil
+	return s, nil
 }
 
 // scan searches memory as far as the core has it: a process, or the maker of the core,
@@ -123,12 +129,15 @@ func (s *rootScan) word(w, from uint64, by Holder) {
 		return
 	}
 	id, ok := s.objects.Find(w - 1)
+	if ok && by.certain() {
+		s.certain.add(id)
+	}
 	switch {
 	case ok && !s.seen.has(id):
 		s.seen.add(id)
 		s.roots = append(s.roots, Root{id, from, by})
 	case !ok && by != ByMemory && by != ByIsolate && s.objects.at.page(w-1) != nil && len(s.lost) < maxDangling:
-		s.lost = append(s.lost, w-1)
+		s.lost = append(s.lost, lostObject{w - 1, by.certain()})
 	}
 }
 

@@ -25,13 +25,13 @@ func TestStackCountsFromItsPointerOn(t *testing.T) {
 		{base, Root{2, stack + 0x3000, ByMemory}},
 	} {
 		thread.ThreadPointer = test.base
-		got, _, err := h.o.roots(t.Context(), []Stack{thread})
+		got, err := h.o.roots(t.Context(), []Stack{thread})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []Root{{1, stack + 0x900, ByStack}, test.last, {3, 0, ByRegister}}
-		if !slices.Equal(got, want) {
-			t.Errorf("roots with a thread's data at %x = %x, want %x", test.base, got, want)
+		if !slices.Equal(got.roots, want) {
+			t.Errorf("roots with a thread's data at %x = %x, want %x", test.base, got.roots, want)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
 	for i := range uint64(8) {
 		h.m.put(stack+0x400*i, madeObject(int(i)))
 	}
-	got, _, err := h.o.roots(t.Context(), []Stack{{
+	got, err := h.o.roots(t.Context(), []Stack{{
 		SP:        stack + 0x800,
 		Registers: []uint64{madeObject(11)},
 		Frames:    []space.Range{{Start: stack + 0xc00, End: stack + 0x1400}, {Start: stack + 0x1a00, End: 1 << 63}, {Start: 8, End: 1 << 63}},
@@ -54,8 +54,8 @@ func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
 	want := []Root{
 		{3, stack + 0xc00, ByStack}, {4, stack + 0x1000, ByStack}, {7, stack + 0x1c00, ByStack}, {11, 0, ByRegister},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("roots = %x, want %x", got, want)
+	if !slices.Equal(got.roots, want) {
+		t.Errorf("roots = %x, want %x", got.roots, want)
 	}
 	if h.o.Doubts.Loose {
 		t.Error("all memory counts, though the frames are known")
@@ -65,12 +65,12 @@ func TestOnlyFramesOfV8sCountIfTheyAreKnown(t *testing.T) {
 func TestStackAmongChunksHidesNoHandles(t *testing.T) {
 	h := makeHolders(4096)
 	h.node(3, madeObject(1), 1)
-	got, _, err := h.o.roots(t.Context(), []Stack{{SP: h.at[2] + 2048}})
+	got, err := h.o.roots(t.Context(), []Stack{{SP: h.at[2] + 2048}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got[0].Object != 1 || got[0].By != ByGlobal {
-		t.Errorf("roots = %+v, want object 1 by a global handle", got)
+	if len(got.roots) != 1 || got.roots[0].Object != 1 || got.roots[0].By != ByGlobal {
+		t.Errorf("roots = %+v, want object 1 by a global handle", got.roots)
 	}
 }
 
