@@ -50,9 +50,8 @@ struct message {
 	u8 is_chunked, is_sized;
 	u8 digits;    /* of the chunk's size so far */
 	u8 is_filled; /* the trailer's current line is not empty */
-	u32 carried;  /* the line's beginning that came with the last piece */
+	u32 carried; /* bytes of the line's beginning that came with the last piece: see piece_of */
 	u32 pad;
-	u8 carry[CARRIED_BYTES];
 };
 
 enum direction { REQUESTS, RESPONSES };
@@ -69,6 +68,7 @@ enum part {
 struct piece_of {
 	u64 at, end; /* what is left of it, in the process */
 	struct message message;
+	u8 carry[CARRIED_BYTES]; /* the beginning of a line that message.carried counts */
 	u32 direction;
 	u32 have; /* bytes in the window */
 	u32 method_bytes, target_from, target_bytes, host_from, host_bytes;
@@ -250,7 +250,7 @@ static __always_inline void carry(struct piece_of *p, u64 from)
 		n = CARRIED_BYTES;
 	p->message.carried = n;
 	mask_index(from, WINDOW_BYTES - 1);
-	bpf_probe_read_kernel(p->message.carry, CARRIED_BYTES, p->window + from);
+	bpf_probe_read_kernel(p->carry, CARRIED_BYTES, p->window + from);
 }
 
 /* Takes the line from..end, end being its line feed. Returns its part. */
@@ -293,7 +293,7 @@ static __always_inline bool fill_window(struct piece_of *p)
 		n = WINDOW_BYTES - CARRIED_BYTES;
 	mask_index(n, WINDOW_BYTES - 1);
 	if (carried)
-		bpf_probe_read_kernel(p->window, CARRIED_BYTES, p->message.carry);
+		bpf_probe_read_kernel(p->window, CARRIED_BYTES, p->carry);
 	mask_index(carried, 2 * CARRIED_BYTES - 1);
 	p->have = carried + n;
 	return read_user(p->window + carried, n, p->at);
@@ -312,7 +312,7 @@ static __always_inline u32 leave_line(struct piece_of *p, u32 from)
 		return PART_SOME;
 	}
 	p->message.is_begun = 1;
-	p->message.carry[0] = '-'; /* so that the rest is no field */
+	p->carry[0] = '-'; /* so that the rest is no field */
 	p->message.carried = 1;
 	return PART_FIRST_LINE;
 }

@@ -77,12 +77,14 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 	from = s->piece.target_from;
 	mask_index(from, WINDOW_BYTES - 1);
 	s->url.bytes = n = s->piece.target_bytes;
-	bound(n, URL_BYTES);
-	bpf_probe_read_kernel(s->url.text, n, s->piece.window + from);
+	if (n > SHORT_URL_BYTES) {
+		bound(n, URL_BYTES);
+		bpf_probe_read_kernel(s->url.text, n, s->piece.window + from);
+	}
 	s->piece.host_bytes = 0;
 	key.stream = s->key;
 	key.number = stream->next;
-	add_request(s, stream);
+	add_request(s, stream, s->piece.window + from);
 	if (stream->role != ROLE_SERVER)
 		return 0;
 	if (!stream->unsettled)

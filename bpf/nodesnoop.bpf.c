@@ -124,7 +124,7 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 	judge(s, node, stream, is_new);
 	s->request.number = head->llhttp[LLHTTP_METHOD];
 	s->request.method_bytes = s->request.host_bytes = 0;
-	add_request(s, stream);
+	add_request(s, stream, s->url.text);
 }
 
 /* Parser::on_headers_complete() */
@@ -240,15 +240,15 @@ static __always_inline void take_written(struct scan *s, struct stream *stream, 
 {
 	if (stream->role == ROLE_SERVER) {
 		s->piece.direction = RESPONSES;
-		s->piece.message = stream->answered;
+		load_message(s, &stream->answered, stream->answered_carry);
 		take_buffers(s, stream, w);
-		stream->answered = s->piece.message;
+		store_message(s, &stream->answered, stream->answered_carry);
 		return;
 	}
 	s->piece.direction = REQUESTS;
-	s->piece.message = stream->asked;
+	load_message(s, &stream->asked, stream->asked_carry);
 	take_buffers(s, stream, w);
-	stream->asked = s->piece.message;
+	store_message(s, &stream->asked, stream->asked_carry);
 	if (stream->next == 1) /* it was no request */
 		forget_stream(&s->key, stream);
 }
@@ -394,11 +394,11 @@ int on_read(struct pt_regs *ctx)
 		return 0;
 	}
 	s->piece.direction = RESPONSES;
-	s->piece.message = stream->answered;
+	load_message(s, &stream->answered, stream->answered_carry);
 	if (read_user(&s->piece.at, 8, argument2(ctx))) {
 		s->piece.end = s->piece.at + bytes;
 		take_piece(s->number, stream);
-		stream->answered = s->piece.message;
+		store_message(s, &stream->answered, stream->answered_carry);
 	}
 	give_back_scan(s);
 	return 0;

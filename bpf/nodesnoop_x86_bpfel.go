@@ -229,7 +229,6 @@ type NodesnoopStream struct {
 		IsFilled  uint8
 		Carried   uint32
 		Pad       uint32
-		Carry     [64]uint8
 	}
 	Answered struct {
 		_         structs.HostLayout
@@ -246,7 +245,6 @@ type NodesnoopStream struct {
 		IsFilled  uint8
 		Carried   uint32
 		Pad       uint32
-		Carry     [64]uint8
 	}
 	Ends struct {
 		_          structs.HostLayout
@@ -259,7 +257,9 @@ type NodesnoopStream struct {
 		Name       [108]uint8
 		Pad        [4]uint8
 	}
-	Request NodesnoopRequest
+	Request       NodesnoopRequest
+	AskedCarry    [64]uint8
+	AnsweredCarry [64]uint8
 }
 
 type NodesnoopStreamKey struct {

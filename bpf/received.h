@@ -192,7 +192,7 @@ static __always_inline void take_received(
 	}
 	before = stream->next;
 	s->piece.direction = REQUESTS;
-	s->piece.message = stream->asked;
+	load_message(s, &stream->asked, stream->asked_carry);
 	s->piece.at = r->at;
 	s->piece.end = r->at + r->bytes;
 	take_piece(s->number, stream);
@@ -203,7 +203,7 @@ static __always_inline void take_received(
 		next_message(&s->piece.message); /* it was no request, nor is what may follow */
 		stream->step = STEP_UNKNOWN;
 	}
-	stream->asked = s->piece.message;
+	store_message(s, &stream->asked, stream->asked_carry);
 }
 
 /* Something has come from a socket, whose key this is. */

@@ -108,6 +108,7 @@ struct stream {
 	struct message answered;
 	struct ends ends;
 	struct request request;
+	u8 asked_carry[CARRIED_BYTES], answered_carry[CARRIED_BYTES]; /* see piece_of */
 };
 
 struct {
@@ -251,6 +252,21 @@ static __always_inline u64 idle_so_far(u64 metrics)
 static __always_inline struct scan *scan_numbered(u32 number)
 {
 	return bpf_map_lookup_elem(&scans, &number);
+}
+
+/* Continues a message of a stream, or ends a piece of it. */
+static __always_inline void load_message(struct scan *s, struct message *m, u8 *carry)
+{
+	s->piece.message = *m;
+	if (m->carried)
+		__builtin_memcpy(s->piece.carry, carry, CARRIED_BYTES);
+}
+
+static __always_inline void store_message(struct scan *s, struct message *m, u8 *carry)
+{
+	*m = s->piece.message;
+	if (m->carried)
+		__builtin_memcpy(carry, s->piece.carry, CARRIED_BYTES);
 }
 
 /* A scan that is not in use on this CPU; null if all are. */
@@ -454,8 +470,10 @@ static __always_inline void withdraw_requests(struct scan *s, struct stream *str
 	stream->unsettled = 0;
 }
 
-/* Notes a request that begins on the stream: s->request, with its whole target in s->url. */
-static __always_inline void add_request(struct scan *s, struct stream *stream)
+/* Notes a request that begins on the stream: s->request, with its target in text, and if that is long in
+ * s->url. s->url.bytes is its length.
+ */
+static __always_inline void add_request(struct scan *s, struct stream *stream, const u8 *text)
 {
 	struct request_key key = { s->key, stream->next };
 	struct request *r = &s->request;
@@ -477,11 +495,11 @@ static __always_inline void add_request(struct scan *s, struct stream *stream)
 	bound(n, SHORT_URL_BYTES);
 	if (!stream->held) {
 		__builtin_memcpy(&stream->request, r, __builtin_offsetof(struct request, url));
-		bpf_probe_read_kernel(stream->request.url, n, s->url.text);
+		bpf_probe_read_kernel(stream->request.url, n, text);
 		stream->held = key.number;
 		return;
 	}
-	bpf_probe_read_kernel(r->url, n, s->url.text);
+	bpf_probe_read_kernel(r->url, n, text);
 	if (bpf_map_update_elem(&requests, &key, r, BPF_ANY))
 		count(unfollowed);
 }
