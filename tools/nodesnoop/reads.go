@@ -91,9 +91,10 @@ func (s *session) chooseReads() {
 	}
 }
 
+// warnOfProcess reports an error once: what failed may be tried again at each tick.
 func (s *session) warnOfProcess(t *target, err error) {
 	if err != nil {
-		s.Warn(fmt.Errorf("process %d: %w", t.pid, err))
+		s.Table.Warn(fmt.Errorf("process %d: %w", t.pid, err))
 	}
 }
 
