@@ -12,6 +12,21 @@
 #define TEXT_HEAD 0x44414548 /* HEAD */
 #define TEXT_CONNECT 0x4e4e4f43
 
+/* Copies what is known of a stream's message to where its next piece is read, and back. */
+static __always_inline void load_message(struct scan *s, struct message *m, u8 *carry)
+{
+	s->piece.message = *m;
+	if (m->carried)
+		__builtin_memcpy(s->piece.carry, carry, CARRIED_BYTES);
+}
+
+static __always_inline void store_message(struct scan *s, struct message *m, u8 *carry)
+{
+	*m = s->piece.message;
+	if (m->carried)
+		__builtin_memcpy(carry, s->piece.carry, CARRIED_BYTES);
+}
+
 static __always_inline bool is_method(struct request *r, u8 number, u32 text)
 {
 	return r->method_bytes ? *(u32 *)r->method == text : r->number == number;

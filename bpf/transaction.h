@@ -254,21 +254,6 @@ static __always_inline struct scan *scan_numbered(u32 number)
 	return bpf_map_lookup_elem(&scans, &number);
 }
 
-/* Continues a message of a stream, or ends a piece of it. */
-static __always_inline void load_message(struct scan *s, struct message *m, u8 *carry)
-{
-	s->piece.message = *m;
-	if (m->carried)
-		__builtin_memcpy(s->piece.carry, carry, CARRIED_BYTES);
-}
-
-static __always_inline void store_message(struct scan *s, struct message *m, u8 *carry)
-{
-	*m = s->piece.message;
-	if (m->carried)
-		__builtin_memcpy(carry, s->piece.carry, CARRIED_BYTES);
-}
-
 /* A scan that is not in use on this CPU; null if all are. */
 static __always_inline struct scan *take_scan(void)
 {

@@ -41,6 +41,20 @@ func damage(d *Dump, pages []heap.Page, distance uint64, seed uint64) *damaged {
 	return m
 }
 
+// walk finds the objects in damaged memory of a dump.
+func walk(t *testing.T, d *Dump, m *damaged) (*v8.Heap, *heap.Objects) {
+	t.Helper()
+	h, err := v8.NewHeap(m, d.v8.Binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := heap.Walk(t.Context(), m, h, nil)
+	if err != nil {
+		t.Fatalf("Walk: %v", err)
+	}
+	return h, o
+}
+
 // TestDamagedHeapIsNoEnd flips bytes in all pages, including headers, maps and
 // dictionaries, and examines what is left in every way.
 func TestDamagedHeapIsNoEnd(t *testing.T) {
@@ -48,14 +62,7 @@ func TestDamagedHeapIsNoEnd(t *testing.T) {
 	pages := heap.FindPages(d, &d.Heap().Binary().Release.Pages)
 	for seed, distance := range []uint64{1 << 14, 1 << 10, 1 << 8, 1 << 5} {
 		m := damage(d, pages, distance, uint64(seed))
-		h, err := v8.NewHeap(m, d.v8.Binary)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := heap.Walk(t.Context(), m, h, nil)
-		if err != nil {
-			t.Fatalf("a byte in %d: Walk: %v", distance, err)
-		}
+		h, o := walk(t, d, m)
 		found, err := heap.NewGraph(t.Context(), o, d.LiveStacks())
 		if err != nil {
 			t.Fatalf("a byte in %d: NewGraph: %v", distance, err)
@@ -101,14 +108,7 @@ func TestLeftoversHideNoLiveObjects(t *testing.T) {
 		m := &damaged{Memory: d}
 		m.put(t, at, arrayMap(t, before), length<<32)
 
-		h, err := v8.NewHeap(m, d.v8.Binary)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := heap.Walk(t.Context(), m, h, nil)
-		if err != nil {
-			t.Fatalf("Node.js %s: Walk: %v", version, err)
-		}
+		h, o := walk(t, d, m)
 		if id, ok := o.Find(at); !ok || o.Size(id) != 16+8*length {
 			t.Fatalf("Node.js %s: no array of %d elements was found at first", version, length)
 		}

@@ -110,12 +110,12 @@ func (g *Graph) isMoving(lost lostObject) bool {
 // findLostMaps finds the maps of the large young objects that a scavenge has left in
 // place: C++ has the maps, next to references to the objects.
 func (g *Graph) findLostMaps(ctx context.Context) error {
-	lost := make(map[uint64]*mapless) // by reference
+	lost := make(map[uint64]*maplessObject) // by reference
 	for i := range g.pages {
 		var head [v8.FormHead]byte
 		p := &g.pages[i]
 		if _, err := g.memory.ReadAt(head[:], p.Start); err == nil && p.Large() && wordOf(head[:], 0) == p.Start {
-			lost[p.Start|1] = &mapless{page: p, head: head[:]}
+			lost[p.Start|1] = &maplessObject{page: p, head: head[:]}
 		}
 	}
 	if len(lost) == 0 {
@@ -144,8 +144,8 @@ func (g *Graph) findLostMaps(ctx context.Context) error {
 	return nil
 }
 
-// A mapless is a large object without its map.
-type mapless struct {
+// A maplessObject is a large object without its map.
+type maplessObject struct {
 	page *pageObjects
 	head []byte
 	word uint64 // refers to what may be its map
@@ -156,7 +156,7 @@ type mapless struct {
 // refer to its map: a frame may have spilled both, and freed memory may be about another
 // object that was there before. The object fills its page, so its map is the one that
 // makes it longest.
-func (o *mapless) consider(all *Objects, word uint64) {
+func (o *maplessObject) consider(all *Objects, word uint64) {
 	index, ok := all.kindOf(word)
 	if !ok || !all.kinds.at(uint32(index)).sized || all.kinds.at(uint32(index)).form.Map.Size > 0 {
 		return // an object with a page of its own must have a length

@@ -63,7 +63,7 @@ type Graph struct {
 	links   linkNames
 	buffers [][]byte // not in use
 	live    bitSet
-	certain bitSet // of the live: those that handles keep; words in other places may be left over from before
+	certain bitSet // of the live: those that handles keep, not just words that may be left over; nil once the graph is complete
 	out     edges
 	in      *edges     // nil until needed
 	pairs   []weakPair // by key
@@ -90,7 +90,7 @@ func NewGraph(ctx context.Context, o *Objects, stacks []Stack) (*Graph, error) {
 			return nil, err
 		}
 		if !again {
-			g.dangling, g.lostRoots = nil, nil
+			g.dangling, g.lostRoots, g.certain = nil, nil, nil
 			return g, g.findOutside(ctx)
 		}
 	}
@@ -173,13 +173,14 @@ func (m *marker) add(id ID) {
 }
 
 func (m *marker) follow(ctx context.Context) error {
+	add := m.add // once: it is a closure
 	for step := 0; len(m.stack) > 0; step++ {
 		if step%often == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		id := m.stack[len(m.stack)-1]
 		m.stack = m.stack[:len(m.stack)-1]
-		m.out.each(id, m.add)
+		m.out.each(id, add)
 		if m.keys.has(id) {
 			for _, p := range m.pairsOf(id) {
 				if m.live.has(p.table) {
