@@ -61,6 +61,7 @@ function serve(q, r) {
   const entry = { url: q.url, method: q.method, port: q.socket.remotePort, begin: now(), pid: process.pid };
   entry.thread = isMainThread ? 0 : require('worker_threads').threadId;
   log.push(entry);
+  if (q.headers.expect) r.writeContinue(); // is not node's to do, which would do it before the log begins
   r.on('finish', () => { entry.finish = now(); });
   const end = r.end;
   r.end = (...args) => {
@@ -101,6 +102,7 @@ function listen() {
   if (options.shared) servers.push([net.createServer((socket) => pass(socket, servers[0][0])), [0, '127.0.0.1']]);
   return Promise.all(servers.map(([server, where]) => new Promise((resolve) => {
     server.on('upgrade', upgrade);
+    server.on('checkContinue', serve);
     server.keepAliveTimeout = 60000;
     server.listen(...where, () => resolve(server.address().port || 0));
   })));
