@@ -14,13 +14,14 @@
 #define LLHTTP_METHOD 73
 #define LLHTTP_MAJOR 74
 
-/* Errors of it that are none in a head, and those that are found at its end. */
+/* Errors of it that are none in a head, and those that are found at its end. HPE_INVALID_TRANSFER_ENCODING
+ * may be found there, too, after JavaScript has got the request.
+ */
 #define HPE_CB_HEADERS_COMPLETE 17
 #define HPE_PAUSED 21
 #define HPE_PAUSED_H2_UPGRADE 23
 #define HPE_UNEXPECTED_CONTENT_LENGTH 4
 #define HPE_INVALID_CONTENT_LENGTH 11
-#define HPE_INVALID_TRANSFER_ENCODING 15
 
 #define STATUS_TIMEOUT 408 /* of a request that has not come */
 
@@ -58,8 +59,7 @@ static __always_inline bool refuses(struct parser_head *head, u64 end)
 		return false;
 	return at < end ||
 	    (at == end &&
-	        (error == HPE_UNEXPECTED_CONTENT_LENGTH || error == HPE_INVALID_CONTENT_LENGTH ||
-	            error == HPE_INVALID_TRANSFER_ENCODING));
+	        (error == HPE_UNEXPECTED_CONTENT_LENGTH || error == HPE_INVALID_CONTENT_LENGTH));
 }
 
 /* Has user space find the node's requests by the probe from now on. */

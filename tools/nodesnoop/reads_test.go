@@ -312,6 +312,39 @@ func TestRequestsAreReceivedInPieces(t *testing.T) {
 	})
 }
 
+// TestRequestsThatAreRefusedLateAreSeen has requests that node's parser refuses when JavaScript has got
+// them already.
+func TestRequestsThatAreRefusedLateAreSeen(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		s := startServer(t, node, serving{})
+		w := beginTaken(t, s)
+		want := len(w.warm)
+		for _, coding := range []string{"cunked", "gzip"} {
+			for _, rest := range []string{"", query{method: "GET", url: "/hello/body"}.text()} {
+				c := dial(t, "tcp", at(s.facts.Ports[0][0]), false)
+				url := fmt.Sprintf("/never/%s/%d", coding, len(rest))
+				if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: %s\r\n\r\n%s", url, coding, rest); err != nil {
+					t.Fatal(err)
+				}
+				if x := c.answered(t, exchange{}); x.status != http.StatusBadRequest {
+					t.Errorf("%s: status = %d, want 400", url, x.status)
+				}
+				want++
+			}
+		}
+		log, events := s.logs(t), w.end()
+		if len(events) != want || len(log) != want {
+			t.Errorf("%d events, %d requests logged, want %d", len(events), len(log), want)
+		}
+		for _, e := range events {
+			l, ok := log[e.URL]
+			if !ok || e.Method != l.Method || e.Status != 200 && e.Method == "GET" || e.Status != 400 && e.Method == "POST" {
+				t.Errorf("%s %s: %d, logged as %s", e.Method, e.URL, e.Status, l.Method)
+			}
+		}
+	})
+}
+
 // TestUploadsUnderWayAreNoRequests has bodies that look like requests, of requests that began before.
 func TestUploadsUnderWayAreNoRequests(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {
