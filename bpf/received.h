@@ -177,6 +177,7 @@ static __always_inline void take_received(
     struct scan *s, struct node *node, struct stream *stream, struct received *r)
 {
 	u64 before, parsed = 0;
+	bool was_unbegun;
 
 	settle_all(s, stream);
 	if (node->reads != READS_TAKEN || !node->is_open)
@@ -185,7 +186,8 @@ static __always_inline void take_received(
 		stream->parser = 0; /* JavaScript reads from here on */
 		return;
 	}
-	if (stream->step != STEP_SAME && is_unbegun(&stream->asked) &&
+	was_unbegun = is_unbegun(&stream->asked);
+	if (stream->step != STEP_SAME && was_unbegun &&
 	    !is_between_messages(node, stream->alias, stream->parser)) {
 		stream->step = STEP_OTHER;
 		return;
@@ -202,6 +204,8 @@ static __always_inline void take_received(
 	if (s->piece.message.state >= MESSAGE_UNTIL_CLOSE) {
 		next_message(&s->piece.message); /* it was no request, nor is what may follow */
 		stream->step = STEP_UNKNOWN;
+	} else if (was_unbegun && stream->next == before && is_unbegun(&s->piece.message)) {
+		stream->step = STEP_SAME; /* after empty lines */
 	}
 	store_message(s, &stream->asked, stream->asked_carry);
 }

@@ -43,7 +43,7 @@ enum transaction_flag {
 /* What is known of the message that a server's parser reads. */
 enum step {
 	STEP_UNKNOWN,
-	STEP_SAME,  /* it follows one that was received and that the parser has confirmed */
+	STEP_SAME, /* it follows one that was received and that the parser has confirmed, or empty lines */
 	STEP_OTHER, /* its beginning was not received: the next response may be to it */
 };
 

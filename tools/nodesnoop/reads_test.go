@@ -283,16 +283,19 @@ func TestRequestsAreReceivedInPieces(t *testing.T) {
 		address := at(s.facts.Ports[0][0])
 		other := dial(t, "tcp", address, false)
 		all := w.warm
-		for _, first := range []int{1, 4, 12, 60, 64, 80, 1448, 1980} { // bytes
+		for i, first := range []int{1, 4, 12, 60, 64, 80, 1448, 1980} { // bytes
+			lines := [][]string{{"\r\n"}, nil, {"\r\n\r\n", "\n"}}[i%3]
 			for _, kept := range []bool{true, false} {
 				c := dial(t, "tcp", address, false)
 				name := fmt.Sprintf("%d/%t", first, kept)
 				if kept {
 					all = append(all, c.passed(t, "/hello/kept/"+name)...)
-					if _, err := io.WriteString(c, "\r\n"); err != nil {
+				}
+				for i, line := range lines {
+					if _, err := io.WriteString(c, line); err != nil {
 						t.Fatal(err)
 					}
-					all = append(all, other.passed(t, "/hello/line/"+name)...)
+					all = append(all, other.passed(t, fmt.Sprintf("/hello/line/%s/%d", name, i))...)
 				}
 				url := "/posted/" + name + strings.Repeat("/1234567", 240)
 				q := query{method: "POST", url: url, fields: "X-A: b\r\n", body: "and a body"}
