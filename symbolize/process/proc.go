@@ -71,6 +71,15 @@ func (p *Process) UID() (int, error) {
 	return strconv.Atoi(numbers[1])
 }
 
+// Parent is the PID of the process's parent, or 0 if our PID namespace does not have it.
+func (p *Process) Parent() (int, error) {
+	number, err := p.status("PPid")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(number)
+}
+
 // Root opens the process's root folder with O_PATH. Callers that open files below
 // it must keep symbolic links from leading out of it (openat2).
 func (p *Process) Root() (*os.File, error) {

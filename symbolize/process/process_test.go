@@ -36,6 +36,9 @@ func TestIdentity(t *testing.T) {
 	if uid, err := p.UID(); err != nil || uid != os.Geteuid() {
 		t.Errorf("UID = %d, %v, want %d", uid, err, os.Geteuid())
 	}
+	if parent, err := p.Parent(); err != nil || parent != os.Getppid() {
+		t.Errorf("Parent = %d, %v, want %d", parent, err, os.Getppid())
+	}
 	if n, err := p.NamespacePID(); err != nil || n != os.Getpid() {
 		t.Errorf("NamespacePID = %d, %v, want %d", n, err, os.Getpid())
 	}

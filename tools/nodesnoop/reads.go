@@ -13,6 +13,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/symbolize/process"
 	"ustack/tools/descriptors"
 	"ustack/tools/trace"
 )
@@ -199,22 +200,46 @@ func (s *session) unfit(record []byte) {
 	}
 }
 
-// servesAll reports whether a process listens on ports, and on none but these.
+// servesAll reports whether a process listens on ports, and on none but these; or, if it listens on
+// none, whether its parent does, which listens for the workers of a cluster.
 func servesAll(pid int, ports []uint16) bool {
-	open, err := descriptors.Read(context.Background(), pid)
-	if err != nil || open.Partial {
-		return false
+	local, err := listening(pid)
+	if err == nil && len(local) == 0 {
+		local, err = listeningParent(pid)
 	}
-	listens := false
+	others := slices.ContainsFunc(local, func(port uint16) bool { return port == 0 || !slices.Contains(ports, port) })
+	return err == nil && len(local) > 0 && !others
+}
+
+// listeningParent returns the ports that a process's parent listens on.
+func listeningParent(pid int) ([]uint16, error) {
+	p, err := process.Open(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	parent, err := p.Parent()
+	if err != nil || parent == 0 {
+		return nil, err
+	}
+	return listening(parent)
+}
+
+// listening returns the ports that a process listens on; of a socket without one it is 0.
+func listening(pid int) (ports []uint16, err error) {
+	open, err := descriptors.Read(context.Background(), pid)
+	if err != nil {
+		return nil, err
+	}
+	if open.Partial {
+		return nil, fmt.Errorf("process %d has too many descriptors", pid)
+	}
 	for _, d := range open.All {
 		if d.Socket == nil || d.Socket.State != descriptors.Listen {
 			continue
 		}
-		listens = true
-		local, err := netip.ParseAddrPort(d.Socket.Local)
-		if err != nil || !slices.Contains(ports, local.Port()) {
-			return false
-		}
+		local, _ := netip.ParseAddrPort(d.Socket.Local) // of a Unix socket it is a path
+		ports = append(ports, local.Port())
 	}
-	return listens
+	return ports, nil
 }
