@@ -23,7 +23,7 @@ enum http_limit {
 #define MAX_LINES 64      /* of a head at a time */
 #define MAX_PARTS 256     /* of one piece */
 #define MUCH (1ull << 60) /* of a body, if its length is not understood */
-#define MAX_BLANKS 16     /* after a field */
+#define MAX_BLANKS 16     /* after a field, and carriage returns before a request */
 #define MAX_DIGITS 15     /* of a chunk's size: V8's largest buffer has 9 */
 #define FIRST_BYTES 12    /* of a status line: HTTP/1.1 200 */
 
@@ -181,6 +181,14 @@ __noinline int take_method(struct piece_of *p, u32 from, u32 length)
 	return 0;
 }
 
+/* Where what is at from begins: llhttp takes not only empty lines before a request, but any returns. */
+static __always_inline u32 skip_returns(struct piece_of *p, u32 from, u32 end)
+{
+	for (u32 i = 0; i < MAX_BLANKS && from < end && byte_at(p, from) == '\r'; i++)
+		from++;
+	return from;
+}
+
 static __always_inline int take_request_line(struct piece_of *p, u32 from, u32 length)
 {
 	return length > VERSION_BYTES &&
@@ -268,6 +276,11 @@ __noinline int take_head_line(struct piece_of *p, u32 from, u32 end)
 		take_field(p, from, length);
 		return PART_SOME;
 	}
+	if (p->direction == REQUESTS) {
+		end = from + length;
+		from = skip_returns(p, from, end);
+		length = end - from;
+	}
 	if (!length)
 		return PART_SOME; /* RFC 9112, 2.2 */
 	if (p->direction == RESPONSES && take_status_line(p, from, length)) {
@@ -304,8 +317,12 @@ static __always_inline bool fill_window(struct piece_of *p)
  */
 static __always_inline u32 leave_line(struct piece_of *p, u32 from)
 {
+	bool begins_request = p->direction == REQUESTS && !p->message.is_begun;
+
+	if (begins_request)
+		from = skip_returns(p, from, p->have);
 	carry(p, from);
-	if (p->direction == RESPONSES || p->message.is_begun || p->have - from <= CARRIED_BYTES)
+	if (!begins_request || p->have - from <= CARRIED_BYTES)
 		return PART_SOME;
 	if (!take_method(p, from, p->have - from)) {
 		p->message.state = MESSAGE_OPAQUE;

@@ -277,7 +277,7 @@ func (c *client) answered(t *testing.T, x exchange) exchange {
 }
 
 // TestRequestsAreReceivedInPieces has requests come in two reads, on new connections and on others,
-// and empty lines before them.
+// and empty lines and returns before them.
 func TestRequestsAreReceivedInPieces(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {
 		s := startServer(t, node, serving{})
@@ -286,7 +286,7 @@ func TestRequestsAreReceivedInPieces(t *testing.T) {
 		other := dial(t, "tcp", address, false)
 		all := w.warm
 		for i, first := range []int{1, 4, 12, 60, 64, 80, 1448, 1980} { // bytes
-			lines := [][]string{{"\r\n"}, nil, {"\r\n\r\n", "\n"}}[i%3]
+			lines := [][]string{{"\r\n"}, nil, {"\r\n\r\n", "\n"}, {"\r"}, {"\n\r\r"}}[i%5]
 			for _, kept := range []bool{true, false} {
 				c := dial(t, "tcp", address, false)
 				name := fmt.Sprintf("%d/%t", first, kept)
