@@ -21,7 +21,7 @@ enum http_limit {
 #define WINDOW_SLACK (2 * CARRIED_BYTES + 8)
 #define LINE_BYTES 32     /* of a line between chunks at a time */
 #define MAX_LINES 64      /* of a head at a time */
-#define MAX_PARTS 256     /* of one piece */
+#define MAX_PARTS 1024    /* of one piece: two for each request without a body */
 #define MUCH (1ull << 60) /* of a body, if its length is not understood */
 #define MAX_BLANKS 16     /* after a field, and carriage returns before a request */
 #define MAX_DIGITS 15     /* of a chunk's size: V8's largest buffer has 9 */
@@ -489,6 +489,12 @@ static __always_inline int begin_body(struct message *m, bool is_bodiless)
 static __always_inline bool is_unbegun(struct message *m)
 {
 	return m->state == MESSAGE_HEAD && !m->is_begun && !m->carried;
+}
+
+/* Whether a part of the next message's first line has come. */
+static __always_inline bool has_beginning(struct message *m)
+{
+	return m->state == MESSAGE_HEAD && !m->is_begun && m->carried;
 }
 
 /* Makes m ready for the next message. */

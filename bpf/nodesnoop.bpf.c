@@ -235,12 +235,23 @@ static __always_inline struct stream *new_client(struct scan *s, struct node *no
 	return stream;
 }
 
+/* The next response begins after one whose end was not found. */
+static __always_inline void end_lost(struct scan *s, struct stream *stream)
+{
+	s->outcome = OUTCOME_DONE;
+	end_request(s->number, stream);
+	next_message(&s->piece.message);
+}
+
 /* Takes what is written to a connection, which has the key s->key. */
 static __always_inline void take_written(struct scan *s, struct stream *stream, struct written *w)
 {
 	if (stream->role == ROLE_SERVER) {
 		s->piece.direction = RESPONSES;
 		load_message(s, &stream->answered, stream->answered_carry);
+		if (s->piece.message.state == MESSAGE_LOST && stream->next - stream->first > 1 &&
+		    begins_response(w))
+			end_lost(s, stream);
 		take_buffers(s, stream, w);
 		store_message(s, &stream->answered, stream->answered_carry);
 		return;
@@ -262,8 +273,11 @@ static __always_inline void on_written(
 	struct stream *stream = find_stream(key);
 	struct scan *s;
 
-	if (!stream && !sk && node->reads != READS_BY_PROBE && node->is_open && begins_response(w))
+	if (!stream && !sk && node->reads != READS_BY_PROBE && node->is_open &&
+	    begins_response(w)) {
 		count(unattributed); /* its request came before the probe was attached again */
+		demand_probe(node);
+	}
 	if (stream ? sk && (stream->is_encrypted || stream->is_multiplexed) :
 	             !begins_request(node, w))
 		return;

@@ -112,6 +112,16 @@ static __always_inline bool is_between_messages(struct node *node, u64 stream, u
 	    (read_user(&bytes, 8, stream + STREAM_BYTES) && !bytes);
 }
 
+/* Whether one of two targets begins with the other, as far as both are kept. */
+static __always_inline bool begins_alike(u8 *a, u64 a_bytes, u8 *b, u64 b_bytes)
+{
+	for (u32 i = 0; i < SHORT_URL_BYTES && i < a_bytes && i < b_bytes; i++) {
+		if (a[i] != b[i])
+			return false;
+	}
+	return true;
+}
+
 /* Takes a request's target from the parser, where it is whole, if what was received at once was not. */
 static __always_inline void complete_target(struct scan *s, struct node *node,
     struct stream *stream, struct request *r, struct request_key *key)
@@ -127,7 +137,7 @@ static __always_inline void complete_target(struct scan *s, struct node *node,
 	else if (!read_target(s, target))
 		return;
 	n = s->url.bytes;
-	if (!n)
+	if (!n || !begins_alike(s->url.text, n, r->url, r->url_bytes))
 		return;
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_delete_elem(&long_urls, key);
@@ -179,7 +189,8 @@ __noinline int settle(u32 number, struct stream *stream)
 		withdraw_requests(s, stream, key.number);
 		return 0;
 	}
-	if (!r || stream->unsettled) /* the parser may have come to another */
+	if (!r || stream->unsettled ||
+	    has_beginning(&stream->asked)) /* the parser may have come to another */
 		return 0;
 	if (!is_request(&s->head) || !is_confirmed(s, node, stream, r)) {
 		count(implausible);

@@ -12,7 +12,9 @@
 
 /* RFC 8446, 5.1 and 4: the type and version of a record, and the type of the message in it. */
 #define HELLO_BYTES 6
-#define is_client_hello(b) ((b)[0] == 0x16 && (b)[1] == 3 && (b)[5] == 1)
+/* Whether so many bytes begin one. */
+#define is_client_hello(b, n) \
+	((b)[0] == 0x16 && ((n) < 2 || (b)[1] == 3) && ((n) < HELLO_BYTES || (b)[5] == 1))
 
 /* What a read has received. */
 struct received {
@@ -158,8 +160,7 @@ static __always_inline struct stream *new_received(
 		return 0;
 	}
 	if (!parser) {
-		if (r->bytes >= HELLO_BYTES && read_user(text, HELLO_BYTES, r->at) &&
-		    is_client_hello(text))
+		if (read_user(text, HELLO_BYTES, r->at) && is_client_hello(text, r->bytes))
 			demand_probe(node);
 		return 0;
 	}
@@ -184,6 +185,8 @@ static __always_inline void take_received(
 		return;
 	if (!read_user(&parsed, 8, stream->parser + node->stream) || parsed != stream->alias) {
 		stream->parser = 0; /* JavaScript reads from here on */
+		note_request_unseen(node, r->at);
+		demand_probe(node);
 		return;
 	}
 	was_unbegun = is_unbegun(&stream->asked);
@@ -198,7 +201,8 @@ static __always_inline void take_received(
 	s->piece.at = r->at;
 	s->piece.end = r->at + r->bytes;
 	take_piece(s->number, stream);
-	if (stream->next - before > 1 || s->piece.at < s->piece.end)
+	if (stream->next - before > 1 || s->piece.at < s->piece.end ||
+	    (stream->next > before && has_beginning(&s->piece.message)))
 		demand_probe(
 		    node); /* only the parser knows when the others begin, or what is left */
 	if (s->piece.message.state >= MESSAGE_UNTIL_CLOSE) {

@@ -13,7 +13,7 @@
 #define MAX_REQUESTS 16384 /* not answered yet */
 #define MAX_LONG 1024      /* of those, with long targets */
 #define MAX_PIPELINED 256  /* on one connection */
-#define MAX_BUFFERS 128    /* of one write */
+#define MAX_BUFFERS 1024   /* of one write: libuv passes no more to writev() */
 #define SHORT_URL_BYTES 256
 #define MAX_SCANS 4 /* on one CPU at a time: one may preempt another */
 #define MAX_RANGES_OF_STATUS 8

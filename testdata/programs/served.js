@@ -33,6 +33,7 @@ const answers = {
   huge: (q, r) => r.end('x'.repeat(huge)),
   chunks: (q, r) => { r.write(tricky); r.write(tricky); r.end('end'); },
   corked: (q, r) => { r.cork(); for (let i = 0; i < 5; i++) r.write(tricky); r.uncork(); r.end(); },
+  many: (q, r) => { for (let i = +q.url.split('/')[2]; i; i--) r.write(tricky); r.end('end'); },
   later: (q, r) => setTimeout(() => r.end('later'), 2),
   slowly: (q, r) => { r.write('a'); setTimeout(() => r.end('b'), 2); },
   trailer: (q, r) => { r.setHeader('Trailer', 'X-Sum'); r.write('body'); r.addTrailers({ 'X-Sum': '1' }); r.end(); },

@@ -317,6 +317,36 @@ func TestRequestsAreReceivedInPieces(t *testing.T) {
 	})
 }
 
+// TestNextRequestIsBegunWithTheOneBefore has reads that end within the line of a request after a whole one,
+// which is answered when the parser has come to the next.
+func TestNextRequestIsBegunWithTheOneBefore(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		s := startServer(t, node, serving{})
+		w := beginTaken(t, s)
+		address := at(s.facts.Ports[0][0])
+		c, other := dial(t, "tcp", address, false), dial(t, "tcp", address, false)
+		first, next := query{method: "DELETE", url: "/later/first"}, query{method: "GET", url: "/hello/next"}
+		var all []exchange
+		for _, q := range []query{first, next} {
+			all = append(all, exchange{url: q.url, method: q.method, port: c.port, begun: monotonic()})
+		}
+		text := first.text() + next.text()
+		end := len(first.text()) + len("GET /h")
+		if _, err := io.WriteString(c, text[:end]); err != nil {
+			t.Fatal(err)
+		}
+		all[0] = c.answered(t, all[0])
+		all = append(all, other.passed(t, "/hello/other")...)
+		if _, err := io.WriteString(c, text[end:]); err != nil {
+			t.Fatal(err)
+		}
+		all[1] = c.answered(t, all[1])
+		all = append(append(all, c.passed(t, "/hello/after")...), w.warm...)
+		check(t, w.end(), s.logs(t), all)
+		w.ended(bpf.NodesnoopReadsREADS_LEFT)
+	})
+}
+
 // TestRequestsThatAreRefusedLateAreSeen has requests that node's parser refuses when JavaScript has got
 // them already.
 func TestRequestsThatAreRefusedLateAreSeen(t *testing.T) {

@@ -3,9 +3,13 @@ package nodesnoop
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +71,39 @@ func differ(e Event, l logged, x exchange) error {
 		return fmt.Errorf("ended %d ns after it was written", ended-l.Finish)
 	}
 	return nil
+}
+
+// TestResponsesInManyBuffersAreFollowed has responses of some hundred buffers, and one of so many that its
+// end is not found: what comes after it on the connection is.
+func TestResponsesInManyBuffersAreFollowed(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{TLS: certificate(t)})
+	w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}})
+	ports := s.facts.Ports[0]
+	many, lost := query{method: "GET", url: "/many/100"}, query{method: "GET", url: "/many/3000"}
+	var all []exchange
+	for i, c := range []*client{dial(t, "tcp", at(ports[0]), false), dial(t, "tcp", at(ports[2]), true)} {
+		for j, q := range []query{many, {method: "GET", url: "/hello"}, lost, {method: "GET", url: "/hello"}} {
+			q.url += fmt.Sprintf("/%d/%d", i, j)
+			some, err := c.send(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, some...)
+		}
+	}
+	events, log := w.endWarned("messages were not found"), s.logs(t)
+	for _, e := range events {
+		if e.Status != http.StatusOK || e.Outcome != Done {
+			t.Errorf("%s: %d, %v, want 200 and done", e.URL, e.Status, e.Outcome)
+		}
+	}
+	isLost := func(url string) bool { return strings.HasPrefix(url, lost.url+"/") }
+	found := slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return isLost(e.URL) })
+	if n := len(events) - len(found); n != 2 {
+		t.Errorf("%d responses without an end, want 2", n)
+	}
+	maps.DeleteFunc(log, func(url string, _ logged) bool { return isLost(url) })
+	check(t, found, log, slices.DeleteFunc(all, func(x exchange) bool { return isLost(x.url) }))
 }
 
 // TestEveryRequestIsSeen sends requests of all kinds as fast as the server takes them.
