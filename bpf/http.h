@@ -19,9 +19,10 @@ enum http_limit {
 
 #define WINDOW_BYTES 4096 /* of a head at a time; a power of two */
 #define WINDOW_SLACK (2 * CARRIED_BYTES + 8)
-#define LINE_BYTES 32     /* of a line between chunks at a time */
-#define MAX_LINES 64      /* of a head at a time */
-#define MAX_PARTS 1024    /* of one piece: two for each request without a body */
+#define LINE_BYTES 32  /* of a line between chunks at a time */
+#define MAX_LINES 64   /* of a head at a time */
+#define SOME_PARTS 64  /* of pieces at a time */
+#define MAX_PARTS 4096 /* of what is written or read at once: two for each request without a body */
 #define MUCH (1ull << 60) /* of a body, if its length is not understood */
 #define MAX_BLANKS 16     /* after a field, and carriage returns before a request */
 #define MAX_DIGITS 15     /* of a chunk's size: V8's largest buffer has 9 */

@@ -144,20 +144,43 @@ __noinline int take_request_head(u32 number, struct stream *stream)
 	return begin_body(m, !m->is_chunked && !m->is_sized);
 }
 
-/* Takes one piece of what is written or read on the stream s->key. */
-__noinline int take_piece(u32 number, struct stream *stream)
+/* Has the next buffer of s->written be the piece. False if there is none. */
+static __always_inline bool next_piece(struct scan *s)
+{
+	struct written *w = &s->written;
+	struct uv_buf buffer;
+
+	if (w->next >= w->count || !w->left)
+		return false;
+	if (!read_buffer(&buffer, w)) {
+		s->piece.message.state = MESSAGE_LOST;
+		count(endless);
+		return false;
+	}
+	w->next++;
+	w->left -= buffer.bytes;
+	s->piece.at = buffer.base;
+	s->piece.end = buffer.base + buffer.bytes;
+	return true;
+}
+
+/* Takes the next parts of what is written or read on the stream s->key. False if there are no others. */
+__noinline int take_parts(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
 	struct message *m;
 
 	if (!s || !stream)
-		return 0;
+		return false;
 	m = &s->piece.message;
-	for (u32 i = 0; i < MAX_PARTS; i++) {
+	for (u32 i = 0; i < SOME_PARTS; i++) {
 		u32 part;
 
-		if (s->piece.at >= s->piece.end)
-			return 0;
+		if (s->piece.at >= s->piece.end) {
+			if (!next_piece(s))
+				return false;
+			continue;
+		}
 		if (!m->begun || is_unbegun(m)) /* an empty line may have come before */
 			m->begun = s->now;
 		m->last = s->now;
@@ -175,11 +198,26 @@ __noinline int take_piece(u32 number, struct stream *stream)
 			end_request(s->number, stream);
 		next_message(m);
 	}
-	if (s->piece.at < s->piece.end && m->state < MESSAGE_UNTIL_CLOSE) {
-		m->state = MESSAGE_LOST;
+	return true;
+}
+
+/* Takes a piece, or if w is not null what it has, on the stream s->key. */
+static __always_inline void take_pieces(struct scan *s, struct stream *stream, struct written *w)
+{
+	if (w) {
+		s->written = *w;
+		s->piece.at = s->piece.end = 0;
+	} else {
+		s->written.count = 0;
+	}
+	for (u32 i = 0; i < MAX_PARTS / SOME_PARTS; i++) {
+		if (!take_parts(s->number, stream))
+			return;
+	}
+	if (s->piece.message.state < MESSAGE_UNTIL_CLOSE) {
+		s->piece.message.state = MESSAGE_LOST;
 		count(endless);
 	}
-	return 0;
 }
 
 /* Ends all requests on the stream s->key, which closes. */

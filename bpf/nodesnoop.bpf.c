@@ -145,48 +145,6 @@ int on_headers(struct pt_regs *ctx)
 	return 0;
 }
 
-/* include/uv/unix.h, and include/uapi/linux/uio.h: struct iovec */
-struct uv_buf {
-	u64 base, bytes;
-};
-
-/* What is written. */
-struct written {
-	u64 buffers; /* address; 0: it is only one */
-	u64 count;
-	struct uv_buf one;
-	u64 left; /* at most so many bytes */
-};
-
-static __always_inline bool read_buffer(struct uv_buf *buffer, struct written *w, u32 number)
-{
-	if (w->buffers)
-		return read_user(buffer, sizeof(*buffer), w->buffers + number * sizeof(*buffer));
-	*buffer = w->one;
-	return true;
-}
-
-/* Takes all buffers of a write. */
-static __always_inline void take_buffers(struct scan *s, struct stream *stream, struct written *w)
-{
-	struct uv_buf buffer;
-
-	for (u32 i = 0; i < MAX_BUFFERS; i++) {
-		if (i >= w->count || !w->left)
-			return;
-		if (!read_buffer(&buffer, w, i))
-			break;
-		if (buffer.bytes > w->left)
-			buffer.bytes = w->left;
-		w->left -= buffer.bytes;
-		s->piece.at = buffer.base;
-		s->piece.end = buffer.base + buffer.bytes;
-		take_piece(s->number, stream);
-	}
-	s->piece.message.state = MESSAGE_LOST;
-	count(endless);
-}
-
 #define TEXT_PREFACE 0x20495250 /* PRI: HTTP/2 begins (RFC 9113, 3.4) */
 
 /* Whether what is at that address may be a request. */
@@ -204,7 +162,7 @@ static __always_inline bool begins_request(struct node *node, struct written *w)
 {
 	struct uv_buf first;
 
-	return with_clients && node->is_open && read_buffer(&first, w, 0) &&
+	return with_clients && node->is_open && read_buffer(&first, w) &&
 	    resembles_request(first.base);
 }
 
@@ -214,7 +172,7 @@ static __always_inline bool begins_response(struct written *w)
 	struct uv_buf first;
 	u64 text;
 
-	return read_buffer(&first, w, 0) && read_user(&text, 8, first.base) &&
+	return read_buffer(&first, w) && read_user(&text, 8, first.base) &&
 	    (text & 0xffffffffffffffull) == TEXT_HTTP1;
 }
 
@@ -252,13 +210,13 @@ static __always_inline void take_written(struct scan *s, struct stream *stream, 
 		if (s->piece.message.state == MESSAGE_LOST && stream->next - stream->first > 1 &&
 		    begins_response(w))
 			end_lost(s, stream);
-		take_buffers(s, stream, w);
+		take_pieces(s, stream, w);
 		store_message(s, &stream->answered, stream->answered_carry);
 		return;
 	}
 	s->piece.direction = REQUESTS;
 	load_message(s, &stream->asked, stream->asked_carry);
-	take_buffers(s, stream, w);
+	take_pieces(s, stream, w);
 	store_message(s, &stream->asked, stream->asked_carry);
 	if (stream->next == 1) /* it was no request */
 		forget_stream(&s->key, stream);
@@ -411,7 +369,7 @@ int on_read(struct pt_regs *ctx)
 	load_message(s, &stream->answered, stream->answered_carry);
 	if (read_user(&s->piece.at, 8, argument2(ctx))) {
 		s->piece.end = s->piece.at + bytes;
-		take_piece(s->number, stream);
+		take_pieces(s, stream, 0);
 		store_message(s, &stream->answered, stream->answered_carry);
 	}
 	give_back_scan(s);

@@ -115,9 +115,17 @@ static __always_inline bool is_between_messages(struct node *node, u64 stream, u
 /* Whether one of two targets begins with the other, as far as both are kept. */
 static __always_inline bool begins_alike(u8 *a, u64 a_bytes, u8 *b, u64 b_bytes)
 {
-	for (u32 i = 0; i < SHORT_URL_BYTES && i < a_bytes && i < b_bytes; i++) {
-		if (a[i] != b[i])
+	u64 left = a_bytes < b_bytes ? a_bytes : b_bytes;
+
+	for (u32 i = 0; i < SHORT_URL_BYTES / 8 && left; i++) {
+		u64 different = ((u64 *)a)[i] ^ ((u64 *)b)[i];
+
+		if (left < 8)
+			different <<=
+			    64 - 8 * left; /* little-endian: of what follows nothing is left */
+		if (different)
 			return false;
+		left -= left < 8 ? left : 8;
 	}
 	return true;
 }

@@ -200,7 +200,7 @@ static __always_inline void take_received(
 	load_message(s, &stream->asked, stream->asked_carry);
 	s->piece.at = r->at;
 	s->piece.end = r->at + r->bytes;
-	take_piece(s->number, stream);
+	take_pieces(s, stream, 0);
 	if (stream->next - before > 1 || s->piece.at < s->piece.end ||
 	    (stream->next > before && has_beginning(&s->piece.message)))
 		demand_probe(

@@ -5,6 +5,7 @@
 #ifndef USTACK_TRANSACTION_H
 #define USTACK_TRANSACTION_H
 
+#include "buffers.h"
 #include "ends.h"
 #include "http.h"
 #include "pauses.h"
@@ -13,7 +14,6 @@
 #define MAX_REQUESTS 16384 /* not answered yet */
 #define MAX_LONG 1024      /* of those, with long targets */
 #define MAX_PIPELINED 256  /* on one connection */
-#define MAX_BUFFERS 1024   /* of one write: libuv passes no more to writev() */
 #define SHORT_URL_BYTES 256
 #define MAX_SCANS 4 /* on one CPU at a time: one may preempt another */
 #define MAX_RANGES_OF_STATUS 8
@@ -208,6 +208,7 @@ struct transaction {
 /* What programs need more room for than their stacks have. */
 struct scan {
 	struct piece_of piece;
+	struct written written; /* what comes after the piece */
 	u32 taken;
 	u32 number; /* of the scan on its CPU */
 	u32 outcome;
