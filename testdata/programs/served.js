@@ -42,6 +42,7 @@ const answers = {
   early: (q, r) => { r.writeProcessing(); r.end('early'); },
   work: (q, r) => { for (let n = turns(); n; n--) spin(); r.end('worked'); },
   asks: (q, r) => http.get({ port: q.socket.localPort, path: '/hello/asked' + q.url }, (a) => a.on('end', () => r.end('asked')).resume()),
+  reads: (q, r) => { q.socket.on('data', () => {}); r.end('reads'); },
   never: () => {},
   destroy: (q) => q.socket.destroy(),
 };

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,64 +183,20 @@ func TestHostileClientsAreSeenForWhatTheyAre(t *testing.T) {
 	w.ended(bpf.NodesnoopReadsREADS_TAKEN)
 }
 
-// TestRequestsThatAreReadOtherwiseEndReads has connections whose requests cannot be found in what is
-// received: they are encrypted, or JavaScript reads them first. Those that came before the probe was
-// attached again are counted.
-func TestRequestsThatAreReadOtherwiseEndReads(t *testing.T) {
-	node := prepare(t, anyVersion)
-	for name, how := range map[string]serving{"encrypted": {TLS: certificate(t)}, "shared": {Shared: true}} {
-		t.Run(name, func(t *testing.T) {
-			s := startServer(t, node, how)
-			w := beginTaken(t, s)
-			ports := s.facts.Ports[0]
-			all := w.warm
-			deadline := time.Now().Add(waitLimit)
-			for left := 3; left > 0; { // connections after the probe is attached again
-				if time.Now().After(deadline) {
-					t.Fatal("the probe is not attached again")
-				}
-				if slices.Contains(slices.Collect(maps.Values(w.all())), bpf.NodesnoopReadsREADS_LEFT) {
-					left--
-				}
-				c := dial(t, "tcp", at(ports[2]), how.TLS != "")
-				for range 3 {
-					some, err := c.send(query{method: "GET", url: fmt.Sprintf("/hello/other/%d", len(all))})
-					if err != nil {
-						t.Fatal(err)
-					}
-					all = append(all, some...)
-				}
-			}
-			seen := make(map[string]bool)
-			for _, e := range w.endWarned("what connection they came from is not known") {
-				seen[e.URL] = true
-			}
-			lost := 0
-			for i, x := range all {
-				if !seen[x.url] {
-					lost++
-				}
-				if !seen[x.url] && i >= len(all)-9 {
-					t.Errorf("%s: not seen, after the probe was attached", x.url)
-				}
-			}
-			if counted := int(w.counts.Unattributed); lost > counted {
-				t.Errorf("%d requests not seen, %d counted", lost, counted)
-			}
-		})
-		t.Run(name+" before", func(t *testing.T) {
-			s := startServer(t, node, how)
-			w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}, proof: eagerProof, reads: func(_ int, reads bpf.NodesnoopReads) {
-				if reads == bpf.NodesnoopReadsREADS_TAKEN {
-					t.Error("requests are found in what is received")
-				}
-			}})
-			ports := s.facts.Ports[0]
-			all := load(t, "tcp", []string{at(ports[2])}, how.TLS != "", 1, 1, 1)
-			all = append(all, load(t, "tcp4", []string{at(ports[0])}, false, 4, 20, 1)...)
-			check(t, w.end(), s.logs(t), all)
-		})
+// TestManyRequestsOfOneReadAreSeen sends as many at once as are kept of a connection.
+func TestManyRequestsOfOneReadAreSeen(t *testing.T) {
+	s := startServer(t, prepare(t, anyVersion), serving{})
+	w := beginTaken(t, s)
+	var queries []query
+	for i := range 256 {
+		queries = append(queries, query{method: "GET", url: fmt.Sprintf("/hello/%d", i)})
 	}
+	all, err := dial(t, "tcp", at(s.facts.Ports[0][0]), false).send(queries...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, w.end(), s.logs(t), append(all, w.warm...))
+	w.ended(bpf.NodesnoopReadsREADS_LEFT)
 }
 
 // passed returns when the server has read what was sent to it before on other connections: c has
