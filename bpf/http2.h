@@ -174,7 +174,7 @@ int on_h2_begin(struct pt_regs *ctx)
 	struct h2_frame frame;
 	struct scan *s;
 
-	if (!node || !node->is_open || !with_servers ||
+	if (!node || !node->opened || !with_servers ||
 	    !read_user(&frame, sizeof(frame), argument1(ctx)) || frame.type != H2_HEADERS ||
 	    frame.category != H2_REQUEST)
 		return 0;
@@ -243,7 +243,7 @@ static __always_inline void h2_sent_head(
 				h2_status(r, field.value, s->now);
 			return;
 		}
-		if (!r && i == 0 && with_clients && node->is_open) {
+		if (!r && i == 0 && with_clients && node->opened) {
 			h2_begin(s, node, key->stream.stream, key->number, ROLE_CLIENT);
 			r = bpf_map_lookup_elem(&multiplexed, key);
 		}

@@ -86,7 +86,7 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 	s->request.number = 255;
 	s->request.method_bytes = s->piece.method_bytes;
 	s->request.host_bytes = 0;
-	from = s->piece.target_from - 1 - s->piece.method_bytes;
+	from = s->piece.method_from;
 	((u64 *)s->request.method)[0] = eight(&s->piece, from);
 	((u64 *)s->request.method)[1] = eight(&s->piece, from + 8);
 	from = s->piece.target_from;
@@ -107,6 +107,23 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 	r = request_of(stream, &key);
 	if (r)
 		r->flags |= REQUEST_PARTIAL;
+	return 0;
+}
+
+/* More of the target of the latest request on the stream is in the window. */
+__noinline int extend_requested(u32 number, struct stream *stream)
+{
+	struct scan *s = scan_numbered(number);
+	struct request_key key;
+	struct request *r;
+
+	if (!s || !stream)
+		return 0;
+	key.stream = s->key;
+	key.number = stream->next - 1;
+	r = request_of(stream, &key);
+	if (r)
+		extend_target(s, r, &key, s->piece.window, s->piece.target_bytes);
 	return 0;
 }
 
@@ -187,6 +204,8 @@ __noinline int take_parts(u32 number, struct stream *stream)
 		part = next_part(&s->piece);
 		if (part == PART_FIRST_LINE)
 			begin_requested(s->number, stream);
+		if (part == PART_TARGET)
+			extend_requested(s->number, stream);
 		if (part == PART_HEAD)
 			part = s->piece.direction == REQUESTS ?
 			    take_request_head(s->number, stream) :

@@ -10,11 +10,11 @@
 /* Where one process's node keeps what is read, from a Parser's address if nothing else is said. */
 struct node {
 	u64 generation; /* of the process */
+	u64 opened;     /* ns: when all probes were attached, and requests may begin; 0: not yet */
 	u32 stream;     /* the connection's StreamBase; see struct parser_head */
 	u32 url;        /* struct target_of */
 	u32 started;    /* from there, less than TAIL_BYTES: when the message began, in ns */
 	u32 wrapped;    /* from TLSWrap's StreamBase: the StreamBase that it encrypts for */
-	u32 is_open;    /* all probes are attached: requests may begin */
 	u32 session;    /* from an Http2Session: its StreamBase */
 	u32 idle;       /* from libuv's metrics: how long the loop was idle */
 	u32 has_sends;  /* what it writes unencrypted is read when its sockets have taken it */
@@ -22,6 +22,7 @@ struct node {
 	u32 reads;      /* enum reads */
 	u32 wrap;       /* from a HandleWrap to its StreamBase */
 	u32 tgid;
+	u32 pad;
 };
 
 /* How the requests that a node serves without encryption are found. */

@@ -119,6 +119,8 @@ static __always_inline void begin_served(struct scan *s, struct node *node, u64 
 		return;
 	}
 	stream->parser = head->stream && !stream->is_encrypted ? parser : 0;
+	if (stream->answered.state == MESSAGE_OPAQUE)
+		return_to_http(stream);
 	if (was_received(s, stream))
 		return;
 	judge(s, node, stream, is_new);
@@ -135,7 +137,7 @@ int on_headers(struct pt_regs *ctx)
 	struct node *node = node_of(cookie);
 	struct scan *s;
 
-	if (!node || !node->is_open)
+	if (!node || !node->opened)
 		return 0;
 	s = take_scan();
 	if (!s)
@@ -162,7 +164,7 @@ static __always_inline bool begins_request(struct node *node, struct written *w)
 {
 	struct uv_buf first;
 
-	return with_clients && node->is_open && read_buffer(&first, w) &&
+	return with_clients && node->opened && read_buffer(&first, w) &&
 	    resembles_request(first.base);
 }
 
@@ -193,6 +195,18 @@ static __always_inline struct stream *new_client(struct scan *s, struct node *no
 	return stream;
 }
 
+/* Something is written to what was a tunnel. */
+static __always_inline void note_tunnel(struct stream *stream, struct written *w)
+{
+	struct node *node = node_of(stream->node);
+
+	if (!node || stream->step != STEP_OTHER || !begins_response(w))
+		return;
+	if (node->reads == READS_TAKEN)
+		count(unattributed);
+	demand_probe(node);
+}
+
 /* The next response begins after one whose end was not found. */
 static __always_inline void end_lost(struct scan *s, struct stream *stream)
 {
@@ -207,6 +221,8 @@ static __always_inline void take_written(struct scan *s, struct stream *stream, 
 	if (stream->role == ROLE_SERVER) {
 		s->piece.direction = RESPONSES;
 		load_message(s, &stream->answered, stream->answered_carry);
+		if (s->piece.message.state == MESSAGE_OPAQUE)
+			note_tunnel(stream, w);
 		if (s->piece.message.state == MESSAGE_LOST && stream->next - stream->first > 1 &&
 		    begins_response(w))
 			end_lost(s, stream);
@@ -231,8 +247,7 @@ static __always_inline void on_written(
 	struct stream *stream = find_stream(key);
 	struct scan *s;
 
-	if (!stream && !sk && node->reads != READS_BY_PROBE && node->is_open &&
-	    begins_response(w)) {
+	if (!stream && !sk && node->reads != READS_BY_PROBE && node->opened && begins_response(w)) {
 		count(unattributed); /* its request came before the probe was attached again */
 		demand_probe(node);
 	}
@@ -318,13 +333,21 @@ int on_sent(u64 *ctx)
 	return 0;
 }
 
-/* JavaScript reads what may be a request, and may pass it to a parser: only the probe there finds it. */
-static __always_inline void note_javascript(struct node *node, u64 buffer)
+/* JavaScript reads what may be a request, and may pass it to a parser: only the probe there finds it. On a
+ * tunnel this is so if there is a response.
+ */
+static __always_inline void note_javascript(struct node *node, struct stream *stream, u64 buffer)
 {
 	u64 at;
 
-	if (with_servers && read_user(&at, 8, buffer) && note_request_unseen(node, at))
+	if (!with_servers || !read_user(&at, 8, buffer))
+		return;
+	if (stream && stream->asked.state == MESSAGE_OPAQUE) {
+		if (seems_request(at))
+			stream->step = STEP_OTHER;
+	} else if (note_request_unseen(node, at)) {
 		demand_probe(node);
+	}
 }
 
 /* EmitToJSStreamListener::OnStreamRead(ssize_t, const uv_buf_t &): what JavaScript reads, after
@@ -347,9 +370,8 @@ int on_read(struct pt_regs *ctx)
 	stream = find_stream(&key);
 	if (!stream && with_clients && node->has_sends)
 		stream = find_by_socket(node, &key);
-	if (bytes > 0 &&
-	    (!stream || (stream->role != ROLE_CLIENT && stream->asked.state != MESSAGE_OPAQUE)))
-		note_javascript(node, argument2(ctx));
+	if (bytes > 0 && (!stream || stream->role != ROLE_CLIENT))
+		note_javascript(node, stream, argument2(ctx));
 	if (!stream)
 		return 0;
 	if (bytes < 0 && !stream->aborted)

@@ -48,11 +48,11 @@ type NodesnoopLongUrl struct {
 type NodesnoopNode struct {
 	_          structs.HostLayout
 	Generation uint64
+	Opened     uint64
 	Stream     uint32
 	Url        uint32
 	Started    uint32
 	Wrapped    uint32
-	IsOpen     uint32
 	Session    uint32
 	Idle       uint32
 	HasSends   uint32
@@ -60,6 +60,7 @@ type NodesnoopNode struct {
 	Reads      uint32
 	Wrap       uint32
 	Tgid       uint32
+	Pad        uint32
 }
 
 type NodesnoopNodeSlot struct {
@@ -212,7 +213,7 @@ type NodesnoopStream struct {
 	Step          uint8
 	Node          uint32
 	Parser        uint64
-	Since         uint64
+	Other         uint64
 	Unsettled     uint64
 	Asked         struct {
 		_         structs.HostLayout
@@ -228,7 +229,8 @@ type NodesnoopStream struct {
 		Digits    uint8
 		IsFilled  uint8
 		Carried   uint32
-		Pad       uint32
+		HasLength uint8
+		Pad       [3]uint8
 	}
 	Answered struct {
 		_         structs.HostLayout
@@ -244,7 +246,8 @@ type NodesnoopStream struct {
 		Digits    uint8
 		IsFilled  uint8
 		Carried   uint32
-		Pad       uint32
+		HasLength uint8
+		Pad       [3]uint8
 	}
 	Ends struct {
 		_          structs.HostLayout

@@ -149,7 +149,7 @@ static __always_inline void begin_operation(u64 cookie, u64 work, u64 callback, 
 	struct operation_key key = {};
 	struct job job = {}, *old;
 
-	if (!node || !node->is_open)
+	if (!node || !node->opened)
 		return;
 	key.generation = node->generation;
 	key.at = work;
@@ -268,7 +268,7 @@ static __always_inline void begin_exchange(struct pt_regs *ctx, u32 kind, u64 at
 	struct operation_key key = {};
 	struct exchange x = {};
 
-	if (!node || !node->is_open)
+	if (!node || !node->opened)
 		return;
 	key.generation = node->generation;
 	key.at = at;

@@ -36,6 +36,14 @@ static __always_inline bool is_request(struct parser_head *head)
 	    head->llhttp[LLHTTP_METHOD] < MAX_METHODS && head->llhttp[LLHTTP_MAJOR] <= 2;
 }
 
+/* Reads when a Parser's message began. Since Node.js 18 it is 0 between two messages; until the parser has
+ * got any byte it is when the connection was made.
+ */
+static __always_inline bool read_begun(u64 *begun, struct node *node, u64 parser)
+{
+	return read_user(begun, 8, parser + node->url + node->started);
+}
+
 /* Reads a Parser from its target on into s->tail, and when its message began. */
 static __always_inline bool read_tail(struct scan *s, struct node *node, u64 parser, u64 *begun)
 {
@@ -100,72 +108,27 @@ static __always_inline void take_early(struct scan *s, struct node *node, u64 pa
 	bpf_map_delete_elem(&early_urls, &key);
 }
 
-/* Whether the parser of a connection begins a message with the bytes that it gets next: since Node.js
- * 18, it has 0 for when the current one began. Until it has got any byte it has when the connection was
- * made.
+/* Whether the parser of a connection begins a message with the bytes that it gets next; if not, begun is
+ * when the current one began.
  */
-static __always_inline bool is_between_messages(struct node *node, u64 stream, u64 parser)
+static __always_inline bool is_between_messages(
+    u64 *begun, struct node *node, u64 stream, u64 parser)
 {
-	u64 begun, bytes;
+	u64 bytes;
 
-	return (read_user(&begun, 8, parser + node->url + node->started) && !begun) ||
+	return (read_begun(begun, node, parser) && !*begun) ||
 	    (read_user(&bytes, 8, stream + STREAM_BYTES) && !bytes);
 }
 
-/* Whether one of two targets begins with the other, as far as both are kept. */
-static __always_inline bool begins_alike(u8 *a, u64 a_bytes, u8 *b, u64 b_bytes)
-{
-	u64 left = a_bytes < b_bytes ? a_bytes : b_bytes;
-
-	for (u32 i = 0; i < SHORT_URL_BYTES / 8 && left; i++) {
-		u64 different = ((u64 *)a)[i] ^ ((u64 *)b)[i];
-
-		if (left < 8)
-			different <<=
-			    64 - 8 * left; /* little-endian: of what follows nothing is left */
-		if (different)
-			return false;
-		left -= left < 8 ? left : 8;
-	}
-	return true;
-}
-
-/* Takes a request's target from the parser, where it is whole, if what was received at once was not. */
-static __always_inline void complete_target(struct scan *s, struct node *node,
-    struct stream *stream, struct request *r, struct request_key *key)
-{
-	struct target_of *target = (struct target_of *)s->tail;
-	u64 n;
-
-	if (target->bytes == r->url_bytes)
-		return;
-	s->url.bytes = 0;
-	if (!target->bytes)
-		take_early(s, node, stream->parser);
-	else if (!read_target(s, target))
-		return;
-	n = s->url.bytes;
-	if (!n || !begins_alike(s->url.text, n, r->url, r->url_bytes))
-		return;
-	if (r->url_bytes > SHORT_URL_BYTES)
-		bpf_map_delete_elem(&long_urls, key);
-	if (n > SHORT_URL_BYTES)
-		bpf_map_update_elem(&long_urls, key, &s->url, BPF_ANY);
-	r->url_bytes = n;
-	r->flags = n > URL_BYTES ? TRANSACTION_URL_CUT : 0;
-	bound(n, SHORT_URL_BYTES);
-	bpf_probe_read_kernel(r->url, n, s->url.text);
-}
-
 /* Whether a request that was received, and none after it, is the message that the parser has read last:
- * that began since, or is complete. Its target is in s->tail then.
+ * that began since, or is complete.
  */
 static __always_inline bool is_confirmed(
     struct scan *s, struct node *node, struct stream *stream, struct request *r)
 {
 	u64 begun;
 
-	return read_tail(s, node, stream->parser, &begun) && begun <= s->now &&
+	return read_begun(&begun, node, stream->parser) && begun <= s->now &&
 	    (!begun || begun >= r->begun);
 }
 
@@ -206,10 +169,10 @@ __noinline int settle(u32 number, struct stream *stream)
 		demand_probe(node);
 		return 0;
 	}
-	stream->step = STEP_SAME;
+	if (stream->step != STEP_OTHER)
+		stream->step = STEP_SAME;
 	r->number = s->head.llhttp[LLHTTP_METHOD];
 	r->method_bytes = 0;
-	complete_target(s, node, stream, r, &key);
 	return 0;
 }
 
@@ -227,24 +190,26 @@ static __always_inline void settle_all(struct scan *s, struct stream *stream)
 	}
 }
 
-/* There is a response on the stream s->key to a request that was not received. That is right if it
- * was not a request.
+/* There is a response on the stream s->key to a request that was not found. That is right if it was not a
+ * request, or came before its node was watched.
  */
 static __always_inline void note_unasked(struct scan *s, struct stream *stream)
 {
 	struct node *node = node_of(stream->node);
 	u64 begun;
 
-	if (!node || node->reads != READS_TAKEN || !node->is_open || stream->aborted ||
+	if (!node || node->reads != READS_TAKEN || !node->opened || stream->aborted ||
 	    s->piece.message.status == STATUS_TIMEOUT ||
 	    !read_parser(&s->head, node, stream->parser) || s->head.stream != stream->alias ||
-	    refuses(&s->head, ~0ull) || !read_tail(s, node, stream->parser, &begun) ||
-	    (begun ? begun < stream->since : stream->step == STEP_OTHER)) {
-		stream->step = STEP_UNKNOWN;
+	    refuses(&s->head, ~0ull) || !read_begun(&begun, node, stream->parser))
 		return;
-	}
+	if (!begun && stream->step == STEP_OTHER)
+		begun = stream->other;
+	if (begun && begun < node->opened)
+		return;
 	count(unattributed);
-	demand_probe(node);
+	if (stream->step != STEP_OTHER)
+		demand_probe(node);
 }
 
 #endif

@@ -23,10 +23,8 @@ struct received {
 	u32 pad;
 };
 
-/* Counts what is at that address if it seems to be a request, which is not found if the node's requests
- * are to be found in what is received. Returns whether it seems so.
- */
-static __always_inline bool note_request_unseen(struct node *node, u64 at)
+/* Whether what is at that address seems to be a request. */
+static __always_inline bool seems_request(u64 at)
 {
 	u8 text[16];
 
@@ -39,13 +37,21 @@ static __always_inline bool note_request_unseen(struct node *node, u64 at)
 			return false;
 		if (text[i] != ' ')
 			continue;
-		if (i < 3 || (next != '/' && next != '*' && next != 'h'))
-			return false;
-		if (node->reads == READS_TAKEN)
-			count(unattributed);
-		return true;
+		return i >= 3 && (next == '/' || next == '*' || next == 'h');
 	}
 	return false;
+}
+
+/* Counts what is at that address if it seems to be a request, which is not found if the node's requests
+ * are to be found in what is received. Returns whether it seems so.
+ */
+static __always_inline bool note_request_unseen(struct node *node, u64 at)
+{
+	if (!seems_request(at))
+		return false;
+	if (node->reads == READS_TAKEN)
+		count(unattributed);
+	return true;
 }
 
 /* The stream handle that a loop watches a descriptor for; or 0. */
@@ -177,11 +183,11 @@ static __always_inline struct stream *new_received(
 static __always_inline void take_received(
     struct scan *s, struct node *node, struct stream *stream, struct received *r)
 {
-	u64 before, parsed = 0;
+	u64 before, begun, parsed = 0;
 	bool was_unbegun;
 
 	settle_all(s, stream);
-	if (node->reads != READS_TAKEN || !node->is_open)
+	if (node->reads != READS_TAKEN || !node->opened)
 		return;
 	if (!read_user(&parsed, 8, stream->parser + node->stream) || parsed != stream->alias) {
 		stream->parser = 0; /* JavaScript reads from here on */
@@ -190,10 +196,13 @@ static __always_inline void take_received(
 		return;
 	}
 	was_unbegun = is_unbegun(&stream->asked);
-	if (stream->step != STEP_SAME && was_unbegun &&
-	    !is_between_messages(node, stream->alias, stream->parser)) {
-		stream->step = STEP_OTHER;
-		return;
+	if (stream->step != STEP_SAME && was_unbegun) {
+		if (!is_between_messages(&begun, node, stream->alias, stream->parser)) {
+			stream->step = STEP_OTHER;
+			stream->other = begun;
+			return;
+		}
+		stream->step = STEP_UNKNOWN;
 	}
 	before = stream->next;
 	s->piece.direction = REQUESTS;
@@ -206,8 +215,13 @@ static __always_inline void take_received(
 		demand_probe(
 		    node); /* only the parser knows when the others begin, or what is left */
 	if (s->piece.message.state >= MESSAGE_UNTIL_CLOSE) {
-		next_message(&s->piece.message); /* it was no request, nor is what may follow */
 		stream->step = STEP_UNKNOWN;
+		if (s->piece.message.state == MESSAGE_LOST) {
+			stream->step = STEP_OTHER;
+			stream->other = s->now;
+			demand_probe(node);
+		}
+		next_message(&s->piece.message); /* it was no request, nor is what may follow */
 	} else if (was_unbegun && stream->next == before && is_unbegun(&s->piece.message)) {
 		stream->step = STEP_SAME; /* after empty lines */
 	}
@@ -223,7 +237,7 @@ static __always_inline void on_receipt(
 
 	if (stream ? stream->role != ROLE_SERVER || !stream->parser ||
 	            stream->asked.state == MESSAGE_OPAQUE :
-	             node->reads != READS_TAKEN || !node->is_open)
+	             node->reads != READS_TAKEN || !node->opened)
 		return;
 	s = take_scan();
 	if (!s)

@@ -24,6 +24,16 @@ static __always_inline struct stream *find_stream(struct stream_key *key)
 	return bpf_map_lookup_elem(&streams, key);
 }
 
+/* A connection that was a tunnel, or had something else than HTTP, has a request. */
+static __always_inline void return_to_http(struct stream *stream)
+{
+	if (stream->first < stream->next)
+		return; /* what was written was to have been its response */
+	next_message(&stream->asked);
+	next_message(&stream->answered);
+	stream->step = STEP_UNKNOWN;
+}
+
 static __always_inline void forget_stream(struct stream_key *key, struct stream *stream)
 {
 	struct stream_key alias = { key->generation, stream->alias };
@@ -80,7 +90,6 @@ static __always_inline struct stream *add_stream(struct scan *s, struct node *no
 	s->stream.role = role;
 	s->stream.node = node->number;
 	s->stream.first = s->stream.next = 1;
-	s->stream.since = s->now;
 	if (bpf_map_update_elem(&streams, &s->key, &s->stream, BPF_ANY))
 		return 0;
 	if (alias.stream && bpf_map_update_elem(&aliases, &alias, &s->key.stream, BPF_ANY)) {

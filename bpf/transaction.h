@@ -102,7 +102,7 @@ struct stream {
 	u8 step;           /* enum step */
 	u32 node;          /* its number */
 	u64 parser;        /* of a server's unencrypted connection; 0: it does not read from that */
-	u64 since;         /* ns: when the connection became known */
+	u64 other;         /* ns: when the message began of which step is STEP_OTHER */
 	u64 unsettled;     /* the number of the first request that was only received; 0: none was */
 	struct message asked; /* a client's, or what a server has received */
 	struct message answered;
@@ -331,10 +331,12 @@ static __always_inline void describe(
 	__builtin_memcpy(t->peer, stream->ends.peer, sizeof(t->peer));
 }
 
-/* Appends the request's target to its description, and returns its length. */
-static __always_inline u64 append_target(struct scan *s, struct request *r, struct request_key *key)
+/* Copies the first bytes of a request's target, up to URL_BYTES, to its description. Returns how many
+ * there are.
+ */
+static __always_inline u64 copy_target(
+    struct scan *s, struct request *r, struct request_key *key, u64 bytes)
 {
-	u64 bytes = r->url_bytes;
 	struct long_url *url;
 
 	if (bytes > SHORT_URL_BYTES) {
@@ -368,7 +370,7 @@ static __always_inline void append_details(
 static __always_inline void send_transaction(
     struct scan *s, struct stream *stream, struct request *r, struct request_key *key)
 {
-	u64 bytes = append_target(s, r, key);
+	u64 bytes = copy_target(s, r, key, r->url_bytes);
 
 	mask_index(bytes, 2 * URL_BYTES - 1);
 	if (r->method_bytes || r->host_bytes || stream->ends.name_length) {
@@ -454,6 +456,31 @@ static __always_inline void withdraw_requests(struct scan *s, struct stream *str
 		bpf_map_delete_elem(&long_urls, &key);
 	}
 	stream->unsettled = 0;
+}
+
+/* Appends to a request's target what else there is of it. */
+static __always_inline void extend_target(
+    struct scan *s, struct request *r, struct request_key *key, const u8 *text, u64 bytes)
+{
+	u64 had = r->url_bytes;
+	u8 *all = s->transaction.text; /* there is room for twice the bytes */
+
+	r->url_bytes += bytes;
+	if (r->url_bytes > URL_BYTES)
+		r->flags |= TRANSACTION_URL_CUT;
+	if (had >= URL_BYTES)
+		return;
+	if (copy_target(s, r, key, had) != had)
+		return;
+	bound(bytes, URL_BYTES);
+	mask_index(had, URL_BYTES - 1);
+	bpf_probe_read_kernel(all + had, bytes, text);
+	bpf_probe_read_kernel(r->url, SHORT_URL_BYTES, all);
+	if (r->url_bytes <= SHORT_URL_BYTES)
+		return;
+	s->url.bytes = r->url_bytes;
+	bpf_probe_read_kernel(s->url.text, URL_BYTES, all);
+	bpf_map_update_elem(&long_urls, key, &s->url, BPF_ANY);
 }
 
 /* Notes a request that begins on the stream: s->request, with its target in text, and if that is long in

@@ -1,6 +1,6 @@
 // served.js: HTTP servers that log every request. Its argument is JSON: log, a file for the log;
 // tls, a folder with key.pem and cert.pem, for servers with TLS, of HTTP/1 and of HTTP/2; socket, the path of a Unix socket;
-// shared, for a server that reads the first bytes itself; workers, threads that serve; children, processes of a cluster that do. It is ready with the ports,
+// shared, for a server that reads the first bytes itself; lenient, for servers whose parser is; workers, threads that serve; children, processes of a cluster that do. It is ready with the ports,
 // one for each thread, and the PIDs. At SIGUSR2 each process writes its log, an array in JSON, to the
 // file, to which it adds its PID, and the first prints "logged". Times are process.hrtime's.
 'use strict';
@@ -81,6 +81,12 @@ function upgrade(q, socket) {
   socket.on('data', () => socket.end());
 }
 
+// Answers CONNECT, and is what it connects to itself.
+function connect(q, socket) {
+  socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+  this.emit('connection', socket);
+}
+
 // Reads the first bytes of a connection, as for a port with several protocols, and has the server do the rest.
 function pass(socket, server) {
   socket.once('data', (first) => {
@@ -93,7 +99,7 @@ function pass(socket, server) {
 
 // Returns the servers' ports when all listen.
 function listen() {
-  const limits = { keepAliveTimeout: 60000, maxHeaderSize: 1 << 14 };
+  const limits = { keepAliveTimeout: 60000, maxHeaderSize: 1 << 14, insecureHTTPParser: options.lenient };
   const servers = [[http.createServer(limits, serve), [0, '127.0.0.1']], [http.createServer(limits, serve), [0, '::1']]];
   if (options.socket && isMainThread && !cluster.isWorker) servers.push([http.createServer(serve), [options.socket]]);
   if (options.tls) {
@@ -104,6 +110,7 @@ function listen() {
   if (options.shared) servers.push([net.createServer((socket) => pass(socket, servers[0][0])), [0, '127.0.0.1']]);
   return Promise.all(servers.map(([server, where]) => new Promise((resolve) => {
     server.on('upgrade', upgrade);
+    if (!options.tls) server.on('connect', connect);
     server.on('checkContinue', serve);
     server.keepAliveTimeout = 60000;
     server.listen(...where, () => resolve(server.address().port || 0));

@@ -105,7 +105,7 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 	}
 	err := errors.Join(
 		s.objects.Servings.Put(t.number, new(bpf.NodesnoopServing)), s.objects.MainPauses.Put(t.number, new(bpf.NodesnoopThreadPauses)),
-		s.describe(t, false), s.enter(t),
+		s.describe(t), s.enter(t),
 	)
 	if err != nil {
 		return err
@@ -128,13 +128,12 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 	if err := s.attachOperations(t, node); err != nil {
 		return err
 	}
-	return s.describe(t, true)
+	t.node.Opened = uint64(monotonic())
+	return s.describe(t)
 }
 
-// describe tells the kernel about the node of a process, and whether what begins in it is to
-// be seen.
-func (s *session) describe(t *target, isOpen bool) error {
-	t.node.IsOpen = flag(isOpen)
+// describe tells the kernel about the node of a process.
+func (s *session) describe(t *target) error {
 	if err := s.objects.Nodes.Put(t.number, &t.node); err != nil {
 		return fmt.Errorf("tell the kernel about process %d: %w", t.pid, err)
 	}
@@ -338,7 +337,8 @@ func (s *session) detachAll() error {
 		if len(t.links) == 0 {
 			continue
 		}
-		errs = append(errs, s.describe(t, false))
+		t.node.Opened = 0
+		errs = append(errs, s.describe(t))
 		links = slices.Concat(links, t.links, t.heads.links)
 		t.links, t.heads.links = nil, nil
 	}

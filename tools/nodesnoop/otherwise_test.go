@@ -27,6 +27,7 @@ func TestRequestsThatAreReadOtherwiseEndReads(t *testing.T) {
 		"encrypted, its beginning in pieces": {encrypted, "/hello", dialInPieces},
 		"shared":                             {shared, "/hello", func(t *testing.T, ports []int) *client { return dial(t, "tcp", at(ports[2]), false) }},
 		"also by JavaScript":                 {serving{}, "/reads", func(t *testing.T, ports []int) *client { return dial(t, "tcp", at(ports[0]), false) }},
+		"in a tunnel":                        {serving{}, "/hello", dialTunnel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, node, of.how)
@@ -67,20 +68,62 @@ func TestRequestsThatAreReadOtherwiseEndReads(t *testing.T) {
 			}
 		})
 	}
-	for name, how := range map[string]serving{"encrypted before": encrypted, "shared before": shared} {
+}
+
+// TestConnectionsThatAreReadOtherwiseKeepTheProbe has such connections while the probe is attached: they
+// have requests, or may have some.
+func TestConnectionsThatAreReadOtherwiseKeepTheProbe(t *testing.T) {
+	node := prepare(t, anyVersion)
+	encrypted := serving{TLS: certificate(t)}
+	for name, of := range map[string]struct {
+		how          serving
+		before, last int // requests on the other port, before the watch and at its end
+	}{
+		"encrypted": {how: encrypted}, "shared": {how: serving{Shared: true}}, "older than the watch": {encrypted, 1, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := startServer(t, node, how)
+			s := startServer(t, node, of.how)
+			ports := s.facts.Ports[0]
+			older := dial(t, "tcp", at(ports[2]), of.how.TLS != "")
+			for i := range of.before {
+				if _, err := older.send(query{method: "GET", url: fmt.Sprintf("/hello/before/%d", i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			w := begin(t, Options{Selection: s.selection(), Kinds: Kinds{Server: true}, proof: eagerProof, reads: func(_ int, reads bpf.NodesnoopReads) {
 				if reads == bpf.NodesnoopReadsREADS_TAKEN {
 					t.Error("requests are found in what is received")
 				}
 			}})
-			ports := s.facts.Ports[0]
-			all := load(t, "tcp", []string{at(ports[2])}, how.TLS != "", 1, 1, 1)
+			var all []exchange
+			if of.before == 0 {
+				all = load(t, "tcp", []string{at(ports[2])}, of.how.TLS != "", 1, 1, 1)
+			}
 			all = append(all, load(t, "tcp4", []string{at(ports[0])}, false, 4, 20, 1)...)
-			check(t, w.end(), s.logs(t), all)
+			for i := range of.last {
+				some, err := older.send(query{method: "GET", url: fmt.Sprintf("/hello/last/%d", i)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, some...)
+			}
+			log := s.logs(t)
+			for i := range of.before {
+				delete(log, fmt.Sprintf("/hello/before/%d", i))
+			}
+			check(t, w.end(), log, all)
 		})
 	}
+}
+
+// dialTunnel makes a tunnel to the server itself.
+func dialTunnel(t *testing.T, ports []int) *client {
+	t.Helper()
+	c := dial(t, "tcp", at(ports[0]), false)
+	if _, err := c.send(connecting); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // dialInPieces begins TLS with a few bytes of the first record, which the server reads alone.

@@ -45,6 +45,7 @@ type heads struct {
 	lasts time.Duration // for how long they have been many
 	ports portSet       // those that have served some, when it was asked for last whether they are all
 	asked bool          // it is to be asked
+	long  bool          // they have been many for proof.all
 }
 
 // attachHeads attaches the probe.
@@ -82,10 +83,13 @@ func (s *session) chooseReads() {
 	}
 	s.mutex.Unlock()
 	for _, t := range asked { // without the lock: this may take time, and events need it
-		all := servesAll(t.pid, t.heads.ports[:])
+		may := mayTake(t.pid, t.heads.ports[:], t.heads.long)
 		s.mutex.Lock()
 		t.heads.asked = false
-		if all && s.targeted[t.pid] == t && t.isProbed() {
+		if !may && t.heads.long {
+			t.heads.lasts = 0
+		}
+		if may && s.targeted[t.pid] == t && t.isProbed() {
 			s.warnOfProcess(t, s.takeReads(t))
 		}
 		s.mutex.Unlock()
@@ -104,8 +108,8 @@ func (t *target) isProbed() bool {
 	return t.node.Reads == uint32(bpf.NodesnoopReadsREADS_BY_PROBE) && t.heads.node != nil && !t.heads.fixed && len(t.links) > 0
 }
 
-// chooseRead decides for one process, after a tick of that length. It may leave the decision to what
-// ports the process listens on.
+// chooseRead decides for one process, after a tick of that length. Whether its requests may be found in what
+// it receives is left to what its ports are.
 func (s *session) chooseRead(t *target, tick time.Duration) error {
 	taken := t.node.Reads == uint32(bpf.NodesnoopReadsREADS_TAKEN) && len(t.links) > 0
 	if !taken && !t.isProbed() {
@@ -123,10 +127,8 @@ func (s *session) chooseRead(t *target, tick time.Duration) error {
 	}
 	p, h := s.o.proof, &t.heads
 	h.count(v.Plain, tick, p.each)
-	if h.lasts >= p.all {
-		return s.takeReads(t)
-	}
-	if h.lasts >= p.ports && h.ports != v.Ports {
+	h.long = h.lasts >= p.all
+	if h.long || (h.lasts >= p.ports && h.ports != v.Ports) {
 		h.ports, h.asked = v.Ports, true
 	}
 	return nil
@@ -180,7 +182,7 @@ func (s *session) leaveReads(t *target) error {
 // describeReads tells the kernel how requests are found.
 func (s *session) describeReads(t *target, reads bpf.NodesnoopReads) error {
 	t.node.Reads = uint32(reads)
-	return s.describe(t, t.node.IsOpen != 0)
+	return s.describe(t)
 }
 
 // unfit handles an event: a process's requests can be found by the probe only.
@@ -200,19 +202,32 @@ func (s *session) unfit(record []byte) {
 	}
 }
 
-// servesAll reports whether a process listens on ports, and on none but these; or, if it listens on
-// none, whether its parent does, which listens for the workers of a cluster.
-func servesAll(pid int, ports []uint16) bool {
-	local, err := listening(pid)
-	if err == nil && len(local) == 0 {
-		local, err = listeningParent(pid)
-	}
-	others := slices.ContainsFunc(local, func(port uint16) bool { return port == 0 || !slices.Contains(ports, port) })
-	return err == nil && len(local) > 0 && !others
+// endpoints are what ports a process listens on, and which its connections have; without one it is 0.
+type endpoints struct {
+	listening, connected []uint16
 }
 
-// listeningParent returns the ports that a process's parent listens on.
-func listeningParent(pid int) ([]uint16, error) {
+// mayTake reports whether a process's requests may be found in what it receives, if some of these ports
+// could. It must listen on no others; or, if it has served for long, have no connections of others:
+// they may be encrypted, which only their beginning says.
+func mayTake(pid int, ports []uint16, long bool) bool {
+	own, err := readEndpoints(pid)
+	if err == nil && len(own.listening) == 0 {
+		own.listening, err = parentListens(pid) // for the workers of a cluster
+	}
+	if err != nil {
+		return false
+	}
+	all := len(own.listening)
+	others := slices.DeleteFunc(own.listening, func(port uint16) bool { return port != 0 && slices.Contains(ports, port) })
+	if all > 0 && len(others) == 0 {
+		return true
+	}
+	return long && !slices.ContainsFunc(own.connected, func(port uint16) bool { return port != 0 && slices.Contains(others, port) })
+}
+
+// parentListens returns the ports that a process's parent listens on.
+func parentListens(pid int) ([]uint16, error) {
 	p, err := process.Open(pid)
 	if err != nil {
 		return nil, err
@@ -222,24 +237,28 @@ func listeningParent(pid int) ([]uint16, error) {
 	if err != nil || parent == 0 {
 		return nil, err
 	}
-	return listening(parent)
+	e, err := readEndpoints(parent)
+	return e.listening, err
 }
 
-// listening returns the ports that a process listens on; of a socket without one it is 0.
-func listening(pid int) (ports []uint16, err error) {
+func readEndpoints(pid int) (e endpoints, err error) {
 	open, err := descriptors.Read(context.Background(), pid)
 	if err != nil {
-		return nil, err
+		return e, err
 	}
 	if open.Partial {
-		return nil, fmt.Errorf("process %d has too many descriptors", pid)
+		return e, fmt.Errorf("process %d has too many descriptors", pid)
 	}
 	for _, d := range open.All {
-		if d.Socket == nil || d.Socket.State != descriptors.Listen {
+		if d.Socket == nil {
 			continue
 		}
 		local, _ := netip.ParseAddrPort(d.Socket.Local) // of a Unix socket it is a path
-		ports = append(ports, local.Port())
+		if d.Socket.State == descriptors.Listen {
+			e.listening = append(e.listening, local.Port())
+		} else {
+			e.connected = append(e.connected, local.Port())
+		}
 	}
-	return ports, nil
+	return e, nil
 }

@@ -31,6 +31,14 @@ type takenWatch struct {
 // beginTaken returns when the requests of all of the server's processes are found so.
 func beginTaken(t *testing.T, s *server) *takenWatch {
 	t.Helper()
+	w := beginEager(t, s)
+	w.untilTaken(s)
+	return w
+}
+
+// beginEager returns when the probe still finds them, but will be replaced when there are some.
+func beginEager(t *testing.T, s *server) *takenWatch {
+	t.Helper()
 	if !loader.SeesSockets() {
 		t.Skip("this kernel does not say when a socket has received something")
 	}
@@ -46,28 +54,33 @@ func beginTaken(t *testing.T, s *server) *takenWatch {
 			w.reads[pid] = reads
 		},
 	})
+	return w
+}
+
+// untilTaken sends requests until the probe is replaced.
+func (w *takenWatch) untilTaken(s *server) {
+	w.t.Helper()
 	deadline := time.Now().Add(waitLimit)
 	serving := max(s.Children, 1) // a cluster's first process does not
 	for n := 0; len(w.all()) < serving; n++ {
 		if time.Now().After(deadline) {
-			t.Fatalf("reads = %v, want those of %d processes taken", w.all(), serving)
+			w.t.Fatalf("reads = %v, want those of %d processes taken", w.all(), serving)
 		}
 		var addresses []string
 		for _, ports := range s.facts.Ports {
 			addresses = append(addresses, at(ports[0]))
 		}
 		for i, address := range addresses {
-			c := dial(t, "tcp", address, false)
+			c := dial(w.t, "tcp", address, false)
 			for range 20 { // of a tick
 				some, err := c.send(query{method: "GET", url: fmt.Sprintf("/hello/warm/%d/%d/%d", n, i, len(w.warm))})
 				if err != nil {
-					t.Fatal(err)
+					w.t.Fatal(err)
 				}
 				w.warm = append(w.warm, some...)
 			}
 		}
 	}
-	return w
 }
 
 // all returns how the requests of all processes are found that do not use the probe only.
@@ -370,6 +383,38 @@ func TestUploadsUnderWayAreNoRequests(t *testing.T) {
 			delete(log, fmt.Sprintf("/hello/before/%d", i))
 		}
 		check(t, w.end(), log, all)
+		w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+	})
+}
+
+// TestHeadsUnderWayAreCounted has a head that comes so slowly that its beginning was not received, and the
+// probe is gone at its end.
+func TestHeadsUnderWayAreCounted(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		s := startServer(t, node, serving{})
+		w := beginEager(t, s)
+		all := []exchange{}
+		var slow []*client
+		for i := range 2 {
+			c := dial(t, "tcp", at(s.facts.Ports[0][0]), false)
+			if i > 0 {
+				all = append(all, c.passed(t, "/hello/before")...)
+			}
+			c.write(t, "GET /hello/slow")
+			slow = append(slow, c)
+		}
+		w.untilTaken(s)
+		for _, c := range slow {
+			c.write(t, " HTTP/1.1\r\nHost: test\r\n\r\n")
+			c.answered(t, exchange{})
+			all = append(all, c.passed(t, "/hello/after/"+strconv.Itoa(int(c.port)))...)
+		}
+		log := s.logs(t)
+		delete(log, "/hello/slow")
+		check(t, w.endWarned("what connection they came from is not known"), log, append(all, w.warm...))
+		if got := int(w.counts.Unattributed); got != len(slow) {
+			t.Errorf("%d requests counted that are not seen, want %d", got, len(slow))
+		}
 		w.ended(bpf.NodesnoopReadsREADS_TAKEN)
 	})
 }

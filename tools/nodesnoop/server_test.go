@@ -26,6 +26,7 @@ type serving struct {
 	TLS      string `json:"tls,omitempty"`
 	Socket   string `json:"socket,omitempty"`
 	Shared   bool   `json:"shared,omitempty"`
+	Lenient  bool   `json:"lenient,omitempty"`
 	Workers  int    `json:"workers,omitempty"`
 	Children int    `json:"children,omitempty"`
 }
