@@ -128,7 +128,7 @@ test-others: ## test the packages that load no BPF programs
 
 .PHONY: test-matrix
 test-matrix: nodes ## test every truth on every Node.js version and tier (an hour or two)
-	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon ./tools/jscore ./symbolize/elfsym ./symbolize/v8/... ./symbolize/nodejs ./cmd/jscore
+	USTACK_MATRIX=1 USTACK_MUST_RUN=1 go test -count=1 -timeout 180m -p 1 ./tools/jsprof ./tools/stopon ./tools/jscore ./tools/nodesnoop ./tools/syscalls ./tools/tcp ./symbolize/elfsym ./symbolize/v8/... ./symbolize/nodejs ./symbolize/nodehttp ./cmd/jscore
 
 .PHONY: test-cpuprof
 test-cpuprof: nodes ## compare jsprof with node --cpu-prof on ten npm programs (half an hour)
