@@ -70,7 +70,7 @@ static __always_inline bool take_status_line(struct piece_of *p, u32 from, u32 l
 #define TEXT_ICE 0x2f45434920ull    /*  ICE/ */
 
 /* The bytes of the version at a request line's end, with the space before it. llhttp takes a line without
- * for one of HTTP/0.9, and also those of protocols that are like HTTP.
+ * for one of HTTP/0.9, and also those of protocols that are like HTTP; elsewhere they may be others'.
  */
 static __always_inline u32 version_bytes(struct piece_of *p, u32 from, u32 length)
 {
@@ -79,7 +79,11 @@ static __always_inline u32 version_bytes(struct piece_of *p, u32 from, u32 lengt
 	if (length <= VERSION_BYTES)
 		return 0;
 	last = eight(p, from + length - VERSION_BYTES);
-	if ((last & 0xffffffffffffull) == TEXT_HTTP || (last & 0xffffffffffffull) == TEXT_RTSP)
+	if ((last & 0xffffffffffffull) == TEXT_HTTP)
+		return VERSION_BYTES;
+	if (!p->is_received)
+		return 0;
+	if ((last & 0xffffffffffffull) == TEXT_RTSP)
 		return VERSION_BYTES;
 	return (last >> 8 & 0xffffffffffull) == TEXT_ICE ? VERSION_BYTES - 1 : 0;
 }
@@ -152,7 +156,7 @@ static __always_inline int take_request_line(struct piece_of *p, u32 from, u32 l
 {
 	u32 version = version_bytes(p, from, length);
 
-	return take_method(p, from, length - version) &&
+	return (version || p->is_received) && take_method(p, from, length - version) &&
 	    (version || byte_at(p, p->target_from) == '/');
 }
 
@@ -260,8 +264,8 @@ __noinline int take_head_line(struct piece_of *p, u32 from, u32 end)
 	}
 	if (p->direction == REQUESTS) {
 		end = from + length;
-		from =
-		    skip(p, from, end, '\r'); /* llhttp takes any returns, not only empty lines */
+		/* llhttp takes any returns, not only empty lines. */
+		from = skip(p, from, end, '\r');
 		length = end - from;
 	}
 	if (!length)
@@ -327,7 +331,7 @@ static __always_inline void pass(struct piece_of *p, u32 bytes)
 /* Takes what there is of the rest of a request line. */
 __noinline int take_line(struct piece_of *p)
 {
-	u32 carried, end, length;
+	u32 carried, end, length, version;
 
 	if (!p)
 		return PART_SOME;
@@ -349,10 +353,11 @@ __noinline int take_line(struct piece_of *p)
 	length = end;
 	if (byte_at(p, end - 1) == '\r')
 		length--;
-	p->target_bytes = trim(p, 0, length - version_bytes(p, 0, length));
+	version = version_bytes(p, 0, length);
+	p->target_bytes = trim(p, 0, length - version);
 	p->message.carried = 0;
 	p->message.is_begun = 1;
-	p->message.state = MESSAGE_HEAD;
+	p->message.state = version || p->is_received ? MESSAGE_HEAD : MESSAGE_OPAQUE;
 	return PART_TARGET;
 }
 

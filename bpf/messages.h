@@ -110,7 +110,7 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 	return 0;
 }
 
-/* More of the target of the latest request on the stream is in the window. */
+/* More of the target of the latest request on the stream is in the window, or its line was none of HTTP. */
 __noinline int extend_requested(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
@@ -122,7 +122,9 @@ __noinline int extend_requested(u32 number, struct stream *stream)
 	key.stream = s->key;
 	key.number = stream->next - 1;
 	r = request_of(stream, &key);
-	if (r)
+	if (s->piece.message.state == MESSAGE_OPAQUE)
+		withdraw_requests(s, stream, key.number);
+	else if (r)
 		extend_target(s, r, &key, s->piece.window, s->piece.target_bytes);
 	return 0;
 }

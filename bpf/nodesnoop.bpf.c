@@ -231,10 +231,11 @@ static __always_inline void take_written(struct scan *s, struct stream *stream, 
 		return;
 	}
 	s->piece.direction = REQUESTS;
+	s->piece.is_received = 0;
 	load_message(s, &stream->asked, stream->asked_carry);
 	take_pieces(s, stream, w);
 	store_message(s, &stream->asked, stream->asked_carry);
-	if (stream->next == 1) /* it was no request */
+	if (stream->next == 1 && !has_beginning(&stream->asked)) /* it was no request */
 		forget_stream(&s->key, stream);
 }
 

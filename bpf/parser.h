@@ -190,23 +190,32 @@ static __always_inline void settle_all(struct scan *s, struct stream *stream)
 	}
 }
 
-/* There is a response on the stream s->key to a request that was not found. That is right if it was not a
- * request, or came before its node was watched.
+/* Whether a response may be there to no request that was found: what came was none, or came before the
+ * node was watched.
  */
-static __always_inline void note_unasked(struct scan *s, struct stream *stream)
+static __always_inline bool may_be_unasked(struct scan *s, struct node *node, struct stream *stream)
 {
-	struct node *node = node_of(stream->node);
 	u64 begun;
 
-	if (!node || node->reads != READS_TAKEN || !node->opened || stream->aborted ||
+	if (node->reads != READS_TAKEN || !node->opened || stream->aborted ||
 	    s->piece.message.status == STATUS_TIMEOUT ||
 	    !read_parser(&s->head, node, stream->parser) || s->head.stream != stream->alias ||
 	    refuses(&s->head, ~0ull) || !read_begun(&begun, node, stream->parser))
-		return;
+		return true;
 	if (!begun && stream->step == STEP_OTHER)
 		begun = stream->other;
-	if (begun && begun < node->opened)
+	return begun && begun < node->opened;
+}
+
+/* There is a response on the stream s->key to a request that was not found. */
+static __always_inline void note_unasked(struct scan *s, struct stream *stream)
+{
+	struct node *node = node_of(stream->node);
+
+	if (!node || may_be_unasked(s, node, stream)) {
+		stream->step = STEP_UNKNOWN;
 		return;
+	}
 	count(unattributed);
 	if (stream->step != STEP_OTHER)
 		demand_probe(node);

@@ -71,8 +71,9 @@ struct piece_of {
 	u64 at, end; /* what is left of it, in the process */
 	struct message message;
 	u8 carry[CARRIED_BYTES]; /* the beginning of a line that message.carried counts */
-	u32 direction;
-	u32 have; /* bytes in the window */
+	u16 direction;
+	u16 is_received; /* a parser reads it, too, and confirms what is taken for a request */
+	u32 have;        /* bytes in the window */
 	u32 method_from, method_bytes, target_from, target_bytes, host_from, host_bytes;
 	u8 window[WINDOW_BYTES + WINDOW_SLACK];
 };

@@ -206,6 +206,7 @@ static __always_inline void take_received(
 	}
 	before = stream->next;
 	s->piece.direction = REQUESTS;
+	s->piece.is_received = 1;
 	load_message(s, &stream->asked, stream->asked_carry);
 	s->piece.at = r->at;
 	s->piece.end = r->at + r->bytes;

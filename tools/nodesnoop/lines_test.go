@@ -1,14 +1,22 @@
 package nodesnoop
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ustack/bpf"
+	"ustack/testdata/nodetest"
+	"ustack/tools/trace"
 )
 
 // write sends what is no whole request.
@@ -148,3 +156,57 @@ func TestConnectionsReturnToHTTP(t *testing.T) {
 
 // connecting asks for a tunnel.
 var connecting = query{method: "CONNECT", url: "host:1"}
+
+// TestOtherProtocolsLinesAreNoRequests has a client write lines that resemble those of HTTP, and lines of
+// HTTP in pieces.
+func TestOtherProtocolsLinesAreNoRequests(t *testing.T) {
+	node := prepare(t, anyVersion)
+	long := strings.Repeat("/1234567", 30)
+	texts := [][]string{
+		{"RETR /file\r\n"},
+		{"RETR " + long[:80], long + "\r\n"},
+		{"DESCRIBE rtsp://host/ RTSP/1.0\r\n\r\n"},
+		{"GET /whole HTTP/1.1\r\n\r\n"},
+		{"GET " + long[:80], long, "/end HTT", "P/1.1\r\n\r\n"},
+		{"GET /pie", "ces HTTP/1.1\r\n\r\n"},
+	}
+	want := []string{"GET /pieces", "GET /whole", "GET " + long[:80] + long + "/end"}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+	}()
+	args, err := json.Marshal(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, preempted := range map[string]bool{"tracepoint": false, "probes": true} {
+		t.Run(name, func(t *testing.T) {
+			target := nodetest.Start(t, node, nodetest.Options{Script: "talks.js", Args: []string{strconv.Itoa(listener.Addr().(*net.TCPAddr).Port), string(args)}})
+			w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{Client: true}, preempted: preempted})
+			target.Signal(syscall.SIGUSR2)
+			if line := target.Line(); line != "talked" {
+				t.Fatalf("line = %q, want talked", line)
+			}
+			var got []string
+			for _, e := range w.end() {
+				got = append(got, e.Method+" "+e.URL)
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
