@@ -21,10 +21,9 @@ enum http_limit {
 #define SOME_PARTS 64  /* of pieces at a time */
 #define MAX_PARTS 4096 /* of what is written or read at once: two for each request without a body */
 #define MUCH (1ull << 60) /* of a body, if its length is not understood */
-#define MAX_BLANKS \
-	16 /* after a field, and around a target; and carriage returns before a request */
-#define MAX_DIGITS 15  /* of a chunk's size: V8's largest buffer has 9 */
-#define FIRST_BYTES 12 /* of a status line: HTTP/1.1 200 */
+#define MAX_BLANKS 16     /* after a field, around a target; and returns before a request */
+#define MAX_DIGITS 15     /* of a chunk's size: V8's largest buffer has 9 */
+#define FIRST_BYTES 12    /* of a status line: HTTP/1.1 200 */
 
 enum message_state {
 	MESSAGE_HEAD,
