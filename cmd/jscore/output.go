@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,8 @@ type output struct {
 	json   bool
 	color  bool
 	pager  bool // on a terminal
+
+	childInterrupted bool // the last child was ended by SIGINT
 }
 
 // A sink is where one statement's results go.
@@ -127,11 +130,14 @@ func marshal(r jscore.Result) ([]byte, error) {
 }
 
 // A child is a command that reads the output.
-type child struct{ *exec.Cmd }
+type child struct {
+	*exec.Cmd
+	output *output
+}
 
 func (o *output) child(cmd *exec.Cmd) child {
 	cmd.Stdout, cmd.Stderr = o.stdout, o.stderr
-	return child{cmd}
+	return child{cmd, o}
 }
 
 func (c child) start() (io.WriteCloser, error) {
@@ -148,10 +154,15 @@ func (c child) start() (io.WriteCloser, error) {
 // wait waits for c to end. How it ends does not matter, as in a shell's
 // pipeline.
 func (c child) wait() error {
-	if err := c.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		return err
+	err := c.Wait()
+	if c.ProcessState != nil {
+		status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
+		c.output.childInterrupted = status.Signaled() && status.Signal() == syscall.SIGINT
 	}
-	return nil
+	if errors.As(err, new(*exec.ExitError)) {
+		return nil
+	}
+	return err
 }
 
 // A pager keeps what fits on the terminal, and starts the user's pager when

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/ergochat/readline"
 
@@ -72,20 +73,31 @@ func (s *session) interruptible(ctx context.Context, text string, interrupts <-c
 	case <-interrupts:
 	default:
 	}
+	s.output.childInterrupted = false
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.line(ctx, text)
 	}()
-	for {
+	for interrupted := false; ; {
 		select {
 		case <-interrupts:
+			interrupted = true
 			cancel()
 		case <-done:
+			if s.output.childInterrupted && !interrupted {
+				select { // the same Ctrl-C must not meet the next line
+				case <-interrupts:
+				case <-time.After(signalDelay):
+				}
+			}
 			return
 		}
 	}
 }
+
+// signalDelay is how much later than a child this process may get a signal that the terminal sends to both.
+const signalDelay = time.Second
 
 // historyFile returns where typed lines are saved; empty if nowhere.
 func historyFile(getenv func(string) string) string {
