@@ -183,16 +183,20 @@ static __always_inline struct stream *new_received(
 static __always_inline void take_received(
     struct scan *s, struct node *node, struct stream *stream, struct received *r)
 {
-	u64 before, begun, parsed = 0;
+	u64 before, begun;
 	bool was_unbegun;
 
 	settle_all(s, stream);
 	if (node->reads != READS_TAKEN || !node->opened)
 		return;
-	if (!read_user(&parsed, 8, stream->parser + node->stream) || parsed != stream->alias) {
+	if (!read_parser(&s->head, node, stream->parser) || s->head.stream != stream->alias) {
 		stream->parser = 0; /* JavaScript reads from here on */
 		note_request_unseen(node, r->at);
 		demand_probe(node);
+		return;
+	}
+	if (refuses(&s->head, ~0ull)) {
+		stream->step = STEP_UNKNOWN; /* it takes nothing any more */
 		return;
 	}
 	was_unbegun = is_unbegun(&stream->asked);

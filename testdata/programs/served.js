@@ -1,6 +1,6 @@
 // served.js: HTTP servers that log every request. Its argument is JSON: log, a file for the log;
 // tls, a folder with key.pem and cert.pem, for servers with TLS, of HTTP/1 and of HTTP/2; socket, the path of a Unix socket;
-// shared, for a server that reads the first bytes itself; lenient, for servers whose parser is; workers, threads that serve; children, processes of a cluster that do. It is ready with the ports,
+// shared, for a server that reads the first bytes itself; lenient, for servers whose parser is; forgiving, for servers that keep connections with errors; workers, threads that serve; children, processes of a cluster that do. It is ready with the ports,
 // one for each thread, and the PIDs. At SIGUSR2 each process writes its log, an array in JSON, to the
 // file, to which it adds its PID, and the first prints "logged". Times are process.hrtime's.
 'use strict';
@@ -111,6 +111,7 @@ function listen() {
   return Promise.all(servers.map(([server, where]) => new Promise((resolve) => {
     server.on('upgrade', upgrade);
     if (!options.tls) server.on('connect', connect);
+    if (options.forgiving) server.on('clientError', (e, socket) => socket.write('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n'));
     server.on('checkContinue', serve);
     server.keepAliveTimeout = 60000;
     server.listen(...where, () => resolve(server.address().port || 0));

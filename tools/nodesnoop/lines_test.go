@@ -132,6 +132,32 @@ func TestFoldedLengthsHideNoLines(t *testing.T) {
 	})
 }
 
+// TestRefusedConnectionsHaveNoRequests has a server that keeps connections whose parser has refused something:
+// it takes no other request on them.
+func TestRefusedConnectionsHaveNoRequests(t *testing.T) {
+	eachVersion(t, func(t *testing.T, node string) {
+		s := startServer(t, node, serving{Forgiving: true})
+		w := beginTaken(t, s)
+		all := w.warm
+		for i, garbage := range []string{"\x00", "NONE /no HTTP/1.1\r\n\r\n", "GET /n o HTTP/1.1\r\n\r\n", "GET /no HTTP/1.1\r\nA b\r\n\r\n"} {
+			for _, kept := range []bool{false, true} {
+				c := dial(t, "tcp", at(s.facts.Ports[0][0]), false)
+				if kept {
+					all = append(all, c.passed(t, fmt.Sprintf("/hello/%d", i))...)
+				}
+				for _, text := range []string{garbage, query{method: "GET", url: "/no"}.text(), query{method: "GET", url: "/no"}.text()} {
+					c.write(t, text)
+					if x := c.answered(t, exchange{}); x.status != http.StatusBadRequest {
+						t.Errorf("status = %d, want 400", x.status)
+					}
+				}
+			}
+		}
+		check(t, w.end(), s.logs(t), all)
+		w.ended(bpf.NodesnoopReadsREADS_TAKEN)
+	})
+}
+
 // TestConnectionsReturnToHTTP has a server that is the other end of a tunnel itself.
 func TestConnectionsReturnToHTTP(t *testing.T) {
 	eachVersion(t, func(t *testing.T, node string) {

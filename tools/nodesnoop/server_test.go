@@ -22,13 +22,14 @@ import (
 
 // serving says how served.js is to serve.
 type serving struct {
-	Log      string `json:"log"`
-	TLS      string `json:"tls,omitempty"`
-	Socket   string `json:"socket,omitempty"`
-	Shared   bool   `json:"shared,omitempty"`
-	Lenient  bool   `json:"lenient,omitempty"`
-	Workers  int    `json:"workers,omitempty"`
-	Children int    `json:"children,omitempty"`
+	Log       string `json:"log"`
+	TLS       string `json:"tls,omitempty"`
+	Socket    string `json:"socket,omitempty"`
+	Shared    bool   `json:"shared,omitempty"`
+	Lenient   bool   `json:"lenient,omitempty"`
+	Forgiving bool   `json:"forgiving,omitempty"`
+	Workers   int    `json:"workers,omitempty"`
+	Children  int    `json:"children,omitempty"`
 }
 
 // A server is a running served.js.
