@@ -202,7 +202,7 @@ static __always_inline bool is_chunked(struct piece_of *p, u32 to)
 }
 
 /* Takes a field of a head, without the end of its line. If how long the body is cannot be known from it,
- * since it has a blank before its colon or goes on in the next line, the message is lost.
+ * since it has a blank before its colon or continues on the next line, the message is lost.
  */
 __noinline int take_field(struct piece_of *p, u32 from, u32 length)
 {
@@ -282,7 +282,7 @@ __noinline int take_head_line(struct piece_of *p, u32 from, u32 end)
 	return PART_SOME;
 }
 
-/* Reads what comes next of a head into the window. False if it cannot be read. */
+/* Reads what comes next of a head into the window. If it cannot be read the message is lost. */
 static __always_inline bool fill_window(struct piece_of *p)
 {
 	u64 carried = p->message.carried, n = p->end - p->at;
@@ -296,7 +296,10 @@ static __always_inline bool fill_window(struct piece_of *p)
 		bpf_probe_read_kernel(p->window, CARRIED_BYTES, p->carry);
 	mask_index(carried, 2 * CARRIED_BYTES - 1);
 	p->have = carried + n;
-	return read_user(p->window + carried, n, p->at);
+	if (read_user(p->window + carried, n, p->at))
+		return true;
+	p->message.state = MESSAGE_LOST;
+	return false;
 }
 
 /* Takes the line at from, which is not complete. If it is a request line of which there is more than what
@@ -336,10 +339,8 @@ __noinline int take_line(struct piece_of *p)
 	if (!p)
 		return PART_SOME;
 	carried = p->message.carried;
-	if (carried > CARRIED_BYTES || !fill_window(p)) {
-		p->message.state = MESSAGE_LOST;
+	if (!fill_window(p))
 		return PART_SOME;
-	}
 	end = line_end(p, 0);
 	p->target_from = 0;
 	if (end >= p->have || end >= WINDOW_BYTES) {
@@ -369,10 +370,8 @@ __noinline int take_head(struct piece_of *p)
 	if (!p)
 		return PART_SOME;
 	carried = p->message.carried;
-	if (carried > CARRIED_BYTES || !fill_window(p)) {
-		p->message.state = MESSAGE_LOST;
+	if (!fill_window(p))
 		return PART_SOME;
-	}
 	p->message.carried = 0;
 	for (u32 i = 0; i < MAX_LINES; i++) {
 		u32 end = line_end(p, from);

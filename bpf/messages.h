@@ -110,6 +110,42 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 	return 0;
 }
 
+/* The latest request on the stream s->key, if it is not answered yet and there was room for it; or null. */
+static __always_inline struct request *latest_request(
+    struct scan *s, struct stream *stream, struct request_key *key)
+{
+	if (stream->first >= stream->next)
+		return 0;
+	key->stream = s->key;
+	key->number = stream->next - 1;
+	return request_of(stream, key);
+}
+
+/* Appends to a request's target what else there is of it. */
+static __always_inline void extend_target(
+    struct scan *s, struct request *r, struct request_key *key, const u8 *text, u64 bytes)
+{
+	u64 had = r->url_bytes;
+	u8 *all = s->transaction.text; /* there is room for twice the bytes */
+
+	r->url_bytes += bytes;
+	if (r->url_bytes > URL_BYTES)
+		r->flags |= TRANSACTION_URL_CUT;
+	if (had >= URL_BYTES)
+		return;
+	if (copy_target(s, r, key, had) != had)
+		return;
+	bound(bytes, URL_BYTES);
+	mask_index(had, URL_BYTES - 1);
+	bpf_probe_read_kernel(all + had, bytes, text);
+	bpf_probe_read_kernel(r->url, SHORT_URL_BYTES, all);
+	if (r->url_bytes <= SHORT_URL_BYTES)
+		return;
+	s->url.bytes = r->url_bytes;
+	bpf_probe_read_kernel(s->url.text, URL_BYTES, all);
+	bpf_map_update_elem(&long_urls, key, &s->url, BPF_ANY);
+}
+
 /* More of the target of the latest request on the stream is in the window, or its line was none of HTTP. */
 __noinline int extend_requested(u32 number, struct stream *stream)
 {
@@ -119,12 +155,12 @@ __noinline int extend_requested(u32 number, struct stream *stream)
 
 	if (!s || !stream)
 		return 0;
-	key.stream = s->key;
-	key.number = stream->next - 1;
-	r = request_of(stream, &key);
+	r = latest_request(s, stream, &key);
+	if (!r)
+		return 0;
 	if (s->piece.message.state == MESSAGE_OPAQUE)
 		withdraw_requests(s, stream, key.number);
-	else if (r)
+	else
 		extend_target(s, r, &key, s->piece.window, s->piece.target_bytes);
 	return 0;
 }
@@ -141,9 +177,7 @@ __noinline int take_request_head(u32 number, struct stream *stream)
 	if (!s || !stream)
 		return PART_SOME;
 	m = &s->piece.message;
-	key.stream = s->key;
-	key.number = stream->next - 1;
-	r = request_of(stream, &key);
+	r = latest_request(s, stream, &key);
 	if (stream->role == ROLE_SERVER) {
 		if (r) {
 			r->flags &= ~REQUEST_PARTIAL;

@@ -458,31 +458,6 @@ static __always_inline void withdraw_requests(struct scan *s, struct stream *str
 	stream->unsettled = 0;
 }
 
-/* Appends to a request's target what else there is of it. */
-static __always_inline void extend_target(
-    struct scan *s, struct request *r, struct request_key *key, const u8 *text, u64 bytes)
-{
-	u64 had = r->url_bytes;
-	u8 *all = s->transaction.text; /* there is room for twice the bytes */
-
-	r->url_bytes += bytes;
-	if (r->url_bytes > URL_BYTES)
-		r->flags |= TRANSACTION_URL_CUT;
-	if (had >= URL_BYTES)
-		return;
-	if (copy_target(s, r, key, had) != had)
-		return;
-	bound(bytes, URL_BYTES);
-	mask_index(had, URL_BYTES - 1);
-	bpf_probe_read_kernel(all + had, bytes, text);
-	bpf_probe_read_kernel(r->url, SHORT_URL_BYTES, all);
-	if (r->url_bytes <= SHORT_URL_BYTES)
-		return;
-	s->url.bytes = r->url_bytes;
-	bpf_probe_read_kernel(s->url.text, URL_BYTES, all);
-	bpf_map_update_elem(&long_urls, key, &s->url, BPF_ANY);
-}
-
 /* Notes a request that begins on the stream: s->request, with its target in text, and if that is long in
  * s->url. s->url.bytes is its length.
  */
