@@ -274,21 +274,20 @@ func TestWorkersJobsAreCounted(t *testing.T) {
 func TestManyInFlightAreAllFollowed(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
-	const many = 100_000
+	const (
+		many   = 100_000
+		source = "napi.c"
+	)
 	node := nodetest.Node(t, anyVersion)
-	for _, source := range nodetest.Addons {
-		t.Run(source, func(t *testing.T) {
-			r, _ := measure(t, node, nodetest.Plan{
-				Addons: addons(t, node, nodetest.FramePointers),
-				Steps:  []nodetest.Step{{Addon: source, Call: "sleep", Count: many, InFlight: many, Hold: held, HoldMicros: 10e6}},
-			}, Options{})
-			if got, want := kind(t, r, keys[source]["sleep"]).Count, uint64(many+held); got != want {
-				t.Errorf("jobs = %d, want %d", got, want)
-			}
-			if p := pool(t, r); p.InFlight != 0 || p.Deepest < many*9/10 {
-				t.Errorf("in flight, deepest = %d, %d, want 0, %d or more", p.InFlight, p.Deepest, many*9/10)
-			}
-		})
+	r, _ := measure(t, node, nodetest.Plan{
+		Addons: addons(t, node, nodetest.FramePointers),
+		Steps:  []nodetest.Step{{Addon: source, Call: "sleep", Count: many, InFlight: many, Hold: held, HoldMicros: 10e6}},
+	}, Options{})
+	if got, want := kind(t, r, keys[source]["sleep"]).Count, uint64(many+held); got != want {
+		t.Errorf("jobs = %d, want %d", got, want)
+	}
+	if p := pool(t, r); p.InFlight != 0 || p.Deepest < many*9/10 {
+		t.Errorf("in flight, deepest = %d, %d, want 0, %d or more", p.InFlight, p.Deepest, many*9/10)
 	}
 }
 

@@ -147,8 +147,8 @@ func testNested(t *testing.T, node string, tier symbolize.Tier, flags []string, 
 	nodetest.NothingLeft(t, programs...)
 	const (
 		hz           = 599
-		milliseconds = 120 // for each scenario: 72 samples
-		enough       = 10  // samples, where chance or another program takes some
+		milliseconds = 60 // for each scenario: 36 samples
+		enough       = 10 // samples, where chance or another program takes some
 	)
 	target := nodetest.Start(t, node, nodetest.Options{
 		Flags: flags, Script: "nested.js",
