@@ -229,7 +229,8 @@ __noinline int take_field(struct piece_of *p, u32 from, u32 length)
 		take_length(p, from + LENGTH_BYTES + 1, from + length);
 	else if (name == ENCODING_BYTES && byte_at(p, from + name) == ':')
 		p->message.is_chunked = is_chunked(p, from + length);
-	else if (length > 6 && (a & 0xffffffffffull) == TEXT_HOST && !p->host_bytes) {
+	else if (length > 6 && (a & 0xffffffffffull) == TEXT_HOST && !p->host_bytes &&
+	    p->direction == REQUESTS && !p->is_received) {
 		p->host_from = byte_at(p, from + 5) == ' ' ? from + 6 : from + 5;
 		p->host_bytes = from + length - p->host_from;
 	}
@@ -275,8 +276,8 @@ __noinline int take_head_line(struct piece_of *p, u32 from, u32 end)
 		return PART_SOME;
 	}
 	if (p->direction == REQUESTS && take_request_line(p, from, length)) {
-		p->message.is_begun = 1;
-		return PART_FIRST_LINE;
+		p->message.is_begun = p->has_request = 1;
+		return PART_SOME;
 	}
 	p->message.state = MESSAGE_OPAQUE;
 	return PART_SOME;
@@ -322,7 +323,8 @@ static __always_inline u32 leave_line(struct piece_of *p, u32 from)
 	}
 	carry(p, version);
 	p->message.state = MESSAGE_LINE;
-	return PART_FIRST_LINE;
+	p->has_request = 1;
+	return PART_SOME;
 }
 
 static __always_inline void pass(struct piece_of *p, u32 bytes)
@@ -362,7 +364,7 @@ __noinline int take_line(struct piece_of *p)
 	return PART_TARGET;
 }
 
-/* Takes what there is of a head: lines up to its end, or to that of the request line. */
+/* Takes what there is of a head: lines up to its end. */
 __noinline int take_head(struct piece_of *p)
 {
 	u32 from = 0, carried, part = PART_SOME;
@@ -372,7 +374,7 @@ __noinline int take_head(struct piece_of *p)
 	carried = p->message.carried;
 	if (!fill_window(p))
 		return PART_SOME;
-	p->message.carried = 0;
+	p->message.carried = p->host_bytes = 0;
 	for (u32 i = 0; i < MAX_LINES; i++) {
 		u32 end = line_end(p, from);
 

@@ -57,7 +57,9 @@ static __always_inline struct request_key h2_key(struct node *node, u64 session,
 	return key;
 }
 
-/* The session's connection; makes it known. */
+/* The session's connection; makes it known. A session may be where another was whose socket is not closed
+ * yet: its StreamBase is another.
+ */
 static __always_inline struct stream *h2_stream(
     struct scan *s, struct node *node, u64 session, u32 role)
 {
@@ -66,12 +68,15 @@ static __always_inline struct stream *h2_stream(
 
 	s->key.generation = node->generation;
 	s->key.stream = session;
-	stream = bpf_map_lookup_elem(&streams, &s->key);
-	if (stream)
-		return stream;
 	if (!read_user(&at, 8, session + node->session))
 		return 0;
-	return new_stream(s, node, role, at);
+	stream = bpf_map_lookup_elem(&streams, &s->key);
+	if (stream && stream->base == at)
+		return stream;
+	stream = new_stream(s, node, role, at);
+	if (stream)
+		stream->base = at;
+	return stream;
 }
 
 /* Begins a request on a stream of the session. */
@@ -101,8 +106,13 @@ static __always_inline void h2_end(struct scan *s, struct request_key *key, u32 
 	struct request *r = bpf_map_lookup_elem(&multiplexed, key);
 	struct stream *stream = bpf_map_lookup_elem(&streams, &key->stream);
 
-	if (!r || !stream)
+	if (!r)
 		return;
+	if (!stream) {
+		count(unattributed);
+		bpf_map_delete_elem(&multiplexed, key);
+		return;
+	}
 	s->key = key->stream;
 	s->outcome = outcome;
 	s->piece.message.state = 0;

@@ -72,7 +72,7 @@ __noinline int take_response_head(u32 number, struct stream *stream)
 	return begin_body(m, is_bodiless);
 }
 
-/* The first line of a request is in the window. */
+/* The method and target of a request are in the window. */
 __noinline int begin_requested(u32 number, struct stream *stream)
 {
 	struct scan *s = scan_numbered(number);
@@ -96,7 +96,7 @@ __noinline int begin_requested(u32 number, struct stream *stream)
 		bound(n, URL_BYTES);
 		bpf_probe_read_kernel(s->url.text, n, s->piece.window + from);
 	}
-	s->piece.host_bytes = 0;
+	s->piece.has_request = 0;
 	key.stream = s->key;
 	key.number = stream->next;
 	add_request(s, stream, s->piece.window + from);
@@ -165,6 +165,28 @@ __noinline int extend_requested(u32 number, struct stream *stream)
 	return 0;
 }
 
+/* The host of the latest request on the stream, a client's, is in the window. */
+__noinline int take_host(u32 number, struct stream *stream)
+{
+	struct scan *s = scan_numbered(number);
+	struct request_key key;
+	struct request *r;
+	u64 n, from;
+
+	if (!s || !stream)
+		return 0;
+	n = s->piece.host_bytes;
+	from = s->piece.host_from;
+	bound(n, HOST_BYTES);
+	mask_index(from, WINDOW_BYTES - 1);
+	r = latest_request(s, stream, &key);
+	if (!r || r->host_bytes)
+		return 0;
+	r->host_bytes = n;
+	bpf_probe_read_kernel(r->host, HOST_BYTES, s->piece.window + from);
+	return 0;
+}
+
 /* The head of a request is complete. */
 __noinline int take_request_head(u32 number, struct stream *stream)
 {
@@ -172,27 +194,14 @@ __noinline int take_request_head(u32 number, struct stream *stream)
 	struct message *m;
 	struct request_key key;
 	struct request *r;
-	u64 n, from;
 
 	if (!s || !stream)
 		return PART_SOME;
 	m = &s->piece.message;
 	r = latest_request(s, stream, &key);
-	if (stream->role == ROLE_SERVER) {
-		if (r) {
-			r->flags &= ~REQUEST_PARTIAL;
-			r->head_end = s->piece.at;
-		}
-		return begin_body(m, !m->is_chunked && !m->is_sized);
-	}
-	n = s->piece.host_bytes;
-	from = s->piece.host_from;
-	mask_index(from, WINDOW_BYTES - 1);
-	if (n > HOST_BYTES)
-		n = HOST_BYTES;
-	if (r && n) {
-		r->host_bytes = n;
-		bpf_probe_read_kernel(r->host, HOST_BYTES, s->piece.window + from);
+	if (r) {
+		r->flags &= ~REQUEST_PARTIAL;
+		r->head_end = s->piece.at;
 	}
 	return begin_body(m, !m->is_chunked && !m->is_sized);
 }
@@ -238,8 +247,10 @@ __noinline int take_parts(u32 number, struct stream *stream)
 			m->begun = s->now;
 		m->last = s->now;
 		part = next_part(&s->piece);
-		if (part == PART_FIRST_LINE)
+		if (s->piece.has_request)
 			begin_requested(s->number, stream);
+		if (s->piece.host_bytes)
+			take_host(s->number, stream);
 		if (part == PART_TARGET)
 			extend_requested(s->number, stream);
 		if (part == PART_HEAD)

@@ -195,14 +195,14 @@ static __always_inline struct stream *new_client(struct scan *s, struct node *no
 	return stream;
 }
 
-/* Something is written to what was a tunnel. */
+/* Something is written to what was a tunnel. What the probe has found since is none any more. */
 static __always_inline void note_tunnel(struct stream *stream, struct written *w)
 {
 	struct node *node = node_of(stream->node);
 
 	if (!node || stream->step != STEP_OTHER || !begins_response(w))
 		return;
-	if (node->reads == READS_TAKEN)
+	if (stream->other)
 		count(unattributed);
 	demand_probe(node);
 }
@@ -344,8 +344,10 @@ static __always_inline void note_javascript(struct node *node, struct stream *st
 	if (!with_servers || !read_user(&at, 8, buffer))
 		return;
 	if (stream && stream->asked.state == MESSAGE_OPAQUE) {
-		if (seems_request(at))
-			stream->step = STEP_OTHER;
+		if (!seems_request(at))
+			return;
+		stream->step = STEP_OTHER;
+		stream->other = node->reads == READS_TAKEN ? bpf_ktime_get_ns() : 0;
 	} else if (note_request_unseen(node, at)) {
 		demand_probe(node);
 	}

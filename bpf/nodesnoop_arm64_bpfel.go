@@ -204,6 +204,7 @@ type NodesnoopStream struct {
 	First         uint64
 	Next          uint64
 	Held          uint64
+	Base          uint64
 	Metrics       uint64
 	Alias         uint64
 	Aborted       uint64

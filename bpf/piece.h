@@ -59,10 +59,9 @@ enum direction { REQUESTS, RESPONSES };
 /* What a part of a piece was. */
 enum part {
 	PART_SOME,
-	PART_FIRST_LINE, /* of a request: method and target are in the window */
-	PART_TARGET,     /* more of a target is in the window */
-	PART_HEAD,       /* the head is complete: begin_body() is to be called */
-	PART_MESSAGE,    /* the message is complete */
+	PART_TARGET,  /* more of a target is in the window */
+	PART_HEAD,    /* the head is complete: begin_body() is to be called */
+	PART_MESSAGE, /* the message is complete */
 };
 
 /* A piece while it is read. */
@@ -71,9 +70,11 @@ struct piece_of {
 	struct message message;
 	u8 carry[CARRIED_BYTES]; /* the beginning of a line that message.carried counts */
 	u16 direction;
-	u16 is_received; /* a parser reads it, too, and confirms what is taken for a request */
-	u32 have;        /* bytes in the window */
-	u32 method_from, method_bytes, target_from, target_bytes, host_from, host_bytes;
+	u8 is_received; /* a parser reads it, too, and confirms what is taken for a request */
+	u8 has_request; /* a request's method and target are in the window */
+	u32 have;       /* bytes in the window */
+	u32 method_from, method_bytes, target_from, target_bytes;
+	u32 host_from, host_bytes; /* the Host field that is in the window, if it is asked for */
 	u8 window[WINDOW_BYTES + WINDOW_SLACK];
 };
 

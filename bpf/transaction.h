@@ -93,6 +93,7 @@ struct request {
 struct stream {
 	u64 first, next; /* numbers of the requests that are not answered yet, from 1 */
 	u64 held;        /* the number of the one in request; 0: none is */
+	u64 base;        /* address of an HTTP/2 session's StreamBase */
 	u64 metrics;     /* address of how long the loop was idle; 0: not known */
 	u64 alias;       /* see aliases; 0: not known yet */
 	u64 aborted;     /* ns: when the other side closed; 0: it did not */
@@ -102,7 +103,7 @@ struct stream {
 	u8 step;           /* enum step */
 	u32 node;          /* its number */
 	u64 parser;        /* of a server's unencrypted connection; 0: it does not read from that */
-	u64 other;         /* ns: when the message began of which step is STEP_OTHER */
+	u64 other;         /* ns: when the message began that step is STEP_OTHER of; or 0 */
 	u64 unsettled;     /* the number of the first request that was only received; 0: none was */
 	struct message asked; /* a client's, or what a server has received */
 	struct message answered;

@@ -20,12 +20,13 @@ const kinds = [
   ['GET', '/sized'], ['GET', '/chunked'], ['HEAD', '/sized'], ['GET', '/empty'], ['GET', '/failed'],
   ['POST', '/posted', 'x'.repeat(5000)], ['GET', '/large'], ['GET', '/pieces'], ['GET', '/hints'],
   ['GET', '/close'], ['GET', `/sized/${'u'.repeat(1800)}`], ['PUT', '/posted', 'short'],
+  ['GET', '/sized', undefined, { cookie: 'c='.repeat(3000) }],
 ];
 
-function byRequest(origin, agent, method, target, body) {
+function byRequest(origin, agent, [method, , body, headers], target) {
   return new Promise((resolve, reject) => {
     const entry = { url: target, method, host: new URL(origin).host, begin: now() };
-    const q = (origin.startsWith('https') ? https : http).request(origin + target, { method, agent }, (r) => {
+    const q = (origin.startsWith('https') ? https : http).request(origin + target, { method, agent, headers }, (r) => {
       entry.port = r.socket.localPort;
       entry.status = r.statusCode;
       r.resume();
@@ -36,19 +37,19 @@ function byRequest(origin, agent, method, target, body) {
   });
 }
 
-async function byFetch(origin, method, target, body) {
+async function byFetch(origin, [method, , body, headers], target) {
   const entry = { url: target, method, host: new URL(origin).host, port: 0, begin: now() };
-  const r = await fetch(origin + target, { method, body });
+  const r = await fetch(origin + target, { method, body, headers });
   await r.text();
   entry.status = r.status;
   entry.end = now();
   log.push(entry);
 }
 
-function byHttp2(origin, session, method, target, body) {
+function byHttp2(origin, session, [method, , body, headers], target) {
   return new Promise((resolve, reject) => {
     const entry = { url: target, method, host: new URL(origin).host, port: 0, begin: now() };
-    const q = session.request({ ':method': method, ':path': target });
+    const q = session.request({ ':method': method, ':path': target, ...headers });
     q.on('response', (fields) => { entry.status = fields[':status']; });
     q.on('end', () => { entry.end = now(); log.push(entry); resolve(); });
     q.on('error', reject);
@@ -61,9 +62,10 @@ async function overHttp2(origin, n) {
   const session = http2.connect(origin);
   const waiting = [];
   for (let round = 0; round < options.rounds; round++) {
-    for (const [kind, [method, path, body]] of kinds.entries()) {
+    for (const [kind, request] of kinds.entries()) {
+      const path = request[1];
       if (path === '/close' || path === '/hints') continue;
-      waiting.push(byHttp2(origin, session, method, `${path}?${new URL(origin).port}.${n}.${round}.${kind}.http2`, body));
+      waiting.push(byHttp2(origin, session, request, `${path}?${new URL(origin).port}.${n}.${round}.${kind}.http2`));
     }
   }
   await Promise.all(waiting);
@@ -73,10 +75,10 @@ async function overHttp2(origin, n) {
 async function one(origin, n) {
   const agent = new (origin.startsWith('https') ? https : http).Agent({ keepAlive: true, maxSockets: 1 });
   for (let round = 0; round < options.rounds; round++) {
-    for (const [kind, [method, path, body]] of kinds.entries()) {
-      const unique = `${path}?${new URL(origin).port}.${n}.${round}.${kind}`;
-      await byRequest(origin, agent, method, `${unique}.request`, body);
-      if (typeof fetch === 'function') await byFetch(origin, method, `${unique}.fetch`, body);
+    for (const [kind, request] of kinds.entries()) {
+      const unique = `${request[1]}?${new URL(origin).port}.${n}.${round}.${kind}`;
+      await byRequest(origin, agent, request, `${unique}.request`);
+      if (typeof fetch === 'function') await byFetch(origin, request, `${unique}.fetch`);
     }
   }
   agent.destroy();
