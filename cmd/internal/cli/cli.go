@@ -10,8 +10,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -89,11 +91,34 @@ func Execute(cmd *cobra.Command, args []string) int {
 	case errors.As(err, &status):
 		return int(status)
 	case !started, errors.Is(err, ErrUsage):
-		NewMessages(cmd).Notef("%s (%s --help explains)", oneLine(err), cmd.CommandPath())
+		NewMessages(cmd).Notef("%s (%s --help explains)", withoutParsers(oneLine(err)), cmd.CommandPath())
 		return Usage
 	}
 	NewMessages(cmd).Warn(err)
 	return Failed
+}
+
+// parser is what package strconv says of a text that is no number.
+var parser = regexp.MustCompile(`strconv\.(\w+): parsing ".*": (invalid syntax|value out of range)$`)
+
+// withoutParsers returns a message with what is wrong with a number in words for people.
+func withoutParsers(message string) string {
+	found := parser.FindStringSubmatch(message)
+	if found == nil {
+		return message
+	}
+	want := "not a whole number"
+	switch {
+	case found[2] == "value out of range":
+		want = "too large or too small"
+	case found[1] == "ParseUint":
+		want = "not a whole number of 0 or more"
+	case found[1] == "ParseFloat":
+		want = "not a number"
+	case found[1] == "ParseBool":
+		want = "not true or false"
+	}
+	return strings.TrimSuffix(message, found[0]) + want
 }
 
 // cancelOnSignal waits for the first signal or the end of ctx. It restores the

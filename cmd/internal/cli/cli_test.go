@@ -119,7 +119,7 @@ func TestSubcommand(t *testing.T) {
 	}{
 		{[]string{"part", "-n", "3"}, OK, "part 3\n", ""},
 		{[]string{"part", "-n", "4"}, Failed, "", "large part: 4 is even\n"},
-		{[]string{"part", "-n", "x"}, Usage, "", `large part: invalid argument "x" for "-n, --number" flag: strconv.ParseInt: parsing "x": invalid syntax (large part --help explains)` + "\n"},
+		{[]string{"part", "-n", "x"}, Usage, "", `large part: invalid argument "x" for "-n, --number" flag: not a whole number (large part --help explains)` + "\n"},
 		{[]string{"part", "other"}, Usage, "", `large part: unknown command "other" for "large part" (large part --help explains)` + "\n"},
 		{[]string{"--", "part"}, OK, "large [part]\n", ""},
 		{[]string{"other"}, OK, "large [other]\n", ""},
