@@ -95,7 +95,7 @@ type (
 		Stack     []clitest.Frame `json:"stack"`
 		Arguments []struct {
 			Name  string `json:"name"`
-			Value uint64 `json:"value"`
+			Value int64  `json:"value"`
 			Text  string `json:"text"`
 		} `json:"arguments"`
 		Core *struct {

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,9 +12,23 @@ import (
 
 // An Argument of a system call, a function or another probe.
 type Argument struct {
-	Name  string
-	Value uint64
-	Text  string // for people
+	Name   string
+	Value  uint64
+	Text   string // for people
+	Signed bool   // it is an int
+}
+
+// MarshalJSON returns the argument as an object with name, value (a number) and text.
+func (a Argument) MarshalJSON() ([]byte, error) {
+	var value any = a.Value
+	if a.Signed {
+		value = int32(a.Value)
+	}
+	return json.Marshal(struct {
+		Name  string `json:"name"`
+		Value any    `json:"value"`
+		Text  string `json:"text"`
+	}{a.Name, value, a.Text})
 }
 
 // A Call is a system call that was made: what the kernel half has read of it.
@@ -80,6 +95,7 @@ func (c *Call) Arguments() []Argument {
 	}
 	for i, p := range c.Syscall.Parameters[:min(len(c.Syscall.Parameters), len(c.Values))] {
 		a := Argument{Name: p.Name, Value: c.Values[i], Text: argumentText(c.Syscall.Name, p, c.Values[i])}
+		a.Signed = p.Kind == KindDescriptor || p.Kind == KindSigned
 		switch {
 		case i == path:
 			a.Text = strconv.Quote(c.Path)

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/json"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -35,5 +36,15 @@ func TestCallsAreShownInSymbols(t *testing.T) {
 		if got := c.Called() + " = " + c.Returned(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+func TestArgumentsInJSON(t *testing.T) {
+	c := Call{Syscall: SyscallNamed("openat"), Values: [6]uint64{0xffffff9c, 0x7ffff0000000, 0, 0}, Path: "/a"}
+	got, err := json.Marshal(c.Arguments())
+	want := `[{"name":"dfd","value":-100,"text":"AT_FDCWD"},{"name":"filename","value":140737219919872,"text":"\"/a\""},` +
+		`{"name":"flags","value":0,"text":"O_RDONLY"},{"name":"mode","value":0,"text":"0"}]`
+	if err != nil || string(got) != want {
+		t.Errorf("arguments = %s, %v, want %s", got, err, want)
 	}
 }

@@ -27,7 +27,7 @@ type record struct {
 	Syscall   string            `json:"syscall,omitempty"`
 	Function  string            `json:"function,omitempty"`
 	Signal    string            `json:"signal,omitempty"`
-	Arguments []argumentJSON    `json:"arguments,omitempty"`
+	Arguments []event.Argument  `json:"arguments,omitempty"`
 	Result    *int64            `json:"result,omitempty"`
 	Errno     string            `json:"errno,omitempty"`
 	Duration  int64             `json:"duration_ns,omitempty"`
@@ -46,12 +46,6 @@ type record struct {
 	Core      *coreJSON         `json:"core,omitempty"`
 	Errors    []string          `json:"errors,omitempty"`
 	Failures  trace.Failures    `json:"failures"` // by cause
-}
-
-type argumentJSON struct {
-	Name  string `json:"name"`
-	Value uint64 `json:"value"`
-	Text  string `json:"text"`
 }
 
 type coreJSON struct {
@@ -75,9 +69,7 @@ func (h *Hit) MarshalJSON() ([]byte, error) {
 		Signal: signalName(h.Signal), Raised: signalName(h.Raised), Stack: append([]symbolize.Frame{}, h.Frames...), User: h.UserFrame(),
 		Failures: h.Failures,
 	}
-	for _, a := range h.Arguments {
-		r.Arguments = append(r.Arguments, argumentJSON(a))
-	}
+	r.Arguments = h.Arguments
 	if r.Failures == nil {
 		r.Failures = trace.Failures{}
 	}
