@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dop251/goja"
@@ -40,7 +41,7 @@ func NewCondition(text string) (*Condition, error) {
 	if err != nil {
 		statements, statementsErr := goja.Compile("condition", "(function () {\n"+text+"\n})", false)
 		if statementsErr != nil {
-			return nil, fmt.Errorf("condition %q: %w", text, err)
+			return nil, fmt.Errorf("condition %q: %w", text, syntaxError(text, err))
 		}
 		program = statements
 	}
@@ -53,6 +54,16 @@ func NewCondition(text string) (*Condition, error) {
 	c.timer = time.AfterFunc(conditionTime, func() { c.vm.Interrupt("it took too long") })
 	c.timer.Stop()
 	return c, nil
+}
+
+// syntaxError returns what is wrong with a condition by itself, rather than within the function that it is
+// made.
+func syntaxError(text string, within error) error {
+	_, err := goja.Compile("condition", text, false)
+	if err == nil || strings.Contains(text, "return") { // which is wrong outside a function
+		return within
+	}
+	return err
 }
 
 // Holds reports whether the condition is true of a record. It is not if it fails.

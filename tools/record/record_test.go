@@ -179,8 +179,12 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s = %v, %v, want %v", text, got, c.First, want)
 		}
 	}
-	if _, err := NewCondition("this.level >"); err == nil {
-		t.Error("half a condition was compiled")
+	for text, want := range map[string]string{
+		"this.level >": "Line 1:13 Unexpected end of input", "return this.level >": "Unexpected", "1\n+)": "Line 2:2 Unexpected token )",
+	} {
+		if _, err := NewCondition(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
 	}
 }
 
