@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ustack/cmd/internal/cli"
 	"ustack/tools/event"
@@ -48,7 +49,7 @@ func command() *cobra.Command {
 			"  logsnoop -p 4242 -l debug             records of level debug and above",
 			"  logsnoop -p 4242 -c 'this.req && this.req.method == \"POST\"'",
 			"  logsnoop -p 4242 --stacks             with the JavaScript that logs",
-			"  logsnoop --all -l error -o short      what goes wrong, in any process",
+			"  logsnoop --all --strict -l error -o short    what goes wrong, in any process",
 			"  logsnoop -p 4242 --list               its static probes",
 			"  logsnoop -p 4242 --probe 'shop:*'     what its own probes say",
 			"  logsnoop -p 4242 --path '*.log' --json    for programs",
@@ -59,10 +60,10 @@ func command() *cobra.Command {
 	flags.SortFlags = false
 	f.targets.Register(cmd, "watch")
 	flags.VarP(&f.duration, "duration", "d", "stop after this long (default: at Ctrl-C)")
-	flags.StringVarP(&f.level, "level", "l", "", "only records of `LEVEL` (trace to fatal, or a number) and above")
-	flags.StringVarP(&f.condition, "condition", "c", "", "only records for which `JS` is true: 'this.n > 1'")
+	flags.StringVarP(&f.level, "level", "l", "", "of records, only those of `LEVEL` (trace to fatal, or a number) and above")
+	flags.StringVarP(&f.condition, "condition", "c", "", "of records, only those for which `JS` is true: 'this.n > 1'")
 	flags.StringVarP(&f.output, "output", "o", "long", "`FORMAT`: "+strings.Join(record.Formats(), ", "))
-	flags.BoolVar(&f.view.strict, "strict", false, "only records: leave out other lines")
+	flags.BoolVar(&f.view.strict, "strict", false, "only records: leave out lines that are none")
 	flags.BoolVar(&f.written, "written", false, "only what is written, no static probes")
 	flags.StringArrayVar(&f.probes, "probe", nil, "only these static probes: `[OBJECT:]PROVIDER:NAME`, with * and ?")
 	flags.IntSliceVar(&f.logsnoop.FDs, "fd", nil, "only what is written to descriptors `N`[,...]")
@@ -97,6 +98,8 @@ func (f *flags) check(cmd *cobra.Command) error {
 	}
 	chosen := len(o.FDs) > 0 || o.Path != ""
 	switch {
+	case f.list && changedBut(cmd, listing...) != "":
+		return cli.Usagef("--%s is not for --list", changedBut(cmd, listing...))
 	case f.list && len(f.targets.PIDs) == 0:
 		return cli.Usagef("--list is of the processes of -p PID")
 	case len(o.Probes) > 0 && (f.written || chosen):
@@ -114,6 +117,19 @@ func (f *flags) check(cmd *cobra.Command) error {
 		f.view.both = true
 	}
 	return errors.Join(f.checkView(cmd.OutOrStdout()), usage(o.Check()))
+}
+
+// listing are the flags that may be given with --list.
+var listing = []string{"list", "pid", "comm", "cgroup", "container", "all", "probe", "json", "check", "verbose"}
+
+// changedBut returns the name of a flag that was given and is none of these; or "".
+func changedBut(cmd *cobra.Command, names ...string) (other string) {
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(names, flag.Name) {
+			other = flag.Name
+		}
+	})
+	return other
 }
 
 func usage(err error) error {
@@ -177,8 +193,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	result, err := logsnoop.Run(cmd.Context(), o)
 	err = errors.Join(err, out.close())
 	if result != nil {
-		if result.Events == 0 {
+		if f.view.shown == 0 {
 			messages.Release() // a command without V8 may be the reason
+			messages.Notef("nothing to show: %d lines and static probes were seen", result.Events)
 		}
 		f.report(messages, result)
 	}

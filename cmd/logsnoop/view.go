@@ -31,6 +31,7 @@ type view struct {
 	json      bool
 	record    record.Record // used again for each event
 	both      bool          // bunyan's probes and what is written are watched: records may come twice
+	shown     uint64        // events
 }
 
 // failed returns for how many records the condition failed.
@@ -61,6 +62,7 @@ func (v *view) write(w io.Writer, e *logsnoop.Event) error {
 	case !isRecord && v.strict:
 		return nil
 	}
+	v.shown++
 	var text string
 	switch {
 	case v.json:
@@ -110,9 +112,18 @@ func argument(a logsnoop.Argument) string {
 	return fmt.Sprintf("%#x", a.Value)
 }
 
-// isText reports whether what an argument points to is a text, rather than an object.
+// isText reports whether what an argument points to is a text, rather than an object. A text may have
+// control characters, but not more than others.
 func isText(text string) bool {
-	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) < 0
+	others := 0
+	for _, r := range text {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			others--
+		} else {
+			others++
+		}
+	}
+	return utf8.ValidString(text) && others >= 0
 }
 
 func (v *view) writeStack(w io.Writer, e *logsnoop.Event) error {

@@ -53,8 +53,13 @@ func TestEventsAreShown(t *testing.T) {
 			{Kind: symbolize.JS, Name: "f\x1b", File: "a.js", Line: 1, Column: 2}, {Kind: symbolize.Typed, Name: "internal"},
 		}}, "a\n        at f\\x1b a.js:1:2\n"},
 		"own probe": {logsnoop.Event{Time: at, PID: 7, Probe: &event.Description{Provider: "shop", Name: "sold"}, Arguments: []logsnoop.Argument{
-			{Value: 1 << 40, Text: "Äpfel\n\u202e", IsText: true}, {Value: ^uint64(6), Signed: true}, {Value: 1 << 40, Text: "\x01\x02", IsText: true}, {Value: 9},
-		}}, "13:00:00.000000  7  shop:sold(\"Äpfel\\n\\u202e\", -7, 0x10000000000, 9)\n"},
+			{Value: 1 << 40, Text: "Äpfel\n\u202e", IsText: true},
+			{Value: ^uint64(6), Signed: true},
+			{Value: 1 << 40, Text: "\x01\x02", IsText: true},
+			{Value: 9},
+			{Value: 1 << 40, Text: "red \x1b[31m", IsText: true},
+			{Value: 1 << 40, Text: "é\u009b", IsText: true},
+		}}, `13:00:00.000000  7  shop:sold("Äpfel\n\u202e", -7, 0x10000000000, 9, "red \x1b[31m", "é\u009b")` + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := shown(t, newView(t, "simple"), &tt.event); got != tt.want {
