@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"ustack/cmd/internal/clitest"
 	"ustack/symbolize"
 	"ustack/testdata/nodetest"
-	decoder "ustack/tools/event"
+	"ustack/tools/event"
 	"ustack/tools/syscalls"
 	"ustack/tools/tcp"
 )
@@ -30,9 +31,9 @@ type call struct {
 	Syscall   string `json:"syscall"`
 	State     string `json:"state"`
 	Arguments []struct {
-		Name  string  `json:"name"`
-		Value *uint64 `json:"value"`
-		Text  string  `json:"text"`
+		Name  string       `json:"name"`
+		Value *json.Number `json:"value"`
+		Text  string       `json:"text"`
 	} `json:"arguments"`
 	Result   *int64   `json:"result"`
 	Errno    string   `json:"errno"`
@@ -111,13 +112,13 @@ func TestCallsAndConnectionsAreSafe(t *testing.T) {
 	const bad = "\x1b]0;x\a\u202e\n\xff"
 	frames := []symbolize.Frame{{Kind: symbolize.JS, Name: bad, File: bad}}
 	c := syscalls.Call{
-		Call: decoder.Call{
-			Syscall: decoder.SyscallNamed("openat"), Path: bad, Data: bad, Address: bad, Socket: &decoder.Socket{Local: bad, Peer: bad},
+		Call: event.Call{
+			Syscall: event.SyscallNamed("openat"), Path: bad, Data: bad, Address: bad, Socket: &event.Socket{Local: bad, Peer: bad},
 		},
 		Thread: bad, Frames: frames, Time: time.Now(),
 	}
 	bound := c
-	bound.Syscall = decoder.SyscallNamed("bind")
+	bound.Syscall = event.SyscallNamed("bind")
 	e := tcp.Event{Local: bad, Peer: bad, State: 255, Errno: 9999, Kind: tcp.Changed, Frames: frames}
 	for _, json := range []bool{false, true} {
 		var out bytes.Buffer
@@ -130,6 +131,25 @@ func TestCallsAndConnectionsAreSafe(t *testing.T) {
 		for _, c := range strings.ToValidUTF8(out.String(), "\ufffd") {
 			if c < ' ' && c != '\n' || c == 0x202e || c == 0xfffd {
 				t.Errorf("output has %q", c)
+			}
+		}
+	}
+}
+
+// TestCallsStandBelowTheirHeader compares where columns end in the header and in a line.
+func TestCallsStandBelowTheirHeader(t *testing.T) {
+	for _, absolute := range []bool{false, true} {
+		f := flags{rows: rows{absolute: absolute}}
+		f.rows.begin()
+		var out bytes.Buffer
+		c := syscalls.Call{Call: event.Call{Syscall: event.SyscallNamed("close")}, PID: 1234567, TID: 7654321, Time: time.Now()}
+		if err := f.writeCall(&out, &c); err != nil {
+			t.Fatal(err)
+		}
+		header, line, _ := strings.Cut(out.String(), "\n")
+		for name, text := range map[string]string{"PID": "1234567", "THREAD": "7654321"} {
+			if got, want := strings.Index(header, name)+len(name), strings.Index(line, text)+len(text); got != want {
+				t.Errorf("%s ends at %d, want %d:\n%s", name, got, want, out.String())
 			}
 		}
 	}

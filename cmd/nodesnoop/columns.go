@@ -74,6 +74,9 @@ var columns = []column{
 	{"URL", 24, false, asked(func(b []byte, e *nodesnoop.Event) []byte { return append(append(b, e.URL...), cut(e)...) })},
 }
 
+// ioMethodWidth is that of METHOD where it has operations too, of which dns.lookupService is long.
+const ioMethodWidth = 17
+
 // usual are the columns that are shown if none are named.
 const usual = "TIME,PID,PROBE,LATENCY,STATUS,METHOD,PATH"
 
@@ -159,14 +162,18 @@ func appendMicros(b []byte, d time.Duration, unit int64) []byte {
 }
 
 // parseColumns returns the columns of a list of names.
-func parseColumns(list string) ([]column, error) {
+func parseColumns(list string, io bool) ([]column, error) {
 	var chosen []column
 	for _, name := range strings.Split(list, ",") {
 		i := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(c.name, strings.TrimSpace(name)) })
 		if i < 0 {
 			return nil, cli.Usagef("-o: no column %q (columns: %s)", name, strings.Join(names(), ", "))
 		}
-		chosen = append(chosen, columns[i])
+		c := columns[i]
+		if io && c.name == "METHOD" {
+			c.width = ioMethodWidth
+		}
+		chosen = append(chosen, c)
 	}
 	return chosen, nil
 }
@@ -205,7 +212,7 @@ func (r *rows) appendTime(b []byte, t time.Time) []byte {
 const secondsWidth = 11
 
 // timeWidth returns how wide that is.
-func (r *rows) timeWidth() int { return len(r.time(time.Time{})) }
+func (r *rows) timeWidth() int { return len(r.time(r.start)) }
 
 func (r *rows) begin() { r.start = time.Now() }
 

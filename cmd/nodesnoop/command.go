@@ -123,6 +123,10 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 		return cli.Usagef("--top is for people (leave out --json)")
 	case f.table && (!f.summary || f.json):
 		return cli.Usagef("--table is for --summary without --json")
+	case changed("by") && !f.summary && !f.top:
+		return cli.Usagef("--by is for --summary and --top")
+	case (changed("status") || changed("path") || changed("method")) && !f.kinds.Server && !f.kinds.Client:
+		return cli.Usagef("--status, --path and --method are for requests (add -s or -c)")
 	case changed("interval") && !f.top && !f.tcp:
 		return cli.Usagef("-i is for --top and --tcp")
 	}
@@ -141,7 +145,7 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 	if changed("count") && f.count == 0 {
 		return cli.Usagef("-n: must be greater than 0")
 	}
-	if f.rows.columns, err = parseColumns(f.columns); err != nil {
+	if f.rows.columns, err = parseColumns(f.columns, f.kinds.IO); err != nil {
 		return err
 	}
 	if f.filter.statuses, err = parseStatuses(f.statuses); err != nil {

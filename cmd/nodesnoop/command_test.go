@@ -61,7 +61,7 @@ func TestStatusesAreParsed(t *testing.T) {
 
 // TestColumnsOfEachKind has an event of each kind in columns that not all of them have.
 func TestColumnsOfEachKind(t *testing.T) {
-	chosen, err := parseColumns("probe, METHOD,STATUS,TTFB,WAIT,PATH,ROUTE,RPORT,WHICH")
+	chosen, err := parseColumns("probe, METHOD,STATUS,TTFB,WAIT,PATH,ROUTE,RPORT,WHICH", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestLinesAreSafe(t *testing.T) {
 		Method: bad, URL: "/" + bad, URLBytes: 5000, Host: bad, Status: 200,
 		Peer: nodesnoop.Peer{Path: bad, Addr: netip.Addr{}},
 	}
-	all, err := parseColumns(strings.Join(names(), ","))
+	all, err := parseColumns(strings.Join(names(), ","), false)
 	if err != nil {
 		t.Fatal(err)
 	}

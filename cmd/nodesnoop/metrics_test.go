@@ -69,11 +69,11 @@ func label(m *dto.Metric, name string) string {
 }
 
 // decodeEvents returns events by their probe.
-func decodeEvents(t *testing.T, text string) map[string][]event {
+func decodeEvents(t *testing.T, text string) map[string][]printed {
 	t.Helper()
-	all := make(map[string][]event)
+	all := make(map[string][]printed)
 	for d := json.NewDecoder(strings.NewReader(text)); ; {
-		var e event
+		var e printed
 		err := d.Decode(&e)
 		if errors.Is(err, io.EOF) {
 			return all
@@ -86,7 +86,7 @@ func decodeEvents(t *testing.T, text string) map[string][]event {
 }
 
 // checkHistogram compares a histogram with as many of the first events as it has.
-func checkHistogram(t *testing.T, name string, events []event, got *dto.Histogram, bytes float64) {
+func checkHistogram(t *testing.T, name string, events []printed, got *dto.Histogram, bytes float64) {
 	t.Helper()
 	n := int(got.GetSampleCount())
 	if n < 50 || n > len(events) {

@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 
 // The JSON format as the manual page describes it, written down a second time
 // on purpose: a field that is renamed breaks other people's programs.
-type event struct {
+type printed struct {
 	Time    string `json:"time"`
 	PID     int    `json:"pid"`
 	Thread  int    `json:"thread"`
@@ -65,7 +65,7 @@ type event struct {
 }
 
 func contract(ts *testscript.TestScript, _ bool, args []string) {
-	events := clitest.Decode[event](ts, args[0])
+	events := clitest.Decode[printed](ts, args[0])
 	for _, e := range events {
 		if e.Time == "" || e.PID == 0 || e.Thread == 0 || e.Probe == "" || e.Begun == 0 || e.Latency == nil || e.Which == "" {
 			ts.Fatalf("a field is missing: %+v", e)

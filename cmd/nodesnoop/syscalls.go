@@ -13,6 +13,7 @@ import (
 
 	"ustack/cmd/internal/cli"
 	"ustack/symbolize"
+	"ustack/tools/event"
 	"ustack/tools/printable"
 	"ustack/tools/profile"
 	"ustack/tools/syscalls"
@@ -85,7 +86,7 @@ func (f *flags) watchSyscalls(cmd *cobra.Command) error {
 	}
 	if l.shown == 0 {
 		messages.Release()
-		messages.Notef("nothing to show: %d system calls", counts.Seen)
+		messages.Notef("nothing to show: %s", f.none(counts.Seen))
 	}
 	messages.Failures(counts.Failures)
 	return nil
@@ -127,31 +128,33 @@ func callText(c *syscalls.Call) string {
 	return text
 }
 
-// jsonCall is a system call as --json prints it.
-type jsonCall struct {
-	Time      string         `json:"time"`
-	PID       int            `json:"pid"`
-	Inside    int            `json:"namespace_pid,omitempty"` // if it is another
-	Thread    int            `json:"thread"`
-	Name      string         `json:"thread_name"`
-	Syscall   string         `json:"syscall"`
-	State     string         `json:"state"`
-	Arguments []jsonArgument `json:"arguments"`
-	Result    *int64         `json:"result,omitempty"`
-	Errno     string         `json:"errno,omitempty"`
-	Duration  *int64         `json:"duration_ns,omitempty"`
-	Path      string         `json:"path,omitempty"`
-	Address   string         `json:"address,omitempty"`
-	Local     string         `json:"local,omitempty"`
-	Peer      string         `json:"peer,omitempty"`
-	Data      string         `json:"data,omitempty"`
-	Stack     []string       `json:"stack,omitempty"`
+// none says why no system call was shown of those that were seen.
+func (f *flags) none(seen uint64) string {
+	if seen > 0 && f.slower > 0 {
+		return fmt.Sprintf("none of %d system calls took %v", seen, time.Duration(f.slower))
+	}
+	return fmt.Sprintf("%d system calls", seen)
 }
 
-type jsonArgument struct {
-	Name  string `json:"name"`
-	Value uint64 `json:"value"`
-	Text  string `json:"text"`
+// jsonCall is a system call as --json prints it.
+type jsonCall struct {
+	Time      string           `json:"time"`
+	PID       int              `json:"pid"`
+	Inside    int              `json:"namespace_pid,omitempty"` // if it is another
+	Thread    int              `json:"thread"`
+	Name      string           `json:"thread_name"`
+	Syscall   string           `json:"syscall"`
+	State     string           `json:"state"`
+	Arguments []event.Argument `json:"arguments"`
+	Result    *int64           `json:"result,omitempty"`
+	Errno     string           `json:"errno,omitempty"`
+	Duration  *int64           `json:"duration_ns,omitempty"`
+	Path      string           `json:"path,omitempty"`
+	Address   string           `json:"address,omitempty"`
+	Local     string           `json:"local,omitempty"`
+	Peer      string           `json:"peer,omitempty"`
+	Data      string           `json:"data,omitempty"`
+	Stack     []string         `json:"stack,omitempty"`
 }
 
 // states are the words for the states of calls.
@@ -160,11 +163,8 @@ var states = map[syscalls.State]string{syscalls.Returned: "returned", syscalls.S
 func callObject(c *syscalls.Call) *jsonCall {
 	o := &jsonCall{
 		Time: c.Time.Format(time.RFC3339Nano), PID: c.PID, Inside: c.Inside, Thread: c.TID, Name: c.Thread,
-		Syscall: c.Syscall.Name, State: states[c.State], Arguments: []jsonArgument{},
+		Syscall: c.Syscall.Name, State: states[c.State], Arguments: c.Arguments(),
 		Path: c.Path, Address: c.Address, Data: c.Data, Stack: functions(c.Frames),
-	}
-	for _, a := range c.Arguments() {
-		o.Arguments = append(o.Arguments, jsonArgument(a))
 	}
 	if c.Socket != nil {
 		o.Local, o.Peer = c.Socket.Local, c.Socket.Peer

@@ -217,7 +217,7 @@ func (s *session) run(ctx context.Context) (Counts, error) {
 	counts := Counts{Seen: s.Count(s.objects.Seen), Lost: s.Count(s.objects.Lost), Unended: s.Count(s.objects.Unended), Stacks: s.stacks.Missing()}
 	counts.Failures, err = s.Failures(s.objects.Failures)
 	if n := counts.Lost; n > 0 {
-		s.Warn(fmt.Errorf("%d calls were lost: they came faster than they could be handled (name the calls: --syscalls=LIST)", n))
+		s.Warn(fmt.Errorf("%d calls were lost: they came faster than they could be handled (watch fewer: --syscalls=LIST, --slower)", n))
 	}
 	if n := counts.Unended; n > 0 {
 		s.Warn(fmt.Errorf("%d calls are missing: their ends came on a CPU on which threads were preempted in all the programs that see them", n))
