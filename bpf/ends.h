@@ -14,6 +14,22 @@
 #define AF_INET 2
 #define AF_INET6 10
 
+/* include/net/tcp_states.h */
+enum tcp_state {
+	TCP_ESTABLISHED = 1,
+	TCP_SYN_SENT,
+	TCP_SYN_RECV,
+	TCP_FIN_WAIT1,
+	TCP_FIN_WAIT2,
+	TCP_TIME_WAIT,
+	TCP_CLOSE,
+	TCP_CLOSE_WAIT,
+	TCP_LAST_ACK,
+	TCP_LISTEN,
+	TCP_CLOSING,
+	TCP_NEW_SYN_RECV,
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct in6_addr {
@@ -26,6 +42,7 @@ struct sock_common {
 	u32 skc_daddr, skc_rcv_saddr;
 	u16 skc_dport, skc_num;
 	unsigned short skc_family;
+	unsigned char skc_state;
 	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 };
 

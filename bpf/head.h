@@ -374,7 +374,7 @@ __noinline int take_head(struct piece_of *p)
 	carried = p->message.carried;
 	if (!fill_window(p))
 		return PART_SOME;
-	p->message.carried = p->host_bytes = 0;
+	p->message.carried = 0;
 	for (u32 i = 0; i < MAX_LINES; i++) {
 		u32 end = line_end(p, from);
 

@@ -9,10 +9,9 @@
 #include "stream.h"
 
 #define MAX_FIELDS 8 /* of a head that is sent: those that begin with a colon come first */
+#define MAX_OPEN 256 /* requests of a session that end with it; more are counted */
 
-/* Requests on HTTP/2 connections. That of a connection that ends without closing its streams stays
- * until others need its place.
- */
+/* Requests on HTTP/2 connections. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_REQUESTS);
@@ -57,34 +56,97 @@ static __always_inline struct request_key h2_key(struct node *node, u64 session,
 	return key;
 }
 
+/* Ends the request of that number on the session s->key, if it has not ended. */
+__noinline int h2_end(u32 number, u32 id, u32 outcome)
+{
+	struct scan *s = scan_numbered(number);
+	struct request_key key;
+	struct stream *stream;
+	struct request *r;
+
+	if (!s)
+		return 0;
+	key.stream = s->key;
+	key.number = id;
+	r = bpf_map_lookup_elem(&multiplexed, &key);
+	if (!r)
+		return 0;
+	stream = bpf_map_lookup_elem(&streams, &s->key);
+	if (stream) {
+		s->outcome = outcome;
+		s->piece.message.state = 0;
+		s->piece.message.bytes = r->bytes;
+		s->piece.message.status = r->status;
+		report(s, stream, r, &key, s->now);
+		stream->open--;
+	} else {
+		count(unattributed);
+	}
+	if (r->url_bytes > SHORT_URL_BYTES)
+		bpf_map_delete_elem(&long_urls, &key);
+	bpf_map_delete_elem(&multiplexed, &key);
+	return 0;
+}
+
+/* Whether the other side has closed a session's connection, as far as its socket says. */
+static __always_inline bool is_closed_by_peer(struct stream *stream)
+{
+	struct sock *sk = (struct sock *)stream->alias;
+	u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+
+	return state == TCP_CLOSE || state == TCP_CLOSE_WAIT;
+}
+
+/* Ends all requests on the session s->key, whose connection closes: node does not close the last of its
+ * streams before.
+ */
+__noinline int h2_end_all(u32 number)
+{
+	struct scan *s = scan_numbered(number);
+	struct stream *stream;
+	u32 outcome, id;
+
+	if (!s)
+		return 0;
+	stream = bpf_map_lookup_elem(&streams, &s->key);
+	if (!stream)
+		return 0;
+	outcome = is_closed_by_peer(stream) ? OUTCOME_ABORTED : OUTCOME_CLOSED;
+	id = stream->latest;
+	for (u32 i = 0; i < MAX_OPEN && stream->open; i++) {
+		h2_end(s->number, id, outcome);
+		id -= 2; /* a client's streams have odd numbers */
+	}
+	__sync_fetch_and_add(&unattributed, stream->open);
+	return 0;
+}
+
 /* The session's connection; makes it known. A session may be where another was whose socket is not closed
  * yet: its StreamBase is another.
  */
-static __always_inline struct stream *h2_stream(
-    struct scan *s, struct node *node, u64 session, u32 role)
+static __always_inline struct stream *h2_stream(struct scan *s, struct node *node, u32 role)
 {
 	struct stream *stream;
 	u64 at;
 
-	s->key.generation = node->generation;
-	s->key.stream = session;
-	if (!read_user(&at, 8, session + node->session))
+	if (!read_user(&at, 8, s->key.stream + node->session))
 		return 0;
 	stream = bpf_map_lookup_elem(&streams, &s->key);
 	if (stream && stream->base == at)
 		return stream;
+	if (stream && stream->is_multiplexed)
+		h2_end_all(s->number);
 	stream = new_stream(s, node, role, at);
 	if (stream)
 		stream->base = at;
 	return stream;
 }
 
-/* Begins a request on a stream of the session. */
+/* Begins a request on a stream of the session s->key. */
 static __always_inline void h2_begin(
-    struct scan *s, struct node *node, u64 session, s32 id, u32 role)
+    struct scan *s, struct node *node, struct request_key *key, u32 role)
 {
-	struct request_key key = h2_key(node, session, id);
-	struct stream *stream = h2_stream(s, node, session, role);
+	struct stream *stream = h2_stream(s, node, role);
 	struct request *r = &s->request;
 
 	if (!stream) {
@@ -97,31 +159,10 @@ static __always_inline void h2_begin(
 	r->number = 255;
 	r->idle = idle_so_far(stream->metrics);
 	r->paused = paused_so_far(stream->node, r->ids, s->now);
-	bpf_map_update_elem(&multiplexed, &key, r, BPF_ANY);
-}
-
-/* Ends a request, if it has not ended. */
-static __always_inline void h2_end(struct scan *s, struct request_key *key, u32 outcome)
-{
-	struct request *r = bpf_map_lookup_elem(&multiplexed, key);
-	struct stream *stream = bpf_map_lookup_elem(&streams, &key->stream);
-
-	if (!r)
+	if (bpf_map_update_elem(&multiplexed, key, r, BPF_ANY))
 		return;
-	if (!stream) {
-		count(unattributed);
-		bpf_map_delete_elem(&multiplexed, key);
-		return;
-	}
-	s->key = key->stream;
-	s->outcome = outcome;
-	s->piece.message.state = 0;
-	s->piece.message.bytes = r->bytes;
-	s->piece.message.status = r->status;
-	report(s, stream, r, key, s->now);
-	if (r->url_bytes > SHORT_URL_BYTES)
-		bpf_map_delete_elem(&long_urls, key);
-	bpf_map_delete_elem(&multiplexed, key);
+	stream->latest = key->number;
+	stream->open++;
 }
 
 /* Takes a field of a request's head, by the first bytes of its name. */
@@ -181,6 +222,7 @@ SEC("uprobe")
 int on_h2_begin(struct pt_regs *ctx)
 {
 	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	struct request_key key;
 	struct h2_frame frame;
 	struct scan *s;
 
@@ -188,10 +230,12 @@ int on_h2_begin(struct pt_regs *ctx)
 	    !read_user(&frame, sizeof(frame), argument1(ctx)) || frame.type != H2_HEADERS ||
 	    frame.category != H2_REQUEST)
 		return 0;
+	key = h2_key(node, argument2(ctx), frame.stream);
 	s = take_scan();
 	if (!s)
 		return 0;
-	h2_begin(s, node, argument2(ctx), frame.stream, ROLE_SERVER);
+	s->key = key.stream;
+	h2_begin(s, node, &key, ROLE_SERVER);
 	give_back_scan(s);
 	return 0;
 }
@@ -253,8 +297,8 @@ static __always_inline void h2_sent_head(
 				h2_status(r, field.value, s->now);
 			return;
 		}
-		if (!r && i == 0 && with_clients && node->opened) {
-			h2_begin(s, node, key->stream.stream, key->number, ROLE_CLIENT);
+		if (i == 0 && frame->category == H2_REQUEST && with_clients && node->opened) {
+			h2_begin(s, node, key, ROLE_CLIENT);
 			r = bpf_map_lookup_elem(&multiplexed, key);
 		}
 		if (!r)
@@ -275,7 +319,7 @@ static __always_inline void h2_passed(
 	if (frame->type == H2_DATA || frame->type == H2_HEADERS)
 		r->bytes += frame->length;
 	if (frame->flags & H2_END_STREAM && r->status)
-		h2_end(s, key, OUTCOME_DONE);
+		h2_end(s->number, key->number, OUTCOME_DONE);
 }
 
 /* Takes a frame that was sent or received. Only the beginning of one received is read. */
@@ -295,8 +339,9 @@ static __always_inline void h2_take_frame(struct pt_regs *ctx, bool is_sent)
 	s = take_scan();
 	if (!s)
 		return;
+	s->key = key.stream;
 	if (is_sent && frame.type == H2_RST_STREAM)
-		h2_end(s, &key, OUTCOME_CLOSED);
+		h2_end(s->number, key.number, OUTCOME_CLOSED);
 	if (is_sent && frame.type == H2_HEADERS)
 		h2_sent_head(s, node, &key, &frame);
 	h2_passed(s, &key, &frame, is_sent ? ROLE_SERVER : ROLE_CLIENT);
@@ -335,7 +380,8 @@ int on_h2_close(struct pt_regs *ctx)
 	s = take_scan();
 	if (!s)
 		return 0;
-	h2_end(s, &key, OUTCOME_ABORTED);
+	s->key = key.stream;
+	h2_end(s->number, key.number, OUTCOME_ABORTED);
 	give_back_scan(s);
 	return 0;
 }

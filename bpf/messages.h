@@ -176,6 +176,7 @@ __noinline int take_host(u32 number, struct stream *stream)
 	if (!s || !stream)
 		return 0;
 	n = s->piece.host_bytes;
+	s->piece.host_bytes = 0;
 	from = s->piece.host_from;
 	bound(n, HOST_BYTES);
 	mask_index(from, WINDOW_BYTES - 1);

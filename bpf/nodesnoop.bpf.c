@@ -408,6 +408,7 @@ int on_close(struct pt_regs *ctx)
 	u64 handle = argument0(ctx);
 	struct node *node = node_of(bpf_get_attach_cookie(ctx));
 	struct stream_key key = {};
+	struct stream *stream;
 	struct scan *s;
 	u32 type;
 
@@ -416,12 +417,15 @@ int on_close(struct pt_regs *ctx)
 		return 0;
 	key.generation = node->generation;
 	key.stream = (u64)socket_of_handle(handle);
-	if (!find_stream(&key))
+	stream = find_stream(&key);
+	if (!stream)
 		return 0;
 	s = take_scan();
 	if (!s)
 		return 0;
 	s->key = key;
+	if (stream->is_multiplexed)
+		h2_end_all(s->number);
 	end_stream(s->number);
 	give_back_scan(s);
 	return 0;

@@ -205,6 +205,8 @@ type NodesnoopStream struct {
 	Next          uint64
 	Held          uint64
 	Base          uint64
+	Open          uint32
+	Latest        uint32
 	Metrics       uint64
 	Alias         uint64
 	Aborted       uint64

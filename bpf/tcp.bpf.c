@@ -23,22 +23,6 @@
 
 enum { EVENT_TCP = EVENT_TOOL };
 
-/* include/net/tcp_states.h */
-enum tcp_state {
-	TCP_ESTABLISHED = 1,
-	TCP_SYN_SENT,
-	TCP_SYN_RECV,
-	TCP_FIN_WAIT1,
-	TCP_FIN_WAIT2,
-	TCP_TIME_WAIT,
-	TCP_CLOSE,
-	TCP_CLOSE_WAIT,
-	TCP_LAST_ACK,
-	TCP_LISTEN,
-	TCP_CLOSING,
-	TCP_NEW_SYN_RECV,
-};
-
 /* What happened to a socket. */
 enum happening {
 	HAPPENED_FOUND, /* it was open when the process's files were read */

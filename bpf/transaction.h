@@ -93,7 +93,9 @@ struct request {
 struct stream {
 	u64 first, next; /* numbers of the requests that are not answered yet, from 1 */
 	u64 held;        /* the number of the one in request; 0: none is */
-	u64 base;        /* address of an HTTP/2 session's StreamBase */
+	u64 base;        /* of an HTTP/2 session: the address of its StreamBase */
+	u32 open;        /* its requests that have not ended */
+	u32 latest;      /* the highest number of those that there were */
 	u64 metrics;     /* address of how long the loop was idle; 0: not known */
 	u64 alias;       /* see aliases; 0: not known yet */
 	u64 aborted;     /* ns: when the other side closed; 0: it did not */

@@ -1,5 +1,6 @@
 // sessions.js COUNT: at SIGUSR2, asks itself for /1/1 to /COUNT/5 by HTTP/2, in COUNT sessions, each begun as
-// soon as the one before is to close. It then prints "asked".
+// soon as the one before is to close. Every third session's requests are not answered: once all have come,
+// the client destroys the session, or if its number is even the server does. It then prints "asked".
 'use strict';
 
 const http2 = require('http2');
@@ -7,26 +8,36 @@ const { say, ready } = require('./lib/ready');
 
 const requests = 5; // of each session
 const server = http2.createServer();
+let client; // the current session's
+let unanswered = 0; // its requests
 
-server.on('stream', (stream) => {
-  stream.respond({ ':status': 200 });
-  stream.end('answer');
+server.on('stream', (stream, fields) => {
+  const number = Number(fields[':path'].split('/')[1]);
+  stream.on('error', () => {});
+  if (number % 3) {
+    stream.respond({ ':status': 200 });
+    stream.end('answer');
+  } else if (++unanswered === requests) {
+    unanswered = 0;
+    (number % 2 ? client : stream.session).destroy();
+  }
 });
 
-function ask(session, path) {
-  return new Promise((resolve, reject) => {
-    const request = session.request({ ':path': path });
+function ask(path) {
+  return new Promise((resolve) => {
+    const request = client.request({ ':path': path });
     request.on('close', resolve);
-    request.on('error', reject);
+    request.on('error', () => {});
     request.resume();
   });
 }
 
 async function run() {
   for (let n = 1; n <= Number(process.argv[2]); n++) {
-    const session = http2.connect(`http://127.0.0.1:${server.address().port}`);
-    await Promise.all(Array.from({ length: requests }, (_, i) => ask(session, `/${n}/${i + 1}`)));
-    session.close();
+    client = http2.connect(`http://127.0.0.1:${server.address().port}`);
+    client.on('error', () => {});
+    await Promise.all(Array.from({ length: requests }, (_, i) => ask(`/${n}/${i + 1}`)));
+    client.close();
   }
   say('asked');
 }
