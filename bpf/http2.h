@@ -78,7 +78,8 @@ __noinline int h2_end(u32 number, u32 id, u32 outcome)
 		s->piece.message.bytes = r->bytes;
 		s->piece.message.status = r->status;
 		report(s, stream, r, &key, s->now);
-		stream->open--;
+		if (stream->open)
+			stream->open--;
 	} else {
 		count(unattributed);
 	}
