@@ -9,9 +9,9 @@
 #include "stream.h"
 
 #define MAX_FIELDS 8 /* of a head that is sent: those that begin with a colon come first */
-#define MAX_OPEN 256 /* requests of a session that end with it; more are counted */
+#define MAX_OPEN 256 /* of a session's latest requests, those that are open end with it */
 
-/* Requests on HTTP/2 connections. */
+/* Requests on HTTP/2 connections. Those that make room for others are counted when their session ends. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_REQUESTS);
@@ -80,9 +80,7 @@ __noinline int h2_end(u32 number, u32 id, u32 outcome)
 		report(s, stream, r, &key, s->now);
 		if (stream->open)
 			stream->open--;
-	} else {
-		count(unattributed);
-	}
+	} /* else it was counted when the connection closed */
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_delete_elem(&long_urls, &key);
 	bpf_map_delete_elem(&multiplexed, &key);
@@ -160,8 +158,10 @@ static __always_inline void h2_begin(
 	r->number = 255;
 	r->idle = idle_so_far(stream->metrics);
 	r->paused = paused_so_far(stream->node, r->ids, s->now);
-	if (bpf_map_update_elem(&multiplexed, key, r, BPF_ANY))
+	if (bpf_map_update_elem(&multiplexed, key, r, BPF_ANY)) {
+		count(unfollowed);
 		return;
+	}
 	stream->latest = key->number;
 	stream->open++;
 }

@@ -154,8 +154,9 @@ static __always_inline bool resembles_request(u64 at)
 {
 	u8 text[4] __attribute__((aligned(4))) = {};
 
-	return read_user(text, sizeof(text), at) && is_capital(text[0]) && is_capital(text[1]) &&
-	    is_capital(text[2]) && *(u32 *)text != TEXT_PREFACE &&
+	return read_user(text, sizeof(text), at) && is_capital(text[0]) &&
+	    (is_capital(text[1]) || text[1] == '-') && is_capital(text[2]) &&
+	    *(u32 *)text != TEXT_PREFACE &&
 	    (text[3] == ' ' || is_capital(text[3]) || text[3] == '-');
 }
 
@@ -195,7 +196,7 @@ static __always_inline struct stream *new_client(struct scan *s, struct node *no
 	return stream;
 }
 
-/* Something is written to what was a tunnel. What the probe has found since is none any more. */
+/* Something is written to a tunnel. It is no longer one if the probe has found a request on it. */
 static __always_inline void note_tunnel(struct stream *stream, struct written *w)
 {
 	struct node *node = node_of(stream->node);

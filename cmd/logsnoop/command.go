@@ -63,7 +63,7 @@ func command() *cobra.Command {
 	flags.StringVarP(&f.level, "level", "l", "", "of records, only those of `LEVEL` (trace to fatal, or a number) and above")
 	flags.StringVarP(&f.condition, "condition", "c", "", "of records, only those for which `JS` is true: 'this.n > 1'")
 	flags.StringVarP(&f.output, "output", "o", "long", "`FORMAT`: "+strings.Join(record.Formats(), ", "))
-	flags.BoolVar(&f.view.strict, "strict", false, "only records: leave out lines that are none")
+	flags.BoolVar(&f.view.strict, "strict", false, "only records: leave out other lines")
 	flags.BoolVar(&f.written, "written", false, "only what is written, no static probes")
 	flags.StringArrayVar(&f.probes, "probe", nil, "only these static probes: `[OBJECT:]PROVIDER:NAME`, with * and ?")
 	flags.IntSliceVar(&f.logsnoop.FDs, "fd", nil, "only what is written to descriptors `N`[,...]")
@@ -122,7 +122,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 // listing are the flags that may be given with --list.
 var listing = []string{"list", "pid", "comm", "cgroup", "container", "all", "probe", "json", "check", "verbose"}
 
-// changedBut returns the name of a flag that was given and is none of these; or "".
+// changedBut returns the name of a flag that was given besides these; or "".
 func changedBut(cmd *cobra.Command, names ...string) (other string) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(names, flag.Name) {
