@@ -88,6 +88,7 @@ struct task_struct {
 	struct thread_struct thread;
 	struct uprobe_task *utask;
 	void *mm;
+	u64 start_boottime; /* ns */
 };
 
 #if defined(__bpf__)

@@ -11,6 +11,7 @@
 // Needs Linux 5.15.
 
 #include "busy.h"
+#include "early.h"
 #include "exec.h"
 #include "http2.h"
 #include "iterations.h"
@@ -316,6 +317,8 @@ int on_sent(u64 *ctx)
 	struct stream_key key = {};
 	struct pt_regs *regs;
 
+	if (!node || !node->opened)
+		note_unwatched((struct sock *)ctx[0]);
 	if (!node || bytes <= 0)
 		return 0;
 	regs = user_regs((struct task_struct *)bpf_get_current_task_btf());

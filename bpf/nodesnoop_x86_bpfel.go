@@ -327,6 +327,7 @@ const (
 const (
 	NodesnoopMapAliases               = "aliases"
 	NodesnoopMapCodes                 = "codes"
+	NodesnoopMapEarlySenders          = "early_senders"
 	NodesnoopMapEarlyUrls             = "early_urls"
 	NodesnoopMapEvents                = "events"
 	NodesnoopMapExchanges             = "exchanges"
@@ -512,37 +513,38 @@ type NodesnoopProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NodesnoopMapSpecs struct {
-	Aliases     *ebpf.MapSpec `ebpf:"aliases"`
-	Codes       *ebpf.MapSpec `ebpf:"codes"`
-	EarlyUrls   *ebpf.MapSpec `ebpf:"early_urls"`
-	Events      *ebpf.MapSpec `ebpf:"events"`
-	Exchanges   *ebpf.MapSpec `ebpf:"exchanges"`
-	Functions   *ebpf.MapSpec `ebpf:"functions"`
-	Handled     *ebpf.MapSpec `ebpf:"handled"`
-	InCall      *ebpf.MapSpec `ebpf:"in_call"`
-	Instances   *ebpf.MapSpec `ebpf:"instances"`
-	Jobs        *ebpf.MapSpec `ebpf:"jobs"`
-	LongUrls    *ebpf.MapSpec `ebpf:"long_urls"`
-	Loops       *ebpf.MapSpec `ebpf:"loops"`
-	MainPauses  *ebpf.MapSpec `ebpf:"main_pauses"`
-	Multiplexed *ebpf.MapSpec `ebpf:"multiplexed"`
-	Names       *ebpf.MapSpec `ebpf:"names"`
-	NodeNumbers *ebpf.MapSpec `ebpf:"node_numbers"`
-	NodeSlots   *ebpf.MapSpec `ebpf:"node_slots"`
-	Nodes       *ebpf.MapSpec `ebpf:"nodes"`
-	Pauses      *ebpf.MapSpec `ebpf:"pauses"`
-	Processes   *ebpf.MapSpec `ebpf:"processes"`
-	Reading     *ebpf.MapSpec `ebpf:"reading"`
-	Requests    *ebpf.MapSpec `ebpf:"requests"`
-	Scans       *ebpf.MapSpec `ebpf:"scans"`
-	Scripts     *ebpf.MapSpec `ebpf:"scripts"`
-	Sent        *ebpf.MapSpec `ebpf:"sent"`
-	Servings    *ebpf.MapSpec `ebpf:"servings"`
-	Streams     *ebpf.MapSpec `ebpf:"streams"`
-	Threads     *ebpf.MapSpec `ebpf:"threads"`
-	UnwindRows  *ebpf.MapSpec `ebpf:"unwind_rows"`
-	Walks       *ebpf.MapSpec `ebpf:"walks"`
-	Woken       *ebpf.MapSpec `ebpf:"woken"`
+	Aliases      *ebpf.MapSpec `ebpf:"aliases"`
+	Codes        *ebpf.MapSpec `ebpf:"codes"`
+	EarlySenders *ebpf.MapSpec `ebpf:"early_senders"`
+	EarlyUrls    *ebpf.MapSpec `ebpf:"early_urls"`
+	Events       *ebpf.MapSpec `ebpf:"events"`
+	Exchanges    *ebpf.MapSpec `ebpf:"exchanges"`
+	Functions    *ebpf.MapSpec `ebpf:"functions"`
+	Handled      *ebpf.MapSpec `ebpf:"handled"`
+	InCall       *ebpf.MapSpec `ebpf:"in_call"`
+	Instances    *ebpf.MapSpec `ebpf:"instances"`
+	Jobs         *ebpf.MapSpec `ebpf:"jobs"`
+	LongUrls     *ebpf.MapSpec `ebpf:"long_urls"`
+	Loops        *ebpf.MapSpec `ebpf:"loops"`
+	MainPauses   *ebpf.MapSpec `ebpf:"main_pauses"`
+	Multiplexed  *ebpf.MapSpec `ebpf:"multiplexed"`
+	Names        *ebpf.MapSpec `ebpf:"names"`
+	NodeNumbers  *ebpf.MapSpec `ebpf:"node_numbers"`
+	NodeSlots    *ebpf.MapSpec `ebpf:"node_slots"`
+	Nodes        *ebpf.MapSpec `ebpf:"nodes"`
+	Pauses       *ebpf.MapSpec `ebpf:"pauses"`
+	Processes    *ebpf.MapSpec `ebpf:"processes"`
+	Reading      *ebpf.MapSpec `ebpf:"reading"`
+	Requests     *ebpf.MapSpec `ebpf:"requests"`
+	Scans        *ebpf.MapSpec `ebpf:"scans"`
+	Scripts      *ebpf.MapSpec `ebpf:"scripts"`
+	Sent         *ebpf.MapSpec `ebpf:"sent"`
+	Servings     *ebpf.MapSpec `ebpf:"servings"`
+	Streams      *ebpf.MapSpec `ebpf:"streams"`
+	Threads      *ebpf.MapSpec `ebpf:"threads"`
+	UnwindRows   *ebpf.MapSpec `ebpf:"unwind_rows"`
+	Walks        *ebpf.MapSpec `ebpf:"walks"`
+	Woken        *ebpf.MapSpec `ebpf:"woken"`
 }
 
 // NodesnoopVariableSpecs contains global variables before they are loaded into the kernel.
@@ -611,43 +613,45 @@ func (o *NodesnoopObjects) Close() error {
 //
 // It can be passed to LoadNodesnoopObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NodesnoopMaps struct {
-	Aliases     *ebpf.Map `ebpf:"aliases"`
-	Codes       *ebpf.Map `ebpf:"codes"`
-	EarlyUrls   *ebpf.Map `ebpf:"early_urls"`
-	Events      *ebpf.Map `ebpf:"events"`
-	Exchanges   *ebpf.Map `ebpf:"exchanges"`
-	Functions   *ebpf.Map `ebpf:"functions"`
-	Handled     *ebpf.Map `ebpf:"handled"`
-	InCall      *ebpf.Map `ebpf:"in_call"`
-	Instances   *ebpf.Map `ebpf:"instances"`
-	Jobs        *ebpf.Map `ebpf:"jobs"`
-	LongUrls    *ebpf.Map `ebpf:"long_urls"`
-	Loops       *ebpf.Map `ebpf:"loops"`
-	MainPauses  *ebpf.Map `ebpf:"main_pauses"`
-	Multiplexed *ebpf.Map `ebpf:"multiplexed"`
-	Names       *ebpf.Map `ebpf:"names"`
-	NodeNumbers *ebpf.Map `ebpf:"node_numbers"`
-	NodeSlots   *ebpf.Map `ebpf:"node_slots"`
-	Nodes       *ebpf.Map `ebpf:"nodes"`
-	Pauses      *ebpf.Map `ebpf:"pauses"`
-	Processes   *ebpf.Map `ebpf:"processes"`
-	Reading     *ebpf.Map `ebpf:"reading"`
-	Requests    *ebpf.Map `ebpf:"requests"`
-	Scans       *ebpf.Map `ebpf:"scans"`
-	Scripts     *ebpf.Map `ebpf:"scripts"`
-	Sent        *ebpf.Map `ebpf:"sent"`
-	Servings    *ebpf.Map `ebpf:"servings"`
-	Streams     *ebpf.Map `ebpf:"streams"`
-	Threads     *ebpf.Map `ebpf:"threads"`
-	UnwindRows  *ebpf.Map `ebpf:"unwind_rows"`
-	Walks       *ebpf.Map `ebpf:"walks"`
-	Woken       *ebpf.Map `ebpf:"woken"`
+	Aliases      *ebpf.Map `ebpf:"aliases"`
+	Codes        *ebpf.Map `ebpf:"codes"`
+	EarlySenders *ebpf.Map `ebpf:"early_senders"`
+	EarlyUrls    *ebpf.Map `ebpf:"early_urls"`
+	Events       *ebpf.Map `ebpf:"events"`
+	Exchanges    *ebpf.Map `ebpf:"exchanges"`
+	Functions    *ebpf.Map `ebpf:"functions"`
+	Handled      *ebpf.Map `ebpf:"handled"`
+	InCall       *ebpf.Map `ebpf:"in_call"`
+	Instances    *ebpf.Map `ebpf:"instances"`
+	Jobs         *ebpf.Map `ebpf:"jobs"`
+	LongUrls     *ebpf.Map `ebpf:"long_urls"`
+	Loops        *ebpf.Map `ebpf:"loops"`
+	MainPauses   *ebpf.Map `ebpf:"main_pauses"`
+	Multiplexed  *ebpf.Map `ebpf:"multiplexed"`
+	Names        *ebpf.Map `ebpf:"names"`
+	NodeNumbers  *ebpf.Map `ebpf:"node_numbers"`
+	NodeSlots    *ebpf.Map `ebpf:"node_slots"`
+	Nodes        *ebpf.Map `ebpf:"nodes"`
+	Pauses       *ebpf.Map `ebpf:"pauses"`
+	Processes    *ebpf.Map `ebpf:"processes"`
+	Reading      *ebpf.Map `ebpf:"reading"`
+	Requests     *ebpf.Map `ebpf:"requests"`
+	Scans        *ebpf.Map `ebpf:"scans"`
+	Scripts      *ebpf.Map `ebpf:"scripts"`
+	Sent         *ebpf.Map `ebpf:"sent"`
+	Servings     *ebpf.Map `ebpf:"servings"`
+	Streams      *ebpf.Map `ebpf:"streams"`
+	Threads      *ebpf.Map `ebpf:"threads"`
+	UnwindRows   *ebpf.Map `ebpf:"unwind_rows"`
+	Walks        *ebpf.Map `ebpf:"walks"`
+	Woken        *ebpf.Map `ebpf:"woken"`
 }
 
 func (m *NodesnoopMaps) Close() error {
 	return _NodesnoopClose(
 		m.Aliases,
 		m.Codes,
+		m.EarlySenders,
 		m.EarlyUrls,
 		m.Events,
 		m.Exchanges,

@@ -100,12 +100,11 @@ const (
 )
 
 type TraceExec struct {
-	_      structs.HostLayout
-	Event  uint32
-	Pid    uint32
-	Parent uint32
-	Pad    uint32
-	Comm   [16]uint8
+	_         structs.HostLayout
+	Event     uint32
+	Pid       uint32
+	Ancestors [8]uint32
+	Comm      [16]uint8
 }
 
 type TraceFailure uint32

@@ -256,12 +256,13 @@ struct code_object {
 	u64 size;    /* of them, in bytes */
 };
 
+#define MAX_ANCESTORS 8
+
 /* A process has a new program: what was known about it no longer holds. */
 struct exec {
 	u32 event; /* EVENT_EXEC */
 	u32 pid;
-	u32 parent;
-	u32 pad;
+	u32 ancestors[MAX_ANCESTORS]; /* its parent first, 0: none */
 	u8 comm[COMM_BYTES];
 };
 

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 	"ustack/loader"
@@ -45,7 +47,7 @@ func (s *session) attach(pid int) error {
 		}
 		return err
 	}
-	places, err := s.find(t, node)
+	places, err := s.find(node)
 	if s.listing != nil {
 		s.listing[pid] = err
 		return nil
@@ -55,20 +57,46 @@ func (s *session) attach(pid int) error {
 	}
 	s.mutex.Lock()
 	t.number = s.numbers.Take()
+	s.all[t.generation] = t // its events may come at once
 	s.mutex.Unlock()
 	err = s.attachTo(t, node, places)
 	if err != nil {
 		err = errors.Join(err, t.close(), s.forget(t))
 	}
+	if s.started.Load() && s.isLate(pid) {
+		s.late.Add(1)
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if err != nil {
 		s.numbers.GiveBack(t.number)
+		delete(s.all, t.generation)
 		return err
 	}
 	s.targeted[pid] = t
-	s.all[t.generation] = t
 	return nil
+}
+
+// early is how long after a process has begun the kernel half notes that it sends.
+const early = 2 * time.Second // EARLY
+
+// isLate reports whether process pid, which has just begun, has sent something before it was watched;
+// or, where that cannot be known, has connections.
+func (s *session) isLate(pid int) bool {
+	if s.sends == nil {
+		e, err := readEndpoints(pid)
+		return err == nil && slices.ContainsFunc(e.connected, func(port uint16) bool { return port != 0 })
+	}
+	var sent uint64
+	err := s.objects.EarlySenders.Lookup(uint32(pid), &sent)
+	return err == nil && clockOf(unix.CLOCK_BOOTTIME)-int64(sent) < int64(early) // else an earlier process has
+}
+
+// miss notes that process pid has ended before it could be watched.
+func (s *session) miss(pid int) {
+	if s.isLate(pid) {
+		s.missed.Add(1)
+	}
 }
 
 // found is what is known about one node.
@@ -77,19 +105,27 @@ type found struct {
 	collections *nodehttp.Collections // nil if they cannot be found, and are not asked for
 }
 
-// find finds where node is observed.
-func (s *session) find(t *target, node *trace.Module) (f found, err error) {
+// find finds where node is observed. A file that was read before, which takes long, is known: the next
+// process that runs it is watched as soon as it begins.
+func (s *session) find(node *trace.Module) (f found, err error) {
+	s.mutex.Lock()
+	f, known := s.files[node.ID]
+	s.mutex.Unlock()
+	if known {
+		return f, nil
+	}
 	f.collections, err = nodehttp.FindCollections(node)
 	if err != nil && s.o.Kinds.GC {
 		return f, err
 	}
-	if err == nil {
-		t.kinds = f.collections.Kinds
-	}
 	if s.o.Kinds.Server || s.o.Kinds.Client {
-		f.layout, err = nodehttp.Find(node)
-		return f, err
+		if f.layout, err = nodehttp.Find(node); err != nil {
+			return f, err
+		}
 	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.files[node.ID] = f
 	return f, nil
 }
 
@@ -102,6 +138,9 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 		t.node.Wrap = uint32(l.Wrap)
 		t.node.Stream, t.node.Url, t.node.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
 		t.node.Wrapped, t.node.Session, t.node.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
+	}
+	if f.collections != nil {
+		t.kinds = f.collections.Kinds
 	}
 	err := errors.Join(
 		s.objects.Servings.Put(t.number, new(bpf.NodesnoopServing)), s.objects.MainPauses.Put(t.number, new(bpf.NodesnoopThreadPauses)),

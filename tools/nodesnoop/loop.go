@@ -90,9 +90,12 @@ func (c *loopClock) read() (r reading, ok bool) {
 	return r, false
 }
 
-func monotonic() int64 {
+func monotonic() int64 { return clockOf(unix.CLOCK_MONOTONIC) }
+
+// clockOf returns a clock of the kernel's, in ns.
+func clockOf(clock int32) int64 {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it exists
+	_ = unix.ClockGettime(clock, &now) // it exists
 	return now.Nano()
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf/link"
@@ -76,6 +77,8 @@ type Counts struct {
 	Unended      uint64 // waits of event loops whose end was not seen: threads were preempted in all the programs that see them
 	Unscanned    uint64 // writes and reads that came while others were handled on their CPU
 	Stackless    uint64 // events whose stack was taken, but had no room
+	Late         uint64 // processes that began meanwhile, and had connections before they were watched
+	Missed       uint64 // processes that began meanwhile, had connections, and ended before they were watched: with Command, of any kind
 }
 
 // Run watches until the duration is over, ctx is done or the last target has ended. It is
@@ -124,6 +127,9 @@ type session struct {
 	record  bpf.NodesnoopTransaction // the latest; what handles records is one goroutine
 	event   Event                    // the latest, likewise
 	listing map[int]error            // why processes cannot be watched; nil: they are
+	started atomic.Bool              // what is attached from now on began to run before that
+	late    atomic.Uint64            // see Counts.Late
+	missed  atomic.Uint64            // see Counts.Missed
 	sends   link.Link                // nil: what is written is read where node writes it
 	chosen  time.Time                // when chooseReads was called last
 
@@ -135,6 +141,7 @@ type session struct {
 	receipts link.Link          // nil: no process's requests are found in what it receives
 	targeted map[int]*target    // by pid: those that are running
 	all      map[uint64]*target // by generation
+	files    map[trace.FileID]found
 }
 
 func open(ctx context.Context, o Options) (s *session, err error) {
@@ -150,7 +157,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 	if o.proof == (proof{}) {
 		o.proof = usualProof
 	}
-	s = &session{o: o, chosen: time.Now(), clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target)}
+	s = &session{o: o, chosen: time.Now(), clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target), files: make(map[trace.FileID]found)}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(), Poll: trace.UsualPoll,
 		Stack: s.stacks.Take,
@@ -161,7 +168,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_OPERATION):   s.operation,
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_UNFIT):       s.unfit,
 		},
-		Added: s.attach, Ended: s.detach,
+		Added: s.attach, Ended: s.detach, Missed: s.miss,
 	})
 	if err != nil {
 		return nil, err
@@ -201,8 +208,14 @@ func flag(b bool) uint32 {
 
 func (s *session) run(ctx context.Context) (Counts, error) {
 	err := s.Run(ctx, trace.Loop{
-		Attach:  s.attachLoops,
-		Started: s.o.Started, Stop: s.o.Stop,
+		Attach: s.attachLoops,
+		Started: func() {
+			s.started.Store(true)
+			if s.o.Started != nil {
+				s.o.Started()
+			}
+		},
+		Stop:     s.o.Stop,
 		Interval: s.o.Interval, Report: s.reportInterval,
 		Tick: func() time.Duration {
 			s.chooseReads()
@@ -260,7 +273,7 @@ func (s *session) counts() Counts {
 		Served: s.Count(o.Served), Requested: s.Count(o.Requested), Collections: s.Count(o.Collections), Iterations: s.Count(o.Iterations), Operations: s.Count(o.Operations),
 		Unsent: s.Count(o.Unsent), Unfollowed: s.Count(o.Unfollowed), NotFollowed: s.Count(o.UnfollowedOperations), Implausible: s.Count(o.Implausible),
 		Unattributed: s.Count(o.Unattributed), Endless: s.Count(o.Endless), Unscanned: s.Count(o.Unscanned), Unended: s.Count(o.Unended),
-		Stackless: s.stacks.Missing(),
+		Stackless: s.stacks.Missing(), Late: s.late.Load(), Missed: s.missed.Load(),
 	}
 }
 
@@ -278,6 +291,8 @@ func (s *session) warnOf(c Counts) {
 		{c.Endless, "the ends of %d messages were not found: their times are those of their last known bytes"},
 		{c.Stackless, "%d events are shown without their stack: there was no room for it"},
 		{c.Unended, "%d iterations of event loops were not seen: threads were preempted in all the programs that see them"},
+		{c.Late, "the first requests of %d processes may be missing: they had connections before they were watched"},
+		{c.Missed, "%d processes had connections, and ended before they were watched: if they were Node.js, their requests are missing"},
 		{c.Unscanned, "%d writes or reads were not seen: others were handled on their CPU"},
 	} {
 		if lost.count > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 	"ustack/loader"
@@ -250,7 +251,7 @@ func readEndpoints(pid int) (e endpoints, err error) {
 		return e, fmt.Errorf("process %d has too many descriptors", pid)
 	}
 	for _, d := range open.All {
-		if d.Socket == nil {
+		if d.Socket == nil || d.Socket.Type != unix.SOCK_STREAM {
 			continue
 		}
 		local, _ := netip.ParseAddrPort(d.Socket.Local) // of a Unix socket it is a path

@@ -37,8 +37,8 @@ type binary struct {
 	rows  rowRange      // in the kernel
 }
 
-// fileID identifies a file, whatever its path.
-type fileID struct {
+// A FileID identifies a file, whatever its path. It is that of no other file while the Table is open.
+type FileID struct {
 	device, inode uint64
 }
 
@@ -95,7 +95,7 @@ func (t *Table) readAhead(pids []int) {
 }
 
 // load returns the file of m, and reads it if it is among those just opened.
-func (t *Table) load(m process.Mapping, opened map[fileID]*binary) *binary {
+func (t *Table) load(m process.Mapping, opened map[FileID]*binary) *binary {
 	if b, ok := t.binaries[fileOf(m)]; ok {
 		return b
 	}
@@ -137,8 +137,8 @@ func (t *Table) readFresh(p *target) {
 
 // openAll opens the code files among the mappings that are not known yet. It opens
 // all of them before any is read: reading may take longer than the process lives.
-func (t *Table) openAll(p *process.Process, all []process.Mapping) map[fileID]*binary {
-	opened := make(map[fileID]*binary)
+func (t *Table) openAll(p *process.Process, all []process.Mapping) map[FileID]*binary {
+	opened := make(map[FileID]*binary)
 	for _, m := range all {
 		id := fileOf(m)
 		if _, known := t.binaries[id]; !known && opened[id] == nil && hasCode(m) {
@@ -151,7 +151,7 @@ func (t *Table) openAll(p *process.Process, all []process.Mapping) map[fileID]*b
 // hasCode reports whether m maps code of a file, or the kernel's own.
 func hasCode(m process.Mapping) bool { return m.Perms.Exec() && (m.File() || m.Path == space.VDSO) }
 
-func fileOf(m process.Mapping) fileID { return fileID{m.Dev, m.Inode} }
+func fileOf(m process.Mapping) FileID { return FileID{m.Dev, m.Inode} }
 
 // openBinary opens the file of m.
 func (t *Table) openBinary(p *process.Process, m process.Mapping) *binary {

@@ -17,6 +17,7 @@ import (
 
 // A Module is a file that a process has mapped and whose code it runs.
 type Module struct {
+	ID      FileID
 	file    *reader.File // the table closes it
 	elf     *elfsym.File
 	path    string // in the process
@@ -117,7 +118,7 @@ func (m *mapping) module(p *process.Process) *Module {
 	if !ok {
 		return nil
 	}
-	return &Module{file, m.binary.elf, m.Path, p, space.Bias(m.binary.elf, []space.Mapping{m.ofFile()})}
+	return &Module{fileOf(m.Mapping), file, m.binary.elf, m.Path, p, space.Bias(m.binary.elf, []space.Mapping{m.ofFile()})}
 }
 
 // Path returns a path by which the kernel finds the file. It returns an error if the

@@ -48,9 +48,11 @@ type Tool struct {
 
 	// Added is called for each process that is traced from now on, or that has a new
 	// program; if it returns an error, the process is not traced. Ended is called when
-	// a process has ended. Either may be nil.
-	Added func(pid int) error
-	Ended func(pid int)
+	// a process has ended, and Missed for one that began meanwhile and has ended before it
+	// could be traced. Each may be nil.
+	Added  func(pid int) error
+	Ended  func(pid int)
+	Missed func(pid int)
 }
 
 // A Session traces the selected processes with a tool's programs.
@@ -99,7 +101,7 @@ func Open(ctx context.Context, o Options, tool Tool) (*Session, error) {
 	}
 	s.Table.maps = s.kernel.Maps
 	s.targets = newTargets(s.Table, o.Selection)
-	s.targets.Added, s.targets.Ended, s.targets.Warn = tool.Added, tool.Ended, s.Warn
+	s.targets.Added, s.targets.Ended, s.targets.Missed, s.targets.Warn = tool.Added, tool.Ended, tool.Missed, s.Warn
 	return s, nil
 }
 

@@ -15,8 +15,8 @@ const maxSifted = 64
 // sifted are files that hold no V8. Of these, nothing but that is known.
 type sifted struct {
 	mutex sync.Mutex
-	files map[fileID]*binary
-	order []fileID // the oldest first
+	files map[FileID]*binary
+	order []FileID // the oldest first
 }
 
 // sift returns an error that wraps v8.ErrNotV8 if none of the files whose code process pid
@@ -80,9 +80,9 @@ func (t *Table) mayHoldV8(p *process.Process, m process.Mapping) bool {
 }
 
 // keep keeps a file open: another file cannot have its ID meanwhile.
-func (s *sifted) keep(id fileID, b *binary) {
+func (s *sifted) keep(id FileID, b *binary) {
 	if s.files == nil {
-		s.files = make(map[fileID]*binary)
+		s.files = make(map[FileID]*binary)
 	}
 	if len(s.order) == maxSifted {
 		s.files[s.order[0]].close()

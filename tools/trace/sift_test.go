@@ -62,12 +62,12 @@ func TestFilesWithoutV8AreBounded(t *testing.T) {
 	closed := 0
 	const files = maxSifted + 17
 	for i := range uint64(files) {
-		s.keep(fileID{1, i}, &binary{file: closer{&closed}})
+		s.keep(FileID{1, i}, &binary{file: closer{&closed}})
 	}
 	if len(s.files) != maxSifted || len(s.order) != maxSifted || closed != files-maxSifted {
 		t.Errorf("open = %d, closed = %d, want %d and %d", len(s.files), closed, maxSifted, files-maxSifted)
 	}
-	if s.files[fileID{1, files - 1}] == nil || s.files[fileID{1, 0}] != nil {
+	if s.files[FileID{1, files - 1}] == nil || s.files[FileID{1, 0}] != nil {
 		t.Error("it is not the oldest that were closed")
 	}
 	s.close()

@@ -42,7 +42,7 @@ type Table struct {
 	maps        Maps
 	targets     map[int]*target    // by pid: those described now
 	owners      map[uint32]*target // by generation: all there ever were
-	binaries    map[fileID]*binary
+	binaries    map[FileID]*binary
 	functions   map[uint64]function
 	scripts     map[scriptKey]script
 	positions   positions
@@ -119,7 +119,7 @@ func NewTable(maps Maps) *Table {
 		maps:      maps,
 		targets:   make(map[int]*target),
 		owners:    make(map[uint32]*target),
-		binaries:  make(map[fileID]*binary),
+		binaries:  make(map[FileID]*binary),
 		functions: make(map[uint64]function),
 		scripts:   make(map[scriptKey]script),
 		positions: newPositions(),
@@ -163,7 +163,11 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 		modules:    make(map[uint64]*wasmModule),
 		user:       noUser,
 	}
-	if err := t.describe(g); err != nil {
+	err = t.describe(g)
+	if err == nil && len(g.code) == 0 && !p.Alive() {
+		err = errors.Join(process.ErrGone, t.maps.Processes.Delete(uint32(pid)), t.changed())
+	}
+	if err != nil {
 		return errors.Join(err, p.Close())
 	}
 	if reject != nil {
@@ -171,7 +175,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 			return errors.Join(err, t.maps.Processes.Delete(uint32(pid)), t.changed(), p.Close())
 		}
 	}
-	if err := g.warning(); err != nil {
+	if err := g.warning(); g.failed(err) {
 		t.warn(err)
 	}
 	g.root, _ = p.Root() // nil: no script file is read once it has ended

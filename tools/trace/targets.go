@@ -26,9 +26,11 @@ var ErrNotFound = errors.New("no process found")
 // processes start, exec and end.
 type targets struct {
 	// Added is called for each process that the table has started to trace, Ended
-	// when one has ended. Either may be nil.
-	Added func(pid int) error
-	Ended func(pid int)
+	// when one has ended. Missed is called for one that has begun and ended before it could
+	// be traced. Each may be nil.
+	Added  func(pid int) error
+	Ended  func(pid int)
+	Missed func(pid int)
 	// Warn is called with what keeps a process that came later from being traced.
 	Warn func(error)
 
@@ -39,10 +41,17 @@ type targets struct {
 
 	command *command
 	mutex   sync.Mutex
-	watched map[int]func() // stops watching
-	found   bool           // a process was ever selected
+	watched map[int]*watched
+	found   bool // a process was ever selected
 	waits   sync.WaitGroup
 	closed  bool
+}
+
+// A watched is a process whose end is waited for.
+type watched struct {
+	process *process.Process
+	stop    func()
+	over    chan struct{} // closed when that is over, and the process, if it has ended, is forgotten
 }
 
 // newTargets returns the targets of s, none of which is in table yet. Close ends
@@ -50,7 +59,7 @@ type targets struct {
 func newTargets(table *Table, s Selection) *targets {
 	return &targets{
 		Warn:  func(error) {},
-		table: table, s: s, gone: make(chan struct{}), watched: make(map[int]func()),
+		table: table, s: s, gone: make(chan struct{}), watched: make(map[int]*watched),
 	}
 }
 
@@ -137,7 +146,7 @@ func (t *targets) watch(pid int) (err error) {
 		return err
 	}
 	if t.Added != nil {
-		if err := t.Added(pid); err != nil && !errors.Is(err, process.ErrGone) {
+		if err := t.Added(pid); err != nil && !errors.Is(err, process.ErrGone) && p.Alive() {
 			return errors.Join(err, t.table.Remove(pid))
 		}
 	}
@@ -149,31 +158,50 @@ func (t *targets) watch(pid int) (err error) {
 	}
 	kept = true
 	ctx, cancel := context.WithCancel(context.Background())
-	t.watched[pid] = cancel
+	w := &watched{process: p, stop: cancel, over: make(chan struct{})}
+	t.watched[pid] = w
 	t.waits.Go(func() {
+		defer cancel()
 		err := p.Wait(ctx)
-		cancel()
-		_ = p.Close() // a descriptor that was only waited on
 		if err == nil {
-			t.ended(pid)
+			t.forget(pid)
 		}
+		t.unwatch(pid, err == nil)
+		close(w.over)
 	})
 	return nil
 }
 
-func (t *targets) ended(pid int) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	delete(t.watched, pid)
+// forget forgets process pid, which has ended. This may take long: others are watched meanwhile.
+func (t *targets) forget(pid int) {
 	if t.Ended != nil {
 		t.Ended(pid)
 	}
 	if err := t.table.Remove(pid); err != nil {
 		t.Warn(fmt.Errorf("forget process %d: %w", pid, err))
 	}
+}
+
+// unwatch stops waiting for the end of process pid, which may have ended.
+func (t *targets) unwatch(pid int, ended bool) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	_ = t.watched[pid].process.Close() // a descriptor that was only waited on
+	delete(t.watched, pid)
 	last := len(t.watched) == 0 && !t.s.goesOn()
-	if last || t.command != nil && pid == t.command.pid() {
+	if ended && (last || t.command != nil && pid == t.command.pid()) {
 		t.over.Do(func() { close(t.gone) })
+	}
+}
+
+// awaitEnd waits until an earlier process that had this pid is forgotten, if there was one.
+func (t *targets) awaitEnd(pid int) {
+	t.mutex.Lock()
+	w := t.watched[pid]
+	hasEnded := w != nil && !w.process.Alive()
+	t.mutex.Unlock()
+	if hasEnded {
+		<-w.over
 	}
 }
 
@@ -188,24 +216,28 @@ func (t *targets) Exec(raw []byte) {
 	if own {
 		return // it was added when it was started
 	}
+	t.awaitEnd(pid)
 	wanted := t.table.Has(pid) || t.s.goesOn() && t.s.selects(process.Listed{PID: pid, Comm: comm}) ||
-		len(t.s.Command) > 0 && t.table.Has(int(e.Parent))
+		len(t.s.Command) > 0 && slices.ContainsFunc(e.Ancestors[:], func(pid uint32) bool { return t.table.Has(int(pid)) })
 	if !wanted {
 		return
 	}
 	err := t.watch(pid)
-	if err == nil || errors.Is(err, process.ErrGone) || t.s.All && errors.Is(err, v8.ErrNotV8) {
-		return
+	switch {
+	case err == nil, t.s.All && errors.Is(err, v8.ErrNotV8):
+	case !errors.Is(err, process.ErrGone):
+		t.Warn(err)
+	case t.Missed != nil:
+		t.Missed(pid)
 	}
-	t.Warn(err)
 }
 
 // Close stops watching and leaves a command to itself, or kills it if it never ran.
 func (t *targets) Close() error {
 	t.mutex.Lock()
 	t.closed = true
-	for _, stop := range t.watched {
-		stop()
+	for _, w := range t.watched {
+		w.stop()
 	}
 	t.mutex.Unlock()
 	t.waits.Wait()

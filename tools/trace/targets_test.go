@@ -15,8 +15,8 @@ import (
 	"ustack/testdata/nodetest"
 )
 
-// TestCommandStartsWhenEverythingIsAttached starts a shell that starts node: both are
-// traced, and the shell's status is passed on.
+// TestCommandStartsWhenEverythingIsAttached starts a shell whose subshell, a process that executes no
+// program, starts node: shell and node are traced, and the shell's status is passed on.
 func TestCommandStartsWhenEverythingIsAttached(t *testing.T) {
 	node := nodetest.Node(t, anyVersion)
 	out, err := os.Create(t.TempDir() + "/out")
@@ -28,7 +28,7 @@ func TestCommandStartsWhenEverythingIsAttached(t *testing.T) {
 	var pids []int // of the shell and of node, which is killed once it is traced
 	s := openSampled(t, Options{
 		Selection: Selection{
-			Command: []string{"sh", "-c", "echo started; " + node + " " + nodetest.Program("purecpu.js") + " >&2; exit 7"}, Stdout: out,
+			Command: []string{"sh", "-c", "echo started; (" + node + " " + nodetest.Program("purecpu.js") + " >&2; :); exit 7"}, Stdout: out,
 			Exited: func(n int) { status = n },
 		},
 		Warn: func(error) {}, // a shell is not Node.js
@@ -186,5 +186,53 @@ func TestProcessesThatAreNotThereAreErrors(t *testing.T) {
 				t.Errorf("missing = %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestProcessesAreTracedWhileOneIsForgotten has a tool that takes its time to forget a process.
+func TestProcessesAreTracedWhileOneIsForgotten(t *testing.T) {
+	name := fmt.Sprintf("n%d", os.Getpid()) // of no other process
+	node := t.TempDir() + "/" + name
+	if err := os.Symlink(nodetest.Node(t, anyVersion), node); err != nil {
+		t.Fatal(err)
+	}
+	begin := func() *nodetest.Target {
+		return nodetest.Start(t, node, nodetest.Options{Script: "purecpu.js", MayFail: true})
+	}
+	first := begin()
+	added, ending := make(chan int, 8), make(chan int, 8)
+	forgotten := make(chan struct{})
+	s := openSampled(t, Options{Selection: Selection{Comm: name}}, Tool{
+		Added: func(pid int) error { added <- pid; return nil },
+		Ended: func(pid int) {
+			ending <- pid
+			<-forgotten
+		},
+	})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	work := make(chan func(context.Context) error, 1)
+	work <- func(context.Context) error {
+		defer close(forgotten)
+		<-added
+		first.Signal(unix.SIGKILL)
+		first.Wait()
+		if pid := <-ending; pid != first.PID {
+			t.Errorf("process %d has ended, want %d", pid, first.PID)
+		}
+		second := begin()
+		select {
+		case pid := <-added:
+			if pid != second.PID {
+				t.Errorf("process %d was added, want %d", pid, second.PID)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the process that began then is not traced")
+		}
+		return ErrDone
+	}
+	if err := s.Run(t.Context(), Loop{Work: work}); err != nil {
+		t.Fatal(err)
 	}
 }
