@@ -9,7 +9,7 @@
 #include "stream.h"
 
 #define MAX_FIELDS 8 /* of a head that is sent: those that begin with a colon come first */
-#define MAX_OPEN 256 /* of a session's latest requests, those that are open end with it */
+#define MAX_OPEN 256 /* so many of a session's open requests, the latest, end with it */
 
 /* Requests on HTTP/2 connections. Those that make room for others are counted when their session ends. */
 struct {
@@ -56,6 +56,38 @@ static __always_inline struct request_key h2_key(struct node *node, u64 session,
 	return key;
 }
 
+/* Links a request that begins with those of its session that are open. */
+static __always_inline void h2_link(
+    struct stream *stream, struct request_key *key, struct request *r)
+{
+	struct request_key latest = { key->stream, stream->latest };
+	struct request *older = bpf_map_lookup_elem(&multiplexed, &latest);
+
+	r->older = older ? stream->latest : 0;
+	if (older)
+		older->newer = key->number;
+	stream->latest = key->number;
+	stream->open++;
+}
+
+/* Undoes h2_link. */
+static __always_inline void h2_unlink(
+    struct stream *stream, struct request_key *key, struct request *r)
+{
+	struct request_key older = { key->stream, r->older }, newer = { key->stream, r->newer };
+	struct request *other = older.number ? bpf_map_lookup_elem(&multiplexed, &older) : 0;
+
+	if (other)
+		other->newer = r->newer;
+	other = newer.number ? bpf_map_lookup_elem(&multiplexed, &newer) : 0;
+	if (other)
+		other->older = r->older;
+	if (stream->latest == key->number)
+		stream->latest = r->older;
+	if (stream->open)
+		stream->open--;
+}
+
 /* Ends the request of that number on the session s->key, if it has not ended. */
 __noinline int h2_end(u32 number, u32 id, u32 outcome)
 {
@@ -78,22 +110,12 @@ __noinline int h2_end(u32 number, u32 id, u32 outcome)
 		s->piece.message.bytes = r->bytes;
 		s->piece.message.status = r->status;
 		report(s, stream, r, &key, s->now);
-		if (stream->open)
-			stream->open--;
+		h2_unlink(stream, &key, r);
 	} /* else it was counted when the connection closed */
 	if (r->url_bytes > SHORT_URL_BYTES)
 		bpf_map_delete_elem(&long_urls, &key);
 	bpf_map_delete_elem(&multiplexed, &key);
 	return 0;
-}
-
-/* Whether the other side has closed a session's connection, as far as its socket says. */
-static __always_inline bool is_closed_by_peer(struct stream *stream)
-{
-	struct sock *sk = (struct sock *)stream->alias;
-	u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
-
-	return state == TCP_CLOSE || state == TCP_CLOSE_WAIT;
 }
 
 /* Ends all requests on the session s->key, whose connection closes: node does not close the last of its
@@ -103,19 +125,17 @@ __noinline int h2_end_all(u32 number)
 {
 	struct scan *s = scan_numbered(number);
 	struct stream *stream;
-	u32 outcome, id;
+	u32 outcome;
 
 	if (!s)
 		return 0;
 	stream = bpf_map_lookup_elem(&streams, &s->key);
 	if (!stream)
 		return 0;
-	outcome = is_closed_by_peer(stream) ? OUTCOME_ABORTED : OUTCOME_CLOSED;
-	id = stream->latest;
-	for (u32 i = 0; i < MAX_OPEN && stream->open; i++) {
-		h2_end(s->number, id, outcome);
-		id -= 2; /* a client's streams have odd numbers */
-	}
+	outcome = is_closed_by_peer(stream, (struct sock *)stream->alias) ? OUTCOME_ABORTED :
+	                                                                    OUTCOME_CLOSED;
+	for (u32 i = 0; i < MAX_OPEN && stream->latest; i++)
+		h2_end(s->number, stream->latest, outcome);
 	__sync_fetch_and_add(&unattributed, stream->open);
 	return 0;
 }
@@ -158,12 +178,11 @@ static __always_inline void h2_begin(
 	r->number = 255;
 	r->idle = idle_so_far(stream->metrics);
 	r->paused = paused_so_far(stream->node, r->ids, s->now);
+	h2_link(stream, key, r);
 	if (bpf_map_update_elem(&multiplexed, key, r, BPF_ANY)) {
+		h2_unlink(stream, key, r);
 		count(unfollowed);
-		return;
 	}
-	stream->latest = key->number;
-	stream->open++;
 }
 
 /* Takes a field of a request's head, by the first bytes of its name. */

@@ -405,6 +405,25 @@ int on_read(struct pt_regs *ctx)
 	return 0;
 }
 
+/* uv_shutdown(uv_shutdown_t *, uv_stream_t *, ...) */
+SEC("uprobe")
+int on_shutdown(struct pt_regs *ctx)
+{
+	struct node *node = node_of(bpf_get_attach_cookie(ctx));
+	struct sock *sk = socket_of_handle(argument1(ctx));
+	struct stream_key key = {};
+	struct stream *stream;
+
+	if (!node)
+		return 0;
+	key.generation = node->generation;
+	key.stream = (u64)sk;
+	stream = find_stream(&key);
+	if (stream && !has_ended(sk))
+		stream->is_left = 1;
+	return 0;
+}
+
 /* uv_close(uv_handle_t *, ...): also of handles that are no streams. */
 SEC("uprobe")
 int on_close(struct pt_regs *ctx)
@@ -413,14 +432,16 @@ int on_close(struct pt_regs *ctx)
 	struct node *node = node_of(bpf_get_attach_cookie(ctx));
 	struct stream_key key = {};
 	struct stream *stream;
+	struct sock *sk;
 	struct scan *s;
 	u32 type;
 
 	if (!node || !read_user(&type, 4, handle + HANDLE_TYPE) ||
 	    (type != UV_TCP && type != UV_NAMED_PIPE))
 		return 0;
+	sk = socket_of_handle(handle);
 	key.generation = node->generation;
-	key.stream = (u64)socket_of_handle(handle);
+	key.stream = (u64)sk;
 	stream = find_stream(&key);
 	if (!stream)
 		return 0;
@@ -430,6 +451,8 @@ int on_close(struct pt_regs *ctx)
 	s->key = key;
 	if (stream->is_multiplexed)
 		h2_end_all(s->number);
+	else if (!stream->aborted && is_closed_by_peer(stream, sk))
+		stream->aborted = s->now; /* a write has failed before its end was read */
 	end_stream(s->number);
 	give_back_scan(s);
 	return 0;

@@ -157,6 +157,8 @@ type NodesnoopRequest struct {
 	Flags       uint32
 	Bytes       uint64
 	HeadEnd     uint64
+	Older       uint32
+	Newer       uint32
 	Status      uint16
 	Number      uint8
 	MethodBytes uint8
@@ -214,7 +216,10 @@ type NodesnoopStream struct {
 	IsEncrypted   uint8
 	IsMultiplexed uint8
 	Step          uint8
+	IsLeft        uint8
+	_             [3]byte
 	Node          uint32
+	_             [4]byte
 	Parser        uint64
 	Other         uint64
 	Unsettled     uint64
@@ -385,6 +390,7 @@ const (
 	NodesnoopProgOnReverse            = "on_reverse"
 	NodesnoopProgOnRun                = "on_run"
 	NodesnoopProgOnSent               = "on_sent"
+	NodesnoopProgOnShutdown           = "on_shutdown"
 	NodesnoopProgOnSubmit             = "on_submit"
 	NodesnoopProgOnTlsWrite           = "on_tls_write"
 	NodesnoopProgOnTryWrite           = "on_try_write"
@@ -503,6 +509,7 @@ type NodesnoopProgramSpecs struct {
 	OnReverse     *ebpf.ProgramSpec `ebpf:"on_reverse"`
 	OnRun         *ebpf.ProgramSpec `ebpf:"on_run"`
 	OnSent        *ebpf.ProgramSpec `ebpf:"on_sent"`
+	OnShutdown    *ebpf.ProgramSpec `ebpf:"on_shutdown"`
 	OnSubmit      *ebpf.ProgramSpec `ebpf:"on_submit"`
 	OnTlsWrite    *ebpf.ProgramSpec `ebpf:"on_tls_write"`
 	OnTryWrite    *ebpf.ProgramSpec `ebpf:"on_try_write"`
@@ -765,6 +772,7 @@ type NodesnoopPrograms struct {
 	OnReverse     *ebpf.Program `ebpf:"on_reverse"`
 	OnRun         *ebpf.Program `ebpf:"on_run"`
 	OnSent        *ebpf.Program `ebpf:"on_sent"`
+	OnShutdown    *ebpf.Program `ebpf:"on_shutdown"`
 	OnSubmit      *ebpf.Program `ebpf:"on_submit"`
 	OnTlsWrite    *ebpf.Program `ebpf:"on_tls_write"`
 	OnTryWrite    *ebpf.Program `ebpf:"on_try_write"`
@@ -802,6 +810,7 @@ func (p *NodesnoopPrograms) Close() error {
 		p.OnReverse,
 		p.OnRun,
 		p.OnSent,
+		p.OnShutdown,
 		p.OnSubmit,
 		p.OnTlsWrite,
 		p.OnTryWrite,

@@ -61,6 +61,20 @@ static __always_inline struct sock *socket_of_handle(u64 handle)
 	return read_user(&fd, 4, handle + HANDLE_FD) ? socket_of(fd) : 0;
 }
 
+/* Whether the other side has closed a connection, as far as its socket says. */
+static __always_inline bool has_ended(struct sock *sk)
+{
+	u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+
+	return state == TCP_CLOSE || state == TCP_CLOSE_WAIT;
+}
+
+/* Whether the other side was the first to do so. */
+static __always_inline bool is_closed_by_peer(struct stream *stream, struct sock *sk)
+{
+	return !stream->is_left && has_ended(sk);
+}
+
 /* Where libuv has how long a loop was idle; or 0. */
 static __always_inline u64 metrics_of(struct node *node, u64 loop)
 {

@@ -81,8 +81,10 @@ struct request {
 	u32 flags;           /* enum transaction_flag, REQUEST_PARTIAL */
 	u64 bytes;           /* of the response so far, of HTTP/2 */
 	u64 head_end;        /* address after its head, when it was received */
-	u16 status;          /* of HTTP/2 */
-	u8 number;           /* a server's method by llhttp's number; 255: as text */
+	u32 older,
+	    newer; /* numbers of its session's open requests before and after it, of HTTP/2; 0: none */
+	u16 status; /* of HTTP/2 */
+	u8 number;  /* a server's method by llhttp's number; 255: as text */
 	u8 method_bytes, host_bytes;
 	u8 pad[3];
 	u8 method[METHOD_BYTES];
@@ -95,7 +97,7 @@ struct stream {
 	u64 held;        /* the number of the one in request; 0: none is */
 	u64 base;        /* of an HTTP/2 session: the address of its StreamBase */
 	u32 open;        /* its requests that have not ended */
-	u32 latest;      /* the highest number of those that there were */
+	u32 latest;      /* the number of the one that began last; 0: none is open */
 	u64 metrics;     /* address of how long the loop was idle; 0: not known */
 	u64 alias;       /* see aliases; 0: not known yet */
 	u64 aborted;     /* ns: when the other side closed; 0: it did not */
@@ -103,6 +105,7 @@ struct stream {
 	u8 is_encrypted;
 	u8 is_multiplexed; /* HTTP/2 */
 	u8 step;           /* enum step */
+	u8 is_left;        /* this side has shut it down before the other did */
 	u32 node;          /* its number */
 	u64 parser;        /* of a server's unencrypted connection; 0: it does not read from that */
 	u64 other;         /* ns: when the message began that step is STEP_OTHER of; or 0 */

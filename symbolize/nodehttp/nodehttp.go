@@ -42,6 +42,7 @@ type Points struct {
 	TryWrite []Point // a StreamBase (adjusted), pointers to buffers and to their number
 	TLSWrite []Point // a StreamBase (adjusted), a request, buffers, their number
 	Read     []Point // a StreamListener, the number of bytes or an error, a buffer
+	Shutdown []Point // a request, a handle of libuv that is a stream
 	Close    []Point // a handle of libuv, which may be a stream
 	Connect  []Point // a request, a handle of libuv that will be a client's stream
 
@@ -124,6 +125,7 @@ const (
 	http2Close    = "5http212Http2Session13OnStreamCloseEP15nghttp2_sessionijPv"
 	http2Read     = "5http212Http2Session12OnStreamReadElRK8uv_buf_t"
 	handleClose   = "uv_close"
+	shutdown      = "uv_shutdown"
 	tcpConnect    = "uv_tcp_connect"
 	pipeConnect   = "uv_pipe_connect"
 	pipeConnect2  = "uv_pipe_connect2" // since libuv 1.46
@@ -227,6 +229,10 @@ func (f *finder) points(l *Layout) error {
 		return err
 	}
 	l.Close = append(l.Close, p)
+	if p, err = f.point(shutdown, 0); err != nil {
+		return err
+	}
+	l.Shutdown = append(l.Shutdown, p)
 	for _, name := range []string{tcpConnect, pipeConnect, pipeConnect2} {
 		if p, err := f.point(name, 0); err == nil {
 			l.Connect = append(l.Connect, p)

@@ -44,8 +44,16 @@ const answers = {
   asks: (q, r) => http.get({ port: q.socket.localPort, path: '/hello/asked' + q.url }, (a) => a.on('end', () => r.end('asked')).resume()),
   reads: (q, r) => { q.socket.on('data', () => {}); r.end('reads'); },
   never: () => {},
+  blocked: (q, r) => { fs.readFileSync(q.url.slice('/blocked'.length)); writeTurns(r, 3); },
   destroy: (q) => q.socket.destroy(),
 };
+
+// writeTurns writes in so many turns, without an event in between.
+function writeTurns(r, turns) {
+  r.on('error', () => {});
+  r.write('a');
+  if (turns > 1) process.nextTick(() => process.nextTick(() => writeTurns(r, turns - 1)));
+}
 
 // spin is a little work, of which turns() is about a millisecond.
 const spun = new Float64Array(256);

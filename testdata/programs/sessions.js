@@ -1,6 +1,7 @@
-// sessions.js COUNT: at SIGUSR2, asks itself for /1/1 to /COUNT/5 by HTTP/2, in COUNT sessions, each begun as
+// sessions.js COUNT LATER: at SIGUSR2, asks itself for /1/1 to /COUNT/5 by HTTP/2, in COUNT sessions, each begun as
 // soon as the one before is to close. Every third session's requests are not answered: once all have come,
-// the client destroys the session, or if its number is even the server does. It then prints "asked".
+// the client destroys the session, or if its number is even the server does. In one more session it asks for
+// /held, which is not answered, then for /later/1 to /later/LATER, and destroys it. It then prints "asked".
 'use strict';
 
 const http2 = require('http2');
@@ -12,9 +13,11 @@ let client; // the current session's
 let unanswered = 0; // its requests
 
 server.on('stream', (stream, fields) => {
-  const number = Number(fields[':path'].split('/')[1]);
+  const [, name] = fields[':path'].split('/');
+  const number = Number(name);
   stream.on('error', () => {});
-  if (number % 3) {
+  if (name === 'held') return;
+  if (name === 'later' || number % 3) {
     stream.respond({ ':status': 200 });
     stream.end('answer');
   } else if (++unanswered === requests) {
@@ -32,13 +35,23 @@ function ask(path) {
   });
 }
 
+function connect() {
+  client = http2.connect(`http://127.0.0.1:${server.address().port}`);
+  client.on('error', () => {});
+}
+
 async function run() {
-  for (let n = 1; n <= Number(process.argv[2]); n++) {
-    client = http2.connect(`http://127.0.0.1:${server.address().port}`);
-    client.on('error', () => {});
+  const [sessions, later] = process.argv.slice(2).map(Number);
+  for (let n = 1; n <= sessions; n++) {
+    connect();
     await Promise.all(Array.from({ length: requests }, (_, i) => ask(`/${n}/${i + 1}`)));
     client.close();
   }
+  connect();
+  const held = ask('/held');
+  for (let i = 1; i <= later; i++) await ask(`/later/${i}`);
+  client.destroy();
+  await held;
   say('asked');
 }
 

@@ -266,7 +266,7 @@ func (s *session) places(f found) (all []place) {
 	}
 	all = append(
 		all,
-		place{o.OnClose, l.Close, false}, place{o.OnRead, l.Read, false},
+		place{o.OnClose, l.Close, false}, place{o.OnShutdown, l.Shutdown, false}, place{o.OnRead, l.Read, false},
 		place{o.OnTlsWrite, l.TLSWrite, false}, write,
 		place{o.OnH2Close, l.HTTP2Close, false}, place{o.OnH2Received, l.HTTP2Received, false},
 		place{o.OnH2Sent, l.HTTP2Sent, false}, place{o.OnH2Field, l.HTTP2Field, false}, place{o.OnH2Begin, l.HTTP2Begin, false},

@@ -1,10 +1,12 @@
 package nodesnoop
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"ustack/bpf"
 )
@@ -62,6 +65,11 @@ func testEnds(t *testing.T, s *server, w *watch, before []exchange) {
 	if err := aborted.Close(); err != nil {
 		t.Fatal(err)
 	}
+	fifo := path.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	closeWhileBlocked(t, ask(query{method: "GET", url: "/blocked" + fifo}), fifo)
 	for _, garbage := range []string{"FOO\r\n\r\n", "GET /x HTTP/9.9\r\n\r\n", "\x16\x03\x01\x00", "GET /" + strings.Repeat("g", 1<<15), "GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"} {
 		c := dial(t, "tcp", at(port), false)
 		_, _ = io.WriteString(c, garbage)
@@ -71,8 +79,8 @@ func testEnds(t *testing.T, s *server, w *watch, before []exchange) {
 	if _, err := dial(t, "tcp", at(port), false).send(query{method: "GET", url: "/hello"}); err != nil {
 		t.Fatal(err)
 	}
-	w.wait(len(before) + 4)
-	want := map[string]string{"/destroy": "0 closed", "/upgrade": "101 upgrade", "/never": "0 aborted", "/hello": "200 done"}
+	w.wait(len(before) + 5)
+	want := map[string]string{"/blocked" + fifo: "200 aborted", "/destroy": "0 closed", "/upgrade": "101 upgrade", "/never": "0 aborted", "/hello": "200 done"}
 	for _, x := range before {
 		want[x.url] = "200 done"
 	}
@@ -82,6 +90,19 @@ func testEnds(t *testing.T, s *server, w *watch, before []exchange) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ends (-want +got):\n%s", diff)
+	}
+}
+
+// closeWhileBlocked closes a connection while its server waits to read a FIFO, which it will do when it has
+// the request. It learns of the end when it writes.
+func closeWhileBlocked(t *testing.T, c *client, fifo string) {
+	t.Helper()
+	f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits for the reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Close(), f.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 
 // TestHTTP2SessionsAreDistinguished has sessions follow each other: node frees a session before it closes
 // its socket, and the next may have its address. Some are destroyed, of which node does not close the last
-// stream.
+// stream; in one there were many after that.
 func TestHTTP2SessionsAreDistinguished(t *testing.T) {
 	nodetest.OnVersions(t, []string{"20.20.2", "24.21.0"}, programs, func(t *testing.T, node string) { // others seldom have the same address
-		const sessions = 101
-		target := nodetest.Start(t, node, nodetest.Options{Script: "sessions.js", Args: []string{strconv.Itoa(sessions)}})
+		const sessions, later = 101, 300
+		target := nodetest.Start(t, node, nodetest.Options{Script: "sessions.js", Args: []string{strconv.Itoa(sessions), strconv.Itoa(later)}})
 		var facts struct{ Port int }
 		target.Facts(&facts)
 		w := begin(t, Options{Selection: trace.Selection{PIDs: []int{target.PID}}, Kinds: Kinds{Server: true, Client: true}})
@@ -35,7 +35,11 @@ func TestHTTP2SessionsAreDistinguished(t *testing.T) {
 			}
 			seen[fmt.Sprint(e.URL, " ", e.Kind, " ", e.Outcome, " ", e.Status)]++
 		}
-		want := make(map[string]int)
+		want := map[string]int{"/held server aborted 0": 1, "/held client closed 0": 1}
+		for n := 1; n <= later; n++ {
+			want[fmt.Sprintf("/later/%d server done 200", n)]++
+			want[fmt.Sprintf("/later/%d client done 200", n)]++
+		}
 		for n := 1; n <= sessions; n++ {
 			server, client := "done 200", "done 200"
 			switch {

@@ -14,7 +14,7 @@ import (
 
 // programs are the kernel's names of the programs that must not be left behind.
 var programs = []string{
-	"on_headers", "on_flush", "on_try_write", "on_tls_write", "on_sent", "on_received", "on_read", "on_close", "on_connecting",
+	"on_headers", "on_flush", "on_try_write", "on_tls_write", "on_sent", "on_received", "on_read", "on_close", "on_shutdown", "on_connecting",
 	"on_gc_prologue", "on_gc_epilogue", "on_collect", "on_collector", "on_collected",
 	"on_h2_begin", "on_h2_field", "on_h2_sent", "on_h2_received", "on_h2_close", "on_wait", "on_woken",
 	"on_queue", "on_submit", "on_run", "on_ran", "on_done", "on_connect", "on_connect_path", "on_query", "on_reverse", "on_exchanged",
