@@ -80,6 +80,14 @@ func (p *Process) Parent() (int, error) {
 	return strconv.Atoi(number)
 }
 
+// IsKernel reports whether the process is one of the kernel's own threads, which have no memory: those
+// are children of process 2. It is false for them outside the initial PID namespace, where none is seen.
+func (p *Process) IsKernel() bool {
+	const kthreadd = 2
+	parent, err := p.Parent()
+	return p.pid == kthreadd || err == nil && parent == kthreadd
+}
+
 // Root opens the process's root folder with O_PATH. Callers that open files below
 // it must keep symbolic links from leading out of it (openat2).
 func (p *Process) Root() (*os.File, error) {

@@ -39,6 +39,9 @@ func TestIdentity(t *testing.T) {
 	if parent, err := p.Parent(); err != nil || parent != os.Getppid() {
 		t.Errorf("Parent = %d, %v, want %d", parent, err, os.Getppid())
 	}
+	if p.IsKernel() {
+		t.Error("it is one of the kernel's own")
+	}
 	if n, err := p.NamespacePID(); err != nil || n != os.Getpid() {
 		t.Errorf("NamespacePID = %d, %v, want %d", n, err, os.Getpid())
 	}
@@ -384,6 +387,29 @@ func BenchmarkMaps(b *testing.B) {
 	for b.Loop() {
 		if _, err := p.Maps(); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestKernelThreadsAreRecognized has the parent of all of them, and a child of it.
+func TestKernelThreadsAreRecognized(t *testing.T) {
+	all, err := List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, listed := range all {
+		if listed.Comm != "kthreadd" && !strings.HasPrefix(listed.Comm, "kworker/") {
+			continue
+		}
+		p, err := Open(listed.PID)
+		if err != nil {
+			continue // it has ended
+		}
+		if !p.IsKernel() && p.Alive() {
+			t.Errorf("%s is not one of the kernel's own", listed.Comm)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

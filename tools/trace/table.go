@@ -164,7 +164,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 		user:       noUser,
 	}
 	err = t.describe(g)
-	if err == nil && len(g.code) == 0 && !p.Alive() {
+	if err == nil && len(g.code) == 0 && !p.IsKernel() { // its memory is gone
 		err = errors.Join(process.ErrGone, t.maps.Processes.Delete(uint32(pid)), t.changed())
 	}
 	if err != nil {
@@ -318,7 +318,7 @@ func (t *Table) warn(err error) {
 
 // unfit returns why the target's JavaScript cannot be named, nil if it can.
 func (g *target) unfit() error {
-	if len(g.code) == 0 { // a kernel thread, or a process that has exited
+	if len(g.code) == 0 { // a kernel thread
 		return process.ErrGone
 	}
 	if g.binary == nil || g.binary.err != nil || g.err != nil {
