@@ -56,6 +56,7 @@ type File struct {
 	functions interval.Map // maps an address to a reference
 	names     func() nameIndex
 	known     atomic.Pointer[selection] // nil: none
+	expected  []string                  // see Expect
 }
 
 // A region is a range of addresses that may hold code.

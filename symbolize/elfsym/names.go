@@ -76,10 +76,13 @@ func (f *File) Symbols(prefixes ...string) iter.Seq[Symbol] {
 	}
 }
 
+// Expect has Know read the symbols whose raw names start with the prefixes, too. It is called before Know.
+func (f *File) Expect(prefixes ...string) { f.expected = append(f.expected, prefixes...) }
+
 // Know reads the symbols whose raw names start with the prefixes, so that Symbol and
 // Symbols find them without reading all the file's strings again.
 func (f *File) Know(prefixes ...string) {
-	if known, complete := f.find(newPrefixSet(prefixes)); complete {
+	if known, complete := f.find(newPrefixSet(slices.Concat(prefixes, f.expected))); complete {
 		f.known.Store(known)
 	}
 }

@@ -146,11 +146,18 @@ type finder struct {
 	found map[string][]elfsym.Symbol
 }
 
-const thunk = "_ZThn"
+const (
+	ofNode  = "_ZN4node"
+	ofLibuv = "uv_"
+	thunk   = "_ZThn"
+)
+
+// Symbols are the prefixes of all symbols that Find and FindCollections look up or search for.
+var Symbols = []string{ofNode, ofLibuv, thunk, heapPrologue, heapEpilogue, heapCollect, heapCollector}
 
 // index finds the functions, without clones such as .cold.
 func (f *finder) index() {
-	for s := range f.Symbols("_ZN4node", thunk) {
+	for s := range f.Symbols(ofNode, thunk) {
 		if s.Type != elf.STT_FUNC || strings.Contains(s.Name, ".") {
 			continue
 		}

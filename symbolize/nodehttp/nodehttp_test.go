@@ -3,8 +3,11 @@ package nodehttp
 import (
 	"debug/elf"
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +48,50 @@ func open(t testing.TB, path string) file {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return file{f}
+}
+
+// An asked is a file that records what is asked of it: names of symbols, and prefixes of such.
+type asked struct {
+	file
+	names []string
+}
+
+func (a *asked) Symbols(prefixes ...string) iter.Seq[elfsym.Symbol] {
+	a.names = append(a.names, prefixes...)
+	return a.file.Symbols(prefixes...)
+}
+
+func (a *asked) Code(symbol string) (code []byte, offset uint64) {
+	a.names = append(a.names, symbol)
+	return a.file.Code(symbol)
+}
+
+func (a *asked) Address(symbol string) (address uint64, ok bool) {
+	a.names = append(a.names, symbol)
+	return a.file.Address(symbol)
+}
+
+// TestSymbolsAreAllThatAreAskedFor compares the prefixes of what callers have read ahead with what is used.
+func TestSymbolsAreAllThatAreAskedFor(t *testing.T) {
+	a := asked{file: open(t, nodetest.Node(t, "24.21.0"))}
+	_, err := Find(&a)
+	if _, gcErr := FindCollections(&a); errors.Join(err, gcErr) != nil {
+		t.Fatal(errors.Join(err, gcErr))
+	}
+	used := make(map[string]bool)
+	for _, name := range a.names {
+		at := slices.IndexFunc(Symbols, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		if at < 0 {
+			t.Errorf("%s begins with none of the prefixes", name)
+			continue
+		}
+		used[Symbols[at]] = true
+	}
+	for _, prefix := range Symbols {
+		if !used[prefix] {
+			t.Errorf("the prefix %s is not used", prefix)
+		}
+	}
 }
 
 // TestOffsetsAreThoseOfEachVersion compares what is derived with what was measured: each

@@ -7,6 +7,8 @@ import (
 	"net/rpc"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // blockSize is the number of bytes to read for a short read, and maxBlocks the
@@ -194,6 +196,16 @@ func (f *File) Path() string {
 		pid = os.Getpid()
 	}
 	return fmt.Sprintf("/proc/%d/fd/%d", pid, f.id)
+}
+
+// Identity returns the file's device, as unix.Mkdev makes it, and inode. It is not known of a file whose
+// file system may not answer.
+func (f *File) Identity() (device, inode uint64, ok bool) {
+	var stat unix.Stat_t
+	if f.direct == nil || unix.Fstat(f.id, &stat) != nil {
+		return 0, 0, false
+	}
+	return stat.Dev, stat.Ino, true
 }
 
 // Close closes the file, or has the helper close it. It does not wait for the

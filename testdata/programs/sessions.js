@@ -11,7 +11,9 @@ const requests = 5; // of each session
 const server = http2.createServer();
 let client; // the current session's
 let unanswered = 0; // its requests
+let served; // the server's side of it
 
+server.on('session', (session) => { served = session; });
 server.on('stream', (stream, fields) => {
   const [, name] = fields[':path'].split('/');
   const number = Number(name);
@@ -50,8 +52,9 @@ async function run() {
   connect();
   const held = ask('/held');
   for (let i = 1; i <= later; i++) await ask(`/later/${i}`);
+  const ended = [served, client].map((session) => new Promise((resolve) => session.once('close', resolve)));
   client.destroy();
-  await held;
+  await Promise.all([held, ...ended]);
   say('asked');
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"ustack/bpf"
 	"ustack/loader"
+	"ustack/symbolize/nodehttp"
 	"ustack/tools/sourcemaps"
 	"ustack/tools/trace"
 )
@@ -130,7 +131,8 @@ type session struct {
 	started atomic.Bool              // what is attached from now on began to run before that
 	late    atomic.Uint64            // see Counts.Late
 	missed  atomic.Uint64            // see Counts.Missed
-	sends   link.Link                // nil: what is written is read where node writes it
+	sends   link.Link                // nil: what is written is read where node writes it, or no longer
+	early   bool                     // the kernel half notes what processes send before they are watched
 	chosen  time.Time                // when chooseReads was called last
 
 	handling sync.Mutex // while an event is handled
@@ -159,7 +161,7 @@ func open(ctx context.Context, o Options) (s *session, err error) {
 	}
 	s = &session{o: o, chosen: time.Now(), clock: newClock(), targeted: make(map[int]*target), all: make(map[uint64]*target), files: make(map[trace.FileID]found)}
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
-		Spec: spec, Objects: &s.objects, Variables: o.variables(), Poll: trace.UsualPoll,
+		Spec: spec, Objects: &s.objects, Variables: o.variables(), Symbols: nodehttp.Symbols, Poll: trace.UsualPoll,
 		Stack: s.stacks.Take,
 		Events: map[bpf.TraceEventKind]func([]byte){
 			bpf.TraceEventKind(bpf.NodesnoopSnoopEventEVENT_TRANSACTION): s.transaction,

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,6 +29,7 @@ import (
 type binary struct {
 	path    string
 	file    io.ReaderAt
+	symbols []string // see Tool.Symbols
 	elf     *elfsym.File
 	vtables []elfsym.Symbol              // by address, once one was needed
 	v8      *v8.Binary                   // nil where it holds no V8 whose layout is known
@@ -58,8 +61,9 @@ func (m *mapping) ofFile() space.Mapping {
 const maxBinaries = 1 << 10
 
 // preload opens the files whose code p runs and that are not open yet. The table
-// is not locked meanwhile, since this may take long.
-func (t *Table) preload(p *process.Process) {
+// is not locked meanwhile, since this may take long. If p runs meanwhile, describe will have
+// the unwind tables read.
+func (t *Table) preload(p *process.Process, runs bool) {
 	all, err := p.Maps()
 	if err != nil {
 		return // describe will report it
@@ -72,25 +76,79 @@ func (t *Table) preload(p *process.Process) {
 		_, known := t.binaries[fileOf(m)]
 		t.mutex.Unlock()
 		if !known {
-			b := t.openBinary(p, m)
-			b.parse()
-			b.rules = b.unwindRules()
-			t.mutex.Lock()
-			t.keep(m, b)
-			t.mutex.Unlock()
+			t.preloadBinary(m, t.openBinary(p, m), runs)
 		}
 	}
 }
 
-// readAhead reads the files whose code these processes run.
-func (t *Table) readAhead(pids []int) {
-	for _, pid := range pids {
+// preloadBinary is preload for one file, which is open.
+func (t *Table) preloadBinary(m process.Mapping, b *binary, runs bool) {
+	b.parse()
+	keep := t.keepFresh
+	if !runs {
+		b.rules = b.unwindRules()
+		keep = t.keep
+	}
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	keep(m, b)
+}
+
+// readAhead reads the files whose code the processes of a selection run, as far as they are known before
+// any of them is traced.
+func (t *Table) readAhead(s *Selection) {
+	for _, pid := range s.PIDs {
 		p, err := process.Open(pid)
 		if err != nil {
 			continue // Add will report it
 		}
-		t.preload(p)
+		t.preload(p, false)
 		_ = p.Close() // nothing was written
+	}
+	if path := lookPath(s.program()); path != "" {
+		t.preloadFile(path)
+	}
+}
+
+// preloadFile reads the file that processes will probably run.
+func (t *Table) preloadFile(path string) {
+	f, err := t.files.Open(path)
+	if err != nil {
+		return // nothing runs it yet
+	}
+	device, inode, ok := f.Identity()
+	if !ok {
+		_ = f.Close() // it was not read
+		return
+	}
+	b := &binary{path: path, file: f, symbols: t.symbols}
+	t.preloadBinary(process.Mapping{Path: path, Dev: device, Inode: inode}, b, false)
+}
+
+// maxLookPath is how long file systems have to find a program.
+const maxLookPath = time.Second
+
+// lookPath finds a program as a shell does; it returns an empty path if there is none.
+func lookPath(program string) string {
+	if program == "" {
+		return ""
+	}
+	found := make(chan string, 1)
+	go func() {
+		path, err := exec.LookPath(program)
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
+		if err != nil {
+			path = ""
+		}
+		found <- path
+	}()
+	select {
+	case path := <-found:
+		return path
+	case <-time.After(maxLookPath):
+		return ""
 	}
 }
 
@@ -101,10 +159,7 @@ func (t *Table) load(m process.Mapping, opened map[FileID]*binary) *binary {
 	}
 	b := opened[fileOf(m)]
 	b.parse()
-	t.keep(m, b)
-	if t.binaries[fileOf(m)] == b {
-		t.fresh = append(t.fresh, b)
-	}
+	t.keepFresh(m, b)
 	return b
 }
 
@@ -155,7 +210,7 @@ func fileOf(m process.Mapping) FileID { return FileID{m.Dev, m.Inode} }
 
 // openBinary opens the file of m.
 func (t *Table) openBinary(p *process.Process, m process.Mapping) *binary {
-	b := &binary{path: m.Path}
+	b := &binary{path: m.Path, symbols: t.symbols}
 	b.file, b.err = t.open(p, m)
 	return b
 }
@@ -187,6 +242,13 @@ func (t *Table) keep(m process.Mapping, b *binary) {
 	t.binaries[fileOf(m)] = b
 }
 
+// keepFresh is keep for a file whose unwind table readFresh is to read.
+func (t *Table) keepFresh(m process.Mapping, b *binary) {
+	if t.keep(m, b); t.binaries[fileOf(m)] == b {
+		t.fresh = append(t.fresh, b)
+	}
+}
+
 // close closes the file.
 func (b *binary) close() {
 	if c, ok := b.file.(io.Closer); ok {
@@ -200,6 +262,7 @@ func (b *binary) read() (err error) {
 	if b.elf, err = elfsym.Open(b.file); err != nil {
 		return fmt.Errorf("read symbols of %s: %w", b.path, err)
 	}
+	b.elf.Expect(b.symbols...)
 	b.v8, b.assumed, err = inspect(b.elf)
 	if err != nil && !errors.Is(err, v8.ErrNotV8) {
 		return fmt.Errorf("%s: %w", b.path, err)

@@ -129,6 +129,15 @@ func (s *Selection) missing(quality string) error {
 	return fmt.Errorf("%w with V8", ErrNotFound)
 }
 
+// program returns the name of the program that processes will probably run that start later; empty if there
+// is no reason to expect one. A command is node, or a script or shell that starts it.
+func (s *Selection) program() string {
+	if len(s.Command) > 0 {
+		return "node"
+	}
+	return s.Comm
+}
+
 // goesOn reports whether processes that start later may be selected.
 func (s *Selection) goesOn() bool {
 	return s.All || s.Comm != "" || s.Cgroup != "" || s.Container != ""

@@ -40,6 +40,7 @@ type Tool struct {
 	Spec      *ebpf.CollectionSpec
 	Objects   io.Closer      // pointer to the struct that bpf2go generated for Spec: Open fills it
 	Variables map[string]any // constants of the programs, by name
+	Symbols   []string       // prefixes by which the tool searches files for symbols: each file is read once for all
 
 	Stack  func(hash uint64, s Stack)                 // called with each stack that the kernel sends
 	Events map[bpf.TraceEventKind]func(record []byte) // called with the tool's own records
@@ -77,7 +78,7 @@ type Session struct {
 const gcWhileReading = 60
 
 // Open loads the tool's programs, and meanwhile reads the files of the processes that are
-// selected by number. Nothing runs before Listen. Once ctx ends, files that do not answer
+// selected by number, or the file that processes will probably run. Nothing runs before Listen. Once ctx ends, files that do not answer
 // are given up soon.
 func Open(ctx context.Context, o Options, tool Tool) (*Session, error) {
 	if err := loader.Supported(); err != nil {
@@ -89,10 +90,11 @@ func Open(ctx context.Context, o Options, tool Tool) (*Session, error) {
 	s := &Session{o: o, tool: tool, Table: NewTable(Maps{})}
 	o.Maps.Content = o.Texts
 	s.Table.originals, s.Table.texts = newOriginals(o.Maps, &s.Table.files), newTexts(o.Texts)
+	s.Table.symbols = tool.Symbols
 	s.Table.hurry(ctx)
 	defer debug.SetGCPercent(debug.SetGCPercent(gcWhileReading))
 	var reading sync.WaitGroup
-	reading.Go(func() { s.Table.readAhead(o.PIDs) })
+	reading.Go(func() { s.Table.readAhead(&o.Selection) })
 	err := s.load()
 	reading.Wait()
 	s.Defer(s.Table.Close)
@@ -256,6 +258,7 @@ func (s *Session) Run(ctx context.Context, l Loop) error {
 	if l.Started != nil {
 		l.Started()
 	}
+	s.Table.run()
 	if err := s.targets.Start(); err != nil {
 		return err
 	}

@@ -63,6 +63,8 @@ type Table struct {
 	fresh       []*binary      // files whose unwind tables are still to be read
 	reads       sync.WaitGroup // reads of those files
 	sifted      sifted         // what AddV8 has found to hold no V8
+	symbols     []string       // see Tool.Symbols
+	running     bool           // processes that are added run, and are not to be missed
 	closed      bool
 }
 
@@ -151,7 +153,7 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 	if err != nil {
 		return err
 	}
-	t.preload(p)
+	t.preload(p, t.isRunning())
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	g := &target{
@@ -186,6 +188,20 @@ func (t *Table) add(pid int, reject func(*target) error) error {
 	}
 	t.targets[pid] = g
 	return err
+}
+
+// run has the processes that are added from now on traced as soon as their files' symbols are read: they
+// run meanwhile. Their unwind tables are read afterwards.
+func (t *Table) run() {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.running = true
+}
+
+func (t *Table) isRunning() bool {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.running
 }
 
 // Remove stops tracing pid. What was learned about it is kept.

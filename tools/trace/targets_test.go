@@ -64,6 +64,36 @@ func TestCommandStartsWhenEverythingIsAttached(t *testing.T) {
 	}
 }
 
+// TestNodeIsReadBeforeACommandStartsIt looks for the file that a shell will find.
+func TestNodeIsReadBeforeACommandStartsIt(t *testing.T) {
+	node, folder := nodetest.Node(t, anyVersion), t.TempDir()
+	if err := os.Symlink(node, folder+"/node"); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	s := openSampled(t, Options{Selection: Selection{Command: []string{"sh", "-c", "exec node -e 0"}}}, Tool{})
+	var stat unix.Stat_t
+	if err := unix.Stat(node, &stat); err != nil {
+		t.Fatal(err)
+	}
+	b := s.Table.binaries[FileID{stat.Dev, stat.Ino}]
+	if b == nil || b.err != nil || b.v8 == nil || b.rules == nil {
+		t.Fatalf("binary = %+v, want what is known about node", b)
+	}
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), Loop{}); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.Table.binaries[FileID{stat.Dev, stat.Ino}]; found != b {
+		t.Error("the process that the command started has another file")
+	}
+	if version, _ := s.Table.Versions(); version == "" {
+		t.Error("node was not traced")
+	}
+}
+
 // TestCommandThatIsNotTracedNeverRuns has a Run that cannot attach its programs.
 func TestCommandThatIsNotTracedNeverRuns(t *testing.T) {
 	out, err := os.Create(t.TempDir() + "/out")
