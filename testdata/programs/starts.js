@@ -1,6 +1,6 @@
+// starts.js EXECUTABLE...: serves, and starts one child after another, each with the next executable. A child
+// makes 5 requests as soon as it runs, and ends.
 'use strict';
-// Serves, and starts one child after another, each with the executable that the next argument names. A
-// child makes 5 requests as soon as it runs, and ends.
 
 const { spawn } = require('child_process');
 const http = require('http');

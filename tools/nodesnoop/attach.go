@@ -83,7 +83,7 @@ const early = 2 * time.Second // EARLY
 // isLate reports whether process pid, which has just begun, has sent something before it was watched;
 // or, where that cannot be known, has connections.
 func (s *session) isLate(pid int) bool {
-	if !s.early {
+	if !s.noted {
 		e, err := readEndpoints(pid)
 		return err == nil && slices.ContainsFunc(e.connected, func(port uint16) bool { return port != 0 })
 	}
@@ -242,7 +242,7 @@ func (s *session) describeLoop(t *target) error {
 func (s *session) attachSends() (err error) {
 	if (s.o.Kinds.Server || s.o.Kinds.Client) && !s.o.preempted && loader.SeesSockets() {
 		s.sends, err = loader.RawTracepoint(loader.SendTracepoint, s.objects.OnSent)
-		s.early = err == nil
+		s.noted = err == nil
 	}
 	return err
 }

@@ -132,7 +132,7 @@ type session struct {
 	late    atomic.Uint64            // see Counts.Late
 	missed  atomic.Uint64            // see Counts.Missed
 	sends   link.Link                // nil: what is written is read where node writes it, or no longer
-	early   bool                     // the kernel half notes what processes send before they are watched
+	noted   bool                     // the kernel half notes what processes send before they are watched
 	chosen  time.Time                // when chooseReads was called last
 
 	handling sync.Mutex // while an event is handled

@@ -128,7 +128,7 @@ func (t *Table) preloadFile(path string) {
 // maxLookPath is how long file systems have to find a program.
 const maxLookPath = time.Second
 
-// lookPath finds a program as a shell does; it returns an empty path if there is none.
+// lookPath finds a program as a shell does; it returns an empty path if that fails or takes too long.
 func lookPath(program string) string {
 	if program == "" {
 		return ""
