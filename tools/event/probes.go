@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -181,6 +182,8 @@ type Probes struct {
 
 // probed are the probes of one process.
 type probed struct {
+	mutex   sync.Mutex // held after that of Probes, if both are
+	closed  bool
 	links   []link.Link
 	pending []Place          // not found yet, or they repeat
 	found   map[siteKey]bool // of those that repeat
@@ -291,34 +294,38 @@ func (p *probed) attach(pid int, place Place, site Site) error {
 // kinds.
 func (a *Probes) Late() int {
 	a.mutex.Lock()
-	waiting := make(map[int]*probed)
-	for pid, p := range a.of {
-		if len(p.pending) > 0 || time.Now().Before(p.settled) {
-			waiting[pid] = p
-		}
-	}
+	of := maps.Clone(a.of)
 	a.mutex.Unlock()
-	for pid, p := range waiting {
-		if time.Now().Before(p.next) {
-			continue
-		}
-		err := a.Table.Refresh(pid)
-		p.wait = min(2*p.wait, lastWait)
-		p.next = time.Now().Add(p.wait)
-		if err == nil {
-			err = a.attach(pid, p)
-		}
+	lacking := 0
+	for pid, p := range of {
+		lacks, err := a.search(pid, p)
 		if err != nil && !errors.Is(err, process.ErrGone) {
 			a.warn(err)
 		}
-	}
-	lacking := 0
-	for _, p := range waiting {
-		if p.lacks() || time.Now().Before(p.settled) {
+		if lacks {
 			lacking++
 		}
 	}
 	return lacking
+}
+
+// search attaches to what process pid has mapped since the last search, if it is time for one. It
+// reports whether the process lacks a place or has just started.
+func (a *Probes) search(pid int, p *probed) (lacks bool, err error) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	starts := time.Now().Before(p.settled)
+	if p.closed || len(p.pending) == 0 && !starts {
+		return false, nil
+	}
+	if !time.Now().Before(p.next) {
+		p.wait = min(2*p.wait, lastWait)
+		if err = a.Table.Refresh(pid); err == nil {
+			err = a.attach(pid, p)
+		}
+		p.next = time.Now().Add(p.wait)
+	}
+	return p.lacks() || starts, err
 }
 
 // lacks reports whether a place was not found yet.
@@ -326,7 +333,11 @@ func (p *probed) lacks() bool {
 	return slices.ContainsFunc(p.pending, func(place Place) bool { return !p.has(place) })
 }
 
+// close detaches from the process, for good.
 func (p *probed) close() error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.closed = true
 	var errs []error
 	for _, l := range p.links {
 		errs = append(errs, l.Close())
