@@ -50,6 +50,10 @@ struct sock {
 	struct sock_common __sk_common;
 };
 
+struct inet_sock {
+	u16 inet_sport;
+};
+
 struct socket {
 	struct sock *sk;
 };
@@ -158,14 +162,18 @@ static __always_inline void read_ends(struct ends *ends, struct sock *sk)
 	} else if (ends->family == AF_UNIX && bpf_core_type_exists(struct unix_sock)) {
 		struct sock *peer = BPF_CORE_READ((struct unix_sock *)sk, peer);
 
-		ends->name_length = read_unix_name(sk, ends->name);
-		if (!ends->name_length && peer)
-			ends->name_length = read_unix_name(peer, ends->name);
+		ends->name_length = peer ? read_unix_name(peer, ends->name) : 0;
+		ends->is_peers = ends->name_length > 0;
+		if (!ends->is_peers)
+			ends->name_length = read_unix_name(sk, ends->name);
 		return;
 	} else {
 		return;
 	}
 	ends->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+	if (!ends->local_port) /* of a socket that was reset, or has never had one */
+		ends->local_port =
+		    __builtin_bswap16(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
 	ends->peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
 }
 

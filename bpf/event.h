@@ -61,11 +61,11 @@ enum data_kind { DATA_BUFFER, DATA_VECTORS, DATA_MESSAGE };
 /* What a socket is bound and connected to. */
 struct ends {
 	u32 family;      /* AF_…; 0: not a socket */
-	u32 name_length; /* of a Unix socket's name, or its peer's */
+	u32 name_length; /* of a Unix socket's name */
 	u32 local_port, peer_port;
 	u8 local[16], peer[16]; /* the first 4 of IPv4; all zero: none */
 	u8 name[UNIX_BYTES];
-	u8 pad[4];
+	u32 is_peers; /* the name is what the Unix socket is connected to, not its own */
 };
 
 /* What an event adds to the values of its stack. */

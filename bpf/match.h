@@ -18,13 +18,16 @@ struct pattern {
 	u8 text[PATTERN_BYTES];
 };
 
+/* How much of a path was read. */
+enum text_read { TEXT_WHOLE, TEXT_CUT, TEXT_UNREAD };
+
 /* A text and how far it has been compared. */
 struct match {
-	u32 length; /* of text */
-	u32 at, in; /* the text's next byte, the pattern's */
-	u32 star;   /* after the pattern's last *; 0: no * so far */
-	u32 mark;   /* where the text continues after what that * stands for */
-	u32 pad;
+	u32 length;               /* of text */
+	u32 at, in;               /* the text's next byte, the pattern's */
+	u32 star;                 /* after the pattern's last *; 0: no * so far */
+	u32 mark;                 /* where the text continues after what that * stands for */
+	u32 read;                 /* of a path: enum text_read */
 	u8 text[MATCH_BYTES + 8]; /* the last 8 bytes are room to read a whole word */
 };
 

@@ -266,7 +266,7 @@ type NodesnoopStream struct {
 		Local      [16]uint8
 		Peer       [16]uint8
 		Name       [108]uint8
-		Pad        [4]uint8
+		IsPeers    uint32
 	}
 	Request       NodesnoopRequest
 	AskedCarry    [64]uint8

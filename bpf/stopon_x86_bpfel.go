@@ -22,7 +22,7 @@ type StoponEnds struct {
 	Local      [16]uint8
 	Peer       [16]uint8
 	Name       [108]uint8
-	Pad        [4]uint8
+	IsPeers    uint32
 }
 
 type StoponHit struct {
@@ -55,7 +55,7 @@ type StoponMatch struct {
 	In     uint32
 	Star   uint32
 	Mark   uint32
-	Pad    uint32
+	Read   uint32
 	Text   [264]uint8
 }
 

@@ -40,7 +40,7 @@ type SyscallsMade struct {
 			Local      [16]uint8
 			Peer       [16]uint8
 			Name       [108]uint8
-			Pad        [4]uint8
+			IsPeers    uint32
 		}
 		AddressLength uint32
 		Address       [112]uint8
@@ -52,7 +52,7 @@ type SyscallsMade struct {
 			In     uint32
 			Star   uint32
 			Mark   uint32
-			Pad    uint32
+			Read   uint32
 			Text   [264]uint8
 		}
 	}

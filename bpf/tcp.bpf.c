@@ -145,11 +145,31 @@ static __always_inline void read_queues(struct connection *c, struct sock___tcp 
 	c->retransmitted = BPF_CORE_READ(tcp, total_retrans);
 }
 
+/* Who closed first a connection that is in this state when it becomes the process's. A reset is
+ * an error, EPIPE if it comes after the other side has closed.
+ */
+static __always_inline u32 closer_before(u32 state, u32 error)
+{
+	switch (state) {
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+		return CLOSED_HERE;
+	case TCP_CLOSE_WAIT:
+	case TCP_LAST_ACK:
+		return CLOSED_THERE;
+	case TCP_CLOSE:
+		if (error == ECONNRESET || error == EPIPE)
+			return CLOSED_THERE;
+	}
+	return CLOSED_BY_NONE;
+}
+
 /* Makes a socket in that state known as that of a process; null if there is no room. */
 static __noinline struct tracked *track(u64 socket, u32 tgid, u32 state)
 {
 	struct tracked fresh = { .tgid = tgid, .state = state }, *tracked;
 
+	fresh.closer = closer_before(state, BPF_CORE_READ((struct sock___tcp *)socket, sk_err));
 	fresh.number = __sync_fetch_and_add(&seen, 1) + 1;
 	bpf_map_update_elem(&sockets, &socket, &fresh, BPF_ANY);
 	tracked = bpf_map_lookup_elem(&sockets, &socket);
@@ -360,6 +380,8 @@ int on_system_call_end(u64 *ctx)
 	}
 	tracked = track(socket, tgid, h.state);
 	send_connection(sk, tracked, &h);
+	if (h.state == TCP_CLOSE)
+		bpf_map_delete_elem(&sockets, &socket); /* nothing more happens to it */
 	return 0;
 }
 

@@ -47,7 +47,7 @@ type TcpConnection struct {
 		Local      [16]uint8
 		Peer       [16]uint8
 		Name       [108]uint8
-		Pad        [4]uint8
+		IsPeers    uint32
 	}
 }
 

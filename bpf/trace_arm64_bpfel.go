@@ -83,7 +83,7 @@ type TraceEnds struct {
 	Local      [16]uint8
 	Peer       [16]uint8
 	Name       [108]uint8
-	Pad        [4]uint8
+	IsPeers    uint32
 }
 
 type TraceEventKind uint32
@@ -276,7 +276,7 @@ type TraceMatch struct {
 	In     uint32
 	Star   uint32
 	Mark   uint32
-	Pad    uint32
+	Read   uint32
 	Text   [264]uint8
 }
 
@@ -455,6 +455,14 @@ type TraceSyscall struct {
 	Flags      uint8
 }
 
+type TraceTextRead uint32
+
+const (
+	TraceTextReadTEXT_WHOLE  TraceTextRead = 0
+	TraceTextReadTEXT_CUT    TraceTextRead = 1
+	TraceTextReadTEXT_UNREAD TraceTextRead = 2
+)
+
 type TraceTier uint32
 
 const (
@@ -600,6 +608,7 @@ const (
 	TraceVarStackKeyType     = "stack_key_type"
 	TraceVarStackType        = "stack_type"
 	TraceVarSyscallType      = "syscall_type"
+	TraceVarTextReadType     = "text_read_type"
 	TraceVarTierType         = "tier_type"
 	TraceVarTotalType        = "total_type"
 	TraceVarTriggerType      = "trigger_type"
@@ -702,6 +711,7 @@ type TraceVariableSpecs struct {
 	StackKeyType     *ebpf.VariableSpec `ebpf:"stack_key_type"`
 	StackType        *ebpf.VariableSpec `ebpf:"stack_type"`
 	SyscallType      *ebpf.VariableSpec `ebpf:"syscall_type"`
+	TextReadType     *ebpf.VariableSpec `ebpf:"text_read_type"`
 	TierType         *ebpf.VariableSpec `ebpf:"tier_type"`
 	TotalType        *ebpf.VariableSpec `ebpf:"total_type"`
 	TriggerType      *ebpf.VariableSpec `ebpf:"trigger_type"`
@@ -780,6 +790,7 @@ type TraceVariables struct {
 	StackKeyType     *ebpf.Variable `ebpf:"stack_key_type"`
 	StackType        *ebpf.Variable `ebpf:"stack_type"`
 	SyscallType      *ebpf.Variable `ebpf:"syscall_type"`
+	TextReadType     *ebpf.Variable `ebpf:"text_read_type"`
 	TierType         *ebpf.Variable `ebpf:"tier_type"`
 	TotalType        *ebpf.Variable `ebpf:"total_type"`
 	TriggerType      *ebpf.Variable `ebpf:"trigger_type"`

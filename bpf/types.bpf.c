@@ -36,6 +36,7 @@ const struct condition *condition_type;
 const struct syscall *syscall_type;
 const struct pattern *pattern_type;
 const struct match *match_type;
+const enum text_read *text_read_type;
 const struct weigher *weigher_type;
 const struct field *field_type;
 const struct place *place_type;

@@ -87,6 +87,15 @@ static __always_inline bool writes_data(struct hit *hit, u32 kind)
 	return is_in_vectors(hit, message[2], message[3]);
 }
 
+/* Reads a path of up to MATCH_BYTES - 1 bytes, and whether that is all of it. */
+static __always_inline void read_path(struct match *m, u64 address)
+{
+	long bytes = bpf_probe_read_user_str(m->text, MATCH_BYTES + 1, (void *)address);
+
+	m->read = bytes <= 0 ? TEXT_UNREAD : bytes > MATCH_BYTES ? TEXT_CUT : TEXT_WHOLE;
+	m->length = m->read == TEXT_UNREAD ? 0 : m->read == TEXT_CUT ? MATCH_BYTES - 1 : bytes - 1;
+}
+
 /* Whether a system call that ended meets the conditions. */
 static __always_inline bool is_wanted_call(struct hit *hit, const volatile struct syscall *call)
 {
@@ -96,12 +105,8 @@ static __always_inline bool is_wanted_call(struct hit *hit, const volatile struc
 		return false;
 	if (data.length && !(call->data >= 0 && writes_data(hit, call->data_kind)))
 		return false;
-	if (at >= 0 && (path.length || with_path)) {
-		long length = bpf_probe_read_user_str(
-		    hit->match.text, MATCH_BYTES, (void *)argument_of(hit, at));
-
-		hit->match.length = length > 0 ? length - 1 : 0;
-	}
+	if (at >= 0 && (path.length || with_path))
+		read_path(&hit->match, argument_of(hit, at));
 	return !path.length || (at >= 0 && is_like(&hit->match, &path));
 }
 

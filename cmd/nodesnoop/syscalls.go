@@ -150,6 +150,7 @@ type jsonCall struct {
 	Errno     string           `json:"errno,omitempty"`
 	Duration  *int64           `json:"duration_ns,omitempty"`
 	Path      string           `json:"path,omitempty"`
+	PathCut   bool             `json:"path_cut,omitempty"`
 	Address   string           `json:"address,omitempty"`
 	Local     string           `json:"local,omitempty"`
 	Peer      string           `json:"peer,omitempty"`
@@ -164,7 +165,7 @@ func callObject(c *syscalls.Call) *jsonCall {
 	o := &jsonCall{
 		Time: c.Time.Format(time.RFC3339Nano), PID: c.PID, Inside: c.Inside, Thread: c.TID, Name: c.Thread,
 		Syscall: c.Syscall.Name, State: states[c.State], Arguments: c.Arguments(),
-		Path: c.Path, Address: c.Address, Data: c.Data, Stack: functions(c.Frames),
+		Path: c.Path, PathCut: c.PathCut, Address: c.Address, Data: c.Data, Stack: functions(c.Frames),
 	}
 	if c.Socket != nil {
 		o.Local, o.Peer = c.Socket.Local, c.Socket.Peer

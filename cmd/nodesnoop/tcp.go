@@ -70,12 +70,13 @@ func (f *flags) writeConnection(w io.Writer, e *tcp.Event) error {
 func happened(e *tcp.Event) string {
 	switch e.Kind {
 	case tcp.Found:
-		return "open"
+		return "open" + closedBefore(e)
 	case tcp.Accepted:
-		if e.Waited == 0 {
-			return "accepted"
+		text := "accepted"
+		if e.Waited > 0 {
+			text += " after " + ms(e.Waited)
 		}
-		return "accepted after " + ms(e.Waited)
+		return text + closedBefore(e)
 	case tcp.Retransmitted:
 		return fmt.Sprintf("sent again: %d segments so far", e.Retransmitted)
 	case tcp.Queues:
@@ -86,7 +87,7 @@ func happened(e *tcp.Event) string {
 	case e.Old == tcp.Established && e.Errno == unix.ECONNRESET:
 		text += ": the other side reset it"
 	case e.Errno != 0:
-		text += fmt.Sprintf(": %s (%v)", e.ErrnoName(), e.Errno)
+		text += failed(e)
 	case e.Old == tcp.Established && e.State == tcp.Close:
 		text += ": this side reset it"
 	case e.Old == tcp.Established && e.Closer == tcp.ThisSide:
@@ -96,6 +97,24 @@ func happened(e *tcp.Event) string {
 	}
 	return text
 }
+
+// closedBefore says in words who had closed a socket before it was first seen.
+func closedBefore(e *tcp.Event) string {
+	switch {
+	case e.Errno != 0 && e.Closer == tcp.OtherSide:
+		return ": the other side reset it"
+	case e.Errno != 0:
+		return failed(e)
+	case e.Closer == tcp.ThisSide:
+		return ": this side closed first"
+	case e.Closer == tcp.OtherSide:
+		return ": the other side closed first"
+	}
+	return ""
+}
+
+// failed says in words which error closed a connection.
+func failed(e *tcp.Event) string { return fmt.Sprintf(": %s (%v)", e.ErrnoName(), e.Errno) }
 
 // jsonConnection is what happened to a TCP socket as --json prints it.
 type jsonConnection struct {

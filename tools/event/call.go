@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ustack/bpf"
 )
 
 // An Argument of a system call, a function or another probe.
@@ -15,14 +17,14 @@ type Argument struct {
 	Name   string
 	Value  uint64
 	Text   string // for people
-	Signed bool   // it is an int
+	Signed bool   // Value is an int64
 }
 
 // MarshalJSON returns the argument as an object with name, value (a number) and text.
 func (a Argument) MarshalJSON() ([]byte, error) {
 	var value any = a.Value
 	if a.Signed {
-		value = int32(a.Value)
+		value = int64(a.Value)
 	}
 	return json.Marshal(struct {
 		Name  string `json:"name"`
@@ -36,15 +38,27 @@ type Call struct {
 	Syscall *Syscall
 	Values  [6]uint64 // of the arguments
 	Result  int64     // as the kernel returns it: an error is its negative number
-	Path    string    // the first one that was passed to it
-	Address string    // passed to it or returned by it, as in Socket
-	Socket  *Socket   // that it worked on, or accepted; nil if none
+	// Path is the first one that was passed to it. Unless PathRead, it is not known; if PathCut, it
+	// is longer.
+	Path              string
+	PathRead, PathCut bool
+	Address           string  // passed to it or returned by it, as in Socket
+	Socket            *Socket // that it worked on, or accepted; nil if none
 	// Data is what it has written or read, or the beginning of that; empty if that was not
 	// taken. DataCut says that there is more.
 	Data    string
 	DataCut bool
 	// Opened says what a file descriptor refers to, as "</dev/null>". It may be nil.
 	Opened func(fd int32) string
+}
+
+// SetPath sets the path to what the kernel half has read of it, if the call has one.
+func (c *Call) SetPath(m bpf.TraceMatch) {
+	if c.Syscall.First(KindPath) < 0 {
+		return
+	}
+	c.Path = string(m.Text[:min(int(m.Length), len(m.Text))])
+	c.PathRead, c.PathCut = m.Read != uint32(bpf.TraceTextReadTEXT_UNREAD), m.Read == uint32(bpf.TraceTextReadTEXT_CUT)
 }
 
 // Errno returns the error that the call returned; 0 if none.
@@ -94,13 +108,14 @@ func (c *Call) Arguments() []Argument {
 		address = a.Argument
 	}
 	for i, p := range c.Syscall.Parameters[:min(len(c.Syscall.Parameters), len(c.Values))] {
-		a := Argument{Name: p.Name, Value: c.Values[i], Text: argumentText(c.Syscall.Name, p, c.Values[i])}
-		a.Signed = p.Kind == KindDescriptor || p.Kind == KindSigned
+		a := Argument{Name: p.Name}
+		a.Value, a.Signed = p.value(c.Values[i])
+		a.Text = argumentText(c.Syscall.Name, p, a.Value)
 		switch {
-		case i == path:
-			a.Text = strconv.Quote(c.Path)
+		case i == path && c.PathRead:
+			a.Text = quoted(c.Path, c.PathCut)
 		case i == dataArgument && c.Data != "":
-			a.Text = quotedData(c.Data, c.DataCut)
+			a.Text = quoted(c.Data, c.DataCut)
 		case i == address && c.Address != "":
 			a.Text = quotedName(c.Address)
 		case p.Kind == KindDescriptor && addressed: // the address includes it
@@ -114,12 +129,12 @@ func (c *Call) Arguments() []Argument {
 	return all
 }
 
-// quotedData quotes data, and marks it if there is more.
-func quotedData(data string, cut bool) string {
+// quoted quotes a text, and marks it if there is more.
+func quoted(text string, cut bool) string {
 	if cut {
-		return strconv.Quote(data) + "..."
+		return strconv.Quote(text) + "..."
 	}
-	return strconv.Quote(data)
+	return strconv.Quote(text)
 }
 
 // shown returns the arguments for a line. Of an address that was decoded, it omits the
@@ -165,12 +180,14 @@ func argumentText(call string, p Parameter, v uint64) string {
 		return text
 	}
 	switch p.Kind {
-	case KindDescriptor, KindSigned:
-		if int32(v) == unix.AT_FDCWD && p.Kind == KindDescriptor {
+	case KindDescriptor:
+		if int32(v) == unix.AT_FDCWD {
 			return "AT_FDCWD"
 		}
-		return strconv.Itoa(int(int32(v)))
-	case KindUnsigned:
+		return strconv.FormatInt(int64(v), 10)
+	case kindInt, kindLong:
+		return strconv.FormatInt(int64(v), 10)
+	case kindUnsigned, kindSize:
 		return strconv.FormatUint(v, 10)
 	}
 	return Integer(v)

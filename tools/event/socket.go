@@ -29,7 +29,12 @@ func SocketOf(e bpf.TraceEnds) *Socket {
 		s.Local = endpoint(e.Local[:], e.LocalPort)
 		s.Peer = endpoint(e.Peer[:], e.PeerPort)
 	case unix.AF_UNIX:
-		s.Peer = unixName(e.Name[:min(int(e.NameLength), len(e.Name))])
+		name := unixName(e.Name[:min(int(e.NameLength), len(e.Name))])
+		if e.IsPeers != 0 {
+			s.Peer = name
+		} else {
+			s.Local = name
+		}
 	}
 	if s == (Socket{}) {
 		return nil
@@ -100,7 +105,7 @@ func (s *Socket) shown() string {
 	case s.Peer != "":
 		return " → " + quotedName(s.Peer)
 	}
-	return " on " + s.Local
+	return " on " + quotedName(s.Local)
 }
 
 // quotedName quotes the path of a Unix socket; an address needs no quotes.

@@ -51,6 +51,12 @@ func named(name string, length uint32) bpf.TraceEnds {
 	return e
 }
 
+// peers returns the ends of a Unix socket that is connected to what has that name.
+func peers(e bpf.TraceEnds) bpf.TraceEnds {
+	e.IsPeers = 1
+	return e
+}
+
 func TestSocketsAreThoseOfTheKernel(t *testing.T) {
 	long := strings.Repeat("x", 108)
 	for _, tt := range []struct {
@@ -63,10 +69,11 @@ func TestSocketsAreThoseOfTheKernel(t *testing.T) {
 		{"IPv4 in IPv6", ends("[::ffff:10.0.0.7]:80", "[::ffff:10.0.0.8]:81"), &Socket{"10.0.0.7:80", "10.0.0.8:81"}},
 		{"listening", ends("0.0.0.0:8080", "0.0.0.0:0"), &Socket{Local: "0.0.0.0:8080"}},
 		{"not bound", ends("0.0.0.0:0", "0.0.0.0:0"), nil},
-		{"Unix", named("/run/x\x00junk", 11), &Socket{Peer: "/run/x"}},
-		{"abstract", named("\x00a\x00b", 4), &Socket{Peer: "@a\x00b"}},
-		{"the longest path", named(long, 108), &Socket{Peer: long}},
-		{"a length beyond", named(long, 1<<32-1), &Socket{Peer: long}},
+		{"Unix", named("/run/x\x00junk", 11), &Socket{Local: "/run/x"}},
+		{"abstract", named("\x00a\x00b", 4), &Socket{Local: "@a\x00b"}},
+		{"the longest path", named(long, 108), &Socket{Local: long}},
+		{"a length beyond", named(long, 1<<32-1), &Socket{Local: long}},
+		{"Unix, connected", peers(named("/run/x\x00junk", 11)), &Socket{Peer: "/run/x"}},
 		{"without name", named("", 0), nil},
 		{"another family", bpf.TraceEnds{Family: unix.AF_NETLINK, LocalPort: 7}, nil},
 	} {

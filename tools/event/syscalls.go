@@ -32,10 +32,26 @@ type Parameter struct {
 const (
 	KindDescriptor = 'f'
 	KindPath       = 's'
-	KindSigned     = 'd'
-	KindUnsigned   = 'u'
+	kindInt        = 'd'
+	kindLong       = 'l'
+	kindUnsigned   = 'u'
+	kindSize       = 'z'
 	kindPointer    = 'p'
 )
+
+// value returns the argument that is in a register, which may have more bits than the parameter's
+// type, and whether it is an int64.
+func (p Parameter) value(register uint64) (value uint64, signed bool) {
+	switch p.Kind {
+	case KindDescriptor, kindInt:
+		return uint64(int32(register)), true
+	case kindLong:
+		return register, true
+	case kindUnsigned:
+		return uint64(uint32(register)), false
+	}
+	return register, false
+}
 
 // syscalls returns this architecture's system calls by name.
 var syscalls = sync.OnceValue(func() map[string]*Syscall {

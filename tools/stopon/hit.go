@@ -226,9 +226,8 @@ func (h *Hit) explainCall(r *bpf.StoponHit) {
 		Opened: h.opened,
 	}
 	h.Syscall = call.Syscall.Name
-	if call.Syscall.First(event.KindPath) >= 0 {
-		call.Path = text
-	} else if text != "" {
+	call.SetPath(bpf.TraceMatch(r.Match))
+	if call.Syscall.First(event.KindPath) < 0 {
 		h.Written = text
 	}
 	h.Path, h.Address, h.Socket = call.Path, call.Address, call.Socket

@@ -167,7 +167,7 @@ func open(ctx context.Context, o Options) (*session, error) {
 		}
 	}
 	variables := map[string]any{
-		bpf.SyscallsVarSyscalls: event.RowsOfData(s.wanted), bpf.SyscallsVarWithPath: uint32(1),
+		bpf.SyscallsVarSyscalls: s.rows(), bpf.SyscallsVarWithPath: uint32(1),
 		bpf.SyscallsVarWithStacks: trace.Flag(o.Stacks), bpf.SyscallsVarStringBytes: uint32(o.Strings),
 		bpf.SyscallsVarSlower: uint64(o.Slower),
 	}
@@ -185,6 +185,18 @@ func open(ctx context.Context, o Options) (*session, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// rows returns what the kernel half gets to know about all system calls. If all are wanted, so are
+// those that have no name here.
+func (s *session) rows() any {
+	rows := event.RowsOfData(s.wanted)
+	for number := range rows {
+		if len(s.o.Names) == 0 && event.SyscallName(number) == "" {
+			rows[number].Wanted = uint8(bpf.SyscallsWantedWANTED)
+		}
+	}
+	return rows
 }
 
 // attach attaches the programs that see calls.
@@ -243,9 +255,7 @@ func (s *session) made(raw []byte) {
 		PID: int(h.Ids >> 32), TID: int(uint32(h.Ids)), Thread: unix.ByteSliceToString(r.Comm[:]),
 	}
 	c.DataCut = c.Data != "" && int64(len(c.Data)) < h.Result
-	if c.Syscall.First(event.KindPath) >= 0 {
-		c.Path = string(field(h.Match.Text[:], h.Match.Length))
-	}
+	c.SetPath(bpf.TraceMatch(h.Match))
 	switch {
 	case s.wanted[c.Syscall.Name] == uint8(bpf.SyscallsWantedWANTED_NEVER_RETURNS):
 		c.State = Last

@@ -320,7 +320,7 @@ func (s *session) setEnds(e *Event, now *event.Socket) {
 		ends.Local, ends.Peer = cmp.Or(now.Local, ends.Local), cmp.Or(now.Peer, ends.Peer)
 	}
 	e.Local, e.Peer = ends.Local, ends.Peer
-	if e.Kind == Changed && e.State == Close {
+	if e.State == Close {
 		delete(s.ends, e.Socket)
 		return
 	}

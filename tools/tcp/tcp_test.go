@@ -3,6 +3,8 @@ package tcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -167,7 +169,16 @@ func testConnections(t *testing.T, node string, o Options) {
 	if err := json.Unmarshal([]byte(text), &ports); err != nil {
 		t.Fatal(err)
 	}
+	ended, reset := endUnaccepted(t, target, facts.Server)
+	for _, client := range []int{ended, reset} {
+		w.until(func(e *Event) bool { return e.Kind == Accepted && ends(e, facts.Server, client) })
+	}
 	events := w.end()
+	for client, want := range map[int]string{ended: "CLOSE_WAIT remote", reset: "CLOSE ECONNRESET remote"} {
+		if got := path(events, func(e *Event) bool { return ends(e, facts.Server, client) }); got != want {
+			t.Errorf("ended before it was accepted: %q, want %q", got, want)
+		}
+	}
 	for name, want := range map[string][2]string{ // of the client, of the server
 		"closeHere":  {"ESTABLISHED FIN_WAIT1 FIN_WAIT2 CLOSE local", "ESTABLISHED CLOSE_WAIT LAST_ACK CLOSE remote"},
 		"closeThere": {"ESTABLISHED CLOSE_WAIT LAST_ACK CLOSE remote", "ESTABLISHED FIN_WAIT1 FIN_WAIT2 CLOSE local"},
@@ -186,6 +197,28 @@ func testConnections(t *testing.T, node string, o Options) {
 	}
 	checkCallers(t, events, target.PID)
 	checkQueues(t, events, ports["fill"], facts.Server)
+}
+
+// endUnaccepted makes connections to the server while it is stopped, of which it ends one and resets
+// another one. It returns their ports.
+func endUnaccepted(t *testing.T, target *nodetest.Target, server int) (ended, reset int) {
+	t.Helper()
+	target.Signal(syscall.SIGSTOP)
+	defer target.Signal(syscall.SIGCONT)
+	for _, port := range []*int{&ended, &reset} {
+		c, err := net.DialTCP("tcp4", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*port = c.LocalAddr().(*net.TCPAddr).Port
+		if port == &reset {
+			err = c.SetLinger(0)
+		}
+		if err = errors.Join(err, c.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ended, reset
 }
 
 // ends reports whether the event's socket has these ports.
