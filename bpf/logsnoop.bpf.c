@@ -25,7 +25,10 @@
 #define WAKE_AT (1 << 20) /* bytes that wait: user space is woken early */
 #define FILE_TYPE 0170000 /* include/uapi/linux/stat.h: S_IFMT */
 #define REGULAR 0100000
-#define APPENDS 02000 /* include/uapi/asm-generic/fcntl.h: O_APPEND */
+#define FIFO 0010000
+#define CHARACTERS 0020000      /* such as a terminal */
+#define PIPEFS_MAGIC 0x50495045 /* include/uapi/linux/magic.h */
+#define APPENDS 02000           /* include/uapi/asm-generic/fcntl.h: O_APPEND */
 
 enum { EVENT_CHUNK = EVENT_TOOL };
 enum source { SOURCE_WRITE, SOURCE_PROBE };
@@ -46,7 +49,7 @@ struct chunk {
 	u64 hash;                     /* of the stack, which was sent before; 0: none */
 	u64 what;                     /* the probe's attach cookie; the inode number of a file */
 	u64 arguments[MAX_ARGUMENTS]; /* of a probe */
-	u32 device;                   /* of the file */
+	u32 device, generation;       /* of the file; see struct open_file */
 	s32 fd;
 	u32 argument; /* number of the one whose text it is */
 	u32 length;
@@ -70,18 +73,23 @@ struct {
 	__type(value, struct sending);
 } sendings SEC(".maps");
 
-/* A file of a process. */
+/* A file of a process. The number of an inode may be another file's once the file is deleted, with
+ * another generation where the file system has one.
+ */
 struct open_file {
 	u64 inode;
-	u32 device, tgid;
+	u32 device, generation;
+	u32 tgid, pad;
 };
 
-/* Files that user space does not want, if it chooses by name. */
+/* Until when (ns, CLOCK_MONOTONIC) user space does not want a file, if it chooses by name: files are
+ * renamed.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_UNWANTED);
 	__type(key, struct open_file);
-	__type(value, u8);
+	__type(value, u64);
 } unwanted SEC(".maps");
 
 /* Files for a write to which there was no room. */
@@ -111,11 +119,13 @@ const struct chunk chunk_unused __attribute__((unused));
 
 struct super_block___log {
 	unsigned int s_dev;
+	unsigned long s_magic;
 };
 
 struct inode___log {
 	unsigned short i_mode;
 	unsigned long i_ino;
+	u32 i_generation;
 	struct super_block___log *i_sb;
 };
 
@@ -142,6 +152,7 @@ __noinline int send_chunk(struct sending *s)
 		return 0;
 	file.inode = s->chunk.what;
 	file.device = s->chunk.device;
+	file.generation = s->chunk.generation;
 	file.tgid = s->chunk.ids >> 32;
 	bytes = s->chunk.length;
 	if (bytes > CHUNK_BYTES)
@@ -249,13 +260,27 @@ static __always_inline bool is_listed(s32 fd)
 	return false;
 }
 
+/* Whether a file may have the name that user space wants. */
+static __always_inline bool is_named(struct file___log *file, struct open_file *key)
+{
+	u32 type = BPF_CORE_READ(file, f_inode, i_mode) & FILE_TYPE;
+	u64 *until;
+
+	if (type == FIFO && BPF_CORE_READ(file, f_inode, i_sb, s_magic) == PIPEFS_MAGIC)
+		return false;
+	if (type != REGULAR && type != FIFO && type != CHARACTERS)
+		return false;
+	until = bpf_map_lookup_elem(&unwanted, key);
+	return !until || bpf_ktime_get_ns() >= *until;
+}
+
 /* Whether a file is a log: standard output and standard error are, and what is only appended to. */
 static __always_inline bool is_wanted_file(struct file___log *file, s32 fd, struct open_file *key)
 {
 	if (fd_count)
 		return is_listed(fd);
 	if (by_name)
-		return !bpf_map_lookup_elem(&unwanted, key);
+		return is_named(file, key);
 	if (fd == 1 || fd == 2)
 		return true;
 	return BPF_CORE_READ(file, f_flags) & APPENDS &&
@@ -299,6 +324,7 @@ int on_system_call_end(u64 *ctx)
 	}
 	key.inode = BPF_CORE_READ(file, f_inode, i_ino);
 	key.device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+	key.generation = BPF_CORE_READ(file, f_inode, i_generation);
 	if (!is_wanted_file(file, arguments[0], &key))
 		return 0;
 	w = take_walk(key.tgid);
@@ -307,6 +333,7 @@ int on_system_call_end(u64 *ctx)
 		return 0;
 	s->chunk.what = key.inode;
 	s->chunk.device = key.device;
+	s->chunk.generation = key.generation;
 	s->chunk.fd = arguments[0];
 	s->total = result;
 	s->left = s->count = s->address = 0;
@@ -371,7 +398,7 @@ int on_usdt(struct pt_regs *ctx)
 	if (!s)
 		return 0;
 	s->chunk.what = cookie;
-	s->chunk.device = s->chunk.fd = 0;
+	s->chunk.device = s->chunk.generation = s->chunk.fd = 0;
 	usdt = usdt_arguments(ctx, cookie, s->chunk.arguments);
 	s->address = 0;
 	s->texts = 0;

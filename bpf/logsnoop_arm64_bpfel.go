@@ -14,20 +14,22 @@ import (
 )
 
 type LogsnoopChunk struct {
-	_         structs.HostLayout
-	Event     uint32
-	Source    uint16
-	Flags     uint16
-	Ids       uint64
-	Time      uint64
-	Hash      uint64
-	What      uint64
-	Arguments [6]uint64
-	Device    uint32
-	Fd        int32
-	Argument  uint32
-	Length    uint32
-	Text      [8192]uint8
+	_          structs.HostLayout
+	Event      uint32
+	Source     uint16
+	Flags      uint16
+	Ids        uint64
+	Time       uint64
+	Hash       uint64
+	What       uint64
+	Arguments  [6]uint64
+	Device     uint32
+	Generation uint32
+	Fd         int32
+	Argument   uint32
+	Length     uint32
+	Text       [8192]uint8
+	_          [4]byte
 }
 
 type LogsnoopChunkFlag uint32
@@ -39,10 +41,12 @@ const (
 )
 
 type LogsnoopOpenFile struct {
-	_      structs.HostLayout
-	Inode  uint64
-	Device uint32
-	Tgid   uint32
+	_          structs.HostLayout
+	Inode      uint64
+	Device     uint32
+	Generation uint32
+	Tgid       uint32
+	Pad        uint32
 }
 
 type LogsnoopSource uint32

@@ -31,7 +31,8 @@ type view struct {
 	json      bool
 	record    record.Record // used again for each event
 	both      bool          // bunyan's probes and what is written are watched: records may come twice
-	shown     uint64        // events
+	copies    copies
+	shown     uint64 // events
 }
 
 // failed returns for how many records the condition failed.
@@ -55,10 +56,10 @@ func (v *view) write(w io.Writer, e *logsnoop.Event) error {
 	isRecord := v.record.Parse(line)
 	r := v.record
 	switch {
+	case v.both && isRecord && r.Bunyan && v.copies.isCopy(e, line):
+		return nil
 	case isRecord && (v.level > 0 && r.Level < v.level || v.condition != nil && !v.condition.Holds(r)):
 		return nil
-	case v.both && e.Probe == nil && e.Probed && isRecord && r.Bunyan:
-		return nil // its probe has it, too
 	case !isRecord && v.strict:
 		return nil
 	}
@@ -181,8 +182,7 @@ func (v *view) writeJSON(w io.Writer, e *logsnoop.Event, r record.Record, isReco
 	if isRecord {
 		o.Level, o.Record = int(r.Level), json.RawMessage(r.Line)
 	} else if e.Probe == nil {
-		text := strings.ToValidUTF8(e.Text, "\ufffd")
-		o.Text = &text
+		o.Text = &e.Text
 	}
 	if isRecord && e.Probe != nil {
 		o.Arguments = nil // the record is the argument

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,8 +71,8 @@ func TestEventsAreShown(t *testing.T) {
 }
 
 func TestEventsAreLeftOut(t *testing.T) {
-	written, probed := &logsnoop.Event{Text: bunyanLine, Probed: true}, &logsnoop.Event{Text: bunyanLine, Probe: bunyanProbe}
-	plain := &logsnoop.Event{Text: "plain", Probed: true}
+	written, probed := &logsnoop.Event{Text: bunyanLine}, &logsnoop.Event{Text: bunyanLine, Probe: bunyanProbe}
+	plain := &logsnoop.Event{Text: "plain"}
 	condition := func(text string) *record.Condition {
 		c, err := record.NewCondition(text)
 		if err != nil {
@@ -98,6 +99,48 @@ func TestEventsAreLeftOut(t *testing.T) {
 				t.Errorf("%d lines, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestRecordsThatComeTwiceAreShownOnce has records of which a probe has some and files have others, in
+// any order: each letter is a record, written to a file or of a probe.
+func TestRecordsThatComeTwiceAreShownOnce(t *testing.T) {
+	for events, want := range map[string]int{
+		"p": 1, "a": 1, "pa": 1, "ap": 1, "ppaa": 2, "apap": 2, "aapp": 2, "papa": 2, "aa": 2, "ppa": 2, "paa": 2,
+		"ab": 2, "pab": 1, "apb": 1, "abp": 2, "o": 1, "po": 2,
+	} {
+		v := newView(t, "bunyan")
+		v.both = true
+		var all []*logsnoop.Event
+		for _, kind := range events {
+			e := &logsnoop.Event{PID: 7, Text: bunyanLine}
+			switch kind {
+			case 'p':
+				e.Probe, e.Text = bunyanProbe, bunyanLine+"\n"
+			case 'o': // of another process
+				e.PID = 8
+			default:
+				e.File = string(kind)
+			}
+			all = append(all, e)
+		}
+		if got := strings.Count(shown(t, v, all...), "\n"); got != want {
+			t.Errorf("%s: %d lines, want %d", events, got, want)
+		}
+	}
+}
+
+func TestCopiesAreBounded(t *testing.T) {
+	var c copies
+	const records = maxCopies
+	for i := range records {
+		line := strconv.Itoa(i)
+		if c.isCopy(&logsnoop.Event{Probe: bunyanProbe}, line) || !c.isCopy(&logsnoop.Event{}, line) {
+			t.Fatalf("record %d: the first is a copy, or the second is none", i)
+		}
+	}
+	if n := len(c.counts) + len(c.older); n > 2*maxCopies {
+		t.Errorf("%d counts are kept, want %d at most", n, 2*maxCopies)
 	}
 }
 

@@ -1,6 +1,10 @@
 package logsnoop
 
 import (
+	"cmp"
+	"fmt"
+	"unicode/utf8"
+
 	"ustack/bpf"
 	"ustack/symbolize"
 	"ustack/tools/event"
@@ -80,6 +84,10 @@ func (s *session) takeChunk(raw []byte) {
 	s.takeWrite(c, p)
 }
 
+// ownMaxText is how many bytes of a text npm/dtrace-provider passes (MAX_TEXT of binding.c): of one
+// that is longer it passes so many, or less if a character does not fit.
+const ownMaxText = 256<<10 - 1
+
 // takeProbe reports a probe that was reached.
 func (s *session) takeProbe(c *bpf.LogsnoopChunk, p *parts) {
 	probe := s.usdts.Of(c.What)
@@ -95,6 +103,10 @@ func (s *session) takeProbe(c *bpf.LogsnoopChunk, p *parts) {
 		if a.IsText {
 			a.Text = string(p.texts[i])
 		}
+		if n := len(a.Text); n > ownMaxText-utf8.UTFMax && n <= ownMaxText {
+			e.Cut = true
+			s.result.Cut++
+		}
 		if a.IsText && !found {
 			e.Text, found = a.Text, true
 		}
@@ -105,10 +117,10 @@ func (s *session) takeProbe(c *bpf.LogsnoopChunk, p *parts) {
 
 // takeWrite reports the lines that end in what was written.
 func (s *session) takeWrite(c *bpf.LogsnoopChunk, p *parts) {
-	key := fileKey{pid: int(c.Ids >> 32), inode: c.What, device: c.Device}
+	key := fileKey{pid: int(c.Ids >> 32), inode: c.What, device: c.Device, generation: c.Generation}
 	f := s.lines.file(key)
-	if f.name == "" {
-		f.name, f.unwanted = s.nameOf(key, int(c.Fd))
+	if f.name == "" || c.Time >= f.named+namedFor {
+		s.nameFile(f, int(c.Fd), c.Time)
 	}
 	if f.unwanted {
 		return
@@ -124,15 +136,12 @@ func (s *session) takeWrite(c *bpf.LogsnoopChunk, p *parts) {
 
 // reportLine reports a line.
 func (s *session) reportLine(f *file, w written, line []byte, cut bool) {
-	s.mutex.Lock()
-	probed := s.probed[f.key.pid]
-	s.mutex.Unlock()
-	name := f.name
+	name := cmp.Or(f.name, fmt.Sprintf("fd %d", w.fd))
 	if usual, ok := standard[w.fd]; ok && s.o.Path == "" {
 		name = usual
 	}
 	s.report(&Event{
 		Time: s.wall(w.time), PID: f.key.pid, TID: w.tid, Text: string(line), Cut: cut, Frames: w.frames,
-		FD: w.fd, File: name, Probed: probed,
+		FD: w.fd, File: name,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,17 +21,19 @@ const (
 	maxKept  = 64 << 20 // bytes of all lines that have not ended
 )
 
-// A fileKey says which file of a process is written to: a descriptor may become another file's.
+// A fileKey says which file of a process is written to: a descriptor may become another file's, and
+// so may an inode, with another generation.
 type fileKey struct {
-	pid    int
-	inode  uint64
-	device uint32
+	pid                int
+	inode              uint64
+	device, generation uint32
 }
 
 // A file is what lines is to know of it.
 type file struct {
 	key      fileKey
-	name     string
+	name     string // empty if it is not known
+	named    uint64 // when that was found out
 	unwanted bool
 	partial  []byte // of a line that has not ended
 	first    written
@@ -127,6 +130,17 @@ func (l *lines) keep(f *file, w written, text []byte) {
 	}
 }
 
+// leave reports the line of f that has not ended: what follows may not be seen.
+func (l *lines) leave(f *file) {
+	if len(f.partial) == 0 {
+		return
+	}
+	l.kept -= len(f.partial)
+	line := f.partial
+	f.partial = nil
+	l.report(f, f.first, line, true)
+}
+
 // breakOff drops the line that has not ended, and what is left of it: a part of it is missing.
 func (l *lines) breakOff(f *file) {
 	if !f.skips {
@@ -150,8 +164,38 @@ func (l *lines) flush() {
 // standard are the names of descriptors that every process has; they may be the same file.
 var standard = map[int]string{1: "stdout", 2: "stderr"}
 
-// nameOf returns what a file is called, and whether it is not wanted by that name.
-func (s *session) nameOf(key fileKey, fd int) (name string, unwanted bool) {
+// namedFor is how long a file is taken to have the name that it had, in ns.
+const namedFor = uint64(100 * time.Millisecond)
+
+// nameFile finds out what a file is called that is written to now, and whether it is wanted by that
+// name.
+func (s *session) nameFile(f *file, fd int, now uint64) {
+	if name := nameOf(f.key, fd); name != "" {
+		f.name, f.named = name, now
+	}
+	switch {
+	case s.o.Path == "":
+		return
+	case f.name == "":
+		s.result.Unnamed++
+		f.unwanted = true
+		return
+	}
+	name := strings.TrimSuffix(f.name, " (deleted)")
+	whole, _ := path.Match(s.o.Path, name) // it was checked
+	base, _ := path.Match(s.o.Path, path.Base(name))
+	if f.unwanted = !whole && !base; !f.unwanted {
+		return
+	}
+	s.lines.leave(f)
+	file := bpf.LogsnoopOpenFile{Inode: f.key.inode, Device: f.key.device, Generation: f.key.generation, Tgid: uint32(f.key.pid)}
+	if err := s.objects.Unwanted.Put(file, now+namedFor); err != nil {
+		s.Warn(fmt.Errorf("leave out %s of process %d: %w", name, f.key.pid, err))
+	}
+}
+
+// nameOf returns what a file is called; "" if the descriptor is not its own any more.
+func nameOf(key fileKey, fd int) string {
 	link := fmt.Sprintf("/proc/%d/fd/%d", key.pid, fd)
 	target, err := os.Readlink(link)
 	var stat unix.Stat_t
@@ -159,26 +203,7 @@ func (s *session) nameOf(key fileKey, fd int) (name string, unwanted bool) {
 		err = unix.Stat(link, &stat)
 	}
 	if err != nil || stat.Ino != key.inode {
-		target = ""
+		return ""
 	}
-	if s.o.Path == "" {
-		if target == "" {
-			target = fmt.Sprintf("fd %d", fd)
-		}
-		return target, false
-	}
-	if target == "" {
-		s.result.Unnamed++
-		return "", true // the next record asks again
-	}
-	target = strings.TrimSuffix(target, " (deleted)")
-	whole, _ := path.Match(s.o.Path, target) // it was checked
-	base, _ := path.Match(s.o.Path, path.Base(target))
-	if !whole && !base {
-		file := bpf.LogsnoopOpenFile{Inode: key.inode, Device: key.device, Tgid: uint32(key.pid)}
-		if err := s.objects.Unwanted.Put(file, uint8(1)); err != nil {
-			s.Warn(fmt.Errorf("leave out %s of process %d: %w", target, key.pid, err))
-		}
-	}
-	return target, !whole && !base
+	return target
 }

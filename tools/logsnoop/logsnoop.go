@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"path"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -61,9 +60,8 @@ type Event struct {
 	Probe     *event.Description // nil if it was written
 	Arguments []Argument
 
-	FD     int    // that it was written to
-	File   string // what that is: "stdout", "stderr", a path, or "pipe:[123]"
-	Probed bool   // the process also has probes that are watched
+	FD   int    // that it was written to
+	File string // what that is: "stdout", "stderr", a path, or "pipe:[123]"
 }
 
 // An Argument of a static probe.
@@ -145,9 +143,6 @@ type session struct {
 	chunk  bpf.LogsnoopChunk       // used again for each record
 	result Result
 	offset time.Duration // from CLOCK_MONOTONIC to the time of day
-
-	mutex  sync.Mutex
-	probed map[int]bool // by pid
 }
 
 func open(ctx context.Context, o Options) (*session, error) {
@@ -175,7 +170,7 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 		return nil, err
 	}
 	s := &session{
-		o: o, stop: make(chan struct{}), probed: make(map[int]bool),
+		o: o, stop: make(chan struct{}),
 		stacks: make(map[uint64]pendingStack), parts: make(map[uint64]*parts),
 		needed: map[string]bool{
 			bpf.LogsnoopProgOnExec: true, bpf.LogsnoopProgOnSystemCall: false, bpf.LogsnoopProgOnSystemCallEnd: o.Writes,
@@ -197,7 +192,7 @@ func openIn(ctx context.Context, functions []string, o Options) (*session, error
 	s.Session, err = trace.Open(ctx, trace.Options{Selection: o.Selection, Maps: o.Maps, Duration: o.Duration, Warn: o.Warn}, trace.Tool{
 		Spec: spec, Objects: &s.objects, Variables: o.variables(), Stack: s.takeStack, Poll: trace.UsualPoll,
 		Events: map[bpf.TraceEventKind]func([]byte){bpf.TraceEventKindEVENT_TOOL: s.takeChunk},
-		Added:  s.attach, Ended: s.end,
+		Added:  s.attach, Ended: func(pid int) { s.probes.Detach(pid) },
 	})
 	if err != nil {
 		return nil, err
@@ -268,25 +263,8 @@ func (s *session) attach(pid int) error {
 func (s *session) find(u event.USDT) func(*trace.Table, int) ([]event.Site, error) {
 	return func(t *trace.Table, pid int) ([]event.Site, error) {
 		wanted := func(p elfsym.USDT) bool { return s.o.Wanted == nil || s.o.Wanted(p.Provider, p.Name) }
-		return u.FindWanted(wanted, func(p elfsym.USDT) uint64 {
-			s.note(pid)
-			return s.usdts.Cookie(s.objects.Usdts, p, 0)
-		})(t, pid)
+		return u.FindWanted(wanted, func(p elfsym.USDT) uint64 { return s.usdts.Cookie(s.objects.Usdts, p, 0) })(t, pid)
 	}
-}
-
-// note remembers that process pid has probes that are watched.
-func (s *session) note(pid int) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.probed[pid] = true
-}
-
-func (s *session) end(pid int) {
-	s.probes.Detach(pid)
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	delete(s.probed, pid)
 }
 
 func (s *session) run(ctx context.Context) (*Result, error) {
@@ -318,7 +296,7 @@ func (s *session) run(ctx context.Context) (*Result, error) {
 		{s.objects.Unended, &s.result.Unended},
 		{s.objects.Unnumbered, &s.result.Unnumbered},
 	} {
-		*c.sum = s.Count(c.counter)
+		*c.sum += s.Count(c.counter)
 	}
 	s.result.Broken = s.lines.broken
 	var failures error

@@ -270,6 +270,27 @@ func TestFilesAreChosen(t *testing.T) {
 	}
 }
 
+// TestFilesAreDistinguished has a file deleted whose inode becomes another one's, and one renamed.
+func TestFilesAreDistinguished(t *testing.T) {
+	nodetest.Root(t)
+	nodetest.NothingLeft(t, programs...)
+	node := nodetest.Node(t, nodetest.Versions[3])
+	for _, o := range []Options{{Writes: true}, {Writes: true, Path: "*.log"}} {
+		target := nodetest.Start(t, node, nodetest.Options{Script: "renames.js", Args: []string{t.TempDir()}})
+		w := start(t, target, o)
+		work(target)
+		var got []string
+		for _, e := range w.end() {
+			if name := filepath.Base(e.File); name == "b.log" && !e.Cut || name == "c.log" {
+				got = append(got, name+" "+e.Text)
+			}
+		}
+		if want := []string{"b.log whole", "c.log after"}; !slices.Equal(got, want) {
+			t.Errorf("path %q: lines %q, want %q", o.Path, got, want)
+		}
+	}
+}
+
 // TestProbesOfOnesOwn reads texts, integers and JSON, of a provider that is enabled late.
 func TestProbesOfOnesOwn(t *testing.T) {
 	nodetest.Root(t)

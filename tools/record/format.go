@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -94,7 +95,7 @@ func (f *Format) raw(r Record, _ time.Time) string {
 }
 
 func (f *Format) json(r Record, _ time.Time) string {
-	return lines(string(indented(r.Line, strings.Repeat(" ", f.indent))), "") + "\n"
+	return lines(string(indented(strings.TrimSpace(r.Line), strings.Repeat(" ", f.indent))), "") + "\n"
 }
 
 func compact(text string) []byte {
@@ -152,7 +153,7 @@ func (f *Format) people(r Record, seen time.Time, short bool) string {
 	host := r.take("hostname")
 	message := r.takeFirst(messageKeys).String()
 	var extras, details []string
-	if id := r.take("req_id"); id.Exists() && id.Type != gjson.Null {
+	if id := r.take("req_id"); isTrue(id) {
 		extras = append(extras, "req_id="+text(id))
 	}
 	long := strings.Contains(message, "\n")
@@ -165,15 +166,13 @@ func (f *Format) people(r Record, seen time.Time, short bool) string {
 	extras, details = r.rest(extras, details)
 
 	var b strings.Builder
-	level := f.paint(fmt.Sprintf("%5s", r.Level), levelColors[r.Level][0], levelColors[r.Level][1])
+	level := f.level(r.Level)
 	switch {
 	case short:
-		if len(when) > len("2006-01-02T") {
-			when = when[len("2006-01-02T"):]
-		}
+		when = timeOfDay(when)
 		fmt.Fprintf(&b, "%s %s %s:", printable.String(when), level, printable.String(who))
 	case host.Exists():
-		fmt.Fprintf(&b, "[%s] %s: %s on %s%s:", printable.String(when), level, printable.String(who), printable.String(text(host)), src)
+		fmt.Fprintf(&b, "[%s] %s: %s on %s%s:", printable.String(when), level, printable.String(who), printable.String(cmp.Or(text(host), "<no-hostname>")), src)
 	case who+src == "":
 		fmt.Fprintf(&b, "[%s] %s:", printable.String(when), level)
 	default:
@@ -192,12 +191,39 @@ func (f *Format) people(r Record, seen time.Time, short bool) string {
 	return b.String()
 }
 
+// level returns a level's name, in its color; those with one of bunyan's names are as wide as each
+// other.
+func (f *Format) level(l Level) string {
+	colors, known := levelColors[l]
+	if !known {
+		return l.String()
+	}
+	return f.paint(fmt.Sprintf("%5s", l), colors[0], colors[1])
+}
+
+// timeOfDay returns the time of day, in UTC, of a time that is ISO 8601's, or else what follows its
+// first 11 bytes.
+func timeOfDay(when string) string {
+	const date = "2006-01-02T"
+	if t, err := time.Parse(time.RFC3339, when); err == nil {
+		return t.UTC().Format("15:04:05.000Z")
+	}
+	return when[min(len(date), len(when)):]
+}
+
 // name returns who has written the record.
 func name(r *Record, short bool) string {
 	var parts []string
 	for _, key := range []string{"name", "component", "pid"} {
 		value := r.take(key)
-		if value.Exists() && value.Type != gjson.Null && (key != "pid" || !short) {
+		isShown := value.Exists() && value.Type != gjson.Null
+		switch key {
+		case "component":
+			isShown = isTrue(value)
+		case "pid":
+			isShown = isShown && !short
+		}
+		if isShown {
 			parts = append(parts, text(value))
 		}
 	}
@@ -219,10 +245,31 @@ func (f *Format) source(src gjson.Result) string {
 
 // text returns a value as JavaScript makes a string of it, objects as JSON.
 func text(value gjson.Result) string {
-	if value.Type == gjson.String {
+	switch {
+	case value.Type == gjson.String:
 		return value.Str
+	case value.IsArray():
+		var all []string
+		for _, v := range value.Array() {
+			if v.Type == gjson.Null {
+				v = gjson.Result{} // which has no text there
+			}
+			all = append(all, text(v))
+		}
+		return strings.Join(all, ",")
 	}
 	return value.Raw
+}
+
+// isTrue reports whether JavaScript takes a value for true.
+func isTrue(value gjson.Result) bool {
+	switch value.Type {
+	case gjson.String:
+		return value.Str != ""
+	case gjson.Number:
+		return value.Num != 0
+	}
+	return value.Type == gjson.True || value.Type == gjson.JSON
 }
 
 func indent(s string) string {

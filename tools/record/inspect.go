@@ -46,7 +46,7 @@ func (f *Format) inspected(value gjson.Result, indentation int) (shown string, l
 		text, below := f.inspected(value, indentation+2)
 		levels = max(levels, below)
 		if open == "{" {
-			text = property(key.String()) + ": " + text
+			text = f.property(key.String()) + ": " + text
 		}
 		length += utf8.RuneCountInString(unpainted(text)) + 1
 		all = append(all, text)
@@ -69,11 +69,11 @@ var painting = regexp.MustCompile("\x1b\\[\\d+m")
 
 func unpainted(text string) string { return painting.ReplaceAllString(text, "") }
 
-func property(key string) string {
+func (f *Format) property(key string) string {
 	if identifier.MatchString(key) {
 		return key
 	}
-	return quoted(key)
+	return f.paint(quoted(key), green, plain)
 }
 
 // quoted returns a string in the quotes that it does not contain.
