@@ -12,8 +12,6 @@ import (
 	"os/exec"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"ustack/cmd/internal/cli"
 	"ustack/tools/jscore"
 	"ustack/tools/printable"
@@ -57,7 +55,8 @@ func (o *output) open(ctx context.Context, shell string) (*sink, error) {
 		s.lines = &lineWriter{w: in, mark: printable.String}
 		s.ends = func() error { return errors.Join(in.Close(), child.wait()) }
 	case ok && o.pager && cli.Terminal(file):
-		p := &pager{output: o, ctx: ctx, room: height(file) - 1}
+		rows, _ := cli.Size(file)
+		p := &pager{output: o, ctx: ctx, room: rows - 1}
 		s.lines, s.ends = &lineWriter{w: p, mark: mark}, p.close
 	default:
 		s.lines = &lineWriter{w: o.stdout, mark: mark}
@@ -201,14 +200,4 @@ func (p *pager) close() error {
 	}
 	_, err := p.stdout.Write(p.held.Bytes())
 	return err
-}
-
-// height returns how many lines a terminal has.
-func height(terminal *os.File) int {
-	const usual = 24
-	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Row == 0 {
-		return usual
-	}
-	return int(size.Row)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -74,7 +75,7 @@ func command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.targets.Register(cmd, "watch")
-	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c if none of -s, -c, -g, --io and --loop is given)")
+	flags.BoolVarP(&f.kinds.Server, "server", "s", false, "show requests that are served (-s and -c, with --top also -g, if none of -s, -c, -g, --io and --loop is given)")
 	flags.BoolVarP(&f.kinds.Client, "client", "c", false, "show requests that are made, with http, https or fetch")
 	flags.BoolVarP(&f.kinds.GC, "gc", "g", false, "show garbage collections")
 	flags.BoolVar(&f.kinds.IO, "io", false, "show other operations that are waited for: name look-ups, connections, files, zlib, crypto, add-ons")
@@ -115,6 +116,10 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 	switch {
 	case f.json && changed("columns"):
 		return cli.Usagef("--json holds all columns (leave out -o)")
+	case f.summary && changed("columns"):
+		return cli.Usagef("-o is for lines and --top")
+	case (f.summary || f.json) && f.absolute:
+		return cli.Usagef("-t is for lines and --top")
 	case f.list && len(f.targets.Command) > 0:
 		return cli.Usagef("-l lists processes that run (leave out the command)")
 	case f.summary && f.top:
@@ -151,15 +156,26 @@ func (f *flags) check(cmd *cobra.Command) (err error) {
 	if f.filter.statuses, err = parseStatuses(f.statuses); err != nil {
 		return err
 	}
+	for _, name := range []string{"status", "path", "method", "metrics", "heatmap"} {
+		if changed(name) && strings.Trim(cmd.Flags().Lookup(name).Value.String(), "[]") == "" {
+			return cli.Usagef("--%s: needs a value", name)
+		}
+	}
 	f.filter.path = f.path
 	if _, err := path.Match(strings.TrimSuffix(f.path, "/**"), ""); err != nil {
 		return cli.Usagef("--path %q: %v", f.path, err)
 	}
 	for _, m := range f.methods {
+		if !method.MatchString(m) {
+			return cli.Usagef("--method: %q is no method (such as GET or M-SEARCH)", m)
+		}
 		f.filter.methods = append(f.filter.methods, strings.ToUpper(m))
 	}
 	return nil
 }
+
+// method is what Node.js's parser takes for a method, and more.
+var method = regexp.MustCompile("^[A-Za-z-]+$")
 
 // checkStacks reports --stacks that makes no sense.
 func (f *flags) checkStacks() error {
@@ -279,7 +295,11 @@ func (f *flags) shows(out io.Writer) show {
 	case f.summary:
 		return &summary{Summary: nodesnoop.Summary{By: f.by}, table: f.table, json: f.json}
 	case f.top:
-		return &top{Summary: nodesnoop.Summary{By: f.by}, rows: f.rows, terminal: cli.Terminal(out)}
+		t := &top{Summary: nodesnoop.Summary{By: f.by}, kinds: f.kinds, rows: f.rows}
+		if cli.Terminal(out) {
+			t.size = func() (rows, columns int) { return cli.Size(out) }
+		}
+		return t
 	case f.json:
 		return lines{}
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"ustack/cmd/internal/clitest"
 	"ustack/testdata/nodetest"
@@ -135,6 +136,66 @@ func TestLinesAreSafe(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "...") {
 		t.Error("a URL that is cut is not marked")
+	}
+}
+
+// TestScreensFitTheirTerminal has more groups and requests than there is room for.
+func TestScreensFitTheirTerminal(t *testing.T) {
+	columns, err := parseColumns(usual, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range [][2]int{{24, 80}, {50, 200}, {10, 111}, {5, 20}, {2, 200}, {1, 1}} {
+		screen := top{rows: rows{columns: columns}, size: func() (int, int) { return size[0], size[1] }}
+		screen.begin()
+		for i := range 30 {
+			e := nodesnoop.Event{Method: "GET", URL: strings.Repeat("/long", i), Status: 200, Latency: time.Duration(i) * time.Millisecond}
+			if err := screen.event(nil, &e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out bytes.Buffer
+		if err := screen.report(&out, []nodesnoop.Loop{{PID: 1}}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.TrimPrefix(out.String(), clearScreen)
+		if n := strings.Count(text, "\n"); n >= size[0] && n > 1 {
+			t.Errorf("%v: %d lines:\n%s", size, n, text)
+		}
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > size[1] {
+				t.Errorf("%v: line of %d columns: %s", size, n, line)
+			}
+		}
+		if hasSlow := strings.Contains(text, "Slowest:"); hasSlow != (size[0] > 20) {
+			t.Errorf("%v: has the slowest requests: %v", size, hasSlow)
+		}
+		shown := out.Len()
+		if err := screen.event(nil, &nodesnoop.Event{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := screen.end(&out); err != nil || out.Len() != shown {
+			t.Errorf("%v: the end = %v, and clears the last screen", size, err)
+		}
+	}
+}
+
+// TestLastIntervalIsShown has a run end before its first screen.
+func TestLastIntervalIsShown(t *testing.T) {
+	columns, err := parseColumns(usual, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen := top{rows: rows{columns: columns}}
+	var out bytes.Buffer
+	for _, err := range []error{screen.end(&out), screen.event(nil, &nodesnoop.Event{URL: "/none"})} {
+		if err != nil || out.Len() > 0 {
+			t.Fatalf("before it begins: %v, %q", err, out.String())
+		}
+	}
+	screen.begin()
+	if err := errors.Join(screen.event(nil, &nodesnoop.Event{URL: "/one"}), screen.end(&out)); err != nil || !strings.Contains(out.String(), "/one") || strings.Contains(out.String(), "GC") {
+		t.Errorf("the last screen = %v, %q, want /one, and no garbage collections, which are not watched", err, out.String())
 	}
 }
 

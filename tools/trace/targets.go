@@ -106,11 +106,11 @@ func (t *targets) Add() error {
 }
 
 // Missing returns an error that wraps ErrNotFound if no process was ever selected,
-// nil otherwise.
+// nil otherwise, and if it was stopped before all had been read.
 func (t *targets) Missing() error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	if t.found {
+	if t.found || t.table.interrupt.Err() != nil {
 		return nil
 	}
 	return t.s.missing("")

@@ -219,6 +219,21 @@ func TestProcessesThatAreNotThereAreErrors(t *testing.T) {
 	}
 }
 
+// TestProcessesThatWereNotReadAreNotMissing has a session interrupted before it reads them.
+func TestProcessesThatWereNotReadAreNotMissing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	table := NewTable(Maps{})
+	table.hurry(ctx)
+	targets := newTargets(table, Selection{PIDs: []int{os.Getpid()}})
+	if err := targets.Missing(); !errors.Is(err, ErrNotFound) {
+		t.Errorf("before: missing = %v, want %v", err, ErrNotFound)
+	}
+	cancel()
+	if err := errors.Join(targets.Add(), targets.Missing(), targets.Close(), table.Close()); err != nil {
+		t.Errorf("interrupted: %v, want no error", err)
+	}
+}
+
 // TestProcessesAreTracedWhileOneIsForgotten has a tool that takes its time to forget a process.
 func TestProcessesAreTracedWhileOneIsForgotten(t *testing.T) {
 	name := fmt.Sprintf("n%d", os.Getpid()) // of no other process

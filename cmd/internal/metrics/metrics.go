@@ -42,7 +42,11 @@ func (s *Server) Check() error {
 	if s.Addr == "" {
 		return nil
 	}
-	if _, _, err := net.SplitHostPort(s.Addr); err != nil {
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
 		return cli.Usagef("--metrics: %v", err)
 	}
 	return nil
