@@ -96,6 +96,16 @@ static __always_inline void read_string(u8 *to, u64 at)
 		to[0] = 0;
 }
 
+/* Reads the name of a Unix socket; an abstract one, which begins with a zero, begins with @. */
+static __always_inline void read_socket_name(u8 *to, u64 at)
+{
+	read_string(to, at);
+	if (to[0] || !at ||
+	    bpf_probe_read_user_str(to + 1, TARGET_BYTES - 1, (void *)(at + 1)) <= 1)
+		return;
+	to[0] = '@';
+}
+
 /* What the job works on. */
 static __always_inline void read_job_target(struct operation *o, u64 work)
 {
@@ -280,7 +290,7 @@ static __always_inline void begin_exchange(struct pt_regs *ctx, u32 kind, u64 at
 		read_user_part(x.target, SOCKADDR_BYTES, argument2(ctx));
 		break;
 	case OPERATION_CONNECT_PATH:
-		read_string(x.target, argument2(ctx));
+		read_socket_name(x.target, argument2(ctx));
 		break;
 	case OPERATION_QUERY:
 		x.type = argument3(ctx);

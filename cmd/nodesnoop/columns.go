@@ -115,7 +115,7 @@ func which(e *nodesnoop.Event) string {
 	switch {
 	case e.Kind == nodesnoop.GC:
 		return e.Collection
-	case e.Kind == nodesnoop.LoopRun:
+	case e.Kind == nodesnoop.LoopRun, e.Outcome == nodesnoop.Unknown:
 		return "-"
 	case e.Kind == nodesnoop.IO && e.Failure != "":
 		return e.Failure

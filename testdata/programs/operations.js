@@ -71,6 +71,7 @@ async function all(port, closed) {
   await connect({ port, host: '127.0.0.1' }, `127.0.0.1:${port}`);
   await connect({ port: closed, host: '127.0.0.1' }, `127.0.0.1:${closed}`);
   await connect({ path: socket }, socket);
+  await connect({ path: '\0ustack-none' }, '@ustack-none');
   await operate('fs.stat', `${file}\u001b[2J`, (done) => fs.stat(`${file}\u001b[2J`, done));
   let fd;
   await operate('fs.open', file, (done) => fs.open(file, 'w', (error, opened) => { fd = opened; done(error); }));

@@ -44,6 +44,10 @@ var traits = regexp.MustCompile(`(\w+?)(Traits|Config)\b`)
 // compression matches the names of node's compression streams (src/node_zlib.cc).
 var compression = regexp.MustCompile(`[Zz]lib|Brotli|Zstd|Compression`)
 
+// fileJob matches the names of node's classes that do all of an operation on a file (src/node_file.cc
+// of Node.js 26).
+var fileJob = regexp.MustCompile(`^node::fs::(\w)(\w*)Job$`)
+
 // OfClass names the work of one of node's classes; empty if it is none.
 func OfClass(class string) string {
 	switch name := traits.FindStringSubmatch(class); {
@@ -54,6 +58,9 @@ func OfClass(class string) string {
 		return "crypto." + name[1]
 	case compression.MatchString(class):
 		return "zlib"
+	case fileJob.MatchString(class):
+		name := fileJob.FindStringSubmatch(class)
+		return "fs." + strings.ToLower(name[1]) + name[2]
 	case class != symbolize.Unknown && strings.HasPrefix(class, "node::"):
 		return class
 	}

@@ -17,8 +17,9 @@ func TestClassesAreNamed(t *testing.T) {
 		"node::crypto::CipherJob<node::crypto::ChaCha20Poly1305CipherTraits>":                                     "crypto.ChaCha20Poly1305Cipher",
 		"node::(anonymous namespace)::BrotliCompressionStream<node::(anonymous namespace)::BrotliDecoderContext>": "zlib",
 		"node::(anonymous namespace)::ZstdStream<node::(anonymous namespace)::ZstdCompressContext>":               "zlib",
-		"node::(anonymous namespace)::ZlibStream":                                                                 "zlib",
-		"node::crypto::TLSWrap": "node::crypto::TLSWrap", "myaddon::HashTraits": "", "std::thread": "",
+		"node::fs::ReadFileJob":                   "fs.readFile",
+		"node::(anonymous namespace)::ZlibStream": "zlib",
+		"node::crypto::TLSWrap":                   "node::crypto::TLSWrap", "myaddon::HashTraits": "", "std::thread": "",
 		"node::Blob": "node::Blob", symbolize.Unknown: "", "": "",
 	} {
 		if got := OfClass(class); got != want {

@@ -26,19 +26,22 @@ const (
 // String returns the kind as the column PROBE has it.
 func (k Kind) String() string { return [...]string{"server", "client", "gc", "loop", "io"}[k] }
 
-// An Outcome is how a request ended.
+// An Outcome is how a request or an operation ended.
 type Outcome uint8
 
-// Outcomes of requests.
+// Outcomes of requests and operations.
 const (
 	Done    Outcome = iota
 	Upgrade         // its connection became something else, such as a WebSocket
 	Aborted         // the other side closed the connection before the response was complete
 	Closed          // this side did
+	Unknown         // of an operation, which an add-on or a class of node's does in its own way
 )
 
 // String returns the outcome as the column WHICH has it.
-func (o Outcome) String() string { return [...]string{"done", "upgrade", "aborted", "closed"}[o] }
+func (o Outcome) String() string {
+	return [...]string{"done", "upgrade", "aborted", "closed", "unknown"}[o]
+}
 
 // A Peer is the other end of a connection: an address and a port, or the path of a Unix
 // socket, which begins with @ if it is abstract and is empty if the socket has none.

@@ -91,6 +91,9 @@ func (s *session) operation(raw []byte) {
 		e.URL = peerAt(o.Target[:]).Addr.String()
 	case o.Kind == uint32(bpf.TraceWorkKindWORK_QUEUED):
 		e.Method = s.queuedBy(uint32(o.Generation), o)
+		if e.Failure == "" {
+			e.Outcome = Unknown
+		}
 	default:
 		e.Method = jobs.Operation(bpf.TraceWorkKind(o.Kind), o.Type)
 	}

@@ -79,6 +79,9 @@ func checkOperations(t *testing.T, node string, end func(*watch) []Event, isZlib
 		if e.Kind != IO || e.PID != target.PID || begun < log[i].Begin || ended > log[i].End {
 			t.Errorf("%s: %v of %d from %d to %d, want io of %d from %d to %d", got[i], e.Kind, e.PID, begun, ended, target.PID, log[i].Begin, log[i].End)
 		}
+		if isZlib(e.Method) != (e.Outcome == Unknown) && !strings.HasPrefix(e.Method, "crypto.") && e.Method != "random" {
+			t.Errorf("%s: outcome %v", got[i], e.Outcome)
+		}
 		isRemote := e.Method == "connect" || strings.HasPrefix(e.Method, "dns.re")
 		if isRemote == (e.Run > 0) || e.Wait+e.Run > e.Latency {
 			t.Errorf("%s: waited %v and ran %v of %v", got[i], e.Wait, e.Run, e.Latency)

@@ -86,7 +86,7 @@ func (s *Summary) key(e *Event) string {
 	case e.Kind == LoopRun:
 		return "iteration"
 	case e.Kind == IO && s.By == ByStatus:
-		return e.Method + " " + cmp.Or(e.Failure, Done.String())
+		return e.Method + " " + cmp.Or(e.Failure, e.Outcome.String())
 	case e.Kind == IO && s.By == ByPath && e.URL != "":
 		return e.Method + " " + e.URL
 	case e.Kind == IO && (e.Method == "connect" || strings.HasPrefix(e.Method, "dns.")):
