@@ -22,7 +22,8 @@ struct node {
 	u32 reads;      /* enum reads */
 	u32 wrap;       /* from a HandleWrap to its StreamBase */
 	u32 tgid;
-	u32 pad;
+	u32 file_path; /* from the ThreadPoolWork of a job on a whole file: its path; 0: unknown */
+	u32 read_error, write_error; /* from there: libuv's number of its error */
 };
 
 /* How the requests that a node serves without encryption are found. */

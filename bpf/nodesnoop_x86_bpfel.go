@@ -60,7 +60,9 @@ type NodesnoopNode struct {
 	Reads      uint32
 	Wrap       uint32
 	Tgid       uint32
-	Pad        uint32
+	FilePath   uint32
+	ReadError  uint32
+	WriteError uint32
 }
 
 type NodesnoopNodeSlot struct {
@@ -83,11 +85,13 @@ type NodesnoopOperation struct {
 		Class     uint64
 		Functions [6]uint64
 	}
-	Completed uint64
-	Result    int64
-	Type      int32
-	File      int32
-	Target    [256]uint8
+	Completed  uint64
+	Result     int64
+	Type       int32
+	File       int32
+	ReadError  int32
+	WriteError int32
+	Target     [256]uint8
 }
 
 type NodesnoopOperationKey struct {

@@ -76,6 +76,7 @@ struct operation {
 	s64 result;    /* negative: libuv's number of an error; of DNS: c-ares' status */
 	s32 type;      /* uv_fs_type of WORK_FS; of OPERATION_QUERY, that of the records */
 	s32 file;      /* its descriptor, if it has no path */
+	s32 read_error, write_error; /* of WORK_QUEUED, if it reads or writes a whole file */
 	u8 target[TARGET_BYTES];
 };
 
@@ -106,8 +107,10 @@ static __always_inline void read_socket_name(u8 *to, u64 at)
 	to[0] = '@';
 }
 
-/* What the job works on. */
-static __always_inline void read_job_target(struct operation *o, u64 work)
+/* What the job works on. Of queued work, that is what it would be if it were on a whole file: user
+ * space knows its class.
+ */
+static __always_inline void read_job_target(struct operation *o, struct node *node, u64 work)
 {
 	u64 at = 0;
 
@@ -122,6 +125,14 @@ static __always_inline void read_job_target(struct operation *o, u64 work)
 		break;
 	case WORK_ADDRINFO:
 		read_user(&at, 8, work + ADDRINFO_NAME);
+		break;
+	case WORK_QUEUED:
+		if (!node->file_path)
+			break;
+		work -= UV_WORK_OFFSET + THREAD_POOL_WORK_OFFSET;
+		read_user(&at, 8, work + node->file_path);
+		read_user(&o->read_error, 4, work + node->read_error);
+		read_user(&o->write_error, 4, work + node->write_error);
 		break;
 	case WORK_NAMEINFO:
 		read_user(o->target, SOCKADDR_BYTES, work + NAMEINFO_ADDRESS);
@@ -150,6 +161,7 @@ static __always_inline struct operation *new_operation(
 	o->kind = kind;
 	o->generation = generation;
 	o->completed = now;
+	o->read_error = o->write_error = 0;
 	return o;
 }
 
@@ -255,7 +267,7 @@ int on_done(struct pt_regs *ctx)
 		o->result = (s32)argument1(ctx);
 		if (o->result != UV_ECANCELED)
 			o->result = result_of(o->kind, key.at);
-		read_job_target(o, key.at);
+		read_job_target(o, node, key.at);
 		bpf_ringbuf_submit(o, BPF_RB_NO_WAKEUP);
 	}
 	bpf_map_delete_elem(&jobs, &key);

@@ -152,7 +152,7 @@ const (
 	thunk   = "_ZThn"
 )
 
-// Symbols are the prefixes of all symbols that Find and FindCollections look up or search for.
+// Symbols are the prefixes of all symbols that Find, FindCollections and FindFileJobs look up or search for.
 var Symbols = []string{ofNode, ofLibuv, thunk, heapPrologue, heapEpilogue, heapCollect, heapCollector}
 
 // index finds the functions, without clones such as .cold.

@@ -75,6 +75,7 @@ func (a *asked) Address(symbol string) (address uint64, ok bool) {
 func TestSymbolsAreAllThatAreAskedFor(t *testing.T) {
 	a := asked{file: open(t, nodetest.Node(t, "24.21.0"))}
 	_, err := Find(&a)
+	FindFileJobs(&a)
 	if _, gcErr := FindCollections(&a); errors.Join(err, gcErr) != nil {
 		t.Fatal(errors.Join(err, gcErr))
 	}
@@ -122,6 +123,34 @@ func TestOffsetsAreThoseOfEachVersion(t *testing.T) {
 			got := []int{len(l.Headers), len(l.Flush), len(l.TryWrite), len(l.TLSWrite), len(l.Read), len(l.Close)}
 			if diff := cmp.Diff([]int{1, 1, 2, 1, 1, 1}, got); diff != "" {
 				t.Errorf("points (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFileJobsAreThoseOfEachVersion compares what is derived with what was read of jobs.
+func TestFileJobsAreThoseOfEachVersion(t *testing.T) {
+	for _, version := range nodetest.VersionsFor("amd64") {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, nodetest.NodeFor(t, version, "amd64"))
+			var want FileJobs
+			if nodetest.Major(version) >= 26 {
+				want = FileJobs{Path: 0xe0 - 72, ReadError: 0x130 - 72, WriteError: 0x13c - 72}
+			}
+			if got, ok := FindFileJobs(b); got != want || ok != (want != FileJobs{}) {
+				t.Errorf("jobs = %+v, %v, want %+v", got, ok, want)
+			}
+			if want == (FileJobs{}) {
+				return
+			}
+			for _, symbol := range []string{"_Z" + readFile, "_Z" + writeFile} {
+				for _, with := range []byte{0, 0x90} {
+					fill := func(c []byte) []byte { return fill(len(c), with) }
+					if got, ok := FindFileJobs(altered{b, symbol, fill}); ok {
+						t.Errorf("with other code of %s: jobs = %+v, want none", symbol, got)
+					}
+				}
 			}
 		})
 	}

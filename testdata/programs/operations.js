@@ -78,6 +78,12 @@ async function all(port, closed) {
   await operate('fs.write', `fd ${fd}`, (done) => fs.write(fd, 'text', done));
   await operate('fs.close', `fd ${fd}`, (done) => fs.close(fd, done));
   await operate('fs.mkdir', folder, (done) => fs.mkdir(folder, done));
+  if (parseInt(process.versions.node) >= 26) { // in others, these are several operations
+    await operate('fs.writeFile', file, (done) => fs.writeFile(file, 'text', done));
+    await operate('fs.writeFile', folder, (done) => fs.writeFile(folder, 'text', done));
+    await operate('fs.readFile', file, (done) => fs.readFile(file, done));
+    await operate('fs.readFile', `${file}none`, (done) => fs.readFile(`${file}none`, done));
+  }
   await operate('zlib', '', (done) => zlib.deflateRaw(Buffer.alloc(1 << 16), done));
   await operate('crypto.PBKDF2', '', (done) => crypto.pbkdf2('a', 'b', 20000, 20, 'sha1', done));
   await operate('random', '', (done) => crypto.randomBytes(1 << 10, done));

@@ -103,6 +103,7 @@ func (s *session) miss(pid int) {
 type found struct {
 	layout      *nodehttp.Layout      // nil if only collections are wanted
 	collections *nodehttp.Collections // nil if they cannot be found, and are not asked for
+	fileJobs    nodehttp.FileJobs     // zero if they are not wanted or cannot be found
 }
 
 // find finds where node is observed. A file that was read before, which takes long, is known: the next
@@ -123,6 +124,9 @@ func (s *session) find(node *trace.Module) (f found, err error) {
 			return f, err
 		}
 	}
+	if s.o.Kinds.IO {
+		f.fileJobs, _ = nodehttp.FindFileJobs(node)
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.files[node.ID] = f
@@ -139,6 +143,8 @@ func (s *session) attachTo(t *target, node *trace.Module, f found) error {
 		t.node.Stream, t.node.Url, t.node.Started = uint32(l.Stream), uint32(l.URL), uint32(l.Started)
 		t.node.Wrapped, t.node.Session, t.node.Idle = uint32(l.Wrapped), uint32(l.Session), uint32(l.Idle)
 	}
+	j := f.fileJobs
+	t.node.FilePath, t.node.ReadError, t.node.WriteError = uint32(j.Path), uint32(j.ReadError), uint32(j.WriteError)
 	if f.collections != nil {
 		t.kinds = f.collections.Kinds
 	}

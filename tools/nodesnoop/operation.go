@@ -91,9 +91,7 @@ func (s *session) operation(raw []byte) {
 		e.URL = peerAt(o.Target[:]).Addr.String()
 	case o.Kind == uint32(bpf.TraceWorkKindWORK_QUEUED):
 		e.Method = s.queuedBy(uint32(o.Generation), o)
-		if e.Failure == "" {
-			e.Outcome = Unknown
-		}
+		e.settle(o)
 	default:
 		e.Method = jobs.Operation(bpf.TraceWorkKind(o.Kind), o.Type)
 	}
@@ -104,13 +102,33 @@ func (s *session) operation(raw []byte) {
 		e.URL = fmt.Sprintf("fd %d", o.File)
 	}
 	e.URLBytes = len(e.URL)
-	if len(text) == targetBytes-1 {
+	if len(e.URL) == targetBytes-1 {
 		e.URLBytes++ // there may be more
 	}
 	s.handle(o.Generation)
 }
 
 const targetBytes = int(bpf.NodesnoopOperationLimitTARGET_BYTES)
+
+// settle says what work that was given to uv_queue_work came to, if that is known: only its own class
+// knows, and what the work was on.
+func (e *Event) settle(o *bpf.NodesnoopOperation) {
+	var err int32
+	switch e.Method {
+	case "fs.readFile":
+		err = o.ReadError
+	case "fs.writeFile":
+		err = o.WriteError
+	default:
+		e.URL = ""
+	}
+	if e.Failure != "" {
+		return
+	}
+	if e.Failure = failure(int64(err)); e.URL == "" {
+		e.Outcome = Unknown
+	}
+}
 
 // queuedBy names work that was given to uv_queue_work: the add-on's function that does it, or
 // what node's class does.
