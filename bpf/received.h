@@ -23,23 +23,31 @@ struct received {
 	u32 pad;
 };
 
-/* Whether what is at that address seems to be a request. */
+/* Whether what is at that address seems to be a request. What is in the loop does not branch: the
+ * compiler may let what is common to the branches fall through to the loop's beginning, which the
+ * verifier refuses before Linux 6.2.
+ */
 static __always_inline bool seems_request(u64 at)
 {
-	u8 text[16];
+	u8 text[16], next;
+	u32 is_other;
+	u64 i;
 
 	if (!read_user(text, sizeof(text), at))
 		return false;
-	for (u32 i = 0; i < sizeof(text) - 1; i++) {
-		u8 next = text[i + 1];
-
-		if (text[i] != ' ' && text[i] != '-' && !is_capital(text[i]))
+	for (i = 0; i < sizeof(text) - 1; i++) {
+		if (text[i] == ' ')
+			break;
+		is_other = !is_capital(text[i]);
+		asm volatile("" : "+r"(is_other));
+		is_other &= text[i] != '-';
+		if (is_other)
 			return false;
-		if (text[i] != ' ')
-			continue;
-		return i >= 3 && (next == '/' || next == '*' || next == 'h');
 	}
-	return false;
+	if (i < 3 || i >= sizeof(text) - 1)
+		return false;
+	next = text[i + 1];
+	return next == '/' || next == '*' || next == 'h';
 }
 
 /* Counts what is at that address if it seems to be a request, which is not found if the node's requests

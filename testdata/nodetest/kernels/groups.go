@@ -67,16 +67,16 @@ var Groups = []Group{
 	{Package: "tools/check", Run: "^TestToolsNeedTheirCapabilities$/PERFMON$", Before: "echo 2 >/proc/sys/kernel/perf_event_paranoid"},
 
 	{Columns: []string{"addonlat"}, Package: "tools/addonlat", Run: "^Test(UringOperationsAreCountedApart|CountsTimesAndBucketsAreExact)$/^node22$", Machine: second},
-	{Package: "tools/nodesnoop", Run: "^Test(EveryRequestIsSeen|EveryRequestThatIsMadeIsSeen|EveryOperationIsSeen|CollectionsAreThoseOfPerfHooks|CollectionsHaveTheStackTheyInterrupt|LongIterationsHaveAStack)$/^node26$", Machine: second},
-	{Package: "tools/syscalls", Run: "^Test(CallsAreThoseOfTheProgram|SleepingCallIsShownWhileItSleeps)$/^node26$", Machine: second},
-	{Package: "tools/tcp", Run: "^Test(ConnectionsAreFollowedToTheirEnd|RetransmissionsAreSeen)$/^node26$", Machine: second},
+	{Columns: []string{"nodesnoop"}, Package: "tools/nodesnoop", Run: "^Test(EveryRequestIsSeen|EveryRequestThatIsMadeIsSeen|EveryOperationIsSeen|CollectionsAreThoseOfPerfHooks|CollectionsHaveTheStackTheyInterrupt|LongIterationsHaveAStack)$/^node26$", Machine: second},
+	{Columns: []string{"nodesnoop"}, Package: "tools/syscalls", Run: "^Test(CallsAreThoseOfTheProgram|SleepingCallIsShownWhileItSleeps)$/^node26$", Machine: second},
+	{Columns: []string{"nodesnoop"}, Package: "tools/tcp", Run: "^Test(ConnectionsAreFollowedToTheirEnd|RetransmissionsAreSeen)$/^node26$", Machine: second},
 	{Columns: []string{"stopon"}, Package: "tools/stopon", Run: "^Test(Calls.*|TriggersAreCountedExactly)$", Machine: second},
 	{
 		Columns: []string{"stopon"}, Package: "tools/stopon", Machine: second,
 		Run: "^Test(TriggersFireOnWhatTheyName|StackIsTheProgramsOwn|ExitIsCaughtBeforeItHappens)$/^node22$/^(errno|path|write|slow_call|signal|function|return)$",
 	},
-	{Package: "tools/logsnoop", Run: "^Test(RecordsBelowTheLevelAreSeenWhileWatched|LinesAreThoseOfTheFiles)$/^26.10.0$", Machine: second},
-	{Package: "tools/logsnoop", Run: "^Test(FilesAreChosen|ProbesOfOnesOwn)$", Machine: second},
+	{Columns: []string{"logsnoop"}, Package: "tools/logsnoop", Run: "^Test(RecordsBelowTheLevelAreSeenWhileWatched|LinesAreThoseOfTheFiles)$/^26.10.0$", Machine: second},
+	{Columns: []string{"logsnoop"}, Package: "tools/logsnoop", Run: "^Test(FilesAreChosen|ProbesOfOnesOwn)$", Machine: second},
 	{Package: "tools/stopon", Run: "^TestStaticProbesAreTriggers$", Machine: second},
 	{Columns: []string{"stopon --gcore"}, Package: "tools/stopon", Run: "^Test(SeedCase|AbortLeavesTheKernelsCore)$/^node22$", Machine: second},
 	{

@@ -37,13 +37,17 @@ func TestKernels(t *testing.T) {
 			t.Fatalf("%v (apt-get install qemu-system-x86 busybox-static)", err)
 		}
 	}
+	column := os.Getenv("USTACK_COLUMN")
+	if column != "" && !slices.ContainsFunc(Groups, func(g Group) bool { return slices.Contains(g.Columns, column) }) {
+		t.Fatalf("no group has the column %q", column)
+	}
 	var images []string
 	for _, name := range strings.Fields(asked) {
 		images = append(images, image(t, name))
 	}
 	archive := pack(t)
 	for _, path := range images {
-		t.Run(filepath.Base(path), func(t *testing.T) { testKernel(t, path, archive) })
+		t.Run(filepath.Base(path), func(t *testing.T) { testKernel(t, path, archive, column) })
 	}
 }
 
@@ -76,7 +80,7 @@ func pack(t *testing.T) string {
 }
 
 // testKernel has a test for each group, after the machines have run them all.
-func testKernel(t *testing.T, path, archive string) {
+func testKernel(t *testing.T, path, archive, column string) {
 	release, err := releaseOf(path)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +91,6 @@ func testKernel(t *testing.T, path, archive string) {
 	}
 	row := fmt.Sprintf("%d.%d", version[0], version[1])
 	nodetest.About(t, "kernel", row, release)
-	column := os.Getenv("USTACK_COLUMN")
 	reports := run(t, path, archive, version, column)
 	for i, g := range Groups {
 		if !g.runsFor(version, column) {
