@@ -18,7 +18,7 @@ type table struct {
 var tables = []table{
 	{
 		"kernel", "Linux",
-		[]string{"jsprof", "jsprof -e", "jsprof --off-cpu", "jsprof --alloc", "addonlat", "stopon", "stopon --gcore", "jscore"},
+		[]string{"jsprof", "jsprof -e", "jsprof --off-cpu", "jsprof --alloc", "addonlat", "stopon", "stopon --gcore", "jscore", "nodesnoop", "logsnoop"},
 		func(row string) string { return row },
 	},
 	{"node", "Node.js", []string{"jsprof", "addonlat", "stopon", "jscore"}, majorOf},
