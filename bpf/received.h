@@ -25,7 +25,7 @@ struct received {
 
 /* Whether what is at that address seems to be a request. What is in the loop does not branch: the
  * compiler may let what is common to the branches fall through to the loop's beginning, which the
- * verifier refuses before Linux 6.2.
+ * verifier of Linux 6.1 refuses.
  */
 static __always_inline bool seems_request(u64 at)
 {

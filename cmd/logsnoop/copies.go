@@ -7,8 +7,8 @@ import (
 )
 
 // copies finds records that come a second time: bunyan's probe has a record, and the record is
-// written, which may come first. A record that is logged twice in a millisecond is no copy: that
-// many come each way. The zero value has seen nothing.
+// written, which may come first. Equal records may be logged within a millisecond: as many of them
+// come each way, and so they are counted. The zero value has seen nothing.
 type copies struct {
 	seed maphash.Seed
 	// counts are how many records came, by what countOf returns; older are those before.
@@ -30,24 +30,26 @@ func (c *copies) isCopy(e *logsnoop.Event, line string) bool {
 	if c.counts == nil {
 		c.seed, c.counts = maphash.MakeSeed(), make(map[uint64]uint32)
 	}
-	probe, files := c.countOf(ofProbe, e, line), c.countOf(ofFiles, e, line)
+	hash := maphash.String(c.seed, line)
+	probe, files := c.countOf(ofProbe, e, hash), c.countOf(ofFiles, e, hash)
 	if e.Probe != nil {
 		n := c.get(probe) + 1
 		c.set(probe, n)
 		return n <= c.get(files)
 	}
-	file := c.countOf(ofFile, e, line)
+	file := c.countOf(ofFile, e, hash)
 	n := c.get(file) + 1
 	c.set(file, n)
 	c.set(files, max(n, c.get(files)))
 	return n <= c.get(probe)
 }
 
-// countOf returns which count is that of the record.
-func (c *copies) countOf(what int, e *logsnoop.Event, line string) uint64 {
+// countOf returns which count is that of the record, whose line has this hash.
+func (c *copies) countOf(what int, e *logsnoop.Event, line uint64) uint64 {
 	key := struct {
 		what, pid, fd int
-		file, line    string
+		file          string
+		line          uint64
 	}{what: what, pid: e.PID, line: line}
 	if what == ofFile {
 		key.fd, key.file = e.FD, e.File
