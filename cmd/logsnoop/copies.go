@@ -48,11 +48,10 @@ func (c *copies) isCopy(e *logsnoop.Event, line string) bool {
 func (c *copies) countOf(what int, e *logsnoop.Event, line uint64) uint64 {
 	key := struct {
 		what, pid, fd int
-		file          string
 		line          uint64
 	}{what: what, pid: e.PID, line: line}
 	if what == ofFile {
-		key.fd, key.file = e.FD, e.File
+		key.fd = e.FD
 	}
 	return maphash.Comparable(c.seed, key)
 }

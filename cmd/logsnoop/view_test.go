@@ -120,7 +120,7 @@ func TestRecordsThatComeTwiceAreShownOnce(t *testing.T) {
 			case 'o': // of another process
 				e.PID = 8
 			default:
-				e.File = string(kind)
+				e.FD = int(kind)
 			}
 			all = append(all, e)
 		}
@@ -136,7 +136,7 @@ func TestCopiesAreBounded(t *testing.T) {
 	for i := range records {
 		line := strconv.Itoa(i)
 		if c.isCopy(&logsnoop.Event{Probe: bunyanProbe}, line) || !c.isCopy(&logsnoop.Event{}, line) {
-			t.Fatalf("record %d: the first is a copy, or the second is none", i)
+			t.Fatalf("record %d: the first is a copy, or the second is not", i)
 		}
 	}
 	if n := len(c.counts) + len(c.older); n > 2*maxCopies {

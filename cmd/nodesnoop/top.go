@@ -17,6 +17,7 @@ const (
 	topGroups = 15
 	topSlow   = 5
 	topKey    = 48 // columns of a key
+	leastKey  = 8  // columns of a key in a narrow terminal
 	besideKey = 63 // columns of a group without its key
 	aboveKey  = 4  // rows above the groups
 	belowKey  = 9  // rows below the groups: how many more there are, and the slowest requests
@@ -28,7 +29,7 @@ type top struct {
 	nodesnoop.Summary
 	kinds nodesnoop.Kinds
 	rows  rows
-	size  func() (rows, columns int) // of the terminal, which is cleared before each screen; nil if it is none
+	size  func() (rows, columns int) // of the terminal, which is cleared before each screen; nil if the output is not one
 	begun time.Time
 	shown bool              // there was a screen
 	slow  []nodesnoop.Event // the slowest requests, slowest first
@@ -66,7 +67,7 @@ func (t *top) report(w io.Writer, loops []nodesnoop.Loop, now time.Time) error {
 	var b bytes.Buffer
 	seconds := now.Sub(t.begun).Seconds()
 	t.head(&b, loops, now, seconds)
-	t.groups(&b, seconds, groupsIn(rowCount), max(8, min(topKey, columns-besideKey)))
+	t.groups(&b, seconds, groupsIn(rowCount), max(leastKey, min(topKey, columns-besideKey)))
 	if len(t.slow) > 0 {
 		b.WriteString("\nSlowest:\n")
 		t.rows.headed = false
@@ -92,7 +93,11 @@ func groupsIn(rows int) int {
 	if rows == 0 {
 		return topGroups
 	}
-	return max(1, min(topGroups, max(rows-1-aboveKey-belowKey, min(leastKeys, rows-1-aboveKey))))
+	room := rows - 1 - aboveKey
+	if room >= leastKeys+belowKey {
+		room -= belowKey
+	}
+	return max(1, min(topGroups, room))
 }
 
 // fit cuts a text to so many rows and columns.

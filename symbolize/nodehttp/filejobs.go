@@ -13,7 +13,7 @@ import (
 // WriteFileJob, since Node.js 26) keep what they do, in bytes from their ThreadPoolWork.
 type FileJobs struct {
 	Path                  uint64 // the address of the file's path
-	ReadError, WriteError uint64 // libuv's number of the error, of 4 bytes; 0 is none
+	ReadError, WriteError uint64 // libuv's number of the error, of 4 bytes; 0 if it succeeded
 }
 
 const (

@@ -1,6 +1,6 @@
 // renames.js DIR: at SIGUSR2, it writes an unfinished line to a file of DIR and deletes it, a line to
-// b.log, whose inode is that of the other one on many file systems, and lines to c.part, which it
-// renames to c.log meanwhile.
+// b.log, whose inode is that of the other one on many file systems, and to c.part. Later it renames
+// them to b.old and c.log, and writes a line to each.
 'use strict';
 
 const fs = require('fs');
@@ -13,10 +13,13 @@ process.on('SIGUSR2', () => {
   fs.writeSync(deleted, 'unfinished');
   fs.closeSync(deleted);
   fs.unlinkSync(path.join(process.argv[2], 'a.log'));
-  fs.writeSync(open('b.log'), 'whole\n');
+  const rotated = open('b.log');
+  fs.writeSync(rotated, 'whole\n');
   const renamed = open('c.part');
   fs.writeSync(renamed, 'before\n');
-  setTimeout(() => { // once its name was read, and is not taken for the file's any more
+  setTimeout(() => { // once their names were read, and are not taken for the files' any more
+    fs.renameSync(path.join(process.argv[2], 'b.log'), path.join(process.argv[2], 'b.old'));
+    fs.writeSync(rotated, 'rotated\n');
     fs.renameSync(path.join(process.argv[2], 'c.part'), path.join(process.argv[2], 'c.log'));
     fs.writeSync(renamed, 'after\n');
     console.log('done');

@@ -103,7 +103,7 @@ func (s *session) takeProbe(c *bpf.LogsnoopChunk, p *parts) {
 		if a.IsText {
 			a.Text = string(p.texts[i])
 		}
-		if n := len(a.Text); n > ownMaxText-utf8.UTFMax && n <= ownMaxText {
+		if n := len(a.Text); !e.Cut && n > ownMaxText-utf8.UTFMax && n <= ownMaxText {
 			e.Cut = true
 			s.result.Cut++
 		}
@@ -122,7 +122,7 @@ func (s *session) takeWrite(c *bpf.LogsnoopChunk, p *parts) {
 	if f.name == "" || c.Time >= f.named+namedFor {
 		s.nameFile(f, int(c.Fd), c.Time)
 	}
-	if f.unwanted {
+	if !f.wanted {
 		return
 	}
 	var frames []symbolize.Frame

@@ -31,13 +31,13 @@ type fileKey struct {
 
 // A file is what lines is to know of it.
 type file struct {
-	key      fileKey
-	name     string // empty if it is not known
-	named    uint64 // when that was found out
-	unwanted bool
-	partial  []byte // of a line that has not ended
-	first    written
-	skips    bool // until the line ends: its beginning is missing, or was reported
+	key     fileKey
+	name    string // empty if it is not known
+	named   uint64 // when that was found out
+	wanted  bool   // it has had a name that is
+	partial []byte // of a line that has not ended
+	first   written
+	skips   bool // until the line ends: its beginning is missing, or was reported
 }
 
 // A written is what one system call has written.
@@ -130,17 +130,6 @@ func (l *lines) keep(f *file, w written, text []byte) {
 	}
 }
 
-// leave reports the line of f that has not ended: what follows may not be seen.
-func (l *lines) leave(f *file) {
-	if len(f.partial) == 0 {
-		return
-	}
-	l.kept -= len(f.partial)
-	line := f.partial
-	f.partial = nil
-	l.report(f, f.first, line, true)
-}
-
 // breakOff drops the line that has not ended, and what is left of it: a part of it is missing.
 func (l *lines) breakOff(f *file) {
 	if !f.skips {
@@ -168,30 +157,31 @@ var standard = map[int]string{1: "stdout", 2: "stderr"}
 const namedFor = uint64(100 * time.Millisecond)
 
 // nameFile finds out what a file is called that is written to now, and whether it is wanted by that
-// name.
+// name. One that was stays wanted when it is renamed, as logs are that are rotated.
 func (s *session) nameFile(f *file, fd int, now uint64) {
 	if name := nameOf(f.key, fd); name != "" {
 		f.name, f.named = name, now
 	}
 	switch {
-	case s.o.Path == "":
-		return
+	case f.wanted:
+	case s.o.Path == "" || s.matches(f.name):
+		f.wanted = true
 	case f.name == "":
 		s.result.Unnamed++
-		f.unwanted = true
-		return
+	default:
+		file := bpf.LogsnoopOpenFile{Inode: f.key.inode, Device: f.key.device, Generation: f.key.generation, Tgid: uint32(f.key.pid)}
+		if err := s.objects.Unwanted.Put(file, now+namedFor); err != nil {
+			s.Warn(fmt.Errorf("leave out %s of process %d: %w", f.name, f.key.pid, err))
+		}
 	}
-	name := strings.TrimSuffix(f.name, " (deleted)")
+}
+
+// matches reports whether a file of that name is wanted.
+func (s *session) matches(name string) bool {
+	name = strings.TrimSuffix(name, " (deleted)")
 	whole, _ := path.Match(s.o.Path, name) // it was checked
 	base, _ := path.Match(s.o.Path, path.Base(name))
-	if f.unwanted = !whole && !base; !f.unwanted {
-		return
-	}
-	s.lines.leave(f)
-	file := bpf.LogsnoopOpenFile{Inode: f.key.inode, Device: f.key.device, Generation: f.key.generation, Tgid: uint32(f.key.pid)}
-	if err := s.objects.Unwanted.Put(file, now+namedFor); err != nil {
-		s.Warn(fmt.Errorf("leave out %s of process %d: %w", name, f.key.pid, err))
-	}
+	return name != "" && (whole || base)
 }
 
 // nameOf returns what a file is called; "" if the descriptor is not its own any more.

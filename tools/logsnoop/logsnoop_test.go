@@ -270,7 +270,7 @@ func TestFilesAreChosen(t *testing.T) {
 	}
 }
 
-// TestFilesAreDistinguished has a file deleted whose inode becomes another one's, and one renamed.
+// TestFilesAreDistinguished has a file deleted whose inode becomes another one's, and two renamed.
 func TestFilesAreDistinguished(t *testing.T) {
 	nodetest.Root(t)
 	nodetest.NothingLeft(t, programs...)
@@ -281,11 +281,11 @@ func TestFilesAreDistinguished(t *testing.T) {
 		work(target)
 		var got []string
 		for _, e := range w.end() {
-			if name := filepath.Base(e.File); name == "b.log" && !e.Cut || name == "c.log" {
+			if name := filepath.Base(e.File); name == "b.log" && !e.Cut || name == "b.old" || name == "c.log" {
 				got = append(got, name+" "+e.Text)
 			}
 		}
-		if want := []string{"b.log whole", "c.log after"}; !slices.Equal(got, want) {
+		if want := []string{"b.log whole", "b.old rotated", "c.log after"}; !slices.Equal(got, want) {
 			t.Errorf("path %q: lines %q, want %q", o.Path, got, want)
 		}
 	}

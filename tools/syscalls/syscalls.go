@@ -166,8 +166,12 @@ func open(ctx context.Context, o Options) (*session, error) {
 			return nil, err
 		}
 	}
+	rows := event.RowsOfData(s.wanted)
+	if len(o.Names) == 0 {
+		wantUnnamed(rows[:])
+	}
 	variables := map[string]any{
-		bpf.SyscallsVarSyscalls: s.rows(), bpf.SyscallsVarWithPath: uint32(1),
+		bpf.SyscallsVarSyscalls: rows, bpf.SyscallsVarWithPath: uint32(1),
 		bpf.SyscallsVarWithStacks: trace.Flag(o.Stacks), bpf.SyscallsVarStringBytes: uint32(o.Strings),
 		bpf.SyscallsVarSlower: uint64(o.Slower),
 	}
@@ -187,16 +191,13 @@ func open(ctx context.Context, o Options) (*session, error) {
 	return s, nil
 }
 
-// rows returns what the kernel half gets to know about all system calls. If all are wanted, so are
-// those that have no name here.
-func (s *session) rows() any {
-	rows := event.RowsOfData(s.wanted)
+// wantUnnamed has the kernel half see the system calls that have no name here, too.
+func wantUnnamed(rows []bpf.TraceSyscall) {
 	for number := range rows {
-		if len(s.o.Names) == 0 && event.SyscallName(number) == "" {
+		if event.SyscallName(number) == "" {
 			rows[number].Wanted = uint8(bpf.SyscallsWantedWANTED)
 		}
 	}
-	return rows
 }
 
 // attach attaches the programs that see calls.
